@@ -1,7 +1,7 @@
 /** Measures judged captures per second: the evaluator's bundle against mlflow.genai.evaluate, with a judge that answers in 300 ms. */
 import type { Log } from '../local/python/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../local/python/python-presets.ts';
-import { DEFAULT_JUDGE_MODEL } from '../src/settings/schema.ts';
+import { defaultJudgeModel } from '../src/settings/default-judge.ts';
 import { type BenchStack, PEER_LITELLM, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';
@@ -52,7 +52,7 @@ async function measureRound(stack: BenchStack, n: number, records: number, to: R
 
   const sides = {
     ours: () => stack.ours('evaluate-traces', `ours-${n}`, key),
-    peer: () => stack.python('evaluate.py', [`peer-${n}`, `bedrock:/${DEFAULT_JUDGE_MODEL}`]),
+    peer: () => stack.python('evaluate.py', [`peer-${n}`, `bedrock:/${defaultJudgeModel()}`]),
   };
   for (const side of ['ours', 'peer'] as const) {
     const before = stack.judge.counts.calls;

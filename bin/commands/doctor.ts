@@ -5,10 +5,14 @@ import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
 import { settingSlips } from '../../local/settings/person-settings.ts';
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
 import { PRICE_SOURCE, ratesOf } from '../../src/judge/pricing/prices.ts';
-import { DEFAULT_JUDGE_MODEL } from '../../src/settings/schema.ts';
+import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
 
 function configuredModel(): string {
-  return process.env.BEDROCK_MODEL_ID || dotenvOfCommand().BEDROCK_MODEL_ID || DEFAULT_JUDGE_MODEL;
+  return (
+    process.env.BEDROCK_MODEL_ID ||
+    dotenvOfCommand().BEDROCK_MODEL_ID ||
+    (defaultJudgeModel(process.env.AWS_REGION) ?? '')
+  );
 }
 
 async function diagnose(model: string, region: string | undefined): Promise<boolean> {

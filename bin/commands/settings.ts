@@ -1,6 +1,7 @@
 /** The settings of the command line: the stack's own, and a person's login to MLflow and to the judge. */
 import * as z from 'zod';
 import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
+import { withDefaultJudge } from '../../src/settings/default-judge.ts';
 import { sharedSettings } from '../../src/settings/schema.ts';
 import { readVariables } from '../../src/settings/variables.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
@@ -33,7 +34,7 @@ export function commandSettings(
   const given = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined));
   return readVariables(
     settingsSchema,
-    { ...variables, ...given },
+    withDefaultJudge({ ...variables, ...given }, variables.AWS_REGION ?? variables.AWS_DEFAULT_REGION),
     (wrong) => new PermanentError('InvalidSettings', `Some settings are invalid: ${wrong}`),
   );
 }

@@ -1,8 +1,9 @@
 /** Checks of the stack's settings beyond the form of each: by the judge's own rules, in combination, and in length. */
 import { ratesOf } from '../../src/judge/pricing/prices.ts';
-import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
+import { createAlwaysRule, mayJudge } from '../../src/judge/scorers/always-rules.ts';
 import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { readParameters } from '../../src/judge/transports/parameters.ts';
+import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/settings/schema.ts';
 import { type WrongSetting, wrongValue } from '../../src/settings/variables.ts';
 import { functionEnvironment, nodeOptions, replayEnvironment } from './function-environment.ts';
@@ -44,12 +45,26 @@ const withoutFacts = ({ message }: Error): string =>
  *
  * @param faulty names of settings that are wrong by themselves. Checks that depend on them are skipped
  */
-export function wrongTogether(settings: CheckedSettings, faulty: ReadonlySet<string>): WrongSetting[] {
+export function wrongTogether(
+  settings: CheckedSettings,
+  faulty: ReadonlySet<string>,
+  { BEDROCK_MODEL_ID: model, CDK_DEFAULT_REGION: region }: Readonly<Record<string, string | undefined>>,
+): WrongSetting[] {
   const wrong: WrongSetting[] = [];
   const check = (of: (keyof CheckedSettings)[], fault: () => WrongSetting | undefined): void => {
     const found = of.some((name) => faulty.has(name)) ? undefined : fault();
     if (found !== undefined) wrong.push(found);
   };
+  check(['BEDROCK_MODEL_ID', 'EVALUATION_SAMPLE_RATE', 'EVALUATION_ALWAYS'], () => {
+    if (
+      model?.trim() ||
+      !mayJudge(settings.EVALUATION_SAMPLE_RATE, settings.EVALUATION_ALWAYS) ||
+      defaultJudgeModel(region) !== undefined
+    )
+      return undefined;
+    const expected = `a judge, since ${region} has no default: a Bedrock model of the region such as us-gov.anthropic.<model>, openai:/<model> or sagemaker:/<endpoint>; or EVALUATION_SAMPLE_RATE=0 without EVALUATION_ALWAYS`;
+    return { name: 'BEDROCK_MODEL_ID', got: 'nothing', expected };
+  });
   check(['BEDROCK_GUARDRAIL_ID', 'BEDROCK_GUARDRAIL_VERSION'], () => {
     if (settings.BEDROCK_GUARDRAIL_ID === undefined || settings.BEDROCK_GUARDRAIL_VERSION !== undefined)
       return undefined;

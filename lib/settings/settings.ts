@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';
+import { withDefaultJudge } from '../../src/settings/default-judge.ts';
 import { requiredSettings, type Settings, settingsSchema } from '../../src/settings/schema.ts';
 import { describeWrong, readEach, type WrongSetting } from '../../src/settings/variables.ts';
 import { doubtsAbout, wrongAlone, wrongInLength, wrongTogether } from './checks.ts';
@@ -16,11 +17,12 @@ export const REQUIRED_SETTING_NAMES = Object.keys(requiredSettings);
 /**
  * Checks the settings.
  *
- * @param variables as in the environment, all strings; an empty one counts as not set.
+ * @param variables as in the environment, all strings; an empty one counts as not set. `CDK_DEFAULT_REGION` is the region of
+ *   the stack, by which the default of the judge is chosen
  * @throws Error `InvalidSettings` with a line for every setting that is wrong or missing.
  */
 export function parseSettings(variables: Readonly<Record<string, string | undefined>>): Settings {
-  const { values, wrong } = readEach(settingsSchema, variables);
+  const { values, wrong } = readEach(settingsSchema, withDefaultJudge(variables, variables.CDK_DEFAULT_REGION));
   for (const check of [wrongAlone, wrongTogether]) {
     wrong.push(...check(values, new Set(wrong.map(({ name }) => name)), variables));
   }
@@ -54,6 +56,7 @@ export function readSettings(environment: NodeJS.ProcessEnv = process.env, doten
   const ofEnvironment = Object.fromEntries(
     SETTING_NAMES.map((name) => [name, environment[name]]).filter(([, value]) => value?.trim()),
   );
-  const settings = parseSettings({ ...dotenv, ...ofEnvironment });
+  const { CDK_DEFAULT_REGION } = environment;
+  const settings = parseSettings({ ...dotenv, ...ofEnvironment, CDK_DEFAULT_REGION });
   return { settings, warnings: [...slips(SETTING_NAMES, dotenv, environment), ...doubtsAbout(settings)] };
 }

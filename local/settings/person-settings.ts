@@ -1,6 +1,7 @@
 /** The user's own settings that a local run applies. */
 import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { slips } from '../../lib/settings/slips.ts';
+import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
 import type { Settings } from '../../src/settings/schema.ts';
 import { dotenvSettings } from './dotenv-file.ts';
 
@@ -61,13 +62,13 @@ export const checkSettings = (settings: Readonly<Record<string, string>>): Setti
 /**
  * Selects the settings that a local run applies. All others name resources on AWS, which it must not touch.
  *
- * @param judge `real`: calls are forwarded to Bedrock and cost money, so the user's budget applies; `url`: the address of
- *   the stand-in, which otherwise answers for every judge
+ * @param judge `real`: calls are forwarded to Bedrock in this region and cost money, so the user's budget applies; `url`: the
+ *   address of the stand-in, which otherwise answers for every judge
  * @throws Error if the real judge is requested and is not on Bedrock
  */
 export function personSettings(
   given: Readonly<Record<string, string>>,
-  judge: { real: boolean; url: string },
+  judge: { real: false | { region: string }; url: string },
 ): PersonSettings {
   const model = given.BEDROCK_MODEL_ID ?? '';
   const isElsewhere = /^(openai|sagemaker):\//.test(model);
@@ -78,8 +79,9 @@ export function personSettings(
   }
   const names = [...APPLIED, ...(judge.real ? WITH_REAL_JUDGE : [])].filter((name) => given[name] !== undefined);
   const settings = Object.fromEntries(names.map((name) => [name, given[name] ?? '']));
-  // The stand-in costs nothing.
-  if (!judge.real) settings.EVALUATION_BUDGET_USD = '0';
+  // The stand-in costs nothing. The stack is in another region than the real model.
+  if (judge.real === false) settings.EVALUATION_BUDGET_USD = '0';
+  else settings.BEDROCK_MODEL_ID ??= defaultJudgeModel(judge.real.region) ?? '';
   if (model.startsWith('openai:/')) settings.JUDGE_BASE_URL = `${judge.url}/v1`;
   const left = [...OF_OTHER_JUDGE, ...(judge.real ? [] : WITH_REAL_JUDGE)].filter((name) => given[name] !== undefined);
   return {
@@ -88,7 +90,7 @@ export function personSettings(
       ...(names.length === 0 ? [] : [`your settings that apply: ${names.join(', ')}`]),
       ...(left.length === 0
         ? []
-        : [`your settings that do not apply, since ${whyLeft(judge.real)}: ${left.join(', ')}`]),
+        : [`your settings that do not apply, since ${whyLeft(judge.real !== false)}: ${left.join(', ')}`]),
     ],
   };
 }

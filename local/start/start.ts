@@ -32,7 +32,8 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   const given = givenSettings();
   for (const slip of settingSlips()) progress.log(`warning: ${slip}`);
   // Invalid input is reported before anything starts.
-  const checked = checkSettings(personSettings(given, { real: options.bedrock, url: 'http://127.0.0.1' }).settings);
+  const real = options.bedrock && { region: bedrockRegion(options) };
+  const checked = checkSettings(personSettings(given, { real, url: 'http://127.0.0.1' }).settings);
   const captures = options.captures ?? projectPath('examples', 'captures');
   const endpoints = await unlessStopped(findCaptures(captures, options.endpoint));
   const sizes = await unlessStopped(measureFiles(endpoints.flatMap(({ files }) => files)));
@@ -53,7 +54,7 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
     signal,
   });
   if (endpointUrl !== undefined) progress.log(`stand-in endpoint, for replays: ${endpointUrl}`);
-  const { settings, notes } = personSettings(given, { real: options.bedrock, url: environment.judge.url });
+  const { settings, notes } = personSettings(given, { real, url: environment.judge.url });
   for (const note of notes) progress.log(note);
   const work = async (): Promise<number> => {
     const deployed = await deployEndpoints(environment, endpoints, settings, progress.show, signal);
@@ -143,8 +144,11 @@ function progressReporter(
 
 const DEFAULT_BEDROCK_REGION = 'us-east-1';
 
+const bedrockRegion = ({ region }: StartOptions): string =>
+  region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION ?? DEFAULT_BEDROCK_REGION;
+
 /** Returns where the stand-in judge forwards its calls. @throws Error if there are no AWS credentials */
-async function bedrockTarget({ region }: StartOptions): Promise<ForwardTarget> {
+async function bedrockTarget(options: StartOptions): Promise<ForwardTarget> {
   try {
     await defaultProvider()();
   } catch (error) {
@@ -156,7 +160,7 @@ async function bedrockTarget({ region }: StartOptions): Promise<ForwardTarget> {
   // The SDK's own variable for a VPC endpoint or a proxy.
   const endpoint = process.env.AWS_ENDPOINT_URL_BEDROCK_RUNTIME;
   return {
-    region: region ?? process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION ?? DEFAULT_BEDROCK_REGION,
+    region: bedrockRegion(options),
     endpoint: endpoint || undefined,
   };
 }

@@ -40,6 +40,8 @@ export class CallFailure extends PipelineError {
   readonly status: number | undefined;
   /** The response had status 200. It may have come from the model, and the call is then billed. */
   readonly mayBePaid: boolean;
+  /** What would help, if the service's own words do not say it. */
+  readonly remedy: string | undefined;
   /** The usage that is booked if the call may have been billed. */
   usage: CallUsage | undefined;
 
@@ -51,6 +53,7 @@ export class CallFailure extends PipelineError {
       feature?: Feature | undefined;
       retryAfterMs?: number | undefined;
       status?: number | undefined;
+      remedy?: string | undefined;
       cause?: unknown;
     } = {},
   ) {
@@ -60,6 +63,7 @@ export class CallFailure extends PipelineError {
     this.retryAfterMs = details.retryAfterMs;
     this.status = details.status;
     this.mayBePaid = details.mayBePaid ?? false;
+    this.remedy = details.remedy;
   }
 }
 
@@ -75,7 +79,7 @@ export class JudgeHeld extends PermanentError {
  * @param where the judge's id
  */
 export function judgingError(failure: CallFailure, where: string, signal?: AbortSignal): PipelineError {
-  const facts = { got: failure.message, where };
+  const facts = { got: failure.message, where, ...(failure.remedy ? { expected: failure.remedy } : {}) };
   const retryable = (name: RetryableErrorName, message: string, cause: unknown = failure): RetryableError =>
     new RetryableError(name, message, facts, cause, failure.retryAfterMs);
   switch (failure.kind) {

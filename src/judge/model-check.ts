@@ -3,6 +3,7 @@ import { BedrockClient, GetFoundationModelCommand, GetInferenceProfileCommand } 
 import { PermanentError, saidBy } from '../shared/errors.ts';
 import { parseJudgeId } from './judge-id.ts';
 import { parseProfileId } from './pricing/profile-id.ts';
+import { policyRemedy } from './transports/bedrock-failures.ts';
 
 type ModelState =
   | 'active'
@@ -100,9 +101,11 @@ export async function checkJudgeModel(
       );
     }
     if (nameOf(error) === 'AccessDeniedException') {
+      const remedy = policyRemedy((error as Error).message);
+      const needed = remedy && `the stack needs ${remedy}`;
       return result(
         'denied',
-        `The model ${name} could not be looked up (${why}): allow bedrock:GetFoundationModel and bedrock:GetInferenceProfile.`,
+        `The model ${name} could not be looked up (${why}): ${needed ?? 'allow bedrock:GetFoundationModel and bedrock:GetInferenceProfile'}.`,
       );
     }
     throw error;

@@ -4,6 +4,7 @@
  */
 import * as z from 'zod';
 import { DEFAULT_MAX_LINE_BYTES } from '../shared/line-bound.ts';
+import { defaultJudgeModel } from './default-judge.ts';
 import {
   flag,
   jsonOf,
@@ -33,9 +34,6 @@ const ENDPOINT_NAME = /^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/;
 const SECRET_ARN = /^arn:aws[\w-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+-[A-Za-z0-9]{6}$/;
 /** A model id may contain colons, but not one with a slash after it. */
 const JUDGE_MODEL = /^(?!(?!openai:|sagemaker:)[a-z][a-z0-9_-]*:\/)\S+$/;
-
-/** The default judge model. The AWS sample's Sonnet 4 is no longer on Bedrock. */
-export const DEFAULT_JUDGE_MODEL = 'global.anthropic.claude-sonnet-4-6';
 
 /** CloudWatch accepts only these retention times. */
 const RETENTION_DAYS = [
@@ -78,6 +76,9 @@ export const requiredSettings = {
     'the ARN of a SageMaker mlflow-app (or of an mlflow-tracking-server with MLflow 3.2 or newer), or an http(s) URL',
     textWithout((uri) => {
       if (!uri.startsWith('arn:')) return serverUrlFault(uri, 'MLFLOW_SECRET_ARN');
+      // AWS's own client of MLflow apps has no address for them there.
+      if (/^arn:aws-cn:.*:mlflow-app\//.test(uri))
+        return 'SageMaker has no MLflow apps in China: use the URL of a server';
       return MLFLOW_ARN.test(uri) ? undefined : '';
     }),
   ),
@@ -104,7 +105,8 @@ export const sharedSettings = {
       .string()
       .transform((id) => id.replace(/^bedrock:\/+/, ''))
       .pipe(z.string().regex(JUDGE_MODEL))
-      .default(DEFAULT_JUDGE_MODEL),
+      // The readers of settings know the region, and fill in its default.
+      .default(defaultJudgeModel() as string),
   ),
   MLFLOW_EVALUATION_MODEL_PARAM: setting(
     'JSON of inference parameters, such as {"temperature":0}',

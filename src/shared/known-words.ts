@@ -13,8 +13,8 @@ const WORDS = new Set(
   capacity case certificate changed character characters check choice client clients closed code column columns command
   compiled complete completion completions concurrency concurrent concurrently condition conditional config
   configuration configured conflict connect connection connections constraint constructor contact contain contains
-  content contentblock context convert corrupt could couldn't create created credentials credits current data database
-  date days deadlock decode default deleted demand denied deprecated deserialization detail details detected device did
+  content contentblock context control convert corrupt could couldn't create created credentials credits current data database
+  date days deadlock decode default deleted demand denied deny deprecated deserialization detail details detected device did
   didn't different digest directory disabled disk doctype documentation does doesn't don't down due duplicate
   eaddrinuse eai early econnaborted econnrefused econnreset ehostunreach element empty enabled encode encoding end
   ended endpoint endpoints enetunreach enoent enospc enotfound entity entry epipe error errors escape etimedout exceed

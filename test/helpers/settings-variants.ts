@@ -27,10 +27,15 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
   return {
     'the required settings': {},
     'a URL with a secret': { MLFLOW_TRACKING_URI: 'https://mlflow.example.com', MLFLOW_SECRET_ARN: secret('mlflow') },
-    'an MLflow app': {
-      MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-app/app-ABC123'),
-      MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
-    },
+    // There are no apps in China.
+    ...(partition === 'aws-cn'
+      ? {}
+      : {
+          'an MLflow app': {
+            MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-app/app-ABC123'),
+            MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
+          },
+        }),
     'a tracking server': {
       MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-tracking-server/mine'),
       MLFLOW_ARTIFACT_BUCKET: 'artifacts',

@@ -38,7 +38,9 @@ interface Sample {
 function samplesOf(variant: string): Sample[] {
   const samples = new Map<string, Sample>();
   for (const place of PLACES) {
-    const template = templateOf(settingsVariants(place)[variant], place.region).toJSON();
+    const settings = settingsVariants(place)[variant];
+    if (settings === undefined) continue;
+    const template = templateOf(settings, place.region).toJSON();
     const form = withoutPlace(JSON.stringify(template), place);
     const sample = samples.get(form);
     if (sample === undefined) samples.set(form, { variant, template, regions: [place.region] });

@@ -7,7 +7,7 @@ import { workKeys } from '../../src/contract/work-keys.ts';
 import { dayScope } from '../../src/judge/budget/leased-budget.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
-import { DEFAULT_JUDGE_MODEL } from '../../src/settings/schema.ts';
+import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { readSpending } from '../helpers/spending.ts';
@@ -121,7 +121,7 @@ describe('enough captures for a job', () => {
     expect(summary.verdicts.failed).toBe(0);
     expect(summary.verdictsByScorer.safety).toEqual({ yes: RECORDS });
     const { inputTokens, outputTokens, usd } = summary.spend;
-    const online = priceCall(DEFAULT_JUDGE_MODEL, { inputTokens, outputTokens }) ?? 0;
+    const online = priceCall(defaultJudgeModel('us-east-1') ?? '', { inputTokens, outputTokens }) ?? 0;
     expect(usd).toBeCloseTo(online / 2, 6);
     expect((await spending()).spentUsd).toBeGreaterThan(0);
     // The estimate, before the judge is called.

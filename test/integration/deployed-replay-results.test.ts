@@ -7,7 +7,7 @@ import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
 import { dayScope, runScope } from '../../src/judge/budget/leased-budget.ts';
-import { DEFAULT_JUDGE_MODEL } from '../../src/settings/schema.ts';
+import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';
@@ -246,7 +246,7 @@ describe('with a judge that denies access', () => {
 
   beforeAll(async () => {
     // The model itself exists, so planning succeeds.
-    environment.judge.behave({ models: { [DEFAULT_JUDGE_MODEL]: { state: 'denied' } } });
+    environment.judge.behave({ models: { [defaultJudgeModel('us-east-1') ?? '']: { state: 'denied' } } });
     // The replay before it is the baseline of its gate.
     const baseline = `s3://${replays.outputs.workBucket}/replays/judged`;
     const gate = { baseline, thresholds: ['request_latency:p50:10000', 'newly_failing:20', 'judged_worse:60'] };

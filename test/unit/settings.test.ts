@@ -127,6 +127,7 @@ describe('single settings', () => {
     ['MLFLOW_TRACKING_URI', 'databricks', /the ARN of/],
     ['MLFLOW_TRACKING_URI', 'arn:aws:sagemaker:us-east-1:123456789012:endpoint/x', /the ARN of a SageMaker mlflow-app/],
     ['MLFLOW_TRACKING_URI', 'file:///mlruns', /an http\(s\) URL/],
+    ['MLFLOW_TRACKING_URI', 'arn:aws-cn:sagemaker:cn-north-1:123456789012:mlflow-app/app-1', /no MLflow apps in China/],
     ['MLFLOW_TRACKING_URI', 'https://host/#/experiments/1', /without "\?" and "#"/],
     ['SAGEMAKER_ENDPOINT_NAME', 'my_endpoint', /the name of the endpoint/],
     ['SAGEMAKER_ENDPOINT_NAME', 'arn:aws:sagemaker:us-east-1:123456789012:endpoint/x', /the name of the endpoint/],
@@ -216,6 +217,50 @@ describe('single settings', () => {
       REPLAY_ENDPOINT_NAMES: ['one', 'two', 'three'],
     });
   });
+});
+
+describe('the default judge', () => {
+  const inRegion = (CDK_DEFAULT_REGION: string | undefined, more = {}) => ({
+    ...required,
+    CDK_DEFAULT_REGION,
+    ...more,
+  });
+
+  it.each([
+    ['us-east-1', 'us'],
+    ['ca-central-1', 'us'],
+    ['eu-central-2', 'eu'],
+    ['ap-northeast-3', 'jp'],
+    ['ap-southeast-2', 'au'],
+    ['ap-south-1', 'global'],
+    ['il-central-1', 'global'],
+    ['mx-central-1', 'global'],
+    [undefined, 'global'],
+  ])('in %s is called through the profile of %s', (region, geography) => {
+    const model = `${geography}.anthropic.claude-sonnet-4-6`;
+    expect(parseSettings(inRegion(region)).BEDROCK_MODEL_ID).toBe(model);
+    expect(commandSettings({}, { AWS_REGION: region }).BEDROCK_MODEL_ID).toBe(model);
+    expect(parseSettings(inRegion(region, { BEDROCK_MODEL_ID: 'a.model', EVALUATION_BUDGET_USD: '0' }))).toMatchObject({
+      BEDROCK_MODEL_ID: 'a.model',
+    });
+  });
+
+  it.each(['us-gov-west-1', 'us-gov-east-1', 'cn-north-1', 'us-iso-east-1', 'eusc-de-east-1'])(
+    'does not exist in %s, where one is required if anything is judged',
+    (region) => {
+      expect(refusal(inRegion(region))).toEqual([
+        expect.stringContaining(`  BEDROCK_MODEL_ID: got nothing; expected: a judge, since ${region} has no default`),
+      ]);
+      const rules = '[{"name":"long replies","replyTokensOver":800}]';
+      expect(refusal(inRegion(region, { EVALUATION_SAMPLE_RATE: '0', EVALUATION_ALWAYS: rules }))).toHaveLength(1);
+      expect(parseSettings(inRegion(region, { EVALUATION_SAMPLE_RATE: '0' })).EVALUATION_SAMPLE_RATE).toBe(0);
+      const judge = {
+        BEDROCK_MODEL_ID: 'us-gov.anthropic.claude-3-5-sonnet-20240620-v1:0',
+        EVALUATION_BUDGET_USD: '0',
+      };
+      expect(parseSettings(inRegion(region, judge)).BEDROCK_MODEL_ID).toBe(judge.BEDROCK_MODEL_ID);
+    },
+  );
 });
 
 describe('secrets', () => {

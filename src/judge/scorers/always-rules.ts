@@ -49,6 +49,9 @@ export interface CaptureContext {
 /** Returns the name of the first rule that matches the capture, or `undefined`. */
 export type AlwaysRule = (capture: Capture, context?: CaptureContext) => string | undefined;
 
+/** Whether any capture may be sent to the judge with this sample rate and these rules. */
+export const mayJudge = (sampleRate: number, rules: readonly unknown[]): boolean => sampleRate > 0 || rules.length > 0;
+
 const replyTokens = (capture: Capture): number => {
   if (capture.usage?.outputTokens !== undefined) return capture.usage.outputTokens;
   const found = replyTexts(capture);

@@ -38,6 +38,15 @@ const TOO_LONG =
 const MODEL_OR_SETTINGS =
   /model identifier is invalid|on-demand throughput isn.t supported|operation not allowed|end of its life|marked by provider as legacy|model is not supported|not supported in this region|guardrail (identifier|version|id|was not found|not found)|invalid guardrail|inference profile .{0,200}(not found|invalid)/i;
 
+/**
+ * Returns what helps against a policy of the organization; `undefined` if none denies the call. Policies that deny other
+ * regions refuse global profiles, whose calls have the region `unspecified`, and profiles with one denied region.
+ */
+export const policyRemedy = (message: string): string | undefined =>
+  /explicit deny in a service control policy/i.test(message)
+    ? 'a BEDROCK_MODEL_ID whose regions the service control policy allows: a profile of your geography such as us. or eu., or a model of this region, instead of global. (whose aws:RequestedRegion is "unspecified"); or an exception for bedrock:InvokeModel in that policy'
+    : undefined;
+
 interface AwsError {
   name: string;
   message: string;
@@ -74,6 +83,7 @@ export function readAwsFailure(error: unknown, signal?: AbortSignal): CallFailur
     feature,
     retryAfterMs: readRetryAfter(headers['retry-after']),
     status,
+    remedy: policyRemedy(aws.message ?? ''),
     mayBePaid: status !== undefined && status < 300 && !isPage(aws.$responseBodyText ?? ''),
     cause: error,
   });

@@ -11,6 +11,7 @@ import type { PlanRequest, PlanResult } from '../../contract/payloads.ts';
 import type { PlanReceipt } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import { assertModelLives } from '../../judge/model-check.ts';
+import { mayJudge } from '../../judge/scorers/always-rules.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import { type ParsedInput, parseInput, runOptions } from './input.ts';
 import { PartPlan } from './part-plan.ts';
@@ -28,7 +29,8 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   if (request.part === 0) await assertNameUnused(request, deps);
   else await assertSameContract(request, deps);
   if (options.evaluate && !options.dryRun) deps.assertJudgeAffordable(options);
-  const check = options.evaluate && request.part === 0 ? await deps.checkJudgeModel() : undefined;
+  const isAsked = options.evaluate && mayJudge(options.sampleRate, deps.environment.EVALUATION_ALWAYS);
+  const check = isAsked && request.part === 0 ? await deps.checkJudgeModel() : undefined;
   // A dry run does not ask the judge. It reports what a run would meet.
   if (!options.dryRun) assertModelLives(check);
   if (check !== undefined) warnings.push(check.message);

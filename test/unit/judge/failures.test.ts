@@ -1,4 +1,5 @@
 /** Classifying the failures of judge calls. */
+import { judgingError } from '../../../src/judge/errors.ts';
 import { readAwsFailure } from '../../../src/judge/transports/bedrock-failures.ts';
 import { readChatFailure } from '../../../src/judge/transports/chat.ts';
 import { readParameters } from '../../../src/judge/transports/parameters.ts';
@@ -108,6 +109,30 @@ describe('errors of the AWS SDK', () => {
     expect(readAwsFailure(aws('ThrottlingException', 429, 'x', { 'retry-after': '3' })).retryAfterMs).toBe(3000);
     expect(readAwsFailure(aws('AbortError', undefined), AbortSignal.abort()).kind).toBe('aborted');
   });
+});
+
+test('a denial by a service control policy names the policy, and which profiles it may allow', () => {
+  const policy = 'arn:aws:organizations::111122223333:policy/o-abc/service_control_policy/p-1234';
+  const denied = (words: string) =>
+    judgingError(
+      readAwsFailure(
+        aws(
+          'AccessDeniedException',
+          403,
+          `User: arn:aws:sts::111122223333:assumed-role/r/s is not authorized to perform: bedrock:InvokeModel on resource: arn:aws:bedrock:::foundation-model/m with an explicit deny in ${words}`,
+        ),
+      ),
+      'bedrock:/global.m',
+    );
+  expect(denied(`a service control policy: ${policy}`)).toMatchObject({
+    name: 'JudgeRefused',
+    message: expect.stringMatching(
+      new RegExp(
+        `explicit deny in a service control policy ${policy}; expected: a BEDROCK_MODEL_ID whose regions .*us\\. or eu\\..*"unspecified"`,
+      ),
+    ),
+  });
+  expect(denied('an identity-based policy').message).not.toContain('expected:');
 });
 
 describe('errors of a chat completion server', () => {

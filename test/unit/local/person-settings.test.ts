@@ -3,8 +3,8 @@ import { parseSettings } from '../../../lib/settings/settings.ts';
 import { checkSettings, personSettings, settingSlips } from '../../../local/settings/person-settings.ts';
 
 const url = 'http://127.0.0.1:4100';
-const ofStandIn = { real: false, url };
-const ofBedrock = { real: true, url };
+const ofStandIn = { real: false, url } as const;
+const ofBedrock = { real: { region: 'eu-central-1' }, url };
 
 const mine = {
   STACK_PREFIX: 'prod',
@@ -69,11 +69,14 @@ describe('the user’s settings in a local run', () => {
     );
   });
 
-  it.each([ofStandIn, ofBedrock])('has no notes if nothing is set', (judge) => {
-    expect(personSettings({}, judge)).toEqual({
-      settings: judge.real ? {} : { EVALUATION_BUDGET_USD: '0' },
-      notes: [],
-    });
+  it('asks the default model of the region of Bedrock, which is not that of the local stack', () => {
+    const { settings, notes } = personSettings({}, ofBedrock);
+    expect(settings).toEqual({ BEDROCK_MODEL_ID: 'eu.anthropic.claude-sonnet-4-6' });
+    expect(notes).toEqual([]);
+  });
+
+  it('has no notes if nothing is set', () => {
+    expect(personSettings({}, ofStandIn)).toEqual({ settings: { EVALUATION_BUDGET_USD: '0' }, notes: [] });
   });
 });
 
