@@ -14,7 +14,7 @@ const esmOnly = '(?:franc|trigram-utils|n-gram|collapse-white-space)/';
 /** One jest project per level of test; a level is chosen with --selectProjects. */
 const common = {
   rootDir: import.meta.dirname,
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/aws-requests/environment.ts',
   transform: { '^.+\\.ts$': toCommonJs, [`/node_modules/${esmOnly}.+\\.js$`]: toCommonJs },
   transformIgnorePatterns: [`/node_modules/(?!${esmOnly})`],
   modulePathIgnorePatterns: ['<rootDir>/cdk.out', '<rootDir>/.local', '<rootDir>/.venvs'],

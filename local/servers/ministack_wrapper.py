@@ -12,13 +12,17 @@ does not start, because a run without these names proves nothing.
 4. MiniStack's CloudFormation rejects an alarm on metric math. Such an alarm is created on its first metric, so that
    the stack deploys as on AWS. No alarm fires in the emulator, since nothing emits metrics.
 5. A stack is created within a second, but the CDK CLI polls every five. The request is therefore answered once the stack exists.
+
+The tests name a file in REQUEST_RECORDER, which writes down every request (decision 0072).
 """
 
 import asyncio
 import functools
 import importlib.metadata
 import json
+import os
 import re
+import runpy
 import sys
 
 KNOWN_VERSION = "1.5.33"
@@ -167,6 +171,9 @@ def main():
     name_throttles_in_step_functions(stepfunctions)
     accept_metric_math(provisioners)
     answer_when_stack_is_made(cloudformation)
+    recorder = os.environ.get("REQUEST_RECORDER")
+    if recorder:
+        runpy.run_path(recorder)["install"]()
 
     from ministack.app import main as serve
 

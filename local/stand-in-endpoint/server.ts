@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { logRequest } from '../servers/request-log.ts';
 import { ArrivalLog } from './arrivals.ts';
 import { modelStreamError, payloadPart } from './event-stream.ts';
 import { defaultAnswer, type InferenceRequest, parseRequest, replyEvents, wholeReply } from './replies.ts';
@@ -132,6 +133,7 @@ export class StandInEndpoint {
   #route(url: string, message: IncomingMessage, body: Buffer, response: ServerResponse): void {
     const sageMaker = SAGEMAKER_ROUTE.exec(url);
     if (sageMaker) {
+      logRequest({ method: message.method ?? '', url, headers: message.headers, length: body.length });
       const refused = this.#refusal(message, body);
       if (refused) {
         response.setHeader('x-amzn-errortype', refused.type);

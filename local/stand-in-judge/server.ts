@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import http from 'node:http';
 import http2 from 'node:http2';
 import net, { type AddressInfo, type Socket } from 'node:net';
+import { logRequest } from '../servers/request-log.ts';
 import { BatchJobs } from './batch-jobs.ts';
 import { modelBehavior } from './behavior.ts';
 import { answerConverse, type ConverseBody } from './converse.ts';
@@ -107,6 +108,11 @@ export class StandInJudge extends ModelService {
       const text = await bodyOf(request);
       const { pathname } = new URL(request.url ?? '/', 'http://stand-in');
       const method = request.method ?? 'GET';
+      const { url = '/', headers } = request;
+      // A request that is not to AWS has no signature of AWS.
+      if (headers.authorization?.startsWith('AWS4-')) {
+        logRequest({ method, url, headers, text, length: Buffer.byteLength(text) });
+      }
       const answer = await this.route(request, method, pathname, text);
       if (answer === 'drop') {
         if ('stream' in response) response.stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);

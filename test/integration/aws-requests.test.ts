@@ -1,0 +1,312 @@
+/**
+ * Requests to emulated AWS are held against AWS's models: what breaks a rule is found on each protocol, at the stand-ins, and
+ * in the steps that Step Functions takes itself, and it fails the test that made the request.
+ */
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { BedrockClient, CreateModelInvocationJobCommand } from '@aws-sdk/client-bedrock';
+import { CreateStackCommand } from '@aws-sdk/client-cloudformation';
+import { DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
+import { InvokeCommand } from '@aws-sdk/client-lambda';
+import { CreateBucketCommand, PutBucketVersioningCommand, PutObjectCommand } from '@aws-sdk/client-s3';
+import { InvokeEndpointCommand, SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
+import { CreateStateMachineCommand, DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
+import { projectPath } from '../../local/project-root.ts';
+import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
+import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { Storage } from '../../src/shared/storage.ts';
+import { putFile, TextUpload } from '../../src/shared/uploads.ts';
+import { awsRequests } from '../aws-requests/aws-requests.ts';
+import { wholeValue } from '../aws-requests/patterns.ts';
+
+const ROLE = 'arn:aws:iam::000000000000:role/any';
+const BUCKET = 'any-bucket';
+const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+
+let emulator: MiniStack;
+let judge: StandInJudge;
+let endpoint: StandInEndpoint;
+let clients: AwsClients;
+let bedrock: BedrockClient;
+let sageMaker: SageMakerRuntimeClient;
+let dynamo: DynamoDBClient;
+
+beforeAll(async () => {
+  [emulator, judge, endpoint] = await Promise.all([startMiniStack(), startStandInJudge(), startStandInEndpoint()]);
+  clients = emulatedClients(emulator);
+  const { region } = emulator;
+  bedrock = new BedrockClient({ endpoint: judge.url, region, credentials });
+  sageMaker = new SageMakerRuntimeClient({ endpoint: endpoint.url, region, credentials, maxAttempts: 1 });
+  dynamo = new DynamoDBClient({ endpoint: emulator.url, region, credentials });
+  await clients.s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
+});
+
+afterAll(async () => {
+  destroyClients({ ...clients, bedrock, sageMaker, dynamo } as AwsClients);
+  await Promise.all([emulator.stop(), judge.close(), endpoint.close()]);
+});
+
+/** Sends a request, also without the SDK's own members, and ignores how the emulator answers. */
+async function post(service: string, target: string, body: object): Promise<void> {
+  const authorization = `AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/${service}/aws4_request`;
+  const headers = { authorization, 'content-type': 'application/x-amz-json-1.0', 'x-amz-target': target };
+  await fetch(emulator.url, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+const job = (jobName: string, s3Uri: string) => ({
+  jobName,
+  roleArn: ROLE,
+  modelId: 'anthropic.claude-sonnet-4-6',
+  inputDataConfig: { s3InputDataConfig: { s3Uri } },
+  outputDataConfig: { s3OutputDataConfig: { s3Uri: 's3://any-bucket/out/' } },
+});
+
+/** Runs a state machine of one state to its end. */
+async function runState(name: string, state: object, input = '{}'): Promise<void> {
+  const definition = JSON.stringify({ StartAt: 'Only', States: { Only: { ...state, End: true } } });
+  const { stateMachineArn } = await clients.sfn.send(
+    new CreateStateMachineCommand({ name, roleArn: ROLE, definition }),
+  );
+  const { executionArn } = await clients.sfn.send(new StartExecutionCommand({ stateMachineArn, input }));
+  for (;;) {
+    const { status } = await clients.sfn.send(new DescribeExecutionCommand({ executionArn }));
+    if (status !== 'RUNNING') return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+const map = (reader: object, writer: object) => ({
+  Type: 'Map',
+  ItemProcessor: {
+    ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' },
+    StartAt: 'Nothing',
+    States: { Nothing: { Type: 'Pass', End: true } },
+  },
+  ItemReader: {
+    Resource: 'arn:aws:states:::s3:getObject',
+    ReaderConfig: { InputType: 'JSONL' },
+    Parameters: { Bucket: BUCKET, Key: 'lines.jsonl', ...reader },
+  },
+  ResultWriter: { Resource: 'arn:aws:states:::s3:putObject', Parameters: { Bucket: BUCKET, ...writer } },
+});
+
+const task = (resource: string, Parameters: object) => ({ Type: 'Task', Resource: resource, Parameters });
+
+/** Wrong requests, and the operation, the member and a part of the rule that each breaks. */
+const WRONG: [string, () => Promise<unknown>, [operation: string, where: string, rule: RegExp][]][] = [
+  [
+    'an S3 key that is too long',
+    () => clients.s3.send(new PutObjectCommand({ Bucket: BUCKET, Key: 'ä'.repeat(513), Body: '{}' })),
+    [['s3:PutObject', 'Key', /1,024 bytes/]],
+  ],
+  [
+    'a value that is not in the list, in XML',
+    () =>
+      clients.s3.send(
+        new PutBucketVersioningCommand({ Bucket: BUCKET, VersioningConfiguration: { Status: 'On' as 'Enabled' } }),
+      ),
+    [['s3:PutBucketVersioning', 'VersioningConfiguration.Status', /Enabled, Suspended/]],
+  ],
+  [
+    'values of a form',
+    () =>
+      clients.cloudFormation.send(
+        new CreateStackCommand({
+          StackName: 'any',
+          Capabilities: ['CAPABILITY_ANY' as 'CAPABILITY_IAM'],
+          Tags: [{ Key: '', Value: 'b' }],
+        }),
+      ),
+    [
+      ['cloudformation:CreateStack', 'Capabilities[0]', /one of/],
+      ['cloudformation:CreateStack', 'Tags[0].Key', /at least 1/],
+    ],
+  ],
+  [
+    'a header',
+    () => clients.lambda.send(new InvokeCommand({ FunctionName: 'any', InvocationType: 'Never' as 'Event' })),
+    [['lambda:Invoke', 'InvocationType', /one of/]],
+  ],
+  [
+    'a label in the path',
+    () => clients.lambda.send(new InvokeCommand({ FunctionName: 'any function' })),
+    [['lambda:Invoke', 'FunctionName', /pattern/]],
+  ],
+  [
+    'members that are missing, of another type, or unknown, in JSON',
+    () => post('dynamodb', 'DynamoDB_20120810.GetItem', { Key: { a: { N: 1 } }, Table: 'any', ConsistentRead: 'no' }),
+    [
+      ['dynamodb:GetItem', '', /has none/],
+      ['dynamodb:GetItem', 'Key.a.N', /text/],
+      ['dynamodb:GetItem', 'ConsistentRead', /true or false/],
+      ['dynamodb:GetItem', 'TableName', /required/],
+    ],
+  ],
+  [
+    'an operation that does not exist',
+    () => post('dynamodb', 'DynamoDB_20120810.FindItem', {}),
+    [['unknown', '', /known operation/]],
+  ],
+  [
+    'the name of an execution',
+    () =>
+      clients.sfn.send(
+        new StartExecutionCommand({
+          stateMachineArn: 'arn:aws:states:us-east-1:000000000000:stateMachine:any',
+          name: `a name ${'n'.repeat(80)}`,
+        }),
+      ),
+    [
+      ['stepfunctions:StartExecution', 'name', /at most 80/],
+      ['stepfunctions:StartExecution', 'name', /no white space/],
+    ],
+  ],
+  [
+    'a batch job with an underscore in its name, and an equals sign in its location',
+    () => bedrock.send(new CreateModelInvocationJobCommand(job('a_b', 's3://any-bucket/runs/a=b/'))),
+    [
+      ['bedrock:CreateModelInvocationJob', 'jobName', /pattern/],
+      ['bedrock:CreateModelInvocationJob', 'inputDataConfig.s3InputDataConfig.s3Uri', /pattern/],
+    ],
+  ],
+  [
+    'a header of an inference endpoint',
+    () =>
+      sageMaker.send(
+        new InvokeEndpointCommand({ EndpointName: 'any', Body: Buffer.from('{}'), InferenceId: 'i'.repeat(65) }),
+      ),
+    [['sagemaker-runtime:InvokeEndpoint', 'InferenceId', /at most 64/]],
+  ],
+  [
+    'parameters of an ItemReader and a ResultWriter',
+    async () => {
+      await clients.s3.send(new PutObjectCommand({ Bucket: BUCKET, Key: 'lines.jsonl', Body: '{}\n' }));
+      await runState('map', map({ Kye: 'x' }, { Prefix: 'p'.repeat(1000), Folder: 'x' }));
+    },
+    [
+      ['s3:PutObject', '', /has none/],
+      ['s3:PutObject', 'Key', /1,024 bytes/],
+      ['s3:GetObject', '', /has none/],
+    ],
+  ],
+  [
+    'parameters of a call to a service',
+    () => runState('call', task('arn:aws:states:::aws-sdk:sfn:describeExecution', { executionArn: 'any', Name: 'x' })),
+    [
+      ['stepfunctions:DescribeExecution', '', /has none/],
+      ['stepfunctions:DescribeExecution', '', /has none/],
+      ['stepfunctions:DescribeExecution', 'executionArn', /required/],
+    ],
+  ],
+  [
+    'more data than a state may have',
+    () => runState('data', task('arn:aws:states:::lambda:invoke', { FunctionName: 'any', 'Payload.$': '$' }), large()),
+    [
+      ['stepfunctions:StartExecution', 'input', /at most 262144/],
+      ['arn:aws:states:::lambda:invoke', '', /at most 262144/],
+    ],
+  ],
+];
+
+const large = (): string => JSON.stringify({ text: 'x'.repeat(262_144) });
+
+describe('a request that AWS would refuse is found:', () => {
+  for (const [what, , found] of WRONG) {
+    for (const [operation, where] of found) awsRequests.allow(operation, where, `wrong on purpose: ${what}`);
+  }
+
+  it.each(WRONG)('%s', async (_, send, expected) => {
+    await send().catch(() => undefined);
+    const found = await awsRequests.violations();
+    expect(found.map(({ operation, where }) => [operation, where])).toEqual(
+      expected.map(([operation, where]) => [operation, where]),
+    );
+    for (const [index, [, , rule]] of expected.entries()) expect(found[index]?.rule).toMatch(rule);
+  });
+});
+
+test('right requests are counted, and no rule is found broken', async () => {
+  const before = await awsRequests.counts();
+  await dynamo.send(new GetItemCommand({ TableName: 'any', Key: { a: { S: 'b' } } })).catch(() => undefined);
+  await runState('right', map({}, { Prefix: 'results' }));
+  const counts = await awsRequests.counts();
+  const more = Object.entries(counts).map(([name, count]) => [name, count - (before[name] ?? 0)]);
+  expect(Object.fromEntries(more.filter(([, count]) => count !== 0))).toMatchObject({
+    'dynamodb:GetItem': 1,
+    'states → s3:GetObject': 1,
+    'states → s3:PutObject': 1,
+    'stepfunctions:StartExecution': 1,
+  });
+  expect(await awsRequests.violations()).toEqual([]);
+});
+
+test('the product’s uploads in parts are right', async () => {
+  const storage = new Storage(clients.s3);
+  const folder = mkdtempSync(join(tmpdir(), 'upload-'));
+  writeFileSync(join(folder, 'large'), Buffer.alloc(6 * 1024 * 1024));
+  await putFile(storage, BUCKET, 'large', join(folder, 'large'), 'application/octet-stream');
+  const upload = new TextUpload(storage, BUCKET, 'lines');
+  await upload.write('x'.repeat(6 * 1024 * 1024));
+  await upload.close();
+  rmSync(folder, { recursive: true });
+  expect(await awsRequests.counts()).toMatchObject({
+    's3:CreateMultipartUpload': 2,
+    's3:UploadPart': 4,
+    's3:CompleteMultipartUpload': 2,
+  });
+});
+
+test('a refused request fails the test that makes it, or its file', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'fixture-'));
+  const report = join(folder, 'report.json');
+  const args = [
+    projectPath('node_modules', 'jest', 'bin', 'jest.js'),
+    ...['--config', projectPath('test', 'aws-requests', 'fixture', 'jest.config.js')],
+    ...['--json', '--outputFile', report],
+  ];
+  const code = await new Promise((resolve) => execFile(process.execPath, args, (error) => resolve(error?.code)));
+  const { testResults } = JSON.parse(readFileSync(report, 'utf8')) as {
+    testResults: {
+      message: string;
+      assertionResults: { title: string; status: string; failureMessages: string[] }[];
+    }[];
+  };
+  rmSync(folder, { recursive: true });
+  expect(code).toBe(1);
+  const [{ message, assertionResults } = { message: '', assertionResults: [] }] = testResults;
+  expect(assertionResults.map(({ title, status }) => [title, status])).toEqual([
+    ['a right request', 'passed'],
+    ['a wrong request', 'failed'],
+    ['a right request after a wrong one', 'passed'],
+  ]);
+  expect(assertionResults[1]?.failureMessages.join()).toMatch(/s3:PutObject Key: got .*1025 characters/);
+  expect(message).toMatch(/s3:PutObject Key: got .*2000 characters/);
+  expect(message).toMatch(/No request broke s3:CreateBucket Bucket, which was allowed/);
+});
+
+test('every level of tests is checked', () => {
+  const environments = readFileSync(projectPath('jest.config.js'), 'utf8').match(/testEnvironment: .*/g);
+  expect(environments).toEqual(["testEnvironment: '<rootDir>/test/aws-requests/environment.ts',"]);
+});
+
+describe('a pattern of Java', () => {
+  it.each([
+    ['[a-z]+', 'abc', 'abc!'],
+    ['\\A\\S[\\p{Print}]*\\z', 'a b', 'a\u007fb'],
+    ['\\p{ASCII}*', 'abc', 'ä'],
+    ['(?i)all|[0-9]{2}', 'ALL', '123'],
+    ['[\\w+=,.@\\:-]*', 'a:b-', 'a b'],
+  ])('%s is for whole values', (pattern, right, wrong) => {
+    expect(wholeValue(pattern)?.test(right)).toBe(true);
+    expect(wholeValue(pattern)?.test(wrong)).toBe(false);
+  });
+
+  it.each(['[a-z&&[^b]]', '[[:alpha:]]', '\\p{IsLatin}+', '\\Qa.b\\E', '[x\\p{Print}]*+'])(
+    '%s is not translated',
+    (pattern) => expect(wholeValue(pattern)).toBeUndefined(),
+  );
+});
