@@ -78,11 +78,12 @@ function normals(random: Random): [number, number] {
 
 /**
  * The width by which a drawn value is moved, relative to itself, so that quantiles do not stick to the few values that there
- * are: Silverman's rule on the logarithms (1986, eq. 3.31). 0 unless all values are positive.
+ * are: Silverman's rule on the logarithms (1986, eq. 3.31). 0 unless all values are positive, and for values that repeat by
+ * themselves, such as numbers of tokens.
  */
 function smoothing(values: Float64Array): number {
   const sorted = Float64Array.from(values).sort();
-  if (!((sorted[0] ?? 0) > 0)) return 0;
+  if (!((sorted[0] ?? 0) > 0) || new Set(sorted).size < sorted.length / 2) return 0;
   const logs = sorted.map(Math.log);
   const n = logs.length;
   const mean = logs.reduce((sum, value) => sum + value, 0) / n;
