@@ -24,6 +24,7 @@ import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
+import { workKey } from './access/key.ts';
 import { childrenMetrics, runMetric, sumOf } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
 
@@ -66,6 +67,7 @@ export class Alarms extends Construct {
     this.#prefix = settings.STACK_PREFIX;
     this.topic = new Topic(this, 'Topic', {
       enforceSSL: true,
+      masterKey: workKey(this, settings),
       displayName: `SageMaker monitoring ${settings.STACK_PREFIX}`,
     });
     this.#letAlarmsPublish();

@@ -7,6 +7,7 @@ import { resourceNames } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantBatchModel } from './access/judge.ts';
+import { grantKey } from './access/key.ts';
 import { WHY_WORK_PART, workPatterns } from './access/work.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
 
@@ -37,6 +38,7 @@ export class BatchInference extends Construct {
     allow(this.serviceRole, { actions: ['s3:GetObject'], resources: [objects(workPatterns.batchInput)], why });
     allow(this.serviceRole, { actions: ['s3:PutObject'], resources: [objects(workPatterns.batchOutput)], why });
     allow(this.serviceRole, { actions: ['s3:ListBucket'], resources: [workBucket.bucketArn] });
+    grantKey(this.serviceRole, workBucket.encryptionKey?.keyArn, 's3', 'both');
 
     batcher.function.addEnvironment('BATCH_ROLE_ARN', this.serviceRole.roleArn);
     // A judge outside Bedrock has no batch inference; planning rejects it.

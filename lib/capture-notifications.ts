@@ -9,6 +9,7 @@ import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
+import { workKey } from './access/key.ts';
 
 /** The id of the custom resource's function, of which the CDK creates one per stack. */
 const HANDLER_ID = 'BucketNotificationsHandler050a0587b7544547bf325f094a3db834';
@@ -18,6 +19,7 @@ export class CaptureNotifications extends Construct {
     super(scope, id);
     const logGroup = new LogGroup(this, 'Logs', {
       retention: settings.LOG_RETENTION_DAYS,
+      encryptionKey: workKey(this, settings),
       removalPolicy: RemovalPolicy.DESTROY,
     });
     const role = new Role(this, 'Role', {

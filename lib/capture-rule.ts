@@ -24,7 +24,7 @@ export class CaptureRule extends Construct {
   constructor(scope: Construct, id: string, { settings, stateMachine }: CaptureRuleProps) {
     super(scope, id);
     new CaptureNotifications(this, 'Notifications', settings);
-    this.deadLetters = deadLetterQueue(this);
+    this.deadLetters = deadLetterQueue(this, settings);
     this.rule = new Rule(this, 'Rule', {
       ruleName: resourceNames(settings.STACK_PREFIX).rule,
       description: 'A capture file was written',

@@ -2,6 +2,8 @@
 import { Duration } from 'aws-cdk-lib';
 import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
+import type { Settings } from '../src/settings/schema.ts';
+import { workKey } from './access/key.ts';
 import { acknowledge } from './acknowledge.ts';
 
 /** EventBridge's maximum. */
@@ -11,9 +13,12 @@ export const DELIVERY = { maxEventAge: Duration.hours(24), retryAttempts: 185 };
 const DEAD_LETTERS = Duration.days(14);
 
 /** Creates the dead-letter queue of a scope, as its child `DeadLetters`. */
-export function deadLetterQueue(scope: Construct): Queue {
+export function deadLetterQueue(scope: Construct, settings: Settings): Queue {
+  const key = workKey(scope, settings);
   const queue = new Queue(scope, 'DeadLetters', {
-    encryption: QueueEncryption.SQS_MANAGED,
+    ...(key
+      ? { encryption: QueueEncryption.KMS, encryptionMasterKey: key }
+      : { encryption: QueueEncryption.SQS_MANAGED }),
     enforceSSL: true,
     retentionPeriod: DEAD_LETTERS,
   });

@@ -21,8 +21,8 @@ export class MonitoringStack extends Stack {
   constructor(scope: Construct, id: string, props: MonitoringStackProps) {
     super(scope, id, { description: 'Logs and judges the replies of a SageMaker endpoint, in MLflow', ...props });
     const { settings } = props;
-    const { bucket: workBucket } = new WorkBucket(this, 'WorkBucket');
-    const { table: budget } = new JudgeBudgetTable(this, 'Budget');
+    const { bucket: workBucket } = new WorkBucket(this, 'WorkBucket', settings);
+    const { table: budget } = new JudgeBudgetTable(this, 'Budget', settings);
     const environment = functionEnvironment(settings, workBucket.bucketName, budget.tableName);
 
     const pipeline = monitoringFunctions(this, { settings, workBucket, budget, environment });

@@ -6,6 +6,7 @@ import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
+import { workKey } from './access/key.ts';
 import { functionCode } from './function-code.ts';
 import { nodeOptions } from './settings/function-environment.ts';
 
@@ -41,6 +42,7 @@ export class PipelineFunction extends Construct {
     const logGroup = new LogGroup(this, 'Logs', {
       logGroupName: `/aws/lambda/${functionName}`,
       retention: settings.LOG_RETENTION_DAYS,
+      encryptionKey: workKey(this, settings),
       removalPolicy: RemovalPolicy.DESTROY,
     });
     // The managed basic policy could write to every log group of the account, so it is not used.

@@ -10,6 +10,7 @@ import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
+import { grantKey } from './access/key.ts';
 import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
 import type { ReplayFunctions } from './replay-functions.ts';
 
@@ -26,7 +27,7 @@ export class ReplayStop extends Construct {
 
   constructor(scope: Construct, id: string, { settings, replay, stopper, summarizer, publisher }: ReplayStopProps) {
     super(scope, id);
-    this.deadLetters = deadLetterQueue(this);
+    this.deadLetters = deadLetterQueue(this, settings);
     new Rule(this, 'Rule', {
       ruleName: resourceNames(settings.STACK_PREFIX).replayStopRule,
       description: 'The execution of a replay was stopped or has failed',
@@ -46,6 +47,7 @@ export class ReplayStop extends Construct {
     // Lambda retries twice, after one and two minutes. The CDK's own destination would grant three actions.
     stopper.function.configureAsyncInvoke({ onFailure: { bind: () => ({ destination: this.deadLetters.queueArn }) } });
     allow(stopper.role, { actions: ['sqs:SendMessage'], resources: [this.deadLetters.queueArn] });
+    grantKey(stopper.role, this.deadLetters.encryptionMasterKey?.keyArn, 'sqs', 'both');
     allow(stopper.role, {
       actions: ['lambda:InvokeFunction'],
       resources: [summarizer.function.functionArn, publisher.function.functionArn],

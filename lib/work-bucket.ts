@@ -2,6 +2,8 @@
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
+import type { Settings } from '../src/settings/schema.ts';
+import { workKey } from './access/key.ts';
 import { acknowledge } from './acknowledge.ts';
 
 /** Receipts and summaries: three months, so that last month's run can be retried. */
@@ -18,10 +20,14 @@ const QUARANTINE_DAYS = 365;
 export class WorkBucket extends Construct {
   readonly bucket: Bucket;
 
-  constructor(scope: Construct, id: string) {
+  constructor(scope: Construct, id: string, settings: Settings) {
     super(scope, id);
+    const encryptionKey = workKey(this, settings);
     this.bucket = new Bucket(this, 'Bucket', {
-      encryption: BucketEncryption.S3_MANAGED,
+      ...(encryptionKey
+        ? // A bucket key spares a request to KMS for each object.
+          { encryption: BucketEncryption.KMS, encryptionKey, bucketKeyEnabled: true }
+        : { encryption: BucketEncryption.S3_MANAGED }),
       enforceSSL: true,
       minimumTLSVersion: 1.2,
       blockPublicAccess: BlockPublicAccess.BLOCK_ALL,

@@ -4,10 +4,11 @@ import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/settings/schema.ts';
 import { allow } from './allow.ts';
 import { escapeIamPattern } from './iam-pattern.ts';
+import { grantKey } from './key.ts';
 
 export function grantCaptureRead(role: Role, settings: Settings): void {
   const { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_KMS_KEY_ARN: key } = settings;
-  const { partition, region, urlSuffix } = Stack.of(role);
+  const { partition } = Stack.of(role);
   const bucketArn = `arn:${partition}:s3:::${bucket}`;
   const keys = `${escapeIamPattern(settings.DATA_CAPTURE_S3_PREFIX)}*`;
   allow(role, {
@@ -22,11 +23,5 @@ export function grantCaptureRead(role: Role, settings: Settings): void {
     resources: [bucketArn],
     conditions: { StringLike: { 's3:prefix': [keys] } },
   });
-  if (key !== undefined) {
-    allow(role, {
-      actions: ['kms:Decrypt'],
-      resources: [key],
-      conditions: { StringEquals: { 'kms:ViaService': `s3.${region}.${urlSuffix}` } },
-    });
-  }
+  grantKey(role, key, 's3', 'read');
 }

@@ -4,6 +4,7 @@ import type { Role } from 'aws-cdk-lib/aws-iam';
 import { type ProfileId, parseProfileId } from '../../src/judge/pricing/profile-id.ts';
 import type { Settings } from '../../src/settings/schema.ts';
 import { allow } from './allow.ts';
+import { grantSecret } from './key.ts';
 
 const PROFILE_ARN = /^arn:[\w-]+:bedrock:[^:]*:[^:]*:(?:application-)?inference-profile\/(?<id>.+)$/;
 
@@ -30,7 +31,7 @@ export function grantJudge(role: Role, settings: Settings): void {
     });
   }
   grantGuardrail(role, settings);
-  if (secret !== undefined) allow(role, { actions: ['secretsmanager:GetSecretValue'], resources: [secret] });
+  grantSecret(role, secret, settings);
 }
 
 function grantGuardrail(role: Role, { BEDROCK_GUARDRAIL_ID: guardrail }: Settings): void {

@@ -4,9 +4,11 @@ import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/settings/schema.ts';
 import { allow } from './allow.ts';
 import { escapeIamPattern } from './iam-pattern.ts';
+import { grantKey, grantSecret } from './key.ts';
 
 /** Grants calls to MLflow's API. */
-export function grantMlflow(role: Role, { MLFLOW_TRACKING_URI: uri, MLFLOW_SECRET_ARN: secret }: Settings): void {
+export function grantMlflow(role: Role, settings: Settings): void {
+  const { MLFLOW_TRACKING_URI: uri } = settings;
   if (uri.includes(':mlflow-tracking-server/')) {
     allow(role, {
       actions: ['sagemaker-mlflow:*'],
@@ -15,14 +17,15 @@ export function grantMlflow(role: Role, { MLFLOW_TRACKING_URI: uri, MLFLOW_SECRE
     });
   } else if (uri.includes(':mlflow-app/')) {
     allow(role, { actions: ['sagemaker:CallMlflowAppApi'], resources: [uri] });
-  } else if (secret !== undefined) {
+  } else {
     // A managed MLflow needs no secret, since the function's role signs the calls.
-    allow(role, { actions: ['secretsmanager:GetSecretValue'], resources: [secret] });
+    grantSecret(role, settings.MLFLOW_SECRET_ARN, settings);
   }
 }
 
 /** Grants writing the spans of traces and the files of runs to the bucket of MLflow's artifacts, if there is one. */
-export function grantArtifacts(role: Role, { MLFLOW_ARTIFACT_BUCKET: artifacts }: Settings): void {
+export function grantArtifacts(role: Role, settings: Settings): void {
+  const { MLFLOW_ARTIFACT_BUCKET: artifacts, MLFLOW_ARTIFACT_KMS_KEY_ARN: key } = settings;
   if (artifacts === undefined) return;
   const path = escapeIamPattern(artifacts.replace(/^s3:\/\//, '').replace(/\/+$/, ''));
   allow(role, {
@@ -30,4 +33,5 @@ export function grantArtifacts(role: Role, { MLFLOW_ARTIFACT_BUCKET: artifacts }
     resources: [`arn:${Stack.of(role).partition}:s3:::${path}/*`],
     why: 'MLflow stores spans and files under the id of the experiment and of the trace or run.',
   });
+  grantKey(role, key, 's3', 'write');
 }

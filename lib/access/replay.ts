@@ -3,6 +3,7 @@ import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/settings/schema.ts';
 import { allow } from './allow.ts';
+import { grantSecret } from './key.ts';
 
 /** Streaming is a separate action: with only the first, a replay fails as soon as it streams. */
 const INVOKE = ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'];
@@ -19,6 +20,5 @@ export function grantReplayTargets(role: Role, settings: Settings): void {
     (name) => `${sageMaker}:inference-component/${name}`,
   );
   if (components.length > 0) allow(role, { actions: INVOKE, resources: [...new Set(components)] });
-  const { REPLAY_HEADERS_SECRET_ARN: secret } = settings;
-  if (secret !== undefined) allow(role, { actions: ['secretsmanager:GetSecretValue'], resources: [secret] });
+  grantSecret(role, settings.REPLAY_HEADERS_SECRET_ARN, settings);
 }

@@ -5,6 +5,7 @@ import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { allow } from './allow.ts';
+import { grantKey } from './key.ts';
 import { WHY_WORK_PART, type WorkPart, workPatterns } from './work.ts';
 
 interface StateMachineRoleProps {
@@ -46,6 +47,7 @@ export class StateMachineRole extends Role {
       resources: objects(mapResults),
       why: WHY_WORK_PART,
     });
+    grantKey(this, workBucket.encryptionKey?.keyArn, 's3', 'both');
     allow(this, { actions: ['states:StartExecution'], resources: [`${states}:stateMachine:${name}`] });
     // The children of a Map run are named <state machine>/<map run>:<child>.
     const children = `${states}:execution:${name}/*:*`;

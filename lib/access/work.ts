@@ -3,6 +3,7 @@ import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { replayKeys, workKeys } from '../../src/contract/work-keys.ts';
 import { allow } from './allow.ts';
+import { grantKey } from './key.ts';
 
 const ANY_RUN = '*';
 
@@ -64,4 +65,7 @@ export function grantWork(
   add(['s3:DeleteObject'], access.remove);
   // Without this permission S3 answers 403 for a missing object.
   if (access.read !== undefined) allow(role, { actions: ['s3:ListBucket'], resources: [bucket.bucketArn] });
+  const isRead = access.read !== undefined;
+  const isBoth = access.upload !== undefined || (isRead && access.write !== undefined);
+  grantKey(role, bucket.encryptionKey?.keyArn, 's3', isBoth ? 'both' : isRead ? 'read' : 'write');
 }

@@ -143,6 +143,14 @@ export function doubtsAbout(settings: CheckedSettings): string[] {
       'JUDGE_SECRET_ARN is not used: BEDROCK_MODEL_ID does not begin with openai:/',
     ],
     [
+      settings.DATA_CAPTURE_KMS_KEY_ARN !== undefined && settings.WORK_KMS_KEY_ARN === undefined,
+      'WORK_KMS_KEY_ARN is not set: a key of yours encrypts the captures, but what the stack stores of them (quarantined lines, requests of batch jobs, replays) is encrypted with keys of the services',
+    ],
+    [
+      settings.MLFLOW_ARTIFACT_KMS_KEY_ARN !== undefined && settings.MLFLOW_ARTIFACT_BUCKET === undefined,
+      'MLFLOW_ARTIFACT_KMS_KEY_ARN is not used: MLFLOW_ARTIFACT_BUCKET is not set',
+    ],
+    [
       !isBedrock(settings) && settings.BEDROCK_GUARDRAIL_ID !== undefined,
       'BEDROCK_GUARDRAIL_ID is not used: the judge is not a Bedrock model',
     ],

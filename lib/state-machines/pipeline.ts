@@ -11,6 +11,7 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import type { Settings } from '../../src/settings/schema.ts';
+import { workKey } from '../access/key.ts';
 import { StateMachineRole } from '../access/state-machine-role.ts';
 import type { WorkPart } from '../access/work.ts';
 import { acknowledge } from '../acknowledge.ts';
@@ -57,6 +58,7 @@ export function pipelineStateMachine(scope: Construct, props: PipelineStateMachi
       destination: new LogGroup(scope, 'Logs', {
         logGroupName: props.logGroupName,
         retention: settings.LOG_RETENTION_DAYS,
+        encryptionKey: workKey(scope, settings),
         removalPolicy: RemovalPolicy.DESTROY,
       }),
       // The state contains only pointers and counts, so its data may be logged.

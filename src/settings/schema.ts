@@ -32,6 +32,7 @@ const BUCKET_WITH_PREFIX = /^(s3:\/\/)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9
 /** SageMaker's names of endpoints and of inference components have the same form. */
 const ENDPOINT_NAME = /^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/;
 const SECRET_ARN = /^arn:aws[\w-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+-[A-Za-z0-9]{6}$/;
+const KEY_ARN = /^arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key\/[\w-]+$/;
 /** A model id may contain colons, but not one with a slash after it. */
 const JUDGE_MODEL = /^(?!(?!openai:|sagemaker:)[a-z][a-z0-9_-]*:\/)\S+$/;
 
@@ -44,6 +45,8 @@ const secretArn = setting(
   'the complete ARN of a Secrets Manager secret, with the six characters at its end',
   z.string().regex(SECRET_ARN).optional(),
 );
+
+const keyArn = setting('the ARN of a KMS key (not of an alias)', z.string().regex(KEY_ARN).optional());
 
 const ratesSchema = z.strictObject({
   input: z.number().min(0),
@@ -187,13 +190,12 @@ export const replaySettings = {
 /** All settings of the stack. */
 export const settingsSchema = z.object({
   ...functionSettings,
-  DATA_CAPTURE_KMS_KEY_ARN: setting(
-    'the ARN of a KMS key (not of an alias)',
-    z
-      .string()
-      .regex(/^arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key\/[\w-]+$/)
-      .optional(),
-  ),
+  DATA_CAPTURE_KMS_KEY_ARN: keyArn,
+  /** Encrypts the work bucket, the table, the queues, the topic and the logs. */
+  WORK_KMS_KEY_ARN: keyArn,
+  MLFLOW_ARTIFACT_KMS_KEY_ARN: keyArn,
+  /** Of all secrets that other settings name. */
+  SECRETS_KMS_KEY_ARN: keyArn,
   MLFLOW_ARTIFACT_BUCKET: setting(
     'a bucket name, optionally with a prefix',
     z.string().regex(BUCKET_WITH_PREFIX).optional(),

@@ -21,16 +21,43 @@ interface Target {
   context?: Record<string, string>;
   /** Actions that IAM checks besides a call's own, by that action. */
   also?: Record<string, Need[]>;
+  /** The person's key that encrypts it. */
+  key?: string | undefined;
 }
 
 export const at = (service: string, resource: string): string => `arn:aws:${service}:${REGION}:${ACCOUNT}:${resource}`;
 export const WORK = 'arn:aws:s3:::workbucket';
 export const MACHINE = 'sagemaker-data-capture-monitoring-test';
-const viaS3 = { 'kms:ViaService': `s3.${REGION}.amazonaws.com` };
+
+/** What the use of a key needs, by the call to the service that uses it. A call without an entry does not use the key. */
+const KEY_NEEDS: Record<string, string[]> = {
+  's3:GetObject': ['Decrypt'],
+  's3:PutObject': ['GenerateDataKey'],
+  // https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuAndPermissions.html
+  's3:CreateMultipartUpload': ['GenerateDataKey'],
+  's3:UploadPart': ['GenerateDataKey', 'Decrypt'],
+  's3:CompleteMultipartUpload': ['Decrypt'],
+  'secretsmanager:GetSecretValue': ['Decrypt'],
+  // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
+  'sqs:SendMessage': ['GenerateDataKey', 'Decrypt'],
+  // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
+  'dynamodb:GetItem': ['Decrypt', 'DescribeKey'],
+  'dynamodb:UpdateItem': ['Decrypt', 'DescribeKey', 'Encrypt', 'GenerateDataKey', 'ReEncryptFrom', 'ReEncryptTo'],
+};
+
+/** The needs of a call to a service that encrypts with a key of the person. */
+export const needsOfKey = (call: string, arn: string | undefined): Need[] =>
+  (arn === undefined ? [] : (KEY_NEEDS[call] ?? [])).map((name) => ({
+    action: `kms:${name}`,
+    arn: arn ?? '',
+    context: { 'kms:ViaService': `${call.split(':')[0]}.${REGION}.amazonaws.com` },
+    by: call,
+  }));
 
 /** Everything that the functions call, by the names in `USES`. */
 function targetsOf(settings: Record<string, string>): Record<string, Target> {
   const { MLFLOW_SECRET_ARN: secret, DATA_CAPTURE_KMS_KEY_ARN: captureKey, BEDROCK_GUARDRAIL_ID: guardrail } = settings;
+  const { WORK_KMS_KEY_ARN: workKey, SECRETS_KMS_KEY_ARN: secretKey } = settings;
   const { MLFLOW_TRACKING_URI: mlflow = '', MLFLOW_ARTIFACT_BUCKET: artifacts } = settings;
   const model = modelOf(settings.BEDROCK_MODEL_ID ?? 'global.anthropic.claude-sonnet-4-6');
   const judge = /^sagemaker:\/(.*)/.exec(settings.BEDROCK_MODEL_ID ?? '')?.[1];
@@ -48,22 +75,24 @@ function targetsOf(settings: Record<string, string>): Record<string, Target> {
       context: { 's3:prefix': 'my-endpoint/AllTraffic/2026/11/20/10/a.jsonl' },
       also: {
         // An object is read in the version that planning saw.
-        's3:GetObject': [
-          need('s3:GetObjectVersion', capture),
-          ...(captureKey ? [need('kms:Decrypt', captureKey, viaS3)] : []),
-        ],
+        's3:GetObject': [need('s3:GetObjectVersion', capture)],
       },
+      key: captureKey,
     },
-    work: { arns: [WORK, `${WORK}/*`] },
+    work: { arns: [WORK, `${WORK}/*`], key: workKey },
     artifacts: {
+      key: settings.MLFLOW_ARTIFACT_KMS_KEY_ARN,
       arns: artifacts ? [`arn:aws:s3:::${artifacts.replace('s3://', '')}/1/traces/tr-1/artifacts/traces.json`] : [],
     },
-    budget: { arns: [at('dynamodb', 'table/BudgetTable')] },
+    budget: { arns: [at('dynamodb', 'table/BudgetTable')], key: workKey },
     executions: { arns: [at('states', `execution:${MACHINE}:some-run`)] },
     mlflow: { arns: mlflow.startsWith('arn:') ? [mlflow] : [] },
-    mlflowSecret: { arns: secret ? [secret] : [] },
-    judgeSecret: { arns: settings.JUDGE_SECRET_ARN ? [settings.JUDGE_SECRET_ARN] : [] },
-    replaySecret: { arns: settings.REPLAY_HEADERS_SECRET_ARN ? [settings.REPLAY_HEADERS_SECRET_ARN] : [] },
+    mlflowSecret: { arns: secret ? [secret] : [], key: secretKey },
+    judgeSecret: { arns: settings.JUDGE_SECRET_ARN ? [settings.JUDGE_SECRET_ARN] : [], key: secretKey },
+    replaySecret: {
+      arns: settings.REPLAY_HEADERS_SECRET_ARN ? [settings.REPLAY_HEADERS_SECRET_ARN] : [],
+      key: secretKey,
+    },
     model: {
       arns: model.behind,
       context: { 'bedrock:InferenceProfileArn': model.profile ?? '' },
@@ -202,12 +231,16 @@ export function faultsOfCalls(bundles: Record<string, Bundle>): string[] {
 }
 
 /** The needs of a call on a target. @throws Error if no action is known by which IAM authorizes the call */
-export function needsOfCall(reference: Reference, call: string, { arns, context = {}, also = {} }: Target): Need[] {
+export function needsOfCall(
+  reference: Reference,
+  call: string,
+  { arns, context = {}, also = {}, key }: Target,
+): Need[] {
   if (arns.length === 0) return [];
   const action = actionOf(reference, call);
   if (action === undefined) throw new Error(`No action is known that authorizes ${call}`);
   const own = arns.filter((arn) => accepts(reference, action, arn)).map((arn) => ({ action, arn, context, by: call }));
-  return [...own, ...(also[action] ?? []).map((need) => ({ ...need, by: call }))];
+  return [...own, ...(also[action] ?? []).map((need) => ({ ...need, by: call })), ...needsOfKey(call, key)];
 }
 
 /** The construct of each function, and its folder under `lambda/`. */
@@ -249,6 +282,7 @@ export function needsOfBatchJobs(reference: Reference, settings: Record<string, 
     files('s3:GetObject', `${WORK}/batch/some-run/input/1.jsonl`),
     files('s3:PutObject', `${WORK}/batch/some-run/output/1.jsonl.out`),
     files('s3:ListBucket', WORK),
+    ...['s3:GetObject', 's3:UploadPart'].flatMap((call) => needsOfKey(call, settings.WORK_KMS_KEY_ARN)),
     ...needsOfCall(reference, 'bedrock:InvokeModel', targetsOf(settings).model as Target),
   ];
 }

@@ -3,7 +3,16 @@
  * states, rules, the custom resource. And what its policies lack or allow without need.
  */
 import type { Template } from 'aws-cdk-lib/assertions';
-import { at, MACHINE, type Need, needsOfBatchJobs, needsOfCall, needsOfFunction, WORK } from './iam-needs.ts';
+import {
+  at,
+  MACHINE,
+  type Need,
+  needsOfBatchJobs,
+  needsOfCall,
+  needsOfFunction,
+  needsOfKey,
+  WORK,
+} from './iam-needs.ts';
 import { overlap, type Reference } from './iam-reference.ts';
 import { ACCOUNT, definitionOf, flattened, type Line, policiesOf, resourcesOfType } from './synth.ts';
 
@@ -133,7 +142,9 @@ export function needsOf(
   for (const [id, { FunctionName, DestinationConfig }] of resources('AWS::Lambda::EventInvokeConfig')) {
     const queue = DestinationConfig?.OnFailure?.Destination;
     const step = FunctionName?.replace(/^<|Function>$/g, '');
-    if (queue !== undefined) add(`${step}Role`, id, ['sqs:SendMessage'], queue);
+    if (queue === undefined) continue;
+    add(`${step}Role`, id, ['sqs:SendMessage'], queue);
+    needs[`${step}Role`]?.push(...needsOfKey('sqs:SendMessage', settings.WORK_KMS_KEY_ARN));
   }
   for (const [id, { RoleArn, LoggingConfiguration }] of resources('AWS::StepFunctions::StateMachine')) {
     const role = roleIn(RoleArn);
@@ -141,6 +152,10 @@ export function needsOf(
     const { States } = definitionOf(template, id) as unknown as { States: Record<string, State> };
     const machine = id.replace(/StateMachine$/, '');
     needs[role]?.push(...Object.entries(States).flatMap(([name, state]) => needsOfState(machine, name, state)));
+    // The Maps read their manifest, and write their results by multipart upload.
+    needs[role]?.push(
+      ...['s3:GetObject', 's3:UploadPart'].flatMap((each) => needsOfKey(each, settings.WORK_KMS_KEY_ARN)),
+    );
   }
   for (const [id, { Targets = [] }] of resources('AWS::Events::Rule')) {
     for (const { Arn, RoleArn } of Targets) if (RoleArn) add(roleIn(RoleArn), id, ['states:StartExecution'], Arn);

@@ -41,6 +41,17 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       MLFLOW_ARTIFACT_BUCKET: 'artifacts',
     },
     'encrypted captures': { DATA_CAPTURE_KMS_KEY_ARN: arn('kms', 'key/1234abcd') },
+    'keys of a person': {
+      WORK_KMS_KEY_ARN: arn('kms', 'key/work'),
+      MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-tracking-server/mine'),
+      MLFLOW_ARTIFACT_BUCKET: 'artifacts',
+      MLFLOW_ARTIFACT_KMS_KEY_ARN: arn('kms', 'key/artifacts'),
+      BEDROCK_MODEL_ID: 'openai:/gpt-5-mini',
+      JUDGE_SECRET_ARN: secret('judge'),
+      REPLAY_HEADERS_SECRET_ARN: secret('replay'),
+      SECRETS_KMS_KEY_ARN: arn('kms', 'key/secrets'),
+      ...noBudget,
+    },
     'a Bedrock model with a guardrail': {
       BEDROCK_MODEL_ID: 'amazon.nova-pro-v1:0',
       BEDROCK_GUARDRAIL_ID: 'gr1234',
