@@ -1,44 +1,47 @@
-/** `inference-monitor doctor`: checks that the judge's model exists, until when, and what it costs, before anything is paid. */
+/** `inference-monitor doctor`: checks before a deployment what the stack depends on, and pays nothing. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
+import { LambdaClient } from '@aws-sdk/client-lambda';
+import { S3Client } from '@aws-sdk/client-s3';
 import { Command } from 'commander';
-import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
-import { settingSlips } from '../../local/settings/person-settings.ts';
-import { checkJudgeModel } from '../../src/judge/model-check.ts';
-import { PRICE_SOURCE, ratesOf } from '../../src/judge/pricing/prices.ts';
-import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
+import { checkArtifacts, checkCaptures } from '../doctor/buckets.ts';
+import { checked, type Finding, lineOf } from '../doctor/finding.ts';
+import { checkJudge } from '../doctor/judge.ts';
+import { checkMlflow } from '../doctor/mlflow.ts';
+import { checkBedrock, checkLambda } from '../doctor/quotas.ts';
+import { checkSettingsFor } from '../doctor/settings.ts';
 
-function configuredModel(): string {
-  return (
-    process.env.BEDROCK_MODEL_ID ||
-    dotenvOfCommand().BEDROCK_MODEL_ID ||
-    (defaultJudgeModel(process.env.AWS_REGION) ?? '')
-  );
+/** A service that cannot be reached from here must not make a person wait. */
+const QUICK = { maxAttempts: 2, requestHandler: { connectionTimeout: 5_000 } };
+
+/** The order of the checks is that of the lines. */
+async function diagnose(flags: { model?: string; region?: string }): Promise<Finding[]> {
+  const aws = { ...QUICK, ...(flags.region === undefined ? {} : { region: flags.region }) };
+  const bedrock = new BedrockClient(aws);
+  const region = await bedrock.config.region();
+  const { settings, findings } = checkSettingsFor(region, { BEDROCK_MODEL_ID: flags.model });
+  const emulated = process.env.AWS_ENDPOINT_URL ?? process.env.AWS_ENDPOINT_URL_S3;
+  const s3 = new S3Client({ ...aws, forcePathStyle: emulated !== undefined });
+  const lambda = new LambdaClient(aws);
+  const checks = [
+    checked('judge', 'bedrock:GetFoundationModel', () => checkJudge(settings, bedrock, region)),
+    checked('bedrock', 'servicequotas:ListServiceQuotas', () => checkBedrock(lambda, settings)),
+    checked('lambda', 'lambda:GetAccountSettings', () => checkLambda(lambda, settings)),
+    checked('captures', 's3:ListBucket', () => checkCaptures(s3, settings, region)),
+    checked('mlflow', 'access to MLflow', () => checkMlflow(settings)),
+    checked('artifacts', 's3:ListBucket', () => checkArtifacts(s3, settings, region)),
+  ];
+  return [...findings, ...(await Promise.all(checks)).flat()];
 }
 
-async function diagnose(model: string, region: string | undefined): Promise<boolean> {
-  const check = await checkJudgeModel(model, new BedrockClient(region === undefined ? {} : { region }));
-  // The answer of an emulator does not apply to Bedrock.
-  const asked = process.env.AWS_ENDPOINT_URL_BEDROCK ?? process.env.AWS_ENDPOINT_URL;
-  console.log(
-    `${check.level.padEnd(7)}  judge  ${check.message}${asked ? ` (The answer is from ${asked}, not from Bedrock.)` : ''}`,
-  );
-  const rates = ratesOf(model.replace(/^bedrock:\/+/, ''), { region });
-  console.log(
-    rates === null
-      ? `warning  price  The price of ${model} is unknown: set it in JUDGE_PRICES, or set EVALUATION_BUDGET_USD=0`
-      : `ok       price  ${rates.input} and ${rates.output} US dollars per million input and output tokens (${PRICE_SOURCE})`,
-  );
-  return check.level !== 'error';
-}
-
-/** The exit code is 1 when judging would fail. */
+/** The exit code is 1 when the deployed stack would fail. */
 export function doctorCommand(): Command {
   return new Command('doctor')
-    .description("check the judge's model (existence, retirement date, price), and .env for misspelled settings")
+    .description("check settings, the judge's model and price, quotas, buckets and MLflow before a deployment")
     .option('--model <id>', 'a Bedrock model id, inference profile or ARN (default: BEDROCK_MODEL_ID)')
-    .option('--region <region>', 'region of Bedrock (default: AWS_REGION)')
-    .action(async ({ model, region }: { model?: string; region?: string }) => {
-      for (const slip of settingSlips(dotenvOfCommand())) console.log(`warning  names  ${slip}`);
-      if (!(await diagnose(model ?? configuredModel(), region))) process.exitCode = 1;
+    .option('--region <region>', 'region of the stack (default: AWS_REGION)')
+    .action(async (flags: { model?: string; region?: string }) => {
+      const findings = await diagnose(flags);
+      for (const each of findings) console.log(lineOf(each));
+      if (findings.some(({ level }) => level === 'error')) process.exitCode = 1;
     });
 }

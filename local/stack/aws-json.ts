@@ -1,4 +1,4 @@
-/** Calls AWS services that speak JSON over POST and for which the project has no client: logs, metrics, queues. */
+/** Calls AWS services that speak JSON over POST and for which the project has no client: logs, metrics, queues, quotas. */
 import { text } from 'node:stream/consumers';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { SignatureV4 } from '@smithy/signature-v4';
@@ -8,6 +8,7 @@ import { NodeSha256 } from '../../src/shared/sha256.ts';
 const SERVICES = {
   logs: { target: 'Logs_20140328', json: '1.1' },
   monitoring: { target: 'GraniteServiceVersion20100801', json: '1.0' },
+  servicequotas: { target: 'ServiceQuotasV20190624', json: '1.1' },
   sqs: { target: 'AmazonSQS', json: '1.0' },
 } as const;
 

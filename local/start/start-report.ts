@@ -142,6 +142,9 @@ function exportLines({ environment, deployed, settings, endpointUrl }: Report): 
     MLFLOW_SECRET_ARN: '',
     MLFLOW_TRACKING_URI: mlflowUrl,
     MLFLOW_EXPERIMENT_NAME: first?.endpoint,
+    // With these, doctor checks what the local stack depends on.
+    SAGEMAKER_ENDPOINT_NAME: first?.endpoint,
+    DATA_CAPTURE_S3_BUCKET: first?.outputs.captureBucket,
     STACK_PREFIX: first?.prefix,
     CAPTURE_BUCKET: first?.outputs.captureBucket,
     WORK_BUCKET: first?.outputs.workBucket,

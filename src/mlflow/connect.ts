@@ -2,7 +2,7 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { PermanentError } from '../shared/errors.ts';
-import { createMlflowClient, type MlflowClient } from './client.ts';
+import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from './client.ts';
 import { loadMlflowSecret } from './secret.ts';
 
 interface MlflowSettings {
@@ -29,7 +29,11 @@ export function connectMlflow(settings: MlflowSettings, s3: S3Client): () => Pro
  *
  * @throws PermanentError `MlflowTrackingUriMissing`, `MlflowTrackingUriInvalid`
  */
-export function mlflowOf(settings: MlflowSettings, s3?: S3Client): MlflowClient {
+export function mlflowOf(
+  settings: MlflowSettings,
+  s3?: S3Client,
+  limits: Pick<MlflowClientOptions, 'retry' | 'timeoutMs'> = {},
+): MlflowClient {
   const { MLFLOW_TRACKING_URI: trackingUri, MLFLOW_SECRET_ARN: secretArn } = settings;
   if (trackingUri === undefined) {
     throw new PermanentError('MlflowTrackingUriMissing', 'The address of MLflow is missing', {
@@ -48,5 +52,6 @@ export function mlflowOf(settings: MlflowSettings, s3?: S3Client): MlflowClient 
     credentials: defaultProvider(),
     secret: login ?? (secretArn === undefined ? undefined : () => loadMlflowSecret(undefined, secretArn)),
     s3,
+    ...limits,
   });
 }

@@ -121,6 +121,8 @@ describe('npm start', () => {
     );
     expect(await doctor.code).toBe(0);
     expect(doctor.output()).toMatch(/^ok +judge .* \(The answer is from http:\S+, not from Bedrock\.\)$/m);
+    expect(doctor.output()).toMatch(/^ok +captures +There are captures under s3:/m);
+    expect(doctor.output()).toMatch(/^ok +mlflow +Version /m);
     expect(await calibrate.code).toBe(0);
     expect(calibrate.output()).toMatch(/"n": 8,/);
   });

@@ -111,13 +111,15 @@ test('knows no life cycle for custom models and judges outside Bedrock', async (
 });
 
 test.each([
-  ['active', 0, /^ok +judge[\s\S]*US dollars per million/],
-  ['ended', 1, /^error +judge .*was retired/],
+  ['active', 0, /^ok +judge[\s\S]*US dollars per million/m],
+  ['ended', 1, /^error +judge .*was retired/m],
 ] as const)('runs the doctor command on a model that is %s: exit code %d', async (state, code, says) => {
   rig.behave({ models: { [BASE]: { state } } });
   const env = {
     PATH: process.env.PATH ?? '',
     AWS_ENDPOINT_URL_BEDROCK: rig.standIn.url,
+    // The stand-in knows nothing of quotas, which is a warning.
+    AWS_ENDPOINT_URL: rig.standIn.url,
     AWS_REGION: 'us-east-1',
     AWS_ACCESS_KEY_ID: 'test',
     AWS_SECRET_ACCESS_KEY: 'test',

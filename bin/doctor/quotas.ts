@@ -1,0 +1,115 @@
+/** Reads the quotas that limit a stack, and says how many captures a day they allow. */
+import { GetAccountSettingsCommand, type LambdaClient } from '@aws-sdk/client-lambda';
+import { callAws } from '../../local/stack/aws-json.ts';
+import { parseJudgeId } from '../../src/judge/judge-id.ts';
+import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
+import { resolveModel } from '../../src/judge/pricing/prices.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import type { CheckedSettings } from '../../src/settings/schema.ts';
+import { type Finding, finding } from './finding.ts';
+
+const MINUTES_PER_DAY = 1_440;
+const number = (value: number): string => value.toLocaleString('en-US');
+
+/** New accounts have 10 concurrent invocations in place of 1,000. */
+export async function checkLambda(client: LambdaClient, settings: Partial<CheckedSettings>): Promise<Finding[]> {
+  const { AccountLimit } = await client.send(new GetAccountSettingsCommand({}));
+  const { MAX_CONCURRENCY: ours = 0 } = settings;
+  const limit = AccountLimit?.ConcurrentExecutions ?? 0;
+  const free = AccountLimit?.UnreservedConcurrentExecutions ?? limit;
+  const found = `${number(limit)} concurrent invocations in the account, ${number(free)} not reserved; each run takes up to MAX_CONCURRENCY=${ours}`;
+  if (2 * ours <= free) return [finding('ok', 'lambda', `${found}.`)];
+  const remedy = 'lower it, or raise the quota L-B99A9384 in Service Quotas';
+  return [
+    finding('warning', 'lambda', `${found}, which leaves less than half for other runs and functions: ${remedy}.`),
+  ];
+}
+
+/** Claude models from 3.7 on take five tokens of the quota for each token of an answer (Bedrock's page on token quotas). */
+const OUTPUT_BURNDOWN: readonly [RegExp, number][] = [[/^anthropic\.claude-(3-7-|[a-z]+-\d)/, 5]];
+
+export interface ServiceQuota {
+  QuotaName?: string;
+  Value?: number;
+}
+
+/** The parts of a model's id, or of its name in a quota, in no order: ids put the version before or after the family. */
+const partsOf = (name: string): string => (name.toLowerCase().match(/[a-z]+|\d+/g) ?? []).toSorted().join(' ');
+
+/** What a quota counts, and the model it is for, from its name. */
+const QUOTA =
+  /^(?<kind>on-demand|cross-region|global cross-region) model inference (?<unit>requests|tokens) per (?<per>minute|day) for (?<model>.+?)(?: v\d+)?$/i;
+
+/**
+ * Returns a model's quotas per day, as the calls of a judge meet them.
+ *
+ * @param model a Bedrock id, also of a profile or an ARN
+ */
+export function quotasOf(
+  model: string,
+  quotas: readonly ServiceQuota[],
+): { unit: string; perDay: number; name: string }[] {
+  const { model: id = '', profile } = resolveModel(model) ?? {};
+  const kind = profile === undefined ? 'on-demand' : profile === 'global' ? 'global cross-region' : 'cross-region';
+  // Without `-20251001-v1:0`, the date and version that names in quotas do not have.
+  const [plain = ''] = id.split(':');
+  const parts = partsOf(plain.replace(/-v\d$/, '').replace(/-\d{8}$/, ''));
+  return quotas.flatMap(({ QuotaName: name = '', Value: value = 0 }) => {
+    const groups = QUOTA.exec(name)?.groups;
+    if (groups?.kind?.toLowerCase() !== kind || partsOf(groups.model ?? '') !== parts) return [];
+    const perDay = groups.per?.toLowerCase() === 'minute' ? value * MINUTES_PER_DAY : value;
+    return [
+      { unit: groups.unit?.toLowerCase() ?? '', perDay, name: `${number(value)} ${groups.unit} per ${groups.per}` },
+    ];
+  });
+}
+
+/** Lines of captures of chats are 2,000 to 4,000 bytes long. */
+const LINE_BYTES = 3_000;
+
+/** The captures a day that the quotas of the judge's model allow, by the lengths of the estimator. */
+export async function checkBedrock(client: LambdaClient, settings: Partial<CheckedSettings>): Promise<Finding[]> {
+  const { BEDROCK_MODEL_ID: judge } = settings;
+  if (judge === undefined || parseJudgeId(judge).scheme !== 'bedrock') return [];
+  const found = quotasOf(judge, await listQuotas(client));
+  const unknown = `Service Quotas has no quota of ${judge} under its name: look for it there, under Amazon Bedrock.`;
+  if (found.length === 0) return [finding('warning', 'bedrock', unknown)];
+  const size = estimateFromSizes(
+    settings as CheckedSettings,
+    scorersFor({ guidelines: settings.JUDGE_GUIDELINES ?? {} }),
+    { judge: 'converse', sampleRate: 1 },
+    { captures: 1, bytes: LINE_BYTES },
+  );
+  const burndown = OUTPUT_BURNDOWN.find(([models]) => models.test(resolveModel(judge)?.model ?? ''))?.[1] ?? 1;
+  const tokens = size.inputTokens + burndown * size.outputTokens;
+  const perCapture: Record<string, number> = { requests: size.judgeCalls, tokens };
+  const perDay = Math.floor(Math.min(...found.map(({ unit, perDay }) => perDay / (perCapture[unit] ?? 1))));
+  const quotas = found.map(({ name }) => name).join(', ');
+  const message = `${quotas}: about ${number(perDay)} captures a day, at ${number(tokens)} tokens each (${number(size.inputTokens)} in, ${number(size.outputTokens)} out${burndown > 1 ? `, which count ${burndown}-fold` : ''})`;
+  if (perDay > 0)
+    return [
+      finding('ok', 'bedrock', `${message}. More are throttled: lower EVALUATION_SAMPLE_RATE, or raise the quota.`),
+    ];
+  return [finding('error', 'bedrock', `${message}. Every call is throttled: raise the quota in Service Quotas.`)];
+}
+
+/** Bedrock has some 1,500 quotas. */
+const MAX_PAGES = 100;
+
+async function listQuotas(client: LambdaClient): Promise<ServiceQuota[]> {
+  const all: ServiceQuota[] = [];
+  let NextToken: string | undefined;
+  for (let page = 0; page < MAX_PAGES; page += 1) {
+    const input = { ServiceCode: 'bedrock', MaxResults: 100, NextToken };
+    const reply = await callAws<{ Quotas?: ServiceQuota[]; NextToken?: string }>(
+      client,
+      'servicequotas',
+      'ListServiceQuotas',
+      input,
+    );
+    all.push(...(reply.Quotas ?? []));
+    NextToken = reply.NextToken;
+    if (NextToken === undefined) break;
+  }
+  return all;
+}
