@@ -59,7 +59,7 @@ function targetsOf(settings: Record<string, string>): Record<string, Target> {
   const { MLFLOW_SECRET_ARN: secret, DATA_CAPTURE_KMS_KEY_ARN: captureKey, BEDROCK_GUARDRAIL_ID: guardrail } = settings;
   const { WORK_KMS_KEY_ARN: workKey, SECRETS_KMS_KEY_ARN: secretKey } = settings;
   const { MLFLOW_TRACKING_URI: mlflow = '', MLFLOW_ARTIFACT_BUCKET: artifacts } = settings;
-  const model = modelOf(settings.BEDROCK_MODEL_ID ?? 'global.anthropic.claude-sonnet-4-6');
+  const model = modelOf(settings.BEDROCK_MODEL_ID ?? 'eu.anthropic.claude-sonnet-4-6');
   const judge = /^sagemaker:\/(.*)/.exec(settings.BEDROCK_MODEL_ID ?? '')?.[1];
   const capture = 'arn:aws:s3:::captures/my-endpoint/AllTraffic/2026/11/20/10/a.jsonl';
   const names = (setting: string): string[] => settings[setting]?.split(',') ?? [];
@@ -143,11 +143,11 @@ function modelOf(id: string): { behind: string[]; facts: string[]; profile?: str
       profile: id,
     };
   }
-  const [, model] = /^global\.(.*)/.exec(id) ?? [];
+  const [, geography, model] = /^(global|eu)\.(.*)/.exec(id) ?? [];
   if (model === undefined) return { behind: [foundation(REGION, id)], facts: [foundation(REGION, id)] };
   const profile = at('bedrock', `inference-profile/${id}`);
   return {
-    behind: [profile, foundation('us-west-2', model), foundation('', model)],
+    behind: [profile, foundation('eu-north-1', model), ...(geography === 'global' ? [foundation('', model)] : [])],
     facts: [profile, foundation(REGION, model)],
     profile,
   };

@@ -18,29 +18,36 @@ export const PLACES: Place[] = [
   { region: 'cn-north-1', partition: 'aws-cn' },
 ];
 
-/** Returns the variants with the ARNs of a region. */
+/** The judge that variants have unless they set another: the region's default, or one that GovCloud or China has. */
+const JUDGES: Record<string, Record<string, string>> = {
+  aws: {},
+  'aws-us-gov': { BEDROCK_MODEL_ID: 'us-gov.anthropic.claude-sonnet-4-5-20250929-v1:0' },
+  'aws-cn': { BEDROCK_MODEL_ID: 'sagemaker:/judge', EVALUATION_BUDGET_USD: '0' },
+};
+
+/** Returns the variants with the ARNs of a region, without those that cannot be there. */
 export function settingsVariants({ region, partition }: Place): Record<string, Record<string, string>> {
   const arn = (service: string, resource: string): string =>
     `arn:${partition}:${service}:${region}:${ACCOUNT}:${resource}`;
   const secret = (name: string): string => arn('secretsmanager', `secret:${name}-AbCdEf`);
+  const judge = JUDGES[partition] ?? {};
   const noBudget = { EVALUATION_BUDGET_USD: '0' };
-  return {
-    'the required settings': {},
-    'a URL with a secret': { MLFLOW_TRACKING_URI: 'https://mlflow.example.com', MLFLOW_SECRET_ARN: secret('mlflow') },
-    // There are no apps in China.
-    ...(partition === 'aws-cn'
-      ? {}
-      : {
-          'an MLflow app': {
-            MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-app/app-ABC123'),
-            MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
-          },
-        }),
+  const everywhere = {
+    'a URL with a secret, alarms by email': {
+      ...judge,
+      MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
+      MLFLOW_SECRET_ARN: secret('mlflow'),
+      ALARM_EMAIL: 'on-call@example.com',
+    },
     'a tracking server': {
+      ...judge,
       MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-tracking-server/mine'),
       MLFLOW_ARTIFACT_BUCKET: 'artifacts',
     },
-    'encrypted captures': { DATA_CAPTURE_KMS_KEY_ARN: arn('kms', 'key/1234abcd') },
+    'encrypted captures': {
+      ...(partition === 'aws' ? { BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6' } : judge),
+      DATA_CAPTURE_KMS_KEY_ARN: arn('kms', 'key/1234abcd'),
+    },
     'keys of a person': {
       WORK_KMS_KEY_ARN: arn('kms', 'key/work'),
       MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-tracking-server/mine'),
@@ -52,6 +59,25 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       SECRETS_KMS_KEY_ARN: arn('kms', 'key/secrets'),
       ...noBudget,
     },
+    'replays to endpoints': {
+      ...judge,
+      REPLAY_ENDPOINT_NAMES: 'v2,v3',
+      REPLAY_INFERENCE_COMPONENT_NAMES: 'Part',
+      REPLAY_HEADERS_SECRET_ARN: secret('replay'),
+    },
+    'an OpenAI judge': { BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: secret('judge'), ...noBudget },
+    'a SageMaker judge': { BEDROCK_MODEL_ID: 'sagemaker:/My-Judge', ...noBudget },
+  };
+  // China has neither Bedrock nor apps.
+  if (partition === 'aws-cn') return everywhere;
+  return {
+    'the required settings': judge,
+    ...everywhere,
+    'an MLflow app': {
+      ...judge,
+      MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-app/app-ABC123'),
+      MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
+    },
     'a Bedrock model with a guardrail': {
       BEDROCK_MODEL_ID: 'amazon.nova-pro-v1:0',
       BEDROCK_GUARDRAIL_ID: 'gr1234',
@@ -61,13 +87,5 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       BEDROCK_MODEL_ID: arn('bedrock', 'application-inference-profile/a1b2c3'),
       ...noBudget,
     },
-    'an OpenAI judge': { BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: secret('judge'), ...noBudget },
-    'a SageMaker judge': { BEDROCK_MODEL_ID: 'sagemaker:/My-Judge', ...noBudget },
-    'replays to endpoints': {
-      REPLAY_ENDPOINT_NAMES: 'v2,v3',
-      REPLAY_INFERENCE_COMPONENT_NAMES: 'Part',
-      REPLAY_HEADERS_SECRET_ARN: secret('replay'),
-    },
-    'alarms by email': { ALARM_EMAIL: 'on-call@example.com' },
   };
 }

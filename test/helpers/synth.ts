@@ -23,13 +23,14 @@ export function testApp(props: { outdir?: string; bundle?: boolean } = {}): App 
   return new App({ ...appProps, context: { ...context, ...(bundle ? {} : { 'aws:cdk:bundling-stacks': [] }) } });
 }
 
-export function testStack(more: Record<string, string> = {}, app = testApp(), region = REGION): MonitoringStack {
-  const settings = parseSettings({ ...REQUIRED_SETTINGS, ...more });
-  const env = { account: ACCOUNT, region };
+/** @param region of the stack, which the settings then know as with the CDK's command line */
+export function testStack(more: Record<string, string> = {}, app = testApp(), region?: string): MonitoringStack {
+  const settings = parseSettings({ ...REQUIRED_SETTINGS, ...more, CDK_DEFAULT_REGION: region });
+  const env = { account: ACCOUNT, region: region ?? REGION };
   return new MonitoringStack(app, resourceNames(settings.STACK_PREFIX).stack, { settings, env });
 }
 
-export const templateOf = (more: Record<string, string> = {}, region = REGION): Template =>
+export const templateOf = (more: Record<string, string> = {}, region?: string): Template =>
   Template.fromStack(testStack(more, testApp(), region));
 
 export interface Resource {

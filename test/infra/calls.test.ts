@@ -32,7 +32,7 @@ beforeAll(async () => {
   reference = await readReference();
   bundles = await bundlesOf(Object.values(FOLDERS));
   variants = Object.entries(settingsVariants({ region: REGION, partition: 'aws' })).map(([name, settings]) => {
-    const template = templateOf(settings);
+    const template = templateOf(settings, REGION);
     return { name, template, lines: linesOf(template), needs: needsOf(reference, template, settings) };
   });
 });

@@ -2,10 +2,11 @@
  * Templates against CloudFormation's resource schemas and rules, by cfn-lint: every variant of the settings in every
  * partition. An accepted finding has a reason, and must still occur.
  */
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { awsChecksEnvironment } from '../../local/python/python-presets.ts';
 import { PLACES, type Place, settingsVariants } from '../helpers/settings-variants.ts';
 import { templateOf } from '../helpers/synth.ts';
@@ -49,8 +50,12 @@ function samplesOf(variant: string): Sample[] {
   return [...samples.values()];
 }
 
+/** Without the names of the region, of the partition and of the geography's model. */
 const withoutPlace = (text: string, { region, partition }: Place): string =>
-  text.replaceAll(region, '<region>').replaceAll(`arn:${partition}:`, 'arn:<partition>:');
+  text
+    .replaceAll(region, '<region>')
+    .replaceAll(`arn:${partition}:`, 'arn:<partition>:')
+    .replaceAll(/(?:(?:us|eu|us-gov)\.)?anthropic\.claude-sonnet-4[\w:-]*/g, '<model>');
 
 /** Runs cfn-lint once for all templates, since starting it takes three seconds. Each template names its regions. */
 async function lint(samples: Sample[]): Promise<Finding[]> {
@@ -63,12 +68,11 @@ async function lint(samples: Sample[]): Promise<Finding[]> {
       return file;
     });
     const options = ['--format', 'json', '--non-zero-exit-code', 'none'];
-    const output = execFileSync(join(bin, 'cfn-lint'), [...options, '--', ...files], {
+    const { stdout } = await promisify(execFile)(join(bin, 'cfn-lint'), [...options, '--', ...files], {
       cwd: folder,
-      encoding: 'utf8',
       maxBuffer: 64 * 1024 * 1024,
     });
-    return (JSON.parse(output) as Finding[]).map((finding) => {
+    return (JSON.parse(stdout) as Finding[]).map((finding) => {
       const { variant, regions } = samples[files.indexOf(finding.Filename)] as Sample;
       return { ...finding, Filename: `${variant} in ${regions.join(', ')}` };
     });
@@ -101,4 +105,14 @@ it('accepts nothing that does not occur', () => {
     ({ rule, path }) => !findings.some(({ Rule, Location }) => Rule.Id === rule && path.test(Location.Path.join('/'))),
   );
   expect(unused).toEqual([]);
+});
+
+it.each([
+  ['MLflow apps in China', 'MLFLOW_TRACKING_URI', 3, 'arn:aws-cn:sagemaker:cn-north-1:123456789012:mlflow-app/app-1'],
+  ['GovCloud without a judge', 'BEDROCK_MODEL_ID', 2, 'https://mlflow.example.com'],
+  ['China without a judge', 'BEDROCK_MODEL_ID', 3, 'https://mlflow.example.com'],
+])('refuses %s at synth', (_, setting, place, uri) => {
+  expect(() => templateOf({ MLFLOW_TRACKING_URI: uri }, PLACES[place]?.region)).toThrow(
+    new RegExp(`^  ${setting}`, 'm'),
+  );
 });
