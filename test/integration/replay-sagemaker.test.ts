@@ -176,9 +176,14 @@ function statusOf(wire: Buffer): Promise<number> {
   });
 }
 
-test.each(['', 'has space', '-x', 'a'.repeat(64), '../../other'])('rejects the endpoint name %j', async (name) => {
-  await expect(target({ endpoint: name })).rejects.toMatchObject({ name: 'InvalidTarget' });
-});
+test.each(['', 'has space', '-x', 'a'.repeat(64), `a${'-'.repeat(62)}b`, '../../other', 'a\r\nx: y'])(
+  'rejects %j as the name of an endpoint, a variant or an inference component',
+  async (name) => {
+    for (const option of ['endpoint', 'variant', 'inferenceComponent']) {
+      await expect(target({ [option]: name })).rejects.toMatchObject({ name: 'InvalidTarget' });
+    }
+  },
+);
 
 test('signs a request again that waits longer than its signature is valid', async () => {
   const strict = await startStandInEndpoint({ latencyMs: 1_500, signingKey: KEY, maxSkewMs: 7_000, record: true });

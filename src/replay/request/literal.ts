@@ -52,9 +52,9 @@ export function unreadable(error: unknown): SkippedRequest {
   return skip('UnreadableRequest', `The captured request cannot be read: ${name}: ${message}`);
 }
 
-/** Returns a content type that is valid in a header. A captured one with control characters is not. */
+/** Returns a content type that SageMaker accepts: at most 1,024 characters, without control characters. */
 function contentTypeOf(observed: unknown, looksLikeJson: boolean): string {
-  if (typeof observed === 'string' && /^[\x20-\x7e]+$/.test(observed)) return observed;
+  if (typeof observed === 'string' && /^[\x20-\x7e]{1,1024}$/.test(observed)) return observed;
   return looksLikeJson ? 'application/json' : 'application/octet-stream';
 }
 

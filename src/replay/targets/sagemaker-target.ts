@@ -31,6 +31,8 @@ export interface SageMakerTargetOptions {
 
 /** A signature is valid for five minutes by the clock of the service. This machine's clock may differ by one or two. */
 const SIGNATURE_MS = 2 * 60_000;
+/** SageMaker's names. Those of a variant and a component are headers. */
+const NAME = /^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$/;
 /** SageMaker allows 1,024 visible characters of custom attributes. */
 const MAX_ATTRIBUTES = 1024;
 
@@ -73,9 +75,16 @@ export class SageMakerTarget implements Target {
 
   /** @throws PermanentError `InvalidTarget` */
   static async create(options: SageMakerTargetOptions): Promise<SageMakerTarget> {
-    if (!/^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/.test(options.endpoint)) {
+    const { endpoint, variant, inferenceComponent } = options;
+    const names = {
+      'endpoint name': endpoint,
+      'variant name': variant,
+      'inference component name': inferenceComponent,
+    };
+    for (const [what, name] of Object.entries(names)) {
+      if (name === undefined || NAME.test(name)) continue;
       const expected = 'at most 63 letters, digits and hyphens';
-      throw new PermanentError('InvalidTarget', 'The endpoint name is invalid', { got: options.endpoint, expected });
+      throw new PermanentError('InvalidTarget', `The ${what} is invalid`, { got: name, expected });
     }
     const { SignatureV4 } = await import('@smithy/signature-v4');
     const signer = new SignatureV4({

@@ -59,7 +59,9 @@ describe('the request of a capture', () => {
   test.each([
     [null, 'application/json'],
     ['bad\r\nX-Injected: 1', 'application/json'],
-  ])('replaces the content type %j, which is not valid in a header', (contentType, expected) => {
+    ['x'.repeat(1025), 'application/json'],
+    ['x'.repeat(1024), 'x'.repeat(1024)],
+  ])('replaces a content type that SageMaker would not accept: %j', (contentType, expected) => {
     expect(request(json('{"a":1}', contentType)).contentType).toBe(expected);
   });
 
