@@ -4,6 +4,7 @@
  * by statement, and the integration test with enforced policies checks that they are sufficient.
  */
 import type { Template } from 'aws-cdk-lib/assertions';
+import { namedOperations } from '../aws-requests/product-operations.ts';
 import { FOLDERS, faultsOfCalls, type Need, UNREACHED } from '../helpers/iam-needs.ts';
 import {
   AUTHORIZED_AS,
@@ -60,6 +61,14 @@ it('covers all functions', () => {
 
 it('knows what each call of each bundle concerns', () => {
   expect(faultsOfCalls(bundles)).toEqual([]);
+});
+
+it('knows in which test each call of each bundle is held against AWS’s models', () => {
+  const calls = Object.values(bundles).flatMap((bundle) => bundle.calls.filter((call) => !UNREACHED.includes(call)));
+  const names = new Set(calls.map((call) => call.split(':')[1] ?? ''));
+  // The replay's own HTTP client makes this one.
+  names.add('InvokeEndpointWithResponseStream');
+  expect(new Set(namedOperations())).toEqual(names);
 });
 
 it('allows every call and every state what it needs, and nothing that none of them needs', () => {

@@ -8,6 +8,7 @@ import { dayScope } from '../../src/judge/budget/leased-budget.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
+import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { readSpending } from '../helpers/spending.ts';
@@ -209,4 +210,8 @@ test('holds the verdicts that exceed the budget, and a retry judges them', async
   expect(summary.spend.usd).toBeLessThanOrEqual(0.05);
   const retried = await run({ retry: { run: held.name, what: 'held' }, judge: 'converse', budgetUsd: 10 });
   expect(summaryOf(retried).verdicts.heldByBudget).toBe(0);
+});
+
+test('its requests were held against AWS’s models', async () => {
+  expect(await uncheckedIn('deployed-batch')).toEqual([]);
 });

@@ -10,6 +10,7 @@ import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { resourceNames } from '../../src/contract/names.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
+import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type FunctionKey } from '../helpers/deployed-pipeline.ts';
 import { type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
@@ -450,3 +451,7 @@ async function takeAway(RoleName: string, is: (statement: Statement) => boolean)
   }
   throw new Error(`No policy of ${RoleName} has the statement; its policies: ${PolicyNames.join(', ')}`);
 }
+
+test('its requests were held against AWS’s models', async () => {
+  expect(await uncheckedIn('deployed-policies')).toEqual([]);
+});

@@ -6,6 +6,7 @@
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
+import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay, type NumberedCapture, numberedCapture, received } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';
@@ -370,4 +371,8 @@ describe('replays that send nothing', () => {
 test('files of replays do not start the monitoring', async () => {
   expect(await replays.names('replays/three-shards/')).not.toEqual([]);
   expect(await replays.monitoringExecutions(monitoring.outputs.stateMachineArn)).toEqual([]);
+});
+
+test('its requests were held against AWS’s models', async () => {
+  expect(await uncheckedIn('deployed-replay')).toEqual([]);
 });
