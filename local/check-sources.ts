@@ -14,8 +14,15 @@ import { AWS_SOURCES, OTHER_CHECKS, SOURCES } from './python/python-presets.ts';
 import { type PriceTable, TABLE_FILE } from './refresh-prices.ts';
 import { describeError } from './terminal/describe-error.ts';
 
-/** The tests that hold the project against what AWS publishes. */
-export const CHECKS = ['test/infra/calls.test.ts', 'test/infra/cfn-lint.test.ts'];
+/** The tests that hold the project against what AWS publishes: permissions, templates, and the requests of each operation. */
+export const CHECKS = [
+  'test/infra/calls.test.ts',
+  'test/infra/cfn-lint.test.ts',
+  'test/integration/aws-requests.test.ts',
+  'test/integration/deployed-batch.test.ts',
+  'test/integration/deployed-policies.test.ts',
+  'test/integration/deployed-replay.test.ts',
+];
 
 export interface Source {
   name: string;
