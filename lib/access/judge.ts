@@ -1,6 +1,7 @@
 /** Permission to call the judge's model: this model through this profile, and nothing else. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
+import { parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
 import { type ProfileId, parseProfileId } from '../../src/judge/pricing/profile-id.ts';
 import type { Settings } from '../../src/settings/schema.ts';
 import { allow } from './allow.ts';
@@ -16,10 +17,15 @@ export function grantJudge(role: Role, settings: Settings): void {
   const { BEDROCK_MODEL_ID: id, JUDGE_SECRET_ARN: secret } = settings;
   const stack = Stack.of(role);
   if (id.startsWith('sagemaker:/')) {
-    // IAM spells endpoints in lower case.
-    const endpoint = id.replace(/^sagemaker:\/+/, '').toLowerCase();
-    const arn = `arn:${stack.partition}:sagemaker:${stack.region}:${stack.account}:endpoint/${endpoint}`;
-    allow(role, { actions: ['sagemaker:InvokeEndpoint'], resources: [arn] });
+    const { endpoint, component } = splitEndpoint(parseJudgeId(id).name);
+    const sageMaker = `arn:${stack.partition}:sagemaker:${stack.region}:${stack.account}`;
+    // IAM spells endpoints in lower case. How it spells components is not documented, so both forms are allowed.
+    const components = component === undefined ? [] : [...new Set([component, component.toLowerCase()])];
+    const resources = [
+      `${sageMaker}:endpoint/${endpoint.toLowerCase()}`,
+      ...components.map((name) => `${sageMaker}:inference-component/${name}`),
+    ];
+    allow(role, { actions: ['sagemaker:InvokeEndpoint'], resources });
   }
   for (const { arn, through, why } of modelResources(stack, id)) {
     allow(role, {

@@ -1,4 +1,4 @@
-/** Creates the judge that a model id names: `bedrock:/<model>` (or only the model), `openai:/<model>`, `sagemaker:/<endpoint>`. */
+/** Creates the judge that a model id names: `bedrock:/<model>` (or only the model), `openai:/<model>`, `sagemaker:/…`. */
 import type { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';

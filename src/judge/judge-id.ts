@@ -1,4 +1,7 @@
-/** Ids of judges, as `BEDROCK_MODEL_ID` states them: `bedrock:/<model>` (or only the model), `openai:/…`, `sagemaker:/…`. */
+/**
+ * Ids of judges, as `BEDROCK_MODEL_ID` states them: `bedrock:/<model>` (or only the model), `openai:/…`, `sagemaker:/<endpoint>`
+ * or `sagemaker:/<endpoint>/<inference component>`.
+ */
 import { PermanentError } from '../shared/errors.ts';
 
 type JudgeScheme = 'bedrock' | 'openai' | 'sagemaker';
@@ -14,9 +17,16 @@ export function parseJudgeId(model: string): { scheme: JudgeScheme; name: string
   if (scheme === 'bedrock' || scheme === 'openai' || scheme === 'sagemaker') return { scheme, name };
   throw new PermanentError('InvalidJudge', 'The kind of judge is unknown', {
     got: model,
-    expected: 'bedrock:/<model>, openai:/<model> with JUDGE_BASE_URL, or sagemaker:/<endpoint>',
+    expected:
+      'bedrock:/<model>, openai:/<model> with JUDGE_BASE_URL, sagemaker:/<endpoint> or sagemaker:/<endpoint>/<inference component>',
     where: 'BEDROCK_MODEL_ID',
   });
+}
+
+/** Splits the name of a judge on SageMaker into its endpoint and, if there is one, the inference component. */
+export function splitEndpoint(name: string): { endpoint: string; component?: string } {
+  const [endpoint = '', component] = name.split('/');
+  return component ? { endpoint, component } : { endpoint };
 }
 
 /** @throws PermanentError `InvalidJudge` when the judge is not on Bedrock, the only service with batch inference */

@@ -36,6 +36,12 @@ const KEY_ARN = /^arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key\/[\w-]+$/;
 /** A model id may contain colons, but not one with a slash after it. */
 const JUDGE_MODEL = /^(?!(?!openai:|sagemaker:)[a-z][a-z0-9_-]*:\/)\S+$/;
 
+/** Whether the id names no endpoint, or one with at most an inference component. */
+function isPossibleEndpoint(id: string): boolean {
+  const names = id.replace(/^sagemaker:\/+/, '').split('/');
+  return !id.startsWith('sagemaker:') || (names.length <= 2 && names.every((name) => ENDPOINT_NAME.test(name)));
+}
+
 /** CloudWatch accepts only these retention times. */
 const RETENTION_DAYS = [
   1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
@@ -103,11 +109,11 @@ export const sharedSettings = {
     textWithout((text) => serverUrlFault(text, 'MLFLOW_SECRET_ARN')).optional(),
   ),
   BEDROCK_MODEL_ID: setting(
-    'a Bedrock model id, inference profile id or ARN, with or without bedrock:/; or openai:/<model>, sagemaker:/<endpoint>',
+    'a Bedrock model id, inference profile id or ARN, with or without bedrock:/; or openai:/<model>, sagemaker:/<endpoint>, sagemaker:/<endpoint>/<inference component>',
     z
       .string()
       .transform((id) => id.replace(/^bedrock:\/+/, ''))
-      .pipe(z.string().regex(JUDGE_MODEL))
+      .pipe(z.string().regex(JUDGE_MODEL).refine(isPossibleEndpoint, 'names of letters, digits and "-"'))
       // The readers of settings know the region, and fill in its default.
       .default(defaultJudgeModel() as string),
   ),

@@ -60,7 +60,7 @@ function targetsOf(settings: Record<string, string>): Record<string, Target> {
   const { WORK_KMS_KEY_ARN: workKey, SECRETS_KMS_KEY_ARN: secretKey } = settings;
   const { MLFLOW_TRACKING_URI: mlflow = '', MLFLOW_ARTIFACT_BUCKET: artifacts } = settings;
   const model = modelOf(settings.BEDROCK_MODEL_ID ?? 'eu.anthropic.claude-sonnet-4-6');
-  const judge = /^sagemaker:\/(.*)/.exec(settings.BEDROCK_MODEL_ID ?? '')?.[1];
+  const [judge, component] = /^sagemaker:\/(.*)/.exec(settings.BEDROCK_MODEL_ID ?? '')?.[1]?.split('/') ?? [];
   const capture = 'arn:aws:s3:::captures/my-endpoint/AllTraffic/2026/11/20/10/a.jsonl';
   const names = (setting: string): string[] => settings[setting]?.split(',') ?? [];
   const need = (action: string, arn: string, context = {}): Need => ({
@@ -114,7 +114,14 @@ function targetsOf(settings: Record<string, string>): Record<string, Target> {
       },
     },
     // IAM spells endpoints in lower case.
-    judgeEndpoint: { arns: judge ? [at('sagemaker', `endpoint/${judge.toLowerCase()}`)] : [] },
+    judgeEndpoint: {
+      arns: [
+        ...(judge ? [at('sagemaker', `endpoint/${judge.toLowerCase()}`)] : []),
+        ...(component ? [component, component.toLowerCase()] : []).map((name) =>
+          at('sagemaker', `inference-component/${name}`),
+        ),
+      ],
+    },
     replayTargets: {
       arns: [
         ...names('REPLAY_ENDPOINT_NAMES').map((name) => at('sagemaker', `endpoint/${name.toLowerCase()}`)),

@@ -67,6 +67,7 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
     },
     'an OpenAI judge': { BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: secret('judge'), ...noBudget },
     'a SageMaker judge': { BEDROCK_MODEL_ID: 'sagemaker:/My-Judge', ...noBudget },
+    'a judge in an inference component': { BEDROCK_MODEL_ID: 'sagemaker:/My-Judge/Llama-8b', ...noBudget },
   };
   // China has neither Bedrock nor apps.
   if (partition === 'aws-cn') return everywhere;

@@ -123,6 +123,18 @@ it.each<[string, string, Line[]]>([
     'sagemaker:/My-Judge',
     [[['sagemaker:InvokeEndpoint'], ['arn:aws:sagemaker:eu-west-1:123456789012:endpoint/my-judge']]],
   ],
+  [
+    'an inference component of an endpoint, in both spellings',
+    'sagemaker:/My-Judge/Llama-8b',
+    [
+      [
+        ['sagemaker:InvokeEndpoint'],
+        ['endpoint/my-judge', 'inference-component/Llama-8b', 'inference-component/llama-8b'].map(
+          (name) => `arn:aws:sagemaker:eu-west-1:123456789012:${name}`,
+        ),
+      ],
+    ],
+  ],
 ])('covers %s', (_, model, lines) => {
   expect(judgeLines({ BEDROCK_MODEL_ID: model })).toEqual(lines);
 });

@@ -143,6 +143,9 @@ describe('single settings', () => {
     ['MLFLOW_EXPERIMENT_NAME', 'x'.repeat(501), /at most 500 characters/],
     ['BEDROCK_MODEL_ID', 'anthropic:/claude-sonnet-4-6', /or openai:\/<model>, sagemaker:\/<endpoint>/],
     ['BEDROCK_MODEL_ID', 'two words', /a Bedrock model id/],
+    ['BEDROCK_MODEL_ID', 'sagemaker:/a/b/c', /sagemaker:\/<endpoint>\/<inference component>/],
+    ['BEDROCK_MODEL_ID', 'sagemaker:/my_judge', /sagemaker:\/<endpoint>/],
+    ['BEDROCK_MODEL_ID', 'sagemaker:/my-judge/', /sagemaker:\/<endpoint>/],
     ['MLFLOW_EVALUATION_MODEL_PARAM', '{temperature:0}', /this is not JSON/],
     ['MLFLOW_EVALUATION_MODEL_PARAM', '{"temperature":9}', /temperature: Too big/],
     ['MLFLOW_EVALUATION_MODEL_PARAM', '[1]', /JSON of inference parameters/],
@@ -201,6 +204,7 @@ describe('single settings', () => {
       'arn:aws:bedrock:us-east-1::foundation-model/amazon.nova-lite-v1:0',
     ],
     ['sagemaker:/my-judge', 'sagemaker:/my-judge'],
+    ['sagemaker:/my-judge/llama-8b', 'sagemaker:/my-judge/llama-8b'],
   ])('reads the judge %s as %s', (given, read) => {
     expect(parse({ BEDROCK_MODEL_ID: given, EVALUATION_BUDGET_USD: '0' }).BEDROCK_MODEL_ID).toBe(read);
   });
@@ -310,6 +314,19 @@ describe('settings that must match', () => {
       parse({ ...judge, JUDGE_PRICES: '{"sagemaker:/my-judge":{"input":0.4,"output":0.4}}' }).EVALUATION_BUDGET_USD,
     ).toBe(20);
   });
+
+  it.each(['sagemaker:/my-judge/llama', 'sagemaker:/my-judge', 'my-judge/llama', 'my-judge'])(
+    'finds the price of an inference component under %s',
+    (id) => {
+      const judge = {
+        BEDROCK_MODEL_ID: 'sagemaker:/my-judge/llama',
+        JUDGE_PRICES: `{"${id}":{"input":0.4,"output":0.4}}`,
+      };
+      expect(parse(judge).EVALUATION_BUDGET_USD).toBe(20);
+      const other = JSON.stringify({ 'sagemaker:/my-judge/other': { input: 1, output: 1 } });
+      expect(refusal({ ...required, ...judge, JUDGE_PRICES: other })).toHaveLength(1);
+    },
+  );
 
   it('rejects settings that do not fit into the environment of a function', () => {
     const guidelines = (chars: number) => JSON.stringify({ long: 'x'.repeat(chars) });

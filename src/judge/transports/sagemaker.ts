@@ -6,6 +6,7 @@ import {
 } from '@aws-sdk/client-sagemaker-runtime';
 import { knownWords } from '../../shared/known-words.ts';
 import { CallFailure } from '../errors.ts';
+import { splitEndpoint } from '../judge-id.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
 import type { JudgeParameters } from './parameters.ts';
@@ -14,22 +15,28 @@ import type { JudgeTransport } from './transport.ts';
 /** SageMaker ends an invocation after 60 seconds. The margin lets its own error arrive. */
 const CALL_TIMEOUT_MS = 70_000;
 
+const COMPONENT_REMEDY =
+  'sagemaker:/<endpoint>/<inference component> as BEDROCK_MODEL_ID for an endpoint with inference components, and sagemaker:/<endpoint> for one without';
+
 interface ModelError extends Error {
   OriginalStatusCode?: number;
   OriginalMessage?: string;
 }
 
+/** @param name `<endpoint>`, or `<endpoint>/<inference component>` */
 export function sageMakerTransport(
-  endpointName: string,
+  name: string,
   parameters: JudgeParameters,
   client: SageMakerRuntimeClient = createSageMakerClient(),
 ): JudgeTransport {
+  const { endpoint, component } = splitEndpoint(name);
   return {
-    sourceId: `sagemaker:/${endpointName}`,
+    sourceId: `sagemaker:/${name}`,
     userSet: parameters.userSet,
     async send(ask, signal) {
       const command = new InvokeEndpointCommand({
-        EndpointName: endpointName,
+        EndpointName: endpoint,
+        ...(component === undefined ? {} : { InferenceComponentName: component }),
         ContentType: 'application/json',
         Accept: 'application/json',
         Body: JSON.stringify(chatBody(ask, undefined, parameters)),
@@ -54,9 +61,12 @@ function readInvokeFailure(error: unknown, signal: AbortSignal | undefined): Cal
       cause: error,
     });
   }
-  // `Endpoint x of account y not found` is a 400.
-  if (name === 'ValidationError' && /not found/i.test(message))
-    return new CallFailure('refused', `${name}: ${knownWords(message)}`, { cause: error });
+  // `Endpoint x of account y not found` is a 400, and so is a component that is missing, or not wanted.
+  const isComponent = /inference component/i.test(message);
+  if (name === 'ValidationError' && (isComponent || /not found/i.test(message))) {
+    const remedy = isComponent ? COMPONENT_REMEDY : undefined;
+    return new CallFailure('refused', `${name}: ${knownWords(message)}`, { remedy, cause: error });
+  }
   return readAwsFailure(error, signal);
 }
 

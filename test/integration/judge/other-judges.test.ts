@@ -1,5 +1,7 @@
 /** Judges outside Bedrock: an OpenAI-compatible URL, and a SageMaker endpoint. */
 
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { ANSWER_FAULTS } from '../../../local/stand-in-judge/behavior.ts';
 import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
 import type { JudgeConfig } from '../../../src/judge/create-judge.ts';
@@ -126,6 +128,43 @@ test('sends the key with every call to the URL', async () => {
     headers: { authorization: 'Bearer sk-example', 'content-type': 'application/json' },
   });
   expect(bodyOf(0).model).toBe('judge-7b');
+});
+
+test('names the inference component in the header that SageMaker reads, and none without one', async () => {
+  const [, [, configOf] = []] = KINDS;
+  const ask = async (model: string) =>
+    createJudge({ ...(configOf?.() as JudgeConfig), model }).judge(chatCapture(), CHAT_SCORERS);
+  const { verdicts } = await ask('sagemaker:/judge-7b/Llama-8b');
+  expect(verdicts).toHaveLength(CHAT_SCORERS.length);
+  await ask('sagemaker:/judge-7b');
+  expect(rig.standIn.recorded[0]).toMatchObject({
+    path: '/endpoints/judge-7b/invocations',
+    headers: { 'x-amzn-sagemaker-inference-component': 'Llama-8b' },
+  });
+  expect(rig.standIn.recorded[1]?.headers).not.toHaveProperty('x-amzn-sagemaker-inference-component');
+  expect(createJudge({ ...(configOf?.() as JudgeConfig), model: 'sagemaker:/judge-7b/Llama-8b' }).sourceId).toBe(
+    'sagemaker:/judge-7b/Llama-8b',
+  );
+});
+
+test.each([
+  'Inference Component Name header is required for endpoints to which you plan to deploy inference components.',
+  'Inference Component x of endpoint y was not found.',
+])('says how to name an inference component when SageMaker answers: %s', async (message) => {
+  const server = createServer((_, response) => {
+    response.writeHead(400, { 'content-type': 'application/json', 'x-amzn-errortype': 'ValidationError' });
+    response.end(JSON.stringify({ message }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const clients = { sagemakerRuntime: createSageMakerClient({ endpoint, region: 'us-east-1', credentials }) };
+  const judge = createJudge({ model: 'sagemaker:/judge-7b', clients, retry: QUICK_RETRY });
+  await expect(judge.judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
+    name: 'JudgeRefused',
+    message: expect.stringContaining('expected: sagemaker:/<endpoint>/<inference component> as BEDROCK_MODEL_ID'),
+  });
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
 });
 
 test('fails as JudgeUnavailable, with the reason, if the judge is not reachable', async () => {
