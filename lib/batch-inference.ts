@@ -18,15 +18,15 @@ interface BatchInferenceProps {
 }
 
 export class BatchInference extends Construct {
-  /** The role that Bedrock assumes. */
-  readonly serviceRole: Role;
-
   constructor(scope: Construct, id: string, { settings, workBucket, batcher }: BatchInferenceProps) {
     super(scope, id);
     const { partition, region, account } = Stack.of(this);
     const model = settings.BEDROCK_MODEL_ID;
+    // A judge outside Bedrock has no batch inference, and planning rejects it. IAM refuses a role for a service that does not
+    // exist in the partition, as Bedrock in China.
+    if (model.startsWith('openai:/') || model.startsWith('sagemaker:/')) return;
     const jobs = `arn:${partition}:bedrock:${region}:${account}:model-invocation-job/*`;
-    this.serviceRole = new Role(this, 'ServiceRole', {
+    const serviceRole = new Role(this, 'ServiceRole', {
       roleName: resourceNames(settings.STACK_PREFIX).batchServiceRole,
       description: 'Batch inference jobs of the judge',
       assumedBy: new ServicePrincipal('bedrock.amazonaws.com', {
@@ -35,23 +35,21 @@ export class BatchInference extends Construct {
     });
     const objects = (keys: string): string => workBucket.arnForObjects(keys);
     const why = WHY_WORK_PART;
-    allow(this.serviceRole, { actions: ['s3:GetObject'], resources: [objects(workPatterns.batchInput)], why });
-    allow(this.serviceRole, { actions: ['s3:PutObject'], resources: [objects(workPatterns.batchOutput)], why });
-    allow(this.serviceRole, { actions: ['s3:ListBucket'], resources: [workBucket.bucketArn] });
-    grantKey(this.serviceRole, workBucket.encryptionKey?.keyArn, 's3', 'both');
+    allow(serviceRole, { actions: ['s3:GetObject'], resources: [objects(workPatterns.batchInput)], why });
+    allow(serviceRole, { actions: ['s3:PutObject'], resources: [objects(workPatterns.batchOutput)], why });
+    allow(serviceRole, { actions: ['s3:ListBucket'], resources: [workBucket.bucketArn] });
+    grantKey(serviceRole, workBucket.encryptionKey?.keyArn, 's3', 'both');
 
-    batcher.function.addEnvironment('BATCH_ROLE_ARN', this.serviceRole.roleArn);
-    // A judge outside Bedrock has no batch inference; planning rejects it.
-    if (model.startsWith('openai:/') || model.startsWith('sagemaker:/')) return;
+    batcher.function.addEnvironment('BATCH_ROLE_ARN', serviceRole.roleArn);
     allow(batcher.role, {
       actions: ['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'],
       resources: [jobs],
       why: 'Bedrock generates the id of a job when it is created.',
     });
-    grantBatchModel(batcher.role, this.serviceRole, settings);
+    grantBatchModel(batcher.role, serviceRole, settings);
     allow(batcher.role, {
       actions: ['iam:PassRole'],
-      resources: [this.serviceRole.roleArn],
+      resources: [serviceRole.roleArn],
       conditions: { StringEquals: { 'iam:PassedToService': 'bedrock.amazonaws.com' } },
     });
   }

@@ -284,12 +284,15 @@ export function needsOfFunction(reference: Reference, step: string, settings: Re
 /** The needs of Bedrock's role for batch jobs: https://docs.aws.amazon.com/bedrock/latest/userguide/batch-iam-sr.html */
 export function needsOfBatchJobs(reference: Reference, settings: Record<string, string>): Need[] {
   const by = 'a batch job';
+  const { model } = targetsOf(settings) as { model: Target };
+  // There is no role without a Bedrock model.
+  if (model.arns.length === 0) return [];
   const files = (action: string, arn: string): Need => ({ action, arn, context: {}, by });
   return [
     files('s3:GetObject', `${WORK}/batch/some-run/input/1.jsonl`),
     files('s3:PutObject', `${WORK}/batch/some-run/output/1.jsonl.out`),
     files('s3:ListBucket', WORK),
     ...['s3:GetObject', 's3:UploadPart'].flatMap((call) => needsOfKey(call, settings.WORK_KMS_KEY_ARN)),
-    ...needsOfCall(reference, 'bedrock:InvokeModel', targetsOf(settings).model as Target),
+    ...needsOfCall(reference, 'bedrock:InvokeModel', model),
   ];
 }

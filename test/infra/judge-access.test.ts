@@ -22,6 +22,7 @@ function judgeLines(settings: Record<string, string>): Line[] {
   expect(ofJudge('ReplayEvaluationRole')).toEqual(lines);
   // A job may use the model and the guardrail, but no key and no judge outside Bedrock. Its calls have no profile condition.
   const ofBedrock = lines.filter(([[action]]) => action?.startsWith('bedrock:'));
+  expect(policies.BatchServiceRole !== undefined).toBe(ofBedrock.length > 0);
   expect(ofJudge('BatchServiceRole')).toEqual(ofBedrock.map(([actions, resources]) => [actions, resources]));
   // When a job is started, IAM checks each of them and the job.
   const models = ofBedrock.filter(([[action]]) => action === 'bedrock:InvokeModel');
