@@ -10,6 +10,7 @@ import { Construct } from 'constructs';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { workKey } from './access/key.ts';
+import { connectToVpc } from './vpc.ts';
 
 /** The id of the custom resource's function, of which the CDK creates one per stack. */
 const HANDLER_ID = 'BucketNotificationsHandler050a0587b7544547bf325f094a3db834';
@@ -44,5 +45,7 @@ export class CaptureNotifications extends Construct {
     const handler = Stack.of(this).node.findChild(HANDLER_ID).node.defaultChild as CfnResource;
     // Its default log group has no retention time and is not deleted with the stack.
     handler.addPropertyOverride('LoggingConfig', { LogGroup: logGroup.logGroupName });
+    // The bucket's policy may admit only the VPC, and a policy of the organization may refuse functions outside one.
+    connectToVpc(handler, role, settings);
   }
 }

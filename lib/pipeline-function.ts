@@ -1,5 +1,5 @@
 /** A Lambda function of the stack: its bundle, its role and its log group. */
-import { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
+import { type CfnResource, Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
@@ -9,6 +9,7 @@ import type { Settings } from '../src/settings/schema.ts';
 import { workKey } from './access/key.ts';
 import { functionCode } from './function-code.ts';
 import { nodeOptions } from './settings/function-environment.ts';
+import { connectToVpc } from './vpc.ts';
 
 type Names = ReturnType<typeof resourceNames>;
 /** The names of functions among the names of resources: those with a role. */
@@ -73,5 +74,6 @@ export class PipelineFunction extends Construct {
         POWERTOOLS_SERVICE_NAME: functionName,
       },
     });
+    connectToVpc(this.function.node.defaultChild as CfnResource, this.role, settings);
   }
 }

@@ -71,6 +71,13 @@ export function wrongTogether(
     const expected = 'a guardrail version, a number or DRAFT, since BEDROCK_GUARDRAIL_ID is set';
     return { name: 'BEDROCK_GUARDRAIL_VERSION', got: 'nothing', expected };
   });
+  check(['VPC_SUBNET_IDS', 'VPC_SECURITY_GROUP_IDS'], () => {
+    const names = ['VPC_SUBNET_IDS', 'VPC_SECURITY_GROUP_IDS'] as const;
+    const [name, other] = names.toSorted((a, b) => settings[a].length - settings[b].length);
+    if (name === undefined || other === undefined) return undefined;
+    if (settings[name].length > 0 || settings[other].length === 0) return undefined;
+    return { name, got: 'nothing', expected: `at least one id, since ${other} is set` };
+  });
   check(['BEDROCK_MODEL_ID', 'JUDGE_SECRET_ARN', 'JUDGE_BASE_URL'], () => {
     if (!isOpenAi(settings) || settings.JUDGE_SECRET_ARN !== undefined || settings.JUDGE_BASE_URL !== undefined) {
       return undefined;

@@ -206,6 +206,18 @@ export const settingsSchema = z.object({
     'a bucket name, optionally with a prefix',
     z.string().regex(BUCKET_WITH_PREFIX).optional(),
   ),
+  VPC_SUBNET_IDS: setting(
+    'at most 16 subnet ids separated by commas',
+    nameList(/^subnet-[0-9a-f]+$/)
+      .pipe(z.array(z.string()).max(16))
+      .default([]),
+  ),
+  VPC_SECURITY_GROUP_IDS: setting(
+    'at most 5 security group ids separated by commas',
+    nameList(/^sg-[0-9a-f]+$/)
+      .pipe(z.array(z.string()).max(5))
+      .default([]),
+  ),
   MAX_CONCURRENCY: wholeNumber(1, 10_000, 10),
   LAMBDA_MEMORY_MB: wholeNumber(512, 10_240, 1024),
   LAMBDA_TIMEOUT_SECONDS: wholeNumber(120, 900, 900),

@@ -59,6 +59,16 @@ export const UNLISTED: { action: string; arn: string; why: string }[] = [
     arn: `arn:*:bedrock:${type}/*`,
     why: "A job's modelId may be a profile. Whether IAM checks it for a job can only be seen on AWS.",
   })),
+  ...['Create', 'Delete'].map((verb) => ({
+    action: `ec2:${verb}NetworkInterface`,
+    arn: '*',
+    why: 'For functions in a VPC: https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSLambdaVPCAccessExecutionRole.html',
+  })),
+  ...['Assign', 'Unassign'].map((verb) => ({
+    action: `ec2:${verb}PrivateIpAddresses`,
+    arn: '*',
+    why: 'For functions in a VPC, as above.',
+  })),
 ];
 
 /** Condition keys that exist for every action: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html */
@@ -93,9 +103,10 @@ function typesOf(
   arn: string,
   unlisted = UNLISTED,
 ): string[] {
-  if (arn === '*') return Object.keys(types).join() === '' ? [''] : [];
+  if (arn === '*' && Object.keys(types).join() === '') return [''];
+  if (arn === '*') return unlisted.some((each) => each.action === action && each.arn === arn) ? [''] : [];
   const listed = Object.keys(types).filter((type) => type !== '' && isOfType(arn, service.resources[type]?.arn ?? ''));
-  const extra = unlisted.filter((each) => each.action === action && isOfType(arn, each.arn));
+  const extra = unlisted.filter((each) => each.action === action && each.arn !== '*' && isOfType(arn, each.arn));
   return [...listed, ...extra.map(() => '')];
 }
 

@@ -71,6 +71,12 @@ const LOG_DELIVERY = [
   ...['PutResourcePolicy', 'DescribeResourcePolicies', 'DescribeLogGroups'],
 ].map((name) => `logs:${name}`);
 
+/** What Lambda needs of the role of a function in a VPC. Source: AWS's managed policy AWSLambdaVPCAccessExecutionRole. */
+const NETWORK_INTERFACES = [
+  ...['CreateNetworkInterface', 'DescribeNetworkInterfaces', 'DescribeSubnets', 'DeleteNetworkInterface'],
+  ...['AssignPrivateIpAddresses', 'UnassignPrivateIpAddresses'],
+].map((name) => `ec2:${name}`);
+
 /** The ARN of a resource by its type and its logical id. */
 const ARNS: Record<string, (id: string) => string> = {
   'AWS::DynamoDB::GlobalTable': (id) => at('dynamodb', `table/${id}`),
@@ -107,6 +113,7 @@ interface Acting {
   RoleArn?: string;
   LoggingConfig?: { LogGroup: string };
   Code?: { ZipFile?: string };
+  VpcConfig?: object;
   FunctionName?: string;
   DestinationConfig?: { OnFailure?: { Destination: string } };
   LoggingConfiguration?: object;
@@ -131,9 +138,10 @@ export function needsOf(
       const { DefinitionString: _, ...rest } = Properties;
       return [id, withArns(template, flattened(rest)) as Acting];
     });
-  for (const [id, { Role, LoggingConfig, Code }] of resources('AWS::Lambda::Function')) {
+  for (const [id, { Role, LoggingConfig, Code, VpcConfig }] of resources('AWS::Lambda::Function')) {
     const role = roleIn(Role);
     const logs = LoggingConfig?.LogGroup.replace(/[<>]/g, '');
+    if (VpcConfig !== undefined) add(role, id, NETWORK_INTERFACES, '*');
     add(role, id, ['logs:CreateLogStream', 'logs:PutLogEvents'], at('logs', `log-group:${logs}:log-stream:some`));
     if (Code?.ZipFile === undefined)
       needs[role]?.push(...needsOfFunction(reference, id.replace(/Function$/, ''), settings));

@@ -17,6 +17,8 @@ const PREFIXES: Record<string, string> = {
 export interface Bundle {
   /** The operations that the bundle makes commands of, such as `s3:GetObject`. */
   calls: string[];
+  /** The packages of the SDK's clients that make them, such as `client-s3`. */
+  clients: string[];
   text: string;
 }
 
@@ -45,14 +47,16 @@ export async function bundlesOf(folders: readonly string[]): Promise<Record<stri
   return Object.fromEntries(
     outputFiles.map(({ path, text }) => {
       const made = new Set([...text.matchAll(/\bnew (?:\w+\.)?([A-Z]\w*?)Command\d*\(/g)].map(([, name = '']) => name));
-      const calls = (inputs[basename(path)] ?? []).flatMap((file) => {
+      const commands = (inputs[basename(path)] ?? []).flatMap((file) => {
         const [, client = '', operation = ''] =
           /@aws-sdk\/(client-[\w-]+)\/.*\/commands\/(\w+)Command\.js$/.exec(file) ?? [];
         if (!made.has(operation)) return [];
         if (PREFIXES[client] === undefined) throw new Error(`The prefix of ${client} in IAM is not known here`);
-        return [`${PREFIXES[client]}:${operation}`];
+        return [{ client, call: `${PREFIXES[client]}:${operation}` }];
       });
-      return [basename(path, '.js'), { calls: calls.toSorted(), text }];
+      const calls = commands.map(({ call }) => call).toSorted();
+      const clients = [...new Set(commands.map(({ client }) => client))].toSorted();
+      return [basename(path, '.js'), { calls, clients, text }];
     }),
   );
 }

@@ -59,8 +59,10 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       SECRETS_KMS_KEY_ARN: arn('kms', 'key/secrets'),
       ...noBudget,
     },
-    'replays to endpoints': {
+    'replays to endpoints, in a VPC': {
       ...judge,
+      VPC_SUBNET_IDS: 'subnet-0a1b2c3d,subnet-0123456789abcdef0',
+      VPC_SECURITY_GROUP_IDS: 'sg-0a1b2c3d',
       REPLAY_ENDPOINT_NAMES: 'v2,v3',
       REPLAY_INFERENCE_COMPONENT_NAMES: 'Part',
       REPLAY_HEADERS_SECRET_ARN: secret('replay'),

@@ -137,8 +137,13 @@ interface Statement {
 
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [value]);
 
-/** The statements of all inline policies by role (its logical id without the hash). */
-export function policiesOf(template: Template): Record<string, Line[]> {
+/** The statements of all inline policies that allow something, by role (its logical id without the hash). */
+export const policiesOf = (template: Template): Record<string, Line[]> => statementsOf(template, 'Allow');
+
+/** Those that deny something. */
+export const denialsOf = (template: Template): Record<string, Line[]> => statementsOf(template, 'Deny');
+
+function statementsOf(template: Template, wanted: 'Allow' | 'Deny'): Record<string, Line[]> {
   const found: Record<string, Line[]> = {};
   for (const { Properties } of Object.values(resourcesOfType(template, 'AWS::IAM::Policy'))) {
     const { PolicyDocument, Roles } = flattened(Properties) as {
@@ -146,10 +151,11 @@ export function policiesOf(template: Template): Record<string, Line[]> {
       Roles: string[];
     };
     for (const role of Roles) {
+      const statements = PolicyDocument.Statement.filter(({ Effect }) => Effect === wanted);
+      if (statements.length === 0) continue;
       found[role.slice(1, -1)] ??= [];
       found[role.slice(1, -1)]?.push(
-        ...PolicyDocument.Statement.map(({ Effect, Action, Resource, Condition }): Line => {
-          if (Effect !== 'Allow') throw new Error(`Expected only Allow statements; got ${Effect}`);
+        ...statements.map(({ Action, Resource, Condition }): Line => {
           const actions = list(Action) as string[];
           const resources = list(Resource) as string[];
           return Condition === undefined ? [actions, resources] : [actions, resources, Condition];

@@ -1,5 +1,13 @@
 /** The permissions of each role, statement by statement, so that every additional or wider one is noticed. */
-import { flattened, type Line, policiesOf, resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
+import {
+  denialsOf,
+  flattened,
+  type Line,
+  policiesOf,
+  resourcesOf,
+  resourcesOfType,
+  templateOf,
+} from '../helpers/synth.ts';
 
 const template = templateOf();
 const policies = policiesOf(template);
@@ -162,6 +170,11 @@ it('gives no other role a policy, and no role a managed one', () => {
     expect(Properties.ManagedPolicyArns).toBeUndefined();
     expect(Properties.Policies).toBeUndefined();
   }
+});
+
+it('denies no role anything', () => {
+  // With a VPC: vpc.test.ts.
+  expect(denialsOf(template)).toEqual({});
 });
 
 it('lets one service assume each role', () => {

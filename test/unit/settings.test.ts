@@ -51,6 +51,8 @@ describe('the settings as a whole', () => {
       CSV_HEADER: false,
       FEATURE_NAMES: [],
       MAX_LINE_BYTES: 75_497_472,
+      VPC_SUBNET_IDS: [],
+      VPC_SECURITY_GROUP_IDS: [],
       MAX_CONCURRENCY: 10,
       LAMBDA_MEMORY_MB: 1024,
       LAMBDA_TIMEOUT_SECONDS: 900,
@@ -64,6 +66,15 @@ describe('the settings as a whole', () => {
     const lines = refusal({ STACK_PREFIX: '', DATA_CAPTURE_S3_BUCKET: '   ' });
     expect(lines.map((line) => line.trim().split(':')[0])).toEqual(REQUIRED_SETTING_NAMES);
     for (const line of lines) expect(line).toMatch(/: got nothing \(it is required\); expected: \S/);
+  });
+
+  it.each([
+    ['VPC_SUBNET_IDS', 'subnet-0a1b2c3d', 'VPC_SECURITY_GROUP_IDS'],
+    ['VPC_SECURITY_GROUP_IDS', 'sg-0a1b2c3d', 'VPC_SUBNET_IDS'],
+  ])('rejects %s=%s without %s', (name, value, missing) => {
+    expect(refusal({ ...required, [name]: value })).toEqual([
+      `  ${missing}: got nothing; expected: at least one id, since ${name} is set`,
+    ]);
   });
 
   it('lists missing, invalid and mismatched settings together, each with the value and the expectation', () => {
@@ -169,6 +180,10 @@ describe('single settings', () => {
     ['JUDGE_BASE_URL', 'llm.example.com', /an http\(s\) URL/],
     ['BEDROCK_GUARDRAIL_ID', 'arn:aws:bedrock:us-east-1:123456789012:guardrail/gr1', /a guardrail id/],
     ['BEDROCK_GUARDRAIL_VERSION', '0', /a number or DRAFT/],
+    ['WORK_KMS_KEY_ARN', 'alias/mine', /not of an alias/],
+    ['VPC_SUBNET_IDS', 'vpc-0a1b2c3d', /at most 16 subnet ids separated by commas/],
+    ['VPC_SUBNET_IDS', Array(17).fill('subnet-0a1b2c3d').join(), /at most 16 subnet ids/],
+    ['VPC_SECURITY_GROUP_IDS', 'default', /at most 5 security group ids/],
     ['FEATURE_NAMES', 'age,income', /this is not JSON/],
     ['FEATURE_NAMES', '[1,2]', /a JSON list of names/],
     ['MAX_LINE_BYTES', '100', /a whole number from 1024/],
