@@ -1,4 +1,5 @@
 /** The alarms and the dashboard, and that the runs publish the metrics that they use. */
+import { readFileSync } from 'node:fs';
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { RESOURCE_METRICS, RUN_METRICS } from '../../src/contract/names.ts';
 import { createMetrics } from '../../src/monitoring/metrics.ts';
@@ -165,6 +166,19 @@ function dashboard(): { widgets: Widget[] } {
   >;
   return JSON.parse(DashboardBody ?? '') as { widgets: Widget[] };
 }
+
+it('costs at rest what the documentation says', () => {
+  const watched = alarms.flatMap(({ Metrics }) => Metrics?.filter(({ MetricStat }) => MetricStat) ?? [{}]);
+  const dashboards = Object.keys(resourcesOfType(template, 'AWS::CloudWatch::Dashboard'));
+  const text = readFileSync('docs/operations.md', 'utf8').replaceAll('\n', ' ');
+  expect(dashboards).toHaveLength(1);
+  expect(text).toContain(
+    `3.00 for the dashboard, ${(watched.length / 10).toFixed(2)} for ${watched.length} metrics in ${alarms.length} alarms at 0.10, and at most ${(RUN_METRICS.length * 0.3).toFixed(2)} for ${RUN_METRICS.length} metrics of runs at 0.30`,
+  );
+  const dollars = 3 + watched.length / 10 + RUN_METRICS.length * 0.3;
+  expect(text).toContain(`about ${Math.round(dollars)} dollars a month`);
+  expect(readFileSync('README.md', 'utf8')).toContain(`about ${Math.round(dollars)} dollars a month`);
+});
 
 describe('the dashboard', () => {
   it('has its documented name and these widgets', () => {

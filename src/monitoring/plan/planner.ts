@@ -26,6 +26,7 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   const parsed = parseInput(request.input);
   const warnings: string[] = [];
   const options = await optionsFor(parsed, deps, warnings);
+  assertNameForBatch(request.run.name, options);
   if (request.part === 0) await assertNameUnused(request, deps);
   else await assertSameContract(request, deps);
   if (options.evaluate && !options.dryRun) deps.assertJudgeAffordable(options);
@@ -70,6 +71,18 @@ async function assertSameContract({ run, part }: PlanRequest, { storage, environ
   const key = workKeys.plan(run.name, part - 1);
   const previous = await storage.getJson<PlanReceipt>(environment.WORK_BUCKET, key);
   if (previous !== undefined) assertContract(previous, `s3://${environment.WORK_BUCKET}/${key}`);
+}
+
+/** The characters that Bedrock accepts in the S3 addresses of a batch job, which contain the name of the run. */
+const BATCH_NAME = /^[-!_*'().a-zA-Z0-9]+$/;
+
+/** Step Functions also accepts names with `=`, `+`, `@` and letters of other alphabets. */
+function assertNameForBatch(name: string, { evaluate, judge, dryRun }: RunOptions): void {
+  if (judge !== 'batch' || !evaluate || dryRun || BATCH_NAME.test(name)) return;
+  throw new PermanentError('RunNameNotForBatch', 'Bedrock’s batch inference does not accept the execution’s name', {
+    got: name,
+    expected: `a name of the letters a to z, digits and -!_*'().; or "judge": "converse"`,
+  });
 }
 
 /** Names are free again after 90 days, while quarantined lines of the earlier execution are still there. */

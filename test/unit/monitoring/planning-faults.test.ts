@@ -299,6 +299,29 @@ describe('a dry run', () => {
   });
 });
 
+describe('the name of an execution that judges in batch', () => {
+  const key = `${HOUR}/a.jsonl`;
+  const batch = { ...event(key), judge: 'batch' };
+  beforeEach(() => wire.put(CAPTURES, key, lines('a', 1)));
+
+  test.each(['a=b', 'a+b', 'a@b', 'Prüfung', '試験'])('%s is refused before anything is planned', async (name) => {
+    await expect(plan(name, batch)).rejects.toMatchObject({ name: 'RunNameNotForBatch' });
+    expect(wire.keys(WORK)).toEqual([]);
+    for (const input of [event(key), { ...batch, evaluate: false }, { ...batch, dryRun: true }]) {
+      await expect(plan(name, input)).resolves.toMatchObject({ more: false });
+    }
+  });
+
+  test.each(["a-b_c.d!e*f'(g)", '0f5c9a52-3c1b-2d1e_a7b7e2c1-51d2-4f6f'])('%s is accepted', async (name) => {
+    await expect(plan(name, batch)).resolves.toMatchObject({ outcome: 'planned' });
+  });
+
+  test('is also that of a retry, which takes over the judge of the earlier run', async () => {
+    await plan('first', batch);
+    await expect(plan('second=try', retry('first', 'failed'))).rejects.toMatchObject({ name: 'RunNameNotForBatch' });
+  });
+});
+
 describe('two executions of one file at the same time', () => {
   const key = `${HOUR}/a.jsonl`;
   beforeEach(() => {

@@ -24,6 +24,7 @@ import { findExecution } from '../../../bin/commands/stop.ts';
 import { plannerDependencies } from '../../../lambda/plan-captures/dependencies.ts';
 import { parseBaseline } from '../../../src/calibration/drift.ts';
 import { parseLabels } from '../../../src/calibration/labels-file.ts';
+import { assertContract } from '../../../src/contract/contract.ts';
 import type { ChunkRequest } from '../../../src/contract/payloads.ts';
 import { MAX_SHARDS } from '../../../src/contract/replay.ts';
 import { replayKeys, workKeys } from '../../../src/contract/work-keys.ts';
@@ -624,6 +625,7 @@ const PROVOKE: Record<string, () => unknown> = {
     return new RecordReader(files as never).read({ timeMs: 0, file: 0, line: 1, start: 0, length: 5 });
   },
   ChunkOutOfTime: () => judgeAnswers(200, AbortSignal.abort(new Error(mark()))),
+  ContractChanged: () => assertContract({ contract: 0 }, 's3://b'),
   CredentialsExpired: () => Promise.reject(namedStorageError(s3('ExpiredToken', 400), 's3://b')),
   GateFileUnreadable: () => readGateFile('/dev/null/x'),
   GateTooLarge: () => checkGateSize('r', 1e9),
@@ -708,6 +710,7 @@ const PROVOKE: Record<string, () => unknown> = {
     writer.write(mark());
     return writer.close();
   },
+  RunNameNotForBatch: planForBatch,
   RunNameTaken: planAgain,
   RunUnknown: () => optionsOfRun(memory(), 'w', { run: 'r', what: 'failed' }),
   ShardAlreadyClaimed: async () => {
@@ -798,6 +801,13 @@ async function planStopped(): Promise<unknown> {
       remainingMs: () => 900_000,
     },
   );
+}
+
+function planForBatch(): Promise<unknown> {
+  const detail = { bucket: { name: 'b' }, object: { key: at.key } };
+  const run = { name: 'a+b', arn: 'arn', startTime: '2026-11-20T09:00:00Z' };
+  const request = { input: { detail, judge: 'batch' }, run, part: 0, nextChunk: 0, cursor: null };
+  return planCaptures(request, { environment } as never);
 }
 
 function planAgain(): Promise<unknown> {
