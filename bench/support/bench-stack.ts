@@ -225,7 +225,7 @@ export async function bundle(ministack: MiniStack, directory: string, log: Log):
     SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
     DATA_CAPTURE_S3_BUCKET: CAPTURES,
   };
-  const assembly = await synthesize({ ministack, directory, settings, log });
+  const assembly = await synthesize({ aws: ministack, directory, settings, log });
   const file = join(assembly, 'SageMakerInferenceMonitoringStack-bench.template.json');
   const template = JSON.parse(readFileSync(file, 'utf8')) as {
     Resources: Record<string, { Type: string; Metadata?: Record<string, string> }>;

@@ -1,4 +1,4 @@
-/** Calls AWS services that speak JSON over POST and for which the project has no client: logs, metrics, queues, quotas. */
+/** Calls AWS services that speak JSON over POST and for which the project has no client: logs, metrics, queues, quotas, endpoints. */
 import { text } from 'node:stream/consumers';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { SignatureV4 } from '@smithy/signature-v4';
@@ -9,6 +9,7 @@ const SERVICES = {
   logs: { target: 'Logs_20140328', json: '1.1' },
   monitoring: { target: 'GraniteServiceVersion20100801', json: '1.0' },
   servicequotas: { target: 'ServiceQuotasV20190624', json: '1.1' },
+  'api.sagemaker': { target: 'SageMaker', json: '1.1' },
   sqs: { target: 'AmazonSQS', json: '1.0' },
 } as const;
 
@@ -29,7 +30,8 @@ export async function callAws<T>(
   const { AWS_ENDPOINT_URL } = process.env;
   const custom = config.isCustomEndpoint ? await config.endpoint?.() : undefined;
   const { protocol, hostname, port } = custom ?? new URL(AWS_ENDPOINT_URL || `https://${service}.${region}.${suffix}`);
-  const signer = new SignatureV4({ credentials: config.credentials, region, service, sha256: NodeSha256 });
+  const signingName = service.replace('api.', '');
+  const signer = new SignatureV4({ credentials: config.credentials, region, service: signingName, sha256: NodeSha256 });
   const signed = await signer.sign({
     method: 'POST',
     protocol,

@@ -1,4 +1,4 @@
-/** Deploys the stack to the emulated AWS: bundles, template, bootstrap and deployment, each with a time limit. */
+/** Deploys the stack, to the emulated AWS or to an account: bundles, template, bootstrap and deployment, each with a time limit. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -9,7 +9,7 @@ import {
 import { runGuarded } from '../machine/guarded-process.ts';
 import { projectPath } from '../project-root.ts';
 import type { Log } from '../python/python-environment.ts';
-import { cleanEnvironment, type MiniStack } from '../servers/ministack.ts';
+import { cleanEnvironment } from '../servers/ministack.ts';
 
 /** A deployment takes half a minute on two busy cores, but hangs for an hour if a custom resource does not answer. */
 const STEP_LIMIT_MS = 240_000;
@@ -21,11 +21,13 @@ interface StepContext {
   log?: Log;
   /** Stops the step immediately. */
   signal?: AbortSignal;
+  /** Default: enough for the emulator. */
+  limitMs?: number;
 }
 
-interface DeployTarget extends StepContext {
-  /** The emulated AWS to deploy to. */
-  ministack: MiniStack;
+export interface DeployTarget extends StepContext {
+  /** The AWS to deploy to: the variables of its clients, and the emulator's log. */
+  aws: { env: Record<string, string>; logTail?(lines: number): string };
   /** Settings of the stack, named as in `.env.example`. */
   settings: Record<string, string>;
   /** Folder with the functions' bundles. Default: they are bundled again. */
@@ -90,14 +92,14 @@ export async function deploy(target: DeployTarget, assembly: string): Promise<vo
     ...['--method', 'direct', '--progress', 'events'],
   ];
   await run(target, `cdk deploy ${target.settings.STACK_PREFIX}`, args, environmentOf(target)).catch((error: Error) => {
-    error.message += `; the emulator's log:\n${target.ministack.logTail(15)}`;
+    if (target.aws.logTail) error.message += `; the emulator's log:\n${target.aws.logTail(15)}`;
     throw error;
   });
 }
 
-const environmentOf = ({ ministack, directory }: DeployTarget): Record<string, string> => ({
+const environmentOf = ({ aws, directory }: DeployTarget): Record<string, string> => ({
   ...cleanEnvironment(),
-  ...ministack.env,
+  ...aws.env,
   // The user's .env names resources on AWS.
   DOTENV_CONFIG_PATH: join(directory, 'no-dotenv'),
   // The CLI's caches of accounts and connections must not mix with the user's own.
@@ -108,11 +110,11 @@ const environmentOf = ({ ministack, directory }: DeployTarget): Record<string, s
 });
 
 async function run(context: StepContext, step: string, args: string[], env: Record<string, string>): Promise<void> {
-  const { directory, log, signal } = context;
+  const { directory, log, signal, limitMs = STEP_LIMIT_MS } = context;
   const started = Date.now();
   const logFile = join(directory, `${step.replaceAll(' ', '-')}.log`);
   const cwd = projectPath();
-  const { end, tail } = await runGuarded(process.execPath, args, { logFile, cwd, env, signal, limitMs: STEP_LIMIT_MS });
+  const { end, tail } = await runGuarded(process.execPath, args, { logFile, cwd, env, signal, limitMs });
   if (end !== 'exit code 0') {
     throw new Error(
       [

@@ -101,7 +101,7 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
     const mlflowUrl = `http://127.0.0.1:${mlflowPort}`;
     const deployStack: LocalEnvironment['deployStack'] = async (own, fill) => {
       const settings = completeSettings(own, mlflowUrl);
-      const target = { ministack, directory, log, signal, settings };
+      const target = { aws: ministack, directory, log, signal, settings };
       const [assembly] = await Promise.all([
         parts.background(bundles.then((functions) => synthesize({ ...target, functions }))),
         makeBucket(clients, settings.DATA_CAPTURE_S3_BUCKET ?? '').then(fill),

@@ -59,7 +59,8 @@ export function readCall(request: LoggedRequest, models: ServiceModels): Call | 
 
 function readWith(model: ServiceModel, request: LoggedRequest, query: URLSearchParams): Call | undefined {
   const { protocol } = model.metadata;
-  if (protocol === 'json') return readJson(model, request);
+  // CloudWatch still takes the JSON that it spoke before CBOR.
+  if (protocol === 'json' || request.headers['x-amz-target']) return readJson(model, request);
   if (protocol === 'query') return readForm(model, request, query);
   if (protocol.startsWith('rest-')) return readRest(model, request, query);
   throw new Error(`${model.name} speaks ${protocol}, which this check cannot read yet`);

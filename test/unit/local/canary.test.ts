@@ -1,0 +1,62 @@
+/** The parts of the canary that need no AWS: its claims, its options, its report. */
+import { existsSync, rmSync } from 'node:fs';
+import { exampleLines } from '../../../local/canary/captures.ts';
+import { CLAIM_IDS, claimOf } from '../../../local/canary/claims.ts';
+import { canarySettings, parseCanaryOptions } from '../../../local/canary/options.ts';
+import { redacted } from '../../../local/canary/report.ts';
+import { type CanaryState, loadState, saveState, statePath } from '../../../local/canary/state.ts';
+import { projectPath } from '../../../local/project-root.ts';
+
+const STATE: CanaryState = {
+  prefix: 'canary-a1b2c3',
+  region: 'eu-central-1',
+  startedAt: '2026-11-22T10:00:00Z',
+  settings: {
+    MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-app/app-ABC',
+    MLFLOW_ARTIFACT_BUCKET: 's3://our-artifacts/mlflow',
+  },
+  endpoint: 'our-endpoint',
+  batch: false,
+  done: ['deploy'],
+  findings: {},
+  facts: { captureBucket: 'ground-captures-x1', workBucket: 'ground-captures-x1-work' },
+};
+
+test('every claim names a file of the project that relies on it', () => {
+  expect(CLAIM_IDS.length).toBeGreaterThanOrEqual(25);
+  const missing = CLAIM_IDS.map((id) => claimOf(id).file).filter((file) => !existsSync(projectPath(file)));
+  expect(missing).toEqual([]);
+  expect(new Set(CLAIM_IDS.map((id) => claimOf(id).text)).size).toBe(CLAIM_IDS.length);
+});
+
+test('the report names neither the account nor its resources', () => {
+  const text =
+    'User: arn:aws:sts::123456789012:assumed-role/admin/ada is not authorized on s3://ground-captures-x1-work/a and ' +
+    'ground-captures-x1, our-endpoint; https://abc.lambda-url.eu-central-1.on.aws/ of 123456789012, canary-a1b2c3-endpoint';
+  expect(redacted(text, STATE)).toBe(
+    'User: <arn of sts> is not authorized on s3://<work bucket>/a and <capture bucket>, <endpoint>; <address> of <account>, <prefix>-endpoint',
+  );
+});
+
+test('a state is read as it was saved', () => {
+  expect(() => loadState(STATE.prefix)).toThrow(/There is no canary to continue; got: no file .*canary-a1b2c3\.json/);
+  saveState(STATE);
+  try {
+    expect(loadState(STATE.prefix)).toEqual(STATE);
+  } finally {
+    rmSync(statePath(STATE.prefix));
+  }
+});
+
+test('options are checked, and a flag wins over .env', () => {
+  expect(() => parseCanaryOptions(['--resume'])).toThrow(/--prefix is missing/);
+  expect(() => parseCanaryOptions(['--yess'])).toThrow(/--yess/);
+  expect(parseCanaryOptions(['--yes']).prefix).toMatch(/^canary-[0-9a-f]{6}$/);
+  const dotenv = { MLFLOW_TRACKING_URI: 'https://a', BEDROCK_MODEL_ID: 'm', MAX_CONCURRENCY: '3' };
+  const settings = canarySettings(parseCanaryOptions(['--mlflow', 'https://b']), dotenv);
+  expect(settings).toEqual({ MLFLOW_TRACKING_URI: 'https://b', BEDROCK_MODEL_ID: 'm' });
+});
+
+test('a hundred examples for a batch job are distinct', () => {
+  expect(new Set(exampleLines(100)).size).toBe(100);
+});
