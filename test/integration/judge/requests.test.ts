@@ -19,9 +19,8 @@ import {
 
 const rig = useStandIn();
 
-/** Checks request and answer against the SDK's service model. The model id is in the path. */
+/** Checks the answer against the SDK's service model. Jest's environment checks the request. */
 function expectValid(call: RecordedCall): void {
-  expect(modelFaults(ConverseRequest$, call.body, ['modelId'])).toEqual([]);
   expect(modelFaults(ConverseResponse$, call.answer)).toEqual([]);
   expect(Object.values(StopReason)).toContain((call.answer as { stopReason: string }).stopReason);
 }
