@@ -72,7 +72,13 @@ export const UNLISTED: { action: string; arn: string; why: string }[] = [
 ];
 
 /** Condition keys that exist for every action: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html */
-const GLOBAL_KEYS = ['aws:SecureTransport', 'aws:SourceAccount', 'aws:SourceArn'];
+const GLOBAL_KEYS = [
+  'aws:SecureTransport',
+  'aws:SourceAccount',
+  'aws:SourceArn',
+  // In every request of a function's code: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
+  'lambda:SourceFunctionArn',
+];
 
 /** The action by which IAM authorizes an operation, such as `s3:ListBucket` for `s3:ListObjectsV2`; `undefined` if unknown. */
 export function actionOf(reference: Reference, call: string): string | undefined {

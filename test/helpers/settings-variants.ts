@@ -18,35 +18,30 @@ export const PLACES: Place[] = [
   { region: 'cn-north-1', partition: 'aws-cn' },
 ];
 
-/** The judge that variants have unless they set another: the region's default, or one that GovCloud or China has. */
-const JUDGES: Record<string, Record<string, string>> = {
-  aws: {},
-  'aws-us-gov': { BEDROCK_MODEL_ID: 'us-gov.anthropic.claude-sonnet-4-5-20250929-v1:0' },
-  'aws-cn': { BEDROCK_MODEL_ID: 'sagemaker:/judge', EVALUATION_BUDGET_USD: '0' },
-};
+/** A judge in GovCloud, which has no default. */
+const GOVERNMENT_PROFILE = 'us-gov.anthropic.claude-sonnet-4-5-20250929-v1:0';
 
 /** Returns the variants with the ARNs of a region, without those that cannot be there. */
 export function settingsVariants({ region, partition }: Place): Record<string, Record<string, string>> {
   const arn = (service: string, resource: string): string =>
     `arn:${partition}:${service}:${region}:${ACCOUNT}:${resource}`;
   const secret = (name: string): string => arn('secretsmanager', `secret:${name}-AbCdEf`);
-  const judge = JUDGES[partition] ?? {};
   const noBudget = { EVALUATION_BUDGET_USD: '0' };
+  // Settings that have nothing to do with each other share a variant, since each costs seconds.
   const everywhere = {
-    'a URL with a secret, alarms by email': {
-      ...judge,
+    'a URL with a secret, a SageMaker judge, alarms by email': {
       MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
       MLFLOW_SECRET_ARN: secret('mlflow'),
+      BEDROCK_MODEL_ID: 'sagemaker:/My-Judge',
       ALARM_EMAIL: 'on-call@example.com',
+      ...noBudget,
     },
-    'a tracking server': {
-      ...judge,
+    'a tracking server, an OpenAI judge': {
       MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-tracking-server/mine'),
       MLFLOW_ARTIFACT_BUCKET: 'artifacts',
-    },
-    'encrypted captures': {
-      ...(partition === 'aws' ? { BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6' } : judge),
-      DATA_CAPTURE_KMS_KEY_ARN: arn('kms', 'key/1234abcd'),
+      BEDROCK_MODEL_ID: 'openai:/gpt-5-mini',
+      JUDGE_SECRET_ARN: secret('judge'),
+      ...noBudget,
     },
     'keys of a person': {
       WORK_KMS_KEY_ARN: arn('kms', 'key/work'),
@@ -59,20 +54,20 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       SECRETS_KMS_KEY_ARN: arn('kms', 'key/secrets'),
       ...noBudget,
     },
-    'replays to endpoints, in a VPC': {
-      ...judge,
+    'encrypted captures, replays in a VPC, a judge in an inference component': {
+      DATA_CAPTURE_KMS_KEY_ARN: arn('kms', 'key/1234abcd'),
       VPC_SUBNET_IDS: 'subnet-0a1b2c3d,subnet-0123456789abcdef0',
       VPC_SECURITY_GROUP_IDS: 'sg-0a1b2c3d',
       REPLAY_ENDPOINT_NAMES: 'v2,v3',
       REPLAY_INFERENCE_COMPONENT_NAMES: 'Part',
       REPLAY_HEADERS_SECRET_ARN: secret('replay'),
+      BEDROCK_MODEL_ID: 'sagemaker:/My-Judge/Llama-8b',
+      ...noBudget,
     },
-    'an OpenAI judge': { BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: secret('judge'), ...noBudget },
-    'a SageMaker judge': { BEDROCK_MODEL_ID: 'sagemaker:/My-Judge', ...noBudget },
-    'a judge in an inference component': { BEDROCK_MODEL_ID: 'sagemaker:/My-Judge/Llama-8b', ...noBudget },
   };
   // China has neither Bedrock nor apps.
   if (partition === 'aws-cn') return everywhere;
+  const judge: Record<string, string> = partition === 'aws' ? {} : { BEDROCK_MODEL_ID: GOVERNMENT_PROFILE };
   return {
     'the required settings': judge,
     ...everywhere,
@@ -81,6 +76,8 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-app/app-ABC123'),
       MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
     },
+    // In a batch job of Bedrock's the key is used by another role.
+    'keys of a person for batch jobs': { ...judge, WORK_KMS_KEY_ARN: arn('kms', 'key/work') },
     'a Bedrock model with a guardrail': {
       BEDROCK_MODEL_ID: 'amazon.nova-pro-v1:0',
       BEDROCK_GUARDRAIL_ID: 'gr1234',
@@ -90,5 +87,6 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       BEDROCK_MODEL_ID: arn('bedrock', 'application-inference-profile/a1b2c3'),
       ...noBudget,
     },
+    ...(partition === 'aws' ? { 'a global profile': { BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6' } } : {}),
   };
 }

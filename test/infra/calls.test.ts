@@ -17,7 +17,7 @@ import {
 import { faultsOfRole, linesOf, needsOf } from '../helpers/iam-roles.ts';
 import { type Bundle, bundlesOf } from '../helpers/sdk-calls.ts';
 import { settingsVariants } from '../helpers/settings-variants.ts';
-import { flattened, type Line, REGION, resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
+import { denialsOf, flattened, type Line, REGION, resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 interface Variant {
   name: string;
@@ -79,11 +79,14 @@ it('allows every call and every state what it needs, and nothing that none of th
 
 it('has only actions, resources and condition keys of the service reference, in roles and in policies of resources', () => {
   const ofRoles = cases().flatMap(({ label, lines }) => lines.map((line) => ({ label, line })));
+  const denied = variants.flatMap(({ name, template }) =>
+    Object.values(denialsOf(template)).flatMap((lines) => lines.map((line) => ({ label: name, line }))),
+  );
   const ofResources = variants.flatMap(({ name, template }) =>
     resourceLines(template).map((line) => ({ label: name, line })),
   );
   expect(ofResources.length).toBeGreaterThan(5 * variants.length);
-  const faults = [...ofRoles, ...ofResources].flatMap(({ label, line }) =>
+  const faults = [...ofRoles, ...denied, ...ofResources].flatMap(({ label, line }) =>
     faultsOfLine(reference, line).map((fault) => `${label}: ${fault}`),
   );
   expect(faults).toEqual([]);
