@@ -47,11 +47,15 @@ export function readCall(request: LoggedRequest, models: ServiceModels): Call | 
   const name = /[^/=\s]+\/\d{8}\/[^/]*\/([\w-]+)\/aws4_request/.exec(credential)?.[1];
   if (name === undefined) return undefined;
   const services = models.signedAs(name);
-  for (const model of services) {
-    const call = readWith(model, request, query);
-    if (call !== undefined) return call;
-  }
   const what = `${request.method} ${request.path}${request.query && `?${request.query}`}`;
+  for (const model of services) {
+    try {
+      const call = readWith(model, request, query);
+      if (call !== undefined) return call;
+    } catch (error) {
+      return `${what} cannot be read: ${error}`;
+    }
+  }
   return services.length === 0
     ? `${what} is signed for ${name}, of which there is no model`
     : `${what}${request.headers['x-amz-target'] ? ` (${request.headers['x-amz-target']})` : ''} is no operation of ${name}`;

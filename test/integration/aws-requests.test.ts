@@ -51,10 +51,13 @@ afterAll(async () => {
   await Promise.all([emulator.stop(), judge.close(), endpoint.close()]);
 });
 
+const signed = (service: string) => ({
+  authorization: `AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/${service}/aws4_request`,
+});
+
 /** Sends a request, also without the SDK's own members, and ignores how the emulator answers. */
 async function post(service: string, target: string, body: object): Promise<void> {
-  const authorization = `AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/${service}/aws4_request`;
-  const headers = { authorization, 'content-type': 'application/x-amz-json-1.0', 'x-amz-target': target };
+  const headers = { ...signed(service), 'content-type': 'application/x-amz-json-1.0', 'x-amz-target': target };
   await fetch(emulator.url, { method: 'POST', headers, body: JSON.stringify(body) });
 }
 
@@ -150,6 +153,11 @@ const WRONG: [string, () => Promise<unknown>, [operation: string, where: string,
   [
     'an operation that does not exist',
     () => post('dynamodb', 'DynamoDB_20120810.FindItem', {}),
+    [['unknown', '', /known operation/]],
+  ],
+  [
+    'a protocol that the check cannot read',
+    () => fetch(`${emulator.url}/service/any/operation/ListMetrics`, { headers: signed('monitoring') }),
     [['unknown', '', /known operation/]],
   ],
   [
