@@ -52,6 +52,7 @@ const FOLDERS: Record<string, string[]> = {
   bedrock: ['bedrock-runtime', 'bedrock'],
   monitoring: ['cloudwatch'],
   sagemaker: ['sagemaker-runtime'],
+  servicequotas: ['service-quotas'],
   states: ['stepfunctions'],
 };
 
