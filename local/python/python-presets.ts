@@ -13,8 +13,11 @@ export const DEFAULT_MLFLOW_VERSION = '3.17.2';
 /** The version that SageMaker's managed MLflow runs. */
 export const MANAGED_MLFLOW_VERSION = '3.10.1';
 
+/** The oldest version with the routes that are written, and those that SageMaker's Apps run. */
+export const APP_MLFLOW_VERSIONS = ['3.2.0', '3.4.0', MANAGED_MLFLOW_VERSION] as const;
+
 /** MLflow versions that are tested in addition to the default. */
-export const OTHER_MLFLOW_VERSIONS = ['3.2.0', '3.4.0', '3.9.0', MANAGED_MLFLOW_VERSION, '3.13.0'] as const;
+export const OTHER_MLFLOW_VERSIONS = [...APP_MLFLOW_VERSIONS, '3.9.0', '3.13.0'] as const;
 
 /** MiniStack runs the CDK's bucket notification resource, which imports boto3. MLflow needs it for s3:// artifacts. */
 const BOTO3 = { boto3: '1.43.106' };

@@ -1,12 +1,13 @@
 /**
  * A double of SageMaker-managed MLflow. It checks the SigV4 signature, the service name and the ARN header of each kind, has
- * no `/v1/traces`, and forwards other requests to a real MLflow server. It shares no code with the client under test.
+ * no `/v1/traces`, and forwards other requests to a real MLflow server. With `perSecond` it is as strict as an App under load:
+ * one API, a rate. It shares no code with the client under test.
  */
 import { createServer, type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Refusal, type SigV4Credentials, verifySigV4 } from '../../local/stand-in-endpoint/sigv4-verifier.ts';
 
-interface DoubleOptions {
+export interface DoubleOptions {
   /** The URL of the MLflow server behind the double. */
   upstream: string;
   /** `…:mlflow-tracking-server/<name>` or `…:mlflow-app/<id>`. */
@@ -17,6 +18,8 @@ interface DoubleOptions {
   hidesVersion?: boolean;
   /** The version that is reported in place of the server's own. */
   version?: string;
+  /** Serves only MLflow's REST API, and answers 429 above so many requests in a second. */
+  perSecond?: number;
 }
 
 export interface SageMakerMlflowDouble {
@@ -36,6 +39,9 @@ const KINDS = {
   'mlflow-app': { service: 'sagemaker', header: 'x-sm-mlflow-app-arn' },
 } as const;
 
+/** The routes of the REST API, by which the App's clients are documented. No OTLP, no artifacts, no page. */
+const REST_API = /^\/(?:version|api\/[23]\.0\/mlflow\/.*)$/;
+
 /** Headers that apply to one connection and are not forwarded. */
 const HOP_HEADERS = new Set(['connection', 'keep-alive', 'transfer-encoding', 'host']);
 
@@ -46,6 +52,16 @@ export async function startSageMakerMlflowDouble(options: DoubleOptions): Promis
   let { credentials } = options;
   let expired = false;
   const requests: SageMakerMlflowDouble['requests'] = [];
+
+  /** Times of the requests that were let through in the last second. */
+  const recent: number[] = [];
+  const hasRoom = (perSecond: number): boolean => {
+    const now = performance.now();
+    while (recent[0] !== undefined && recent[0] <= now - 1000) recent.shift();
+    if (recent.length >= perSecond) return false;
+    recent.push(now);
+    return true;
+  };
 
   const refusal = (message: IncomingMessage, body: Buffer): Refusal | undefined => {
     const verified = verifySigV4({ message, body, credentials, region, service: kind.service });
@@ -59,6 +75,12 @@ export async function startSageMakerMlflowDouble(options: DoubleOptions): Promis
       return { status: 400, type: 'ValidationException', message: text };
     }
     const path = message.url?.split('?')[0] ?? '';
+    if (options.perSecond && !REST_API.test(path)) {
+      return { status: 404, type: 'UnknownOperationException', message: 'Unknown operation' };
+    }
+    if (options.perSecond && !hasRoom(options.perSecond)) {
+      return { status: 429, type: 'ThrottlingException', message: 'Rate exceeded' };
+    }
     if (path === '/v1/traces' || (options.hidesVersion && path === '/version')) {
       return { status: 404, type: 'UnknownOperationException', message: 'Unknown operation' };
     }

@@ -3,7 +3,11 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { type SageMakerMlflowDouble, startSageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
+import {
+  type DoubleOptions,
+  type SageMakerMlflowDouble,
+  startSageMakerMlflowDouble,
+} from '../doubles/sagemaker-mlflow.ts';
 
 export const MANAGED_CREDENTIALS = {
   accessKeyId: 'AKIDEXAMPLE',
@@ -16,23 +20,26 @@ export const MANAGED_ARNS = {
   app: 'arn:aws:sagemaker:us-east-1:123456789012:mlflow-app/app-ABC123DEF456',
 };
 
+type DoubleChanges = Partial<Pick<DoubleOptions, 'hidesVersion' | 'upstream' | 'version' | 'perSecond'>>;
+
 export interface ManagedMlflow {
   miniStack: MiniStack;
   server: MlflowServer;
   bucket: string;
   s3: S3Client;
-  doubleOf(
-    arn: string,
-    options?: { hidesVersion?: boolean; version?: string; upstream?: string },
-  ): Promise<SageMakerMlflowDouble>;
+  doubleOf(arn: string, options?: DoubleChanges): Promise<SageMakerMlflowDouble>;
   /** Environment variables for Python clients that read artifacts from the emulated S3. */
   pythonEnv: Record<string, string>;
   stop(): Promise<void>;
 }
 
-export async function startManagedMlflow(version: string = MANAGED_MLFLOW_VERSION): Promise<ManagedMlflow> {
-  const miniStack = await startMiniStack();
-  const bucket = 'mlflow-artifacts-bucket';
+/** @param shared an emulated AWS that other servers use, too; `stop` leaves it running */
+export async function startManagedMlflow(
+  version: string = MANAGED_MLFLOW_VERSION,
+  shared?: MiniStack,
+): Promise<ManagedMlflow> {
+  const miniStack = shared ?? (await startMiniStack());
+  const bucket = `mlflow-artifacts-${version}`;
   const s3 = new S3Client({
     endpoint: miniStack.url,
     region: miniStack.region,
@@ -59,7 +66,7 @@ export async function startManagedMlflow(version: string = MANAGED_MLFLOW_VERSIO
       await Promise.all(doubles.map((double) => double.stop()));
       s3.destroy();
       await server.stop();
-      await miniStack.stop();
+      if (!shared) await miniStack.stop();
     },
   };
 }

@@ -5,9 +5,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeOwnFolder } from '../../local/machine/own-folder.ts';
 import {
+  APP_MLFLOW_VERSIONS,
   awsChecksEnvironment,
   defaultPythonEnvironment,
-  MANAGED_MLFLOW_VERSION,
   mlflowEnvironment,
   sagemakerPluginEnvironment,
 } from '../../local/python/python-presets.ts';
@@ -23,7 +23,7 @@ export default async function makePythonEnvironments(): Promise<void> {
   await Promise.all([
     bundles,
     withRetries(() => defaultPythonEnvironment(log)),
-    withRetries(() => mlflowEnvironment(MANAGED_MLFLOW_VERSION, log)),
+    ...APP_MLFLOW_VERSIONS.map((version) => withRetries(() => mlflowEnvironment(version, log))),
     withRetries(() => sagemakerPluginEnvironment(log)),
     withRetries(() => awsChecksEnvironment(log)),
   ]);
