@@ -4,7 +4,7 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { Command } from 'commander';
 import { checkArtifacts, checkCaptures } from '../doctor/buckets.ts';
-import { checked, type Finding, lineOf } from '../doctor/finding.ts';
+import { checked, type Finding, finding, lineOf } from '../doctor/finding.ts';
 import { checkJudge } from '../doctor/judge.ts';
 import { checkMlflow } from '../doctor/mlflow.ts';
 import { checkBedrock, checkLambda } from '../doctor/quotas.ts';
@@ -13,12 +13,19 @@ import { checkSettingsFor } from '../doctor/settings.ts';
 /** A service that cannot be reached from here must not make a person wait. */
 const QUICK = { maxAttempts: 2, requestHandler: { connectionTimeout: 5_000 } };
 
+const NO_REGION = finding(
+  'error',
+  'region',
+  'The region of the stack is not known: set AWS_REGION, choose a profile with a region, or give --region. The checks that ask AWS are left out.',
+);
+
 /** The order of the checks is that of the lines. */
 async function diagnose(flags: { model?: string; region?: string }): Promise<Finding[]> {
   const aws = { ...QUICK, ...(flags.region === undefined ? {} : { region: flags.region }) };
   const bedrock = new BedrockClient(aws);
-  const region = await bedrock.config.region();
+  const region = await bedrock.config.region().catch(() => undefined);
   const { settings, findings } = checkSettingsFor(region, { BEDROCK_MODEL_ID: flags.model });
+  if (region === undefined) return [...findings, NO_REGION];
   const emulated = process.env.AWS_ENDPOINT_URL ?? process.env.AWS_ENDPOINT_URL_S3;
   const s3 = new S3Client({ ...aws, forcePathStyle: emulated !== undefined });
   const lambda = new LambdaClient(aws);

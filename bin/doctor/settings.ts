@@ -14,8 +14,8 @@ interface ReadSettings {
   findings: Finding[];
 }
 
-/** Reads the settings as the stack does. @param flags take precedence over the environment and `.env` */
-export function checkSettingsFor(region: string, flags: Record<string, string | undefined>): ReadSettings {
+/** Reads the settings as the stack does. @param region `undefined` if nobody has said it. @param flags take precedence over the environment and `.env` */
+export function checkSettingsFor(region: string | undefined, flags: Record<string, string | undefined>): ReadSettings {
   const dotenv = dotenvOfCommand();
   const given = [dotenv, process.env, flags].flatMap((variables) =>
     SETTING_NAMES.flatMap((name) => (variables[name]?.trim() ? [[name, variables[name]] as const] : [])),

@@ -40,6 +40,17 @@ export function wrongAlone(
 const withoutFacts = ({ message }: Error): string =>
   message.replace(/; (?:got|expected|where): .*$/s, '').replaceAll(/\s+/g, ' ');
 
+/** Keys and secrets. AWS uses them in their own region only. */
+const ARN_NAMES = [
+  'DATA_CAPTURE_KMS_KEY_ARN',
+  'WORK_KMS_KEY_ARN',
+  'MLFLOW_ARTIFACT_KMS_KEY_ARN',
+  'SECRETS_KMS_KEY_ARN',
+  'MLFLOW_SECRET_ARN',
+  'JUDGE_SECRET_ARN',
+  'REPLAY_HEADERS_SECRET_ARN',
+] as const satisfies (keyof CheckedSettings)[];
+
 /**
  * Combinations that would make every run fail.
  *
@@ -71,6 +82,13 @@ export function wrongTogether(
     const expected = 'a guardrail version, a number or DRAFT, since BEDROCK_GUARDRAIL_ID is set';
     return { name: 'BEDROCK_GUARDRAIL_VERSION', got: 'nothing', expected };
   });
+  for (const name of ARN_NAMES) {
+    check([name], () => {
+      const own = settings[name]?.split(':')[3];
+      if (own === undefined || region === undefined || own === region) return undefined;
+      return { name, got: `one in ${own}`, expected: `one in ${region}, the region of the stack` };
+    });
+  }
   check(['VPC_SUBNET_IDS', 'VPC_SECURITY_GROUP_IDS'], () => {
     const names = ['VPC_SUBNET_IDS', 'VPC_SECURITY_GROUP_IDS'] as const;
     const [name, other] = names.toSorted((a, b) => settings[a].length - settings[b].length);

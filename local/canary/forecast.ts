@@ -39,7 +39,7 @@ export function forecastLines(state: CanaryState, template: Template): string[] 
 }
 
 function judgeUsd(state: CanaryState, judge: 'converse' | 'batch', captures: number): number | null {
-  const settings = parseSettings(stackSettings(state));
+  const settings = parseSettings({ ...stackSettings(state), CDK_DEFAULT_REGION: state.region });
   const environment = readEnvironment(functionEnvironment(settings, 'work', 'budget'));
   const bytes = exampleLines(captures).reduce((sum, line) => sum + Buffer.byteLength(line), 0);
   const options = { judge, sampleRate: 1 };

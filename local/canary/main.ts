@@ -2,7 +2,6 @@
 
 import { existsSync } from 'node:fs';
 import { removeFolder } from '../machine/own-folder.ts';
-import { projectPath } from '../project-root.ts';
 import { destroyClients, environmentClients } from '../stack/aws-clients.ts';
 import { describeError } from '../terminal/describe-error.ts';
 import { startProgress } from '../terminal/progress.ts';
@@ -12,7 +11,7 @@ import type { StepName } from './claims.ts';
 import { forecastLines } from './forecast.ts';
 import { CANARY_HELP, type CanaryOptions, canarySettings, parseCanaryOptions } from './options.ts';
 import { countsOf, tableLines, writeReport } from './report.ts';
-import { forecastTemplate } from './stack.ts';
+import { canaryFolder, forecastTemplate } from './stack.ts';
 import { type CanaryState, loadState, removeState, statePath } from './state.ts';
 import { batchStep } from './steps/batch.ts';
 import { deployStep } from './steps/deploy.ts';
@@ -92,6 +91,11 @@ async function openState(options: CanaryOptions): Promise<CanaryState> {
       'The MLflow is missing; got: nothing; expected: --mlflow, or MLFLOW_TRACKING_URI in the environment or .env',
     );
   }
+  if (settings.MLFLOW_TRACKING_URI.startsWith('arn:') && !settings.MLFLOW_ARTIFACT_BUCKET) {
+    throw new Error(
+      'The artifact bucket is missing, where a managed MLflow stores spans; got: nothing; expected: --artifact-bucket, or MLFLOW_ARTIFACT_BUCKET in the environment or .env',
+    );
+  }
   const clients = environmentClients();
   const region = await clients.lambda.config.region();
   destroyClients(clients);
@@ -110,9 +114,11 @@ async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> 
   const { prefix } = state;
   const progress = startProgress(process.stderr);
   if (!options.resume && !options.clean) {
+    const lines = forecastLines(state, await forecastTemplate(state));
     console.log(`npm run canary -- --prefix ${prefix} will cost, in ${state.region}:`);
-    for (const line of forecastLines(state, await forecastTemplate(state))) console.log(`  ${line}`);
+    for (const line of lines) console.log(`  ${line}`);
     if (!options.yes) {
+      removeFolder(canaryFolder(prefix));
       console.log('Nothing has been made. Add --yes to begin.');
       return 0;
     }
@@ -120,6 +126,8 @@ async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> 
   // A canary that is resumed stays where it began.
   process.env.AWS_REGION = state.region;
   const canary = new Canary(state, progress, stopping.signal);
+  // Without credentials there is nothing to begin, and nothing to leave.
+  await canary.clients.lambda.config.credentials();
   canary.save();
   try {
     if (!options.clean) await runStages(canary);
@@ -140,7 +148,7 @@ async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> 
   const isGone = state.findings['nothing-left']?.outcome === 'seen';
   if (isGone) {
     removeState(prefix);
-    removeFolder(projectPath('.local', 'canary', prefix));
+    removeFolder(canaryFolder(prefix));
   } else console.log(`Something is left. Delete it: npm run canary -- --clean --prefix ${prefix}`);
   return failed === 0 && isGone ? 0 : 1;
 }

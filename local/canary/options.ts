@@ -18,7 +18,7 @@ It takes about half an hour. Needs AWS credentials that may deploy the stack, an
   --url URL                 replay to this server (default: a Lambda function URL that the canary makes;
                             GovCloud and China have none)
   --batch                   also judge 100 captures by batch inference, which may take a day: leave with Ctrl-C, then --resume
-  --prefix PREFIX           the prefix of its resources (default: canary- and six random digits)
+  --prefix PREFIX           the prefix of its resources, which begins with canary- (default: six random digits follow)
   --yes                     do it
   --resume                  continue a canary that was left; needs --prefix
   --clean                   delete what a canary has left; needs --prefix
@@ -40,7 +40,13 @@ export interface CanaryOptions {
   help: boolean;
 }
 
-/** @throws Error if an option is unknown, or --prefix is missing where it is needed */
+/**
+ * Everything with the prefix in its name is deleted at the end, so nobody's own names may begin like it. Names of buckets
+ * have no capitals.
+ */
+const PREFIX = /^canary-[a-z0-9-]{1,23}$/;
+
+/** @throws Error if an option is unknown, or --prefix is missing where it is needed, or has another form */
 export function parseCanaryOptions(args: readonly string[]): CanaryOptions {
   const flag = { type: 'boolean', default: false } as const;
   const text = { type: 'string' } as const;
@@ -58,19 +64,33 @@ export function parseCanaryOptions(args: readonly string[]): CanaryOptions {
       '--prefix is missing; got: --resume or --clean alone; expected: the prefix that the canary printed',
     );
   }
+  if (prefix !== undefined && !PREFIX.test(prefix)) {
+    const expected = 'canary- and at most 23 more characters, a to z, digits and "-"';
+    throw new Error(`--prefix is wrong; got: ${prefix}; expected: ${expected}`);
+  }
   return { ...rest, artifactBucket, prefix: prefix ?? `canary-${randomBytes(3).toString('hex')}` };
 }
 
-/** Settings of the canary's judge and MLflow: a flag, else the environment, else `.env`. */
+/** Settings that have no flag: how MLflow, the judge's price and the secrets are reached. */
+const WITHOUT_FLAG = [
+  'MLFLOW_SECRET_ARN',
+  'SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT',
+  'MLFLOW_ARTIFACT_KMS_KEY_ARN',
+  'SECRETS_KMS_KEY_ARN',
+  'VPC_SUBNET_IDS',
+  'VPC_SECURITY_GROUP_IDS',
+  'JUDGE_PRICES',
+];
+
+/** Settings of the canary's judge, MLflow and network: a flag, else the environment, else `.env`. */
 export function canarySettings(options: CanaryOptions, dotenv = dotenvSettings()): Record<string, string> {
   const given: Record<string, string | undefined> = {
     MLFLOW_TRACKING_URI: options.mlflow,
     MLFLOW_ARTIFACT_BUCKET: options.artifactBucket,
     BEDROCK_MODEL_ID: options.model,
   };
-  const names = [...Object.keys(given), 'MLFLOW_SECRET_ARN', 'SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT', 'JUDGE_PRICES'];
   return Object.fromEntries(
-    names.flatMap((name) => {
+    [...Object.keys(given), ...WITHOUT_FLAG].flatMap((name) => {
       const value = given[name] || process.env[name] || dotenv[name];
       return value ? [[name, value]] : [];
     }),

@@ -2,6 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DescribeStacksCommand, paginateListStackResources } from '@aws-sdk/client-cloudformation';
+import { SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { resourceNames } from '../../src/contract/names.ts';
 import { projectPath } from '../project-root.ts';
 import { type DeployTarget, deploy, synthesize } from '../stack/deploy.ts';
@@ -33,10 +34,16 @@ export function stackSettings(state: CanaryState, more: Record<string, string> =
   };
 }
 
+/** The folder of a canary's template and logs. */
+export const canaryFolder = (prefix: string): string => projectPath('.local', 'canary', prefix);
+
 const targetOf = (state: CanaryState, more?: Record<string, string>): DeployTarget => {
-  const directory = projectPath('.local', 'canary', state.prefix);
+  const directory = canaryFolder(state.prefix);
   mkdirSync(directory, { recursive: true });
-  const env = Object.fromEntries(Object.entries(process.env).filter(([, value]) => value !== undefined));
+  // Settings of the person's own stack, such as the prefix of its captures, do not apply to the canary's.
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name, value]) => value !== undefined && !SETTING_NAMES.includes(name)),
+  );
   return {
     aws: { env: { ...(env as Record<string, string>), AWS_REGION: state.region, CDK_DEFAULT_REGION: state.region } },
     directory,

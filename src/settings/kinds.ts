@@ -71,9 +71,11 @@ export function urlFault(text: string, secretSetting: string): string | undefine
 export const serverUrlFault = (text: string, secretSetting: string): string | undefined =>
   urlFault(text, secretSetting) ?? (/[?#]/.test(text) ? 'without "?" and "#"' : undefined);
 
-/** @param fault returns what is wrong with the text, `undefined` if nothing is */
+/** @param fault returns what is wrong with the text, empty if the allowed values tell it, `undefined` if nothing is */
 export const textWithout = (fault: (text: string) => string | undefined) =>
   z.string().check((context) => {
     const message = fault(context.value);
-    if (message !== undefined) context.issues.push({ code: 'custom', input: context.value, message });
+    const { value: input } = context;
+    if (message === '') context.issues.push({ code: 'invalid_format', format: 'text', input });
+    else if (message !== undefined) context.issues.push({ code: 'custom', input, message });
   });

@@ -207,13 +207,13 @@ export const settingsSchema = z.object({
     z.string().regex(BUCKET_WITH_PREFIX).optional(),
   ),
   VPC_SUBNET_IDS: setting(
-    'at most 16 subnet ids separated by commas',
+    'subnet ids such as subnet-0123456789abcdef0, separated by commas, at most 16',
     nameList(/^subnet-[0-9a-f]+$/)
       .pipe(z.array(z.string()).max(16))
       .default([]),
   ),
   VPC_SECURITY_GROUP_IDS: setting(
-    'at most 5 security group ids separated by commas',
+    'security group ids such as sg-0123456789abcdef0, separated by commas, at most 5',
     nameList(/^sg-[0-9a-f]+$/)
       .pipe(z.array(z.string()).max(5))
       .default([]),

@@ -270,6 +270,15 @@ test('names settings that are missing or wrong, and checks the rest', async () =
   expect(alone.code).toBe(0);
 });
 
+test('says what is wrong with the settings where the region is not known', async () => {
+  const { code, lines } = await doctor({ AWS_REGION: '', AWS_CONFIG_FILE: '/nonexistent', STACK_PREFIX: '' });
+  expect(lines).toEqual([
+    expect.stringMatching(/^error settings STACK_PREFIX: got nothing/),
+    expect.stringMatching(/^error region The region of the stack is not known: set AWS_REGION/),
+  ]);
+  expect(code).toBe(1);
+});
+
 test.each([
   ['us.anthropic.claude-sonnet-4-6', [200_000 * 1_440, 100 * 1_440, 288_000_000]],
   [

@@ -137,7 +137,7 @@ describe('single settings', () => {
     ['MLFLOW_TRACKING_URI', 'mlflow.example.com', /the ARN of a SageMaker mlflow-app .*, or an http\(s\) URL/],
     ['MLFLOW_TRACKING_URI', 'databricks', /the ARN of/],
     ['MLFLOW_TRACKING_URI', 'arn:aws:sagemaker:us-east-1:123456789012:endpoint/x', /the ARN of a SageMaker mlflow-app/],
-    ['MLFLOW_TRACKING_URI', 'file:///mlruns', /an http\(s\) URL/],
+    ['MLFLOW_TRACKING_URI', 'file:///mlruns', /an http\(s\) URL$/],
     ['MLFLOW_TRACKING_URI', 'arn:aws-cn:sagemaker:cn-north-1:123456789012:mlflow-app/app-1', /no MLflow apps in China/],
     ['MLFLOW_TRACKING_URI', 'https://host/#/experiments/1', /without "\?" and "#"/],
     ['SAGEMAKER_ENDPOINT_NAME', 'my_endpoint', /the name of the endpoint/],
@@ -181,9 +181,9 @@ describe('single settings', () => {
     ['BEDROCK_GUARDRAIL_ID', 'arn:aws:bedrock:us-east-1:123456789012:guardrail/gr1', /a guardrail id/],
     ['BEDROCK_GUARDRAIL_VERSION', '0', /a number or DRAFT/],
     ['WORK_KMS_KEY_ARN', 'alias/mine', /not of an alias/],
-    ['VPC_SUBNET_IDS', 'vpc-0a1b2c3d', /at most 16 subnet ids separated by commas/],
-    ['VPC_SUBNET_IDS', Array(17).fill('subnet-0a1b2c3d').join(), /at most 16 subnet ids/],
-    ['VPC_SECURITY_GROUP_IDS', 'default', /at most 5 security group ids/],
+    ['VPC_SUBNET_IDS', 'vpc-0a1b2c3d', /subnet ids such as subnet-0123456789abcdef0, .*at most 16$/],
+    ['VPC_SUBNET_IDS', Array(17).fill('subnet-0a1b2c3d').join(), /subnet ids .*at most 16$/],
+    ['VPC_SECURITY_GROUP_IDS', 'default', /security group ids such as sg-0123456789abcdef0, .*at most 5$/],
     ['FEATURE_NAMES', 'age,income', /this is not JSON/],
     ['FEATURE_NAMES', '[1,2]', /a JSON list of names/],
     ['MAX_LINE_BYTES', '100', /a whole number from 1024/],
@@ -308,6 +308,19 @@ describe('secrets', () => {
 });
 
 describe('settings that must match', () => {
+  it('requires keys and secrets of the region of the stack', () => {
+    const settings = {
+      WORK_KMS_KEY_ARN: 'arn:aws:kms:us-east-1:123456789012:key/mrk-1234abcd',
+      REPLAY_HEADERS_SECRET_ARN: SECRET,
+    };
+    expect(refusal({ ...required, ...settings, CDK_DEFAULT_REGION: 'eu-west-1' })).toEqual([
+      '  WORK_KMS_KEY_ARN: got one in us-east-1; expected: one in eu-west-1, the region of the stack',
+      '  REPLAY_HEADERS_SECRET_ARN: got one in us-east-1; expected: one in eu-west-1, the region of the stack',
+    ]);
+    expect(parseSettings({ ...required, ...settings, CDK_DEFAULT_REGION: 'us-east-1' })).toMatchObject(settings);
+    expect(parse(settings)).toMatchObject(settings);
+  });
+
   it('requires a key for an OpenAI judge, unless its server needs none', () => {
     const openAi = { ...required, BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', EVALUATION_BUDGET_USD: '0' };
     expect(refusal(openAi)).toEqual([

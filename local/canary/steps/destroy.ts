@@ -75,8 +75,12 @@ async function existing(canary: Canary, ids: readonly string[]): Promise<string[
 async function leftovers(canary: Canary): Promise<string[]> {
   const { prefix, facts } = canary.state;
   const own = [facts.captureBucket, facts.workBucket];
-  return (await listed(canary)).filter((name) => name.includes(prefix) || own.includes(name));
+  return (await listed(canary)).filter((name) => isNamed(name, prefix) || own.includes(name));
 }
+
+/** Whether a name has the prefix in it, and not only the beginning of a longer one. */
+export const isNamed = (name: string, prefix: string): boolean =>
+  ['-', '/'].some((before) => `/${name}-`.includes(`${before}${prefix}-`));
 
 /** Names of functions, state machines, roles, buckets, tables, log groups, alarms, queues and stacks of the account. */
 async function listed(canary: Canary): Promise<string[]> {
@@ -133,7 +137,7 @@ async function logGroups(canary: Canary): Promise<string[]> {
       nextToken = page.nextToken;
     } while (nextToken);
   }
-  return found.filter((name) => name.includes(canary.state.prefix));
+  return found.filter((name) => isNamed(name, canary.state.prefix));
 }
 
 async function emptyBucket(canary: Canary, Bucket: string): Promise<void> {

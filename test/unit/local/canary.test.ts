@@ -5,6 +5,7 @@ import { CLAIM_IDS, claimOf } from '../../../local/canary/claims.ts';
 import { canarySettings, parseCanaryOptions } from '../../../local/canary/options.ts';
 import { redacted } from '../../../local/canary/report.ts';
 import { type CanaryState, loadState, saveState, statePath } from '../../../local/canary/state.ts';
+import { isNamed } from '../../../local/canary/steps/destroy.ts';
 import { projectPath } from '../../../local/project-root.ts';
 
 const STATE: CanaryState = {
@@ -52,9 +53,29 @@ test('options are checked, and a flag wins over .env', () => {
   expect(() => parseCanaryOptions(['--resume'])).toThrow(/--prefix is missing/);
   expect(() => parseCanaryOptions(['--yess'])).toThrow(/--yess/);
   expect(parseCanaryOptions(['--yes']).prefix).toMatch(/^canary-[0-9a-f]{6}$/);
+  // What has the prefix in its name is deleted: it must not be that of a person's own stack.
+  for (const prefix of ['prod', 'canary-', 'canary-A', 'canary-../x', `canary-${'x'.repeat(24)}`]) {
+    expect(() => parseCanaryOptions(['--prefix', prefix])).toThrow(
+      `--prefix is wrong; got: ${prefix}; expected: canary-`,
+    );
+  }
   const dotenv = { MLFLOW_TRACKING_URI: 'https://a', BEDROCK_MODEL_ID: 'm', MAX_CONCURRENCY: '3' };
   const settings = canarySettings(parseCanaryOptions(['--mlflow', 'https://b']), dotenv);
   expect(settings).toEqual({ MLFLOW_TRACKING_URI: 'https://b', BEDROCK_MODEL_ID: 'm' });
+});
+
+test('only what has the whole prefix in its name is deleted', () => {
+  const names = [
+    'canary-ab-endpoint',
+    '/aws/lambda/canary-ab-endpoint',
+    '/aws/lambda/sagemaker-replay-sender-canary-ab',
+    'arn:aws:states:eu-west-1:123456789012:stateMachine:sagemaker-data-capture-replay-canary-ab',
+    'sagemaker-monitoring-canary-ab-RunFailed',
+    '/aws/lambda/sagemaker-replay-sender-canary-abc',
+    '/aws/lambda/my-canary-abacus',
+    '/aws/lambda/xcanary-ab',
+  ];
+  expect(names.filter((name) => isNamed(name, 'canary-ab'))).toEqual(names.slice(0, 5));
 });
 
 test('a hundred examples for a batch job are distinct', () => {
