@@ -1,11 +1,10 @@
 /** What a canary will cost, from the price table and the template. */
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
-import { parseSettings } from '../../lib/settings/settings.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { BATCHED, exampleLines, JUDGED } from './captures.ts';
-import { budgetOf, stackSettings, type Template } from './stack.ts';
+import { budgetOf, checkedSettings, type Template } from './stack.ts';
 import type { CanaryState } from './state.ts';
 
 /** List prices of us-east-1 in dollars. Alarms and dashboards are charged by the hour. */
@@ -39,7 +38,7 @@ export function forecastLines(state: CanaryState, template: Template): string[] 
 }
 
 function judgeUsd(state: CanaryState, judge: 'converse' | 'batch', captures: number): number | null {
-  const settings = parseSettings({ ...stackSettings(state), CDK_DEFAULT_REGION: state.region });
+  const settings = checkedSettings(state);
   const environment = readEnvironment(functionEnvironment(settings, 'work', 'budget'));
   const bytes = exampleLines(captures).reduce((sum, line) => sum + Buffer.byteLength(line), 0);
   const options = { judge, sampleRate: 1 };

@@ -11,7 +11,7 @@ import type { StepName } from './claims.ts';
 import { forecastLines } from './forecast.ts';
 import { CANARY_HELP, type CanaryOptions, canarySettings, parseCanaryOptions } from './options.ts';
 import { countsOf, tableLines, writeReport } from './report.ts';
-import { canaryFolder, forecastTemplate } from './stack.ts';
+import { canaryFolder, checkedSettings, forecastTemplate } from './stack.ts';
 import { type CanaryState, loadState, removeState, statePath } from './state.ts';
 import { batchStep } from './steps/batch.ts';
 import { deployStep } from './steps/deploy.ts';
@@ -106,7 +106,12 @@ async function openState(options: CanaryOptions): Promise<CanaryState> {
     );
   }
   const startedAt = new Date().toISOString();
-  return { prefix, region, startedAt, settings, endpoint, url, batch, done: [], findings: {}, facts: {} };
+  const state: CanaryState = {
+    ...{ prefix, region, startedAt, settings, endpoint, url, batch },
+    ...{ done: [], findings: {}, facts: {} },
+  };
+  checkedSettings(state);
+  return state;
 }
 
 async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> {

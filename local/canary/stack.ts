@@ -2,8 +2,9 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DescribeStacksCommand, paginateListStackResources } from '@aws-sdk/client-cloudformation';
-import { SETTING_NAMES } from '../../lib/settings/settings.ts';
+import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { resourceNames } from '../../src/contract/names.ts';
+import type { Settings } from '../../src/settings/schema.ts';
 import { projectPath } from '../project-root.ts';
 import { type DeployTarget, deploy, synthesize } from '../stack/deploy.ts';
 import type { Canary } from './canary.ts';
@@ -33,6 +34,10 @@ export function stackSettings(state: CanaryState, more: Record<string, string> =
     ...more,
   };
 }
+
+/** @throws Error `InvalidSettings` with a line for every invalid setting */
+export const checkedSettings = (state: CanaryState): Settings =>
+  parseSettings({ ...stackSettings(state), CDK_DEFAULT_REGION: state.region });
 
 /** The folder of a canary's template and logs. */
 export const canaryFolder = (prefix: string): string => projectPath('.local', 'canary', prefix);
