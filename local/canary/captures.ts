@@ -8,8 +8,8 @@ import type { Canary } from './canary.ts';
 
 /** Judged one by one, for about 35 cents with the default judge. */
 export const JUDGED = 20;
-/** Bedrock's minimum for a batch job. */
-export const BATCHED = 100;
+/** Bedrock's minimum for a batch job is 100 requests, and errors and the like are not sent to the judge. */
+export const BATCHED = 120;
 
 const EXAMPLES = ['examples', 'replay', 'garden-helpdesk', 'AllTraffic', '2026', '11', '20', '10'];
 const FIRST_MS = Date.parse('2026-11-20T10:00:00Z');

@@ -189,7 +189,6 @@ export const CLAIMS = {
     step: 'batch',
     text: 'Bedrock’s batch inference accepts our records, and every answer becomes verdicts (--batch)',
     file: 'src/judge/batch/record.ts',
-    emulator: 'a stand-in runs the batch job',
   },
   'destroy-complete': {
     step: 'destroy',

@@ -24,7 +24,6 @@ const SKIPPED: ClaimId[] = [
   'map-metrics',
   'alarms-ok',
   'logs-delivered',
-  'batch-accepted',
 ];
 
 let environment: LocalEnvironment;
@@ -33,7 +32,8 @@ let endpoint: StandInEndpoint;
 beforeAll(async () => {
   rmSync(statePath(PREFIX), { force: true });
   endpoint = await startStandInEndpoint();
-  environment = await startEnvironment();
+  // The wait for a batch job is a minute between two looks.
+  environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.01' } });
   await environment.mlflow;
   const { cloudFormation } = environment.clients;
   const isReady = async () => {
@@ -91,7 +91,7 @@ describe('npm run canary', () => {
 
   test('is left and resumed, sees what the emulator shows, and leaves nothing', async () => {
     const url = `${endpoint.url}/v1/chat/completions`;
-    const left = await canary(['--url', url, '--yes'], claimOf('stack-deploys').text);
+    const left = await canary(['--url', url, '--batch', '--yes'], claimOf('stack-deploys').text);
     expect(left.output).toMatch(/Continue: npm run canary -- --resume --prefix canary-test\nDelete them: .* --clean/);
     expect(left.code).toBe(130);
     const { code, output } = await canary(['--resume']);

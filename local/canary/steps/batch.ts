@@ -1,11 +1,11 @@
-/** A hundred captures by batch inference. The job may take a day: its execution's name is kept, so the canary can be left. */
+/** Captures by batch inference. The job may take a day: its execution's name is kept, so the canary can be left. */
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import type { Canary } from '../canary.ts';
 import { BATCHED, canaryLines, renamed } from '../captures.ts';
 import { captureKey } from './judge.ts';
 import { eventInput } from './refusals.ts';
 
-/** Bedrock gives a job up to a day; then come the answers of a hundred captures. */
+/** Bedrock gives a job up to a day; then come the answers. */
 const JOB_LIMIT_MS = 25 * 3_600_000;
 const BATCH_KEY = captureKey('batch');
 
@@ -29,7 +29,7 @@ export async function batchStep(canary: Canary): Promise<void> {
   const { newVerdicts = 0, failed = 0 } = summary?.verdicts ?? {};
   canary.note(
     'batch-accepted',
-    status === 'SUCCEEDED' && summary?.evaluatedTraces === BATCHED && failed === 0,
+    status === 'SUCCEEDED' && (summary?.batch?.jobs.length ?? 0) > 0 && failed === 0,
     `${status} ${error}: ${summary?.evaluatedTraces} of ${BATCHED} judged, ${newVerdicts} verdicts, ${failed} failed, ${JSON.stringify(summary?.batch ?? {})}`,
   );
 }

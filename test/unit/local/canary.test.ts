@@ -78,6 +78,6 @@ test('only what has the whole prefix in its name is deleted', () => {
   expect(names.filter((name) => isNamed(name, 'canary-ab'))).toEqual(names.slice(0, 5));
 });
 
-test('a hundred examples for a batch job are distinct', () => {
+test('the examples for a batch job are distinct', () => {
   expect(new Set(exampleLines(100)).size).toBe(100);
 });
