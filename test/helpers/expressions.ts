@@ -39,7 +39,10 @@ export function expressionsIn(file: string, source: string): Expression[] {
   const offset = spanStart(module);
   const found: Expression[] = [];
   const visit = (node: unknown): void => {
-    if (Array.isArray(node)) for (const item of node) visit(item);
+    if (Array.isArray(node)) {
+      for (const item of node) visit(item);
+      return;
+    }
     if (typeof node !== 'object' || node === null) return;
     const { type, pattern, flags, callee, span } = node as Record<string, unknown> & {
       callee?: { value?: string };

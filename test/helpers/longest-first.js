@@ -12,6 +12,20 @@ const LEVELS = ['faults', 'memory', 'matrix', 'integration', 'infra', 'unit'];
 
 const levelOf = ({ context }) => LEVELS.indexOf(context.config.displayName?.name);
 
+/** Files of more than 15 s that are short: their work is in what they start, or in the number of their inputs. */
+const SHORT_BUT_LONG = [
+  'integration/hostile.test.ts',
+  'integration/canary.test.ts',
+  'integration/mlflow-newest.test.ts',
+  'integration/mlflow-managed.test.ts',
+  'integration/mlflow-app.test.ts',
+  'integration/deployed-start.test.ts',
+  'infra/cfn-lint.test.ts',
+  'unit/expressions.test.ts',
+];
+
+const takesLong = ({ path }) => SHORT_BUT_LONG.some((name) => path.endsWith(name));
+
 /** The length of a test file with the suites that it imports for their tests alone, in characters. */
 function lengthOf(file) {
   const text = readFileSync(file, 'utf8');
@@ -25,6 +39,6 @@ export default class LongestFirst extends TestSequencer {
     const sorted = super.sort(tests);
     if (sorted.every(({ duration }) => duration !== undefined)) return sorted;
     const lengths = new Map(sorted.map(({ path }) => [path, lengthOf(path)]));
-    return sorted.toSorted((a, b) => levelOf(a) - levelOf(b) || lengths.get(b.path) - lengths.get(a.path));
+    return sorted.toSorted((a, b) => levelOf(a) - levelOf(b) || takesLong(b) - takesLong(a) || lengths.get(b.path) - lengths.get(a.path));
   }
 }
