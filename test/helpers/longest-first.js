@@ -39,6 +39,8 @@ export default class LongestFirst extends TestSequencer {
     const sorted = super.sort(tests);
     if (sorted.every(({ duration }) => duration !== undefined)) return sorted;
     const lengths = new Map(sorted.map(({ path }) => [path, lengthOf(path)]));
-    return sorted.toSorted((a, b) => levelOf(a) - levelOf(b) || takesLong(b) - takesLong(a) || lengths.get(b.path) - lengths.get(a.path));
+    return sorted.toSorted(
+      (a, b) => levelOf(a) - levelOf(b) || takesLong(b) - takesLong(a) || lengths.get(b.path) - lengths.get(a.path),
+    );
   }
 }

@@ -23,13 +23,18 @@ function countAt(value: unknown, [name, ...rest]: readonly string[]): number | u
   }
   if (!Array.isArray(value)) return isObject(value) ? countAt(under(value, name), rest) : undefined;
   if (name === 'length') return value.length || undefined;
-  return name === '*' ? sumOf(value.map((item) => countAt(item, rest))) : undefined;
+  return name === '*' ? sumOf(value, (item) => countAt(item, rest)) : undefined;
 }
 
-/** Adds up the counts when all items have one. */
-function sumOf(counts: (number | undefined)[]): number | undefined {
-  if (counts.length === 0) return undefined;
-  return counts.every((count) => count !== undefined) ? counts.reduce((sum, count) => sum + count, 0) : undefined;
+/** Adds up the counts when all items have one. Stops at the first without one, since a list can have a million items. */
+function sumOf<Item>(items: readonly Item[], countOf: (item: Item) => number | undefined): number | undefined {
+  let sum = 0;
+  for (const item of items) {
+    const count = countOf(item);
+    if (count === undefined) return undefined;
+    sum += count;
+  }
+  return items.length > 0 ? sum : undefined;
 }
 
 /** @param value of the reply. The counts of a list's items are added up. */
@@ -37,7 +42,7 @@ export function tokenUsageOf(value: unknown): TokenUsage | undefined {
   const items = (Array.isArray(value) ? value.flat(1) : [value]).filter(isObject);
   const usage: TokenUsage = {};
   for (const [name, paths] of PATHS) {
-    const count = sumOf(items.map((body) => firstOf(paths, (path) => countAt(body, path))));
+    const count = sumOf(items, (body) => firstOf(paths, (path) => countAt(body, path)));
     if (count !== undefined) usage[name] = count;
   }
   const { inputTokens, outputTokens } = usage;
