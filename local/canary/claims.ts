@@ -112,7 +112,7 @@ export const CLAIMS = {
   'item-once': {
     step: 'services',
     text: 'Of ten conditional updates of one item at once DynamoDB accepts one, and the others fail their condition',
-    file: 'src/judge/budget/budget-table.ts',
+    file: 'src/gate/table.ts',
   },
   'replay-sent': {
     step: 'replay',

@@ -17,8 +17,12 @@ export class MemoryTable {
   readonly items = new Map<string, Item>();
   /** Requests so far. */
   requests = 0;
-  /** Loses the replies of this many writes: the SDK then repeats the write. */
+  /** Loses the replies of this many writes: the SDK then repeats the write, unless its sender forbids it. */
   lostReplies = 0;
+  /** Called with each write before it is made: the key, and the write units that it costs. May throw. */
+  onWrite: ((scope: string, units: number) => void) | undefined;
+  /** Called with each write after it is made. May throw, as if the process had ended. */
+  afterWrite: (() => void) | undefined;
 
   /** Typed as the code under test expects it. */
   get client(): DynamoDBClient {
@@ -37,13 +41,30 @@ export class MemoryTable {
     const updates = isTransaction
       ? (command.input.TransactItems ?? []).map(({ Update: update }) => update as Update)
       : [command.input as Update];
-    const sends = this.lostReplies > 0 ? 2 : 1;
-    this.lostReplies -= sends - 1;
-    for (let sent = 0; sent < sends; sent += 1) {
+    const isLost = this.lostReplies > 0;
+    if (isLost) this.lostReplies -= 1;
+    const isOnce = command.middlewareStack.identify().some((name) => name.includes('sentOnce'));
+    for (let sent = 0; sent < (isLost && !isOnce ? 2 : 1); sent += 1) {
+      for (const { Key } of updates) this.onWrite?.(scopeOf(Key), this.#units(scopeOf(Key), isTransaction));
       if (!updates.every((update) => this.#isAllowed(update))) throw refusal(isTransaction);
       for (const update of updates) this.#apply(update);
+      this.afterWrite?.();
     }
+    if (isLost && isOnce) throw Object.assign(new Error('socket hang up'), { name: 'TimeoutError' });
     return isTransaction ? {} : { Attributes: this.items.get(scopeOf(command.input.Key)) };
+  }
+
+  /** The size of an item in bytes, by DynamoDB's rules for texts and numbers. */
+  sizeOf(scope: string): number {
+    const sizes = Object.entries(this.items.get(scope) ?? {}).map(
+      ([name, { N, S }]) => name.length + (N === undefined ? Buffer.byteLength(S ?? '') : 1 + Math.ceil(N.length / 2)),
+    );
+    return sizes.reduce((sum, size) => sum + size, budgetTable.partitionKey.length + Buffer.byteLength(scope));
+  }
+
+  /** What a write costs: a unit for each KB of the whole item, twice that in a transaction. */
+  #units(scope: string, isTransaction: boolean): number {
+    return Math.max(1, Math.ceil(this.sizeOf(scope) / 1024)) * (isTransaction ? 2 : 1);
   }
 
   #isAllowed(update: Update): boolean {

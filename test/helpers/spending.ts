@@ -1,6 +1,7 @@
 /** Reads the budget's table: what a day or a run has spent. */
+
+import { BudgetTable } from '../../src/gate/table.ts';
 import { Account } from '../../src/judge/budget/account.ts';
-import { BudgetTable } from '../../src/judge/budget/budget-table.ts';
 import type { BudgetOptions } from '../../src/judge/budget/leased-budget.ts';
 
 const NANOS_PER_USD = 1e9;

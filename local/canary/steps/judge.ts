@@ -5,7 +5,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, HeadObjectCommand } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand, ListMapRunsCommand } from '@aws-sdk/client-sfn';
 import { workKeys } from '../../../src/contract/work-keys.ts';
-import { asNumber, BudgetTable } from '../../../src/judge/budget/budget-table.ts';
+import { asNumber, BudgetTable } from '../../../src/gate/table.ts';
 import { artifactFolder } from '../../../src/mlflow/artifact-store.ts';
 import type { MlflowClient } from '../../../src/mlflow/client.ts';
 import { connectMlflow } from '../../../src/mlflow/connect.ts';

@@ -4,13 +4,13 @@
  *
  * Guarantees: reserved and paid money never exceed a cap, so payments do not either, unless a call costs more than its
  * announced maximum. Less than one call's maximum per Lambda remains unused at the end. The lease of a Lambda that crashes is
- * given back after LEASE_MS. What it had paid but not reported (calls of the last 5 seconds) is not counted.
+ * given back after LEASE_MS. What it had paid but not reported (calls of the last 5 seconds) is not counted. A crash between two
+ * writes, or a reply that is lost, may leave a lease's money committed for the day: less can be spent then, never more.
  */
-import { randomUUID } from 'node:crypto';
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { BudgetTable } from '../../gate/table.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import { Account, type Nanos } from './account.ts';
-import { BudgetTable } from './budget-table.ts';
 import { Purse, RENEW_MS } from './purse.ts';
 import { bookable } from './spending-limit.ts';
 
@@ -85,8 +85,6 @@ class LeasedBudget implements Budget {
   readonly #options: BudgetOptions;
   readonly #table: BudgetTable;
   readonly #now: () => number;
-  /** Distinguishes this Lambda's leases from all others. */
-  readonly #id = randomUUID();
   readonly #purses = new Map<string, Purse>();
   /** Serializes writes, so that a lease is extended once for all waiting calls and not once for each. */
   #queue: Promise<unknown> = Promise.resolve();
@@ -182,7 +180,7 @@ class LeasedBudget implements Budget {
     return caps.map(({ scope, usd }) => {
       const known = this.#purses.get(scope);
       if (known !== undefined) return known;
-      const purse = new Purse(this.#account(scope), Math.floor(usd * NANOS_PER_USD), this.#id, this.#now);
+      const purse = new Purse(this.#account(scope), Math.floor(usd * NANOS_PER_USD), this.#now);
       this.#purses.set(scope, purse);
       return purse;
     });

@@ -2,7 +2,8 @@
  * One Lambda's part of an account: a lease from which it pays call by call. DynamoDB is asked once for many calls while much
  * money is left, and for every call near the cap.
  */
-import type { Account, Lease, Nanos } from './account.ts';
+import { RetryableError } from '../../shared/errors.ts';
+import { type Account, LEASE_MS, type Lease, type Nanos } from './account.ts';
 
 /** A lease takes this share of the remaining money, so that near the cap no Lambda reserves much of it … */
 const SHARE_OF_REST = 0.02;
@@ -20,7 +21,6 @@ const FULL_MEMORY_MS = 1_000;
 export class Purse {
   readonly account: Account;
   readonly cap: Nanos;
-  readonly #id: string;
   readonly #now: () => number;
   #lease: Lease | undefined;
   /** The part of the lease that no call has reserved. Negative if more is reserved or paid than the lease covers. */
@@ -36,10 +36,9 @@ export class Purse {
   /** The smallest amount that did not fit, and how long that is remembered. */
   #full = { amount: Number.POSITIVE_INFINITY, until: 0 };
 
-  constructor(account: Account, cap: Nanos, id: string, now: () => number) {
+  constructor(account: Account, cap: Nanos, now: () => number) {
     this.account = account;
     this.cap = cap;
-    this.#id = id;
     this.#now = now;
   }
 
@@ -110,8 +109,11 @@ export class Purse {
     }
     this.#closed = true;
     this.#reserved = 0;
-    await this.#write(0, true, { name, amount });
-    return true;
+    if (await this.#write(0, true, { name, amount })) return true;
+    throw new RetryableError('BudgetTableUnavailable', 'The lease of the deposit has expired', {
+      got: `no renewal for ${LEASE_MS} ms`,
+      where: this.account.scope,
+    });
   }
 
   get #rest(): Nanos {
@@ -123,25 +125,30 @@ export class Purse {
     if (needed >= this.#full.amount && this.#now() < this.#full.until) return false;
     if (this.account.committed === undefined) await this.account.read();
     const generous = Math.min(this.#rest * SHARE_OF_REST, this.#mostExpensive * MAX_CALLS_ON_LEASE);
-    if (await this.#write(Math.max(needed, Math.floor(generous)), false)) return true;
+    // DynamoDB charges for a refused write as for one that is made, and a read does not slow down the writers.
+    if (this.#rest >= needed && (await this.#write(Math.max(needed, Math.floor(generous)), false))) return true;
     const state = await this.account.read();
-    await this.account.reclaim(state);
+    if (this.#rest < needed) await this.account.reclaim(state);
     if (this.#rest >= needed && (await this.#write(needed, false))) return true;
-    this.#full = { amount: needed, until: this.#now() + FULL_MEMORY_MS };
+    this.#full = { amount: needed, until: this.#now() + FULL_MEMORY_MS * (0.5 + Math.random()) };
     return false;
   }
 
-  /** @returns false if the cap has no room for `take`. The rest of the change is then not made either. */
+  /**
+   * @returns false if the cap has no room for `take`, or the lease of the deposit is lost. The rest of the change is then not
+   *   made either
+   */
   async #write(take: Nanos, end: boolean, deposit?: { name: string; amount: Nanos }): Promise<boolean> {
     const spent = this.#unreported;
-    const result = await this.account.write(this.#id, this.#lease, { take, cap: this.cap, spent, end, deposit });
+    const result = await this.account.write(this.#lease, { take, cap: this.cap, spent, end, deposit });
     if (result === 'full') return false;
     this.#lease = result === 'lost' ? undefined : result;
     this.#writtenAt = this.#now();
     this.#unreported -= spent;
     this.#free = (this.#lease?.amount ?? 0) - this.#reserved - this.#unreported;
     // This Lambda was suspended past the end of its lease, and another gave it back. Payments are booked; a new lease starts.
-    const isOpen = take > 0 || this.#unreported > 0 || deposit !== undefined;
-    return result === 'lost' && isOpen ? this.#write(take, end, deposit) : true;
+    if (result !== 'lost') return true;
+    if (deposit !== undefined) return false;
+    return take > 0 || this.#unreported > 0 ? this.#write(take, end) : true;
   }
 }

@@ -1,6 +1,7 @@
 /** The judge's budget with a table in memory. The integration tests have real processes that race and crash. */
+
+import { BudgetTable } from '../../../src/gate/table.ts';
 import { Account } from '../../../src/judge/budget/account.ts';
-import { BudgetTable } from '../../../src/judge/budget/budget-table.ts';
 import { type BudgetOptions, createBudget, runScope } from '../../../src/judge/budget/leased-budget.ts';
 import { Purse, RENEW_MS } from '../../../src/judge/budget/purse.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
@@ -74,7 +75,7 @@ test('a payment whose report lost its reply is booked once', async () => {
 test('a lease is renewed while a call is in flight, and only then', async () => {
   let now = 0;
   const account = new Account({ table: new BudgetTable(table.client, 't'), scope: SCOPE, now: () => now });
-  const purse = new Purse(account, NANOS, 'one', () => now);
+  const purse = new Purse(account, NANOS, () => now);
   const requestsOfRenewal = async (afterMs: number): Promise<number> => {
     now += afterMs;
     const before = table.requests;

@@ -1,4 +1,4 @@
-/** Reads and writes items of the budget's DynamoDB table. Failures become named errors. */
+/** Reads and writes items of the stack's DynamoDB table: the budget's, and those of the gate. Failures become named errors. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type AttributeValue,
@@ -11,12 +11,16 @@ import {
   type Update,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
-import { budgetTable } from '../../contract/names.ts';
-import { PermanentError, RetryableError, saidBy } from '../../shared/errors.ts';
+import { budgetTable } from '../contract/names.ts';
+import { PermanentError, RetryableError, saidBy } from '../shared/errors.ts';
+import { noteThrottle } from '../shared/throttles.ts';
 
-/** A write that meets a transaction on the same item is refused immediately. A transaction takes about 10 ms. */
-const CONFLICT_ATTEMPTS = 10;
-const CONFLICT_WAIT_MS = 50;
+/**
+ * A write that is throttled, or meets a transaction on the same item, is refused immediately and was not made. The waits are
+ * up to 50, 100, … ms: 2.5 s in all, half of it on average, for a partition to get through a burst.
+ */
+const REFUSED_ATTEMPTS = 10;
+const REFUSED_WAIT_MS = 50;
 
 export type Item = Record<string, AttributeValue>;
 
@@ -56,23 +60,66 @@ export class BudgetTable {
   }
 
   /**
-   * Makes the change, and in the same transaction the change of another item, if there is one.
+   * Makes the change, and in the same transaction the change of another item, if there is one. The SDK may send it twice: its
+   * condition must not hold a second time, or its repetition do no harm.
+   *
    * @returns the changed attributes (empty after a transaction), or `undefined` if a condition was not met
    */
   async update(change: ItemChange, other?: ItemChange): Promise<Item | undefined> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        if (other === undefined) {
-          const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues: 'UPDATED_NEW' });
-          return (await this.#client.send(command)).Attributes ?? {};
-        }
+    return this.#send(change.scope, async () => {
+      if (other !== undefined) {
         const TransactItems = [change, other].map((one) => ({ Update: this.#update(one) }));
         await this.#client.send(new TransactWriteItemsCommand({ TransactItems }));
         return {};
+      }
+      const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues: 'UPDATED_NEW' });
+      return (await this.#client.send(command)).Attributes ?? {};
+    });
+  }
+
+  /**
+   * Makes the change at most once: nothing repeats it, the SDK included.
+   *
+   * @returns the changed attributes; `undefined` if the condition was not met; `unknown` if no reply tells
+   */
+  async updateOnce(change: ItemChange): Promise<Item | undefined | 'unknown'> {
+    return this.#send<Item | 'unknown'>(change.scope, async () => {
+      const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues: 'UPDATED_NEW' });
+      // Inside of the SDK's retries, which repeat no error that they do not know.
+      command.middlewareStack.add(
+        (next) => async (args) => {
+          try {
+            return await next(args);
+          } catch (error) {
+            throw new SentOnce(error);
+          }
+        },
+        { step: 'finalizeRequest', priority: 'low', name: 'sentOnce' },
+      );
+      try {
+        return (await this.#client.send(command)).Attributes ?? {};
+      } catch (error) {
+        const failure = error instanceof SentOnce ? error.failure : error;
+        const { httpStatusCode = 500 } = failure instanceof DynamoDBServiceException ? failure.$metadata : {};
+        if (httpStatusCode >= 500) return 'unknown';
+        throw failure;
+      }
+    });
+  }
+
+  /** Sends again what was refused for the moment. @returns `undefined` if a condition was not met */
+  async #send<T>(scope: string, send: () => Promise<T>): Promise<T | undefined> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await send();
       } catch (error) {
         if (isConditionFailed(error)) return undefined;
-        if (!isConflict(error) || attempt >= CONFLICT_ATTEMPTS) throw namedTableError(error, this.#name, change.scope);
-        await sleep(Math.random() * CONFLICT_WAIT_MS * attempt);
+        const throttled = isThrottled(error);
+        if (throttled) noteThrottle('table');
+        if (!(throttled || isConflict(error)) || attempt >= REFUSED_ATTEMPTS) {
+          throw namedTableError(error, this.#name, scope);
+        }
+        await sleep(Math.random() * REFUSED_WAIT_MS * attempt);
       }
     }
   }
@@ -92,6 +139,16 @@ export class BudgetTable {
   }
 }
 
+/** Hides a failure from the SDK's retries, which look into causes too. */
+class SentOnce extends Error {
+  readonly failure: unknown;
+
+  constructor(failure: unknown) {
+    super();
+    this.failure = failure;
+  }
+}
+
 const keyOf = (scope: string): Item => ({ [budgetTable.partitionKey]: { S: scope } });
 
 const canceledFor = (error: unknown, code: string): boolean =>
@@ -105,11 +162,14 @@ const isConflict = (error: unknown): boolean =>
   (error instanceof Error && error.name === 'TransactionConflictException') ||
   canceledFor(error, 'TransactionConflict');
 
+const THROTTLED = new Set(['ProvisionedThroughputExceededException', 'RequestLimitExceeded', 'ThrottlingException']);
+
+const isThrottled = (error: unknown): boolean =>
+  (error instanceof Error && THROTTLED.has(error.name)) || [...THROTTLED].some((name) => canceledFor(error, name));
+
 const EXPIRED = new Set(['ExpiredTokenException', 'ExpiredToken', 'UnrecognizedClientException']);
 const TRANSIENT = new Set([
-  'ProvisionedThroughputExceededException',
-  'RequestLimitExceeded',
-  'ThrottlingException',
+  ...THROTTLED,
   'TransactionInProgressException',
   'TransactionConflictException',
   'TransactionCanceledException',
