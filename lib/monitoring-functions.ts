@@ -58,15 +58,15 @@ function grantWorkBucket(
 ): void {
   grantWork(workBucket, planner.role, {
     // A retry reads the records of an earlier run.
-    read: ['plan', 'manifest', 'receipts', 'quarantine', 'claims'],
-    write: ['plan', 'claims'],
+    read: ['plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims'],
+    write: ['plan', 'ranges', 'claims'],
     upload: ['manifest'],
   });
   // Quarantined lines are read if their capture file is gone, and if a later part of the chunk adds more.
-  grantWork(workBucket, processor.role, { read: ['quarantine'], write: ['receipts', 'quarantine'] });
+  grantWork(workBucket, processor.role, { read: ['ranges', 'quarantine'], write: ['receipts', 'quarantine'] });
   grantWork(workBucket, evaluator.role, {
     // A record whose trace MLflow refused is in quarantine and needs no verdict.
-    read: ['quarantine', 'answers', 'batchState', 'batchInput', 'batchOutput'],
+    read: ['ranges', 'quarantine', 'answers', 'batchState', 'batchInput', 'batchOutput'],
     write: ['receipts', 'answers', 'batchState', 'batchInput'],
   });
   grantWork(workBucket, batcher.role, {
@@ -75,7 +75,10 @@ function grantWorkBucket(
     upload: ['batchState'],
     remove: ['batchInput'],
   });
-  grantWork(workBucket, summarizer.role, { read: ['plan', 'manifest', 'receipts', 'batchState'], write: ['summary'] });
+  grantWork(workBucket, summarizer.role, {
+    read: ['plan', 'manifest', 'ranges', 'receipts', 'batchState'],
+    write: ['summary'],
+  });
 }
 
 /** Planning checks whether the run that owns a claim is still running. */

@@ -11,7 +11,7 @@ import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { forEachChunkOf, parseInvocation } from '../../src/monitoring/invocation.ts';
+import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
@@ -30,7 +30,7 @@ const batchJudge = (): BatchJudging => {
 type Counts = ReturnType<typeof sumEvaluations> | { records: number; held: number };
 
 export const handler = logged<unknown, Counts | (Counts & ChunkProgress)>(async (event, context: Context) => {
-  const invocation = parseInvocation(event);
+  const invocation = await readInvocation(event, storage, environment.WORK_BUCKET);
   const deps = {
     storage,
     store: await mlflow(),

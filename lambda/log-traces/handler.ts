@@ -7,7 +7,7 @@ import type { LogCounts } from '../../src/contract/receipts.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
-import { forEachChunkOf, parseInvocation } from '../../src/monitoring/invocation.ts';
+import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
@@ -18,7 +18,7 @@ const storage = new Storage(createS3Client());
 const mlflow = connectMlflow(environment, storage.s3);
 
 export const handler = logged<unknown, LogCounts | (LogCounts & ChunkProgress)>(async (event, context: Context) => {
-  const invocation = parseInvocation(event);
+  const invocation = await readInvocation(event, storage, environment.WORK_BUCKET);
   const deps = {
     storage,
     store: await mlflow(),

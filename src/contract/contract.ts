@@ -8,7 +8,7 @@
  */
 import { PermanentError } from '../shared/errors.ts';
 
-export const CONTRACT = 1;
+export const CONTRACT = 2;
 
 /** What was written before the number existed fulfills contract 1. */
 const FIRST = 1;

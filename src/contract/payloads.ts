@@ -3,9 +3,7 @@ import * as z from 'zod';
 import type { Execution, ObjectPlace, Raised } from './execution.ts';
 import { type RunOptions, runOptionsSchema } from './input.ts';
 
-const manifestLineSchema = z.object({
-  /** The contract that it was planned under; see contract.ts. Absent in what a person invokes. */
-  contract: z.number().optional(),
+const captureRangeSchema = z.object({
   bucket: z.string().min(1),
   key: z.string().min(1),
   versionId: z.string().optional(),
@@ -19,16 +17,34 @@ const manifestLineSchema = z.object({
   firstLine: z.number().int().min(1),
   /** Non-blank lines in the range. */
   lines: z.number().int().min(0),
-  /** Ordinal of the chunk within the run, from 0. */
-  chunk: z.number().int().min(0),
-  experimentId: z.string().min(1),
   /** S3's LastModified of the object, epoch milliseconds: the fallback for a record without a time. */
   objectTimeMs: z.number(),
   /** Quarantine object with the lines' bytes. It is read if the capture file no longer exists. */
   keptIn: z.string().optional(),
 });
 
-/** One line of the manifest: a chunk, which one child of the Map processes. */
+/** Whole lines of one capture file. */
+export type CaptureRange = z.infer<typeof captureRangeSchema>;
+
+const manifestLineSchema = z.object({
+  /** The contract that it was planned under; see contract.ts. */
+  contract: z.number().optional(),
+  /** Ordinal of the chunk within the run, from 0. */
+  chunk: z.number().int().min(0),
+  experimentId: z.string().min(1),
+  /** Non-blank lines in all ranges. */
+  lines: z.number().int().min(0),
+  /** In a retry: an earlier run wrote every trace of the chunk. A person has deleted those that are missing. */
+  traced: z.literal(true).optional(),
+  /** In a retry: the ordinal of the chunk in the run whose answers are used (`answersOf`). */
+  retryOf: z.number().int().min(0).optional(),
+  /** In this order, of one or more files. */
+  ranges: z.array(captureRangeSchema),
+  /** Key in the work bucket of the ranges, if they are too long for a line; `ranges` is empty then. */
+  rangesIn: z.string().optional(),
+});
+
+/** One line of the manifest: a chunk, which one child of the Map processes. It may span files. */
 export type ManifestLine = z.infer<typeof manifestLineSchema>;
 
 /** The request to PlanCaptures, for the first part of the planning and for each further part. */

@@ -29,6 +29,17 @@ interface AttemptFacts {
   endedAt: string;
   ok: boolean;
   error?: NamedError;
+  /** Ranges of a chunk with several that could not be read, although the attempt succeeded with the others. */
+  unread?: UnreadRange[];
+}
+
+/** A range whose file was deleted, overwritten or archived after it was planned. Its lines are lost, those of others are not. */
+export interface UnreadRange {
+  /** Ordinal of the range in the chunk, from 0. */
+  range: number;
+  /** Its non-blank lines in the part. */
+  lines: number;
+  error: NamedError;
 }
 
 /** The counts of one attempt of LogTraces at a chunk. */
@@ -45,9 +56,22 @@ export interface LogCounts {
   outsideWindow: number;
 }
 
+/** The terms of the first equation, as `byRange` orders them. */
+export const LOG_TERMS = [
+  'lines',
+  'traced',
+  'written',
+  'alreadyThere',
+  'duplicateLine',
+  'quarantined',
+  'outsideWindow',
+] as const satisfies (keyof LogCounts)[];
+
 export interface LogReceipt extends AttemptFacts {
   step: 'log';
   counts: LogCounts;
+  /** `counts` of each range of the chunk, in the order of `LOG_TERMS`; absent for a chunk of one range. */
+  byRange?: number[][];
   /** Quarantined lines by the reason's name. */
   quarantineReasons: Record<string, number>;
 }
@@ -91,6 +115,8 @@ export interface EvaluateReceipt extends AttemptFacts {
   /** Distinct traces with a verdict after this attempt, new or existing. */
   evaluatedTraces?: number;
   counts: VerdictCounts;
+  /** `traced` and `counts`, in the order of `VERDICT_TERMS`, of each range; absent for a chunk of one range. */
+  byRange?: number[][];
   /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
   failedRecorded: number;
   /** `notJudgeable` and `notSampled` by reason, for example `errorReply`, `noResponse`, `traceMissing`. */

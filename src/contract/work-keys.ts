@@ -8,6 +8,9 @@ export const workKeys = {
   runPrefix: (run: string) => `runs/${run}/`,
   manifest: (run: string, part: number) => `${workKeys.manifestPrefix(run)}${padded(part)}.jsonl`,
   manifestPrefix: (run: string) => `runs/${run}/manifest/`,
+  /** The ranges of a chunk whose line of the manifest would be too long. */
+  ranges: (run: string, chunk: number) => `${workKeys.rangesPrefix(run)}${padded(chunk)}.json`,
+  rangesPrefix: (run: string) => `runs/${run}/ranges/`,
   plan: (run: string, part: number) => `${workKeys.planPrefix(run)}${padded(part)}.json`,
   planPrefix: (run: string) => `runs/${run}/plan/`,
   receiptPrefix: (run: string) => `runs/${run}/receipts/`,

@@ -44,8 +44,8 @@ export function addSpend(total: JudgeSpend, more: JudgeSpend, times = 1): void {
 export const verdictTotal = (counts: VerdictCounts): number =>
   VERDICT_TERMS.reduce((total, term) => total + counts[term], 0);
 
-/** Sums the parts of a chunk, or the chunks of a file. */
-export function sumLogCounts(receipts: readonly LogReceipt[]): LogCounts {
+/** Sums the ranges or the parts of a chunk, or the chunks of a file. */
+export function sumLogCounts(receipts: readonly Pick<LogReceipt, 'counts'>[]): LogCounts {
   const total = emptyLogCounts();
   for (const { counts } of receipts) addCounts(total, counts);
   return total;

@@ -2,14 +2,14 @@
 import * as z from 'zod';
 import { assertContract } from '../contract/contract.ts';
 import type { RunOptions } from '../contract/input.ts';
-import { type ChunkRequest, chunkRequestSchema } from '../contract/payloads.ts';
+import { type CaptureRange, type ChunkRequest, chunkRequestSchema } from '../contract/payloads.ts';
 import { capturedObject } from '../formats/files/capture-objects.ts';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import { PermanentError, RetryableError } from '../shared/errors.ts';
 import { logger } from '../shared/logging.ts';
 import type { Storage } from '../shared/storage.ts';
 import { CHUNK_BOUNDS } from './chunk/chunk-bounds.ts';
-import type { UnnumberedChunk } from './plan/retry-source.ts';
+import { withRanges } from './chunk/ranges.ts';
 import { unitsOfObjects } from './plan/units.ts';
 
 const fileSchema = z.strictObject({
@@ -77,6 +77,14 @@ const invalid = (event: unknown, problem: string): PermanentError =>
       '{"bucket":…,"key":…}, optionally with "leaveOut":[<line>] or "oneByOne":true; an S3 notification event; or a chunk from the state machine',
   });
 
+/** Parses the event, and reads the ranges of a chunk whose line of the manifest only refers to them. */
+export async function readInvocation(event: unknown, storage: Storage, workBucket: string): Promise<Invocation> {
+  const invocation = parseInvocation(event);
+  if (invocation.kind === 'files') return invocation;
+  const chunk = await withRanges(storage, workBucket, invocation.request.chunk);
+  return { kind: 'chunk', request: { ...invocation.request, chunk } };
+}
+
 /** Time reserved so that a chunk that was started can end. */
 const CHUNK_RESERVE_MS = 60_000;
 
@@ -110,11 +118,11 @@ export async function forEachChunkOf<Result>(
     };
     const { leaveOut } = file;
     for await (const unit of unitsOfObjects(storage, [object], limits)) {
-      for (const chunk of unit.chunks) {
+      for (const range of unit.ranges) {
         if (remainingMs() < CHUNK_RESERVE_MS || unit.outOfTime) throw outOfTime(file);
-        const numbered = { ...chunk, experimentId, chunk: results.length };
-        logger.info(adviceOn(chunk), { key: file.key });
-        results.push(await handle({ run: `invoke-${requestId}`, chunk: numbered, options, attempt: 0, leaveOut }));
+        const chunk = { experimentId, chunk: results.length, lines: range.lines, ranges: [range] };
+        logger.info(adviceOn(range), { key: file.key });
+        results.push(await handle({ run: `invoke-${requestId}`, chunk, options, attempt: 0, leaveOut }));
       }
       if (unit.outOfTime) throw outOfTime(file);
       if (unit.failed) throw new PermanentError(unit.failed.error.name, unit.failed.error.message);
@@ -123,7 +131,7 @@ export async function forEachChunkOf<Result>(
   return results;
 }
 
-const adviceOn = ({ firstLine, lines }: UnnumberedChunk): string =>
+const adviceOn = ({ firstLine, lines }: CaptureRange): string =>
   lines === 1
     ? `Next is line ${firstLine}. If it kills the function, skip it with "leaveOut":[${firstLine}]`
     : `Next are ${lines} lines from line ${firstLine}. If one of them kills the function, find it with "oneByOne":true`;

@@ -1,7 +1,7 @@
 /** Sums up a run from its plan and its receipts: the two equations, the money, and what failed. */
 
 import type { RetryInput } from '../contract/input.ts';
-import type { ManifestLine } from '../contract/payloads.ts';
+import type { CaptureRange, ManifestLine } from '../contract/payloads.ts';
 import type {
   BatchReport,
   CostEstimate,
@@ -11,10 +11,12 @@ import type {
   LogCounts,
   NamedError,
   PlanReceipt,
+  UnreadRange,
   VerdictCounts,
 } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
 import type { Storage } from '../shared/storage.ts';
+import { withRanges } from './chunk/ranges.ts';
 import {
   addCounts,
   addEstimates,
@@ -39,9 +41,12 @@ import {
 
 type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun';
 
+/** A chunk that failed, or a range of it whose file could not be read although the others were. */
 interface FailedChunk {
   chunk: number;
   step: 'log' | 'evaluate';
+  /** The number of its ranges, if it has several; the place is that of the first. */
+  ranges?: number;
   bucket: string;
   key: string;
   start: number;
@@ -112,7 +117,7 @@ export async function summarizeRun(
     if (receipt.step === 'evaluate') summary.addSpend(receipt);
   });
   for await (const chunk of readManifest(storage, workBucket, run.name)) {
-    summary.addChunk(chunk, states.get(chunk.chunk) ?? emptyChunkState());
+    summary.addChunk(await withRanges(storage, workBucket, chunk), states.get(chunk.chunk) ?? emptyChunkState());
   }
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run.name)));
   return summary.build();
@@ -199,6 +204,7 @@ export class SummaryBuilder {
     // If a chunk counts fewer lines than planned, the difference is lost.
     lines.lost += Math.max(0, chunk.lines - counted);
     for (const part of parts) addCounts(quarantineReasons, part.quarantineReasons);
+    this.#failUnread(chunk, 'log', parts);
     this.#addVerdicts(chunk, state, terms.traced);
   }
 
@@ -222,6 +228,7 @@ export class SummaryBuilder {
       this.#fail(chunk, 'evaluate', error?.error);
     }
     for (const receipt of counted) this.#addReceipt(receipt);
+    this.#failUnread(chunk, 'evaluate', parts);
     const reported = counted.reduce((total, { counts }) => total + verdictTotal(counts), 0);
     const missing = Math.max(0, expected - reported);
     verdicts.failed += missing;
@@ -240,15 +247,24 @@ export class SummaryBuilder {
     }
   }
 
-  #fail(chunk: ManifestLine, step: FailedChunk['step'], error: NamedError | undefined): void {
+  /** The lines of a range that could not be read are missing in the counts of its part, and so are lost. */
+  #failUnread(chunk: ManifestLine, step: FailedChunk['step'], parts: readonly { unread?: UnreadRange[] }[]): void {
+    for (const { range, lines, error } of parts.flatMap(({ unread = [] }) => unread)) {
+      this.#fail({ ...chunk, lines, ranges: chunk.ranges.slice(range, range + 1) }, step, error);
+    }
+  }
+
+  #fail({ chunk, lines, ranges }: ManifestLine, step: FailedChunk['step'], error: NamedError | undefined): void {
     const { failedChunks } = this.#summary;
     if (failedChunks.length >= MAX_FAILURES) return;
-    const { chunk: ordinal, bucket, key, start, end, firstLine, lines } = chunk;
+    const { bucket, key, start, end, firstLine } = ranges[0] as CaptureRange;
     const unknown = {
       name: 'NoReceipt',
       message: `The ${step} step left no receipt: it timed out, was killed or never started`,
     };
-    failedChunks.push({ chunk: ordinal, step, bucket, key, start, end, firstLine, lines, error: error ?? unknown });
+    const several = ranges.length > 1 ? { ranges: ranges.length } : {};
+    const place = { bucket, key, start, end, firstLine, lines };
+    failedChunks.push({ chunk, step, ...several, ...place, error: error ?? unknown });
   }
 
   build(): RunSummary {

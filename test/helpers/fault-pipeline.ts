@@ -24,6 +24,7 @@ import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import type { Judge } from '../../src/judge/types.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../src/mlflow/client.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
+import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
@@ -340,7 +341,8 @@ export class FaultCase {
 
   async #chunks(run: string, { options }: PlanResult, errors: string[], hooks: RunHooks): Promise<void> {
     const { storage } = this.#pipeline;
-    for await (const chunk of readManifest(storage, WORK, run)) {
+    for await (const line of readManifest(storage, WORK, run)) {
+      const chunk = await withRanges(storage, WORK, line);
       try {
         await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
           if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request, hooks);

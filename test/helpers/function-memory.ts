@@ -12,6 +12,7 @@ import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge
 import type { ChunkRequest } from '../../src/contract/payloads.ts';
 import { SMALL_MALLOC } from '../../src/shared/malloc.ts';
 import { type Behavior, type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
+import { chunkOf } from './chunk-request.ts';
 
 export type Step = 'log' | 'evaluate';
 
@@ -106,7 +107,7 @@ export class FunctionMemory {
     const place = { bucket: 'captures', key: 'file.jsonl', etag: 'e', start: 0, end: this.#file.length - 1 };
     const request: ChunkRequest = {
       run: 'run',
-      chunk: { ...place, firstLine: 1, lines: lines.length, chunk: 0, experimentId: '7', objectTimeMs: 0 },
+      chunk: chunkOf([{ ...place, firstLine: 1, lines: lines.length, objectTimeMs: 0 }]),
       options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
       attempt: 0,
     };

@@ -25,6 +25,7 @@ import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 import { startScriptedMlflow } from '../doubles/scripted-mlflow.ts';
+import { chunkOf } from '../helpers/chunk-request.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 import type { ServerReply } from './arbitraries.ts';
 
@@ -115,15 +116,9 @@ export async function throughPipeline(
     if (chunk === undefined) throw new Error('the file has no lines');
     const request: ChunkRequest = {
       run: RUN,
-      chunk: {
-        bucket: 'b',
-        key: KEY,
-        etag: object?.etag ?? '',
-        objectTimeMs: 0,
-        chunk: 0,
+      chunk: chunkOf([{ bucket: 'b', key: KEY, etag: object?.etag ?? '', objectTimeMs: 0, ...chunk }], {
         experimentId: EXPERIMENT,
-        ...chunk,
-      },
+      }),
       options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
       attempt: 0,
     };

@@ -39,9 +39,16 @@ it.each<[string, Line[]]>([
       ...captures,
       [
         ['s3:GetObject'],
-        work('runs/*/plan/*', 'runs/*/manifest/*', 'runs/*/receipts/*', 'quarantine/*/*', 'claims/*.json'),
+        work(
+          'runs/*/plan/*',
+          'runs/*/manifest/*',
+          'runs/*/ranges/*',
+          'runs/*/receipts/*',
+          'quarantine/*/*',
+          'claims/*.json',
+        ),
       ],
-      [['s3:PutObject'], work('runs/*/plan/*', 'claims/*.json', 'runs/*/manifest/*')],
+      [['s3:PutObject'], work('runs/*/plan/*', 'runs/*/ranges/*', 'claims/*.json', 'runs/*/manifest/*')],
       [['s3:AbortMultipartUpload'], work('runs/*/manifest/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['states:DescribeExecution'], [`${STATES}:execution:${MACHINE}:*`]],
@@ -54,7 +61,7 @@ it.each<[string, Line[]]>([
     [
       logsTo('LogTracesLogs'),
       ...captures,
-      [['s3:GetObject'], work('quarantine/*/*')],
+      [['s3:GetObject'], work('runs/*/ranges/*', 'quarantine/*/*')],
       [['s3:PutObject'], work('runs/*/receipts/*', 'quarantine/*/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
     ],
@@ -66,7 +73,14 @@ it.each<[string, Line[]]>([
       ...captures,
       [
         ['s3:GetObject'],
-        work('quarantine/*/*', 'answers/*/*.json', 'batch/*/state/*', 'batch/*/input/*', 'batch/*/output/*'),
+        work(
+          'runs/*/ranges/*',
+          'quarantine/*/*',
+          'answers/*/*.json',
+          'batch/*/state/*',
+          'batch/*/input/*',
+          'batch/*/output/*',
+        ),
       ],
       [['s3:PutObject'], work('runs/*/receipts/*', 'answers/*/*.json', 'batch/*/state/*', 'batch/*/input/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
@@ -105,7 +119,10 @@ it.each<[string, Line[]]>([
     'SummarizeRunRole',
     [
       logsTo('SummarizeRunLogs'),
-      [['s3:GetObject'], work('runs/*/plan/*', 'runs/*/manifest/*', 'runs/*/receipts/*', 'batch/*/state/*')],
+      [
+        ['s3:GetObject'],
+        work('runs/*/plan/*', 'runs/*/manifest/*', 'runs/*/ranges/*', 'runs/*/receipts/*', 'batch/*/state/*'),
+      ],
       [['s3:PutObject'], work('runs/*/summary.json')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
     ],

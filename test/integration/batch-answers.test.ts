@@ -19,6 +19,7 @@ import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
+import { chunkOf } from '../helpers/chunk-request.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { readSpending } from '../helpers/spending.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
@@ -84,18 +85,18 @@ async function requestOf(run: string): Promise<ChunkRequest> {
     run,
     attempt: 0,
     options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'batch' },
-    chunk: {
-      bucket: 'captures',
-      key: KEY,
-      etag: object?.etag ?? '',
-      start: 0,
-      end: LINE.length,
-      firstLine: 1,
-      lines: 1,
-      chunk: 0,
-      experimentId: '7',
-      objectTimeMs: 0,
-    },
+    chunk: chunkOf([
+      {
+        bucket: 'captures',
+        key: KEY,
+        etag: object?.etag ?? '',
+        start: 0,
+        end: LINE.length,
+        firstLine: 1,
+        lines: 1,
+        objectTimeMs: 0,
+      },
+    ]),
   };
 }
 

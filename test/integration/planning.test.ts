@@ -118,7 +118,8 @@ async function manifestOf(result: PlanResult): Promise<ManifestLine[]> {
     .map((entry) => JSON.parse(entry) as ManifestLine);
 }
 
-const plannedKeys = async (result: PlanResult) => (await manifestOf(result)).map(({ key }) => key);
+const plannedKeys = async (result: PlanResult) =>
+  (await manifestOf(result)).flatMap(({ ranges }) => ranges.map(({ key }) => key));
 
 describe('one object', () => {
   test('is planned as byte ranges that contain all of its lines', async () => {
@@ -128,18 +129,19 @@ describe('one object', () => {
     const result = await planCaptures(request('many', event(key)), dependencies);
     expect(result).toMatchObject({ outcome: 'planned', more: false, cursor: null, nextChunk: 3 });
     const chunks = await manifestOf(result);
-    expect(chunks.map(({ lines, firstLine, chunk }) => [lines, firstLine, chunk])).toEqual([
+    expect(chunks.map(({ lines, ranges, chunk }) => [lines, ranges[0]?.firstLine, chunk])).toEqual([
       [500, 1, 0],
       [500, 501, 1],
       [201, 1001, 2],
     ]);
     const bytes = Buffer.from(body);
-    const read = chunks.map(({ start, end }) => bytes.subarray(start, end + 1).toString()).join('');
+    const ranges = chunks.flatMap((chunk) => chunk.ranges);
+    const read = ranges.map(({ start, end }) => bytes.subarray(start, end + 1).toString()).join('');
     expect(read.trimEnd()).toBe(body.trimEnd());
     expect(new Set(chunks.map(({ experimentId }) => experimentId))).toEqual(new Set(['7']));
     // The plan estimates the cost of the judge, and has no estimate without evaluation.
     const plan = await dependencies.storage.getJson<PlanReceipt>(WORK, 'runs/many/plan/00000000.json');
-    const planned = chunks.reduce((sum, { start, end }) => sum + end - start + 1, 0);
+    const planned = ranges.reduce((sum, { start, end }) => sum + end - start + 1, 0);
     expect(plan?.estimate).toMatchObject({ captures: 1201, inputTokens: planned, basis: 'sizes' });
     await planCaptures(request('unjudged', { ...event(key), evaluate: false }), dependencies);
     expect(await dependencies.storage.getJson(WORK, 'runs/unjudged/plan/00000000.json')).not.toHaveProperty('estimate');
@@ -314,7 +316,7 @@ describe('a backfill', () => {
       });
       const manifest = await manifestOf(result);
       expect(manifest.map(({ chunk }) => chunk)).toEqual(manifest.map((_, n) => nextChunk + n));
-      keys.push(...manifest.map(({ key }) => key));
+      keys.push(...manifest.flatMap(({ ranges }) => ranges.map(({ key }) => key)));
       ({ cursor, nextChunk } = result);
       expect(result.more).toBe(cursor !== null);
       part += 1;

@@ -189,6 +189,13 @@ def list_keys(s3, bucket, prefix):
             yield entry["Key"], entry["Size"]
 
 
+def ranges_of(s3, work_bucket, chunk):
+    """The ranges of a chunk, which a long line of the manifest only refers to."""
+    if "rangesIn" not in chunk:
+        return chunk["ranges"]
+    return json.loads(s3.get_object(Bucket=work_bucket, Key=chunk["rangesIn"])["Body"].read())
+
+
 def check_settled(s3, work_bucket, runs, lines, names, problems):
     """Checks that the last runs over the same files found everything done and changed nothing."""
     by_key = collections.defaultdict(list)
@@ -214,7 +221,12 @@ def check_settled(s3, work_bucket, runs, lines, names, problems):
                 continue
             if counts["newVerdicts"] or counts["failed"]:
                 problems.add("a settled run with new or failed verdicts", f"{run} chunk {number}: {counts}")
-            ids = {line.trace_id for line in by_key[chunk["key"]] if chunk["start"] <= line.start <= chunk["end"]}
+            ids = {
+                line.trace_id
+                for part in ranges_of(s3, work_bucket, chunk)
+                for line in by_key[part["key"]]
+                if part["start"] <= line.start <= part["end"]
+            }
             stored = sum(len(names[trace_id]) for trace_id in ids if trace_id)
             if stored != counts["alreadyThere"]:
                 problems.add("verdicts stored and reported differ", f"{run} chunk {number}: {stored} and {counts['alreadyThere']}")

@@ -51,11 +51,11 @@ beforeEach(() => {
   before = [...memory.objects.keys()];
 });
 
-it('accepts chunks of this contract, and those from before it had a number', () => {
+it('accepts chunks of this contract, and refuses those from before it had a number', () => {
   const request = chunkRequest(memory, ['{}']);
-  for (const contract of [CONTRACT, undefined]) {
-    expect(parseInvocation({ ...request, chunk: { ...request.chunk, contract } }).kind).toBe('chunk');
-  }
+  expect(parseInvocation(request).kind).toBe('chunk');
+  const old = { ...request, chunk: { ...request.chunk, contract: undefined } };
+  expect(() => parseInvocation(old)).toThrow(expect.objectContaining({ name: 'ContractChanged' }));
 });
 
 it('refuses a chunk, even if its form has changed', () => {

@@ -15,6 +15,12 @@ export interface CaptureScope {
 
 const CAPTURE_SUFFIX = '.jsonl';
 
+/** Errors that S3 reports for one object: its lifecycle may have archived or deleted it, or somebody has overwritten it. */
+const OF_ONE_FILE = new Set(['CaptureArchived', 'CaptureMissing', 'CaptureChanged']);
+
+/** Whether an error, named or thrown, is about one capture file alone. */
+export const isOfOneFile = (error: unknown): boolean => OF_ONE_FILE.has((error as { name?: string }).name ?? '');
+
 function assertInScope(scope: CaptureScope, bucket: string, key: string, what: string): void {
   if (bucket === scope.bucket && key.startsWith(scope.prefix)) return;
   throw new PermanentError('OutsideCaptureScope', `This stack does not process this ${what}`, {

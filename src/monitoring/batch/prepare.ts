@@ -32,8 +32,8 @@ export interface PreparedChunk {
   deposits: Deposit[];
   /** Traces that the budget had no room for. */
   held: string[];
-  /** First bytes of the lines that killed the function alone. */
-  killed: number[];
+  /** Ids of the lines that killed the function alone. */
+  killed: string[];
   /** Traces whose line another chunk contains too, with the ordinal of that chunk, whose job asks for both. */
   elsewhere: Record<string, number>;
 }
@@ -86,14 +86,14 @@ async function prepare(
   const { storage, store, environment, scorers, always, limit, requestId } = deps;
   const { run, options } = request;
   const { chunk, captures, condemned } = await readCaptures(request, deps);
-  const { variant } = capturePathOf(chunk.key);
   const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId, Date.now());
   const traceIds = captures.map(({ traceId }) => traceId);
   const stored = await store.getTraces(chunk.experimentId, traceIds);
   const { prepared, lines } = await earlierParts(request, deps, new Set(traceIds));
-  prepared.killed.push(...condemned.filter(({ reason }) => reason === KILLED).map(({ start }) => start));
-  for (const { traceId, read } of captures) {
+  prepared.killed.push(...condemned.filter(({ reason }) => reason === KILLED).map(({ id }) => id));
+  for (const { traceId, key, read } of captures) {
     const capture = read();
+    const { variant } = capturePathOf(key);
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
     const look = { capture, timeMs: timeOf(capture), isAlways };
     const { judge } = pendingVerdicts(traceId, look, stored.get(traceId), scorers, options, run);

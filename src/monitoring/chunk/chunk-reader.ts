@@ -1,16 +1,15 @@
 /** Reads the lines of one chunk from S3 and decodes them. */
 
 import type { RunOptions } from '../../contract/input.ts';
-import type { ManifestLine } from '../../contract/payloads.ts';
 import { decodeLine } from '../../formats/decode.ts';
-import { readLines } from '../../formats/lines/read-lines.ts';
+import { type LineRead, readLines } from '../../formats/lines/read-lines.ts';
 import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineCause, RawLine } from '../../formats/types.ts';
 import { BYTES_A_CHARACTER, tooHeavyNote } from '../../formats/weight.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { collectGarbage, functionMb, weightAtOnce } from '../../shared/memory.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { traceIdOf } from '../../trace/ids.ts';
-import { openChunk } from './kept-lines.ts';
+import { openRanges, type UnnumberedChunk } from './ranges.ts';
 import type { TryOut } from './trial.ts';
 
 export interface CaptureLine {
@@ -37,7 +36,10 @@ interface QuarantinedLine {
   tooHeavy?: true;
 }
 
-type ChunkLine = CaptureLine | QuarantinedLine | { kind: 'outsideWindow' };
+type DecodedChunkLine = CaptureLine | QuarantinedLine | { kind: 'outsideWindow' };
+
+/** A line, or a range that cannot be read although others of the chunk can; with the ordinal of the range. */
+type ChunkLine = { range: number } & (DecodedChunkLine | { kind: 'unread'; lines: number; fault: Error });
 
 const decodeOptions = (environment: LambdaEnvironment): DecodeOptions => ({
   csvHeader: environment.CSV_HEADER,
@@ -123,43 +125,51 @@ const tooHeavy = ({ bytes }: RawLine): DecodedLine => ({
  * Yields the non-blank lines of a chunk in order, decoded. A line identical to an earlier line of the chunk is marked as
  * its duplicate: both are counted, and they share one trace.
  *
- * @throws PermanentError `CaptureChanged`, `CaptureMissing`; RetryableError `StorageUnavailable`
+ * @throws PermanentError `CaptureChanged`, `CaptureMissing`, `CaptureArchived` if the chunk has one range; RetryableError
+ *   `StorageUnavailable`
  */
 export async function* readChunk(
   storage: Storage,
-  chunk: Omit<ManifestLine, 'chunk'>,
+  chunk: UnnumberedChunk,
   environment: LambdaEnvironment,
   window: RunOptions['window'],
   how: Reading,
 ): AsyncGenerator<ChunkLine> {
   const decoder = new LineDecoder(decodeOptions(environment), how);
   const seen = new Set<string>();
-  const stream = await openChunk(storage, chunk, environment.WORK_BUCKET);
-  for await (const line of readLines(stream, chunk, { maxLineBytes: environment.MAX_LINE_BYTES })) {
-    if (line.kind === 'tooLong') {
-      const reason = {
-        name: 'LineTooLong',
-        message: `The line has ${line.place.end - line.place.start + 1} bytes; MAX_LINE_BYTES allows ${environment.MAX_LINE_BYTES}. The quarantine refers to the line, and does not contain its bytes.`,
-      };
-      yield { kind: 'quarantine', place: line.place, reason };
+  for await (const opened of openRanges(storage, chunk, environment.WORK_BUCKET)) {
+    const { index: range } = opened;
+    if (opened.fault !== undefined) {
+      yield { kind: 'unread', range, lines: opened.range.lines, fault: opened.fault };
       continue;
     }
+    const lines = readLines(opened.bytes, opened.range, { maxLineBytes: environment.MAX_LINE_BYTES });
+    for await (const line of lines) yield { range, ...(await decoded(line)) };
+  }
+
+  async function decoded(line: LineRead): Promise<DecodedChunkLine> {
+    if (line.kind === 'tooLong')
+      return { kind: 'quarantine', place: line.place, reason: tooLong(line.place, environment) };
     const { raw } = line;
     const { place, bytes } = raw;
     const traceId = traceIdOf(chunk.experimentId, bytes);
     const leftOut = how.leaveOut?.(place);
-    const decoded =
+    const read =
       leftOut === undefined
         ? await decoder.decode(raw, traceId)
         : { kind: 'quarantine' as const, reason: leftOut, tooHeavy: undefined };
-    if (decoded.kind === 'quarantine') {
-      yield { kind: 'quarantine', place, bytes, traceId, reason: decoded.reason, tooHeavy: decoded.tooHeavy };
-    } else if (isOutside(decoded.capture, window)) {
-      yield { kind: 'outsideWindow' };
-    } else {
-      const { capture, weight, again } = decoded;
-      yield { kind: 'capture', raw, capture, traceId, duplicate: seen.has(traceId), weight, again };
-      seen.add(traceId);
+    if (read.kind === 'quarantine') {
+      return { kind: 'quarantine', place, bytes, traceId, reason: read.reason, tooHeavy: read.tooHeavy };
     }
+    if (isOutside(read.capture, window)) return { kind: 'outsideWindow' };
+    const { capture, weight, again } = read;
+    const duplicate = seen.has(traceId);
+    seen.add(traceId);
+    return { kind: 'capture', raw, capture, traceId, duplicate, weight, again };
   }
 }
+
+const tooLong = ({ start, end }: LinePlace, { MAX_LINE_BYTES: most }: LambdaEnvironment): QuarantineCause => ({
+  name: 'LineTooLong',
+  message: `The line has ${end - start + 1} bytes; MAX_LINE_BYTES allows ${most}. The quarantine refers to the line, and does not contain its bytes.`,
+});

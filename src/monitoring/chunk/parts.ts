@@ -8,13 +8,14 @@
  * further invocations: for each halving the piece that was killed and the piece next to it, and one that settles the line.
  */
 
-import type { ChunkProgress, ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
+import type { CaptureRange, ChunkProgress, ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
 import type { PartFacts, QuarantineEntry } from '../../contract/receipts.ts';
+import { isOfOneFile } from '../../formats/files/capture-objects.ts';
 import { readLines } from '../../formats/lines/read-lines.ts';
 import type { LinePlace, QuarantineCause } from '../../formats/types.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
-import { openChunk } from './kept-lines.ts';
+import { lineId, openRange } from './ranges.ts';
 
 /** The reason for a line that killed the function while it was alone in its part. */
 export const KILLED = {
@@ -67,9 +68,10 @@ export function partFacts(request: ChunkRequest): { part?: PartFacts } {
 }
 
 /**
- * Returns the part as a chunk. Scans the bytes for line endings; keeps no line in memory and decodes none.
+ * Returns the part as a chunk with the same ranges, of which those outside the part have no lines. Scans the bytes for line
+ * endings; keeps no line in memory and decodes none.
  *
- * @throws PermanentError `LineCountMismatch` when the chunk has fewer lines
+ * @throws PermanentError `LineCountMismatch` when a range has fewer lines
  */
 export async function chunkOfPart(
   storage: Storage,
@@ -78,26 +80,52 @@ export async function chunkOfPart(
   { from, to }: PartFacts,
 ): Promise<ManifestLine> {
   if (from === 0 && to === chunk.lines) return chunk;
+  const ranges: CaptureRange[] = [];
+  let before = 0;
+  for (const range of chunk.ranges) {
+    const lines = { from: Math.max(0, from - before), to: Math.min(range.lines, to - before) };
+    before += range.lines;
+    if (lines.from >= lines.to) {
+      ranges.push({ ...range, lines: 0 });
+      continue;
+    }
+    const part = linesOfRange(storage, workBucket, range, lines).catch((error: unknown) => {
+      if (chunk.ranges.length === 1 || !isOfOneFile(error)) throw error;
+      // Whoever reads the range meets the same fault.
+      return { ...range, lines: lines.to - lines.from };
+    });
+    ranges.push(await part);
+  }
+  return { ...chunk, ranges, lines: to - from };
+}
+
+async function linesOfRange(
+  storage: Storage,
+  workBucket: string,
+  range: CaptureRange,
+  { from, to }: { from: number; to: number },
+): Promise<CaptureRange> {
+  if (from === 0 && to === range.lines) return range;
   let first: LinePlace | undefined;
-  let end = chunk.end;
+  let { end } = range;
   let seen = 0;
-  for await (const line of readLines(await openChunk(storage, chunk, workBucket), chunk, { maxLineBytes: 0 })) {
+  for await (const line of readLines(await openRange(storage, range, workBucket), range, { maxLineBytes: 0 })) {
     // With a bound of 0 bytes every line is too long, and is not read.
     if (line.kind !== 'tooLong') continue;
     if (seen === from) first = line.place;
-    // The last part extends to the end of the chunk, so that lines beyond the planned number are noticed.
-    if (seen === to - 1 && to < chunk.lines) end = line.place.end;
+    // The last part extends to the end of the range, so that lines beyond the planned number are noticed.
+    if (seen === to - 1 && to < range.lines) end = line.place.end;
     seen += 1;
   }
-  if (first === undefined) throw lineCountMismatch(chunk, seen);
-  return { ...chunk, start: first.start, end, firstLine: first.line, lines: to - from };
+  if (first === undefined) throw lineCountMismatch(range, seen);
+  return { ...range, start: first.start, end, firstLine: first.line, lines: to - from };
 }
 
-export const lineCountMismatch = (chunk: ManifestLine, lines: number): PermanentError =>
-  new PermanentError('LineCountMismatch', 'The number of lines in the chunk differs from the plan', {
+export const lineCountMismatch = (range: CaptureRange, lines: number): PermanentError =>
+  new PermanentError('LineCountMismatch', 'The number of lines in the capture file differs from the plan', {
     got: `${lines} lines`,
-    expected: `${chunk.lines} lines`,
-    where: `s3://${chunk.bucket}/${chunk.key}, bytes ${chunk.start}-${chunk.end}`,
+    expected: `${range.lines} lines`,
+    where: `s3://${range.bucket}/${range.key}, bytes ${range.start}-${range.end}`,
   });
 
 /**
@@ -105,19 +133,19 @@ export const lineCountMismatch = (chunk: ManifestLine, lines: number): Permanent
  * earlier one, or a person left it out.
  *
  * @param quarantine the lines of the chunk that the log step has quarantined
- * @param killed first bytes of the lines that killed the function alone in an earlier phase
+ * @param killed ids of the lines that killed the function alone in an earlier phase
  */
 export function leftOut(
   request: ChunkRequest,
   quarantine: readonly QuarantineEntry[] = [],
-  killed: readonly number[] = [],
+  killed: readonly string[] = [],
 ): (place: LinePlace) => QuarantineCause | undefined {
   const { condemned } = partOf(request);
-  const reasons = new Map<number, QuarantineCause>(killed.map((start) => [start, KILLED]));
-  for (const { start, reason } of quarantine) {
-    if (reason.name === KILLED.name || reason.name === LEFT_OUT.name) reasons.set(start, reason);
+  const reasons = new Map<string, QuarantineCause>(killed.map((id) => [id, KILLED]));
+  for (const { reason, ...place } of quarantine) {
+    if (reason.name === KILLED.name || reason.name === LEFT_OUT.name) reasons.set(lineId(place), reason);
   }
   const excluded = new Set(request.leaveOut);
-  return ({ line, start }) =>
-    reasons.get(start) ?? (condemned ? KILLED : undefined) ?? (excluded.has(line) ? LEFT_OUT : undefined);
+  return (place) =>
+    reasons.get(lineId(place)) ?? (condemned ? KILLED : undefined) ?? (excluded.has(place.line) ? LEFT_OUT : undefined);
 }

@@ -17,6 +17,8 @@ import type { VerdictTally } from './verdict-tally.ts';
 
 export interface Work {
   traceId: string;
+  /** The ordinal of its range in the chunk. */
+  range: number;
   capture: Capture;
   stored: StoredTrace;
   pending: PendingVerdicts;
@@ -70,23 +72,25 @@ export class CaptureAssessor {
   async assess(work: Work, signal: AbortSignal): Promise<boolean> {
     const outcome = await this.#outcome(work, signal).catch((error: unknown) => this.#failed(work, error));
     if (outcome === 'claimed') return false;
-    await this.record(work.stored, outcome.assessments);
-    for (const reason of outcome.notJudgeable) this.#tally.notJudgeable(reason);
-    this.#tally.settle('heldByBudget', outcome.held);
+    const { range } = work;
+    await this.record(range, work.stored, outcome.assessments);
+    for (const reason of outcome.notJudgeable) this.#tally.notJudgeable(range, reason);
+    this.#tally.settle(range, 'heldByBudget', outcome.held);
     // The answers before the failure are paid for and kept. The next attempt asks for the rest.
     if (outcome.failure !== undefined) throw outcome.failure;
     return true;
   }
 
   /** Writes the assessments to MLflow, and counts them. */
-  async record(stored: StoredTrace, all: readonly NewAssessment[]): Promise<void> {
+  async record(range: number, stored: StoredTrace, all: readonly NewAssessment[]): Promise<void> {
     const { assessments, written, traceMissing } = await recordAssessments(this.#deps.store, stored, all);
     const news = new Set(written);
     for (const assessment of assessments) {
-      if (traceMissing) this.#tally.notJudgeable('traceMissing');
+      if (traceMissing) this.#tally.notJudgeable(range, 'traceMissing');
       // An error assessment from an earlier attempt is still a failed verdict.
-      else if (news.has(assessment.assessmentId) || assessment.error !== undefined) this.#tally.recorded(assessment);
-      else this.#tally.settle('alreadyThere');
+      else if (news.has(assessment.assessmentId) || assessment.error !== undefined)
+        this.#tally.recorded(range, assessment);
+      else this.#tally.settle(range, 'alreadyThere');
     }
     if (!traceMissing && assessments.some(({ error }) => error === undefined)) this.evaluated.add(stored.traceId);
   }

@@ -1,7 +1,7 @@
 /** Evaluates one chunk: the judge and the code scorers assess its traces. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChunkRequest } from '../../contract/payloads.ts';
-import type { EvaluateReceipt, NamedError, TakenOver } from '../../contract/receipts.ts';
+import type { EvaluateReceipt, NamedError, TakenOver, UnreadRange } from '../../contract/receipts.ts';
 import { capturePathOf } from '../../formats/files/capture-path.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
@@ -49,9 +49,9 @@ class EvaluateChunk {
   readonly #deps: EvaluateDependencies;
   readonly #startedAt = new Date().toISOString();
   readonly #journal: AnswerJournal;
-  readonly #tally = new VerdictTally();
+  readonly #tally: VerdictTally;
   readonly #takenOver: TakenOver[] = [];
-  #traced = 0;
+  #unread: UnreadRange[] = [];
   readonly #assessor: CaptureAssessor;
   /** The first failure that ends the chunk. Captures in progress finish, and no further one starts. */
   #stop: unknown;
@@ -60,6 +60,7 @@ class EvaluateChunk {
     this.#request = request;
     this.#deps = deps;
     const { storage, environment, requestId, remainingMs } = deps;
+    this.#tally = new VerdictTally(request.chunk.ranges.length);
     const until = Date.now() + remainingMs();
     this.#journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId, until);
     this.#assessor = new CaptureAssessor(request.run, deps, this.#journal, this.#tally);
@@ -119,49 +120,53 @@ class EvaluateChunk {
     const { options, run } = this.#request;
     const part = await readCaptures(this.#request, this.#deps, this.#assessor.batch?.killed);
     const { chunk, captures, condemned } = part;
-    const { variant } = capturePathOf(chunk.key);
+    this.#unread = part.unread;
     const ids = [...captures, ...condemned].map(({ traceId }) => traceId);
     await this.#journal.takeOverUnreported(ids, this.#takenOver);
     const stored = await store.getTraces(chunk.experimentId, ids);
     // A record whose trace MLflow refused is in quarantine: it is not a traced line, and needs no verdict.
-    const isTraced = ({ traceId, start }: { traceId: string; start: number }): boolean =>
-      stored.has(traceId) || !part.quarantined.has(start);
-    for (const { traceId, reason } of condemned.filter(isTraced)) {
-      await this.#condemn(traceId, stored.get(traceId), reason);
-    }
+    const isTraced = ({ traceId, id }: { traceId: string; id: string }): boolean =>
+      stored.has(traceId) || !part.quarantined.has(id);
+    for (const line of condemned.filter(isTraced)) await this.#condemn(line, stored.get(line.traceId));
     const traced = captures.filter(isTraced);
-    const duplicates = part.duplicates.filter(isTraced).length;
-    this.#traced += traced.length + duplicates;
-    this.#tally.settle('duplicateLine', duplicates * scorers.length);
+    for (const { range } of part.duplicates.filter(isTraced)) {
+      this.#tally.trace(range);
+      this.#tally.settle(range, 'duplicateLine', scorers.length);
+    }
     const work: PlannedWork[] = [];
-    for (const { traceId, read, weight } of traced) {
+    for (const { traceId, range, key, read, weight } of traced) {
+      this.#tally.trace(range);
       const capture = read();
+      const { variant } = capturePathOf(key);
       const trace = stored.get(traceId);
       const isAlways = (): boolean => always(capture, { variant }) !== undefined;
       const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways };
       const pending = pendingVerdicts(traceId, look, trace, scorers, options, run);
-      this.#tally.settled(pending);
+      this.#tally.settled(range, pending);
       if (pending.settled.alreadyThere > 0) this.#assessor.evaluated.add(traceId);
       if (trace !== undefined && pending.judge.length + pending.code.length + pending.failed.length > 0) {
-        work.push({ traceId, read, weight, stored: trace, pending });
+        work.push({ traceId, range, read, weight, stored: trace, pending });
       }
     }
     return work;
   }
 
   /** Records an error for each scorer without a verdict, for a line that must not be decoded because it kills the function. */
-  async #condemn(traceId: string, stored: StoredTrace | undefined, reason: NamedError): Promise<void> {
+  async #condemn(
+    { traceId, range, reason }: { traceId: string; range: number; reason: NamedError },
+    stored: StoredTrace | undefined,
+  ): Promise<void> {
     const { judge, scorers } = this.#deps;
     const { run, options } = this.#request;
     const keepVerdicts = { ...options, reevaluate: false };
     const pending = pendingVerdicts(traceId, undefined, stored, scorers, keepVerdicts, run);
-    this.#traced += 1;
-    this.#tally.settled(pending);
+    this.#tally.trace(range);
+    this.#tally.settled(range, pending);
     const context = this.#assessor.contextOf({ traceId, pending });
     const errors = [...pending.judge, ...pending.code].map((scorer) =>
       failedAssessment(scorer, judge.sourceId, context, reason.message, reason.name),
     );
-    if (stored !== undefined) await this.#assessor.record(stored, errors);
+    if (stored !== undefined) await this.#assessor.record(range, stored, errors);
   }
 
   receipt(failure: unknown): EvaluateReceipt {
@@ -172,7 +177,7 @@ class EvaluateChunk {
       step: 'evaluate',
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
       scorers: this.#deps.scorers.length,
-      traced: this.#traced,
+      ...(this.#unread.length === 0 ? {} : { unread: this.#unread }),
       evaluatedTraces: evaluated.size,
       ...this.#tally.receipt(),
       spend,

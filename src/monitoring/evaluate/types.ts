@@ -31,8 +31,8 @@ export interface EvaluateDependencies {
 export interface BatchAnswers {
   /** The cost of all of them. */
   spend: JudgeSpend;
-  /** First bytes of the lines that killed the function alone when the requests were prepared. */
-  killed: readonly number[];
+  /** Ids of the lines that killed the function alone when the requests were prepared. */
+  killed: readonly string[];
   /** Returns the judge and the limit for one trace, which replace those of the chunk, with its answer and the answer’s cost. */
   of(traceId: string): {
     judge: Judge;

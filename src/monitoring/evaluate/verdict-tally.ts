@@ -1,46 +1,67 @@
 /** Counts what became of each verdict of a chunk: the terms of the second equation, with their reasons and values. */
 
-import type { EvaluateReceipt, VerdictCounts } from '../../contract/receipts.ts';
+import { type EvaluateReceipt, VERDICT_TERMS, type VerdictCounts } from '../../contract/receipts.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
 import { addCounts, emptyVerdictCounts, noCounts } from '../counts.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 
 export class VerdictTally {
   readonly #counts = emptyVerdictCounts();
+  readonly #byRange: (VerdictCounts & { traced: number })[];
   readonly #reasons = noCounts();
   readonly #verdicts: Record<string, Record<string, number>> = Object.create(null);
   #failedRecorded = 0;
 
-  settle(term: keyof VerdictCounts, count = 1): void {
-    this.#counts[term] += count;
+  /** @param ranges the number of ranges of the chunk. The other methods are given the ordinal of one */
+  constructor(ranges: number) {
+    this.#byRange = Array.from({ length: ranges }, () => ({ traced: 0, ...emptyVerdictCounts() }));
   }
 
-  notJudgeable(reason: string): void {
-    this.settle('notJudgeable');
+  /** The number of lines with a trace. */
+  get traced(): number {
+    return this.#byRange.reduce((total, { traced }) => total + traced, 0);
+  }
+
+  trace(range: number): void {
+    const counts = this.#byRange[range];
+    if (counts !== undefined) counts.traced += 1;
+  }
+
+  settle(range: number, term: keyof VerdictCounts, count = 1): void {
+    this.#counts[term] += count;
+    const counts = this.#byRange[range];
+    if (counts !== undefined) counts[term] += count;
+  }
+
+  notJudgeable(range: number, reason: string): void {
+    this.settle(range, 'notJudgeable');
     addCounts(this.#reasons, { [reason]: 1 });
   }
 
   /** Counts the scorers that are not pending. */
-  settled({ settled, reasons }: Pick<PendingVerdicts, 'settled' | 'reasons'>): void {
-    addCounts(this.#counts, settled);
+  settled(range: number, { settled, reasons }: Pick<PendingVerdicts, 'settled' | 'reasons'>): void {
+    for (const term of VERDICT_TERMS) this.settle(range, term, settled[term]);
     addCounts(this.#reasons, reasons);
   }
 
   /** Counts an assessment that is in MLflow now. Numbers are summed as `count` and `sum`. */
-  recorded({ name, value, error }: NewAssessment): void {
+  recorded(range: number, { name, value, error }: NewAssessment): void {
     if (error !== undefined) {
-      this.settle('failed');
+      this.settle(range, 'failed');
       this.#failedRecorded += 1;
       return;
     }
-    this.settle('newVerdicts');
+    this.settle(range, 'newVerdicts');
     this.#verdicts[name] ??= noCounts();
     addCounts(this.#verdicts[name], typeof value === 'number' ? { count: 1, sum: value } : { [String(value)]: 1 });
   }
 
-  receipt(): Pick<EvaluateReceipt, 'counts' | 'failedRecorded' | 'reasons' | 'verdicts'> {
+  receipt(): Pick<EvaluateReceipt, 'traced' | 'counts' | 'byRange' | 'failedRecorded' | 'reasons' | 'verdicts'> {
+    const rows = this.#byRange.map((one) => [one.traced, ...VERDICT_TERMS.map((term) => one[term])]);
     return {
+      traced: this.traced,
       counts: this.#counts,
+      ...(rows.length === 1 ? {} : { byRange: rows }),
       failedRecorded: this.#failedRecorded,
       reasons: this.#reasons,
       verdicts: this.#verdicts,

@@ -1,7 +1,14 @@
 /** Logs one chunk of capture lines as traces. A line that is not a capture record goes to quarantine with the reason. */
 
 import type { ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
-import type { LogReceipt, NamedError, QuarantineEntry } from '../../contract/receipts.ts';
+import {
+  LOG_TERMS,
+  type LogCounts,
+  type LogReceipt,
+  type NamedError,
+  type QuarantineEntry,
+  type UnreadRange,
+} from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import { decodeLine } from '../../formats/decode.ts';
 import type { Capture, LinePlace } from '../../formats/types.ts';
@@ -16,7 +23,8 @@ import type { TraceRecord } from '../../trace/types.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { type CaptureLine, readChunk } from '../chunk/chunk-reader.ts';
 import { chunkOfPart, KILLED, leftOut, lineCountMismatch, type Part, partOf } from '../chunk/parts.ts';
-import { addCounts, emptyLogCounts } from '../counts.ts';
+import { isInside } from '../chunk/ranges.ts';
+import { addCounts, emptyLogCounts, sumLogCounts } from '../counts.ts';
 import { attemptFacts, quarantineOfChunk, withReceipt } from '../receipts.ts';
 import { tryToLog } from './log-trial.ts';
 
@@ -38,9 +46,14 @@ const BATCH_LINES = 200;
 
 /** A line whose bytes are kept until it is known whether it goes to quarantine. */
 interface KeptLine {
+  /** The ordinal of its range. */
+  range: number;
   place: LinePlace;
   bytes: Buffer;
 }
+
+/** A long line is kept by its place alone. */
+type KeptPlace = Omit<KeptLine, 'bytes'> & { bytes?: Buffer | undefined };
 
 interface Pending extends KeptLine {
   trace: TraceRecord;
@@ -61,7 +74,9 @@ class LogChunk {
   readonly #part: Part;
   readonly #deps: LogDependencies;
   readonly #startedAt = new Date().toISOString();
-  readonly #counts = emptyLogCounts();
+  /** By range. */
+  readonly #counts: LogCounts[];
+  readonly #unread: UnreadRange[] = [];
   readonly #quarantine: QuarantineEntry[] = [];
   #pending: Pending[] = [];
   #pendingWeight = 0;
@@ -75,6 +90,7 @@ class LogChunk {
     this.#request = request;
     this.#part = partOf(request);
     this.#deps = deps;
+    this.#counts = request.chunk.ranges.map(emptyLogCounts);
   }
 
   async run(): Promise<void> {
@@ -83,31 +99,46 @@ class LogChunk {
     const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, this.#request.chunk, this.#part);
     const how = { leaveOut: leftOut(this.#request), tryOut: tryToLog, makeRoom: () => this.#flush() };
     for await (const line of readChunk(storage, chunk, environment, options.window, how)) {
-      this.#counts.lines += 1;
+      const { range } = line;
+      if (line.kind === 'unread') {
+        this.#unread.push({ range, lines: line.lines, error: toNamedError(line.fault) });
+        continue;
+      }
+      this.#count(range, 'lines');
       if (line.kind === 'outsideWindow') {
-        this.#counts.outsideWindow += 1;
+        this.#count(range, 'outsideWindow');
       } else if (line.kind === 'quarantine') {
         const { reason, place, bytes, traceId } = line;
-        if (reason === KILLED) await this.#condemn(place, traceId, bytes);
-        else this.#addToQuarantine(place, reason, bytes);
+        if (reason === KILLED) await this.#condemn({ range, place, bytes }, traceId);
+        else this.#addToQuarantine({ range, place, bytes }, reason);
       } else if (line.duplicate) {
         const { place, bytes } = line.raw;
-        this.#duplicates.set(line.traceId, [...(this.#duplicates.get(line.traceId) ?? []), { place, bytes }]);
+        this.#duplicates.set(line.traceId, [...(this.#duplicates.get(line.traceId) ?? []), { range, place, bytes }]);
       } else {
-        const trace = this.#traceOf(line);
+        const trace = this.#traceOf(line, range);
         if (trace === undefined) continue;
         const weight = Math.max(line.weight, trace.spans.length * SPAN_BYTES);
-        await this.#add({ trace, place: line.raw.place, bytes: line.raw.bytes, weight });
+        await this.#add({ trace, range, ...line.raw, weight });
       }
     }
     await this.#flush();
     this.#countDuplicates();
     await this.#writeQuarantine(chunk);
-    if (this.#counts.lines !== chunk.lines) throw lineCountMismatch(chunk, this.#counts.lines);
+    for (const [range, planned] of chunk.ranges.entries()) {
+      const lines = this.#counts[range]?.lines ?? 0;
+      if (lines !== planned.lines && !this.#unread.some((one) => one.range === range)) {
+        throw lineCountMismatch(planned, lines);
+      }
+    }
+  }
+
+  #count(range: number, ...terms: (keyof LogCounts)[]): void {
+    const counts = this.#counts[range];
+    if (counts !== undefined) for (const term of terms) counts[term] += 1;
   }
 
   /** Builds the trace of a line. If that takes too long, the trace shows the line as captured; if it fails, quarantines it. */
-  #traceOf({ raw, capture, traceId }: CaptureLine): TraceRecord | undefined {
+  #traceOf({ raw, capture, traceId }: CaptureLine, range: number): TraceRecord | undefined {
     const { environment } = this.#deps;
     const options = {
       experimentId: this.#request.chunk.experimentId,
@@ -130,20 +161,19 @@ class LogChunk {
         name: 'TraceNotBuilt',
         message: `The trace of the line could not be built: ${name}: ${message}`,
       };
-      this.#addToQuarantine(raw.place, reason, raw.bytes);
+      this.#addToQuarantine({ range, ...raw }, reason);
       this.#refused.set(traceId, reason);
       return undefined;
     }
   }
 
   /** Settles a line that killed the function: it is traced if its trace was written before the kill, else quarantined. */
-  async #condemn(place: LinePlace, traceId = '', bytes?: Buffer): Promise<void> {
+  async #condemn(line: KeptPlace, traceId = ''): Promise<void> {
     const existing = await this.#deps.store.getTraces(this.#request.chunk.experimentId, [traceId]);
     if (existing.has(traceId)) {
-      this.#counts.alreadyThere += 1;
-      this.#counts.traced += 1;
+      this.#count(line.range, 'traced', 'alreadyThere');
     } else {
-      this.#addToQuarantine(place, KILLED, bytes);
+      this.#addToQuarantine(line, KILLED);
     }
   }
 
@@ -175,32 +205,27 @@ class LogChunk {
     const absent = traces.filter(({ traceId }) => !existing.has(traceId));
     const result = await store.writeTraces(experiment, absent);
     for (const { traceId, reason } of result.refused) this.#refused.set(traceId, reason);
-    for (const { trace, place, bytes } of batch) {
-      const reason = this.#refused.get(trace.traceId);
-      if (reason !== undefined) this.#addToQuarantine(place, reason, bytes);
+    const written = new Set(result.written);
+    for (const line of batch) {
+      const reason = this.#refused.get(line.trace.traceId);
+      if (reason !== undefined) this.#addToQuarantine(line, reason);
+      else this.#count(line.range, 'traced', written.has(line.trace.traceId) ? 'written' : 'alreadyThere');
     }
-    this.#counts.written += result.written.length;
-    this.#counts.alreadyThere += present.length + result.alreadyThere.length;
-    this.#counts.traced += batch.length - result.refused.length;
   }
 
   #countDuplicates(): void {
     for (const [traceId, duplicates] of this.#duplicates) {
       const reason = this.#refused.get(traceId);
-      for (const { place, bytes } of duplicates) {
-        if (reason !== undefined) {
-          this.#addToQuarantine(place, reason, bytes);
-        } else {
-          this.#counts.traced += 1;
-          this.#counts.duplicateLine += 1;
-        }
+      for (const line of duplicates) {
+        if (reason !== undefined) this.#addToQuarantine(line, reason);
+        else this.#count(line.range, 'traced', 'duplicateLine');
       }
     }
   }
 
-  #addToQuarantine(place: LinePlace, reason: NamedError, bytes?: Buffer): void {
+  #addToQuarantine({ range, place, bytes }: KeptPlace, reason: NamedError): void {
     const { objectTimeMs, ...where } = place;
-    this.#counts.quarantined += 1;
+    this.#count(range, 'quarantined');
     this.#quarantine.push({
       ...where,
       reason,
@@ -223,9 +248,9 @@ class LogChunk {
     const { isRepeated } = this.#part;
     if (this.#quarantine.length === 0 && !isRepeated) return;
     const before = isRepeated ? await quarantineOfChunk(storage, environment.WORK_BUCKET, run, chunk.chunk) : [];
-    const others = before.filter(({ start }) => start < part.start || start > part.end);
+    const others = before.filter((entry) => !part.ranges.some((range) => isInside(entry, range)));
     const body = [...others, ...this.#quarantine]
-      .toSorted((a, b) => a.start - b.start)
+      .toSorted((a, b) => (a.key === b.key ? a.start - b.start : a.key < b.key ? -1 : 1))
       .map((entry) => `${JSON.stringify(entry)}\n`)
       .join('');
     await storage.putText(
@@ -242,7 +267,9 @@ class LogChunk {
     return {
       step: 'log',
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
-      counts: this.#counts,
+      ...(this.#unread.length === 0 ? {} : { unread: this.#unread }),
+      counts: sumLogCounts(this.#counts.map((counts) => ({ counts }))),
+      ...(this.#counts.length === 1 ? {} : { byRange: this.#counts.map((one) => LOG_TERMS.map((term) => one[term])) }),
       quarantineReasons,
     };
   }

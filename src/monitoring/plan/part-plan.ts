@@ -2,31 +2,36 @@
 
 import { CONTRACT } from '../../contract/contract.ts';
 import type { RunOptions } from '../../contract/input.ts';
-import type { PlanRequest, PlanResult } from '../../contract/payloads.ts';
+import type { CaptureRange, PlanRequest, PlanResult } from '../../contract/payloads.ts';
 import type { FailedFile, PlanReceipt } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
-import { backfillObjects, objectOf, overwrittenSince } from '../../formats/files/capture-objects.ts';
-import { PermanentError, toNamedError } from '../../shared/errors.ts';
+import { backfillObjects, isOfOneFile, objectOf, overwrittenSince } from '../../formats/files/capture-objects.ts';
+import { PermanentError } from '../../shared/errors.ts';
 import { TextUpload } from '../../shared/uploads.ts';
+import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { addEstimates } from '../counts.ts';
 import { claimObject } from './claim.ts';
-import { estimateRange } from './dry-run.ts';
+import { estimateChunk } from './dry-run.ts';
 import type { ParsedInput } from './input.ts';
-import { failedFiles, retryChunks } from './retry-source.ts';
+import { ChunkPacker } from './pack-chunks.ts';
+import { failedFiles, retriedUnits } from './retry-source.ts';
 import type { PlannerDependencies } from './types.ts';
 import { type PlannedUnit, unitsOfObjects, unitsOfRetry } from './units.ts';
 
 /** Time reserved to finish the upload of the manifest and to write the plan’s receipt. */
 const FINISH_RESERVE_MS = 30_000;
 
-/** The most chunks of a part: at about 300 bytes a line its manifest stays under 10 MB. */
+/** The most chunks of a part: at about 300 bytes for a chunk of one file, its manifest stays under 10 MB. */
 const MAX_PART_CHUNKS = 30_000;
+
+/** The most bytes of a part’s manifest, if its chunks have many files. It is read as a whole. */
+const MAX_PART_BYTES = 32_000_000;
+
+/** The most bytes of a line of the manifest. With the options of the run, it stays well under Step Functions’ 256 KiB. */
+const MAX_LINE_BYTES = 100_000;
 
 /** If more files than this fail in one part, the files are not the cause, unless each is archived or gone. */
 const MAX_FAILED_FILES = 1_000;
-
-/** Errors that S3 reports for one object: a backfill may list many that its lifecycle has archived or deleted. */
-const OF_ONE_FILE = new Set(['CaptureArchived', 'CaptureMissing', 'CaptureChanged']);
 
 /** Warnings about the run. */
 interface Notices {
@@ -44,6 +49,7 @@ export class PartPlan {
   readonly #notices: Notices;
   readonly #failed: FailedFile[] = [];
   readonly #totals = { objects: 0, chunks: 0, lines: 0, bytes: 0 };
+  #manifestBytes = 0;
 
   constructor(request: PlanRequest, deps: PlannerDependencies, options: RunOptions, notices: Notices) {
     this.#request = request;
@@ -55,24 +61,53 @@ export class PartPlan {
   /** Writes the manifest of this part. */
   async write(parsed: ParsedInput): Promise<PlanResult> {
     const { storage, environment, store, estimateSizes } = this.#deps;
-    const { run, part, nextChunk } = this.#request;
+    const { run, part } = this.#request;
     const found = await this.#units(parsed, true);
     if ('duplicateOf' in found) return this.#finish('duplicate', null, found);
     const experiment = await store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
     const manifest = new TextUpload(storage, environment.WORK_BUCKET, workKeys.manifest(run.name, part));
-    const cursor = await this.#consume(found.units, async (unit) => {
-      for (const chunk of unit.chunks) {
-        const numbered = { ...chunk, contract: CONTRACT, chunk: nextChunk + this.#totals.chunks };
-        await manifest.writeLine({ ...numbered, experimentId: chunk.experimentId || experiment.id });
-        this.#count(chunk);
-      }
-    });
+    const write = async (chunk: UnnumberedChunk): Promise<void> => manifest.write(await this.#lineOf(chunk));
+    const cursor = await this.#packed(found.units, experiment.id, write);
     await manifest.close();
     const { chunks, lines, bytes } = this.#totals;
     if (chunks === 0) return this.#finish('empty', cursor);
     const { evaluate } = this.#options;
     const estimate = evaluate ? estimateSizes(this.#options, { captures: lines, bytes }) : undefined;
     return this.#finish('planned', cursor, { estimate });
+  }
+
+  /** Packs the units into chunks. @returns the cursor of the next part; `null` when the input is exhausted */
+  async #packed(
+    units: AsyncIterable<PlannedUnit>,
+    experimentId: string,
+    take: (chunk: UnnumberedChunk) => Promise<void>,
+  ): Promise<string | null> {
+    const packer = new ChunkPacker();
+    const add = async (chunk: UnnumberedChunk | undefined): Promise<void> => {
+      if (chunk === undefined) return;
+      await take(chunk);
+      this.#count(chunk);
+    };
+    const cursor = await this.#consume(units, async (unit) => {
+      for (const range of unit.ranges) await add(packer.add(range, unit.experimentId || experimentId));
+      await add(unit.chunk);
+    });
+    await add(packer.close());
+    return cursor;
+  }
+
+  /** Returns the next line of the manifest. The ranges of a chunk of many files are a separate object. */
+  async #lineOf(chunk: UnnumberedChunk): Promise<string> {
+    const ordinal = this.#request.nextChunk + this.#totals.chunks;
+    const numbered = { ...chunk, contract: CONTRACT, chunk: ordinal };
+    let line = `${JSON.stringify(numbered)}\n`;
+    if (Buffer.byteLength(line) > MAX_LINE_BYTES) {
+      const rangesIn = workKeys.ranges(this.#request.run.name, ordinal);
+      await this.#deps.storage.putJson(this.#deps.environment.WORK_BUCKET, rangesIn, chunk.ranges);
+      line = `${JSON.stringify({ ...numbered, ranges: [], rangesIn })}\n`;
+    }
+    this.#manifestBytes += Buffer.byteLength(line);
+    return line;
   }
 
   /** Counts the lines, and estimates the cost of the judge. Writes nothing but the receipt of the plan. */
@@ -83,23 +118,15 @@ export class PartPlan {
     const rest = { captures: 0, bytes: 0 };
     const found = await this.#units(parsed, false);
     if ('duplicateOf' in found) return this.#finish('duplicate', null, found);
-    const cursor = await this.#consume(found.units, async (unit) => {
-      for (const chunk of unit.chunks) {
-        this.#count(chunk);
-        if (!this.#options.evaluate) continue;
-        if (this.#deps.remainingMs() < FINISH_RESERVE_MS) {
-          rest.captures += chunk.lines;
-          rest.bytes += chunk.end - chunk.start + 1;
-          continue;
-        }
-        try {
-          await estimateRange(storage, chunk, environment, this.#options, estimator);
-        } catch (error) {
-          if (!(error instanceof PermanentError)) throw error;
-          this.#fail({ ...chunk, error: toNamedError(error) });
-          return;
-        }
+    const cursor = await this.#packed(found.units, 'none', async (chunk) => {
+      if (!this.#options.evaluate) return;
+      if (this.#deps.remainingMs() < FINISH_RESERVE_MS) {
+        rest.captures += chunk.lines;
+        rest.bytes += bytesOf(chunk);
+        return;
       }
+      const failed = await estimateChunk(storage, chunk, environment, this.#options, estimator);
+      for (const { range, error } of failed) this.#fail({ ...range, error });
     });
     const decoded = estimator.result();
     if (rest.captures === 0) return this.#finish('dryRun', cursor, { estimate: decoded });
@@ -108,10 +135,10 @@ export class PartPlan {
     return this.#finish('dryRun', cursor, { estimate });
   }
 
-  #count({ lines, start, end }: PlannedUnit['chunks'][number]): void {
+  #count(chunk: UnnumberedChunk): void {
     this.#totals.chunks += 1;
-    this.#totals.lines += lines;
-    this.#totals.bytes += end - start + 1;
+    this.#totals.lines += chunk.lines;
+    this.#totals.bytes += bytesOf(chunk);
   }
 
   /** Finds the units of the input after the cursor. */
@@ -134,9 +161,9 @@ export class PartPlan {
       return { units: unitsOfObjects(storage, objects, limits) };
     }
     const { retry } = parsed.input;
-    const chunks = retryChunks(storage, workBucket, parsed.input, this.#options);
+    const earlier = retriedUnits(storage, workBucket, parsed.input, this.#options);
     const files = retry.what === 'failed' ? failedFiles(storage, workBucket, retry.run) : [];
-    return { units: unitsOfRetry(storage, chunks, files, Number(cursor ?? 0), limits) };
+    return { units: unitsOfRetry(storage, earlier, files, Number(cursor ?? 0), limits) };
   }
 
   /** @returns the cursor of the next part; `null` when the input is exhausted */
@@ -173,10 +200,11 @@ export class PartPlan {
 
   #isFull(): boolean {
     // The next part continues after so many archived files. Their receipts stay small.
-    if (this.#failed.length === MAX_FAILED_FILES && this.#failed.every(({ error }) => OF_ONE_FILE.has(error.name))) {
+    if (this.#failed.length === MAX_FAILED_FILES && this.#failed.every(({ error }) => isOfOneFile(error))) {
       return true;
     }
-    return this.#totals.chunks >= MAX_PART_CHUNKS || this.#deps.remainingMs() < FINISH_RESERVE_MS;
+    const isLong = this.#totals.chunks >= MAX_PART_CHUNKS || this.#manifestBytes >= MAX_PART_BYTES;
+    return isLong || this.#deps.remainingMs() < FINISH_RESERVE_MS;
   }
 
   async #finish(
@@ -214,3 +242,6 @@ export class PartPlan {
     };
   }
 }
+
+const bytesOf = ({ ranges }: UnnumberedChunk): number =>
+  ranges.reduce((total, { start, end }: CaptureRange) => total + end - start + 1, 0);

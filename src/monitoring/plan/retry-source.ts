@@ -1,12 +1,13 @@
 /** Finds what a retry runs again: chunks of an earlier run, by its receipts, or lines, by its quarantine. */
 
 import type { RetryInput, RetryWhat, RunOptions } from '../../contract/input.ts';
-import type { ManifestLine } from '../../contract/payloads.ts';
+import type { CaptureRange } from '../../contract/payloads.ts';
 import type { FailedFile, PlanReceipt, QuarantineEntry } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
+import { withRanges } from '../chunk/ranges.ts';
 import {
   type ChunkState,
   chunkStates,
@@ -15,9 +16,7 @@ import {
   readManifest,
   readPlanReceipts,
 } from '../receipts.ts';
-
-/** A manifest line without a number in the new run yet. */
-export type UnnumberedChunk = Omit<ManifestLine, 'chunk'>;
+import type { RetriedUnit } from './units.ts';
 
 /**
  * Returns the options of the earlier run, which a retry keeps unless its input overrides them. Quarantined lines contain
@@ -62,21 +61,35 @@ function isUndone(
 }
 
 /** Yields the chunks or the lines that a retry runs again, in the order of the earlier run. */
-export async function* retryChunks(
+export async function* retriedUnits(
   storage: Storage,
   workBucket: string,
   { retry }: RetryInput,
   original: RunOptions,
-): AsyncGenerator<UnnumberedChunk> {
+): AsyncGenerator<RetriedUnit> {
   if (retry.what === 'quarantined') {
-    yield* quarantinedChunks(storage, workBucket, retry.run);
+    yield* quarantinedRanges(storage, workBucket, retry.run);
     return;
   }
   const states = await chunkStates(storage, workBucket, retry.run);
-  for await (const { chunk, ...rest } of readManifest(storage, workBucket, retry.run)) {
-    if (isUndone(states.get(chunk) ?? emptyChunkState(), rest.lines, retry.what, original.evaluate)) yield rest;
+  for await (const line of readManifest(storage, workBucket, retry.run)) {
+    const state = states.get(line.chunk) ?? emptyChunkState();
+    const unread = unreadRanges(state);
+    const isWhole = isUndone(state, line.lines, retry.what, original.evaluate);
+    if (!isWhole && (retry.what === 'held' || unread.size === 0)) continue;
+    const { chunk, retryOf = chunk, ...rest } = await withRanges(storage, workBucket, line);
+    const isTraced = rest.traced ?? (unread.size === 0 && partsDone(state.log, line.lines).whole);
+    const ranges = isWhole ? rest.ranges : rest.ranges.filter((_, range) => unread.has(range));
+    const lines = ranges.reduce((total, range) => total + range.lines, 0);
+    yield { chunk: { ...rest, retryOf, lines, ranges, ...(isTraced ? { traced: true as const } : {}) } };
   }
 }
+
+/** Returns the ordinals of the ranges that an attempt could not read, although it succeeded with others. */
+const unreadRanges = ({ log, evaluate }: ChunkState): ReadonlySet<number> =>
+  new Set(
+    [...log.done.values(), ...evaluate.done.values()].flatMap(({ unread = [] }) => unread.map(({ range }) => range)),
+  );
 
 /** Yields the capture files that the earlier run could not plan. */
 export async function* failedFiles(storage: Storage, workBucket: string, run: string): AsyncGenerator<FailedFile> {
@@ -93,28 +106,33 @@ async function* quarantineOf(
   }
 }
 
-/** Yields quarantined lines as ranges. Adjacent lines of a file share one, so that 10,000 lines are not 10,000 chunks. */
-async function* quarantinedChunks(storage: Storage, workBucket: string, run: string): AsyncGenerator<UnnumberedChunk> {
-  let open: UnnumberedChunk | undefined;
+/** Yields quarantined lines as ranges. Adjacent lines of a file share one. */
+async function* quarantinedRanges(storage: Storage, workBucket: string, run: string): AsyncGenerator<RetriedUnit> {
+  let open: { range: CaptureRange; experimentId: string } | undefined;
   for await (const { key: object, entry } of quarantineOf(storage, workBucket, run)) {
     const { bucket, key, versionId, etag, line, start, end, experimentId, objectTimeMs } = entry;
     const keptIn = entry.base64 === undefined ? undefined : object;
-    if (open !== undefined && open.keptIn === keptIn && isNext(open, entry)) {
-      open.end = end;
-      open.lines += 1;
+    if (open !== undefined && open.range.keptIn === keptIn && isNext(open.range, entry)) {
+      open.range.end = end;
+      open.range.lines += 1;
       continue;
     }
-    if (open !== undefined) yield open;
+    if (open !== undefined) yield unitOf(open);
     const place = { bucket, key, versionId, etag, start, end, firstLine: line, lines: 1 };
-    open = { ...place, experimentId, objectTimeMs, keptIn };
+    open = { range: { ...place, objectTimeMs, keptIn }, experimentId };
   }
-  if (open !== undefined) yield open;
+  if (open !== undefined) yield unitOf(open);
 }
+
+const unitOf = ({ range, experimentId }: { range: CaptureRange; experimentId: string }): RetriedUnit => ({
+  ranges: [range],
+  experimentId,
+});
 
 /** A line ending has one or two bytes, so a line is adjacent to the range if it starts that far after its end. */
 const LONGEST_LINE_ENDING = 2;
 
-function isNext(open: UnnumberedChunk, entry: QuarantineEntry): boolean {
+function isNext(open: CaptureRange, entry: QuarantineEntry): boolean {
   const gap = entry.start - open.end - 1;
   return (
     entry.bucket === open.bucket &&

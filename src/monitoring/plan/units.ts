@@ -1,22 +1,31 @@
 /** The steps of planning. A unit is planned completely or not at all, and names the cursor to continue from. */
 
+import type { CaptureRange } from '../../contract/payloads.ts';
 import type { FailedFile } from '../../contract/receipts.ts';
 import { type ChunkBounds, scanChunks } from '../../formats/lines/chunks.ts';
 import { inOrder } from '../../shared/concurrency.ts';
 import { PermanentError, toNamedError } from '../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../shared/storage.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
-import type { UnnumberedChunk } from './retry-source.ts';
+import type { UnnumberedChunk } from '../chunk/ranges.ts';
 
 export interface PlannedUnit {
   /** Planning continues after this. */
   cursor: string;
-  chunks: UnnumberedChunk[];
-  /** The time ran out before the unit was read to its end; `chunks` is empty. */
+  /** Ranges that are packed into chunks with those of other units. */
+  ranges: CaptureRange[];
+  /** Of the ranges; empty: that of the stack. */
+  experimentId: string;
+  /** A chunk of an earlier run, which stays one, since the answers of the judge are kept by it. */
+  chunk?: UnnumberedChunk;
+  /** The time ran out before the unit was read to its end; `ranges` is empty. */
   outOfTime: boolean;
-  /** The file could not be read; `chunks` is empty. Other files are not affected. */
+  /** The file could not be read; `ranges` is empty. Other files are not affected. */
   failed?: FailedFile;
 }
+
+/** What a retry runs again: a chunk, or quarantined lines. */
+export type RetriedUnit = Pick<PlannedUnit, 'chunk'> | Pick<PlannedUnit, 'ranges' | 'experimentId'>;
 
 interface UnitLimits {
   /** Returns the milliseconds left for reading. */
@@ -25,8 +34,10 @@ interface UnitLimits {
   bounds?: ChunkBounds;
 }
 
-/** Objects that are read at the same time: 10,000 small ones at 40 ms each take 50 s instead of 400 s. */
-const OBJECTS_AT_ONCE = 8;
+/** Objects that are read at the same time: 300,000 small ones at 40 ms each take 6 minutes. */
+const OBJECTS_AT_ONCE = 32;
+
+const emptyUnit = (cursor: string): PlannedUnit => ({ cursor, ranges: [], experimentId: '', outOfTime: false });
 
 /** Yields one unit per object, in the given order, and reads ahead. */
 export const unitsOfObjects = (
@@ -36,7 +47,7 @@ export const unitsOfObjects = (
 ): AsyncGenerator<PlannedUnit> => inOrder(OBJECTS_AT_ONCE, objects, (object) => scanObject(storage, object, limits));
 
 async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLimits): Promise<PlannedUnit> {
-  const unit: PlannedUnit = { cursor: object.key, chunks: [], outOfTime: false };
+  const unit = emptyUnit(object.key);
   if (object.size === 0) return unit;
   const { bucket, key, versionId, etag, lastModifiedMs } = object;
   const timeout = AbortSignal.timeout(Math.max(1, limits.deadlineMs()));
@@ -45,8 +56,8 @@ async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLim
     for await (const { start, end, firstLine, lines } of scanChunks(stream, limits.bounds ?? CHUNK_BOUNDS)) {
       // A chunk of blank lines needs no child.
       if (lines === 0) continue;
-      const range = { start, end, firstLine, lines };
-      unit.chunks.push({ bucket, key, versionId, etag, ...range, experimentId: '', objectTimeMs: lastModifiedMs });
+      const place = { bucket, key, versionId, etag, objectTimeMs: lastModifiedMs };
+      unit.ranges.push({ ...place, start, end, firstLine, lines });
     }
     return unit;
   } catch (error) {
@@ -68,21 +79,24 @@ async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLim
 function failedUnit({ bucket, key, versionId, etag }: Omit<FailedFile, 'error'>, error: unknown): PlannedUnit {
   if (!(error instanceof PermanentError)) throw error;
   const failed = { bucket, key, versionId, etag, error: toNamedError(error) };
-  return { cursor: key, chunks: [], outOfTime: false, failed };
+  return { ...emptyUnit(key), failed };
 }
 
-/** Yields one unit per chunk, then one per file in its current state. The cursor is the number of units planned. */
+/**
+ * Yields the units of earlier chunks or lines, then one per file in its current state. The cursor is the number of units
+ * planned.
+ */
 export async function* unitsOfRetry(
   storage: Storage,
-  chunks: AsyncIterable<UnnumberedChunk>,
+  earlier: AsyncIterable<RetriedUnit>,
   files: AsyncIterable<FailedFile> | Iterable<FailedFile>,
   done: number,
   limits: UnitLimits,
 ): AsyncGenerator<PlannedUnit> {
   let seen = 0;
-  for await (const chunk of chunks) {
+  for await (const unit of earlier) {
     seen += 1;
-    if (seen > done) yield { cursor: String(seen), chunks: [chunk], outOfTime: false };
+    if (seen > done) yield { ...emptyUnit(String(seen)), ...unit };
   }
   for await (const file of files) {
     seen += 1;

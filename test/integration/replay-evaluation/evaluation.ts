@@ -7,6 +7,7 @@ import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import type { EvaluationProgress } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { RefusedTrace } from '../../../src/replay/publish/write-traces.ts';
 import type { Behavior, SeenRequest } from '../../doubles/misbehaving-server.ts';
+import { chunkOf } from '../../helpers/chunk-request.ts';
 import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
 import { chatLine, readLines, runCli } from '../../helpers/replay.ts';
 import { CAPTURES, type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
@@ -62,10 +63,10 @@ async function monitor(key: string, count: number): Promise<void> {
   const { id: experimentId } = await all.client.resolveExperiment('my-endpoint');
   const object = await storage.head(CAPTURES, key);
   const { bucket = '', etag = '', size = 0 } = object ?? {};
-  const place = { bucket, key, etag, start: 0, end: size - 1, firstLine: 1, lines: count, chunk: 0, objectTimeMs: 0 };
+  const place = { bucket, key, etag, start: 0, end: size - 1, firstLine: 1, lines: count, objectTimeMs: 0 };
   const options = { evaluate: false, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
   await logChunk(
-    { run: 'monitoring', chunk: { ...place, experimentId }, options, attempt: 0 },
+    { run: 'monitoring', chunk: chunkOf([place], { experimentId }), options, attempt: 0 },
     { storage, store: all.client, environment, requestId: 'r' },
   );
 }

@@ -5,6 +5,7 @@ import {
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
 import { S3Client } from '@aws-sdk/client-s3';
+import { CONTRACT } from '../../../src/contract/contract.ts';
 import type { BatchReport } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
 import { REFUSED_JOB } from '../../../src/monitoring/batch/answers.ts';
@@ -53,7 +54,10 @@ test('a group with Bedrock’s minimum of 100 records gets a job, and one with f
     { chunk: 100, records: 60 },
     { chunk: 101, records: 40 },
   ];
-  memory.put(workKeys.manifest('run', 0), chunks.map(({ chunk }) => `${JSON.stringify({ chunk })}\n`).join(''));
+  memory.put(
+    workKeys.manifest('run', 0),
+    chunks.map(({ chunk }) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join(''),
+  );
   for (const { chunk, records } of chunks) {
     const { size } = memory.put(workKeys.batchInput('run', groupOf(chunk), chunk), '{}\n'.repeat(records));
     memory.put(workKeys.batchPrepared('run', chunk), { records, bytes: size });

@@ -8,7 +8,7 @@ import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { estimateRange } from '../../../src/monitoring/plan/dry-run.ts';
+import { estimateChunk } from '../../../src/monitoring/plan/dry-run.ts';
 import { traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { goodAnswer } from '../../doubles/scripted-judge.ts';
@@ -97,7 +97,7 @@ test('a dry run counts a line once, and no line that is not a capture', async ()
     add: (capture: unknown, traceId: string) => void seen.push([traceId, typeof capture]),
     result: () => undefined as never,
   };
-  await estimateRange(memory.storage, request.chunk, environment, request.options, estimator);
+  await estimateChunk(memory.storage, request.chunk, environment, request.options, estimator);
   expect(seen).toEqual([a, b].map((line) => [idOf(line), 'object']));
 });
 
@@ -121,6 +121,6 @@ test('a capture that provokes a fault in its request stops neither its chunk nor
     },
     result: () => undefined as never,
   };
-  await estimateRange(memory.storage, request.chunk, environment, request.options, estimator);
+  await estimateChunk(memory.storage, request.chunk, environment, request.options, estimator);
   expect(seen).toEqual([lines[0], lines[2]].map((line) => idOf(line ?? '')));
 });

@@ -1,12 +1,13 @@
 /** Chunks that are split into parts because a function was killed on them: the results of the parts add up. */
 import { hash } from 'node:crypto';
-import type { ChunkProgress, ChunkRequest } from '../../../src/contract/payloads.ts';
+import type { CaptureRange, ChunkProgress, ChunkRequest } from '../../../src/contract/payloads.ts';
 import type { QuarantineEntry } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
 import { type PreparedChunk, prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
+import { lineId } from '../../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
@@ -149,9 +150,11 @@ describe('the evaluation', () => {
   });
 
   test('skips a line that killed the log step', async () => {
-    const { of, storage } = evaluation(lines.filter((_, index) => index !== 1));
+    const { of, storage, request } = evaluation(lines.filter((_, index) => index !== 1));
     const start = Buffer.byteLength(`${lines[0]}\n`);
-    storage.put(workKeys.quarantine('run', 0), `${JSON.stringify({ start, reason: { name: 'FunctionKilled' } })}\n`);
+    const { key, etag } = request({ bounds: [], kills: 0 }).chunk.ranges[0] as CaptureRange;
+    const entry = { key, etag, start, reason: { name: 'FunctionKilled' } };
+    storage.put(workKeys.quarantine('run', 0), `${JSON.stringify(entry)}\n`);
     for (const progress of [
       { bounds: [], kills: 0 },
       { bounds: [], kills: 1 },
@@ -186,7 +189,9 @@ test('the parts of a chunk share one file of batch requests, ask once about a li
   // The function was killed before its reply: the repeated call replaces what the first one left.
   const prepared = await prepare({ bounds: [3, 4], kills: 0 });
   const names = ['batch/run/0', 'batch/run/0/3'];
-  expect(prepared).toMatchObject({ records: 2, held: [], killed: [Buffer.byteLength(`${lines[0]}\n${lines[1]}\n`)] });
+  const [whole] = request({ bounds: [], kills: 0 }).chunk.ranges;
+  const start = Buffer.byteLength(`${lines[0]}\n${lines[1]}\n`);
+  expect(prepared).toMatchObject({ records: 2, held: [], killed: [lineId({ ...(whole as CaptureRange), start })] });
   expect(prepared.deposits.map(({ name }) => name)).toEqual([names[0], 'batch/run/0/2', names[1]]);
   expect(dropped).toEqual([names[0], 'batch/run/0/2', names[1], names[1]]);
   const { text = '' } = (await storage.getText('', workKeys.batchInput('run', 0, 0))) ?? {};

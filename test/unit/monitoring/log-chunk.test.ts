@@ -1,12 +1,12 @@
 /** The log step with one chunk, in memory, and a scripted MLflow server. */
 import { gzipSync } from 'node:zlib';
-import type { ChunkRequest } from '../../../src/contract/payloads.ts';
+import type { CaptureRange } from '../../../src/contract/payloads.ts';
 import type { QuarantineEntry } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { collectGarbage } from '../../../src/shared/memory.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { chunkRequest } from '../../helpers/chunk-request.ts';
+import { chunkOf, chunkRequest } from '../../helpers/chunk-request.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
 import { captureOf, jsonSide } from '../formats/arbitraries.ts';
@@ -15,13 +15,16 @@ const environment = testEnvironment();
 
 const mlflow = useScriptedMlflow();
 
-async function logged(records: (object | string)[], chunk: Partial<ChunkRequest['chunk']> = {}) {
+async function logged(records: (object | string)[], range: Partial<CaptureRange> = {}) {
   const storage = new MemoryStorage();
   const lines = records.map((record) => (typeof record === 'string' ? record : JSON.stringify(record)));
   const request = chunkRequest(storage, lines);
   const { store } = mlflow;
   const deps = { storage: storage.storage, store, environment, requestId: 'r' };
-  const receipt = await logChunk({ ...request, chunk: { ...request.chunk, ...chunk } }, deps);
+  const receipt = await logChunk(
+    { ...request, chunk: chunkOf([{ ...request.chunk.ranges[0], ...range } as CaptureRange]) },
+    deps,
+  );
   const quarantine = await storage.getJsonLines<QuarantineEntry>('', workKeys.quarantine('run', 0));
   return { ...receipt, quarantine };
 }

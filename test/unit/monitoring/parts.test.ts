@@ -1,21 +1,17 @@
 /** A chunk in parts. The test does the work of the state machine, which uses only `partOf`. */
 import fc from 'fast-check';
-import type { ChunkProgress, ManifestLine } from '../../../src/contract/payloads.ts';
+import type { CaptureRange, ChunkProgress, ManifestLine } from '../../../src/contract/payloads.ts';
 import { CHUNK_BOUNDS, MOST_KILLS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
 import { chunkOfPart, KILLED, leftOut, partOf } from '../../../src/monitoring/chunk/parts.ts';
+import { lineId } from '../../../src/monitoring/chunk/ranges.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
-const chunkOf = (lines: number): ManifestLine => ({
-  bucket: 'b',
-  key: 'e/AllTraffic/2026/11/20/10/a.jsonl',
-  etag: 'x',
-  start: 0,
-  end: 0,
-  firstLine: 1,
-  lines,
+const place = { bucket: 'b', key: 'e/AllTraffic/2026/11/20/10/a.jsonl', etag: 'x', objectTimeMs: 0 };
+const chunkOf = (lines: number, range: Partial<CaptureRange> = {}): ManifestLine => ({
   chunk: 0,
   experimentId: '1',
-  objectTimeMs: 0,
+  lines,
+  ranges: [{ ...place, start: 0, end: 0, firstLine: 1, lines, ...range }],
 });
 
 /** Processes a chunk whose function is killed on each part that `kills` returns true for. */
@@ -98,14 +94,15 @@ describe('a part as a chunk', () => {
   const text = '\ufeffone\n\n  \r\ntwo\r\nthree\nfour\n\n';
   const memory = new MemoryStorage();
   const { etag, size } = memory.put('a', text);
-  const whole: ManifestLine = { ...chunkOf(4), key: 'a', etag, start: 3, end: size - 2 };
-  const textOf = ({ start, end }: ManifestLine): string =>
-    Buffer.from(text)
-      .subarray(start, end + 1)
-      .toString();
+  const whole = chunkOf(4, { key: 'a', etag, start: 3, end: size - 2 });
+  const textOf = ({ ranges }: ManifestLine): string =>
+    ranges
+      .filter(({ lines }) => lines > 0)
+      .map(({ start, end }) => Buffer.from(text).subarray(start, end + 1))
+      .join('|');
   const of = async (from: number, to: number) => {
     const part = await chunkOfPart(memory.storage, 'work', whole, { from, to, kills: 1 });
-    return { text: textOf(part), firstLine: part.firstLine, lines: part.lines };
+    return { text: textOf(part), firstLine: part.ranges[0]?.firstLine, lines: part.lines };
   };
 
   test('has the bytes of its lines, and their numbers in the file', async () => {
@@ -116,7 +113,7 @@ describe('a part as a chunk', () => {
   });
 
   test('fails by name when the chunk has fewer lines than planned', async () => {
-    const planned = { ...whole, lines: 9 };
+    const planned = chunkOf(9, { ...whole.ranges[0], lines: 9 });
     await expect(chunkOfPart(memory.storage, 'work', planned, { from: 7, to: 8, kills: 0 })).rejects.toMatchObject({
       name: 'LineCountMismatch',
       message: expect.stringMatching(/got: 4 lines; expected: 9 lines/),
@@ -139,7 +136,7 @@ test('leaves out a line that killed the log step with that reason, and a line th
   const first = leftOut(
     { ...(request as object), progress: { bounds: [], kills: 0 }, leaveOut: [3] } as never,
     [entry(1, KILLED.name), entry(2, 'NotJson')],
-    [40],
+    [lineId(place(4))],
   );
   expect([1, 2, 3, 4].map((line) => first(place(line))?.name)).toEqual([
     'FunctionKilled',

@@ -3,6 +3,7 @@ import type { RunOptions } from '../../../src/contract/input.ts';
 import type { ManifestLine, PlanResult } from '../../../src/contract/payloads.ts';
 import type { PlanReceipt, QuarantineEntry } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
+import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
@@ -109,12 +110,16 @@ const store = {
 };
 const logDependencies = () => ({ storage: wire.storage, store, environment, requestId: 'q' });
 
+const keysOf = (chunks: readonly ManifestLine[]): string[] =>
+  chunks.flatMap(({ ranges }) => ranges.map(({ key }) => key));
+
 /** Runs one execution without evaluation, like the state machine. */
 async function run(name: string, input: Record<string, unknown>, planned?: () => void): Promise<RunSummary> {
   const result = await plan(name, { evaluate: false, ...input });
   planned?.();
   const manifest = wire.lines<ManifestLine>(WORK, workKeys.manifest(name, 0));
-  for (const chunk of result.outcome === 'planned' ? manifest : []) {
+  for (const line of result.outcome === 'planned' ? manifest : []) {
+    const chunk = await withRanges(wire.storage, WORK, line);
     await logChunk({ run: name, chunk, options: result.options, attempt: 0 }, logDependencies()).catch(() => undefined);
   }
   return summarizeRun(wire.storage, WORK, { name, startTime: '' });
@@ -163,7 +168,7 @@ describe('a file of a backfill', () => {
     remainingMs = () => 900_000;
     if (cursor !== null) await plan('long', backfill, cursor);
     const planned = [0, 1].flatMap((part) => wire.lines<ManifestLine>(WORK, workKeys.manifest('long', part)));
-    expect(planned.map(({ key }) => key)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
+    expect(keysOf(planned)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
   });
 
   test.each([
@@ -232,6 +237,23 @@ test('loses no line when S3 sends too few bytes', async () => {
   expect(await run('short', event(`${HOUR}/a.jsonl`))).toMatchObject({ status: 'succeeded', lines: { traced: 1_000 } });
 });
 
+test('packs thousands of small files into a few chunks, whose many ranges are objects of their own', async () => {
+  for (let n = 0; n < 1_100; n += 1)
+    wire.put(CAPTURES, `${HOUR}/${String(n).padStart(99, '0')}.jsonl`, lines(`f${n}`, 1));
+  expect(await run('small', backfill)).toMatchObject({
+    status: 'succeeded',
+    objects: 1_100,
+    chunks: { planned: 3, logged: 3 },
+    lines: { planned: 1_100, traced: 1_100 },
+  });
+  const manifest = wire.lines<ManifestLine>(WORK, workKeys.manifest('small', 0));
+  expect(manifest.map(({ lines, ranges, rangesIn }) => [lines, ranges.length, rangesIn !== undefined])).toEqual([
+    [500, 0, true],
+    [500, 0, true],
+    [100, 100, false],
+  ]);
+});
+
 test('warns of a backfill that matches nothing and of a retry with nothing to do', async () => {
   expect(await run('nothing', { ...backfill, from: '2027-01-01T00:00:00Z' })).toMatchObject({
     status: 'succeeded',
@@ -248,7 +270,7 @@ test('reads files outside of hour folders in a backfill with an end', async () =
     wire.put(CAPTURES, key, lines(key, 1));
   }
   await plan('loose', { ...backfill, to: '2026-11-20T11:00:00Z' });
-  const keys = wire.lines<ManifestLine>(WORK, workKeys.manifest('loose', 0)).map(({ key }) => key);
+  const keys = keysOf(wire.lines<ManifestLine>(WORK, workKeys.manifest('loose', 0)));
   expect(keys).toEqual([
     'e/AllTraffic/2026/11/20/10/f.jsonl',
     'e/AllTraffic/2026/11/21/x.jsonl',
@@ -279,7 +301,9 @@ describe('a dry run', () => {
     await plan('whole', event(`${HOUR}/a.jsonl`));
     const [rest] = sizes;
     const chunks = wire.lines<ManifestLine>(WORK, workKeys.manifest('whole', 0));
-    const estimated = chunks.filter(({ firstLine }) => firstLine > 1_200 - (rest?.captures ?? 0));
+    const estimated = chunks
+      .flatMap(({ ranges }) => ranges)
+      .filter(({ firstLine }) => firstLine > 1_200 - (rest?.captures ?? 0));
     expect(estimated.length).toBeGreaterThan(0);
     expect(rest?.bytes).toBe(estimated.reduce((sum, { start, end }) => sum + end - start + 1, 0));
   });
@@ -445,7 +469,8 @@ describe('a retry', () => {
   });
 
   test('of `failed` runs only chunks again that have failed verdicts or no receipt', async () => {
-    for (const name of ['b', 'c']) wire.put(CAPTURES, `${HOUR}/${name}.jsonl`, lines(name, 1));
+    // Too long to share a chunk.
+    for (const name of ['a', 'b', 'c']) wire.put(CAPTURES, `${HOUR}/${name}.jsonl`, lines(name, 300));
     await plan('first', backfill);
     const done = { run: 'first', attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok: true };
     for (const chunk of [0, 1]) {
@@ -456,7 +481,27 @@ describe('a retry', () => {
     }
     await plan('again', retry('first', 'failed'));
     const again = wire.lines<ManifestLine>(WORK, workKeys.manifest('again', 0));
-    expect(again.map(({ key }) => key)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
+    expect(keysOf(again)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
+    // The answers are kept by the chunks of the first run. The second chunk has all of its traces.
+    expect(again.map(({ retryOf, traced }) => [retryOf, traced])).toEqual([
+      [1, true],
+      [2, undefined],
+    ]);
+    await plan('third', retry('again', 'failed'));
+    expect(wire.lines<ManifestLine>(WORK, workKeys.manifest('third', 0)).map(({ retryOf }) => retryOf)).toEqual([1, 2]);
+  });
+
+  test('of `failed` runs only the files again that a chunk could not read', async () => {
+    for (const name of ['b', 'c']) wire.put(CAPTURES, `${HOUR}/${name}.jsonl`, lines(name, 2));
+    const gone = (): void => wire.remove(CAPTURES, `${HOUR}/b.jsonl`);
+    const first = await run('first', backfill, gone);
+    expect(first).toMatchObject({ status: 'failed', lines: { planned: 5, traced: 3, lost: 2 } });
+    expect(first.failedChunks).toMatchObject([
+      { chunk: 0, step: 'log', key: `${HOUR}/b.jsonl`, lines: 2, error: { name: 'CaptureMissing' } },
+    ]);
+    expect(describeFailure(first).cause).toMatch(/2 of 5 lines .* chunk 0 \(log\): CaptureMissing/);
+    expect(await run('again', retry('first', 'failed'))).toMatchObject({ lines: { planned: 2, traced: 0, lost: 2 } });
+    expect(keysOf(wire.lines<ManifestLine>(WORK, workKeys.manifest('again', 0)))).toEqual([`${HOUR}/b.jsonl`]);
   });
 
   test('of `held` does not take over the budget, and warns of it', async () => {

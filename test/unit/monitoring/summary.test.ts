@@ -24,16 +24,12 @@ const plan = (more: Partial<PlanReceipt> = {}): PlanReceipt => ({
 });
 
 const chunk = (ordinal = 0): ManifestLine => ({
-  bucket: 'captures',
-  key: 'e/a.jsonl',
-  etag: 'x',
-  start: 0,
-  end: 999,
-  firstLine: 1,
-  lines: 10,
   chunk: ordinal,
   experimentId: '1',
-  objectTimeMs: 0,
+  lines: 10,
+  ranges: [
+    { bucket: 'captures', key: 'e/a.jsonl', etag: 'x', start: 0, end: 999, firstLine: 1, lines: 10, objectTimeMs: 0 },
+  ],
 });
 
 const common = { run: 'run-1', chunk: 0, attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok: true };

@@ -24,7 +24,7 @@ import { findExecution } from '../../../bin/commands/stop.ts';
 import { plannerDependencies } from '../../../lambda/plan-captures/dependencies.ts';
 import { parseBaseline } from '../../../src/calibration/drift.ts';
 import { parseLabels } from '../../../src/calibration/labels-file.ts';
-import { assertContract } from '../../../src/contract/contract.ts';
+import { assertContract, CONTRACT } from '../../../src/contract/contract.ts';
 import type { ChunkRequest } from '../../../src/contract/payloads.ts';
 import { MAX_SHARDS } from '../../../src/contract/replay.ts';
 import { replayKeys, workKeys } from '../../../src/contract/work-keys.ts';
@@ -47,6 +47,7 @@ import { mlflowOf } from '../../../src/mlflow/connect.ts';
 import { loadMlflowSecret, parseMlflowSecret } from '../../../src/mlflow/secret.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { startBatch } from '../../../src/monitoring/batch/jobs.ts';
+import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { createMetrics } from '../../../src/monitoring/metrics.ts';
@@ -93,6 +94,7 @@ import { namedStorageError } from '../../../src/shared/storage-errors.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { type MisbehavingServer, type SeenRequest, startMisbehavingServer } from '../../doubles/misbehaving-server.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
+import { chunkOf } from '../../helpers/chunk-request.ts';
 import { TEST_VARIABLES, testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide } from '../formats/arbitraries.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from '../judge/captures.ts';
@@ -201,10 +203,10 @@ async function run(
 ): Promise<string> {
   const storage = new MemoryStorage();
   const { bucket, key, etag, size } = storage.put('captures.jsonl', lines.map((line) => `${line}\n`).join(''));
-  const place = { bucket, key, etag, objectTimeMs: 1_763_632_800_000, chunk: 0, experimentId: '7' };
-  const range = { start: 0, end: size - 1, firstLine: 1, lines: lines.length, bytes: size };
+  const place = { bucket, key, etag, objectTimeMs: 1_763_632_800_000 };
+  const chunk = chunkOf([{ ...place, start: 0, end: size - 1, firstLine: 1, lines: lines.length }]);
   const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
-  const request: ChunkRequest = { run: 'run', chunk: { ...place, ...range }, options, attempt: 0 };
+  const request: ChunkRequest = { run: 'run', chunk, options, attempt: 0 };
   storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(request.chunk)}\n`);
   const deps = { storage: storage.storage, store, environment, requestId: 'r', remainingMs: () => 900_000 };
   const said = [await toldOf(() => logChunk(request, deps))];
@@ -448,7 +450,7 @@ const stopByFunction = (): Promise<unknown> =>
 /** Stops a replay with a running shard when the function has no time left. */
 function stopInVain(): Promise<unknown> {
   const storage = new MemoryStorage();
-  storage.put(replayKeys.plan('r'), { outcome: 'planned', shards: [{}], mlflow: null });
+  storage.put(replayKeys.plan('r'), { contract: CONTRACT, outcome: 'planned', shards: [{}], mlflow: null });
   storage.put(replayKeys.claim('r', 0), mark());
   storage.writtenMs.set(replayKeys.claim('r', 0), Date.now());
   const none = async (): Promise<never> => undefined as never;
@@ -595,7 +597,7 @@ const startOf = (error: unknown) => startedOn(failing(error) as never);
 const startedOn = (bedrock: BedrockClient) => {
   const storage = new MemoryStorage();
   const text = '{}\n';
-  storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${json({ ...at, chunk: 0 })}\n`);
+  storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${json(chunkOf([]))}\n`);
   storage.put(workKeys.batchPrepared('run', 0), {
     records: 100,
     bytes: text.length,
@@ -663,6 +665,7 @@ const PROVOKE: Record<string, () => unknown> = {
   JudgeSecretUnreadable: () => loadApiKey(secretOf(`{"api_key":${mark()}`), 'arn'),
   JudgeThrottled: () => judgeAnswers(429),
   JudgeUnavailable: () => startOf(aws('InternalServerException', 500)),
+  RangesMissing: () => withRanges(new MemoryStorage().storage, 'work', { ...chunkOf([]), rangesIn: 'gone' }),
   LineCountMismatch: () => run(undefined).then(() => logShort()),
   MlflowArtifactAccessDenied: () => putToS3(failing(s3('AccessDenied', 403)) as never, 'b', 'k', Buffer.from(mark())),
   MlflowArtifactStoreUnsupported: () => spansStore(store.rest, experiment('gs://x'), undefined),
@@ -738,18 +741,7 @@ const ARN = 'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-tracking-server/
 async function logShort(): Promise<unknown> {
   const storage = new MemoryStorage();
   const { bucket, key, etag, size } = storage.put('captures.jsonl', `${markedCapture()}\n`);
-  const chunk = {
-    bucket,
-    key,
-    etag,
-    start: 0,
-    end: size - 1,
-    firstLine: 1,
-    lines: 2,
-    chunk: 0,
-    experimentId: '7',
-    objectTimeMs: 1,
-  };
+  const chunk = chunkOf([{ bucket, key, etag, start: 0, end: size - 1, firstLine: 1, lines: 2, objectTimeMs: 1 }]);
   const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
   const deps = { storage: storage.storage, store, environment, requestId: 'r', remainingMs: () => 900_000 };
   return logChunk({ run: 'run', attempt: 0, options, chunk }, deps);

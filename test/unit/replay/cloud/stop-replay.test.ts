@@ -1,4 +1,6 @@
 /** StopReplay: the function that ends stopped and failed replays. */
+
+import { CONTRACT } from '../../../../src/contract/contract.ts';
 import { type EndedExecution, endedExecutionSchema } from '../../../../src/contract/replay.ts';
 import { replayKeys } from '../../../../src/contract/work-keys.ts';
 import { replayState, stopReplay } from '../../../../src/replay/cloud/stop/stop-replay.ts';
@@ -50,6 +52,7 @@ const stop = (one: EndedExecution = event(), more: object = {}) =>
   });
 const planned = ({ outcome = 'planned', mlflow = false }: { outcome?: StoredPlan['outcome']; mlflow?: boolean } = {}) =>
   memory.put(replayKeys.plan(RUN), {
+    contract: CONTRACT,
     run: RUN,
     outcome,
     shards: [{ shard: 0 }, { shard: 1 }, { shard: 2 }],

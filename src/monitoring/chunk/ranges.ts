@@ -1,0 +1,112 @@
+/** Reads the ranges of a chunk. The bytes of quarantined lines outlive the capture file. */
+
+import type { CaptureRange, ManifestLine } from '../../contract/payloads.ts';
+import type { QuarantineEntry } from '../../contract/receipts.ts';
+import { isOfOneFile } from '../../formats/files/capture-objects.ts';
+import { inOrder } from '../../shared/concurrency.ts';
+import { PermanentError } from '../../shared/errors.ts';
+import type { Storage } from '../../shared/storage.ts';
+
+/** A chunk before it has a number. */
+export type UnnumberedChunk = Omit<ManifestLine, 'chunk'>;
+
+/** Identifies a line: its file in one state, and its first byte. */
+export const lineId = ({ key, versionId, etag, start }: Pick<CaptureRange, 'key' | 'versionId' | 'etag' | 'start'>) =>
+  `${key}\n${versionId ?? etag}\n${start}`;
+
+/** Whether a line with this place is in the range. */
+export const isInside = (
+  { key, versionId, etag, start }: Pick<CaptureRange, 'key' | 'versionId' | 'etag' | 'start'>,
+  range: CaptureRange,
+): boolean =>
+  range.lines > 0 &&
+  start >= range.start &&
+  start <= range.end &&
+  lineId({ key, versionId, etag, start }) === lineId({ ...range, start });
+
+/** Returns the chunk with its ranges, which a long line of the manifest only refers to. */
+export async function withRanges<Chunk extends UnnumberedChunk>(
+  storage: Storage,
+  workBucket: string,
+  chunk: Chunk,
+): Promise<Chunk> {
+  if (chunk.rangesIn === undefined) return chunk;
+  const ranges = await storage.getJson<CaptureRange[]>(workBucket, chunk.rangesIn);
+  if (ranges !== undefined) return { ...chunk, ranges, rangesIn: undefined };
+  const where = `s3://${workBucket}/${chunk.rangesIn}`;
+  throw new PermanentError('RangesMissing', 'The list of the ranges of a chunk does not exist', { where });
+}
+
+/** A range with its bytes, or with the reason why its file cannot be read any more. */
+export type OpenRange = { index: number; range: CaptureRange } & (
+  | { bytes: AsyncIterable<Uint8Array>; fault?: never }
+  | { fault: Error }
+);
+
+/** Ranges that are read at the same time: 500 of one line each, at 35 ms, take a second instead of 18. */
+const READS_AT_ONCE = 16;
+
+/**
+ * Yields the ranges of a chunk that have lines, in order. The file of one of several may be unreadable. Several are read as a
+ * whole, ahead: together they are within the bytes of a chunk.
+ *
+ * @throws the errors of `Storage.read`; of one file only if the chunk has no other range
+ */
+export async function* openRanges(
+  storage: Storage,
+  { ranges }: Pick<ManifestLine, 'ranges'>,
+  workBucket: string,
+): AsyncGenerator<OpenRange> {
+  const [only] = ranges;
+  if (only !== undefined && ranges.length === 1) {
+    if (only.lines > 0) yield { index: 0, range: only, bytes: await openRange(storage, only, workBucket) };
+    return;
+  }
+  const present = [...ranges.entries()].filter(([, { lines }]) => lines > 0);
+  yield* inOrder(READS_AT_ONCE, present, async ([index, range]): Promise<OpenRange> => {
+    try {
+      const pieces: Uint8Array[] = [];
+      for await (const piece of await openRange(storage, range, workBucket)) pieces.push(piece);
+      return { index, range, bytes: eachOf(pieces) };
+    } catch (error) {
+      if (!isOfOneFile(error)) throw error;
+      return { index, range, fault: error as Error };
+    }
+  });
+}
+
+async function* eachOf(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+  yield* pieces;
+}
+
+/**
+ * Opens the bytes of a range: from its capture file, or from the quarantine object that contains its lines if the capture
+ * file was deleted or overwritten.
+ *
+ * @throws the errors of `Storage.read`
+ */
+export async function openRange(
+  storage: Storage,
+  range: CaptureRange,
+  workBucket: string,
+): Promise<AsyncIterable<Uint8Array>> {
+  try {
+    return await storage.read(range, { start: range.start, end: range.end });
+  } catch (error) {
+    if (range.keptIn === undefined || !(error instanceof PermanentError)) throw error;
+    const all = await storage.getJsonLines<QuarantineEntry>(workBucket, range.keptIn);
+    const entries = all.filter((entry) => isInside(entry, range) && entry.base64 !== undefined);
+    if (entries.length === 0) throw error;
+    return keptBytes(entries, range);
+  }
+}
+
+/** Yields the lines at their original places, with line endings of the original one or two bytes between them. */
+async function* keptBytes(entries: readonly QuarantineEntry[], { start }: CaptureRange): AsyncGenerator<Buffer> {
+  let at = start;
+  for (const entry of entries) {
+    if (entry.start > at) yield Buffer.from(entry.start - at === 2 ? '\r\n' : '\n');
+    yield Buffer.from(entry.base64 ?? '', 'base64');
+    at = entry.end + 1;
+  }
+}
