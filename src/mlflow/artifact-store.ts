@@ -6,7 +6,7 @@ import { type ServedFile, servedFile } from './served-file.ts';
 import type { Experiment } from './types.ts';
 
 /** Stores the spans of traces as files. Putting a file again changes nothing. */
-interface SpansStore {
+export interface SpansStore {
   /** Resolves when the whole file is stored. */
   put(traceId: string, body: Uint8Array): Promise<void>;
   /** Puts the file of an existing trace again, if it is missing or incomplete. */

@@ -11,15 +11,11 @@ export interface ServerCapabilities {
   otlp: boolean;
   /** Reads traces by `batchGetInfos`, otherwise by search. */
   batchRead: boolean;
-  /** Merges a post into an existing trace, including its assessments. */
-  mergesTraces: boolean;
 }
 
 /** Earlier servers have no routes for the traces and assessments that are written: 3.0.0 and 3.1.4 were read. */
 const OLDEST = '3.2';
 const BATCH_READ_SINCE = '3.11';
-/** Before this version, posting a trace that has assessments fails. */
-const MERGING_SINCE = '3.13';
 /**
  * Before 3.13, `/v1/traces` drops tags. 3.13 gives all traces of a request the tags of the last one, and puts quotes
  * around sessions. Until 3.16, the tokens of a span that arrives twice are counted twice. Overlapping runs, or a request
@@ -43,7 +39,6 @@ export function capabilitiesOf(version: string | undefined): ServerCapabilities 
     version,
     otlp: isSince(OTLP_SINCE),
     batchRead: isSince(BATCH_READ_SINCE),
-    mergesTraces: isSince(MERGING_SINCE),
   };
 }
 

@@ -72,7 +72,7 @@ export function createMlflowClient(options: MlflowClientOptions): MlflowClient {
     },
     getExperiment: (id) => getExperiment(rest, id),
     getTraces: (experimentId, traceIds) => readTraces(rest, probe, experimentId, traceIds),
-    writeTraces: (experiment, traces) => traceWriter.write(experiment, traces),
+    writeTraces: (...written) => traceWriter.write(...written),
     mendTraces: (experiment, traces) => traceWriter.mend(experiment, traces),
     writeAssessments: (trace, assessments) => assessmentWriter.write(trace, assessments),
     close: () => transport.close(),

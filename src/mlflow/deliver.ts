@@ -21,14 +21,22 @@ const CONTROL_AFTER_FAILURES = 10;
  */
 const CONTROL_AFTER_REFUSALS = 20;
 
+/** Whether a trace that exists was written by this client, with its assessments, or by another one; by its id. */
+export type Existing = ReadonlyMap<string, 'written' | 'alreadyThere'>;
+
 export interface Delivery<T extends { traceId: string }> {
   retry: RetryPolicy;
+  /** Work on traces that were absent when it began, before the last look: it may take long. */
+  before?(batch: readonly T[]): Promise<void>;
   /** Writes the whole batch or nothing. */
   send(batch: readonly T[]): Promise<void>;
   /** Writes a control trace, once. */
   control(): Promise<void>;
-  /** Returns the ids of those traces that exist. */
-  existing(traces: readonly T[]): Promise<ReadonlySet<string>>;
+  /**
+   * Returns the outcome of those traces that exist. `sent`: this delivery may have written them, so that they are read
+   * again; otherwise a recent read suffices.
+   */
+  existing(traces: readonly T[], sent: boolean): Promise<Existing>;
   /** Throws if the refusal does not concern the traces, for example because the experiment is deleted. */
   checkRefusal(error: MlflowRefusedError): Promise<void>;
   /** Called with a batch that was refused as too large. */
@@ -38,7 +46,7 @@ export interface Delivery<T extends { traceId: string }> {
 /** Delivers batches and collects the outcome of every trace. */
 export class Deliveries<T extends { traceId: string }> {
   readonly #delivery: Delivery<T>;
-  readonly #result: WriteTracesResult = { written: [], alreadyThere: [], refused: [] };
+  readonly #result: Omit<WriteTracesResult, 'bare'> = { written: [], alreadyThere: [], refused: [] };
   /** Single traces on which the server failed more than once. */
   readonly #suspects: Suspect<T>[] = [];
   #failedInARow = 0;
@@ -58,7 +66,11 @@ export class Deliveries<T extends { traceId: string }> {
     let unknown = false;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        if (unknown) rest = await this.#absent(rest);
+        rest = await this.#absent(rest, unknown);
+        if (rest.length > 0 && this.#delivery.before) {
+          await this.#delivery.before(rest);
+          rest = await this.#absent(rest, false);
+        }
         if (rest.length > 0) await this.#delivery.send(rest);
         this.#failedInARow = 0;
         this.#result.written.push(...rest.map(({ traceId }) => traceId));
@@ -81,7 +93,7 @@ export class Deliveries<T extends { traceId: string }> {
    *
    * @throws MlflowRetryableError if that is undecidable, because the server fails on other traces as well
    */
-  async result(): Promise<WriteTracesResult> {
+  async result(): Promise<Omit<WriteTracesResult, 'bare'>> {
     const { written, alreadyThere, refused } = this.#result;
     if (this.#suspects.length > 0) await this.#trySuspects();
     const accepted = written.length + alreadyThere.length;
@@ -106,15 +118,19 @@ export class Deliveries<T extends { traceId: string }> {
   }
 
   async #trySuspects(): Promise<void> {
-    const { retry, control, existing, send } = this.#delivery;
+    const { retry, control, existing, before, send } = this.#delivery;
     const verdicts = await trySuspects(this.#suspects, {
       retry,
       control,
-      existing,
-      send: (trace) => send([trace]),
+      existing: (traces) => existing(traces, true),
+      send: async (trace) => {
+        await before?.([trace]);
+        await send([trace]);
+      },
       mayBeTheContent,
     });
     this.#result.written.push(...verdicts.written);
+    this.#result.alreadyThere.push(...verdicts.alreadyThere);
     for (const { trace, error } of verdicts.guilty) {
       this.#result.refused.push({
         traceId: trace.traceId,
@@ -124,10 +140,10 @@ export class Deliveries<T extends { traceId: string }> {
     for (const { trace, error } of verdicts.refused) await this.#refused([trace], error);
   }
 
-  /** After an unknown outcome: counts the traces that exist as written, and returns the others. */
-  async #absent(batch: readonly T[]): Promise<readonly T[]> {
-    const existing = await this.#delivery.existing(batch);
-    this.#result.written.push(...existing);
+  /** Settles the traces that exist, and returns the others. */
+  async #absent(batch: readonly T[], sent: boolean): Promise<readonly T[]> {
+    const existing = await this.#delivery.existing(batch, sent);
+    for (const [traceId, outcome] of existing) this.#result[outcome].push(traceId);
     return batch.filter(({ traceId }) => !existing.has(traceId));
   }
 
@@ -139,7 +155,7 @@ export class Deliveries<T extends { traceId: string }> {
     if (only === undefined) return;
     if (others.length > 0) return this.#halves(batch);
     // MLflow may refuse a trace because another run has just written it.
-    const existing = await this.#delivery.existing([only]);
+    const existing = await this.#delivery.existing([only], true);
     if (existing.has(only.traceId)) this.#result.alreadyThere.push(only.traceId);
     else {
       this.#firstRefusal ??= error.message;
@@ -148,7 +164,7 @@ export class Deliveries<T extends { traceId: string }> {
   }
 
   async #failed(batch: readonly T[], error: MlflowRetryableError): Promise<void> {
-    const absent = error.outcome === 'unknown' ? await this.#absent(batch) : batch;
+    const absent = error.outcome === 'unknown' ? await this.#absent(batch, true) : batch;
     const [only, ...others] = absent;
     if (others.length > 0) return this.#halves(absent);
     if (only === undefined) return;

@@ -37,19 +37,21 @@ const hrTime = (ms: number): HrTime => {
 const attributeValue = (value: unknown): AttributeValue =>
   typeof value === 'number' || typeof value === 'boolean' ? value : storableJson(value);
 
-function rootAttributes(trace: TraceRecord): Record<string, string | undefined> {
+function rootAttributes(trace: TraceRecord, withTags: boolean): Record<string, string | undefined> {
   const attributes: Record<string, string | undefined> = { 'session.id': sessionOf(trace), 'user.id': userOf(trace) };
+  if (!withTags) return attributes;
   for (const [key, value] of Object.entries(traceTags(trace))) attributes[`mlflow.traceTag.${key}`] = value;
   return attributes;
 }
 
-export function otlpTrace(trace: TraceRecord): OtlpTrace {
+/** @param withTags `false` for a trace that MLflow has with its tags, which a person may have changed since */
+export function otlpTrace(trace: TraceRecord, withTags = true): OtlpTrace {
   const traceId = otelTraceId(trace.traceId);
   let size = 0;
   const spans = trace.spans.map((span) => {
     const attributes: Attributes = {};
     const own = spanAttributes(trace, span);
-    const all = span.parentSpanId === undefined ? { ...own, ...rootAttributes(trace) } : own;
+    const all = span.parentSpanId === undefined ? { ...own, ...rootAttributes(trace, withTags) } : own;
     for (const [key, value] of Object.entries(all)) {
       if (value === undefined || value === null) continue;
       const written = attributeValue(value);

@@ -68,9 +68,6 @@ function storedTrace(info: TraceInfoReply): StoredTrace {
     assessments: info.assessments.map(storedAssessment),
     info: {
       experimentId: info.trace_location.mlflow_experiment?.experiment_id ?? '',
-      requestTime: info.request_time,
-      executionDuration: info.execution_duration,
-      clientRequestId: info.client_request_id,
       tagKeys: Object.keys(info.tags),
     },
   };

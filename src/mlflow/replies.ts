@@ -34,12 +34,9 @@ export const assessment = z.object({
 
 const traceInfo = z.object({
   trace_id: z.string(),
-  client_request_id: z.string().optional(),
   trace_location: z
     .object({ mlflow_experiment: z.object({ experiment_id: z.string() }).optional() })
     .default({ mlflow_experiment: undefined }),
-  request_time: z.string(),
-  execution_duration: z.string().optional(),
   state: z.string().default('STATE_UNSPECIFIED'),
   tags: z.record(z.string(), z.string()).default({}),
   assessments: z.array(assessment).default([]),
@@ -50,5 +47,4 @@ export type TraceInfoReply = z.infer<typeof traceInfo>;
 
 export const traceInfosReply = z.object({ trace_infos: z.array(traceInfo).default([]) });
 export const searchReply = z.object({ traces: z.array(traceInfo).default([]), next_page_token: z.string().optional() });
-export const startedTraceReply = z.object({ trace: z.object({ trace_info: traceInfo }) });
 export const anyReply = z.unknown();

@@ -27,7 +27,8 @@ interface Trial<T> {
   retry: RetryPolicy;
   /** Writes a control trace, once. */
   control(): Promise<void>;
-  existing(traces: readonly T[]): Promise<ReadonlySet<string>>;
+  /** Returns the outcome of those traces that exist; see `Delivery`. */
+  existing(traces: readonly T[]): Promise<ReadonlyMap<string, 'written' | 'alreadyThere'>>;
   send(trace: T): Promise<void>;
   /** Whether a failure may be the trace's fault. */
   mayBeTheContent(error: MlflowRetryableError): boolean;
@@ -35,6 +36,7 @@ interface Trial<T> {
 
 interface Verdicts<T> {
   written: string[];
+  alreadyThere: string[];
   guilty: Suspect<T>[];
   /** Traces that were finally refused with a 4xx status. */
   refused: { trace: T; error: MlflowRefusedError }[];
@@ -49,7 +51,7 @@ export async function trySuspects<T extends { traceId: string }>(
   suspects: readonly Suspect<T>[],
   trial: Trial<T>,
 ): Promise<Verdicts<T>> {
-  const verdicts: Verdicts<T> = { written: [], guilty: [], refused: [] };
+  const verdicts: Verdicts<T> = { written: [], alreadyThere: [], guilty: [], refused: [] };
   let open = suspects.map((suspect) => ({ ...suspect, proofs: 0 }));
   for (let round = 0; round < MAX_ROUNDS && open.length > 0; round += 1) {
     await sleep(Math.random() * Math.min(trial.retry.capMs, trial.retry.baseMs * MAX_WAIT_FACTOR));
@@ -60,8 +62,9 @@ export async function trySuspects<T extends { traceId: string }>(
     for (const suspect of open) {
       const { trace } = suspect;
       try {
-        if (!existing.has(trace.traceId)) await trial.send(trace);
-        verdicts.written.push(trace.traceId);
+        const outcome = existing.get(trace.traceId);
+        if (outcome === undefined) await trial.send(trace);
+        verdicts[outcome ?? 'written'].push(trace.traceId);
       } catch (error) {
         if (error instanceof MlflowRefusedError) {
           verdicts.refused.push({ trace, error });

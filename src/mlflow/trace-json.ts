@@ -38,6 +38,17 @@ function span(trace: TraceRecord, record: SpanRecord): string {
 export const spansFile = (trace: TraceRecord): Buffer =>
   Buffer.from(`{"spans":[${trace.spans.map((record) => span(trace, record)).join(',')}]}`);
 
+/** Returns the facts of a trace whose spans go to MLflow by OTLP, without what OTLP alone would not store. */
+export function factsBeforeSpans(experimentId: string, trace: TraceRecord): Record<string, unknown> {
+  const {
+    client_request_id: _id,
+    request_preview: _in,
+    response_preview: _out,
+    ...facts
+  } = traceInfo(experimentId, trace);
+  return facts;
+}
+
 /** Returns the facts of a trace, including those that MLflow would compute from spans sent by OTLP. */
 export function traceInfo(experimentId: string, trace: TraceRecord): Record<string, unknown> {
   const session = sessionOf(trace);

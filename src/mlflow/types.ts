@@ -43,26 +43,21 @@ export interface StoredAssessment {
 }
 
 export interface StoredTrace {
-  /** When the trace was read, epoch milliseconds. */
+  /** When the trace was read, epoch milliseconds; `undefined` if it has just been written instead. */
   readAtMs?: number;
   traceId: string;
   state: string;
   assessments: StoredAssessment[];
-  /** Facts in MLflow's form that another post of the trace must repeat, because MLflow would erase them otherwise. */
-  info?: {
-    experimentId: string;
-    requestTime: string;
-    executionDuration?: string;
-    clientRequestId?: string;
-    tagKeys: string[];
-  };
+  info?: { experimentId: string; tagKeys: string[] };
 }
 
 /** The outcome of each trace passed to `writeTraces`. */
 export interface WriteTracesResult {
   written: string[];
-  /** Traces that existed when they were to be written. */
+  /** Traces that existed when they were to be written. Nothing was sent for them, also no assessment. */
   alreadyThere: string[];
+  /** Those of `written` whose assessments MLflow refused. They are stored without any. */
+  bare: string[];
   /** Traces that MLflow refused for their content, found by halving the batch. All others were written. */
   refused: { traceId: string; reason: { name: string; message: string } }[];
 }
@@ -83,15 +78,22 @@ export interface TraceStore {
   /** Returns the existing traces among any number of ids, with their assessments. */
   getTraces(experimentId: string, traceIds: readonly string[]): Promise<Map<string, StoredTrace>>;
   /**
-   * Writes any number of traces that the caller has found missing, in batches. After an unknown outcome it reads before it
-   * sends again.
+   * Writes any number of traces, in batches, each together with its assessments, by trace id. A trace is written only if
+   * a read in the last 5 s did not find it; without assessments, the caller's read just before the call counts. After an
+   * unknown outcome it reads before it sends again.
    */
-  writeTraces(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult>;
+  writeTraces(
+    experiment: Experiment,
+    traces: readonly TraceRecord[],
+    assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
+  ): Promise<WriteTracesResult>;
   /**
-   * Puts the spans of existing traces again where they are incomplete: for an attempt after one that was killed while
-   * another run wrote the same records.
+   * Writes the spans of existing traces where they are missing or incomplete: for an attempt after one that was killed
+   * between a trace and its spans, or while another run wrote the same records.
+   *
+   * @returns the traces whose spans MLflow refused. They are deleted, because nobody could open them.
    */
-  mendTraces(experiment: Experiment, traces: readonly TraceRecord[]): Promise<void>;
+  mendTraces(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult['refused']>;
   /**
    * Writes the verdicts of one trace. A valid assessment of `trace` is never sent again. A verdict replaces the error
    * assessment of the same scorer.

@@ -1,32 +1,26 @@
-/** Writes traces: by OTLP if the server supports it, otherwise each as a file of spans and a REST call. */
+/**
+ * Writes traces that are absent, each with its assessments: by OTLP if the server supports it, otherwise each as a file of
+ * spans and a post.
+ */
 import type { S3Client } from '@aws-sdk/client-s3';
+import { batches } from '../shared/batches.ts';
 import { forEachConcurrently } from '../shared/concurrency.ts';
-import { PermanentError, toNamedError } from '../shared/errors.ts';
+import { withRetries } from '../shared/retry.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import { spansStore } from './artifact-store.ts';
 import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
-import { ControlTraces } from './control-traces.ts';
-import { Deliveries, type Delivery } from './deliver.ts';
+import { deleteTraces } from './delete-traces.ts';
+import type { Delivery } from './deliver.ts';
 import { MlflowRefusedError } from './errors.ts';
-import { getExperiment } from './experiments.ts';
-import { type OtlpTrace, otlpRequest, otlpTrace, rejectedSpans } from './otlp.ts';
+import { otlpTrace } from './otlp.ts';
 import { readTraces } from './read-traces.ts';
-import { anyReply } from './replies.ts';
+import { RecentReads } from './recent-reads.ts';
 import type { MlflowRest } from './rest.ts';
+import { type AssessmentsOf, CONCURRENT_REST, type Outcome, TRACES_PER_REQUEST, TraceSender } from './send-traces.ts';
+import { traceTags } from './span-attributes.ts';
 import { hasStorableTime, timeRefusal } from './storable-time.ts';
-import { spansFile, traceInfo } from './trace-json.ts';
-import type { Experiment, WriteTracesResult } from './types.ts';
-
-/** From about 50 traces per request on, MLflow's time per trace is constant. Smaller batches lose less to a refusal. */
-const TRACES_PER_REQUEST = 100;
-/** About 4 MB. Two requests in flight, with texts and bytes, take 4 × 4 = 16 MB. A larger trace is sent alone. */
-const SIZE_PER_REQUEST = 4 * 1024 * 1024;
-const OTLP_PATH = '/v1/traces';
-
-/** One request is sent while the next is built. More would only wait at a server with one worker. */
-const CONCURRENT_OTLP = 2;
-/** A trace waits for the artifact store and then for the server. Four keep both busy. */
-const CONCURRENT_REST = 4;
+import { spansFile } from './trace-json.ts';
+import type { Experiment, StoredTrace, WriteTracesResult } from './types.ts';
 
 interface TraceWriterOptions {
   rest: MlflowRest;
@@ -34,49 +28,150 @@ interface TraceWriterOptions {
   s3?: S3Client;
 }
 
+type ExistingOf = Delivery<{ traceId: string }>['existing'];
+
+const NO_ASSESSMENTS: AssessmentsOf = new Map();
+const idsOf = (traces: readonly { traceId: string }[]): string[] => traces.map(({ traceId }) => traceId);
+
 export class TraceWriter {
   readonly #options: TraceWriterOptions;
-  /** Permanently lowered when a gateway refuses a request as too large. */
-  #sizePerRequest = SIZE_PER_REQUEST;
+  readonly #sender: TraceSender;
+  /** Whether the server has answered to OTLP. */
+  #hasOtlp = false;
 
   constructor(options: TraceWriterOptions) {
     this.#options = options;
+    this.#sender = new TraceSender(options.rest);
   }
 
-  async write(experiment: Experiment, given: readonly TraceRecord[]): Promise<WriteTracesResult> {
+  /** See `TraceStore`. */
+  async write(
+    experiment: Experiment,
+    given: readonly TraceRecord[],
+    assessmentsOf?: AssessmentsOf,
+  ): Promise<WriteTracesResult> {
     const all = [...new Map(given.map((trace) => [trace.traceId, trace])).values()];
     const traces = all.filter(hasStorableTime);
-    const refused = all.filter((trace) => !hasStorableTime(trace)).map(timeRefusal);
-    if (traces.length === 0) return { written: [], alreadyThere: [], refused };
-    const results: WriteTracesResult[] = [{ written: [], alreadyThere: [], refused }];
-    if ((await this.#options.probe.get()).otlp) {
-      try {
-        results.push(await this.#byOtlp(experiment, traces));
-      } catch (error) {
-        if (!this.#lacksOtlp(error)) throw error;
-        await this.#options.probe.lacks('otlp');
-        // One of several servers behind the same name may have accepted the first requests.
-        const existing = await this.#existing(experiment, traces);
-        const absent = traces.filter(({ traceId }) => !existing.has(traceId));
-        results.push({ written: [...existing], alreadyThere: [], refused: [] });
-        results.push(await this.#byRest(experiment, absent));
-      }
-    } else {
-      results.push(await this.#byRest(experiment, traces));
-    }
-    return {
-      written: results.flatMap((result) => result.written),
-      alreadyThere: results.flatMap((result) => result.alreadyThere),
-      refused: results.flatMap((result) => result.refused),
-    };
+    const timeless = all.filter((trace) => !hasStorableTime(trace)).map(timeRefusal);
+    const areAbsent = assessmentsOf === undefined;
+    const first = await this.#write(experiment, traces, assessmentsOf ?? NO_ASSESSMENTS, areAbsent);
+    // MLflow may have refused the assessments alone.
+    const again = new Set(idsOf(first.refused).filter((id) => assessmentsOf?.get(id)?.length));
+    const isAgain = ({ traceId }: { traceId: string }): boolean => again.has(traceId);
+    const second = await this.#write(experiment, traces.filter(isAgain), NO_ASSESSMENTS, false);
+    const refused = [...timeless, ...first.refused.filter((refusal) => !isAgain(refusal))];
+    return { ...joined([{ ...first, refused }, second]), bare: second.written };
   }
 
-  /** See `TraceStore`. OTLP writes a trace and its spans in one transaction, which never needs a repair. */
-  async mend(experiment: Experiment, traces: readonly TraceRecord[]): Promise<void> {
+  /** See `TraceStore`. */
+  async mend(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult['refused']> {
     const { rest, s3, probe } = this.#options;
-    if (traces.length === 0 || (await probe.get()).otlp) return;
+    if (traces.length === 0) return [];
+    if ((await probe.get()).otlp) {
+      try {
+        const stored = await this.#read(experiment, traces);
+        const spanless = traces.filter(({ traceId }) => lacksSpans(stored.get(traceId)));
+        return await this.#addSpans(experiment, spanless);
+      } catch (error) {
+        await this.#withoutOtlp(error);
+      }
+    }
     const spans = spansStore(rest, experiment, s3);
     await forEachConcurrently(CONCURRENT_REST, traces, (trace) => spans.mend(trace.traceId, spansFile(trace)));
+    return [];
+  }
+
+  /** @param areAbsent whether the caller has just read the traces, and found none */
+  async #write(
+    experiment: Experiment,
+    traces: readonly TraceRecord[],
+    assessmentsOf: AssessmentsOf,
+    areAbsent: boolean,
+  ): Promise<Outcome> {
+    if (traces.length === 0) return joined([]);
+    if (!(await this.#options.probe.get()).otlp) return this.#byFiles(experiment, traces, assessmentsOf, areAbsent);
+    const isJudged = ({ traceId }: TraceRecord): boolean => Boolean(assessmentsOf.get(traceId)?.length);
+    const unjudged = traces.filter((trace) => !isJudged(trace));
+    try {
+      const existing = this.#existing(experiment, unjudged, NO_ASSESSMENTS, areAbsent);
+      const sending = { experiment, traces: unjudged, existing };
+      const results = [await this.#sender.byOtlp(sending, (trace) => otlpTrace(trace))];
+      for (const part of batches(traces.filter(isJudged), TRACES_PER_REQUEST)) {
+        results.push(await this.#byPostAndOtlp(experiment, part, assessmentsOf));
+      }
+      return joined(results);
+    } catch (error) {
+      await this.#withoutOtlp(error);
+      // One of several servers behind the same name may have accepted the first requests.
+      const stored = await this.#read(experiment, traces);
+      const settled = joined([]);
+      for (const found of stored.values()) settled[outcomeOf(found, assessmentsOf, true)].push(found.traceId);
+      const spans = spansStore(this.#options.rest, experiment, this.#options.s3);
+      for (const trace of traces) {
+        if (lacksSpans(stored.get(trace.traceId))) await spans.put(trace.traceId, spansFile(trace));
+      }
+      const absent = traces.filter(({ traceId }) => !stored.has(traceId));
+      return joined([settled, await this.#byFiles(experiment, absent, assessmentsOf, true)]);
+    }
+  }
+
+  #byFiles(
+    experiment: Experiment,
+    traces: readonly TraceRecord[],
+    assessmentsOf: AssessmentsOf,
+    areAbsent: boolean,
+  ): Promise<Outcome> {
+    const existing = this.#existing(experiment, traces, assessmentsOf, areAbsent);
+    const spans = spansStore(this.#options.rest, experiment, this.#options.s3);
+    return this.#sender.byPost({ experiment, traces, existing }, assessmentsOf, spans);
+  }
+
+  /** Writes traces with their assessments where spans go by OTLP: first a post for each, then the spans of all. */
+  async #byPostAndOtlp(
+    experiment: Experiment,
+    traces: readonly TraceRecord[],
+    assessmentsOf: AssessmentsOf,
+  ): Promise<Outcome> {
+    // A post for OTLP lacks what the server takes from the spans.
+    if (!this.#hasOtlp) await withRetries(this.#options.rest.retry, () => this.#sender.sendOtlp(experiment, []));
+    this.#hasOtlp = true;
+    const existing = this.#existing(experiment, traces, assessmentsOf, false);
+    const posted = await this.#sender.byPost({ experiment, traces, existing }, assessmentsOf);
+    const isPosted = new Set(posted.written);
+    const whole = traces.filter(({ traceId }) => isPosted.has(traceId));
+    const refused = await this.#addSpans(experiment, whole);
+    for (const { traceId } of refused) isPosted.delete(traceId);
+    return { ...posted, written: [...isPosted], refused: [...posted.refused, ...refused] };
+  }
+
+  /**
+   * Adds the spans of existing traces by OTLP, unless they are there or the trace has been deleted. A trace that a person
+   * deletes at the last moment is made anew by its spans, without tags and assessments: it is deleted again.
+   *
+   * @returns the traces whose spans MLflow refused. They are deleted.
+   */
+  async #addSpans(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult['refused']> {
+    const existing: ExistingOf = async (batch) => {
+      const stored = await this.#read(experiment, batch);
+      const others = idsOf(batch).filter((id) => !lacksSpans(stored.get(id)));
+      return new Map(others.map((id) => [id, 'written']));
+    };
+    const sending = { experiment, traces, existing };
+    const { refused } = await this.#sender.byOtlp(sending, (trace) => otlpTrace(trace, false));
+    const stored = await this.#read(experiment, traces);
+    const isRefused = new Set(idsOf(refused));
+    const deleted = traces.filter((trace) => {
+      const found = stored.get(trace.traceId);
+      return isRefused.has(trace.traceId) ? lacksSpans(found) : isMadeAnew(trace, found);
+    });
+    await deleteTraces(this.#options.rest, experiment.id, idsOf(deleted));
+    return refused;
+  }
+
+  /** @throws the error, unless it means that the server lacks OTLP, which is then noted */
+  async #withoutOtlp(error: unknown): Promise<void> {
+    if (!this.#lacksOtlp(error)) throw error;
+    await this.#options.probe.lacks('otlp');
   }
 
   #lacksOtlp(error: unknown): boolean {
@@ -85,158 +180,53 @@ export class TraceWriter {
     return error instanceof MlflowRefusedError && error.routeMissing;
   }
 
-  async #existing(experiment: Experiment, traces: readonly { traceId: string }[]): Promise<Set<string>> {
-    const ids = traces.map(({ traceId }) => traceId);
-    const { rest, probe } = this.#options;
-    return new Set((await readTraces(rest, probe, experiment.id, ids)).keys());
+  #read(experiment: Experiment, traces: readonly { traceId: string }[]): Promise<Map<string, StoredTrace>> {
+    return readTraces(this.#options.rest, this.#options.probe, experiment.id, idsOf(traces));
   }
 
-  /** Delivers the traces by `work`, preparing each one when its turn comes, and returns their outcome. */
-  async #deliver<T extends { traceId: string }>(
+  /** Returns a function that tells the outcome of existing traces from reads that are recent enough; see `Delivery`. */
+  #existing(
     experiment: Experiment,
     traces: readonly TraceRecord[],
-    way: Omit<Delivery<T>, 'retry' | 'control' | 'checkRefusal'> & { prepare(trace: TraceRecord): T },
-    work: (deliveries: Deliveries<T>, prepared: Generator<T>) => Promise<void>,
-  ): Promise<WriteTracesResult> {
-    const unwritable: WriteTracesResult['refused'] = [];
-    const prepared = function* (): Generator<T> {
-      for (const trace of traces) {
-        const item = preparedOr(trace, way.prepare);
-        if ('reason' in item) unwritable.push({ traceId: trace.traceId, reason: item.reason });
-        else yield item.prepared;
-      }
+    assessmentsOf: AssessmentsOf,
+    areAbsent: boolean,
+  ): ExistingOf {
+    const { rest, probe } = this.#options;
+    const read = (ids: readonly string[]) => readTraces(rest, probe, experiment.id, ids);
+    const reads = new RecentReads(read, idsOf(traces), areAbsent);
+    return async (batch, sent) => {
+      const stored = await reads.of(idsOf(batch), sent);
+      return new Map(stored.map((trace) => [trace.traceId, outcomeOf(trace, assessmentsOf, sent)]));
     };
-    const { rest } = this.#options;
-    const controls = new ControlTraces(rest, experiment);
-    const checkRefusal = async () => {
-      await getExperiment(rest, experiment.id);
-    };
-    const control = async () => {
-      try {
-        await way.send([way.prepare(controls.make())]);
-      } catch (error) {
-        if (error instanceof MlflowRefusedError && !error.routeMissing) await checkRefusal();
-        throw error;
-      }
-    };
-    const deliveries = new Deliveries<T>({ ...way, retry: rest.retry, control, checkRefusal });
-    try {
-      await work(deliveries, prepared());
-      const result = await deliveries.result();
-      return { ...result, refused: [...result.refused, ...unwritable] };
-    } finally {
-      await controls.remove();
-    }
-  }
-
-  async #byOtlp(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult> {
-    return this.#deliver<OtlpTrace>(
-      experiment,
-      traces,
-      {
-        prepare: otlpTrace,
-        send: async (batch) => {
-          const reply = await this.#options.rest.bytes({
-            method: 'POST',
-            path: OTLP_PATH,
-            bytes: otlpRequest(batch),
-            contentType: 'application/x-protobuf',
-            headers: { 'x-mlflow-experiment-id': experiment.id },
-          });
-          assertAccepted(reply);
-        },
-        existing: (batch) => this.#existing(experiment, batch),
-        tooLarge: (batch) => {
-          const size = batch.reduce((sum, trace) => sum + trace.size, 0);
-          this.#sizePerRequest = Math.min(this.#sizePerRequest, size / 2);
-        },
-      },
-      (deliveries, prepared) =>
-        forEachConcurrently(CONCURRENT_OTLP, this.#batches(prepared), (batch) => deliveries.deliver(batch)),
-    );
-  }
-
-  /** Builds each batch when it is needed, so that only those in flight are in memory. */
-  *#batches(traces: Iterable<OtlpTrace>): Generator<OtlpTrace[]> {
-    let batch: OtlpTrace[] = [];
-    let size = 0;
-    for (const trace of traces) {
-      const full = batch.length >= TRACES_PER_REQUEST || size + trace.size > this.#sizePerRequest;
-      if (full && batch.length > 0) {
-        yield batch;
-        batch = [];
-        size = 0;
-      }
-      batch.push(trace);
-      size += trace.size;
-    }
-    if (batch.length > 0) yield batch;
-  }
-
-  /** Puts the file before the trace, so that a visible trace always has its spans. */
-  async #byRest(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult> {
-    if (traces.length === 0) return { written: [], alreadyThere: [], refused: [] };
-    const { rest, s3 } = this.#options;
-    const spans = spansStore(rest, experiment, s3);
-    return this.#deliver<{ traceId: string; file: Buffer; info: Record<string, unknown> }>(
-      experiment,
-      traces,
-      {
-        prepare: (trace) => ({
-          traceId: trace.traceId,
-          file: spansFile(trace),
-          info: traceInfo(experiment.id, trace),
-        }),
-        send: async (batch) => {
-          for (const { traceId, file, info } of batch) {
-            await spans.put(traceId, file);
-            const json = { trace: { trace_info: info } };
-            await rest.once({ method: 'POST', path: '/api/3.0/mlflow/traces', json }, anyReply);
-          }
-        },
-        existing: async (batch) => {
-          const existing = await this.#existing(experiment, batch);
-          // Another run may have written the trace, over a file that an interrupted put of this run left behind.
-          for (const { traceId, file } of batch) {
-            if (existing.has(traceId)) await spans.mend(traceId, file);
-          }
-          return existing;
-        },
-      },
-      (deliveries, prepared) => forEachConcurrently(CONCURRENT_REST, prepared, (trace) => deliveries.deliver([trace])),
-    );
   }
 }
 
-/** Returns a trace in the form that is sent. One that cannot be serialized is refused, without affecting the others. */
-function preparedOr<T>(
-  trace: TraceRecord,
-  prepare: (trace: TraceRecord) => T,
-): { prepared: T } | { reason: { name: string; message: string } } {
-  try {
-    return { prepared: prepare(trace) };
-  } catch (error) {
-    const { name, message } = toNamedError(error);
-    return { reason: { name: 'TraceNotBuilt', message: `The trace could not be serialized: ${name}: ${message}` } };
-  }
+const joined = (results: readonly Outcome[]): Outcome => ({
+  written: results.flatMap(({ written }) => written),
+  alreadyThere: results.flatMap(({ alreadyThere }) => alreadyThere),
+  refused: results.flatMap(({ refused }) => refused),
+});
+
+/**
+ * Whether this client or another one wrote a trace that exists. A post of ours left all of its assessments. A person may have
+ * deleted some of them since.
+ */
+function outcomeOf(stored: StoredTrace, assessmentsOf: AssessmentsOf, sent: boolean): 'written' | 'alreadyThere' {
+  const ids = new Set(stored.assessments.map(({ assessmentId }) => assessmentId));
+  const ours = assessmentsOf.get(stored.traceId) ?? [];
+  return sent && (ours.length === 0 || ours.some(({ assessmentId }) => ids.has(assessmentId)))
+    ? 'written'
+    : 'alreadyThere';
 }
 
-/** Checks a reply with status 200: spans may have been rejected, or the reply may be the page of a gateway. */
-function assertAccepted(reply: Buffer): void {
-  const rejected = rejectedSpans(reply);
-  if (rejected === 0) return;
-  const where = `POST ${OTLP_PATH}`;
-  if (rejected !== undefined) {
-    throw new MlflowRefusedError('MLflow rejected spans', {
-      got: `${rejected} spans rejected`,
-      said: '',
-      where,
-      status: 200,
-    });
-  }
-  throw new PermanentError('MlflowBadReply', 'The reply is not from MLflow', {
-    got: `${reply.length} bytes`,
-    expected: 'the protobuf reply to an OTLP request, not a page (a login?)',
-    where,
-  });
+/** MLflow sets this tag when it stores spans that came by OTLP. */
+const SPANS_TAG = 'mlflow.trace.spansLocation';
+
+const lacksSpans = (stored: StoredTrace | undefined): boolean =>
+  stored?.info !== undefined && !stored.info.tagKeys.includes(SPANS_TAG);
+
+/** Whether a trace has none of the tags with which it was posted. */
+function isMadeAnew(trace: TraceRecord, stored: StoredTrace | undefined): boolean {
+  const own = Object.keys(traceTags(trace)).filter((key) => !key.startsWith('mlflow.'));
+  return stored?.info !== undefined && own.length > 0 && !own.some((key) => stored.info?.tagKeys.includes(key));
 }

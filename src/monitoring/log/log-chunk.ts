@@ -201,10 +201,10 @@ class LogChunk {
     ]);
     this.#experiment = experiment;
     const present = traces.filter(({ traceId }) => existing.has(traceId));
-    if (this.#part.isRepeated) await store.mendTraces(experiment, present);
+    const unmended = this.#part.isRepeated ? await store.mendTraces(experiment, present) : [];
     const absent = traces.filter(({ traceId }) => !existing.has(traceId));
     const result = await store.writeTraces(experiment, absent);
-    for (const { traceId, reason } of result.refused) this.#refused.set(traceId, reason);
+    for (const { traceId, reason } of [...unmended, ...result.refused]) this.#refused.set(traceId, reason);
     const written = new Set(result.written);
     for (const line of batch) {
       const reason = this.#refused.get(line.trace.traceId);

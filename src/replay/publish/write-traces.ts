@@ -95,10 +95,10 @@ export async function writeTraces(
   const all = [...traces.values()].map(({ trace }) => trace);
   const isThere = ({ traceId }: TraceRecord): boolean => existing.has(traceId);
   // An interrupted attempt may have left an incomplete file of spans.
-  await client.mendTraces(experiment, all.filter(isThere));
+  const unmended = await client.mendTraces(experiment, all.filter(isThere));
   const missing = all.filter((trace) => !isThere(trace));
   const result = await client.writeTraces(experiment, missing);
-  for (const { traceId, reason } of result.refused) {
+  for (const { traceId, reason } of [...unmended, ...result.refused]) {
     refused.push(refusedTrace(traces.get(traceId)?.line ?? '', reason, traceId));
     traces.delete(traceId);
   }

@@ -38,7 +38,7 @@ const trace: StoredTrace = {
   readAtMs: Date.now(),
   state: 'OK',
   assessments: [],
-  info: { experimentId: '7', requestTime: INFO.request_time, tagKeys: [] },
+  info: { experimentId: '7', tagKeys: [] },
 };
 const verdicts = Array.from({ length: 12 }, (_, n) => verdict(TRACE, `scorer_${n}`));
 

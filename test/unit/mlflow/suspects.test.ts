@@ -17,7 +17,7 @@ test('ends with the round that decides about the last suspect', async () => {
     control: async () => {
       controls += 1;
     },
-    existing: async () => new Set(),
+    existing: async () => new Map(),
     send: async ({ traceId }) => {
       sent.push(traceId);
       // The second one is accepted in the second round.
@@ -25,6 +25,6 @@ test('ends with the round that decides about the last suspect', async () => {
     },
     mayBeTheContent: () => true,
   });
-  expect(verdicts).toEqual({ written: ['a', 'b'], guilty: [], refused: [] });
+  expect(verdicts).toEqual({ written: ['a', 'b'], alreadyThere: [], guilty: [], refused: [] });
   expect([controls, sent]).toEqual([2, ['a', 'b', 'b']]);
 });

@@ -107,7 +107,12 @@ describe('batches', () => {
   });
 
   test('no request is sent if there is nothing to write', async () => {
-    await expect(client.writeTraces(experiment, [])).resolves.toEqual({ written: [], alreadyThere: [], refused: [] });
+    await expect(client.writeTraces(experiment, [])).resolves.toEqual({
+      written: [],
+      alreadyThere: [],
+      bare: [],
+      refused: [],
+    });
     expect(server.requests).toHaveLength(0);
   });
 

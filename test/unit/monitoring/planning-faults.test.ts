@@ -102,10 +102,10 @@ const plan = (
 const store = {
   getExperiment: async () => ({ id: '7', name: 'e', artifactLocation: '' }),
   getTraces: async () => new Map(),
-  mendTraces: async () => undefined,
+  mendTraces: async () => [],
   writeTraces: async (_: unknown, records: readonly TraceRecord[]) => {
     traces.push(...records);
-    return { written: records.map(({ traceId }) => traceId), alreadyThere: [], refused: [] };
+    return { written: records.map(({ traceId }) => traceId), alreadyThere: [], bare: [], refused: [] };
   },
 };
 const logDependencies = () => ({ storage: wire.storage, store, environment, requestId: 'q' });

@@ -355,7 +355,7 @@ describe('replies of a judge are not quoted', () => {
         for (const traceId of ids) all.set(traceId, { traceId, assessments: [] });
         return all;
       },
-      writeTraces: async () => ({ written: [], alreadyThere: [], refused: [] }),
+      writeTraces: async () => ({ written: [], alreadyThere: [], bare: [], refused: [] }),
       writeAssessments: async (_: unknown, assessments: readonly { assessmentId: string }[]) => ({
         written: assessments.map(({ assessmentId }) => assessmentId),
         alreadyThere: [],
@@ -769,8 +769,8 @@ async function scanForEver(): Promise<never> {
 
 /** Writes the trace of an invalid replay line. The error is reported in a result file. */
 async function replayedNoCapture(): Promise<never> {
-  const client = { ...store, getTraces: async () => new Map(), mendTraces: async () => {} };
-  const written = { ...client, writeTraces: async () => ({ written: [], alreadyThere: [], refused: [] }) };
+  const client = { ...store, getTraces: async () => new Map(), mendTraces: async () => [] };
+  const written = { ...client, writeTraces: async () => ({ written: [], alreadyThere: [], bare: [], refused: [] }) };
   const line = json({ captureData: mark(), eventMetadata: {}, replay: { requestId: 'r', file: 'f', line: 1 } });
   const ports = { client: written, experiment: experiment('s3://x'), runId: 'r' };
   const { refused } = await writeTraces(ports as never, [line], false);

@@ -1,0 +1,219 @@
+/** Sends traces to MLflow: many in an OTLP request, or each in a post, with a file of spans or without. */
+import { forEachConcurrently } from '../shared/concurrency.ts';
+import { PermanentError, toNamedError } from '../shared/errors.ts';
+import type { TraceRecord } from '../trace/types.ts';
+import type { SpansStore } from './artifact-store.ts';
+import { assessmentJson } from './assessment-json.ts';
+import { ControlTraces } from './control-traces.ts';
+import { Deliveries, type Delivery } from './deliver.ts';
+import { MlflowRefusedError } from './errors.ts';
+import { getExperiment } from './experiments.ts';
+import { type OtlpTrace, otlpRequest, rejectedSpans } from './otlp.ts';
+import { anyReply } from './replies.ts';
+import type { MlflowRest } from './rest.ts';
+import { factsBeforeSpans, spansFile, traceInfo } from './trace-json.ts';
+import type { Experiment, NewAssessment, WriteTracesResult } from './types.ts';
+
+/** From about 50 traces per request on, MLflow's time per trace is constant. Smaller batches lose less to a refusal. */
+export const TRACES_PER_REQUEST = 100;
+/** About 4 MB. Two requests in flight, with texts and bytes, take 4 × 4 = 16 MB. A larger trace is sent alone. */
+const SIZE_PER_REQUEST = 4 * 1024 * 1024;
+const OTLP_PATH = '/v1/traces';
+
+/** One request is sent while the next is built. More would only wait at a server with one worker. */
+const CONCURRENT_OTLP = 2;
+/** A trace waits for the artifact store and then for the server. Four keep both busy. */
+export const CONCURRENT_REST = 4;
+
+export type Outcome = Omit<WriteTracesResult, 'bare'>;
+export type AssessmentsOf = ReadonlyMap<string, readonly NewAssessment[]>;
+
+/** How a set of traces is sent. */
+interface Sending {
+  experiment: Experiment;
+  traces: readonly TraceRecord[];
+  existing: Delivery<{ traceId: string }>['existing'];
+}
+
+/** A trace that is posted. */
+interface PostedTrace {
+  traceId: string;
+  /** The file of its spans. Without it they follow by OTLP. */
+  file?: Buffer;
+  info: Record<string, unknown>;
+}
+
+type Way<T extends { traceId: string }> = Omit<Delivery<T>, 'retry' | 'control' | 'checkRefusal'> & {
+  prepare(trace: TraceRecord): T;
+};
+
+export class TraceSender {
+  readonly #rest: MlflowRest;
+  /** Permanently lowered when a gateway refuses a request as too large. */
+  #sizePerRequest = SIZE_PER_REQUEST;
+
+  constructor(rest: MlflowRest) {
+    this.#rest = rest;
+  }
+
+  /** Sends the traces by OTLP, many in a request. */
+  byOtlp(sending: Sending, prepare: (trace: TraceRecord) => OtlpTrace): Promise<Outcome> {
+    const way: Way<OtlpTrace> = {
+      prepare,
+      send: (batch) => this.sendOtlp(sending.experiment, batch),
+      existing: sending.existing,
+      tooLarge: (batch) => {
+        const size = batch.reduce((sum, trace) => sum + trace.size, 0);
+        this.#sizePerRequest = Math.min(this.#sizePerRequest, size / 2);
+      },
+    };
+    return this.#deliver(sending, way, (deliveries, prepared) =>
+      forEachConcurrently(CONCURRENT_OTLP, this.#batches(prepared), (batch) => deliveries.deliver(batch)),
+    );
+  }
+
+  async sendOtlp(experiment: Experiment, batch: readonly OtlpTrace[]): Promise<void> {
+    const reply = await this.#rest.bytes({
+      method: 'POST',
+      path: OTLP_PATH,
+      bytes: otlpRequest(batch),
+      contentType: 'application/x-protobuf',
+      headers: { 'x-mlflow-experiment-id': experiment.id },
+    });
+    assertAccepted(reply);
+  }
+
+  /**
+   * Posts each trace with its assessments.
+   *
+   * @param spans where a file of its spans is put before the trace, so that a visible trace always has its spans.
+   *   Without it the spans must follow by OTLP.
+   */
+  byPost(sending: Sending, assessmentsOf: AssessmentsOf, spans?: SpansStore): Promise<Outcome> {
+    const { experiment } = sending;
+    const facts = spans ? traceInfo : factsBeforeSpans;
+    const put = new Set<string>();
+    const way: Way<PostedTrace> = {
+      prepare: (trace) => {
+        // A trace that is absent has nothing to override.
+        const assessments = (assessmentsOf.get(trace.traceId) ?? []).map(({ overrides: _none, ...one }) =>
+          assessmentJson(one),
+        );
+        const info = { ...facts(experiment.id, trace), ...(assessments.length > 0 ? { assessments } : {}) };
+        return { traceId: trace.traceId, info, ...(spans ? { file: spansFile(trace) } : {}) };
+      },
+      before: async (batch) => {
+        for (const { traceId, file } of batch) {
+          if (file === undefined) continue;
+          put.add(traceId);
+          await spans?.put(traceId, file);
+        }
+      },
+      send: async (batch) => {
+        for (const { info } of batch) {
+          const json = { trace: { trace_info: info } };
+          await this.#rest.once({ method: 'POST', path: '/api/3.0/mlflow/traces', json }, anyReply);
+        }
+      },
+      existing: async (batch, sent) => {
+        const found = await sending.existing(batch, sent);
+        // Another run may have written the trace, over a file that an interrupted put of this run left behind.
+        for (const { traceId, file } of batch) {
+          if (file && put.has(traceId) && found.has(traceId)) await spans?.mend(traceId, file);
+        }
+        return found;
+      },
+    };
+    return this.#deliver(sending, way, (deliveries, prepared) =>
+      forEachConcurrently(CONCURRENT_REST, prepared, (trace) => deliveries.deliver([trace])),
+    );
+  }
+
+  /** Delivers the traces by `work`, preparing each one when its turn comes, and returns their outcome. */
+  async #deliver<T extends { traceId: string }>(
+    { experiment, traces }: Sending,
+    way: Way<T>,
+    work: (deliveries: Deliveries<T>, prepared: Generator<T>) => Promise<void>,
+  ): Promise<Outcome> {
+    const unwritable: WriteTracesResult['refused'] = [];
+    const prepared = function* (): Generator<T> {
+      for (const trace of traces) {
+        const item = preparedOr(trace, way.prepare);
+        if ('reason' in item) unwritable.push({ traceId: trace.traceId, reason: item.reason });
+        else yield item.prepared;
+      }
+    };
+    const controls = new ControlTraces(this.#rest, experiment);
+    const checkRefusal = async () => {
+      await getExperiment(this.#rest, experiment.id);
+    };
+    const control = async () => {
+      try {
+        const trace = way.prepare(controls.make());
+        await way.before?.([trace]);
+        await way.send([trace]);
+      } catch (error) {
+        if (error instanceof MlflowRefusedError && !error.routeMissing) await checkRefusal();
+        throw error;
+      }
+    };
+    const deliveries = new Deliveries<T>({ ...way, retry: this.#rest.retry, control, checkRefusal });
+    try {
+      await work(deliveries, prepared());
+      const result = await deliveries.result();
+      return { ...result, refused: [...result.refused, ...unwritable] };
+    } finally {
+      await controls.remove();
+    }
+  }
+
+  /** Builds each batch when it is needed, so that only those in flight are in memory. */
+  *#batches(traces: Iterable<OtlpTrace>): Generator<OtlpTrace[]> {
+    let batch: OtlpTrace[] = [];
+    let size = 0;
+    for (const trace of traces) {
+      const full = batch.length >= TRACES_PER_REQUEST || size + trace.size > this.#sizePerRequest;
+      if (full && batch.length > 0) {
+        yield batch;
+        batch = [];
+        size = 0;
+      }
+      batch.push(trace);
+      size += trace.size;
+    }
+    if (batch.length > 0) yield batch;
+  }
+}
+
+/** Returns a trace in the form that is sent. One that cannot be serialized is refused, without affecting the others. */
+function preparedOr<T>(
+  trace: TraceRecord,
+  prepare: (trace: TraceRecord) => T,
+): { prepared: T } | { reason: { name: string; message: string } } {
+  try {
+    return { prepared: prepare(trace) };
+  } catch (error) {
+    const { name, message } = toNamedError(error);
+    return { reason: { name: 'TraceNotBuilt', message: `The trace could not be serialized: ${name}: ${message}` } };
+  }
+}
+
+/** Checks a reply with status 200: spans may have been rejected, or the reply may be the page of a gateway. */
+function assertAccepted(reply: Buffer): void {
+  const rejected = rejectedSpans(reply);
+  if (rejected === 0) return;
+  const where = `POST ${OTLP_PATH}`;
+  if (rejected !== undefined) {
+    throw new MlflowRefusedError('MLflow rejected spans', {
+      got: `${rejected} spans rejected`,
+      said: '',
+      where,
+      status: 200,
+    });
+  }
+  throw new PermanentError('MlflowBadReply', 'The reply is not from MLflow', {
+    got: `${reply.length} bytes`,
+    expected: 'the protobuf reply to an OTLP request, not a page (a login?)',
+    where,
+  });
+}
