@@ -38,7 +38,7 @@ function span(trace: TraceRecord, record: SpanRecord): string {
 export const spansFile = (trace: TraceRecord): Buffer =>
   Buffer.from(`{"spans":[${trace.spans.map((record) => span(trace, record)).join(',')}]}`);
 
-/** Returns the facts of a trace whose spans go to MLflow by OTLP, without what OTLP alone would not store. */
+/** Returns the facts of a trace whose spans follow by OTLP, without those that the server takes from the spans. */
 export function factsBeforeSpans(experimentId: string, trace: TraceRecord): Record<string, unknown> {
   const {
     client_request_id: _id,

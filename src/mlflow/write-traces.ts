@@ -36,7 +36,7 @@ const idsOf = (traces: readonly { traceId: string }[]): string[] => traces.map((
 export class TraceWriter {
   readonly #options: TraceWriterOptions;
   readonly #sender: TraceSender;
-  /** Whether the server has answered to OTLP. */
+  /** Whether the server is known to have the route. */
   #hasOtlp = false;
 
   constructor(options: TraceWriterOptions) {
@@ -132,9 +132,7 @@ export class TraceWriter {
     traces: readonly TraceRecord[],
     assessmentsOf: AssessmentsOf,
   ): Promise<Outcome> {
-    // A post for OTLP lacks what the server takes from the spans.
-    if (!this.#hasOtlp) await withRetries(this.#options.rest.retry, () => this.#sender.sendOtlp(experiment, []));
-    this.#hasOtlp = true;
+    await this.#tryOtlp(experiment);
     const existing = this.#existing(experiment, traces, assessmentsOf, false);
     const posted = await this.#sender.byPost({ experiment, traces, existing }, assessmentsOf);
     const isPosted = new Set(posted.written);
@@ -142,6 +140,18 @@ export class TraceWriter {
     const refused = await this.#addSpans(experiment, whole);
     for (const { traceId } of refused) isPosted.delete(traceId);
     return { ...posted, written: [...isPosted], refused: [...posted.refused, ...refused] };
+  }
+
+  /** Sends a request without spans, once: a post whose spans are to follow lacks what the server takes from them. */
+  async #tryOtlp(experiment: Experiment): Promise<void> {
+    if (this.#hasOtlp) return;
+    try {
+      await withRetries(this.#options.rest.retry, () => this.#sender.sendOtlp(experiment, []));
+    } catch (error) {
+      // MLflow has the route and says that there are no spans (400).
+      if (!(error instanceof MlflowRefusedError) || error.routeMissing) throw error;
+    }
+    this.#hasOtlp = true;
   }
 
   /**
