@@ -4,6 +4,7 @@ import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
+import { firstModel } from '../src/judge/judge-id.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantBatchModel } from './access/judge.ts';
@@ -21,7 +22,7 @@ export class BatchInference extends Construct {
   constructor(scope: Construct, id: string, { settings, workBucket, batcher }: BatchInferenceProps) {
     super(scope, id);
     const { partition, region, account } = Stack.of(this);
-    const model = settings.BEDROCK_MODEL_ID;
+    const model = firstModel(settings);
     // A judge outside Bedrock has no batch inference, and planning rejects it. IAM refuses a role for a service that does not
     // exist in the partition, as Bedrock in China.
     if (model.startsWith('openai:/') || model.startsWith('sagemaker:/')) return;

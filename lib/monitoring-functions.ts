@@ -4,6 +4,7 @@ import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
+import { judgeModels } from '../src/judge/judge-id.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
@@ -46,8 +47,8 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
   grantArtifacts(processor.role, settings);
   grantWorkBucket(functions, props.workBucket);
   grantExecutionStatus(planner, settings);
-  grantJudge(evaluator.role, settings);
-  grantModelLookUp(planner.role, settings.BEDROCK_MODEL_ID);
+  grantJudge(evaluator.role, settings, { cascade: true });
+  for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
   grantBudget(evaluator.role, props.budget);
   return functions;
 }

@@ -1,10 +1,10 @@
 /** Reads the quotas that limit a stack, and says how many captures a day they allow. */
 import { GetAccountSettingsCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../local/stack/aws-json.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { parseJudgeId } from '../../src/judge/judge-id.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { resolveModel } from '../../src/judge/pricing/prices.ts';
-import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { CheckedSettings } from '../../src/settings/schema.ts';
 import { type Finding, finding } from './finding.ts';
 
@@ -76,7 +76,7 @@ export async function checkBedrock(client: LambdaClient, settings: Partial<Check
   if (found.length === 0) return [finding('warning', 'bedrock', unknown)];
   const size = estimateFromSizes(
     settings as CheckedSettings,
-    scorersFor({ guidelines: settings.JUDGE_GUIDELINES ?? {} }),
+    activeScorers(settings as CheckedSettings),
     { judge: 'converse', sampleRate: 1 },
     { captures: 1, bytes: LINE_BYTES },
   );

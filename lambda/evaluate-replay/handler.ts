@@ -5,7 +5,7 @@ import {
   type EvaluateReplayResult,
   replayShardRequestSchema,
 } from '../../src/contract/replay.ts';
-import { connectBudget, connectJudge } from '../../src/judge/connect.ts';
+import { connectBudget, connectJudge, judgeOf } from '../../src/judge/connect.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
@@ -15,7 +15,8 @@ import { createS3Client, Storage } from '../../src/shared/storage.ts';
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const mlflow = connectMlflow(environment, storage.s3);
-const judging = connectJudge(environment);
+// A cascade is for verdicts on one reply: no preference between two replies fails.
+const judging = connectJudge(environment, judgeOf);
 const limit = connectBudget(environment);
 
 export const handler = logged<EvaluateReplayRequest, EvaluateReplayResult>((event, context: Context) =>

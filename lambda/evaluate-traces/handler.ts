@@ -43,14 +43,17 @@ export const handler = logged<unknown, Counts | (Counts & ChunkProgress)>(async 
     const limit = budget(request.run, request.options.budgetUsd);
     const limited = { ...deps, ...scoring, limit };
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
+    const { batchScorers: scorers } = batchJudge();
     const workBucket = environment.WORK_BUCKET;
     const openBatch = () => batchAnswers(request, { storage, workBucket, limit, ...batchJudge() });
-    return evaluateChunk(request, { ...limited, openBatch });
+    return evaluateChunk(request, { ...limited, scorers, openBatch });
   };
   if (invocation.kind === 'chunk' && invocation.request.phase === 'prepare') {
     const { run, options } = invocation.request;
     const limit = budget(run, options.budgetUsd);
-    const { records, held } = await prepareChunk(invocation.request, { ...deps, ...scoring, ...batchJudge(), limit });
+    const { batchScorers: scorers, ...batch } = batchJudge();
+    const prepared = await prepareChunk(invocation.request, { ...deps, ...scoring, ...batch, scorers, limit });
+    const { records, held } = prepared;
     return { records, held: held.length, ...partOf(invocation.request).next };
   }
   if (invocation.kind === 'chunk') {

@@ -1,6 +1,7 @@
 /** JudgeBatch: starts the batch inference jobs of a run, and checks them until they have ended. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/contract/payloads.ts';
+import { firstModel } from '../../src/judge/judge-id.ts';
 import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
@@ -11,7 +12,7 @@ const dependencies = {
   storage: new Storage(createS3Client()),
   workBucket: environment.WORK_BUCKET,
   bedrock: new BedrockClient({}),
-  modelId: environment.BEDROCK_MODEL_ID,
+  modelId: firstModel(environment),
   roleArn: environment.BATCH_ROLE_ARN ?? '',
   pollSeconds: environment.BATCH_POLL_SECONDS,
 };

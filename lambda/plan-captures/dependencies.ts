@@ -1,10 +1,11 @@
 /** The dependencies of planning, created once per cold start. */
 import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
-import { assertBatchPossible } from '../../src/judge/judge-id.ts';
-import { watchJudgeModel } from '../../src/judge/model-watch.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { assertBatchPossible, judgeModels } from '../../src/judge/judge-id.ts';
+import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
-import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
 import type { LambdaEnvironment } from '../../src/settings/environment.ts';
@@ -15,7 +16,7 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
   const storage = new Storage(createS3Client());
   const stepFunctions = new SFNClient({});
   const mlflow = connectMlflow(environment, storage.s3);
-  const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
+  const scorers = activeScorers(environment);
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
   return {
     storage,
@@ -24,11 +25,13 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
     store: { resolveExperiment: async (name) => (await mlflow()).resolveExperiment(name) },
     assertJudgeAffordable: (options) => {
       assertJudgeAffordable(environment, options);
-      if (options.judge === 'batch') assertBatchPossible(environment.BEDROCK_MODEL_ID);
+      if (options.judge === 'batch') judgeModels(environment).forEach(assertBatchPossible);
     },
-    checkJudgeModel: watchJudgeModel(environment.BEDROCK_MODEL_ID),
-    createEstimator: (options) => createCostEstimator(environment, scorers, options, always),
-    estimateSizes: (options, sizes) => estimateFromSizes(environment, scorers, options, sizes),
+    checkJudgeModel: watchJudgeModels(judgeModels(environment)),
+    createEstimator: (options) =>
+      createCostEstimator(environment, activeScorers(environment, options.judge), options, always),
+    estimateSizes: (options, sizes) =>
+      estimateFromSizes(environment, activeScorers(environment, options.judge), options, sizes),
     isRunning: (executionArn) => isRunning(stepFunctions, executionArn),
   };
 }

@@ -1,7 +1,7 @@
 /** PlanReplay: the execution's input → the schedule, split into shards, in the work bucket. */
 import type { Context } from 'aws-lambda';
 import type { ReplayPlanRequest, ReplayPlanResult } from '../../src/contract/replay.ts';
-import { watchJudgeModel } from '../../src/judge/model-watch.ts';
+import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
 import { readEnvironment, readReplayEnvironment } from '../../src/settings/environment.ts';
@@ -12,7 +12,7 @@ const environment = readReplayEnvironment();
 const settings = readEnvironment();
 const storage = new Storage(createS3Client());
 const mlflow = connectMlflow(settings, storage.s3);
-const checkJudgeModel = watchJudgeModel(settings.BEDROCK_MODEL_ID);
+const checkJudgeModel = watchJudgeModels([settings.BEDROCK_MODEL_ID]);
 
 export const handler = logged<ReplayPlanRequest, ReplayPlanResult>((request, context: Context) =>
   planReplay(request, {

@@ -1,7 +1,7 @@
 /** Permission to call the judge's model: this model through this profile, and nothing else. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
-import { parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
+import { firstModel, judgeModels, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
 import { type ProfileId, parseProfileId } from '../../src/judge/pricing/profile-id.ts';
 import type { Settings } from '../../src/settings/schema.ts';
 import { allow } from './allow.ts';
@@ -12,9 +12,15 @@ const PROFILE_ARN = /^arn:[\w-]+:bedrock:[^:]*:[^:]*:(?:application-)?inference-
 // IAM authorizes Converse as InvokeModel.
 const INVOKE = 'bedrock:InvokeModel';
 
-/** Grants calls to a Bedrock model or inference profile (id or ARN), or to an endpoint; or the secret of another judge. */
-export function grantJudge(role: Role, settings: Settings): void {
-  const { BEDROCK_MODEL_ID: id, JUDGE_SECRET_ARN: secret } = settings;
+/** Grants calls to the judge, and with `cascade` to the model that is asked before it; or the secret of another judge. */
+export function grantJudge(role: Role, settings: Settings, { cascade = false } = {}): void {
+  for (const id of cascade ? judgeModels(settings) : [settings.BEDROCK_MODEL_ID]) grantModel(role, id);
+  grantGuardrail(role, settings);
+  grantSecret(role, settings.JUDGE_SECRET_ARN, settings);
+}
+
+/** Grants calls to a Bedrock model or inference profile (id or ARN), or to an endpoint. */
+function grantModel(role: Role, id: string): void {
   const stack = Stack.of(role);
   if (id.startsWith('sagemaker:/')) {
     const { endpoint, component } = splitEndpoint(parseJudgeId(id).name);
@@ -36,8 +42,6 @@ export function grantJudge(role: Role, settings: Settings): void {
       why: why && `${why}; only calls through the profile of the condition are allowed.`,
     });
   }
-  grantGuardrail(role, settings);
-  grantSecret(role, secret, settings);
 }
 
 function grantGuardrail(role: Role, { BEDROCK_GUARDRAIL_ID: guardrail }: Settings): void {
@@ -135,7 +139,7 @@ function modelResources(stack: Stack, id: string): ModelResource[] {
  * function can pass it to a job.
  */
 export function grantBatchModel(starter: Role, serviceRole: Role, settings: Settings): void {
-  for (const { arn, why } of modelResources(Stack.of(starter), settings.BEDROCK_MODEL_ID)) {
+  for (const { arn, why } of modelResources(Stack.of(starter), firstModel(settings))) {
     const model = { resources: [arn], why: why && `${why}; only the batch jobs of this stack use it.` };
     allow(starter, { actions: ['bedrock:CreateModelInvocationJob'], ...model });
     allow(serviceRole, { actions: [INVOKE], ...model });

@@ -1,4 +1,5 @@
 /** Checks of the stack's settings beyond the form of each: by the judge's own rules, in combination, and in length. */
+import { judgeModels } from '../../src/judge/judge-id.ts';
 import { ratesOf } from '../../src/judge/pricing/prices.ts';
 import { createAlwaysRule, mayJudge } from '../../src/judge/scorers/always-rules.ts';
 import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -8,8 +9,9 @@ import { type CheckedSettings, type Settings, settingsSchema } from '../../src/s
 import { type WrongSetting, wrongValue } from '../../src/settings/variables.ts';
 import { functionEnvironment, nodeOptions, replayEnvironment } from './function-environment.ts';
 
-const isOpenAi = ({ BEDROCK_MODEL_ID: id }: CheckedSettings): boolean => id.startsWith('openai:/');
-const isBedrock = ({ BEDROCK_MODEL_ID: id }: CheckedSettings): boolean => !/^(openai|sagemaker):\//.test(id);
+const isOpenAi = (settings: CheckedSettings): boolean => judgeModels(settings).some((id) => id.startsWith('openai:/'));
+const isBedrock = (settings: CheckedSettings): boolean =>
+  judgeModels(settings).some((id) => !/^(openai|sagemaker):\//.test(id));
 
 /** The judge's own reading of a setting, which throws an error if it is wrong. */
 const OWN_RULES = {
@@ -96,16 +98,21 @@ export function wrongTogether(
     if (settings[name].length > 0 || settings[other].length === 0) return undefined;
     return { name, got: 'nothing', expected: `at least one id, since ${other} is set` };
   });
-  check(['BEDROCK_MODEL_ID', 'JUDGE_SECRET_ARN', 'JUDGE_BASE_URL'], () => {
+  check(['BEDROCK_MODEL_ID', 'JUDGE_CASCADE'], () => {
+    if (settings.JUDGE_CASCADE !== settings.BEDROCK_MODEL_ID) return undefined;
+    return { name: 'JUDGE_CASCADE', got: 'the model of BEDROCK_MODEL_ID', expected: 'a cheaper model' };
+  });
+  check(['BEDROCK_MODEL_ID', 'JUDGE_CASCADE', 'JUDGE_SECRET_ARN', 'JUDGE_BASE_URL'], () => {
     if (!isOpenAi(settings) || settings.JUDGE_SECRET_ARN !== undefined || settings.JUDGE_BASE_URL !== undefined) {
       return undefined;
     }
-    const expected = `the ARN of the secret with the API key of ${settings.BEDROCK_MODEL_ID}, or a JUDGE_BASE_URL whose server needs no key`;
+    const expected = `the ARN of the secret with the API key of ${judgeModels(settings).find((id) => id.startsWith('openai:/'))}, or a JUDGE_BASE_URL whose server needs no key`;
     return { name: 'JUDGE_SECRET_ARN', got: 'nothing', expected };
   });
-  check(['BEDROCK_MODEL_ID', 'JUDGE_PRICES', 'EVALUATION_BUDGET_USD'], () => {
-    const { BEDROCK_MODEL_ID: model, EVALUATION_BUDGET_USD: budget } = settings;
-    if (budget === 0 || ratesOf(model, { overrides: settings.JUDGE_PRICES }) !== null) return undefined;
+  check(['BEDROCK_MODEL_ID', 'JUDGE_CASCADE', 'JUDGE_PRICES', 'EVALUATION_BUDGET_USD'], () => {
+    const overrides = settings.JUDGE_PRICES;
+    const model = judgeModels(settings).find((id) => ratesOf(id, { overrides }) === null);
+    if (settings.EVALUATION_BUDGET_USD === 0 || model === undefined) return undefined;
     const expected = 'the price of that model, which the budget needs; or EVALUATION_BUDGET_USD=0 (no limit)';
     return { name: 'JUDGE_PRICES', got: `no price of ${model}`, expected };
   });
@@ -161,11 +168,11 @@ export function doubtsAbout(settings: CheckedSettings): string[] {
     ],
     [
       !isOpenAi(settings) && settings.JUDGE_BASE_URL !== undefined,
-      'JUDGE_BASE_URL is not used: BEDROCK_MODEL_ID does not begin with openai:/',
+      'JUDGE_BASE_URL is not used: no judge begins with openai:/',
     ],
     [
       !isOpenAi(settings) && settings.JUDGE_SECRET_ARN !== undefined,
-      'JUDGE_SECRET_ARN is not used: BEDROCK_MODEL_ID does not begin with openai:/',
+      'JUDGE_SECRET_ARN is not used: no judge begins with openai:/',
     ],
     [
       settings.DATA_CAPTURE_KMS_KEY_ARN !== undefined && settings.WORK_KMS_KEY_ARN === undefined,

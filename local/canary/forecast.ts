@@ -1,7 +1,7 @@
 /** What a canary will cost, from the price table and the template. */
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
-import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { BATCHED, exampleLines, JUDGED } from './captures.ts';
 import { budgetOf, checkedSettings, type Template } from './stack.ts';
@@ -42,7 +42,7 @@ function judgeUsd(state: CanaryState, judge: 'converse' | 'batch', captures: num
   const environment = readEnvironment(functionEnvironment(settings, 'work', 'budget'));
   const bytes = exampleLines(captures).reduce((sum, line) => sum + Buffer.byteLength(line), 0);
   const options = { judge, sampleRate: 1 };
-  return estimateFromSizes(environment, scorersFor(), options, { captures, bytes }).usd;
+  return estimateFromSizes(environment, activeScorers(environment, judge), options, { captures, bytes }).usd;
 }
 
 /** Dollars a month for what costs while nothing runs. */

@@ -1,7 +1,7 @@
 /** The stand-in's answer to a prompt: an object, its text, and the ways in which a fault can corrupt it. */
 import type { AnswerFault } from './behavior.ts';
-import { type RecognizedPrompt, readJudgePrompt } from './prompt-reader.ts';
-import { verdictByRule } from './rules.ts';
+import { type AskedQuestion, type RecognizedPrompt, readJudgePrompt } from './prompt-reader.ts';
+import { type RuleVerdict, verdictByRule } from './rules.ts';
 
 interface Answer {
   /** The input of a tool call. */
@@ -15,13 +15,30 @@ interface Answer {
 const NO_QUESTION = 'Stand-in judge: this prompt contains no question that it recognizes.';
 
 function answerObject(prompt: RecognizedPrompt): Record<string, unknown> {
-  const verdicts = prompt.asked.map((asked) => [asked.name, verdictByRule(asked, prompt.exchange)] as const);
+  const verdicts = prompt.asked.map((asked) => [asked, verdictByRule(asked, prompt.exchange)] as const);
   if (prompt.form === 'result') {
     const [, verdict] = verdicts[0] ?? [];
     return verdict === undefined ? {} : { rationale: verdict.rationale, result: verdict.value };
   }
   // The prompts ask for the rationale first, so a model writes it first.
-  return Object.fromEntries(verdicts.map(([name, { rationale, value }]) => [name, { rationale, value }]));
+  return Object.fromEntries(verdicts.map(([asked, verdict]) => [asked.name, entryOf(asked, verdict, prompt)]));
+}
+
+/** A rule is not sure of a reply that is as short as this. */
+const UNSURE_CHARS = 8;
+
+/** The answer to one question, in the brevity that the prompt asks for. */
+function entryOf(
+  asked: AskedQuestion,
+  { rationale, value }: Pick<RuleVerdict, 'rationale' | 'value'>,
+  prompt: RecognizedPrompt,
+) {
+  const { brevity, exchange } = prompt;
+  const sure = exchange.reply.length > UNSURE_CHARS;
+  const isYesNo = asked.allowed.kind === 'strings' && asked.allowed.values[0] === 'yes';
+  if (brevity?.marks && isYesNo) return sure ? value : 'unsure';
+  if (brevity?.bare(asked) === value) return value;
+  return { rationale, value, ...(brevity?.sure ? { sure } : {}) };
 }
 
 const mapValues = (object: Record<string, unknown>, change: (value: unknown) => unknown): Record<string, unknown> =>

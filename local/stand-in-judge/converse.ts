@@ -1,4 +1,5 @@
 /** Bedrock's Converse operation over HTTP: its requests, answers and refusals. */
+import { cacheMinimum } from '../../src/judge/pricing/prompt-cache.ts';
 import { answerTo, tokensOf } from './answer.ts';
 import type { AnswerFault, ModelBehavior } from './behavior.ts';
 import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
@@ -85,8 +86,9 @@ function refusal(body: ConverseBody, model: ModelBehavior): HttpAnswer | undefin
 /** Prompt prefixes seen before a cache point, with the time of their last use. */
 export type PrefixCache = Map<string, number>;
 
-/** Most models cache prefixes of 1,024 tokens and more, for five minutes. */
+/** The minimum of models that are not listed. */
 const MIN_CACHED_TOKENS = 1024;
+/** Bedrock keeps a prefix for five minutes. */
 const CACHE_MS = 5 * 60 * 1000;
 
 function cacheUsage(
@@ -98,8 +100,8 @@ function cacheUsage(
   const point = body.system?.findIndex((block) => block.cachePoint) ?? -1;
   if (point < 0) return { read: 0, write: 0 };
   const prefix = JSON.stringify([modelId, body.toolConfig, body.outputConfig, body.system?.slice(0, point)]);
-  const tokens = tokensOf(prefix);
-  if (tokens < MIN_CACHED_TOKENS) return { read: 0, write: 0 };
+  const tokens = tokensOf(inputText({ ...body, system: body.system?.slice(0, point), messages: [] }));
+  if (tokens < (cacheMinimum(modelId) ?? MIN_CACHED_TOKENS)) return { read: 0, write: 0 };
   const seen = cache.get(prefix);
   cache.set(prefix, now);
   return seen !== undefined && now - seen < CACHE_MS ? { read: tokens, write: 0 } : { read: 0, write: tokens };

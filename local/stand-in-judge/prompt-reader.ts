@@ -31,6 +31,32 @@ export interface RecognizedPrompt {
   form: 'verdicts' | 'result';
   asked: AskedQuestion[];
   exchange: ReadExchange;
+  /** What the prompt says about answers without words, and about saying whether an answer is sure. */
+  brevity?: Brevity;
+}
+
+interface Brevity {
+  /** Returns the value that needs no words, if there is one for the question. */
+  bare(question: AskedQuestion): string | undefined;
+  /** Yes/no questions get one word: `yes`, `no` or `unsure`. */
+  marks: boolean;
+  /** Other answers end with `sure`. */
+  sure: boolean;
+}
+
+const isYesNo = ({ allowed }: AskedQuestion): boolean => allowed.kind === 'strings' && allowed.values[0] === 'yes';
+
+/** Reads the rules of this project's prompts for short answers and for the first model of a cascade. */
+function readBrevity(text: string): Brevity {
+  const rule = /^- A "yes" needs no words: it stands alone, without a rationale(?:; for (.+?) that is the "no")?/m.exec(
+    text,
+  );
+  const others = new Set((rule?.[1] ?? '').split(', '));
+  return {
+    bare: (question) => (rule && isYesNo(question) ? (others.has(question.name) ? 'no' : 'yes') : undefined),
+    marks: /^- A question that is answered with "yes" or "no" gets that word alone/m.test(text),
+    sure: /^- Last comes "sure": false/m.test(text),
+  };
 }
 
 const YES_NO: AllowedValues = { kind: 'strings', values: ['yes', 'no'] };
@@ -151,7 +177,12 @@ export function readJudgePrompt(system: string, user: string): RecognizedPrompt 
     const questions = readQuestions(
       system.includes('\nThe questions\n') ? system : user.slice(0, user.indexOf('\nThe code of this record')),
     );
-    return { form: 'verdicts', asked: questions, exchange };
+    return {
+      form: 'verdicts',
+      asked: questions,
+      exchange,
+      brevity: readBrevity(`${system}\n${user.slice(0, user.indexOf('\nThe code of this record'))}`),
+    };
   }
   return readMlflow(system, user);
 }

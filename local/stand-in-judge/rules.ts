@@ -4,7 +4,7 @@
  */
 import type { AskedQuestion, ReadExchange } from './prompt-reader.ts';
 
-interface RuleVerdict {
+export interface RuleVerdict {
   value: string | number | boolean;
   rationale: string;
 }

@@ -2,8 +2,8 @@
 import { createReadStream } from 'node:fs';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
 import { scanChunks } from '../../src/formats/lines/chunks.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
-import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import type { Settings } from '../../src/settings/schema.ts';
@@ -38,7 +38,7 @@ export function forecastLines(sizes: CaptureSizes, settings: Settings, isReal: b
   const environment = readEnvironment(functionEnvironment(settings, 'work', 'budget'));
   const { judgeCalls, usd, model } = estimateFromSizes(
     environment,
-    scorersFor({ guidelines: environment.JUDGE_GUIDELINES }),
+    activeScorers(environment),
     { judge: 'converse', sampleRate: environment.EVALUATION_SAMPLE_RATE },
     { captures: sizes.lines, bytes: sizes.bytes },
   );

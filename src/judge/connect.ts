@@ -3,15 +3,17 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { Capture } from '../formats/types.ts';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import type { sharedSettings } from '../settings/schema.ts';
+import { activeScorers } from './active-scorers.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import { type Budget, createBudget } from './budget/leased-budget.ts';
+import { askedFirst, cascade } from './cascade.ts';
 import { createJudge, type JudgeConfig } from './create-judge.ts';
 import { createJudgeOver } from './judge-capture.ts';
-import { assertBatchPossible, parseJudgeId } from './judge-id.ts';
+import { assertBatchPossible, judgeModels, parseJudgeId } from './judge-id.ts';
 import type { ModelAnswer } from './model-answer.ts';
 import { priceCall, priceOptions } from './pricing/prices.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
-import { isCodeScorer, scorersFor } from './scorers/scorer-set.ts';
+import { isCodeScorer } from './scorers/scorer-set.ts';
 import { loadApiKey } from './transports/api-key.ts';
 import { bedrockTransport } from './transports/bedrock.ts';
 import { answerBounds, readParameters } from './transports/parameters.ts';
@@ -25,11 +27,13 @@ interface Judging {
 
 /**
  * Returns a function that connects to the judge at its first call, and returns the same judge from then on.
+ *
+ * @param make creates the judge; default: with the cascade of the settings
  */
-export function connectJudge(environment: LambdaEnvironment): () => Promise<Judging> {
-  const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
+export function connectJudge(environment: LambdaEnvironment, make = cascadeOf): () => Promise<Judging> {
+  const scorers = activeScorers(environment);
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
-  const create = async (): Promise<Judging> => ({ judge: await judgeOf(environment), scorers, always });
+  const create = async (): Promise<Judging> => ({ judge: await make(environment), scorers, always });
   let judging: Promise<Judging> | undefined;
   return () => {
     judging ??= create().catch((error: unknown) => {
@@ -50,18 +54,38 @@ interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSetti
  * Creates the judge of these settings, for online calls. The key of a judge outside AWS is read from Secrets Manager now, and
  * again when the server stops accepting it.
  */
-export async function judgeOf(settings: JudgeSettings): Promise<Judge> {
+export const judgeOf = async (settings: JudgeSettings): Promise<Judge> =>
+  createJudge({
+    ...configOf(settings),
+    apiKey: settings.JUDGE_API_KEY ?? (await keyLoader(settings.JUDGE_SECRET_ARN)),
+  });
+
+function configOf(settings: JudgeSettings): JudgeConfig {
   const prices = priceOptions(settings);
-  return createJudge({
+  return {
     model: settings.BEDROCK_MODEL_ID,
     parameters: settings.MLFLOW_EVALUATION_MODEL_PARAM,
     calls: settings.JUDGE_CALLS,
     price: (usage) => priceCall(settings.BEDROCK_MODEL_ID, usage, prices),
     baseUrl: settings.JUDGE_BASE_URL,
-    apiKey: settings.JUDGE_API_KEY ?? (await keyLoader(settings.JUDGE_SECRET_ARN)),
     guardrail: guardrailOf(settings),
-  });
+  };
 }
+
+/** Creates the judge of these settings, behind the first model of the cascade if they name one. */
+export async function cascadeOf(settings: JudgeSettings): Promise<Judge> {
+  const main = await judgeOf(settings);
+  if (settings.JUDGE_CASCADE === undefined) return main;
+  const first = firstSettings(settings);
+  const apiKey = first.JUDGE_API_KEY ?? (await keyLoader(first.JUDGE_SECRET_ARN));
+  return cascade(createJudge({ ...configOf(first), apiKey, maxAnswers: 1 }), main);
+}
+
+/** The settings of the model that is asked first. The inference parameters are those of the judge itself. */
+const firstSettings = <S extends JudgeSettings>(settings: S): S =>
+  settings.JUDGE_CASCADE === undefined
+    ? settings
+    : { ...settings, BEDROCK_MODEL_ID: settings.JUDGE_CASCADE, MLFLOW_EVALUATION_MODEL_PARAM: {} };
 
 /** Reads the key now, so that an unreadable secret fails with its own error name. The first call returns that key. */
 async function keyLoader(secretArn: string | undefined): Promise<(() => Promise<string>) | undefined> {
@@ -83,26 +107,34 @@ export interface BatchJudging {
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
   /** Returns the cost of a batch job's answer in US dollars; `null` if the price is unknown. */
   priceOf(answer: ModelAnswer): number | null;
-  /** Reads a job's answers, and asks online where they are not enough. */
+  /** Reads a job's answers, and asks online where they are not enough; of a cascade, the main model too. */
   judge: Judge;
+  /** The active scorers in the form in which a job asks them. */
+  batchScorers: readonly Scorer[];
 }
 
-/** @throws PermanentError `InvalidJudge` when the judge is not on Bedrock */
+/** @throws PermanentError `InvalidJudge` when a model is not on Bedrock */
 export function connectBatchJudge(environment: LambdaEnvironment): BatchJudging {
-  assertBatchPossible(environment.BEDROCK_MODEL_ID);
-  const { name } = parseJudgeId(environment.BEDROCK_MODEL_ID);
+  for (const model of judgeModels(environment)) assertBatchPossible(model);
+  const settings = firstSettings(environment);
+  const { name } = parseJudgeId(settings.BEDROCK_MODEL_ID);
   const online = priceOptions(environment);
   const batch = priceOptions(environment, 'batch');
-  const parameters = readParameters(environment.MLFLOW_EVALUATION_MODEL_PARAM);
+  const parameters = readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM);
   const transport = bedrockTransport(name, parameters, guardrailOf(environment));
   const bounds = answerBounds(parameters);
-  const judgeAt = (price: JudgeConfig['price']): Judge => createJudgeOver(transport, { ...bounds, price });
+  const isCascade = environment.JUDGE_CASCADE !== undefined;
+  const judgeAt = (price: JudgeConfig['price']): Judge =>
+    createJudgeOver(transport, { ...bounds, price, maxAnswers: isCascade ? 1 : undefined });
+  const asAsked = (scorers: readonly JudgeScorer[]) => (isCascade ? scorers.map(askedFirst) : scorers);
   const pricedAsBatch = judgeAt((usage) => priceCall(name, usage, batch));
+  const first = judgeAt((usage) => priceCall(name, usage, usage.batch ? batch : online));
   return {
-    record: (traceId, capture, scorers) => batchRecord(transport, traceId, capture, scorers, bounds),
-    maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, scorers),
+    record: (traceId, capture, scorers) => batchRecord(transport, traceId, capture, asAsked(scorers), bounds),
+    maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, asAsked(scorers)),
     priceOf: ({ usage }) => priceCall(name, usage, batch),
-    judge: judgeAt((usage) => priceCall(name, usage, usage.batch ? batch : online)),
+    judge: isCascade ? cascade(first, createJudge(configOf(environment))) : first,
+    batchScorers: activeScorers(environment, 'batch'),
   };
 }
 

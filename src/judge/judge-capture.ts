@@ -30,11 +30,12 @@ export interface JudgeOptions extends CallerOptions {
   thinkingTokens?: number;
   /** Default: the price is unknown. */
   price?: PriceOfCall;
+  /** Maximum number of answers for one set of scorers. Default: the first, and two for missing verdicts. */
+  maxAnswers?: number | undefined;
   /** Replaces the time limit for the synchronous work on one capture, in milliseconds. */
   timeMs?: number;
 }
 
-/** Maximum number of answers for one set of scorers: the first, and two for missing verdicts. */
 const MAX_ANSWERS = 3;
 
 /** An answer that was cut off gets twice the room, then four times. */
@@ -121,7 +122,8 @@ class CaptureJudge implements Judge {
     let maxRecordTokens = this.options.maxRecordTokens ?? MAX_RECORD_TOKENS;
     let correction: string | undefined;
     let given = session.money.answer;
-    for (let answers = 0; answers < MAX_ANSWERS && missing.length > 0; ) {
+    const { maxAnswers = MAX_ANSWERS } = this.options;
+    for (let answers = 0; answers < maxAnswers && missing.length > 0; ) {
       const maxTokens = this.maxTokens(missing.length, growth);
       const prompt = { maxRecordTokens, correction };
       const question: Question = { capture, scorers: missing, maxTokens, rung, within, prompt };
@@ -156,7 +158,7 @@ class CaptureJudge implements Judge {
     }
     for (const scorer of missing) {
       const { code, message } = problems.get(scorer.name) ?? { code: VERDICT_ERRORS.missing, message: 'not answered' };
-      session.fail([scorer], { code, message: `${message} (asked ${MAX_ANSWERS} times)` });
+      session.fail([scorer], { code, message: `${message} (asked ${maxAnswers} times)` });
     }
   }
 

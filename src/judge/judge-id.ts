@@ -29,6 +29,19 @@ export function splitEndpoint(name: string): { endpoint: string; component?: str
   return component ? { endpoint, component } : { endpoint };
 }
 
+interface JudgeModels {
+  BEDROCK_MODEL_ID: string;
+  JUDGE_CASCADE?: string | undefined;
+}
+
+/** The models that the settings name: the judge, and the first model of a cascade. */
+export const judgeModels = ({ BEDROCK_MODEL_ID, JUDGE_CASCADE }: JudgeModels): string[] =>
+  JUDGE_CASCADE === undefined ? [BEDROCK_MODEL_ID] : [BEDROCK_MODEL_ID, JUDGE_CASCADE];
+
+/** The model that is asked about every capture, in batch inference too. */
+export const firstModel = ({ BEDROCK_MODEL_ID, JUDGE_CASCADE = BEDROCK_MODEL_ID }: JudgeModels): string =>
+  JUDGE_CASCADE;
+
 /** @throws PermanentError `InvalidJudge` when the judge is not on Bedrock, the only service with batch inference */
 export function assertBatchPossible(model: string): void {
   if (parseJudgeId(model).scheme === 'bedrock') return;

@@ -2,14 +2,14 @@
 import { logger } from '../shared/logging.ts';
 import { createModelWatch, type ModelCheck } from './model-check.ts';
 
-/** Returns a function that checks the model, and returns and logs what a person must know; `undefined`: nothing. */
-export function watchJudgeModel(model: string): () => Promise<ModelCheck | undefined> {
-  const watch = createModelWatch(model, (error) =>
-    logger.warn('The judge’s model could not be checked', error as Error),
+/** Returns a function that checks the models, and returns and logs what a person must know first; `undefined`: nothing. */
+export function watchJudgeModels(models: readonly string[]): () => Promise<ModelCheck | undefined> {
+  const watches = models.map((model) =>
+    createModelWatch(model, (error) => logger.warn('The judge’s model could not be checked', error as Error)),
   );
   return async () => {
-    const check = await watch();
-    if (check !== undefined) logger.warn(check.message, { check } as never);
-    return check;
+    const checks = (await Promise.all(watches.map((watch) => watch()))).filter((check) => check !== undefined);
+    for (const check of checks) logger.warn(check.message, { check } as never);
+    return checks.find(({ level }) => level === 'error') ?? checks[0];
   };
 }

@@ -25,6 +25,12 @@ export interface JudgeScorer {
   needs: readonly ScorerNeed[];
   /** Share of the run's sample that this scorer judges, 0 to 1; default 1. Always rules override it. */
   sampleRate?: number;
+  /** The value of a yes/no question that is no failure. Default: `yes`. */
+  passes?: 'yes' | 'no';
+  /** The passing value of a yes/no question is answered without words (`JUDGE_RATIONALES=failures`). */
+  isTerse?: boolean;
+  /** The judge says of its answer whether it is sure: the question is asked of the first model of a cascade. */
+  asksIfSure?: boolean;
   /** Cases with known values that the judge is shown. They are part of the question, so they change the version. */
   examples?: readonly ScorerExample[];
 }
@@ -53,8 +59,15 @@ export type Scorer = JudgeScorer | CodeScorer;
 
 /** One scorer's outcome on one capture. */
 export type Verdict =
-  | { scorer: string; outcome: 'verdict'; value: AssessmentValue; rationale: string; usage: VerdictUsage }
-  | { scorer: string; outcome: 'error'; error: { code: string; message: string }; usage: VerdictUsage };
+  | (ScorerVerdict & { outcome: 'verdict'; value: AssessmentValue /** Empty: without words. */; rationale: string })
+  | (ScorerVerdict & { outcome: 'error'; error: { code: string; message: string } });
+
+interface ScorerVerdict {
+  scorer: string;
+  usage: VerdictUsage;
+  /** The id of the model that gave the verdict, if it is not the judge’s `sourceId`: the first model of a cascade. */
+  source?: string;
+}
 
 /** The scorer's share of the tokens and the cost of the calls that asked for it. */
 export interface VerdictUsage {

@@ -47,6 +47,12 @@ const RETENTION_DAYS = [
   1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
 ];
 
+/** The id of a judge's model. */
+const judgeModel = z
+  .string()
+  .transform((id) => id.replace(/^bedrock:\/+/, ''))
+  .pipe(z.string().regex(JUDGE_MODEL).refine(isPossibleEndpoint, 'names of letters, digits and "-"'));
+
 const secretArn = setting(
   'the complete ARN of a Secrets Manager secret, with the six characters at its end',
   z.string().regex(SECRET_ARN).optional(),
@@ -110,13 +116,14 @@ export const sharedSettings = {
   ),
   BEDROCK_MODEL_ID: setting(
     'a Bedrock model id, inference profile id or ARN, with or without bedrock:/; or openai:/<model>, sagemaker:/<endpoint>, sagemaker:/<endpoint>/<inference component>',
-    z
-      .string()
-      .transform((id) => id.replace(/^bedrock:\/+/, ''))
-      .pipe(z.string().regex(JUDGE_MODEL).refine(isPossibleEndpoint, 'names of letters, digits and "-"'))
-      // The readers of settings know the region, and fill in its default.
-      .default(defaultJudgeModel() as string),
+    // The readers of settings know the region, and fill in its default.
+    judgeModel.default(defaultJudgeModel() as string),
   ),
+  /** Asked first; the judge is asked for what it fails or is not sure of. */
+  JUDGE_CASCADE: setting('the id of a cheaper model, in a form of BEDROCK_MODEL_ID', judgeModel.optional()),
+  JUDGE_RATIONALES: setting('all or failures', z.enum(['all', 'failures']).default('all')),
+  /** `cached`: as many of the project's examples as the model's prompt cache needs. */
+  JUDGE_PREFIX: setting('short or cached', z.enum(['short', 'cached']).default('short')),
   MLFLOW_EVALUATION_MODEL_PARAM: setting(
     'JSON of inference parameters, such as {"temperature":0}',
     jsonOf(z.record(z.string(), z.unknown())).default({}),

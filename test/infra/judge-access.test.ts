@@ -187,6 +187,23 @@ describe('checking a model', () => {
   });
 });
 
+it('grants both models of a cascade to the evaluator of runs, and only the first one to batch jobs', () => {
+  const first = 'arn:aws:bedrock:eu-west-1::foundation-model/amazon.nova-lite-v1:0';
+  const main = 'arn:aws:bedrock:eu-west-1::foundation-model/amazon.nova-pro-v1:0';
+  const policies = policiesOf(
+    templateOf({ BEDROCK_MODEL_ID: 'amazon.nova-pro-v1:0', JUDGE_CASCADE: 'bedrock:/amazon.nova-lite-v1:0' }),
+  );
+  const allowed = (role: string, name: string): string[] =>
+    (policies[role] ?? []).filter(([[action]]) => action === name).flatMap(([, resources]) => resources as string[]);
+  expect(allowed('EvaluateTracesRole', 'bedrock:InvokeModel')).toEqual([main, first]);
+  expect(allowed('BatchServiceRole', 'bedrock:InvokeModel')).toEqual([first]);
+  expect(allowed('JudgeBatchRole', STARTING)).toContain(first);
+  expect(allowed('JudgeBatchRole', STARTING)).not.toContain(main);
+  expect(allowed('PlanCapturesRole', 'bedrock:GetFoundationModel')).toEqual([main, first]);
+  // The judge of replays compares two replies: nothing passes or fails.
+  expect(allowed('ReplayEvaluationRole', 'bedrock:InvokeModel')).toEqual([main]);
+});
+
 it('grants the key of a judge outside AWS, and nothing on Bedrock', () => {
   expect(judgeLines({ BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: SECRET })).toEqual([
     [['secretsmanager:GetSecretValue'], [SECRET]],

@@ -46,6 +46,8 @@ describe('the settings as a whole', () => {
       EVALUATION_BUDGET_USD: 20,
       EVALUATION_ALWAYS: [],
       JUDGE_CALLS: 'together',
+      JUDGE_PREFIX: 'short',
+      JUDGE_RATIONALES: 'all',
       JUDGE_GUIDELINES: {},
       JUDGE_PRICES: {},
       CSV_HEADER: false,

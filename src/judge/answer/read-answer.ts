@@ -4,7 +4,8 @@ import * as z from 'zod';
 import { isObject, type JsonObject } from '../../formats/json.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { ModelAnswer } from '../model-answer.ts';
-import { describeValues, readValue } from '../scorers/values.ts';
+import { UNSURE } from '../prompt/build-prompt.ts';
+import { describeValues, isPass, readValue } from '../scorers/values.ts';
 import type { JudgeScorer } from '../types.ts';
 
 export type Reading =
@@ -19,7 +20,11 @@ type AnswerReading = { readable: false; problem: string } | { readable: true; by
 /** A rationale is a few sentences. A longer text shows that the model rambles. */
 const MAX_RATIONALE_CHARS = 4000;
 
-const entrySchema = z.looseObject({ value: z.unknown().optional(), rationale: z.string().optional() });
+const entrySchema = z.looseObject({
+  value: z.unknown().optional(),
+  rationale: z.string().optional(),
+  sure: z.unknown().optional(),
+});
 
 const keyOf = (name: string): string => name.toLowerCase().replaceAll(/[\s-]+/g, '_');
 
@@ -155,9 +160,14 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   const given = parsed.success ? (parsed.data.value ?? parsed.data.result) : entry;
   if (given === undefined || given === null) return { kind: 'missing' };
   const value = readValue(scorer.values, given);
+  if (given === UNSURE && scorer.asksIfSure) return { kind: 'missing' };
   if (value === undefined) return { kind: 'value', got: given, chars };
+  // The first model of a cascade leaves to the second what it is not sure of.
+  if (scorer.asksIfSure && !scorer.isTerse && !(parsed.success && parsed.data.sure === true))
+    return { kind: 'missing' };
   const rationale = parsed.success ? (parsed.data.rationale?.trim() ?? '') : '';
-  if (rationale === '') return { kind: 'bare', value, chars };
+  const isEnough = scorer.isTerse && (scorer.asksIfSure || isPass(scorer, value));
+  if (rationale === '' && !isEnough) return { kind: 'bare', value, chars };
   const text = rationale.length > MAX_RATIONALE_CHARS ? `${rationale.slice(0, MAX_RATIONALE_CHARS)}…` : rationale;
   return { kind: 'verdict', value, rationale: text, chars };
 }

@@ -157,7 +157,7 @@ export class ModelCaller {
         prompt: question.within('the prompt', () =>
           buildPrompt(question.capture, question.scorers, rung, question.prompt),
         ),
-        schema: answerSchema(question.scorers),
+        schema: answerSchema(question.scorers, rung),
         maxTokens: question.maxTokens,
         supports: (feature) => this.capabilities.supports(feature),
       };

@@ -2,11 +2,12 @@
 import type { Capture } from '../../formats/types.ts';
 import { answerSchemaText } from '../answer/answer-schema.ts';
 import { memoByScorers } from '../memo.ts';
-import { MAX_RECORD_TOKENS, systemPrompt } from '../prompt/build-prompt.ts';
+import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import { fencedRecord } from '../prompt/record.ts';
 import { estimateTokens } from '../prompt/tokens.ts';
 import { judgeableExchange } from '../scorers/applicability.ts';
 import type { JudgeScorer } from '../types.ts';
+import { prefixTokens } from './prompt-cache.ts';
 
 /**
  * Bedrock deducts the bound from the account's quota when a call starts, so it is close to what an answer takes: two
@@ -17,15 +18,33 @@ const TOKENS_AROUND = 100;
 /** The average share of the bound that an answer takes. */
 const LIKELY_SHARE = 0.6;
 
+/** The share of the verdicts that is assumed to fail, and so to need words or a second model. */
+export const FAILING_SHARE = 0.1;
+
 /** Returns the bound on the answer to this number of scorers, in tokens. */
 export const answerTokens = (scorers: number): number => TOKENS_AROUND + TOKENS_PER_SCORER * scorers;
 
 /** Words around the record in the user turn. */
 const TOKENS_AROUND_RECORD = 40;
 
+/** The likely length of the answer, in tokens. A terse question takes its name and a word, unless it fails. */
+const likelyTokens = memoByScorers((scorers): number => {
+  const withWords = scorers.reduce(
+    (sum, { isTerse, asksIfSure }) => sum + (isTerse ? (asksIfSure ? 0 : FAILING_SHARE) : 1),
+    0,
+  );
+  const bare = scorers.map(({ name, isTerse, asksIfSure }) =>
+    isTerse ? estimateTokens(JSON.stringify({ [name]: 'yes' })) * (asksIfSure ? 1 : 1 - FAILING_SHARE) : 0,
+  );
+  const words = (answerTokens(scorers.length) * LIKELY_SHARE * withWords) / Math.max(1, scorers.length);
+  return Math.round(words + bare.reduce((sum, tokens) => sum + tokens, 0));
+});
+
 export interface AskSize {
   calls: number;
   inputTokens: number;
+  /** The part of `inputTokens` that is the same for every capture, and stands before the point up to which it is cached. */
+  prefixTokens: number;
   /** The maximum number of tokens of the answers. */
   maxOutputTokens: number;
   /** Their likely number. */
@@ -41,10 +60,7 @@ interface AskSizeOptions {
 }
 
 const fixedSize = memoByScorers(
-  (scorers) =>
-    estimateTokens(systemPrompt(scorers, 'json-schema')) +
-    estimateTokens(answerSchemaText(scorers)) +
-    TOKENS_AROUND_RECORD,
+  (scorers) => prefixTokens(scorers) + estimateTokens(answerSchemaText(scorers)) + TOKENS_AROUND_RECORD,
 );
 
 /** Estimates the tokens of asking the scorers about a capture once. */
@@ -53,12 +69,13 @@ export function askSize(capture: Capture, scorers: readonly JudgeScorer[], optio
   const groups = options.calls === 'separate' ? scorers.map((scorer) => [scorer]) : scorers.length > 0 ? [scorers] : [];
   const exchange = judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] };
   const record = estimateTokens(fencedRecord(exchange, maxRecordTokens).text);
-  const size: AskSize = { calls: groups.length, inputTokens: 0, maxOutputTokens: 0, outputTokens: 0 };
+  const size: AskSize = { calls: groups.length, inputTokens: 0, prefixTokens: 0, maxOutputTokens: 0, outputTokens: 0 };
   for (const group of groups) {
     const bound = answerTokens(group.length);
     size.inputTokens += fixedSize(group) + record;
+    size.prefixTokens += prefixTokens(group);
     size.maxOutputTokens += (options.maxTokens ?? bound) + thinkingTokens;
-    size.outputTokens += Math.round(bound * LIKELY_SHARE) + thinkingTokens;
+    size.outputTokens += likelyTokens(group) + thinkingTokens;
   }
   return size;
 }

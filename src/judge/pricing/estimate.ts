@@ -4,19 +4,19 @@ import type { CostEstimate } from '../../contract/receipts.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { inSample } from '../../trace/ids.ts';
+import { firstModel, judgeModels } from '../judge-id.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import type { AlwaysRule, CaptureContext } from '../scorers/always-rules.ts';
 import { applicability } from '../scorers/applicability.ts';
 import { isJudgeScorer } from '../scorers/scorer-set.ts';
-import { answerBounds, readParameters } from '../transports/parameters.ts';
 import type { Scorer } from '../types.ts';
-import { type AskSize, askSize } from './ask-size.ts';
-import { PRICE_SOURCE, priceCall, priceOptions, ratesOf, requireKnownPrice } from './prices.ts';
+import { FAILING_SHARE } from './ask-size.ts';
+import { type Expected, expectedCalls, type PricedSettings } from './expected-calls.ts';
+import { PRICE_SOURCE, priceOptions, ratesOf, requireKnownPrice } from './prices.ts';
 
-type JudgeSettings = Pick<
-  LambdaEnvironment,
-  'BEDROCK_MODEL_ID' | 'EVALUATION_BUDGET_USD' | 'JUDGE_CALLS' | 'JUDGE_PRICES' | 'MLFLOW_EVALUATION_MODEL_PARAM'
->;
+type JudgeSettings = PricedSettings &
+  Pick<LambdaEnvironment, 'EVALUATION_BUDGET_USD'> &
+  Partial<Pick<LambdaEnvironment, 'JUDGE_RATIONALES'>>;
 type EstimateOptions = Pick<RunOptions, 'judge' | 'sampleRate'>;
 
 /**
@@ -25,7 +25,7 @@ type EstimateOptions = Pick<RunOptions, 'judge' | 'sampleRate'>;
  */
 export function assertJudgeAffordable(settings: JudgeSettings, options: Pick<RunOptions, 'budgetUsd' | 'judge'>): void {
   const budget = Math.max(settings.EVALUATION_BUDGET_USD, options.budgetUsd ?? 0);
-  requireKnownPrice(settings.BEDROCK_MODEL_ID, budget, priceOptions(settings, options.judge));
+  for (const model of judgeModels(settings)) requireKnownPrice(model, budget, priceOptions(settings, options.judge));
 }
 
 interface CostEstimator {
@@ -42,8 +42,6 @@ export function createCostEstimator(
   always: AlwaysRule = () => undefined,
 ): CostEstimator {
   const asked = scorers.filter(isJudgeScorer);
-  const parameters = readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM);
-  const sizeOptions = { calls: settings.JUDGE_CALLS, ...answerBounds(parameters) };
   const total = new Total(settings, options);
   return {
     add(capture, traceId, context) {
@@ -55,7 +53,7 @@ export function createCostEstimator(
           (isAlways || inSample(traceId, scorer.sampleRate ?? 1, scorer.name)) &&
           'judge' in applicability(capture, scorer),
       );
-      if (due.length > 0) total.add(askSize(capture, due, sizeOptions), 1);
+      if (due.length > 0) total.add(expectedCalls(settings, capture, due, options), 1);
     },
     result: () =>
       total.result(
@@ -110,7 +108,7 @@ export function estimateFromSizes(
     const capture = captureOfSize(Math.min(Math.round(textBytes / BYTES_PER_TOKEN), 2 * MAX_RECORD_TOKENS));
     // Scorers that need a system prompt or tools are left out, because sizes do not show either.
     const due = asked.filter((scorer) => 'judge' in applicability(capture, scorer));
-    total.add(askSize(capture, due, { calls: settings.JUDGE_CALLS }), judged);
+    total.add(expectedCalls(settings, capture, due, options), judged);
   }
   return total.result(
     'From the number and the size of the lines alone, assuming text exchanges of average length with a reply',
@@ -122,33 +120,53 @@ class Total {
   private readonly settings: JudgeSettings;
   private readonly options: EstimateOptions;
   private readonly sums = { judgedCaptures: 0, judgeCalls: 0, inputTokens: 0, outputTokens: 0 };
+  private usd: number | null = 0;
 
   constructor(settings: JudgeSettings, options: EstimateOptions) {
     this.settings = settings;
     this.options = options;
   }
 
-  add({ calls, inputTokens, outputTokens }: AskSize, captures: number): void {
+  add({ calls, inputTokens, outputTokens, usd }: Expected, captures: number): void {
     this.sums.judgedCaptures += captures;
     this.sums.judgeCalls += calls * captures;
     this.sums.inputTokens += inputTokens * captures;
     this.sums.outputTokens += outputTokens * captures;
+    this.usd = this.usd === null || usd === null ? null : this.usd + usd * captures;
   }
 
   result(how: string): CostEstimate {
-    const prices = priceOptions(this.settings, this.options.judge);
-    const model = this.settings.BEDROCK_MODEL_ID;
-    const rates = ratesOf(model, prices);
-    const price =
-      rates === null
-        ? `the price of ${model} is unknown`
-        : `${model} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${prices.batch ? ', half of it in batch inference' : ''} (${PRICE_SOURCE})`;
+    const { JUDGE_CASCADE: first, BEDROCK_MODEL_ID: model } = this.settings;
+    const { judgedCaptures, ...sums } = this.sums;
+    const whole = Object.fromEntries(Object.entries(sums).map(([name, value]) => [name, Math.round(value)]));
+    const prices = [this.priceOf(model), ...(first === undefined ? [] : [this.priceOf(first)])];
     return {
       captures: this.captures,
-      ...this.sums,
-      usd: this.sums.judgeCalls === 0 ? 0 : priceCall(model, this.sums, prices),
+      judgedCaptures,
+      ...(whole as typeof sums),
+      usd: this.usd,
       model,
-      basis: `${how}; existing verdicts, repeated questions and prompt caching are not taken into account; ${price}.`,
+      basis: [how, ...this.assumptions(), ...prices].join('; ').concat('.'),
     };
+  }
+
+  private assumptions(): string[] {
+    const { JUDGE_CASCADE: first, JUDGE_PREFIX: prefix, JUDGE_RATIONALES: rationales } = this.settings;
+    const percent = `${FAILING_SHARE * 100}%`;
+    return [
+      `existing verdicts${prefix === 'cached' ? ' and' : ','} repeated questions ${prefix === 'cached' ? '' : 'and prompt caching '}are not taken into account`,
+      ...(prefix === 'cached' && this.options.judge !== 'batch'
+        ? ['a prefix that is cached is read from the cache']
+        : []),
+      ...(rationales === 'failures' ? [`${percent} of the verdicts are assumed to fail`] : []),
+      ...(first === undefined ? [] : [`${percent} of the verdicts of ${first} are assumed to fail or to be unsure`]),
+    ];
+  }
+
+  private priceOf(model: string): string {
+    const isBatch = this.options.judge === 'batch' && model === firstModel(this.settings);
+    const rates = ratesOf(model, priceOptions(this.settings));
+    if (rates === null) return `the price of ${model} is unknown`;
+    return `${model} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${isBatch ? ', half of it in batch inference' : ''} (${PRICE_SOURCE})`;
   }
 }

@@ -13,6 +13,9 @@ import { fencedRecord } from './record.ts';
 export const RUNGS = ['json-schema', 'tool', 'prompt'] as const;
 export type Rung = (typeof RUNGS)[number];
 
+/** The answer to a terse question that the first model of a cascade leaves to the second. */
+export const UNSURE = 'unsure';
+
 /** Name of the tool that the model is forced to call on the rung `tool`, and of the schema on `json-schema`. */
 export const ANSWER_NAME = 'record_verdicts';
 
@@ -37,6 +40,34 @@ How to judge
 const exampleLines = ({ request, reply, value, rationale }: ScorerExample): string =>
   `Example: ${JSON.stringify({ request, reply, rationale, value })}`;
 
+/** How to answer without words, and how to say that an answer is not sure, if any of the questions asks for it. */
+function furtherRules(scorers: readonly JudgeScorer[]): string {
+  const rules: string[] = [];
+  const terse = scorers.filter(({ isTerse }) => isTerse);
+  const marks = terse.filter(({ asksIfSure }) => asksIfSure);
+  const others = terse.filter(({ passes, asksIfSure }) => passes === 'no' && !asksIfSure).map(({ name }) => name);
+  if (marks.length > 0)
+    rules.push(
+      `A question that is answered with "yes" or "no" gets that word alone, without a rationale; or "${UNSURE}", if another careful judge might decide otherwise.`,
+    );
+  if (scorers.some(({ asksIfSure, isTerse }) => asksIfSure && !isTerse))
+    rules.push('Last comes "sure": false, if another careful judge might decide otherwise.');
+  if (terse.length > marks.length)
+    rules.push(
+      `A "yes" needs no words: it stands alone, without a rationale${others.length > 0 ? `; for ${others.join(', ')} that is the "no" instead` : ''}. Any other answer has both.`,
+    );
+  return rules.map((rule) => `\n- ${rule}`).join('');
+}
+
+/** The answer to a question as the model writes it. */
+function answerField(scorer: JudgeScorer): string {
+  const { isTerse, asksIfSure, passes = 'yes' } = scorer;
+  const allowed = describeValues(scorer.values);
+  if (isTerse && asksIfSure) return `${allowed} or "${UNSURE}"`;
+  if (isTerse) return `"${passes}" or {"rationale": "…", "value": "${passes === 'yes' ? 'no' : 'yes'}"}`;
+  return `{"rationale": "…", "value": ${allowed}${asksIfSure ? ', "sure": true or false' : ''}}`;
+}
+
 function questionLines(scorer: JudgeScorer): string {
   const examples = (scorer.examples ?? []).map(exampleLines);
   return [`${scorer.name} (${describeValues(scorer.values)}): ${scorer.question}`, ...examples].join('\n');
@@ -47,16 +78,14 @@ function answerForm(scorers: readonly JudgeScorer[], rung: Rung): string {
   if (rung === 'json-schema') return '';
   if (rung === 'tool')
     return `\n\nGive your answer by calling the tool ${ANSWER_NAME}, once, with every question in it.`;
-  const fields = scorers.map(
-    (scorer) => `${JSON.stringify(scorer.name)}: {"rationale": "…", "value": ${describeValues(scorer.values)}}`,
-  );
+  const fields = scorers.map((scorer) => `${JSON.stringify(scorer.name)}: ${answerField(scorer)}`);
   return `\n\nThe answer is one JSON object and nothing else, no text around it:\n{${fields.join(', ')}}`;
 }
 
 /** Returns instructions and questions, the same text for every capture with the same scorers and rung. */
 export const systemPrompt = memoByScorers(
   (scorers, rung: Rung): string =>
-    `${INSTRUCTIONS}\n\nThe questions\n${scorers.map(questionLines).join('\n')}${answerForm(scorers, rung)}`,
+    `${INSTRUCTIONS}${furtherRules(scorers)}\n\nThe questions\n${scorers.map(questionLines).join('\n')}${answerForm(scorers, rung)}`,
 );
 
 export interface JudgePrompt {

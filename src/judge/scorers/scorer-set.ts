@@ -49,6 +49,8 @@ const judgeScorerSchema = z
     values: valuesSchema,
     needs: z.array(z.enum(['request', 'reply', 'system-prompt', 'tools'])).min(1),
     sampleRate: z.number().min(0).max(1).optional(),
+    passes: z.enum(['yes', 'no']).optional(),
+    isTerse: z.boolean().optional(),
     examples: z.array(exampleSchema).optional(),
   })
   .check((context) => {
@@ -103,9 +105,15 @@ export function withExamples(scorer: JudgeScorer, examples: readonly ScorerExamp
   return { ...scorer, examples, version: `${scorer.version}+ex-${digest8(JSON.stringify(examples))}` };
 }
 
+/** Returns the scorer whose passing value needs no words. Its version says so: it is another prompt. */
+export const terse = (scorer: JudgeScorer): JudgeScorer =>
+  scorer.values.kind === 'yes-no' ? { ...scorer, isTerse: true, version: `${scorer.version}+terse` } : scorer;
+
 interface ScorerSettings {
   /** Sentences by name. A guideline with the name of a default scorer replaces it. */
   guidelines?: Readonly<Record<string, string>>;
+  /** `failures`: a yes/no scorer that passes answers without words. Default: `all`. */
+  rationales?: 'all' | 'failures' | undefined;
   /** Replace the default sets, for tests. */
   judgeScorers?: readonly JudgeScorer[];
   codeScorers?: readonly CodeScorer[];
@@ -122,7 +130,9 @@ export function scorersFor(settings: ScorerSettings = {}): readonly Scorer[] {
   const judges = [
     ...(settings.judgeScorers ?? defaultJudgeScorers).filter(({ name }) => !Object.hasOwn(guidelines, name)),
     ...Object.entries(guidelines).map(([name, sentence]) => guidelineScorer(name, sentence)),
-  ].map((scorer) => withExamples(scorer, Object.hasOwn(examples, scorer.name) ? (examples[scorer.name] ?? []) : []));
+  ]
+    .map((scorer) => withExamples(scorer, Object.hasOwn(examples, scorer.name) ? (examples[scorer.name] ?? []) : []))
+    .map((scorer) => (settings.rationales === 'failures' ? terse(scorer) : scorer));
   return checkScorers([...judges, ...(settings.codeScorers ?? codeScorers)]);
 }
 

@@ -1,7 +1,7 @@
 /** The values of a scorer: in words for prompts and errors, and as a judge or a person wrote them. */
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import { trimEndOf } from '../../shared/text-edges.ts';
-import type { ScorerValues } from '../types.ts';
+import type { JudgeScorer, ScorerValues } from '../types.ts';
 
 /** Describes the values in words, for prompts and error messages. */
 export function describeValues(values: ScorerValues): string {
@@ -26,6 +26,20 @@ const undress = (text: string): string => {
     .replace(/^[\s"'`*“”‘’«»([{<]+/u, '');
   return trimEndOf(plain, (character) => /[\s"'`*“”‘’«»)\]}>.,;:!。]/u.test(character));
 };
+
+/** Whether the value is no failure. The first of several categories is the good one; a number never fails. */
+export function isPass({ values, passes = 'yes' }: Pick<JudgeScorer, 'values' | 'passes'>, value: AssessmentValue) {
+  switch (values.kind) {
+    case 'yes-no':
+      return value === passes;
+    case 'boolean':
+      return value === true;
+    case 'categories':
+      return value === values.values[0];
+    case 'number':
+      return true;
+  }
+}
 
 const NUMBER = /^[+-]?\d+(\.\d+)?$/;
 

@@ -9,10 +9,9 @@ import {
   type SystemContentBlock,
 } from '@aws-sdk/client-bedrock-runtime';
 import { answerSchemaText, type JsonSchema } from '../answer/answer-schema.ts';
-import { memoByScorers } from '../memo.ts';
 import type { ModelAnswer, Stop } from '../model-answer.ts';
-import { ANSWER_NAME, type JudgePrompt, type Rung, systemPrompt } from '../prompt/build-prompt.ts';
-import { estimateTokens } from '../prompt/tokens.ts';
+import { cacheMinimum, prefixTokens } from '../pricing/prompt-cache.ts';
+import { ANSWER_NAME, type JudgePrompt } from '../prompt/build-prompt.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
 import type { JudgeParameters } from './parameters.ts';
 import { type Ask, type JudgeTransport, MAX_CONCURRENT_CALLS } from './transport.ts';
@@ -22,14 +21,6 @@ import { type Ask, type JudgeTransport, MAX_CONCURRENT_CALLS } from './transport
  * may compile a new JSON schema for minutes: that call times out, and its retry finds the schema compiled.
  */
 const CALL_TIMEOUT_MS = 120_000;
-
-/** Minimum length, in tokens, of a prefix that a model caches, by model id. Models that are not listed are not asked to cache. */
-const CACHE_MINIMUMS: readonly [RegExp, number][] = [
-  [/anthropic\.claude-(opus-4-[5-9]|haiku-4-5)/, 4096],
-  [/anthropic\.claude-(3-5-haiku)/, 2048],
-  [/anthropic\.claude-(sonnet-4|opus-4|3-7-sonnet)/, 1024],
-  [/amazon\.nova-(micro|lite|pro|premier|2)/, 1000],
-];
 
 const STOPS: Record<string, Stop> = {
   end_turn: 'end',
@@ -47,19 +38,6 @@ export interface Guardrail {
   id: string;
   version: string;
 }
-
-/** Returns the minimum tokens of a cached prefix; `undefined` if the model is not known to cache. */
-const cacheMinimum = (modelId: string): number | undefined =>
-  CACHE_MINIMUMS.find(([pattern]) => pattern.test(modelId))?.[1];
-
-/**
- * Estimates the tokens before the cache point: the instructions, and the tool or the schema, which the service adds in its own
- * words. A cache point after too few tokens has no effect.
- */
-const prefixTokens = memoByScorers(
-  (scorers, rung: Rung): number =>
-    estimateTokens(systemPrompt(scorers, rung)) + (rung === 'prompt' ? 0 : estimateTokens(answerSchemaText(scorers))),
-);
 
 /** Tool schemas are an older subset of JSON Schema: some models accept only type, properties and required. */
 function toolSchema(schema: JsonSchema): JsonSchema {
@@ -112,7 +90,7 @@ export function bedrockTransport(
   function request(ask: Ask): ConverseCommandInput {
     const { prompt, maxTokens, supports } = ask;
     const system: SystemContentBlock[] = [{ text: prompt.system }];
-    if (supports('cache') && prefixTokens(prompt.scorers, prompt.rung) >= cacheFrom) {
+    if (supports('cache') && prefixTokens(prompt.scorers) >= cacheFrom) {
       system.push({ cachePoint: { type: 'default' } });
     }
     const preface = supports('system') ? '' : `${prompt.system}\n`;

@@ -94,7 +94,7 @@ export function verdictAssessment(
   context: VerdictContext,
 ): NewAssessment {
   const { inputTokens, outputTokens, usd } = verdict.usage;
-  const fields = common(scorer, judge, context);
+  const fields = common(scorer, verdict.source ?? judge, context);
   const metadata = {
     ...fields.metadata,
     [JUDGE_INPUT_TOKENS]: String(inputTokens),
@@ -103,6 +103,8 @@ export function verdictAssessment(
     ...(usd === null ? {} : { [JUDGE_COST]: String(usd) }),
   };
   const outcome =
-    verdict.outcome === 'verdict' ? { value: verdict.value, rationale: verdict.rationale } : { error: verdict.error };
+    verdict.outcome === 'verdict'
+      ? { value: verdict.value, ...(verdict.rationale === '' ? {} : { rationale: verdict.rationale }) }
+      : { error: verdict.error };
   return { ...fields, metadata, ...outcome };
 }

@@ -2,8 +2,11 @@
 import { ConverseRequest$, ConverseResponse$, StopReason } from '@aws-sdk/client-bedrock-runtime';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import type { Capture } from '../../../src/formats/types.ts';
+import { activeScorers } from '../../../src/judge/active-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import { isJudgeScorer } from '../../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 import { chatCapture, toolCallCapture } from '../../unit/judge/captures.ts';
 import { modelFaults } from './service-model.ts';
 import {
@@ -183,12 +186,15 @@ describe('prompt caching', () => {
     rig.standIn.recorded.filter((call) => requestOf(call).system.some((block) => block.cachePoint)).length;
   test('is used from the model’s minimum on, and cached tokens are cheaper', async () => {
     const judge = rig.judge();
-    const first = await judge.judge(chatCapture(), CHAT_SCORERS);
-    const second = await judge.judge(chatCapture({ user: 'And where is parcel 77?' }), CHAT_SCORERS);
+    const scorers = activeScorers(testEnvironment({ JUDGE_PREFIX: 'cached' }))
+      .filter(isJudgeScorer)
+      .filter(({ name }) => CHAT_SCORERS.some((scorer) => scorer.name === name));
+    const first = await judge.judge(chatCapture(), scorers);
+    const second = await judge.judge(chatCapture({ user: 'And where is parcel 77?' }), scorers);
     expect(cachePoints()).toBe(2);
     for (const call of rig.standIn.recorded) expectValid(call);
     const usages = rig.standIn.recorded.map((call) => (call.answer as { usage: Record<string, number> }).usage);
-    expect(usages[0]?.cacheWriteInputTokens).toBeGreaterThan(1024);
+    expect(usages[0]?.cacheWriteInputTokens).toBeGreaterThan(2067);
     expect(usages[1]?.cacheReadInputTokens).toBe(usages[0]?.cacheWriteInputTokens);
     expect(second.spend.usd ?? 0).toBeLessThan((first.spend.usd ?? 0) * 0.75);
     // Cached tokens are input tokens, too.
@@ -196,7 +202,7 @@ describe('prompt caching', () => {
   });
 
   test.each([
-    ['below the minimum', MODEL, CHAT_SCORERS.slice(0, 2)],
+    ['below the minimum', MODEL, CHAT_SCORERS],
     ['for a model with a higher minimum', 'global.anthropic.claude-haiku-4-5-20251001-v1:0', CHAT_SCORERS],
     ['for a model that is not known to cache', 'meta.llama3-3-70b-instruct-v1:0', CHAT_SCORERS],
   ])('is not used %s', async (_, model, scorers) => {

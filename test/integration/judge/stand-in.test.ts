@@ -1,9 +1,13 @@
 /** The stand-in judge itself: HTTP/1.1, its rule-based verdicts, and forwarding to Bedrock. */
 import { ConverseCommand } from '@aws-sdk/client-bedrock-runtime';
+import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import { verdictByRule } from '../../../local/stand-in-judge/rules.ts';
 import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+import { cascade } from '../../../src/judge/cascade.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
+import type { JudgeScorer } from '../../../src/judge/types.ts';
 import { judgePair } from '../../../src/replay/compare/pairwise.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, credentials, MODEL, outcomesOf, PARCEL_VERDICTS, useStandIn } from './setup.ts';
@@ -25,6 +29,45 @@ describe('over HTTP/1.1 on the same port', () => {
     expect(Object.keys(answer)).toEqual(['rationale', 'result']);
     expect(answer.result).toBe('no');
     expect(rig.standIn.recorded[0]?.protocol).toBe('http/1.1');
+  });
+});
+
+describe('as a model that saves words', () => {
+  const scorers = scorersFor({ rationales: 'failures' })
+    .filter(isJudgeScorer)
+    .filter(({ name }) => CHAT_SCORERS.some((scorer) => scorer.name === name));
+  const CHEAP = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
+
+  test.each<[NonNullable<BehaviorInput['models']>]>([
+    [{}],
+    [{ '*': { jsonSchema: 'rejected' } }],
+    [{ '*': { jsonSchema: 'rejected', forcedTool: 'rejected' } }],
+  ])('it has words only for what fails, on the rung of %j', async (models) => {
+    rig.behave({ models });
+    const { verdicts, spend } = await rig
+      .judge()
+      .judge(chatCapture({ reply: 'Your parcel is in Bern, you idiot.' }), scorers);
+    const silent = verdicts.filter((verdict) => verdict.outcome === 'verdict' && verdict.rationale === '');
+    expect(verdicts).toHaveLength(9);
+    expect(silent.map(({ scorer }) => scorer)).not.toContain('professional_tone');
+    expect(silent).toHaveLength(7);
+    const { spend: before } = await rig.judge().judge(chatCapture(), CHAT_SCORERS);
+    expect(spend.outputTokens).toBeLessThan(before.outputTokens / 2);
+  });
+
+  test('it leaves to the judge what it fails or is not sure of', async () => {
+    const judge = cascade(rig.judge({ model: CHEAP, maxAnswers: 1 }), rig.judge());
+    const asked = async (reply: string, by: readonly JudgeScorer[] = scorers): Promise<string[]> => {
+      rig.standIn.forget();
+      const { verdicts } = await judge.judge(chatCapture({ reply }), by);
+      expect(verdicts.map(({ outcome }) => outcome)).toEqual(by.map(() => 'verdict'));
+      const [, second] = rig.standIn.recorded;
+      return second === undefined ? [] : [second.modelId, ...second.asked];
+    };
+    expect(await asked('Your parcel is in Bern. It arrives tomorrow.')).toEqual([]);
+    expect(await asked('Your parcel is in Bern, you idiot.')).toEqual([MODEL, 'professional_tone']);
+    expect(await asked('Your parcel is in Bern, you idiot.', CHAT_SCORERS)).toEqual([MODEL, 'professional_tone']);
+    expect(await asked('Parcel.')).toEqual([MODEL, ...scorers.map(({ name }) => name)]);
   });
 });
 

@@ -24,3 +24,29 @@ test('a request costs at most half of what it costs online', () => {
   expect(online).toBeGreaterThan(0);
   expect(maxCostUsd(chatCapture(), scorers)).toBeCloseTo(online / 2, 10);
 });
+
+describe('batch inference in a cascade', () => {
+  const JUDGE_CASCADE = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
+
+  test('asks the first model, at half its price, whether it is sure', () => {
+    const plain = connectBatchJudge(testEnvironment());
+    const { record, maxCostUsd, judge } = connectBatchJudge(testEnvironment({ JUDGE_CASCADE }));
+    expect(JSON.stringify(record('tr-1', chatCapture(), scorers).modelInput)).toContain('sure');
+    expect(JSON.stringify(plain.record('tr-1', chatCapture(), scorers).modelInput)).not.toContain('sure');
+    // Haiku costs a third of Sonnet; the prompt is a little longer.
+    const share = (maxCostUsd(chatCapture(), scorers) ?? 0) / (plain.maxCostUsd(chatCapture(), scorers) ?? 0);
+    expect(share).toBeGreaterThan(0.33);
+    expect(share).toBeLessThan(0.4);
+    expect(judge.sourceId).toBe('bedrock:/anthropic.claude-sonnet-4-6');
+  });
+
+  test('needs both models on Bedrock', () => {
+    const elsewhere = testEnvironment({ JUDGE_CASCADE: 'sagemaker:/small-judge' });
+    expect(() => connectBatchJudge(elsewhere)).toThrow('Batch inference needs a judge on Bedrock');
+  });
+
+  test('keeps the requests of a job short, whose prefix no cache reads', () => {
+    const { batchScorers } = connectBatchJudge(testEnvironment({ JUDGE_PREFIX: 'cached' }));
+    expect(batchScorers.find(({ name }) => name === 'safety')?.version).toBe('1');
+  });
+});

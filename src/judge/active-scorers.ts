@@ -1,0 +1,27 @@
+/** The scorers that the settings make active, in the form in which the judge of these settings is asked. */
+import type { RunOptions } from '../contract/input.ts';
+import type { LambdaEnvironment } from '../settings/environment.ts';
+import { firstModel } from './judge-id.ts';
+import { priceOptions, ratesOf } from './pricing/prices.ts';
+import { cachedPrefix } from './pricing/prompt-cache.ts';
+import prefixExamples from './scorers/prefix-examples.json' with { type: 'json' };
+import { checkScorers, scorersFor } from './scorers/scorer-set.ts';
+import type { Scorer } from './types.ts';
+
+type ScorerSettings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'JUDGE_GUIDELINES' | 'JUDGE_PRICES'> &
+  Partial<Pick<LambdaEnvironment, 'JUDGE_CALLS' | 'JUDGE_CASCADE' | 'JUDGE_PREFIX' | 'JUDGE_RATIONALES'>>;
+
+/**
+ * @param judge requests of batch inference are not cached, so their prefix stays short
+ * @throws PermanentError `InvalidScorers`
+ */
+export function activeScorers(settings: ScorerSettings, judge: RunOptions['judge'] = 'converse'): readonly Scorer[] {
+  const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES, rationales: settings.JUDGE_RATIONALES });
+  if (settings.JUDGE_PREFIX !== 'cached' || settings.JUDGE_CALLS === 'separate' || judge === 'batch') return scorers;
+  const model = firstModel(settings);
+  // A guideline in place of a default scorer has another question, for which the examples are wrong.
+  const examples = Object.fromEntries(
+    Object.entries(prefixExamples).filter(([name]) => !Object.hasOwn(settings.JUDGE_GUIDELINES, name)),
+  );
+  return checkScorers(cachedPrefix(scorers, examples, model, ratesOf(model, priceOptions(settings))));
+}

@@ -1,0 +1,73 @@
+/**
+ * What the prompt caches of Bedrock's models need and save. A prefix that is too short is not cached, without an error. A
+ * longer one is worth its tokens only if reading it from the cache costs less than sending the short one.
+ */
+import type { Rates } from '../../settings/schema.ts';
+import { memoByScorers } from '../memo.ts';
+import { systemPrompt } from '../prompt/build-prompt.ts';
+import { estimateTokens } from '../prompt/tokens.ts';
+import { withExamples } from '../scorers/scorer-set.ts';
+import type { JudgeScorer, Scorer, ScorerExample } from '../types.ts';
+
+/**
+ * Minimum length, in tokens, of a prefix that a model caches, by model id. Models that are not listed are not asked to
+ * cache. From Anthropic's and AWS's pages on prompt caching (November 2026), except for Sonnet 4.6: there both say 1,024, but
+ * 2,038 tokens were not cached on Bedrock and 2,067 were (BerriAI/litellm-docs, pull request 49).
+ */
+const CACHE_MINIMUMS: readonly [RegExp, number][] = [
+  [/anthropic\.claude-(opus-4-[5-9]|haiku-4-5)/, 4096],
+  [/anthropic\.claude-sonnet-4-6/, 2067],
+  [/anthropic\.claude-3-5-haiku/, 2048],
+  [/anthropic\.claude-(sonnet-4|opus-4|3-7-sonnet)/, 1024],
+  [/amazon\.nova-(micro|lite|pro|premier|2)/, 1000],
+];
+
+/** Returns the minimum tokens of a cached prefix; `undefined` if the model is not known to cache. */
+export const cacheMinimum = (modelId: string): number | undefined =>
+  CACHE_MINIMUMS.find(([pattern]) => pattern.test(modelId))?.[1];
+
+/** The tokens that certainly stand before the cache point. Where a service puts a schema is not documented. */
+export const prefixTokens = memoByScorers((scorers): number => estimateTokens(systemPrompt(scorers, 'json-schema')));
+
+/** Scorers that most captures are asked about. The others change the prefix, so they cannot count on a cache. */
+const isCommon = ({ needs, sampleRate = 1 }: JudgeScorer): boolean =>
+  sampleRate === 1 && needs.every((need) => need === 'request' || need === 'reply');
+
+/**
+ * Adds examples to the scorers, one for each in turn, until the model caches the prefix.
+ *
+ * @param examples by scorer name
+ * @param rates of the model
+ * @returns the scorers as they were, if the examples do not suffice, or if the short prefix costs less than the cached one
+ */
+export function cachedPrefix(
+  scorers: readonly Scorer[],
+  examples: Readonly<Record<string, readonly ScorerExample[]>>,
+  modelId: string,
+  rates: Rates | null,
+): readonly Scorer[] {
+  const minimum = cacheMinimum(modelId);
+  const judges = scorers.filter((scorer): scorer is JudgeScorer => scorer.kind === 'judge' && isCommon(scorer));
+  const short = prefixTokens(judges);
+  if (minimum === undefined || rates?.cacheRead === undefined || short >= minimum) return scorers;
+  const given = new Map<JudgeScorer, ScorerExample[]>(judges.map((scorer) => [scorer, []]));
+  const filled = (): JudgeScorer[] =>
+    judges.map((scorer) => {
+      const more = given.get(scorer) ?? [];
+      return more.length === 0 ? scorer : withExamples(scorer, [...(scorer.examples ?? []), ...more]);
+    });
+  const most = Math.max(0, ...Object.values(examples).map(({ length }) => length));
+  for (let round = 0; round < most; round += 1) {
+    for (const scorer of judges) {
+      const example = examples[scorer.name]?.[round];
+      if (example === undefined) continue;
+      given.get(scorer)?.push(example);
+      const long = filled();
+      if (prefixTokens(long) < minimum) continue;
+      if (prefixTokens(long) * rates.cacheRead >= short * rates.input) return scorers;
+      const byName = new Map(long.map((each) => [each.name, each]));
+      return scorers.map((each) => (each.kind === 'judge' ? (byName.get(each.name) ?? each) : each));
+    }
+  }
+  return scorers;
+}

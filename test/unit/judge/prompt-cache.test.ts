@@ -1,0 +1,83 @@
+/** A prefix that the model caches: when examples fill it, how many, and when the short one stays. */
+import { readFileSync } from 'node:fs';
+import { activeScorers } from '../../../src/judge/active-scorers.ts';
+import { ratesOf } from '../../../src/judge/pricing/prices.ts';
+import { cachedPrefix, cacheMinimum, prefixTokens } from '../../../src/judge/pricing/prompt-cache.ts';
+import { buildPrompt } from '../../../src/judge/prompt/build-prompt.ts';
+import { applicability } from '../../../src/judge/scorers/applicability.ts';
+import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
+import prefixExamples from '../../../src/judge/scorers/prefix-examples.json' with { type: 'json' };
+import { checkScorers, isJudgeScorer, withExamples } from '../../../src/judge/scorers/scorer-set.ts';
+import { bedrockTransport } from '../../../src/judge/transports/bedrock.ts';
+import { readParameters } from '../../../src/judge/transports/parameters.ts';
+import type { ScorerExample } from '../../../src/judge/types.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
+import { chatCapture } from './captures.ts';
+
+const BY_NAME: Readonly<Record<string, readonly ScorerExample[]>> = prefixExamples;
+const SONNET = 'global.anthropic.claude-sonnet-4-6';
+const HAIKU = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
+const cached = (more: Record<string, string> = {}) => testEnvironment({ JUDGE_PREFIX: 'cached', ...more });
+
+const forChat = (scorers: ReturnType<typeof activeScorers>) =>
+  scorers.filter(isJudgeScorer).filter((scorer) => 'judge' in applicability(chatCapture(), scorer));
+
+const systemOf = (model: string, scorers: ReturnType<typeof forChat>) =>
+  bedrockTransport(model, readParameters(), undefined).request({
+    prompt: buildPrompt(chatCapture(), scorers, 'json-schema'),
+    schema: {},
+    maxTokens: 100,
+    supports: () => true,
+  }).system ?? [];
+
+test('examples fill the prefix to what the model caches, and no further', () => {
+  const scorers = forChat(activeScorers(cached()));
+  const minimum = cacheMinimum(SONNET) ?? 0;
+  expect(prefixTokens(scorers)).toBeGreaterThanOrEqual(minimum);
+  expect(prefixTokens(scorers)).toBeLessThan(minimum + 100);
+  expect(systemOf(SONNET, scorers)).toContainEqual({ cachePoint: { type: 'default' } });
+  expect(scorers.filter(({ version }) => /^1\+ex-/.test(version)).length).toBeGreaterThan(7);
+});
+
+test('by default nothing is added, and a prefix that is too short is not said to be cached', () => {
+  const scorers = forChat(activeScorers(testEnvironment()));
+  expect(scorers.map(({ version }) => version)).toEqual(scorers.map(() => '1'));
+  expect(systemOf(SONNET, scorers)).toHaveLength(1);
+});
+
+test.each<[string, Record<string, string>]>([
+  ['the examples do not suffice', { BEDROCK_MODEL_ID: HAIKU }],
+  ['the first model of a cascade needs more than there is', { JUDGE_CASCADE: HAIKU }],
+  ['the model is not known to cache', { BEDROCK_MODEL_ID: 'meta.llama3-3-70b-instruct-v1:0' }],
+  [
+    'the prefix is long enough already',
+    { BEDROCK_MODEL_ID: 'us.amazon.nova-pro-v1:0', JUDGE_GUIDELINES: '{"a":"It is kind.","b":"It is short."}' },
+  ],
+  ['each question has its own call', { JUDGE_CALLS: 'separate' }],
+  [
+    'reading from the cache costs as much as the short prefix',
+    { BEDROCK_MODEL_ID: SONNET, JUDGE_PRICES: JSON.stringify({ [SONNET]: { input: 3, output: 15, cacheRead: 1.5 } }) },
+  ],
+])('the prefix stays short if %s', (_, settings) => {
+  const before = forChat(activeScorers(testEnvironment(settings)));
+  expect(forChat(activeScorers(cached(settings)))).toEqual(before);
+});
+
+test('a guideline in place of a default scorer gets no examples of that scorer', () => {
+  const scorers = forChat(activeScorers(cached({ JUDGE_GUIDELINES: '{"safety":"It is kind."}' })));
+  expect(scorers.find(({ name }) => name === 'safety')?.examples).toBeUndefined();
+});
+
+test('examples that people corrected stay, and come first', () => {
+  const own = [{ reply: 'Go away.', value: 'no', rationale: 'It is rude.' }];
+  const scorers = defaultJudgeScorers.map((scorer) => (scorer.name === 'safety' ? withExamples(scorer, own) : scorer));
+  const filled = cachedPrefix(scorers, prefixExamples, SONNET, ratesOf(SONNET)).find(({ name }) => name === 'safety');
+  expect((filled as (typeof scorers)[number]).examples?.[0]).toEqual(own[0]);
+});
+
+test('every example has an allowed value, and none is an anchor', () => {
+  const scorers = defaultJudgeScorers.map((scorer) => withExamples(scorer, BY_NAME[scorer.name] ?? []));
+  expect(() => checkScorers(scorers)).not.toThrow();
+  const anchors = readFileSync('src/calibration/anchors.jsonl', 'utf8');
+  for (const { request } of Object.values(prefixExamples).flat()) expect(anchors).not.toContain(request);
+});
