@@ -67,14 +67,13 @@ function grantWorkBucket(
   grantWork(workBucket, processor.role, { read: ['ranges', 'quarantine'], write: ['receipts', 'quarantine'] });
   grantWork(workBucket, evaluator.role, {
     // A record whose trace MLflow refused is in quarantine and needs no verdict.
-    read: ['ranges', 'quarantine', 'answers', 'batchState', 'batchInput', 'batchOutput'],
-    write: ['receipts', 'answers', 'batchState', 'batchInput'],
+    read: ['ranges', 'quarantine', 'answers', 'batchState', 'batchRequests', 'batchOutput'],
+    write: ['receipts', 'answers', 'batchState', 'batchRequests'],
   });
   grantWork(workBucket, batcher.role, {
-    read: ['manifest', 'batchState'],
-    write: ['batchState'],
+    read: ['manifest', 'batchState', 'batchRequests'],
+    write: ['batchState', 'batchInput'],
     upload: ['batchState'],
-    remove: ['batchInput'],
   });
   grantWork(workBucket, summarizer.role, {
     read: ['plan', 'manifest', 'ranges', 'receipts', 'batchState'],

@@ -1,4 +1,4 @@
-/** JudgeBatch: starts the batch inference jobs of a run, and checks them until they have ended. */
+/** JudgeBatch: packs the requests of a run into batch inference jobs, and starts and checks these until they have ended. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/contract/payloads.ts';
 import { firstModel } from '../../src/judge/judge-id.ts';
@@ -17,6 +17,7 @@ const dependencies = {
   pollSeconds: environment.BATCH_POLL_SECONDS,
 };
 
-export const handler = logged<JudgeBatchRequest, JudgeBatchResult>(({ action, run }) =>
-  action === 'start' ? startBatch(run.name, dependencies) : checkBatch(run.name, dependencies),
-);
+export const handler = logged<JudgeBatchRequest, JudgeBatchResult>(({ action, run }, context) => {
+  const deps = { ...dependencies, remainingMs: () => context.getRemainingTimeInMillis() };
+  return action === 'start' ? startBatch(run.name, deps) : checkBatch(run.name, deps);
+});

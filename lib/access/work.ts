@@ -21,6 +21,7 @@ export const workPatterns = {
   claims: workKeys.claim('*'),
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,
   batchManifest: workKeys.batchManifest(ANY_RUN),
+  batchRequests: `${workKeys.batchRequestsPrefix(ANY_RUN)}*`,
   batchInput: `${workKeys.batchInputsPrefix(ANY_RUN)}*`,
   batchOutput: `${workKeys.batchOutputPrefix(ANY_RUN)}*`,
   replayPlan: replayKeys.plan(ANY_RUN),
@@ -49,12 +50,11 @@ export const WHY_WORK_PART =
  * @param access.read parts that are read and listed
  * @param access.write parts that are written
  * @param access.upload parts that are written by multipart upload, since the length is unknown in advance
- * @param access.remove parts that are deleted
  */
 export function grantWork(
   bucket: IBucket,
   role: Role,
-  access: { read?: WorkPart[]; write?: WorkPart[]; upload?: WorkPart[]; remove?: WorkPart[] },
+  access: { read?: WorkPart[]; write?: WorkPart[]; upload?: WorkPart[] },
 ): void {
   const add = (actions: string[], parts: WorkPart[] = []): void => {
     const resources = parts.map((part) => bucket.arnForObjects(workPatterns[part]));
@@ -63,7 +63,6 @@ export function grantWork(
   add(['s3:GetObject'], access.read);
   add(['s3:PutObject'], [...(access.write ?? []), ...(access.upload ?? [])]);
   add(['s3:AbortMultipartUpload'], access.upload);
-  add(['s3:DeleteObject'], access.remove);
   // Without this permission S3 answers 403 for a missing object.
   if (access.read !== undefined) allow(role, { actions: ['s3:ListBucket'], resources: [bucket.bucketArn] });
   const isRead = access.read !== undefined;

@@ -127,8 +127,16 @@ export class MonitoringStateMachine extends Construct {
         resultPath: '$.batch',
         retries: JUDGE_RETRIES,
       }).addCatch(summarize, { resultPath: '$.error' });
-    const start = ask('StartBatch', 'start', 'Starts batch inference over all captures of the run');
-    const check = ask('CheckBatch', 'check', 'Checks whether the jobs have ended');
+    const start = ask(
+      'StartBatch',
+      'start',
+      'Packs the requests of all chunks into jobs, and starts the first of them',
+    );
+    const check = ask(
+      'CheckBatch',
+      'check',
+      'Checks whether the jobs have ended, and starts those that waited for a place',
+    );
     const wait = new Wait(this, 'WaitForBatch', { time: WaitTime.secondsPath('$.batch.pollSeconds') });
     const apply = this.#distributedMap(props, 'ForEachAnsweredChunk', {
       comment: 'Makes assessments from the answers of the batch job',
@@ -140,6 +148,7 @@ export class MonitoringStateMachine extends Construct {
     const ended = new Choice(this, 'BatchEnded')
       .when(Condition.stringEquals('$.batch.outcome', 'ready'), apply)
       .when(Condition.stringEquals('$.batch.outcome', 'waiting'), wait.next(check))
+      .when(Condition.stringEquals('$.batch.outcome', 'more'), start)
       .otherwise(summarize);
     check.next(ended);
     start.next(ended);

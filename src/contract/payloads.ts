@@ -113,8 +113,11 @@ export interface JudgeBatchRequest {
 
 /** The result of JudgeBatch. */
 export interface JudgeBatchResult {
-  /** `waiting`: check again after `pollSeconds`; `ready`: apply the answers to the manifest's chunks; `empty`: no answers. */
-  outcome: 'waiting' | 'ready' | 'empty';
+  /**
+   * `more`: start again, since one invocation did not have the time for all requests; `waiting`: check again after
+   * `pollSeconds`; `ready`: apply the answers to the manifest's chunks; `empty`: there are no chunks.
+   */
+  outcome: 'more' | 'waiting' | 'ready' | 'empty';
   pollSeconds: number;
   manifest: ObjectPlace;
 }

@@ -186,11 +186,23 @@ export interface CostEstimate {
   basis: string;
 }
 
-/** The result of a run's batch inference; part of the summary. */
+/** The state of a run's batch inference, and its result; the latter is part of the summary. */
 export interface BatchReport {
-  jobs: { arn: string; group: number; records: number; status: string; message?: string }[];
-  /** Groups that were judged by Converse instead, and why. */
+  jobs: {
+    arn: string;
+    group: number;
+    records: number;
+    status: string;
+    message?: string | undefined;
+    /** The names of its input files: the ordinals of their first chunks, in order. */
+    files?: number[];
+  }[];
+  /** Requests that were made by Converse instead, and why. */
   converse: { group: number; records: number; reason: string }[];
+  /** When the requests were first packed into jobs; ISO 8601. */
+  startedAt?: string;
+  /** Packing continues with this chunk, and the last job contains this much. Absent when all requests are in jobs. */
+  packing?: { next: number; group: number; records: number; bytes: number } | undefined;
 }
 
 /** One line of a quarantine object: a capture line that cannot become a trace, its place and the reason. */

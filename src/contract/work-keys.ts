@@ -25,15 +25,18 @@ export const workKeys = {
   summary: (run: string) => `runs/${run}/summary.json`,
   quarantine: (run: string, chunk: number) => `${workKeys.quarantinePrefix(run)}${padded(chunk)}.jsonl`,
   quarantinePrefix: (run: string) => `quarantine/${run}/`,
-  /** Requests for Bedrock batch inference. The chunks of a group are the input of one job. */
-  batchInput: (run: string, group: number, chunk: number) =>
-    `${workKeys.batchInputPrefix(run, group)}${padded(chunk)}.jsonl`,
+  /** Requests for Bedrock batch inference as they are prepared, chunk by chunk. */
+  batchRequests: (run: string, chunk: number) => `${workKeys.batchRequestsPrefix(run)}${padded(chunk)}.jsonl`,
+  batchRequestsPrefix: (run: string) => `batch/${run}/requests/`,
+  /** The requests of consecutive chunks, named by the first of them. The files of a group are the input of one job. */
+  batchInput: (run: string, group: number, first: number) =>
+    `${workKeys.batchInputPrefix(run, group)}${padded(first)}.jsonl`,
   batchInputsPrefix: (run: string) => `batch/${run}/input/`,
   batchInputPrefix: (run: string, group: number) => `${workKeys.batchInputsPrefix(run)}${padded(group)}/`,
   batchOutputPrefix: (run: string) => `batch/${run}/output/`,
   /** Bedrock writes the answers to `batchInput` here. */
-  batchOutput: (run: string, jobId: string, chunk: number) =>
-    `${workKeys.batchOutputPrefix(run)}${jobId}/${padded(chunk)}.jsonl.out`,
+  batchOutput: (run: string, jobId: string, first: number) =>
+    `${workKeys.batchOutputPrefix(run)}${jobId}/${padded(first)}.jsonl.out`,
   batchStatePrefix: (run: string) => `batch/${run}/state/`,
   batchPrepared: (run: string, chunk: number) => `${workKeys.batchStatePrefix(run)}prepared/${padded(chunk)}.json`,
   batchJobs: (run: string) => `${workKeys.batchStatePrefix(run)}jobs.json`,

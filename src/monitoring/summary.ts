@@ -83,8 +83,8 @@ export interface RunSummary {
    */
   unreportedAttempts?: number;
   estimate?: CostEstimate;
-  /** The jobs of batch inference, and the groups that Converse judged instead, with the reason. */
-  batch?: BatchReport;
+  /** The first jobs of batch inference, how many there are if there are more, and what Converse was asked instead, and why. */
+  batch?: Pick<BatchReport, 'jobs' | 'converse'> & { jobCount?: number };
   /** Warnings for a person, although the run continued, such as the end of life of the judge’s model. */
   warnings?: string[];
   /** One of the warnings is about the judge’s model. */
@@ -101,7 +101,7 @@ export interface RunSummary {
   equations: { lines: boolean | null; verdicts: boolean | null };
 }
 
-/** The most failed chunks, and failed files, that the summary lists. A person reads a few; the receipts have all of them. */
+/** The most failed chunks, failed files and batch jobs that the summary lists. A person reads a few; the receipts have all of them. */
 const MAX_FAILURES = 100;
 
 /** Sums a run from what it left in the work bucket. */
@@ -185,7 +185,10 @@ export class SummaryBuilder {
   }
 
   addBatch(report: BatchReport | undefined): void {
-    if (report !== undefined) this.#summary.batch = report;
+    if (report === undefined) return;
+    const { jobs, converse } = report;
+    const first = jobs.slice(0, MAX_FAILURES).map(({ files: _, ...job }) => job);
+    this.#summary.batch = { jobs: first, converse, ...(jobs.length > first.length ? { jobCount: jobs.length } : {}) };
   }
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {

@@ -53,6 +53,7 @@ describe('the work bucket', () => {
     expect(days(replayKeys.claim(run, 0))).toBe(90);
     expect(days(workKeys.claim('digest'))).toBe(14);
     // These contain captured data.
+    expect(days(workKeys.batchRequests(run, 0))).toBe(7);
     expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);
     expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(7);
     expect(days(workKeys.batchJobs(run))).toBe(7);

@@ -137,7 +137,7 @@ test('holds the verdicts that the job did not answer while the budget has no roo
   const paid = (2000 * 3 + 200 * 15) / 1e6 / 2;
   const output = `${JSON.stringify({ recordId: recordIdOf(TRACE), modelOutput })}\n`;
   await storage.putText(WORK, workKeys.batchOutput(RUN, 'job1', 0), output);
-  const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 1 };
+  const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 1, files: [0] };
   await storage.putJson(WORK, workKeys.batchJobs(RUN), { jobs: [{ ...job, status: 'Completed' }], converse: [] });
 
   const apply = async (runUsd: number, attempt: number) => {
@@ -171,16 +171,15 @@ test('holds the verdicts that the job did not answer while the budget has no roo
   expect(after.committedUsd).toBe(after.spentUsd);
 });
 
-test('starts a job with the requests of prepared chunks only, and deletes the others', async () => {
+test('starts a job with the requests of prepared chunks only, joined in one file', async () => {
   const run = 'start-run';
   const line = { bucket: 'captures', key: KEY, etag: 'e', start: 0, end: 1, firstLine: 1, lines: 1, experimentId: '7' };
   const chunks = [0, 1, 2, 3, 4];
   const manifest = chunks.map((chunk) => `${JSON.stringify({ ...line, chunk, objectTimeMs: 0 })}\n`).join('');
   await storage.putText(WORK, `${workKeys.manifestPrefix(run)}0.jsonl`, manifest);
   const text = `${'{"recordId":"a"}\n'.repeat(120)}`;
-  const inputOf = (chunk: number) => workKeys.batchInput(run, 0, chunk);
-  for (const chunk of chunks) await storage.putText(WORK, inputOf(chunk), text);
-  const state = (records: number, bytes: number) => ({ records, bytes, deposits: [], held: [], killed: [] });
+  for (const chunk of chunks) await storage.putText(WORK, workKeys.batchRequests(run, chunk), text);
+  const state = (records: number, bytes: number) => ({ records, ids: [], bytes, deposits: [], held: [], killed: [] });
   await storage.putJson(WORK, workKeys.batchPrepared(run, 0), state(120, text.length));
   // 1: its state could not be written. 2: the budget had no room in the second preparation. 3: the file of another attempt.
   await storage.putJson(WORK, workKeys.batchPrepared(run, 2), state(0, 0));
@@ -199,10 +198,11 @@ test('starts a job with the requests of prepared chunks only, and deletes the ot
     },
   };
   const deps = { storage, workBucket: WORK, bedrock: bedrock as never, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
-  await startBatch(run, deps);
-  expect(given).toEqual([inputOf(0), inputOf(4)]);
+  await startBatch(run, { ...deps, remainingMs: () => 900_000 });
+  expect(given).toEqual([workKeys.batchInput(run, 0, 0)]);
+  expect((await storage.getText(WORK, given[0] ?? ''))?.text).toBe(text + text);
   const report = await storage.getJson<BatchReport>(WORK, workKeys.batchJobs(run));
-  expect(report?.jobs).toEqual([{ arn: 'arn:job', group: 0, records: 240, status: 'Submitted' }]);
+  expect(report?.jobs).toEqual([{ arn: 'arn:job', group: 0, records: 240, status: 'Submitted', files: [0] }]);
 });
 
 test('writes the requests of a chunk only after its money is reserved and its state is written', async () => {
@@ -211,7 +211,7 @@ test('writes the requests of a chunk only after its money is reserved and its st
   const kept = new Storage(clients.s3);
   const noting = Object.assign(new Storage(clients.s3), {
     putText: async (bucket: string, key: string, body: string) => {
-      note(key.includes('/input/') ? 'input' : key);
+      note(key.includes('/requests/') ? 'requests' : key);
       return kept.putText(bucket, key, body);
     },
     putJson: async () => {

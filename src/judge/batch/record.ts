@@ -13,6 +13,13 @@ export interface BatchRecord {
   modelInput: Record<string, unknown>;
 }
 
+/**
+ * Models that AWS lists for structured outputs (Bedrock User Guide, "Get validated JSON results from models"), which a batch
+ * job accepts too. A record for another model describes the answer's form in its text: a batch job refuses each record with
+ * a tool ("Process multiple prompts with batch inference").
+ */
+const TAKES_SCHEMA = /anthropic\.claude-[a-z]+-(?:4-[5-9]|[5-9])/;
+
 /** Returns the record id of a trace. Record ids contain only letters and digits. */
 export const recordIdOf = (traceId: string): string => traceId.replace(/^tr-/, '');
 
@@ -27,8 +34,9 @@ export function batchRecord(
   scorers: readonly JudgeScorer[],
   { maxTokens, thinkingTokens = 0 }: Pick<JudgeOptions, 'maxTokens' | 'thinkingTokens'> = {},
 ): BatchRecord {
+  const rung = TAKES_SCHEMA.test(transport.sourceId) ? 'json-schema' : 'prompt';
   const { modelId: _, ...modelInput } = transport.request({
-    prompt: buildPrompt(capture, scorers, 'json-schema'),
+    prompt: buildPrompt(capture, scorers, rung),
     schema: answerSchema(scorers),
     maxTokens: (maxTokens ?? answerTokens(scorers.length)) + thinkingTokens,
     // Prompt caching helps only calls that follow each other.

@@ -13,12 +13,14 @@ import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import type { BatchAnswers } from '../evaluate/types.ts';
-import { groupOf, type PreparedChunk } from './prepare.ts';
+import { fileOfChunk } from './packing.ts';
+import type { PreparedChunk } from './prepare.ts';
 
 type BatchJob = BatchReport['jobs'][number];
 
-/** The status of a job that Bedrock refused. A job that Bedrock accepted has a status of Bedrock’s. */
+/** The statuses of a job that Bedrock refused, and of one that waits for a place. Accepted jobs have a status of Bedrock’s. */
 export const REFUSED_JOB = 'Refused';
+export const WAITING_JOB = 'Waiting';
 
 /** A job with this status may lack single records. A job with any other status has no answers at all. */
 const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
@@ -28,7 +30,8 @@ const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
  * of the batch job if it exists, and otherwise a call at the usual price. The deposit of the chunk is settled at the cost of
  * the answers, even without answers.
  *
- * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the job of the chunk ended without any
+ * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the job of the chunk ended without any, or when its
+ *   requests were never prepared
  */
 export async function batchAnswers(
   { run, chunk }: ChunkRequest,
@@ -43,12 +46,12 @@ export async function batchAnswers(
   const { storage, workBucket, limit, judge, priceOf } = deps;
   const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
-  const jobOf = (ordinal: number): BatchJob | undefined => report?.jobs.find(({ group }) => group === groupOf(ordinal));
-  const outputOf = (ordinal: number): Promise<string | undefined> => readOutput(run, ordinal, jobOf(ordinal), deps);
+  const outputOf = (ordinal: number): Promise<string | undefined> =>
+    readOutput(run, fileOfChunk(report, ordinal), deps);
 
-  const job = jobOf(chunk.chunk);
+  const job = fileOfChunk(report, chunk.chunk)?.job;
   const text = prepared?.records ? await outputOf(chunk.chunk) : '';
-  const answers = readBatchAnswers(text ?? '');
+  const answers = ownAnswers(text ?? '', prepared);
   // Lines that this chunk shares with other chunks: their jobs asked about them, and their receipts report the cost.
   const shared = new Map<string, ModelAnswer>();
   for (const other of new Set(Object.values(prepared?.elsewhere ?? {}))) {
@@ -71,6 +74,7 @@ export async function batchAnswers(
     spend,
     killed: prepared?.killed ?? [],
     of(traceId) {
+      if (prepared === undefined) throw notPrepared(chunk.chunk);
       if (job !== undefined && text === undefined) throw withoutAnswer(job);
       if (held.has(traceId)) return { judge, limit: { reserve: async () => 'held' } };
       const answer = answers.get(recordIdOf(traceId)) ?? shared.get(recordIdOf(traceId));
@@ -79,18 +83,34 @@ export async function batchAnswers(
   };
 }
 
-/** @returns the chunk’s part of the output of the job; `undefined` when the job produced none */
+/** @returns the answers to the chunk’s own requests; those of other chunks are in the same file */
+function ownAnswers(text: string, prepared: PreparedChunk | undefined): Map<string, ModelAnswer> {
+  const ids = new Set(prepared?.ids);
+  return new Map([...readBatchAnswers(text)].filter(([id]) => ids.has(id)));
+}
+
+/** @returns the output of the job for a file of requests; `undefined` when the job produced none */
 async function readOutput(
   run: string,
-  chunk: number,
-  job: BatchJob | undefined,
+  place: ReturnType<typeof fileOfChunk>,
   { storage, workBucket }: { storage: Storage; workBucket: string },
 ): Promise<string | undefined> {
-  const jobId = job?.arn.split('/').at(-1);
-  const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(run, jobId, chunk)) : undefined;
-  // A job that ended with answers may lack the file of a chunk whose records all failed.
-  return output?.text ?? (job !== undefined && ENDED_WITH_ANSWERS.has(job.status) ? '' : undefined);
+  if (place === undefined) return undefined;
+  const { job, first } = place;
+  const jobId = job.arn.split('/').at(-1);
+  const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(run, jobId, first)) : undefined;
+  // A job that ended with answers may lack the file whose records all failed.
+  return output?.text ?? (ENDED_WITH_ANSWERS.has(job.status) ? '' : undefined);
 }
+
+const notPrepared = (chunk: number): PermanentError =>
+  new PermanentError(
+    'JudgeBatchFailed',
+    'The requests of the chunk were not prepared; retry the failed chunks of the run',
+    {
+      where: `chunk ${chunk}`,
+    },
+  );
 
 function withoutAnswer({ arn, status, message }: BatchJob): PermanentError {
   const facts = { got: `${status}${message ? `: ${message}` : ''}`, expected: 'Completed', where: arn || undefined };

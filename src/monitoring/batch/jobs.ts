@@ -1,30 +1,43 @@
-/** Starts the batch inference jobs of a run, and checks them until all have ended. */
+/** Packs the requests of a run into batch inference jobs, starts as many as there is room for, and checks them until all have ended. */
 import { hash } from 'node:crypto';
 import {
   type BedrockClient,
   CreateModelInvocationJobCommand,
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
-import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import type { JudgeBatchResult } from '../../contract/payloads.ts';
 import type { BatchReport } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import { PermanentError, RetryableError, saidBy } from '../../shared/errors.ts';
 import { knownWords } from '../../shared/known-words.ts';
 import type { Storage } from '../../shared/storage.ts';
-import { namedStorageError } from '../../shared/storage-errors.ts';
 import { TextUpload } from '../../shared/uploads.ts';
 import { readManifest } from '../receipts.ts';
-import { REFUSED_JOB } from './answers.ts';
-import { groupOf, type PreparedChunk } from './prepare.ts';
+import { REFUSED_JOB, WAITING_JOB } from './answers.ts';
+import { MIN_BATCH_RECORDS, pack } from './packing.ts';
 
-/** Bedrock’s quota "Minimum number of records per batch inference job": 100 for every model that has one. */
-const MIN_BATCH_RECORDS = 100;
+/**
+ * The most jobs of a run under way. Bedrock’s quota "Sum of in-progress and submitted batch inference jobs" is 20 per model for
+ * most models; other runs share it.
+ */
+const MAX_JOBS = 20;
 
 /** How long Bedrock keeps a job waiting for capacity before it expires. 24 h is the least that Bedrock allows. */
 const JOB_TIMEOUT_HOURS = 24;
 
+/** A job that finds no place for so long is given up: a week after they were written, the requests are deleted. */
+const PLACE_TIMEOUT_MS = 72 * 3_600_000;
+
+/** The wait between checks is a hundredth of the time so far, within bounds: an execution has 25,000 events, a check has 9. */
+const WAIT_SHARE = 0.01;
+const MAX_POLL_SECONDS = 900;
+
 const ENDED = new Set(['Completed', 'PartiallyCompleted', 'Failed', 'Stopped', 'Expired', REFUSED_JOB]);
+
+const isEnded = ({ status }: BatchJob): boolean => ENDED.has(status);
+const isActive = (job: BatchJob): boolean => job.status !== WAITING_JOB && !isEnded(job);
+
+type BatchJob = BatchReport['jobs'][number];
 
 interface BatchDependencies {
   storage: Storage;
@@ -34,93 +47,102 @@ interface BatchDependencies {
   /** The role that Bedrock assumes to read the input and write the output. */
   roleArn: string;
   pollSeconds: number;
-}
-
-/** Starts a job for each group of chunks with enough records. A repeated call finds the jobs that it started before. */
-export async function startBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
-  const { storage, workBucket } = deps;
-  const prepared = new Map<number, PreparedChunk>();
-  const manifest = new TextUpload(storage, workBucket, workKeys.batchManifest(run));
-  for await (const line of readManifest(storage, workBucket, run)) {
-    const chunk = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, line.chunk));
-    // A chunk that was not prepared has failed already, and the summary reports it.
-    if (chunk === undefined) continue;
-    prepared.set(line.chunk, chunk);
-    await manifest.writeLine(line);
-  }
-  await manifest.close();
-  if (prepared.size === 0) return { ...result(run, { jobs: [], converse: [] }, deps), outcome: 'empty' };
-
-  const records = await recordsOfGroups(run, prepared, deps);
-  const report: BatchReport = { jobs: [], converse: [] };
-  for (const [group, count] of records) {
-    if (count === 0) continue;
-    if (count < MIN_BATCH_RECORDS) {
-      const reason = `Bedrock requires at least ${MIN_BATCH_RECORDS} records for a batch job; Converse judges them at the full price`;
-      report.converse.push({ group, records: count, reason });
-      continue;
-    }
-    report.jobs.push({ group, records: count, ...(await createJob(run, group, deps)) });
-  }
-  await storage.putJson(workBucket, workKeys.batchJobs(run), report);
-  return result(run, report, deps);
+  /** Returns the milliseconds until the Lambda is ended. */
+  remainingMs(): number;
 }
 
 /**
- * Counts the records of each group’s job. A job reads all files of a folder, so this deletes each file that does not belong
- * to a prepared chunk: no money is reserved for it. Its captures are judged by Converse, or have failed already.
+ * Packs the requests into jobs, and starts the first ones. No job starts before all are packed, so a repeated call packs what
+ * is left, and finds the jobs that it started before.
  */
-async function recordsOfGroups(
-  run: string,
-  prepared: ReadonlyMap<number, PreparedChunk>,
-  { storage, workBucket }: BatchDependencies,
-): Promise<Map<number, number>> {
-  const files = new Map(
-    [...prepared].map(([chunk, state]) => [workKeys.batchInput(run, groupOf(chunk), chunk), { chunk, ...state }]),
-  );
-  const records = new Map<number, number>();
-  for await (const { key, size } of storage.list(workBucket, workKeys.batchInputsPrefix(run))) {
-    const file = files.get(key);
-    if (file !== undefined && file.records > 0 && file.bytes === size) {
-      const group = groupOf(file.chunk);
-      records.set(group, (records.get(group) ?? 0) + file.records);
-      continue;
-    }
-    const command = new DeleteObjectCommand({ Bucket: workBucket, Key: key });
-    await storage.s3.send(command).catch((error: unknown) => {
-      throw namedStorageError(error, `s3://${workBucket}/${key}`);
-    });
+export async function startBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
+  const { storage, workBucket } = deps;
+  const key = workKeys.batchJobs(run);
+  let report = await storage.getJson<BatchReport>(workBucket, key);
+  if (report === undefined) {
+    if ((await writeManifest(run, deps)) === 0) return { ...result(run, emptyReport(), deps), outcome: 'empty' };
+    report = emptyReport();
+    await pack(run, report, WAITING_JOB, deps);
+  } else if (report.packing !== undefined) {
+    await pack(run, report, WAITING_JOB, deps);
   }
-  return records;
+  if (report.packing === undefined) askOnDemand(report);
+  await storage.putJson(workBucket, key, report);
+  if (report.packing !== undefined) return { ...result(run, report, deps), outcome: 'more' };
+  return advance(run, report, deps);
 }
 
-/** Updates the status of the jobs. */
+const emptyReport = (): BatchReport => ({ jobs: [], converse: [], startedAt: new Date().toISOString() });
+
+/** Writes the manifest of the second Map: all chunks of the run, also those whose requests could not be prepared. */
+async function writeManifest(run: string, { storage, workBucket }: BatchDependencies): Promise<number> {
+  const manifest = new TextUpload(storage, workBucket, workKeys.batchManifest(run));
+  let chunks = 0;
+  for await (const line of readManifest(storage, workBucket, run)) {
+    await manifest.writeLine(line);
+    chunks += 1;
+  }
+  await manifest.close();
+  return chunks;
+}
+
+/** Leaves what is too little for a job to Converse. */
+function askOnDemand(report: BatchReport): void {
+  const isTooSmall = ({ records, status }: BatchJob): boolean => status === WAITING_JOB && records < MIN_BATCH_RECORDS;
+  for (const { group, records } of report.jobs.filter(isTooSmall)) {
+    const reason = `asked on demand: ${records} captures are under batch's minimum of ${MIN_BATCH_RECORDS}`;
+    report.converse.push({ group, records, reason });
+  }
+  report.jobs = report.jobs.filter((job) => !isTooSmall(job));
+}
+
+/** Updates the status of the jobs, and starts those that have a place now. */
 export async function checkBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
   const { storage, workBucket, bedrock } = deps;
   const stored = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
-  const report = stored ?? { jobs: [], converse: [] };
-  for (const job of report.jobs) {
-    if (ENDED.has(job.status)) continue;
+  const report = stored ?? emptyReport();
+  for (const job of report.jobs.filter(isActive)) {
     const state = await send(job.arn, () => bedrock.send(new GetModelInvocationJobCommand({ jobIdentifier: job.arn })));
     job.status = state.status ?? job.status;
     if (state.message !== undefined) job.message = knownWords(state.message);
   }
-  await storage.putJson(workBucket, workKeys.batchJobs(run), report);
+  return advance(run, report, deps);
+}
+
+/** Starts waiting jobs while there is a place, and saves the report. */
+async function advance(run: string, report: BatchReport, deps: BatchDependencies): Promise<JudgeBatchResult> {
+  for (const job of report.jobs) {
+    if (report.jobs.filter(isActive).length >= MAX_JOBS) break;
+    if (job.status !== WAITING_JOB) continue;
+    Object.assign(job, await createJob(run, job.group, waitedMs(report) < PLACE_TIMEOUT_MS, deps));
+    if (job.status === WAITING_JOB) break;
+  }
+  await deps.storage.putJson(deps.workBucket, workKeys.batchJobs(run), report);
   return result(run, report, deps);
 }
 
-function result(run: string, report: BatchReport, { workBucket, pollSeconds }: BatchDependencies): JudgeBatchResult {
-  const isReady = report.jobs.every(({ status }) => ENDED.has(status));
-  const manifest = { bucket: workBucket, key: workKeys.batchManifest(run) };
-  return { outcome: isReady ? 'ready' : 'waiting', pollSeconds, manifest };
+const waitedMs = ({ startedAt }: BatchReport): number =>
+  startedAt === undefined ? 0 : Date.now() - Date.parse(startedAt);
+
+function result(run: string, report: BatchReport, deps: BatchDependencies): JudgeBatchResult {
+  const seconds = Math.min(MAX_POLL_SECONDS, Math.round((waitedMs(report) / 1000) * WAIT_SHARE));
+  return {
+    outcome: report.jobs.every(isEnded) ? 'ready' : 'waiting',
+    pollSeconds: Math.max(deps.pollSeconds, seconds),
+    manifest: { bucket: deps.workBucket, key: workKeys.batchManifest(run) },
+  };
 }
 
-/** Creates a job. One that Bedrock refuses counts as failed: its chunks fail by name, and those of other jobs do not. */
+/**
+ * Creates a job. One that Bedrock refuses counts as failed: its chunks fail by name, and those of other jobs do not. One for
+ * which the account’s quota has no place waits.
+ */
 async function createJob(
   run: string,
   group: number,
+  mayWait: boolean,
   deps: BatchDependencies,
-): Promise<Pick<BatchReport['jobs'][number], 'arn' | 'status' | 'message'>> {
+): Promise<Pick<BatchJob, 'arn' | 'status'> & { message: string | undefined }> {
   const { bedrock, workBucket, modelId, roleArn } = deps;
   // The token makes a repeated request for the same run and group idempotent.
   const name = `monitoring-${hash('sha256', `${run}\n${group}`).slice(0, 32)}`;
@@ -137,10 +159,11 @@ async function createJob(
   });
   try {
     const { jobArn } = await send(where, () => bedrock.send(command));
-    return { arn: jobArn ?? '', status: 'Submitted' };
+    return { arn: jobArn ?? '', status: 'Submitted', message: undefined };
   } catch (error) {
     if (!(error instanceof PermanentError)) throw error;
-    return { arn: '', status: REFUSED_JOB, message: error.message };
+    const isFull = (error.cause as Error | undefined)?.name === 'ServiceQuotaExceededException';
+    return { arn: '', status: isFull && mayWait ? WAITING_JOB : REFUSED_JOB, message: error.message };
   }
 }
 

@@ -15,17 +15,11 @@ import { pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
 
-/**
- * Chunks whose requests go into one job. Bedrock accepts 50,000 records per job for most models (its quota "Records per
- * batch inference job"), and a chunk has at most 500.
- */
-const CHUNKS_PER_JOB = 100;
-
-export const groupOf = (chunk: number): number => Math.floor(chunk / CHUNKS_PER_JOB);
-
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
   records: number;
+  /** The ids of the records. A job’s output has those of other chunks next to them. */
+  ids: string[];
   /** The size of the file with the records. A file of a different size is from an attempt that failed. */
   bytes: number;
   /** The most that the answers for the chunk can cost, reserved part by part; empty when no budget is set. */
@@ -51,7 +45,7 @@ interface PrepareDependencies
 }
 
 /**
- * Writes the judge’s requests for a chunk as an input file of a batch job. The requests of a part are added to those of
+ * Writes the judge’s requests for a chunk, for the input of a batch job. The requests of a part are added to those of
  * earlier parts. Writes nothing to MLflow. A repeated call replaces what the failed attempt left.
  */
 export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
@@ -71,12 +65,12 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
     await limit?.dropDeposit(deposit).catch(() => undefined);
     throw error;
   }
-  // Last, because the job asks and pays for every request in this file: now its money is reserved, and accounted for.
-  if (records !== '') await storage.putText(bucket, inputKeyOf(request), records, 'application/jsonlines');
+  // Last, because a job asks and pays for every request in this file: now its money is reserved, and accounted for.
+  if (records !== '') await storage.putText(bucket, requestsKeyOf(request), records, 'application/jsonlines');
   return prepared;
 }
 
-const inputKeyOf = ({ run, chunk: { chunk } }: ChunkRequest): string => workKeys.batchInput(run, groupOf(chunk), chunk);
+const requestsKeyOf = ({ run, chunk: { chunk } }: ChunkRequest): string => workKeys.batchRequests(run, chunk);
 
 async function prepare(
   request: ChunkRequest,
@@ -103,8 +97,12 @@ async function prepare(
     if (taken.open === undefined || taken.open.length === 0) continue;
     const asked = requestOf(traceId, capture, taken.open, deps);
     if (asked === undefined) continue;
-    if (limit === undefined || (await limit.setAside(asked.maxUsd))) lines.push(asked.line);
-    else prepared.held.push(traceId);
+    if (limit === undefined || (await limit.setAside(asked.maxUsd))) {
+      lines.push(asked.line);
+      prepared.ids.push(recordIdOf(traceId));
+    } else {
+      prepared.held.push(traceId);
+    }
   }
   const records = lines.map((line) => `${line}\n`).join('');
   prepared.records = lines.length;
@@ -122,16 +120,17 @@ async function earlierParts(
   { storage, environment }: PrepareDependencies,
   traceIds: ReadonlySet<string>,
 ): Promise<{ prepared: PreparedChunk; lines: string[] }> {
-  const prepared: PreparedChunk = { records: 0, bytes: 0, deposits: [], held: [], killed: [], elsewhere: {} };
+  const prepared: PreparedChunk = { records: 0, ids: [], bytes: 0, deposits: [], held: [], killed: [], elsewhere: {} };
   if (partOf(request).from === 0) return { prepared, lines: [] };
   const bucket = environment.WORK_BUCKET;
   const key = workKeys.batchPrepared(request.run, request.chunk.chunk);
   Object.assign(prepared, await storage.getJson<PreparedChunk>(bucket, key));
   prepared.held = prepared.held.filter((traceId) => !traceIds.has(traceId));
   const own = new Set([...traceIds].map(recordIdOf));
-  const records = await storage.getJsonLines<BatchRecord>(bucket, inputKeyOf(request));
-  const lines = records.filter(({ recordId }) => !own.has(recordId)).map((record) => JSON.stringify(record));
-  return { prepared, lines };
+  const records = await storage.getJsonLines<BatchRecord>(bucket, requestsKeyOf(request));
+  const kept = records.filter(({ recordId }) => !own.has(recordId));
+  prepared.ids = kept.map(({ recordId }) => recordId);
+  return { prepared, lines: kept.map((record) => JSON.stringify(record)) };
 }
 
 /** @returns `undefined` when the request cannot be made. The second phase meets the same fault, and records the error. */

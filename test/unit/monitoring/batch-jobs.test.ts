@@ -1,4 +1,4 @@
-/** Starting and checking the jobs of batch inference, with S3 in memory and a double of Bedrock. */
+/** Packing requests into jobs, starting and checking them, with S3 in memory and a double of Bedrock. */
 import {
   type BedrockClient,
   type CreateModelInvocationJobCommand,
@@ -8,22 +8,36 @@ import { S3Client } from '@aws-sdk/client-s3';
 import { CONTRACT } from '../../../src/contract/contract.ts';
 import type { BatchReport } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
-import { REFUSED_JOB } from '../../../src/monitoring/batch/answers.ts';
+import { REFUSED_JOB, WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
-import { groupOf } from '../../../src/monitoring/batch/prepare.ts';
+import { fileOfChunk } from '../../../src/monitoring/batch/packing.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
-const arnOf = (name: string): string => `arn:aws:bedrock:us-east-1:1:model-invocation-job/${name}`;
+/** The requests of a chunk; by default their text is there as it was prepared. */
+interface Chunk {
+  chunk: number;
+  records: number;
+  bytes?: number;
+}
 
-/** @param statuses the status that Bedrock reports for a job, by ARN */
-function rig(statuses: Record<string, string> = {}) {
+/** Prepared chunks, and Bedrock with a quota. A job that was created has the status of its ARN, by default `InProgress`. */
+function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 } = {}) {
   const memory = new MemoryStorage();
-  // Accepts every upload.
-  const requestHandler = { handle: async () => ({ response: { statusCode: 200, headers: {}, reason: '' } }) };
+  let manifest = '';
+  const requestHandler = {
+    handle: async ({ body }: { body: unknown }) => {
+      manifest += String(body);
+      return { response: { statusCode: 200, headers: {}, reason: '' } };
+    },
+  };
   const credentials = { accessKeyId: 'a', secretAccessKey: 's' };
   const s3 = new S3Client({ region: 'us-east-1', credentials, requestHandler: requestHandler as never });
-  const created: (string | undefined)[] = [];
-  const checked: (string | undefined)[] = [];
+  const statuses: Record<string, string> = {};
+  const tokens = new Map<string | undefined, string>();
+  const inputs: (string | undefined)[] = [];
+  const checked: string[] = [];
+  const refused: string[] = [];
+  const ended = ['Completed', 'Failed', 'Expired'];
   const bedrock = {
     send: async (command: CreateModelInvocationJobCommand | GetModelInvocationJobCommand) => {
       if (command instanceof GetModelInvocationJobCommand) {
@@ -31,8 +45,19 @@ function rig(statuses: Record<string, string> = {}) {
         checked.push(arn);
         return { status: statuses[arn] };
       }
-      created.push(command.input.inputDataConfig?.s3InputDataConfig?.s3Uri);
-      return { jobArn: arnOf('new') };
+      const { clientRequestToken, inputDataConfig } = command.input;
+      const known = tokens.get(clientRequestToken);
+      if (known !== undefined) return { jobArn: known };
+      if (Object.values(statuses).filter((status) => !ended.includes(status)).length >= quota) {
+        refused.push(clientRequestToken ?? '');
+        const error = Object.assign(new Error('Too many jobs.'), { name: 'ServiceQuotaExceededException' });
+        throw Object.assign(error, { $metadata: { httpStatusCode: 400 } });
+      }
+      const arn = `arn:aws:bedrock:us-east-1:1:model-invocation-job/job${tokens.size}`;
+      tokens.set(clientRequestToken, arn);
+      statuses[arn] = 'InProgress';
+      inputs.push(inputDataConfig?.s3InputDataConfig?.s3Uri);
+      return { jobArn: arn };
     },
   };
   const deps = {
@@ -42,46 +67,163 @@ function rig(statuses: Record<string, string> = {}) {
     modelId: 'm',
     roleArn: 'role',
     pollSeconds: 60,
+    remainingMs,
   };
-  const report = () => memory.getJson<BatchReport>('', workKeys.batchJobs('run'));
-  return { memory, deps, created, checked, report };
+  memory.put(workKeys.manifest('run', 0), chunks.map(({ chunk }) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join(''));
+  for (const { chunk, records, bytes } of chunks) {
+    if (records === 0) continue;
+    const { size } = memory.put(workKeys.batchRequests('run', chunk), `${chunk}\n`);
+    memory.put(workKeys.batchPrepared('run', chunk), { records, bytes: bytes ?? size });
+  }
+  const report = async () => (await memory.getJson<BatchReport>('', workKeys.batchJobs('run'))) as BatchReport;
+  const counts = async () =>
+    Object.entries(Object.groupBy((await report()).jobs, ({ status }) => status)).map(([status, jobs]) => [
+      status,
+      jobs?.length,
+    ]);
+  /** The chunks whose requests are in each file of the jobs' input. */
+  const packed = (): Record<string, number[]> =>
+    Object.fromEntries(
+      [...memory.objects]
+        .filter(([key]) => key.startsWith(workKeys.batchInputsPrefix('run')))
+        .map(([key, text]) => [key, text.toString().trim().split('\n').map(Number)]),
+    );
+  return { memory, deps, statuses, inputs, checked, refused, report, counts, packed, manifest: () => manifest };
 }
 
-test('a group with Bedrock’s minimum of 100 records gets a job, and one with fewer is judged by Converse', async () => {
-  const { memory, deps, created, report } = rig();
-  const chunks = [
-    { chunk: 0, records: 99 },
-    { chunk: 100, records: 60 },
-    { chunk: 101, records: 40 },
-  ];
-  memory.put(
-    workKeys.manifest('run', 0),
-    chunks.map(({ chunk }) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join(''),
-  );
-  for (const { chunk, records } of chunks) {
-    const { size } = memory.put(workKeys.batchInput('run', groupOf(chunk), chunk), '{}\n'.repeat(records));
-    memory.put(workKeys.batchPrepared('run', chunk), { records, bytes: size });
-  }
+const chunksOf = (count: number, records: number): Chunk[] =>
+  Array.from({ length: count }, (_, chunk) => ({ chunk, records }));
+
+test('many small chunks fill one job, in files that each contain whole chunks, and every chunk finds its file', async () => {
+  const { deps, report, packed, inputs } = rig(chunksOf(2_000, 20));
   expect(await startBatch('run', deps)).toMatchObject({ outcome: 'waiting', pollSeconds: 60 });
-  expect(await report()).toEqual({
-    jobs: [{ group: 1, records: 100, arn: arnOf('new'), status: 'Submitted' }],
-    converse: [{ group: 0, records: 99, reason: expect.stringContaining('at least 100 records') }],
-  });
-  expect(created).toEqual([`s3://work/${workKeys.batchInputPrefix('run', 1)}`]);
+  const { jobs, converse } = await report();
+  expect(jobs).toMatchObject([{ group: 0, records: 40_000, status: 'Submitted' }]);
+  expect(converse).toEqual([]);
+  expect(inputs).toEqual([`s3://work/${workKeys.batchInputPrefix('run', 0)}`]);
+  expect(Object.keys(packed())).toHaveLength(80);
+  for (const chunk of [0, 24, 25, 1_999]) {
+    const place = fileOfChunk(await report(), chunk);
+    expect(packed()[workKeys.batchInput('run', 0, place?.first ?? -1)]).toContain(chunk);
+  }
+  expect(
+    Object.values(packed())
+      .flat()
+      .toSorted((a, b) => a - b),
+  ).toEqual(chunksOf(2_000, 20).map(({ chunk }) => chunk));
 });
 
-test('jobs are checked until all have ended, and one that has ended is not checked again', async () => {
-  const statuses = { [arnOf('a')]: 'InProgress', [arnOf('b')]: 'Completed' };
-  const { memory, deps, checked, report } = rig(statuses);
-  const job = (group: number, arn: string, status: string) => ({ group, records: 100, arn, status });
-  memory.put(workKeys.batchJobs('run'), {
-    jobs: [job(0, arnOf('a'), 'Submitted'), job(1, arnOf('b'), 'Submitted'), job(2, '', REFUSED_JOB)],
-    converse: [],
+test('a job has at most 50,000 records, and a rest that is too small for a job joins the one before', async () => {
+  const { deps, report } = rig([...chunksOf(100, 499), { chunk: 100, records: 37 }]);
+  await startBatch('run', deps);
+  expect((await report()).jobs.map(({ records }) => records)).toEqual([49_937]);
+  const larger = rig([...chunksOf(100, 499), { chunk: 100, records: 100 }]);
+  await startBatch('run', larger.deps);
+  expect((await larger.report()).jobs.map(({ records }) => records)).toEqual([49_900, 100]);
+});
+
+test('a job has at most 5 GB, and a file that is full of bytes is closed', async () => {
+  const bytes = 1.2e9;
+  const sizes = jest.spyOn(Buffer, 'byteLength').mockReturnValue(bytes);
+  try {
+    const { deps, report } = rig(chunksOf(6, 120).map((chunk) => ({ ...chunk, bytes })));
+    await startBatch('run', deps);
+    expect((await report()).jobs).toMatchObject([
+      { records: 480, files: [0, 1, 2, 3] },
+      { records: 240, files: [4, 5] },
+    ]);
+  } finally {
+    sizes.mockRestore();
+  }
+});
+
+test('of 23 jobs 20 are under way, and the others start as jobs end, fail or expire, and nothing is refused', async () => {
+  const { deps, statuses, counts, checked } = rig(chunksOf(2_300, 499), { quota: 99 });
+  expect(await startBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
+  expect(await counts()).toEqual([
+    ['Submitted', 20],
+    [WAITING_JOB, 3],
+  ]);
+  const [first, second, third] = Object.keys(statuses) as [string, string, string];
+  Object.assign(statuses, { [first]: 'Completed', [second]: 'Expired' });
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
+  expect(Object.fromEntries(await counts())).toEqual({
+    Completed: 1,
+    Expired: 1,
+    InProgress: 18,
+    Submitted: 2,
+    [WAITING_JOB]: 1,
   });
-  expect((await checkBatch('run', deps)).outcome).toBe('waiting');
-  expect(checked.splice(0)).toEqual([arnOf('a'), arnOf('b')]);
-  statuses[arnOf('a')] = 'PartiallyCompleted';
-  expect((await checkBatch('run', deps)).outcome).toBe('ready');
-  expect(checked).toEqual([arnOf('a')]);
-  expect((await report())?.jobs.map(({ status }) => status)).toEqual(['PartiallyCompleted', 'Completed', REFUSED_JOB]);
+  statuses[third] = 'Failed';
+  await checkBatch('run', deps);
+  for (const arn of Object.keys(statuses)) if (statuses[arn] === 'InProgress') statuses[arn] = 'Completed';
+  checked.length = 0;
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'ready' });
+  expect(Object.fromEntries(await counts())).toEqual({ Completed: 21, Expired: 1, Failed: 1 });
+  // Those that had ended were not asked about again.
+  expect(checked).toHaveLength(20);
+});
+
+test('a quota that other runs have used up is waited for, and after three days the job is given up', async () => {
+  const { deps, statuses, report, memory, refused } = rig(chunksOf(101, 499), { quota: 1 });
+  statuses.other = 'InProgress';
+  expect(await startBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
+  expect((await report()).jobs).toMatchObject([{ status: WAITING_JOB, arn: '' }, { status: WAITING_JOB }]);
+  // Where there is no place for one, there is none for the next.
+  expect(refused).toHaveLength(1);
+  statuses.other = 'Completed';
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
+  expect((await report()).jobs).toMatchObject([{ status: 'Submitted' }, { status: WAITING_JOB }]);
+  expect((await report()).jobs[0]).not.toHaveProperty('message');
+
+  statuses.other = 'InProgress';
+  const startedAt = new Date(Date.now() - 73 * 3_600_000).toISOString();
+  const waiting = { group: 7, records: 200, arn: '', status: WAITING_JOB, files: [0] };
+  memory.put(workKeys.batchJobs('run'), { jobs: [waiting], converse: [], startedAt });
+  // The wait between two checks grows with the time so far.
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'ready', pollSeconds: 900 });
+  const [given] = (await report()).jobs;
+  expect(given).toMatchObject({ status: REFUSED_JOB, message: expect.stringContaining('ServiceQuotaExceeded') });
+});
+
+test('what is below the minimum of a job is asked on demand, in words', async () => {
+  const { deps, report, inputs } = rig(chunksOf(37, 1));
+  expect(await startBatch('run', deps)).toMatchObject({ outcome: 'ready' });
+  expect(await report()).toMatchObject({
+    jobs: [],
+    converse: [{ records: 37, reason: "asked on demand: 37 captures are under batch's minimum of 100" }],
+  });
+  expect(inputs).toEqual([]);
+});
+
+test('the file of an attempt that failed is in no job, and chunks without requests are passed over', async () => {
+  const chunks = [...chunksOf(2, 200), { chunk: 2, records: 300, bytes: 99 }, { chunk: 3, records: 0 }];
+  const { deps, report, packed, manifest } = rig([...chunks, { chunk: 9_000, records: 150 }]);
+  await startBatch('run', deps);
+  expect((await report()).jobs).toMatchObject([{ records: 550 }]);
+  expect(Object.values(packed())).toEqual([[0, 1], [9_000]]);
+  // The second Map has every chunk, prepared or not.
+  expect(manifest().match(/"chunk":\d+/g)).toEqual([0, 1, 2, 3, 9_000].map((chunk) => `"chunk":${chunk}`));
+});
+
+test('packing stops before the time of its function ends, continues where it stopped, and no job starts before it is done', async () => {
+  const chunks = [...chunksOf(1_100, 90), { chunk: 1_100, records: 40 }];
+  const whole = rig(chunks);
+  await startBatch('run', whole.deps);
+  let files = 0;
+  const stepwise = rig(chunks, { remainingMs: () => (++files % 30 === 0 ? 1_000 : 900_000) });
+  const outcomes: string[] = [];
+  do {
+    const { outcome } = await startBatch('run', stepwise.deps);
+    outcomes.push(outcome);
+    if (outcome === 'more') expect(stepwise.inputs).toEqual([]);
+  } while (outcomes.at(-1) === 'more' && outcomes.length < 20);
+  expect(outcomes).toEqual([...Array(6).fill('more'), 'waiting']);
+  const { startedAt: _, ...report } = await whole.report();
+  expect(await stepwise.report()).toMatchObject(report);
+  expect(stepwise.packed()).toEqual(whole.packed());
+  // A repeated start after all that changes nothing.
+  await startBatch('run', stepwise.deps);
+  expect(await stepwise.report()).toMatchObject(report);
+  expect(stepwise.inputs).toHaveLength(2);
 });

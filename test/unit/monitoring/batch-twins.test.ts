@@ -71,15 +71,18 @@ test('a line in two chunks is one record; both chunks write its verdicts, and on
     stopReason: 'end_turn',
     usage: { inputTokens: 2000, outputTokens: 200, totalTokens: 2200 },
   };
+  // One file of the job has the answers to both chunks.
+  let answers = '';
   for (const { chunk } of requests) {
-    const input = (await memory.getText('', workKeys.batchInput('run', 0, chunk.chunk)))?.text ?? '';
+    const input = (await memory.getText('', workKeys.batchRequests('run', chunk.chunk)))?.text ?? '';
     const output = input.replaceAll(/^.*"recordId":"(\w+)".*$/gm, (_, recordId) =>
       JSON.stringify({ recordId, modelOutput }),
     );
     expect(output).toContain(recordIdOf(idOf(chunk.chunk === 0 ? a : c)));
-    memory.put(workKeys.batchOutput('run', 'job1', chunk.chunk), output);
+    answers += output;
   }
-  const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 3 };
+  memory.put(workKeys.batchOutput('run', 'job1', 0), answers);
+  const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 3, files: [0] };
   memory.put(workKeys.batchJobs('run'), { jobs: [{ ...job, status: 'Completed' }], converse: [] });
   const receipts = await Promise.all(requests.map((request) => apply(request)));
   expect(receipts.map(({ counts }) => counts.newVerdicts)).toEqual([4, 4]);

@@ -194,7 +194,7 @@ test('the parts of a chunk share one file of batch requests, ask once about a li
   expect(prepared).toMatchObject({ records: 2, held: [], killed: [lineId({ ...(whole as CaptureRange), start })] });
   expect(prepared.deposits.map(({ name }) => name)).toEqual([names[0], 'batch/run/0/2', names[1]]);
   expect(dropped).toEqual([names[0], 'batch/run/0/2', names[1], names[1]]);
-  const { text = '' } = (await storage.getText('', workKeys.batchInput('run', 0, 0))) ?? {};
+  const { text = '' } = (await storage.getText('', workKeys.batchRequests('run', 0))) ?? {};
   const ids = text
     .trim()
     .split('\n')

@@ -578,7 +578,10 @@ const chunkRequest = (run = 'run') =>
 const withJob = (status: string) => {
   const storage = new MemoryStorage();
   storage.put(workKeys.batchPrepared('run', 0), { records: 1, bytes: 1, deposits: [], held: [], killed: [] });
-  storage.put(workKeys.batchJobs('run'), { jobs: [{ arn: '', group: 0, records: 1, status }], converse: [] });
+  storage.put(workKeys.batchJobs('run'), {
+    jobs: [{ arn: '', group: 0, records: 1, status, files: [0] }],
+    converse: [],
+  });
   const deps = {
     storage: storage.storage,
     workBucket: 'work',
@@ -605,8 +608,8 @@ const startedOn = (bedrock: BedrockClient) => {
     held: [],
     killed: [],
   });
-  storage.put(workKeys.batchInput('run', 0, 0), text);
-  const deps = { workBucket: 'work', bedrock, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
+  storage.put(workKeys.batchRequests('run', 0), text);
+  const deps = { workBucket: 'work', bedrock, modelId: 'm', roleArn: 'r', pollSeconds: 1, remainingMs: () => 900_000 };
   return startBatch('run', { storage: takingUploads(storage), ...deps });
 };
 
