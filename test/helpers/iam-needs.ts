@@ -180,7 +180,7 @@ export const USES: Record<string, Record<string, string[]>> = {
   'log-traces': { captures: READ, work: [...READ, ...WRITE], artifacts: WRITE, mlflowSecret: SECRET },
   'evaluate-traces': { captures: READ, work: [...READ, ...WRITE], ...JUDGE, budget: BUDGET, mlflowSecret: SECRET },
   'judge-batch': {
-    work: [...READ, ...WRITE, ...UPLOAD, 's3:DeleteObject'],
+    work: [...READ, ...WRITE, ...UPLOAD],
     jobs: ['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'],
   },
   'summarize-run': { work: [...READ, ...WRITE] },

@@ -210,6 +210,7 @@ it('has exactly these states', () => {
         Choices: [
           { Variable: '$.batch.outcome', StringEquals: 'ready', Next: 'ForEachAnsweredChunk' },
           { Variable: '$.batch.outcome', StringEquals: 'waiting', Next: 'WaitForBatch' },
+          { Variable: '$.batch.outcome', StringEquals: 'more', Next: 'StartBatch' },
         ],
         Default: 'SummarizeRun',
       },

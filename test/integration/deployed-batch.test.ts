@@ -157,7 +157,7 @@ describe('enough captures for a job', () => {
 test('uses Converse, and reports it, for fewer records than Bedrock’s minimum', async () => {
   const summary = summaryOf(await judgeInBatch('few', 5));
   expect(summary.batch?.jobs).toEqual([]);
-  expect(summary.batch?.converse).toMatchObject([{ records: 5, reason: expect.stringContaining('100 records') }]);
+  expect(summary.batch?.converse).toMatchObject([{ records: 5, reason: expect.stringContaining('minimum of 100') }]);
   expect(environment.judge.counts.calls).toBe(5);
   expect(summary.verdictsByScorer.safety).toEqual({ yes: 5 });
 });
