@@ -4,6 +4,7 @@ import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { CONTRACT } from '../../src/contract/contract.ts';
 import { budgetTable } from '../../src/contract/names.ts';
 import type { ChunkRequest } from '../../src/contract/payloads.ts';
 import type { BatchReport } from '../../src/contract/receipts.ts';
@@ -173,9 +174,8 @@ test('holds the verdicts that the job did not answer while the budget has no roo
 
 test('starts a job with the requests of prepared chunks only, joined in one file', async () => {
   const run = 'start-run';
-  const line = { bucket: 'captures', key: KEY, etag: 'e', start: 0, end: 1, firstLine: 1, lines: 1, experimentId: '7' };
   const chunks = [0, 1, 2, 3, 4];
-  const manifest = chunks.map((chunk) => `${JSON.stringify({ ...line, chunk, objectTimeMs: 0 })}\n`).join('');
+  const manifest = chunks.map((chunk) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join('');
   await storage.putText(WORK, `${workKeys.manifestPrefix(run)}0.jsonl`, manifest);
   const text = `${'{"recordId":"a"}\n'.repeat(120)}`;
   for (const chunk of chunks) await storage.putText(WORK, workKeys.batchRequests(run, chunk), text);

@@ -69,7 +69,10 @@ function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 
     pollSeconds: 60,
     remainingMs,
   };
-  memory.put(workKeys.manifest('run', 0), chunks.map(({ chunk }) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join(''));
+  memory.put(
+    workKeys.manifest('run', 0),
+    chunks.map(({ chunk }) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join(''),
+  );
   for (const { chunk, records, bytes } of chunks) {
     if (records === 0) continue;
     const { size } = memory.put(workKeys.batchRequests('run', chunk), `${chunk}\n`);
