@@ -90,7 +90,7 @@ function results(prefix: string): IWidget[] {
       own('HeldVerdicts', 'held by the budget'),
       own('LostVerdicts', 'lost'),
     ]),
-    graph('Judge, US dollars', [own('JudgeUsd', 'US dollars')]),
+    graph('Judge', [own('JudgeUsd', 'US dollars'), own('JudgeCacheMissed', 'runs without a cache hit')]),
   ];
 }
 

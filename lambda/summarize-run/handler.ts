@@ -3,6 +3,7 @@ import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import type { RunMetric } from '../../src/contract/names.ts';
 import type { SummarizeRequest, SummarizeResult } from '../../src/contract/payloads.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
+import { isCacheMissed } from '../../src/monitoring/cache-missed.ts';
 import { createMetrics } from '../../src/monitoring/metrics.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { type RunSummary, summarizeRun } from '../../src/monitoring/summary.ts';
@@ -40,8 +41,10 @@ function publish({ status, lines, verdicts, spend, judgeModelEnding }: RunSummar
     LostVerdicts: verdicts.lost,
     RunsFailed: status === 'failed' ? 1 : 0,
     JudgeModelEnding: judgeModelEnding ? 1 : 0,
-  } satisfies Record<Exclude<RunMetric, 'JudgeUsd'>, number>;
+  } satisfies Record<Exclude<RunMetric, 'JudgeCacheMissed' | 'JudgeUsd'>, number>;
   for (const [name, value] of Object.entries(counts)) metrics.addMetric(name, MetricUnit.Count, value);
+  const missed = 'JudgeCacheMissed' satisfies RunMetric;
+  if (spend.cacheCalls !== undefined) metrics.addMetric(missed, MetricUnit.Count, isCacheMissed(spend) ? 1 : 0);
   if (spend.usd !== null) metrics.addMetric('JudgeUsd' satisfies RunMetric, MetricUnit.NoUnit, spend.usd);
   metrics.publishStoredMetrics();
 }

@@ -43,7 +43,10 @@ export const RESOURCE_METRICS = {
   dimension: 'StackPrefix',
 } as const;
 
-/** The metrics. A run publishes each once, at its end; `JudgeUsd` is missing if the judge's price is unknown. */
+/**
+ * The metrics. A run publishes each once, at its end; `JudgeUsd` is missing if the judge's price is unknown, and
+ * `JudgeCacheMissed` if no call asked for its prefix to be cached.
+ */
 export const RUN_METRICS = [
   'TracedLines',
   'QuarantinedLines',
@@ -54,6 +57,7 @@ export const RUN_METRICS = [
   'LostVerdicts',
   'RunsFailed',
   'JudgeModelEnding',
+  'JudgeCacheMissed',
   'JudgeUsd',
 ] as const;
 export type RunMetric = (typeof RUN_METRICS)[number];

@@ -97,6 +97,12 @@ export interface JudgeSpend {
   outputTokens: number;
   /** US dollars; `null` if the judge's price is unknown. */
   usd: number | null;
+  /** Calls that asked for their prefix to be cached. Absent instead of 0, as the next two. */
+  cacheCalls?: number;
+  /** The part of `inputTokens` that was read from the prompt cache. */
+  cacheReadTokens?: number;
+  /** The part of `inputTokens` that was written to the prompt cache. */
+  cacheWriteTokens?: number;
 }
 
 /** Spend of earlier attempts that were killed before they wrote a receipt. */

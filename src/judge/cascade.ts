@@ -4,7 +4,7 @@
  */
 import { afterAnswers, answeredBefore } from './errors.ts';
 import { isPass } from './scorers/values.ts';
-import type { Judge, JudgeResult, JudgeScorer, Verdict, VerdictUsage } from './types.ts';
+import type { CacheUse, Judge, JudgeResult, JudgeScorer, Verdict, VerdictUsage } from './types.ts';
 
 /** By scorer, so that prompts and schemas are cached by its identity. */
 const marked = new WeakMap<JudgeScorer, JudgeScorer>();
@@ -21,6 +21,15 @@ const sum = (a: VerdictUsage, b: VerdictUsage): VerdictUsage => ({
   outputTokens: a.outputTokens + b.outputTokens,
   usd: a.usd === null || b.usd === null ? null : a.usd + b.usd,
 });
+
+function spentTogether(one: JudgeResult['spend'], other: JudgeResult['spend']): JudgeResult['spend'] {
+  const cache: CacheUse = {};
+  for (const name of ['cacheCalls', 'cacheReadTokens', 'cacheWriteTokens'] as const) {
+    const tokens = (one[name] ?? 0) + (other[name] ?? 0);
+    if (one[name] !== undefined || other[name] !== undefined) cache[name] = tokens;
+  }
+  return { calls: one.calls + other.calls, ...sum(one, other), ...cache };
+}
 
 /** @param first asked once about each capture, with the answer of a batch job if there is one */
 export function cascade(first: Judge, main: Judge): Judge {
@@ -42,8 +51,7 @@ export function cascade(first: Judge, main: Judge): Judge {
       return stood.filter(isIts);
     });
     if (late === undefined) return { verdicts, spend: early.spend };
-    const { spend } = late;
-    return { verdicts, spend: { ...spend, ...sum(early.spend, spend), calls: early.spend.calls + spend.calls } };
+    return { verdicts, spend: spentTogether(early.spend, late.spend) };
   };
   return {
     sourceId: main.sourceId,

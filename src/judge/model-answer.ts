@@ -6,6 +6,8 @@ export interface CallUsage {
   outputTokens: number;
   cacheReadInputTokens?: number | undefined;
   cacheWriteInputTokens?: number | undefined;
+  /** The request asked for its prefix to be cached. */
+  asksForCache?: boolean | undefined;
   /** The call was part of a batch job, which has a separate price. */
   batch?: boolean | undefined;
 }

@@ -5,12 +5,13 @@ import type { CallUsage } from './model-answer.ts';
 import {
   type Amount,
   addAmounts,
+  cacheUseOf,
   divideCall,
   noAmount,
   type PriceOfCall,
   verdictUsage,
 } from './pricing/call-amounts.ts';
-import type { JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
+import type { CacheUse, JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
 
 type Outcome =
   | { outcome: 'verdict'; value: AssessmentValue; rationale: string }
@@ -18,6 +19,7 @@ type Outcome =
 
 export class Session {
   private calls = 0;
+  private cache: CacheUse = {};
   private readonly amounts = new Map<string, Amount>();
   private readonly outcomes = new Map<string, Outcome>();
   private readonly price: PriceOfCall;
@@ -33,6 +35,7 @@ export class Session {
   /** Books a call on the scorers that it asked, in proportion to the length of their answers. */
   book(usage: CallUsage, asked: readonly JudgeScorer[], answerChars: readonly number[] = asked.map(() => 0)): void {
     this.calls += 1;
+    if (usage.asksForCache) this.cache = cacheUseOf(usage, this.cache);
     divideCall(usage, this.price, answerChars).forEach((amount, index) => {
       const name = asked[index]?.name ?? '';
       this.amounts.set(name, addAmounts(this.amountOf(name), amount));
@@ -61,6 +64,6 @@ export class Session {
       return outcome === undefined ? [] : [{ scorer: name, ...outcome, usage: verdictUsage(this.amountOf(name)) }];
     });
     const total = [...this.amounts.values()].reduce(addAmounts, noAmount());
-    return { verdicts, spend: { calls: this.calls, ...verdictUsage(total) } };
+    return { verdicts, spend: { calls: this.calls, ...verdictUsage(total), ...this.cache } };
   }
 }

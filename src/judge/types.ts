@@ -77,10 +77,18 @@ export interface VerdictUsage {
   usd: number | null;
 }
 
+/** The use of the prompt cache, absent if no call asked for it. */
+export interface CacheUse {
+  /** Calls that asked for their prefix to be cached. */
+  cacheCalls?: number;
+  cacheReadTokens?: number;
+  cacheWriteTokens?: number;
+}
+
 export interface JudgeResult {
   verdicts: Verdict[];
   /** Everything spent on this capture, including failed attempts. */
-  spend: VerdictUsage & { calls: number };
+  spend: VerdictUsage & CacheUse & { calls: number };
 }
 
 /** How the questions about one capture are paid for. */

@@ -39,6 +39,9 @@ export function addSpend(total: JudgeSpend, more: JudgeSpend, times = 1): void {
   total.inputTokens += times * more.inputTokens;
   total.outputTokens += times * more.outputTokens;
   total.usd = total.usd === null || more.usd === null ? null : total.usd + times * more.usd;
+  for (const name of ['cacheCalls', 'cacheReadTokens', 'cacheWriteTokens'] as const) {
+    if (more[name] !== undefined) total[name] = (total[name] ?? 0) + times * more[name];
+  }
 }
 
 export const verdictTotal = (counts: VerdictCounts): number =>

@@ -16,6 +16,7 @@ import type {
 } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
 import type { Storage } from '../shared/storage.ts';
+import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import { withRanges } from './chunk/ranges.ts';
 import {
   addCounts,
@@ -275,6 +276,7 @@ export class SummaryBuilder {
     summary.endedAt = new Date().toISOString();
     const { lines, verdicts } = summary;
     if (!this.#planComplete && summary.chunks.planned > 0) summary.partlyPlanned = true;
+    if (isCacheMissed(summary.spend)) summary.warnings = [...(summary.warnings ?? []), cacheMissedText(summary.spend)];
     if (summary.status === 'succeeded') {
       summary.equations = {
         lines: lines.planned === lines.traced + lines.quarantined + lines.outsideWindow,

@@ -190,7 +190,7 @@ describe('the dashboard', () => {
       'Today (UTC)',
       'Capture lines',
       'Verdicts',
-      'Judge, US dollars',
+      'Judge',
       'Runs',
       'Duration, longest (ms)',
       'Errors',

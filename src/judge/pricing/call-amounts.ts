@@ -3,7 +3,7 @@
  * trillionths of a dollar, whose sums are not rounded.
  */
 import type { CallUsage } from '../model-answer.ts';
-import type { VerdictUsage } from '../types.ts';
+import type { CacheUse, VerdictUsage } from '../types.ts';
 
 /** The cheapest token costs about ten thousand units. 9,000 dollars fit into a safe integer. */
 const UNITS_PER_USD = 1e12;
@@ -30,6 +30,13 @@ export const verdictUsage = ({ inputTokens, outputTokens, units }: Amount): Verd
   inputTokens,
   outputTokens,
   usd: units === null ? null : units / UNITS_PER_USD,
+});
+
+/** Adds a call that asked for caching to the use of the prompt cache. */
+export const cacheUseOf = (usage: CallUsage, before: CacheUse): CacheUse => ({
+  cacheCalls: (before.cacheCalls ?? 0) + 1,
+  cacheReadTokens: (before.cacheReadTokens ?? 0) + (usage.cacheReadInputTokens ?? 0),
+  cacheWriteTokens: (before.cacheWriteTokens ?? 0) + (usage.cacheWriteInputTokens ?? 0),
 });
 
 const toUnits = (usd: number | null): number | null => (usd === null ? null : Math.round(usd * UNITS_PER_USD));

@@ -117,9 +117,11 @@ export function bedrockTransport(
     userSet,
     request,
     async send(ask, signal) {
-      const command = new ConverseCommand(request(ask));
+      const input = request(ask);
+      const asksForCache = input.system?.some(({ cachePoint }) => cachePoint !== undefined);
       try {
-        return readOutput(await client.send(command, { abortSignal: signal }));
+        const answer = readOutput(await client.send(new ConverseCommand(input), { abortSignal: signal }));
+        return asksForCache ? { ...answer, usage: { ...answer.usage, asksForCache } } : answer;
       } catch (error) {
         throw readAwsFailure(error, signal);
       }

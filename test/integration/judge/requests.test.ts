@@ -197,6 +197,9 @@ describe('prompt caching', () => {
     expect(usages[0]?.cacheWriteInputTokens).toBeGreaterThan(2067);
     expect(usages[1]?.cacheReadInputTokens).toBe(usages[0]?.cacheWriteInputTokens);
     expect(second.spend.usd ?? 0).toBeLessThan((first.spend.usd ?? 0) * 0.75);
+    const written = usages[0]?.cacheWriteInputTokens;
+    expect(first.spend).toMatchObject({ cacheCalls: 1, cacheReadTokens: 0, cacheWriteTokens: written });
+    expect(second.spend).toMatchObject({ cacheCalls: 1, cacheReadTokens: written, cacheWriteTokens: 0 });
     // Cached tokens are input tokens, too.
     expect(second.spend.inputTokens).toBe(rig.standIn.recorded[1]?.inputTokens);
   });

@@ -103,6 +103,21 @@ describe('the summary of a run', () => {
     }
   });
 
+  test.each([
+    [{ cacheCalls: 20, cacheReadTokens: 0, cacheWriteTokens: 41_500 }, true],
+    [{ cacheCalls: 19, cacheReadTokens: 0, cacheWriteTokens: 0 }, false],
+    [{ cacheCalls: 20, cacheReadTokens: 2075, cacheWriteTokens: 0 }, false],
+    [{}, false],
+  ])('says that the cache of the judge was never hit, of %j: %s', (use, missed) => {
+    const half = Object.fromEntries(Object.entries(use).map(([name, tokens]) => [name, tokens / 2]));
+    const spend = { calls: 10, inputTokens: 100, outputTokens: 10, usd: 0.5, ...half };
+    const failed = evaluate({ spend, ok: false, error: { name: 'JudgeThrottled', message: 'slow' } });
+    const summary = summarize([plan()], [failed, evaluate({ attempt: 1, spend }), log()]);
+    expect(summary.spend).toEqual({ calls: 20, inputTokens: 200, outputTokens: 20, usd: 1, ...use });
+    const warnings = missed ? [expect.stringMatching(/^20 calls .* none read them .*41500 tokens/)] : undefined;
+    expect(summary.warnings).toEqual(warnings);
+  });
+
   test('counts the attempts without a receipt, whose cost is unknown', () => {
     const failed = evaluate({ attempt: 1, ok: false, error: { name: 'MlflowUnavailable', message: 'away' } });
     const summary = summarize([plan()], [log(), failed, evaluate({ attempt: 4 })]);

@@ -1,0 +1,13 @@
+/** Whether a run's prompt cache was of any use. */
+import type { JudgeSpend } from '../contract/receipts.ts';
+
+/** Fewer calls may all have met an empty cache, in the first seconds of several functions. */
+const MIN_CACHE_CALLS = 20;
+
+/** Returns whether the judge asked for its prefix to be cached, and never read it from the cache. */
+export const isCacheMissed = ({ cacheCalls = 0, cacheReadTokens = 0 }: JudgeSpend): boolean =>
+  cacheCalls >= MIN_CACHE_CALLS && cacheReadTokens === 0;
+
+/** The line of the summary. */
+export const cacheMissedText = ({ cacheCalls = 0, cacheWriteTokens = 0 }: JudgeSpend): string =>
+  `${cacheCalls} calls of the judge asked for its instructions to be cached, and none read them from the cache (${cacheWriteTokens} tokens were written to it): they are too short for this model, or more than five minutes lie between the calls. With JUDGE_PREFIX=short the calls cost less`;
