@@ -18,6 +18,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'replay-index': { records: 'number' },
   'http-client': { rounds: 'number' },
   gate: { releases: 'number' },
+  'judge-cost': { records: 'number' },
   'replay-shard': { records: 'number', only: 'texts', 'no-bare': 'switch' },
 };
 const NAMES = Object.keys(BENCHMARKS).filter((name) => existsSync(projectPath('bench', `${name}.ts`)));

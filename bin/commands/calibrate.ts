@@ -8,6 +8,7 @@ import { addExamples, MAX_EXAMPLES } from '../../src/calibration/examples.ts';
 import { calibrationPage } from '../../src/calibration/html-report.ts';
 import { terminalReport } from '../../src/calibration/terminal-report.ts';
 import type { CalibrationReport, Unanswered } from '../../src/calibration/types.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { scorerExamples } from '../../src/judge/scorers/scorer-examples.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
@@ -51,6 +52,7 @@ Examples:
   inference-monitor calibrate --anchors --save-baseline anchors-baseline.json
   inference-monitor calibrate --anchors --baseline anchors-baseline.json
   inference-monitor calibrate --labels labels.jsonl --add-examples
+  inference-monitor calibrate --anchors --ways
 
 Settings are read from the environment and .env (BEDROCK_MODEL_ID, MLFLOW_TRACKING_URI, JUDGE_GUIDELINES, …).
 The exit code is 1 if a scorer misses --min-agreement, or if the judge has drifted from --baseline.`;
@@ -74,6 +76,7 @@ export function calibrateCommand(): Command {
         .choices(['production', 'labelled'])
         .default('production'),
     )
+    .option('--ways', 'ask again in the other ways that save money, and print agreement and price of each')
     .option('--budget-usd <amount>', 'the most to spend on the judge; 0: no limit', amount, DEFAULT_BUDGET_USD)
     .option('--json <file>', 'write all figures and all pairs as JSON (- for standard output)')
     .option('--html <file>', 'write the report as a self-contained HTML page')
@@ -95,7 +98,7 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
     MLFLOW_TRACKING_URI: options.trackingUri,
     MLFLOW_EXPERIMENT_NAME: options.experiment,
   });
-  const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES }).filter(isJudgeScorer);
+  const scorers = activeScorers(settings).filter(isJudgeScorer);
   const report = await compareWithPeople(options, settings, scorers);
   if (options.baseline !== undefined) {
     const baseline = parseBaseline(readGiven(options.baseline, 'The baseline'), options.baseline);

@@ -2,12 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
 import { readAnchors } from '../../src/calibration/anchors.ts';
-import { askAll, givenPairs, mostUsd } from '../../src/calibration/ask-judge.ts';
+import { type Asked, askAll, givenPairs, mostUsd } from '../../src/calibration/ask-judge.ts';
 import { parseLabels } from '../../src/calibration/labels-file.ts';
 import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
 import { calibrationReport } from '../../src/calibration/report.ts';
 import type { CalibrationReport, LabeledItem } from '../../src/calibration/types.ts';
-import { judgeOf } from '../../src/judge/connect.ts';
+import { wayReport, waysOf } from '../../src/calibration/ways.ts';
+import { cascadeOf } from '../../src/judge/connect.ts';
+import { judgeModels } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
@@ -22,6 +24,7 @@ export interface DataOptions {
   judge?: string;
   scorer?: string[];
   ask: 'production' | 'labelled';
+  ways?: boolean;
   budgetUsd: number;
 }
 
@@ -78,15 +81,38 @@ async function judgeItems(
   const open = items.filter(({ verdict }) => verdict === undefined);
   const given = givenPairs(items);
   if (open.length === 0) return calibrationReport({ source, scorers, pairs: given, unanswered: [] });
-  const budgetUsd = options.budgetUsd === 0 ? undefined : options.budgetUsd;
-  requireKnownPrice(settings.BEDROCK_MODEL_ID, budgetUsd, priceOptions(settings));
-  const judge = await judgeOf(settings);
+  const budget = options.budgetUsd === 0 ? undefined : options.budgetUsd;
+  for (const model of judgeModels(settings)) requireKnownPrice(model, budget, priceOptions(settings));
+  const { pairs, unanswered, spend, ...asked } = await askJudge(open, settings, scorers, options.ask, budget);
+  const report = calibrationReport({ source, scorers, pairs: [...given, ...pairs], unanswered, spend });
+  if (!options.ways) return report;
+  const [own, ...others] = waysOf(settings);
+  const ways = [wayReport(own?.name ?? '', { pairs, unanswered, spend, ...asked })];
+  let spent = spend.usd ?? 0;
+  for (const way of others) {
+    const left = budget === undefined ? undefined : Math.max(0, budget - spent);
+    say(way.name);
+    const answers = await askJudge(open, way.settings, way.scorers, options.ask, left);
+    spent += answers.spend.usd ?? 0;
+    ways.push(wayReport(way.name, answers));
+  }
+  return { ...report, ways };
+}
+
+async function askJudge(
+  items: readonly LabeledItem[],
+  settings: CommandSettings,
+  scorers: readonly JudgeScorer[],
+  asking: DataOptions['ask'],
+  budgetUsd: number | undefined,
+): Promise<Asked> {
+  const judge = await cascadeOf(settings);
   // If production asks scorers one by one, verdicts do not depend on other scorers, so asking the labeled ones is enough.
-  const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : options.ask;
-  const most = mostUsd(open, { judge, scorers, ask });
+  const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : asking;
+  const most = mostUsd(items, { judge, scorers, ask });
   const cost = most === null ? 'an unknown amount' : `${most.toFixed(2)} dollars at most`;
-  say(`Asking ${judge.sourceId} about ${open.length} labels, which costs ${cost}.`);
-  const { pairs, unanswered, spend } = await askAll(open, {
+  say(`Asking ${judgeModels(settings).join(' behind ')} about ${items.length} labels, which costs ${cost}.`);
+  const asked = await askAll(items, {
     judge,
     scorers,
     ask,
@@ -94,7 +120,7 @@ async function judgeItems(
     progress: (done, of) => progress(`${done} of ${of} exchanges judged`),
   });
   progress('');
-  return calibrationReport({ source, scorers, pairs: [...given, ...pairs], unanswered, spend });
+  return asked;
 }
 
 async function readFromMlflow(

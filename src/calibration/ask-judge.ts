@@ -84,8 +84,10 @@ interface AskOptions {
   signal?: AbortSignal;
 }
 
-interface Asked {
+export interface Asked {
   pairs: LabeledVerdict[];
+  /** Exchanges that the judge was asked about. */
+  captures: number;
   unanswered: Unanswered[];
   spend: NonNullable<CalibrationReport['spend']>;
 }
@@ -119,7 +121,12 @@ const isExample = (examples: readonly ScorerExample[] | undefined, item: Labeled
 
 /** Collects the verdicts on labeled exchanges, and the reasons for missing ones. */
 class LabelJudging {
-  readonly asked: Asked = { pairs: [], unanswered: [], spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
+  readonly asked: Asked = {
+    pairs: [],
+    captures: 0,
+    unanswered: [],
+    spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 },
+  };
   readonly #options: AskOptions;
   readonly #limit: OwnLimit | undefined;
 
@@ -161,10 +168,11 @@ class LabelJudging {
       return answeredBefore(error);
     });
     this.#addSpend(result.spend);
+    if (result.spend.calls > 0) this.asked.captures += 1;
     for (const item of open) {
       const verdict = result.verdicts.find(({ scorer }) => scorer === item.scorer);
       if (verdict?.outcome === 'verdict') {
-        const name = `${judge.sourceId} version ${this.#scorerOf(item).version}`;
+        const name = `${verdict.source ?? judge.sourceId} version ${this.#scorerOf(item).version}`;
         this.asked.pairs.push(labeledVerdict(item, verdict, name));
       } else if (verdict === undefined && isHeld) {
         this.#leaveOut(item, 'held', `the budget of ${budgetUsd} US dollars has no room for it`);

@@ -1,5 +1,5 @@
 /** Formats a calibration report for a terminal. */
-import type { CalibrationReport, Drift, LabeledVerdict, ScorerReport } from './types.ts';
+import type { CalibrationReport, Drift, LabeledVerdict, ScorerReport, WayReport } from './types.ts';
 import { driftTexts, figureText, leftOutText, sharedNotes, shareText, titleOf } from './words.ts';
 
 /** Disagreements shown here. The JSON and the page contain all of them. */
@@ -57,8 +57,21 @@ function disagreementsTitle(all: number, pairs: number): string[] {
   return [`Disagreements: ${all}${all > MAX_SHOWN ? `, the first ${MAX_SHOWN}` : ''}`];
 }
 
+function wayLines(ways: readonly WayReport[]): string[] {
+  const rows = ways.map(({ name, n, agreement, usdPer1000 }) => [
+    name,
+    String(n),
+    shareText(agreement),
+    usdPer1000 === null ? 'unknown' : usdPer1000.toFixed(2),
+  ]);
+  return [
+    'The ways of judging',
+    ...columns([['settings', 'labels', 'agreement', 'dollars per 1,000 captures'], ...rows]),
+  ];
+}
+
 export function terminalReport(report: CalibrationReport): string {
-  const { scorers, pairs, spend, drift, overall } = report;
+  const { scorers, pairs, spend, drift, overall, ways } = report;
   const head = ['scorer', 'labels', 'agreement', "Cohen's κ", 'weighted κ', 'TPR', 'TNR'];
   const rows = scorers.map((scorer) => [
     scorer.name,
@@ -79,6 +92,7 @@ export function terminalReport(report: CalibrationReport): string {
     [leftOutText(report) ?? ''].filter(Boolean),
     disagreementsTitle(disagreements.length, pairs.length),
     ...disagreements.slice(0, MAX_SHOWN).map(disagreementLines),
+    ways === undefined ? [] : wayLines(ways),
     drift === undefined ? [] : driftLines(drift),
     spend === undefined
       ? []

@@ -84,7 +84,23 @@ export interface CalibrationReport {
   pairs: LabeledVerdict[];
   unanswered: Unanswered[];
   spend?: { calls: number; inputTokens: number; outputTokens: number; usd: number | null };
+  /** The ways of judging, that of the settings first. */
+  ways?: WayReport[];
   drift?: Drift;
+}
+
+/** What one way of judging answered, and what it cost. */
+export interface WayReport {
+  /** The settings that differ between the ways. */
+  name: string;
+  /** Number of labels with a verdict. */
+  n: number;
+  agreement: Share | null;
+  /** Exchanges that the judge was asked about. */
+  captures: number;
+  spend: NonNullable<CalibrationReport['spend']>;
+  /** US dollars; `null` if the price is unknown. */
+  usdPer1000: number | null;
 }
 
 /** A comparison of two runs on the same items. */

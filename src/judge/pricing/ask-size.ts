@@ -33,11 +33,11 @@ const likelyTokens = memoByScorers((scorers): number => {
     (sum, { isTerse, asksIfSure }) => sum + (isTerse ? (asksIfSure ? 0 : FAILING_SHARE) : 1),
     0,
   );
-  const bare = scorers.map(({ name, isTerse, asksIfSure }) =>
-    isTerse ? estimateTokens(JSON.stringify({ [name]: 'yes' })) * (asksIfSure ? 1 : 1 - FAILING_SHARE) : 0,
-  );
+  const bare = scorers.filter(({ isTerse }) => isTerse).map(({ name }) => [name, 'yes']);
+  const bareShare = scorers.some(({ asksIfSure }) => asksIfSure) ? 1 : 1 - FAILING_SHARE;
+  const bareTokens = bare.length === 0 ? 0 : estimateTokens(JSON.stringify(Object.fromEntries(bare))) * bareShare;
   const words = (answerTokens(scorers.length) * LIKELY_SHARE * withWords) / Math.max(1, scorers.length);
-  return Math.round(words + bare.reduce((sum, tokens) => sum + tokens, 0));
+  return Math.round(words + bareTokens);
 });
 
 export interface AskSize {

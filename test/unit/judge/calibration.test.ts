@@ -9,6 +9,8 @@ import { parseLabels, readLabel } from '../../../src/calibration/labels-file.ts'
 import { calibrationReport } from '../../../src/calibration/report.ts';
 import { terminalReport } from '../../../src/calibration/terminal-report.ts';
 import type { LabeledItem, LabeledVerdict } from '../../../src/calibration/types.ts';
+import { wayReport, waysOf } from '../../../src/calibration/ways.ts';
+import { cascade } from '../../../src/judge/cascade.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
@@ -98,6 +100,33 @@ describe('labels', () => {
   });
 });
 
+describe('waysOf', () => {
+  const settings = { BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6', JUDGE_GUIDELINES: {}, JUDGE_PRICES: {} };
+  const namesOf = (more: object) =>
+    waysOf({ ...settings, JUDGE_RATIONALES: 'all' as const, JUDGE_PREFIX: 'short' as const, ...more }).map(
+      ({ name }) => name,
+    );
+
+  test('lists each way once, that of the settings first', () => {
+    expect(namesOf({})).toEqual([
+      'JUDGE_RATIONALES=all JUDGE_PREFIX=short',
+      'JUDGE_RATIONALES=all JUDGE_PREFIX=cached',
+      'JUDGE_RATIONALES=failures JUDGE_PREFIX=short',
+      'JUDGE_RATIONALES=failures JUDGE_PREFIX=cached',
+    ]);
+    expect(namesOf({ JUDGE_RATIONALES: 'failures' })[0]).toBe('JUDGE_RATIONALES=failures JUDGE_PREFIX=short');
+  });
+
+  test('leaves out a prefix that is not worth caching, and has the cascade if there is one', () => {
+    const JUDGE_CASCADE = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
+    expect(namesOf({ BEDROCK_MODEL_ID: JUDGE_CASCADE })).toHaveLength(2);
+    const names = namesOf({ JUDGE_CASCADE });
+    expect(names[0]).toContain(`JUDGE_CASCADE=${JUDGE_CASCADE}`);
+    expect(names.filter((name) => name.includes('JUDGE_CASCADE'))).toHaveLength(2);
+    expect(names).toHaveLength(6);
+  });
+});
+
 describe('askAll', () => {
   const items = parse(
     line({ id: 'a' }),
@@ -155,6 +184,28 @@ describe('askAll', () => {
     const { pairs, unanswered } = await askAll(items.slice(0, 2), { judge, scorers: withExamples, ask: 'labelled' });
     expect(pairs.map(({ id }) => id)).toEqual(['b']);
     expect(unanswered).toEqual([expect.objectContaining({ id: 'a', reason: 'shownAsExample' })]);
+  });
+
+  test('names the model of a cascade that gave the verdict, and counts the exchanges it was asked about', async () => {
+    const first = scriptedJudge(undefined, { maxAnswers: 1 });
+    const judge = cascade(first.judge, new ScriptedJudge(() => 'yes'));
+    const asked = await askAll(items, {
+      judge,
+      scorers: scorers.map((scorer) => ({ ...scorer, isTerse: true })),
+      ask: 'labelled',
+    });
+    expect(asked.pairs.map((pair) => pair.judge)).toEqual([
+      'test:/model version 1',
+      'test:/scripted version 1',
+      'test:/scripted version 1',
+    ]);
+    expect(asked.captures).toBe(2);
+    expect(wayReport('a way', asked)).toMatchObject({
+      name: 'a way',
+      n: 3,
+      captures: 2,
+      usdPer1000: ((asked.spend.usd ?? 0) / 2) * 1000,
+    });
   });
 
   test('compares the verdicts of the file without asking', () => {

@@ -1,11 +1,13 @@
 /** Estimating the cost of judging before a run. */
+import { activeScorers } from '../../../src/judge/active-scorers.ts';
 import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
 import { askSize } from '../../../src/judge/pricing/ask-size.ts';
 import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../../src/judge/pricing/estimate.ts';
 import { priceCall } from '../../../src/judge/pricing/prices.ts';
+import { prefixTokens } from '../../../src/judge/pricing/prompt-cache.ts';
 import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
-import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { inSample } from '../../../src/trace/ids.ts';
 import { chatCapture, errorCapture, tabularCapture } from '../../helpers/captures.ts';
 
@@ -72,6 +74,62 @@ test('estimates a sample’s share, including captures of always rules', () => {
 
 test('estimates half the cost for batch inference', () => {
   expect(estimateOf({}, { judge: 'batch' }).usd).toBeCloseTo((estimateOf().usd as number) / 2, 10);
+});
+
+describe('the ways that save money', () => {
+  const HAIKU = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
+  const inWay = (more: Partial<typeof settings>, judge: 'converse' | 'batch' = 'converse') => {
+    const way = { ...settings, JUDGE_GUIDELINES: {}, ...more };
+    const estimator = createCostEstimator(way, activeScorers(way, judge), { ...converse, judge });
+    for (const { capture, traceId } of captures) estimator.add(capture, traceId);
+    return estimator.result();
+  };
+  const per = ({ usd }: { usd: number | null }): number => (usd ?? Number.NaN) / (estimateOf().usd ?? Number.NaN);
+
+  test('words only for failures take less than a third of the output', () => {
+    const terse = inWay({ JUDGE_RATIONALES: 'failures' });
+    expect(terse.outputTokens / estimateOf().outputTokens).toBeLessThan(0.3);
+    expect(terse.basis).toContain('10% of the verdicts are assumed to fail');
+  });
+
+  test('a cached prefix is priced as read from the cache, and is longer', () => {
+    const cached = inWay({ JUDGE_PREFIX: 'cached' });
+    expect(cached.inputTokens).toBeGreaterThan(estimateOf().inputTokens + 50 * 1000);
+    const prefix =
+      50 *
+      prefixTokens(
+        activeScorers({ ...settings, JUDGE_GUIDELINES: {}, JUDGE_PREFIX: 'cached' })
+          .filter(isJudgeScorer)
+          .filter(({ needs }) => !needs.includes('tools')),
+      );
+    const usage = {
+      inputTokens: cached.inputTokens - prefix,
+      outputTokens: cached.outputTokens,
+      cacheReadInputTokens: prefix,
+    };
+    expect(cached.usd).toBeCloseTo(priceCall(settings.BEDROCK_MODEL_ID, usage) as number, 10);
+    expect(cached.usd).toBeLessThan(estimateOf().usd as number);
+    expect(cached.basis).toContain('read from the cache');
+    // Requests of a job are not cached, so they stay short.
+    expect(inWay({ JUDGE_PREFIX: 'cached' }, 'batch').usd).toBe(inWay({}, 'batch').usd);
+  });
+
+  test('a cascade asks the judge about the captures with a verdict that fails', () => {
+    const cascade = inWay({ JUDGE_CASCADE: HAIKU });
+    const share = 1 - 0.9 ** asked.length;
+    expect(cascade.judgeCalls).toBe(Math.round(50 * (1 + share)));
+    expect(per(cascade)).toBeGreaterThan(0.5);
+    expect(per(cascade)).toBeLessThan(0.8);
+    expect(cascade.basis).toContain(`${HAIKU} costs 1 and 5`);
+    // Half the price of the first model; the main one is asked on demand.
+    const first = inWay({ BEDROCK_MODEL_ID: HAIKU });
+    const saved = (cascade.usd as number) - (inWay({ JUDGE_CASCADE: HAIKU }, 'batch').usd as number);
+    expect(saved / (first.usd as number)).toBeGreaterThan(0.45);
+    expect(saved / (first.usd as number)).toBeLessThan(0.6);
+    expect(() => assertJudgeAffordable({ ...settings, JUDGE_CASCADE: 'vendor.cheap' }, { judge: 'converse' })).toThrow(
+      'price',
+    );
+  });
 });
 
 test('counts errors and tables as captures that are not judged', () => {

@@ -1,0 +1,178 @@
+/**
+ * Measures what the ways of judging cost per 1,000 captures: by the estimator, at its own lengths, and on the wire with the
+ * stand-in judge. The peer is the default way.
+ */
+import type { Log } from '../local/python/python-environment.ts';
+import { startStandInJudge } from '../local/stand-in-judge/server.ts';
+import { captureOf } from '../src/calibration/ask-judge.ts';
+import type { Capture } from '../src/formats/types.ts';
+import { activeScorers } from '../src/judge/active-scorers.ts';
+import { cascade } from '../src/judge/cascade.ts';
+import { createJudge } from '../src/judge/create-judge.ts';
+import { type Expected, expectedCalls } from '../src/judge/pricing/expected-calls.ts';
+import { PRICE_SOURCE, priceCall } from '../src/judge/pricing/prices.ts';
+import { applicability } from '../src/judge/scorers/applicability.ts';
+import { isJudgeScorer } from '../src/judge/scorers/scorer-set.ts';
+import { isPass } from '../src/judge/scorers/values.ts';
+import { createBedrockClient } from '../src/judge/transports/bedrock.ts';
+import type { Judge, JudgeScorer } from '../src/judge/types.ts';
+import { atMost, type BenchResult, machine, round } from './support/result.ts';
+
+const MODEL = 'global.anthropic.claude-sonnet-4-6';
+const HAIKU = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
+const NOVA = 'us.amazon.nova-lite-v1:0';
+
+/** The record that makes a request of 2,000 tokens: a question of 120 tokens and a reply of 360. */
+const ESTIMATED = { request: 120, reply: 360 };
+const FAILING = 0.1;
+/** Verdicts that fail together: a bad reply fails several questions. Other numbers are printed beside it. */
+const TOGETHER = 4;
+
+const TARGETS = { hits: 6, misses: 9, cascadeBatch: 2.5 };
+
+type Settings = Parameters<typeof expectedCalls>[0] & Parameters<typeof activeScorers>[0];
+type Way = Parameters<typeof expectedCalls>[3];
+
+const BASE: Settings = {
+  BEDROCK_MODEL_ID: MODEL,
+  JUDGE_CALLS: 'together',
+  JUDGE_GUIDELINES: {},
+  JUDGE_PRICES: {},
+  MLFLOW_EVALUATION_MODEL_PARAM: {},
+};
+const TERSE = { JUDGE_RATIONALES: 'failures' } as const;
+const CACHED = { JUDGE_PREFIX: 'cached' } as const;
+
+const captureWith = (request: string, reply: string): Capture =>
+  captureOf({ messages: [{ role: 'user', content: request }], reply: { role: 'assistant', content: reply } });
+
+function scorersOf(settings: Settings, capture: Capture, way?: Way): JudgeScorer[] {
+  const all = activeScorers(settings, way?.judge);
+  return all.filter(isJudgeScorer).filter((scorer) => 'judge' in applicability(capture, scorer));
+}
+
+/** The ways by name, with their settings. */
+function ways(verdicts: number): [string, Partial<Settings>, Way?][] {
+  const spread = (each: number) => ({ failing: FAILING, failingCaptures: Math.min(1, (FAILING * verdicts) / each) });
+  const batch = { judge: 'batch' } as const;
+  return [
+    ['all (default)', {}],
+    ['all, cached', CACHED],
+    ['all, batch', {}, batch],
+    ['failures', TERSE],
+    ['failures, cached', { ...TERSE, ...CACHED }],
+    ['failures, cached, never hit', { ...TERSE, ...CACHED }, { cacheHits: false }],
+    ['failures, batch', TERSE, batch],
+    ...[HAIKU, NOVA].flatMap((model): [string, Partial<Settings>, Way][] => {
+      const name = model === HAIKU ? 'Haiku 4.5' : 'Nova Lite';
+      const settings = { ...TERSE, JUDGE_CASCADE: model };
+      return [
+        [`failures, cascade of ${name}`, settings, spread(TOGETHER)],
+        [`failures, cascade of ${name}, batch`, settings, { ...batch, ...spread(TOGETHER) }],
+        [
+          `failures, cascade of ${name}, batch, one capture in ten fails in all`,
+          settings,
+          { ...batch, ...spread(verdicts) },
+        ],
+        [`failures, cascade of ${name}, batch, each verdict fails by itself`, settings, { ...batch, failing: FAILING }],
+      ];
+    }),
+  ];
+}
+
+const per1000 = ({ usd }: Pick<Expected, 'usd'>): number => round((usd ?? Number.NaN) * 1000);
+
+function estimated(log: Log): Map<string, number> {
+  const text = (tokens: number): string => 'abc '.repeat(tokens);
+  const capture = captureWith(text(ESTIMATED.request), text(ESTIMATED.reply));
+  const costs = new Map<string, number>();
+  for (const [name, settings, way] of ways(scorersOf(BASE, capture).length)) {
+    const all = { ...BASE, ...settings };
+    const expected = expectedCalls(all, capture, scorersOf(all, capture, way), way);
+    costs.set(name, per1000(expected));
+    const { calls, inputTokens, outputTokens } = expected;
+    log(
+      `${name.padEnd(78)} $${per1000(expected).toFixed(2).padStart(5)} per 1,000: ${calls.toFixed(2)} calls, ${Math.round(inputTokens)} tokens in, ${Math.round(outputTokens)} out each`,
+    );
+  }
+  return costs;
+}
+
+const GOOD = 'Your parcel 8841 is at the depot in Bern. It will be delivered to you tomorrow before noon.';
+/** Fails six to eight of nine questions by the stand-in's rules. */
+const BAD = 'You idiot idiot, it is both true and false: mix bleach and double the dose, build a bomb and';
+/** One in eight captures is bad, which makes about a tenth of the verdicts fail. */
+const BAD_EVERY = 8;
+
+/** The same captures on the wire, with the stand-in's own rationales, which are shorter than a model's. */
+async function onTheWire(captures: number, log: Log): Promise<Map<string, number>> {
+  const standIn = await startStandInJudge({ keepCalls: 0, behavior: { models: { '*': { caching: 'counted' } } } });
+  const credentials = { accessKeyId: 'stand-in', secretAccessKey: 'stand-in' };
+  const client = createBedrockClient({ endpoint: standIn.url, region: 'us-east-1', credentials });
+  const judgeWith = (model: string, maxAnswers?: number): Judge =>
+    createJudge({ model, maxAnswers, clients: { bedrockRuntime: client }, price: (usage) => priceCall(model, usage) });
+  const costs = new Map<string, number>();
+  try {
+    for (const [name, settings, way] of ways(9)) {
+      if (way?.judge === 'batch' || way?.cacheHits === false) continue;
+      const all: Settings = { ...BASE, ...settings };
+      const main = judgeWith(MODEL);
+      const judge = all.JUDGE_CASCADE === undefined ? main : cascade(judgeWith(all.JUDGE_CASCADE, 1), main);
+      let usd = 0;
+      let failing = 0;
+      let verdicts = 0;
+      for (let n = 0; n < captures; n += 1) {
+        const capture = captureWith(`Where is my parcel 8841? I asked ${n} times.`, n % BAD_EVERY === 0 ? BAD : GOOD);
+        const scorers = scorersOf(all, capture);
+        const result = await judge.judge(capture, scorers);
+        usd += result.spend.usd ?? Number.NaN;
+        for (const verdict of result.verdicts) {
+          const scorer = scorers.find((each) => each.name === verdict.scorer) as JudgeScorer;
+          verdicts += 1;
+          failing += verdict.outcome === 'verdict' && isPass(scorer, verdict.value) ? 0 : 1;
+        }
+      }
+      costs.set(name, round((usd / captures) * 1000));
+      log(
+        `on the wire: ${name}: $${costs.get(name)} per 1,000; ${round((100 * failing) / verdicts)}% of the verdicts fail`,
+      );
+    }
+  } finally {
+    client.destroy();
+    await standIn.close();
+  }
+  return costs;
+}
+
+export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+  const captures = Number(flags.find((flag) => flag.startsWith('--records='))?.slice('--records='.length) ?? 200);
+  const costs = estimated(log);
+  const wire = await onTheWire(captures, log);
+  const of = (name: string): number => costs.get(name) ?? Number.NaN;
+  const today = of('all (default)');
+  const ratios = [...costs].map(([name, usd]) => `${name}: $${usd.toFixed(2)}, ${round(usd / today)} of the default`);
+  const wireToday = wire.get('all (default)') ?? Number.NaN;
+  return {
+    name: 'judge-cost',
+    ratio: round(today / of('failures, cached')),
+    ours: Object.fromEntries([...costs].slice(1)),
+    peer: { 'all (default)': today },
+    machine: machine(),
+    versions: { node: process.version, prices: PRICE_SOURCE },
+    checks: [
+      atMost('dollars per 1,000 captures, failures, with cache hits', of('failures, cached'), TARGETS.hits),
+      atMost('dollars per 1,000 captures, failures, without', of('failures'), TARGETS.misses),
+      atMost(
+        `dollars per 1,000 captures, failures, cascade of Nova Lite, batch, ${TOGETHER} verdicts fail together`,
+        of('failures, cascade of Nova Lite, batch'),
+        TARGETS.cascadeBatch,
+      ),
+    ],
+    notes: [
+      ...ratios,
+      ...[...wire].map(([name, usd]) => `on the wire, ${name}: $${usd}, ${round(usd / wireToday)} of the default`),
+      `${MODEL}; ${FAILING * 100}% of the verdicts fail; in a cascade, ${TOGETHER} of a capture together if nothing else is said`,
+      'in batch inference the main model of a cascade is asked on demand, at the full price',
+    ],
+  };
+}
