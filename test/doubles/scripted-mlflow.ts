@@ -8,6 +8,8 @@ import { startMisbehavingServer } from './misbehaving-server.ts';
 export interface ScriptedMlflow extends MisbehavingServer {
   /** How often each trace was accepted. */
   taken: Map<string, number>;
+  /** The traces as they are stored. */
+  stored: Map<string, StoredInfo>;
   /** The files of spans, by path. */
   files: Map<string, Buffer>;
   /** Returns the ids in a request among those that the test has announced with `expect`. */
@@ -21,6 +23,13 @@ export interface ScriptedMlflow extends MisbehavingServer {
   take(request: SeenRequest): Behavior;
 }
 
+interface StoredInfo {
+  tags: Record<string, string>;
+  assessments: { assessment_id: string }[];
+}
+
+const SPANS_TAG = 'mlflow.trace.spansLocation';
+
 const json = (value: unknown, status = 200): Behavior => ({ kind: 'reply', status, body: JSON.stringify(value) });
 
 export async function startScriptedMlflow(
@@ -28,6 +37,7 @@ export async function startScriptedMlflow(
 ): Promise<ScriptedMlflow> {
   const server = await startMisbehavingServer();
   const taken = new Map<string, number>();
+  const stored = new Map<string, StoredInfo>();
   const files = new Map<string, Buffer>();
   let expected: { id: string; bytes: Buffer }[] = [];
   let fault: (request: SeenRequest, ordinal: number) => Behavior | undefined = () => undefined;
@@ -37,17 +47,47 @@ export async function startScriptedMlflow(
   const takeTraces = (request: SeenRequest) => {
     for (const id of tracesOf(request)) taken.set(id, (taken.get(id) ?? 0) + 1);
   };
-  const info = (id: string) => ({ trace_id: id, request_time: '2026-11-20T09:15:00Z', state: 'OK' });
+  /** Like MLflow, makes a trace whose spans arrive and that does not exist. */
+  const takeSpans = (request: SeenRequest) => {
+    const ownTags: Record<string, string> = request.body.includes('mlflow.traceTag.')
+      ? { event_id: 'of the spans' }
+      : {};
+    for (const id of tracesOf(request)) {
+      const { tags = ownTags, assessments = [] } = stored.get(id) ?? {};
+      stored.set(id, { tags: { ...tags, [SPANS_TAG]: 'TRACKING_STORE' }, assessments });
+    }
+  };
+  const takePost = ({ body }: SeenRequest) => {
+    const { trace_id: id, tags = {}, assessments = [] } = JSON.parse(body.toString()).trace.trace_info;
+    stored.set(id, { tags, assessments });
+  };
+  const info = (id: string) => ({
+    trace_id: id,
+    request_time: '2026-11-20T09:15:00Z',
+    state: 'OK',
+    trace_location: { mlflow_experiment: { experiment_id: '7' } },
+    ...stored.get(id),
+  });
 
   const take = (request: SeenRequest): Behavior => {
     const path = request.path.split('?')[0] ?? '';
     if (path === '/version') return { kind: 'reply', status: 200, body: options.version ?? '3.17.2' };
     if (path === '/v1/traces') {
       takeTraces(request);
+      takeSpans(request);
       return { kind: 'reply', status: 200 };
     }
     if (path === '/api/3.0/mlflow/traces') {
       takeTraces(request);
+      takePost(request);
+      return json({});
+    }
+    if (path.endsWith('/delete-traces')) {
+      const { request_ids: ids } = JSON.parse(request.body.toString()) as { request_ids: string[] };
+      for (const id of ids) {
+        taken.delete(id);
+        stored.delete(id);
+      }
       return json({});
     }
     if (path.startsWith('/api/2.0/mlflow-artifacts/') && request.method === 'PUT') {
@@ -76,6 +116,7 @@ export async function startScriptedMlflow(
   server.rule((request, ordinal) => fault(request, ordinal) ?? take(request));
   return Object.assign(server, {
     taken,
+    stored,
     files,
     tracesOf,
     take,

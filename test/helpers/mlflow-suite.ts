@@ -3,6 +3,7 @@ import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
 import type { TraceRecord } from '../../src/trace/types.ts';
 import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
+import { testJudgedTraces } from './mlflow-judged-suite.ts';
 import type { MlflowReader, ReadTrace } from './mlflow-reader.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
 
@@ -426,4 +427,6 @@ export function testMlflow(setup: () => SuiteSetup): void {
       expect(ids(await reader.search(experiment.id))).toEqual([c]);
     });
   });
+
+  describe('traces with verdicts', () => testJudgedTraces(setup));
 }

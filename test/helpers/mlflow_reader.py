@@ -106,6 +106,15 @@ def override(command):
     ).assessment_id
 
 
+def edit(command):
+    """Changes the value of an assessment, as MLflow's page does."""
+    source = AssessmentSource(source_type="HUMAN", source_id="person@example.com")
+    assessment = Feedback(name=command["name"], value=command["value"], source=source)
+    mlflow.update_assessment(
+        trace_id=command["traceId"], assessment_id=command["assessmentId"], assessment=assessment
+    )
+
+
 def log_trace(command):
     """Creates a trace with MLflow, as in its documentation."""
     mlflow.set_experiment(experiment_id=command["experimentId"])
@@ -126,6 +135,11 @@ COMMANDS = {
     "get": lambda c: trace_to_json(mlflow.get_trace(c["traceId"])),
     "feedback": feedback,
     "override": override,
+    "edit": edit,
+    "delete_assessment": lambda c: mlflow.delete_assessment(
+        trace_id=c["traceId"], assessment_id=c["assessmentId"]
+    ),
+    "set_tag": lambda c: client().set_trace_tag(c["traceId"], c["key"], c["value"]),
     "log_trace": log_trace,
     "delete_traces": lambda c: client().delete_traces(c["experimentId"], trace_ids=c["traceIds"]),
     "create_experiment": lambda c: mlflow.create_experiment(c["name"]),

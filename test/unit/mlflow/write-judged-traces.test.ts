@@ -1,0 +1,273 @@
+/** Tests of writing traces together with their verdicts, on servers that refuse, fail or are changed by people meanwhile. */
+import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
+import type { NewAssessment } from '../../../src/mlflow/types.ts';
+import type { TraceRecord } from '../../../src/trace/types.ts';
+import type { SeenRequest } from '../../doubles/misbehaving-server.ts';
+import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
+import { chatTrace, verdict } from '../../helpers/mlflow-traces.ts';
+
+const OTLP = '/v1/traces';
+const POST = '/api/3.0/mlflow/traces';
+const DELETE = '/api/2.0/mlflow/traces/delete-traces';
+const VERSIONS = ['3.10.1', '3.17.2'];
+const experiment = { id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' };
+
+let server: ScriptedMlflow;
+let client: MlflowClient;
+
+async function start(version: string): Promise<void> {
+  server = await startScriptedMlflow({ version });
+  client = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 2, capMs: 5 }, timeoutMs: 5_000 });
+}
+afterEach(async () => {
+  client.close();
+  await server.stop();
+});
+
+const traces = (count: number): TraceRecord[] => Array.from({ length: count }, (_, n) => chatTrace('7', `record ${n}`));
+const idsOf = (records: readonly { traceId: string }[]) => records.map(({ traceId }) => traceId).sort();
+const verdictsOf = ({ traceId }: { traceId: string }): NewAssessment[] =>
+  ['safety', 'fluency'].map((name) => verdict(traceId, name));
+const judged = (records: readonly TraceRecord[]) => new Map(records.map((trace) => [trace.traceId, verdictsOf(trace)]));
+
+function write(records: TraceRecord[], assessmentsOf = judged(records)) {
+  server.expect(idsOf(records));
+  return client.writeTraces(experiment, records, assessmentsOf);
+}
+const isRead = ({ path }: SeenRequest) => /batchGetInfos|traces\/search/.test(path);
+const posted = (): string[] =>
+  server.to(POST).map(({ body }) => JSON.parse(body.toString()).trace.trace_info.trace_id as string);
+const storedVerdicts = (traceId: string) => server.stored.get(traceId)?.assessments.map(({ assessment_id: id }) => id);
+const bothVerdicts = (traceId: string) => verdictsOf({ traceId }).map(({ assessmentId }) => assessmentId);
+/** The OTLP requests with spans. One without asks whether the route exists. */
+const spanRequests = () => server.to(OTLP).filter(({ body }) => body.length > 0);
+
+/** How far the clock goes with each post. */
+const STEP_MS = 500;
+
+describe.each(VERSIONS)('MLflow %s', (version) => {
+  beforeEach(() => start(version));
+
+  test('each trace is posted once, with its verdicts', async () => {
+    const records = traces(250);
+    const result = await write(records);
+    expect({ ...result, written: result.written.sort() }).toEqual({
+      written: idsOf(records),
+      alreadyThere: [],
+      bare: [],
+      refused: [],
+    });
+    expect(posted().sort()).toEqual(idsOf(records));
+    for (const { traceId } of records) expect(storedVerdicts(traceId)).toEqual(bothVerdicts(traceId));
+    const requests = server.requests.filter(({ path }) => !path.includes('/mlflow-artifacts/'));
+    expect(requests.length).toBeLessThanOrEqual(1.2 * records.length);
+  });
+
+  test('a trace that exists is not posted', async () => {
+    const records = traces(5);
+    const [first] = idsOf(records);
+    server.taken.set(first ?? '', 1);
+    const result = await write(records);
+    expect(result).toMatchObject({ alreadyThere: [first], bare: [], refused: [] });
+    expect(posted().sort()).toEqual(idsOf(records).slice(1));
+  });
+
+  test('a trace is posted at most 5 s after a read that did not find it', async () => {
+    const records = traces(60);
+    const clock = jest.spyOn(Date, 'now');
+    try {
+      let now = 1_800_000_000_000;
+      clock.mockImplementation(() => now);
+      const readAt = new Map<string, number>();
+      const ages: number[] = [];
+      server.expect(idsOf(records));
+      server.fault((request) => {
+        if (isRead(request)) for (const { traceId } of records) readAt.set(traceId, now);
+        if (request.path !== POST) return undefined;
+        for (const traceId of server.tracesOf(request)) ages.push(now - (readAt.get(traceId) ?? 0));
+        now += STEP_MS;
+        return ages.length % 7 === 0 ? { kind: 'reply', status: 429 } : undefined;
+      });
+      await write(records);
+      expect(ages.length).toBeGreaterThan(records.length);
+      // The clock goes on while a read and a post are on their way, by the three other posts that may arrive meanwhile.
+      expect(Math.max(...ages)).toBeLessThanOrEqual(5_000 + 2 * 3 * STEP_MS);
+      expect(server.requests.filter(isRead).length).toBeGreaterThan(5);
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  test.each(['cut', 'reply'] as const)('a post with an unknown outcome (%s) is not sent again', async (kind) => {
+    const records = traces(4);
+    let times = 0;
+    server.fault((request) => {
+      if (request.path !== POST || times++ % 2 > 0) return undefined;
+      server.take(request);
+      return kind === 'cut' ? { kind } : { kind, status: 500 };
+    });
+    expect((await write(records)).written.sort()).toEqual(idsOf(records));
+    expect(posted().sort()).toEqual(idsOf(records));
+  });
+
+  test('a trace that another run wrote without verdicts, while the reply was lost, is left to the caller', async () => {
+    const [one] = traces(1) as [TraceRecord];
+    server.fault((request) => {
+      if (request.path !== POST) return undefined;
+      server.taken.set(one.traceId, 1);
+      return { kind: 'cut' };
+    });
+    expect(await write([one])).toEqual({ written: [], alreadyThere: [one.traceId], bare: [], refused: [] });
+    expect(posted()).toHaveLength(1);
+  });
+
+  test.each([400, 500])('a trace whose verdicts are refused with %i is written without them', async (status) => {
+    const records = traces(6);
+    const odd = records[3]?.traceId ?? '';
+    server.fault(({ path, body }) =>
+      path === POST && body.includes(odd) && body.includes('assessment_id')
+        ? { kind: 'reply', status, body: 'no such source' }
+        : undefined,
+    );
+    const result = await write(records);
+    expect(result).toMatchObject({ alreadyThere: [], bare: [odd], refused: [] });
+    expect(result.written.sort()).toEqual(idsOf(records));
+    expect(storedVerdicts(odd)).toEqual([]);
+    expect(server.stored.size).toBe(records.length);
+  });
+
+  test('a trace that is refused with and without verdicts is refused once', async () => {
+    const records = traces(6);
+    const odd = records[3]?.traceId ?? '';
+    server.expect(idsOf(records));
+    server.fault((request) =>
+      (request.path === POST || request.path === OTLP) && server.tracesOf(request).includes(odd)
+        ? { kind: 'reply', status: 400, body: 'no' }
+        : undefined,
+    );
+    const result = await write(records);
+    expect(result.refused).toEqual([{ traceId: odd, reason: expect.objectContaining({ name: 'MlflowRefused' }) }]);
+    expect(result.written).toHaveLength(5);
+    expect(result.bare).toEqual([]);
+  });
+
+  test('traces without verdicts are written with the others', async () => {
+    const records = traces(6);
+    const some = judged(records.slice(2));
+    expect((await write(records, some)).written.sort()).toEqual(idsOf(records));
+    for (const { traceId } of records) {
+      expect(storedVerdicts(traceId)).toEqual(some.has(traceId) ? bothVerdicts(traceId) : []);
+    }
+  });
+});
+
+describe('by OTLP', () => {
+  beforeEach(() => start('3.17.2'));
+
+  test('the spans follow the posts, 100 traces in a request, without tags that a person may have changed', async () => {
+    const records = traces(250);
+    await write(records);
+    expect(spanRequests().map((request) => server.tracesOf(request).length)).toEqual([100, 100, 50]);
+    for (const { body } of spanRequests()) expect(body.includes('mlflow.traceTag.')).toBe(false);
+    expect([...server.files.keys()]).toEqual([]);
+  });
+
+  test('a trace that a person deletes before its spans are sent is not recreated', async () => {
+    const records = traces(3);
+    const [gone = '', ...kept] = idsOf(records);
+    let reads = 0;
+    server.fault((request) => {
+      if (isRead(request)) reads += 1;
+      // The second read comes just before the spans.
+      if (isRead(request) && reads === 2) {
+        server.taken.delete(gone);
+        server.stored.delete(gone);
+      }
+      return undefined;
+    });
+    expect((await write(records)).written.sort()).toEqual(idsOf(records));
+    expect([...server.stored.keys()].sort()).toEqual(kept);
+    expect(server.tracesOf(spanRequests()[0] as SeenRequest).sort()).toEqual(kept);
+  });
+
+  test('a trace that a person deletes while its spans are sent is deleted again', async () => {
+    const records = traces(3);
+    const [gone = '', ...kept] = idsOf(records);
+    server.fault((request) => {
+      if (request.path !== OTLP || request.body.length === 0) return undefined;
+      server.taken.delete(gone);
+      server.stored.delete(gone);
+      return undefined;
+    });
+    expect((await write(records)).written.sort()).toEqual(idsOf(records));
+    expect([...server.stored.keys()].sort()).toEqual(kept);
+    expect(server.to(DELETE).map(({ body }) => JSON.parse(body.toString()).request_ids)).toEqual([[gone]]);
+  });
+
+  test('spans that could not be sent are added by the next attempt, and those that exist are not sent again', async () => {
+    const records = traces(4);
+    server.expect(idsOf(records));
+    server.fault(({ path, body }) => (path === OTLP && body.length > 0 ? { kind: 'reply', status: 503 } : undefined));
+    const impatient = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 1, capMs: 1, attempts: 2 } });
+    await expect(impatient.writeTraces(experiment, records, judged(records))).rejects.toMatchObject({
+      name: 'MlflowUnavailable',
+    });
+    impatient.close();
+    server.fault(() => undefined);
+    const others = [chatTrace('7', 'another')];
+    server.expect(idsOf([...records, ...others]));
+    await client.writeTraces(experiment, others, judged(others));
+    const before = spanRequests().length;
+    expect(await client.mendTraces(experiment, [...records, ...others])).toEqual([]);
+    expect(await client.mendTraces(experiment, [...records, ...others])).toEqual([]);
+    expect(
+      spanRequests()
+        .slice(before)
+        .map((request) => server.tracesOf(request).sort()),
+    ).toEqual([idsOf(records)]);
+    for (const { traceId } of records) expect(storedVerdicts(traceId)).toEqual(bothVerdicts(traceId));
+  });
+
+  test('a trace whose spans are refused is deleted, also by the next attempt', async () => {
+    const records = traces(4);
+    const odd = records[1]?.traceId ?? '';
+    server.expect(idsOf(records));
+    let isDown = true;
+    server.fault((request) => {
+      if (request.path !== OTLP || !server.tracesOf(request).includes(odd)) return undefined;
+      return { kind: 'reply', status: isDown ? 503 : 413 };
+    });
+    const impatient = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 1, capMs: 1, attempts: 2 } });
+    await expect(impatient.writeTraces(experiment, records, judged(records))).rejects.toThrow();
+    impatient.close();
+    isDown = false;
+    expect(await client.mendTraces(experiment, records)).toEqual([
+      { traceId: odd, reason: expect.objectContaining({ name: 'MlflowRefused' }) },
+    ]);
+    expect([...server.stored.keys()].sort()).toEqual(idsOf(records).filter((id) => id !== odd));
+    const others = traces(4).map((trace) => ({ ...trace, traceId: trace.traceId.replace(/....$/, 'ffff') }));
+    const other = others[1]?.traceId ?? '';
+    server.fault((request) =>
+      request.path === OTLP && server.tracesOf(request).includes(other) ? { kind: 'reply', status: 413 } : undefined,
+    );
+    expect((await write(others)).refused.map(({ traceId }) => traceId)).toEqual([other]);
+    expect(server.stored.has(other)).toBe(false);
+  });
+
+  test.each([404, 501])('the spans are put as files if the route is missing (%i), before any post', async (status) => {
+    server.fault(({ path }) => (path === OTLP ? { kind: 'reply', status } : undefined));
+    const records = traces(3);
+    expect((await write(records)).written.sort()).toEqual(idsOf(records));
+    expect(server.files.size).toBe(3);
+    for (const { body } of server.to(POST)) expect(body.includes('request_preview')).toBe(true);
+    for (const { traceId } of records) expect(storedVerdicts(traceId)).toEqual(bothVerdicts(traceId));
+  });
+
+  test('the spans of posted traces are put as files if the route disappears', async () => {
+    server.fault(({ path, body }) => (path === OTLP && body.length > 0 ? { kind: 'reply', status: 404 } : undefined));
+    const records = traces(3);
+    expect((await write(records)).written.sort()).toEqual(idsOf(records));
+    expect(posted()).toHaveLength(3);
+    expect(server.files.size).toBe(3);
+  });
+});
