@@ -161,6 +161,26 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
   });
 });
 
+test('a trace that another run writes while its file is put for longer than 5 s is not posted', async () => {
+  await start('3.10.1');
+  const clock = jest.spyOn(Date, 'now');
+  try {
+    let now = 1_800_000_000_000;
+    clock.mockImplementation(() => now);
+    const [one] = traces(1) as [TraceRecord];
+    server.fault(({ method }) => {
+      if (method !== 'PUT') return undefined;
+      now += 6_000;
+      server.taken.set(one.traceId, 1);
+      return undefined;
+    });
+    expect(await write([one])).toMatchObject({ written: [], alreadyThere: [one.traceId] });
+    expect(posted()).toEqual([]);
+  } finally {
+    clock.mockRestore();
+  }
+});
+
 describe('by OTLP', () => {
   beforeEach(() => start('3.17.2'));
 
