@@ -1,0 +1,134 @@
+/**
+ * A proxy that asks a gate about each request before it forwards it. One port takes HTTP/1.1 and HTTP/2 without TLS, which the
+ * AWS SDK's Bedrock client speaks to an `http:` endpoint; the upstream gets HTTP/1.1.
+ */
+import http, { type IncomingHttpHeaders } from 'node:http';
+import http2 from 'node:http2';
+import net, { type AddressInfo, type Socket } from 'node:net';
+
+export interface Asked {
+  method: string;
+  /** Includes the query. */
+  path: string;
+  headers: IncomingHttpHeaders;
+  body: Buffer;
+}
+
+export interface Reply {
+  status: number;
+  headers: Record<string, string | string[]>;
+  body: Buffer;
+}
+
+/** A reply in place of the upstream's; or what to do with the upstream's reply before it is passed on; or nothing. */
+export type Verdict = { answer: Reply } | { served(reply: Reply): Promise<void> | void } | undefined;
+
+export interface Gate {
+  admit(asked: Asked, upstream: Upstream): Promise<Verdict> | Verdict;
+}
+
+export interface Front {
+  url: string;
+  stop(): Promise<void>;
+}
+
+const H2_PREFACE = 'PRI * HTTP/2.0';
+/** Headers that apply to one connection. The body is forwarded whole, so it is no longer chunked. */
+const HOP_HEADERS = new Set([
+  'connection',
+  'keep-alive',
+  'transfer-encoding',
+  'host',
+  'expect',
+  'http2-settings',
+  'upgrade',
+]);
+
+/** The server behind a front, for the gate's own questions too. */
+export class Upstream {
+  readonly #url: string;
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  send({ method, path, headers, body }: Asked): Promise<Reply> {
+    const passed = Object.entries(headers).filter(([name]) => !HOP_HEADERS.has(name) && !name.startsWith(':'));
+    return new Promise((resolve, reject) => {
+      const options = { method, headers: { ...Object.fromEntries(passed), 'content-length': body.length } };
+      // A kept connection could break if the server closed it at that moment, after a request had its effect.
+      const call = http.request(new URL(path, this.#url), { ...options, agent: false }, (reply) => {
+        const chunks: Buffer[] = [];
+        reply.on('data', (chunk) => chunks.push(chunk));
+        reply.on('error', reject);
+        reply.on('end', () => {
+          const kept = Object.entries(reply.headers).filter(([name]) => !HOP_HEADERS.has(name));
+          const all = Object.fromEntries(kept) as Reply['headers'];
+          resolve({ status: reply.statusCode ?? 502, headers: all, body: Buffer.concat(chunks) });
+        });
+      });
+      call.on('error', reject);
+      call.end(body);
+    });
+  }
+}
+
+/** Starts a front on a loopback port. */
+export async function startFront(upstreamUrl: string, gate: Gate, port = 0): Promise<Front> {
+  const upstream = new Upstream(upstreamUrl);
+  const open = new Set<Socket>();
+  const handle = async (
+    request: http.IncomingMessage | http2.Http2ServerRequest,
+    response: http.ServerResponse | http2.Http2ServerResponse,
+  ): Promise<void> => {
+    try {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+      const { method = 'GET', url: path = '/', headers } = request;
+      const asked = { method, path, headers, body: Buffer.concat(chunks) };
+      const verdict = await gate.admit(asked, upstream);
+      const reply = verdict && 'answer' in verdict ? verdict.answer : await upstream.send(asked);
+      if (verdict && 'served' in verdict) await verdict.served(reply);
+      // Both responses have the same methods, but TypeScript cannot call a union of their overloads.
+      const writable = response as http.ServerResponse;
+      writable.writeHead(reply.status, reply.headers);
+      writable.end(method === 'HEAD' ? undefined : reply.body);
+    } catch {
+      // The client disconnected, or the upstream server is down. The client sees a broken connection in both cases.
+      if ('stream' in response) response.stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
+      else response.socket?.destroy();
+    }
+  };
+  const h1 = http.createServer((request, response) => void handle(request, response));
+  const h2 = http2.createServer((request, response) => void handle(request, response));
+  const server = net.createServer((socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    socket.on('error', () => socket.destroy());
+    socket.once('data', (first: Buffer) => {
+      socket.pause();
+      socket.unshift(first);
+      const isH2 = H2_PREFACE.startsWith(first.toString('latin1').slice(0, H2_PREFACE.length));
+      (isH2 ? h2 : h1).emit('connection', socket);
+      if (!isH2) socket.resume();
+    });
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', resolve);
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    stop: async () => {
+      for (const socket of open) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** An error as AWS services that speak JSON send it. */
+export const jsonError = (status: number, type: string, message: string, more: object = {}): Reply => ({
+  status,
+  headers: { 'content-type': 'application/x-amz-json-1.0', 'x-amzn-errortype': type },
+  body: Buffer.from(JSON.stringify({ __type: type, message, Message: message, ...more })),
+});

@@ -1,0 +1,221 @@
+/** The quota shim imposes each limit as the service does, and counts what it let through. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BedrockClient, CreateModelInvocationJobCommand } from '@aws-sdk/client-bedrock';
+import { BedrockRuntimeClient, ConverseCommand } from '@aws-sdk/client-bedrock-runtime';
+import {
+  CreateTableCommand,
+  DynamoDBClient,
+  GetItemCommand,
+  PutItemCommand,
+  TransactWriteItemsCommand,
+  UpdateItemCommand,
+} from '@aws-sdk/client-dynamodb';
+import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import { SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
+import { projectPath } from '../../local/project-root.ts';
+import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import type { QuotaLimits } from '../doubles/quota-shim/limits.ts';
+import { Bucket, usedShare } from '../doubles/quota-shim/meter.ts';
+import { type QuotaShim, startQuotaShim } from '../doubles/quota-shim/quota-shim.ts';
+
+const TABLE = 'quota-table';
+const MODEL = 'anthropic.claude-sonnet-4-6';
+
+let miniStack: MiniStack;
+let judge: StandInJudge;
+let mlflow: ReturnType<typeof createServer>;
+let directory: string;
+const shims: QuotaShim[] = [];
+
+const config = (endpoint: string) => ({
+  endpoint,
+  region: miniStack.region,
+  credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+  maxAttempts: 1,
+});
+
+async function shimWith(limits: QuotaLimits): Promise<QuotaShim> {
+  const mlflowUrl = `http://127.0.0.1:${(mlflow.address() as AddressInfo).port}`;
+  const shim = await startQuotaShim({ aws: miniStack.url, mlflow: mlflowUrl, judge: judge.url }, limits, directory);
+  shims.push(shim);
+  return shim;
+}
+
+/** The names of the errors, in the order of the calls. */
+const outcomes = async (calls: readonly Promise<unknown>[]): Promise<string[]> =>
+  (await Promise.allSettled(calls)).map((each) => (each.status === 'fulfilled' ? 'ok' : (each.reason as Error).name));
+
+const converse = (client: BedrockRuntimeClient, maxTokens: number) =>
+  client.send(
+    new ConverseCommand({
+      modelId: MODEL,
+      messages: [{ role: 'user', content: [{ text: 'hello' }] }],
+      inferenceConfig: { maxTokens },
+    }),
+  );
+
+const job = (name: string) =>
+  new CreateModelInvocationJobCommand({
+    jobName: name,
+    clientRequestToken: name,
+    roleArn: 'arn:aws:iam::000000000000:role/batch',
+    modelId: MODEL,
+    modelInvocationType: 'Converse',
+    inputDataConfig: { s3InputDataConfig: { s3Uri: 's3://quota-bucket/in/' } },
+    outputDataConfig: { s3OutputDataConfig: { s3Uri: 's3://quota-bucket/out/' } },
+  });
+
+beforeAll(async () => {
+  directory = mkdtempSync(projectPath('.local', 'quota-test-'));
+  miniStack = await startMiniStack();
+  judge = await startStandInJudge();
+  mlflow = createServer((_request, response) => response.end('{}')).listen(0, '127.0.0.1');
+  const dynamo = new DynamoDBClient(config(miniStack.url));
+  await dynamo.send(
+    new CreateTableCommand({
+      TableName: TABLE,
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: [{ AttributeName: 'scope', AttributeType: 'S' }],
+      KeySchema: [{ AttributeName: 'scope', KeyType: 'HASH' }],
+    }),
+  );
+  const s3 = new S3Client({ ...config(miniStack.url), forcePathStyle: true });
+  await s3.send(new CreateBucketCommand({ Bucket: 'quota-bucket' }));
+  judge.batch.useStorage(s3);
+});
+
+afterAll(async () => {
+  await Promise.all(shims.map((shim) => shim.stop()));
+  await miniStack?.stop();
+  await judge?.close();
+  mlflow?.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+test('a bucket fills with its rate up to its burst, and may owe', () => {
+  let ms = 0;
+  const bucket = new Bucket({ perSecond: 10, burst: 5 }, () => ms);
+  expect(Array.from({ length: 6 }, () => bucket.take())).toEqual([true, true, true, true, true, false]);
+  ms = 100;
+  expect([bucket.take(), bucket.take()]).toEqual([true, false]);
+  ms = 10_000;
+  expect(bucket.level).toBe(5);
+  bucket.correct(15);
+  ms = 10_900;
+  expect(bucket.take()).toBe(false);
+  ms = 11_100;
+  expect(bucket.take()).toBe(true);
+  expect(usedShare({ asked: 9, throttled: 0, served: 50, firstMs: 0, lastMs: 10_000 }, 10)).toBe(0.5);
+});
+
+test('MLflow answers 429 above its rate, and counts both', async () => {
+  const shim = await shimWith({ mlflow: { perSecond: 5 } });
+  const replies = await Promise.all(Array.from({ length: 8 }, () => fetch(`${shim.urls.mlflow}/api/2.0/mlflow/x`)));
+  expect(replies.filter(({ status }) => status === 429)).toHaveLength(3);
+  expect(shim.counts.of('mlflow')).toMatchObject({ asked: 8, throttled: 3, served: 5 });
+  expect(shim.counts.operations.get('mlflow GET /api/2.0/mlflow/x')).toBe(8);
+});
+
+describe('the judge', () => {
+  test('is throttled by calls, by tokens that maxTokens reserves, and for the rest of a day', async () => {
+    const calls = await shimWith({ judgeRequestsPerMinute: 180 });
+    const client = new BedrockRuntimeClient(config(calls.urls.judge));
+    expect(await outcomes(Array.from({ length: 4 }, () => converse(client, 100)))).toEqual([
+      'ok',
+      'ok',
+      'ok',
+      'ThrottlingException',
+    ]);
+
+    const tokens = await shimWith({ judgeTokensPerMinute: 10_000, outputBurndown: 5 });
+    const second = new BedrockRuntimeClient(config(tokens.urls.judge));
+    // What was reserved and not used is given back.
+    await converse(second, 9000);
+    await converse(second, 9000);
+    const used = tokens.counts.of('judge tokens').served;
+    expect(used).toBeLessThan(2000);
+    expect(await outcomes([converse(second, 6000), converse(second, 6000)])).toEqual(['ok', 'ThrottlingException']);
+
+    const day = await shimWith({ judgeTokensPerDay: 1, outputBurndown: 5 });
+    const third = new BedrockRuntimeClient(config(day.urls.judge));
+    await converse(third, 100);
+    await expect(converse(third, 100)).rejects.toThrow('Too many tokens per day, please wait before trying again.');
+    day.nextDay();
+    await converse(third, 100);
+    expect(day.counts.of('judge tokens a day')).toMatchObject({ asked: 3, throttled: 1 });
+  });
+
+  test('takes so many batch jobs at once, and another when one has ended', async () => {
+    judge.batch.behavior = { delayMs: 300 };
+    const shim = await shimWith({ batchJobs: 2 });
+    const bedrock = new BedrockClient(config(shim.urls.judge));
+    const sent = ['one', 'two', 'three'].map((name) => bedrock.send(job(name)));
+    expect(await outcomes(sent)).toEqual(['ok', 'ok', 'ServiceQuotaExceededException']);
+    await sleep(600);
+    await bedrock.send(job('four'));
+    expect(shim.counts.of('batch jobs')).toMatchObject({ asked: 4, throttled: 1, served: 3 });
+  });
+});
+
+describe('DynamoDB', () => {
+  const put = (scope: string, bytes: number) =>
+    new PutItemCommand({ TableName: TABLE, Item: { scope: { S: scope }, text: { S: 'x'.repeat(bytes) } } });
+  const add = (scope: string) => ({
+    TableName: TABLE,
+    Key: { scope: { S: scope } },
+    UpdateExpression: 'ADD spent :one',
+    ExpressionAttributeValues: { ':one': { N: '1' } },
+  });
+
+  test('charges a write by the whole item, and throttles its partition above 1,000 units a second', async () => {
+    const shim = await shimWith({ partitionWrites: 1000 });
+    const client = new DynamoDBClient(config(shim.urls.aws));
+    await client.send(put('large', 300 * 1024));
+    expect(shim.counts.operations.get('dynamodb write units')).toBe(301);
+    await client.send(new UpdateItemCommand(add('large')));
+    await client.send(new UpdateItemCommand(add('large')));
+    await expect(client.send(new UpdateItemCommand(add('large')))).rejects.toThrow(/Throughput exceeds/);
+    // Another key is another partition.
+    await client.send(new UpdateItemCommand(add('small')));
+    await client.send(new GetItemCommand({ TableName: TABLE, Key: { scope: { S: 'small' } }, ConsistentRead: true }));
+    expect(shim.counts.operations.get('dynamodb write units')).toBe(3 * 301 + 1);
+    expect(shim.counts.operations.get('dynamodb read units')).toBe(1);
+  });
+
+  test('refuses a write to an item in a transaction, and a transaction on an item that is written', async () => {
+    const shim = await shimWith({ transactionMs: 100 });
+    const client = new DynamoDBClient(config(shim.urls.aws));
+    const both = new TransactWriteItemsCommand({ TransactItems: [{ Update: add('a') }, { Update: add('b') }] });
+    const transaction = client.send(both);
+    await sleep(50);
+    const [other] = await Promise.allSettled([client.send(both)]);
+    expect(other).toMatchObject({ reason: { CancellationReasons: [{ Code: 'TransactionConflict' }, {}] } });
+    await expect(client.send(new UpdateItemCommand(add('b')))).rejects.toThrow(/Transaction is ongoing/);
+    await transaction;
+    await client.send(new UpdateItemCommand(add('b')));
+    // A transaction counts twice.
+    expect(shim.counts.operations.get('dynamodb write units')).toBe(5);
+  });
+
+  test('refuses an item over 400 KB', async () => {
+    const shim = await shimWith({ itemBytes: 400 * 1024 });
+    const client = new DynamoDBClient(config(shim.urls.aws));
+    await expect(client.send(put('huge', 401 * 1024))).rejects.toThrow(/exceeded the maximum allowed size/);
+  });
+});
+
+test('S3 answers 503 SlowDown, and Step Functions throttles StartExecution', async () => {
+  const shim = await shimWith({ s3Writes: { perSecond: 2 }, startExecution: { perSecond: 1 } });
+  const s3 = new S3Client({ ...config(shim.urls.aws), forcePathStyle: true });
+  const write = (n: number) => s3.send(new PutObjectCommand({ Bucket: 'quota-bucket', Key: `${n}`, Body: 'x' }));
+  expect((await outcomes([1, 2, 3].map(write))).toSorted()).toEqual(['SlowDown', 'ok', 'ok']);
+  const sfn = new SFNClient(config(shim.urls.aws));
+  const start = () =>
+    sfn.send(new StartExecutionCommand({ stateMachineArn: 'arn:aws:states:us-east-1:000000000000:stateMachine:none' }));
+  expect((await outcomes([start(), start()])).toSorted()).toEqual(['StateMachineDoesNotExist', 'ThrottlingException']);
+  expect(shim.counts.of('start execution')).toMatchObject({ asked: 2, throttled: 1, served: 1 });
+});
