@@ -1,0 +1,137 @@
+/** Counts calls to AWS per capture in the emulator, and prices them: infrastructure alone, without the judge and span files. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Log } from '../local/python/python-environment.ts';
+import { QuotaEnvironment } from '../test/helpers/quota-environment.ts';
+import { countExecutions, executionsOf, type Units, unitsOf } from './cost/count-calls.ts';
+import { sendWindow } from './cost/send-files.ts';
+import { numberFlag } from './support/flags.ts';
+import { LIST_PRICES, PRICES_OF, type Priced } from './support/list-prices.ts';
+import { chatFile } from './support/records.ts';
+import { atMost, type BenchResult, machine, round } from './support/result.ts';
+
+const ENDPOINT = 'bench-cost';
+/** A real judge's answer for all scorers (src/monitoring/chunk/chunk-bounds.ts), for which the function waits. */
+const JUDGE_MS = 10_000;
+
+/** Captures a file, its files in a window of 60 s at a million captures a day, and dollars for a million captures. */
+const CASES = [
+  { captures: 1, files: 694, target: 60 },
+  { captures: 20, files: 35, target: 12 },
+  { captures: 500, files: 2, target: 8 },
+] as const;
+
+interface Counted {
+  captures: number;
+  files: number;
+  executions: number;
+  units: Units;
+}
+
+export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+  const only = flags.flatMap((flag) => (flag.startsWith('--only=') ? [Number(flag.slice('--only='.length))] : []));
+  const cases = CASES.filter(({ captures }) => only.length === 0 || only.includes(captures));
+  const mostFiles = numberFlag(flags, 'files', Number.MAX_SAFE_INTEGER);
+  const stack = await QuotaEnvironment.start({
+    endpoint: ENDPOINT,
+    limits: {},
+    judge: { delayMs: numberFlag(flags, 'judge-ms', JUDGE_MS) },
+    // A budget costs requests, so it stays on, but must not hold anything.
+    settings: { EVALUATION_BUDGET_USD: '1000' },
+    log,
+  });
+  try {
+    const counted: Counted[] = [];
+    for (const { captures, files } of cases) {
+      counted.push(await countCase(stack, captures, Math.min(files, mostFiles), log));
+    }
+    return resultOf(counted, flags);
+  } finally {
+    await stack.stop();
+  }
+}
+
+async function countCase(stack: QuotaEnvironment, captures: number, files: number, log: Log): Promise<Counted> {
+  const { pipeline, shim } = stack;
+  // No window's events overlap with those of the last.
+  const before = new Set((await executionsOf(stack)).map(({ arn }) => arn));
+  const sinceMs = Date.now();
+  shim.counts.forget();
+  const bodies = Array.from({ length: files }, (_, n) => chatFile(captures, (captures * 1000 + n) * captures));
+  const { queued } = await sendWindow(stack, `cost-${captures}`, bodies);
+  const own = async () => (await executionsOf(stack)).filter(({ arn }) => !before.has(arn));
+  await pipeline.until(
+    `the executions of ${files} files`,
+    async () => {
+      const found = await own();
+      // Without a queue, each file has its own execution.
+      const isStarted = found.length >= (queued ? 1 : files);
+      return isStarted && found.every(({ running }) => !running) ? true : undefined;
+    },
+    3_600_000,
+  );
+  await sleep(500);
+  const arns = (await own()).map(({ arn }) => arn);
+  const traced = await tracedBy(stack, arns);
+  if (traced !== files * captures) {
+    throw new Error(`The runs are incomplete; got: ${traced} traces; expected: ${files * captures}`);
+  }
+  const executions = await countExecutions(stack, arns);
+  const units = unitsOf(stack, { files, queued, executions, sinceMs });
+  log(
+    `${captures} a file: ${files} files, ${arns.length} executions, $${perMillion(units, traced).toFixed(2)} a million`,
+  );
+  log(JSON.stringify(Object.fromEntries(shim.counts.operations)));
+  return { captures, files, executions: arns.length, units };
+}
+
+async function tracedBy({ pipeline }: QuotaEnvironment, arns: readonly string[]): Promise<number> {
+  let traced = 0;
+  for (const arn of arns) {
+    const { summary, status, cause } = await pipeline.ended(arn);
+    if (status !== 'SUCCEEDED') throw new Error(`${arn} ${status}: ${cause}`);
+    traced += summary?.lines.traced ?? 0;
+  }
+  return traced;
+}
+
+const dollars = (units: Units): number =>
+  Object.entries(units).reduce((sum, [name, count]) => sum + count * LIST_PRICES[name as Priced], 0);
+const perMillion = (units: Units, captures: number): number => (dollars(units) / captures) * 1e6;
+
+function resultOf(counted: readonly Counted[], flags: readonly string[]): BenchResult {
+  const figures = Object.fromEntries(
+    counted.map(({ captures, files, units }) => [
+      `${captures} a file, $ a million`,
+      round(perMillion(units, captures * files)),
+    ]),
+  );
+  const parts = counted.map(({ captures, files, executions, units }) => {
+    const each = Object.entries(units).map(([name, count]) => {
+      const usd = ((count * LIST_PRICES[name as Priced]) / (captures * files)) * 1e6;
+      return `${name} ${round(count, 3)} ($${round(usd)})`;
+    });
+    return `${captures} a file, ${files} files in ${executions} executions: ${each.join(', ')}`;
+  });
+  return {
+    name: 'cost',
+    ratio: 1,
+    ours: figures,
+    peer: {},
+    machine: machine(),
+    versions: { node: process.version, 'list prices': `us-east-1, ${PRICES_OF}` },
+    checks: counted.map(({ captures, files, units }) => {
+      const target = CASES.find((each) => each.captures === captures)?.target ?? 0;
+      return atMost(
+        `dollars for a million captures at ${captures} a file`,
+        perMillion(units, captures * files),
+        target,
+      );
+    }),
+    notes: [
+      ...parts,
+      `units and, in parentheses, dollars for a million captures; the judge answers in ${numberFlag(flags, 'judge-ms', JUDGE_MS)} ms`,
+      'without the judge, without MLflow’s own storage ($5 a million for span files in S3), and without what the stack costs at rest',
+      'the emulator’s functions share this machine, so their seconds are above those on AWS; what Step Functions asks of S3 for a Map is added as AWS documents it',
+    ],
+  };
+}
