@@ -1,9 +1,8 @@
 /** Counts calls to AWS per capture in the emulator, and prices them: infrastructure alone, without the judge and span files. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../local/python/python-environment.ts';
 import { QuotaEnvironment } from '../test/helpers/quota-environment.ts';
-import { countExecutions, executionsOf, type Units, unitsOf } from './cost/count-calls.ts';
-import { sendWindow } from './cost/send-files.ts';
+import type { Units } from './cost/count-calls.ts';
+import { countWindow } from './cost/count-window.ts';
 import { numberFlag } from './support/flags.ts';
 import { LIST_PRICES, PRICES_OF, type Priced } from './support/list-prices.ts';
 import { chatFile } from './support/records.ts';
@@ -24,6 +23,7 @@ interface Counted {
   captures: number;
   files: number;
   executions: number;
+  mlflow: number;
   units: Units;
 }
 
@@ -40,6 +40,8 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     log,
   });
   try {
+    // The functions' first starts are not what a day of files costs.
+    await countWindow(stack, { name: 'warm-up', bodies: [chatFile(1, 900_000)], captures: 1 });
     const counted: Counted[] = [];
     for (const { captures, files } of cases) {
       counted.push(await countCase(stack, captures, Math.min(files, mostFiles), log));
@@ -51,47 +53,12 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
 }
 
 async function countCase(stack: QuotaEnvironment, captures: number, files: number, log: Log): Promise<Counted> {
-  const { pipeline, shim } = stack;
-  // No window's events overlap with those of the last.
-  const before = new Set((await executionsOf(stack)).map(({ arn }) => arn));
-  const sinceMs = Date.now();
-  shim.counts.forget();
   const bodies = Array.from({ length: files }, (_, n) => chatFile(captures, (captures * 1000 + n) * captures));
-  const { queued } = await sendWindow(stack, `cost-${captures}`, bodies);
-  const own = async () => (await executionsOf(stack)).filter(({ arn }) => !before.has(arn));
-  await pipeline.until(
-    `the executions of ${files} files`,
-    async () => {
-      const found = await own();
-      // Without a queue, each file has its own execution.
-      const isStarted = found.length >= (queued ? 1 : files);
-      return isStarted && found.every(({ running }) => !running) ? true : undefined;
-    },
-    3_600_000,
-  );
-  await sleep(500);
-  const arns = (await own()).map(({ arn }) => arn);
-  const traced = await tracedBy(stack, arns);
-  if (traced !== files * captures) {
-    throw new Error(`The runs are incomplete; got: ${traced} traces; expected: ${files * captures}`);
-  }
-  const executions = await countExecutions(stack, arns);
-  const units = unitsOf(stack, { files, queued, executions, sinceMs });
-  log(
-    `${captures} a file: ${files} files, ${arns.length} executions, $${perMillion(units, traced).toFixed(2)} a million`,
-  );
-  log(JSON.stringify(Object.fromEntries(shim.counts.operations)));
-  return { captures, files, executions: arns.length, units };
-}
-
-async function tracedBy({ pipeline }: QuotaEnvironment, arns: readonly string[]): Promise<number> {
-  let traced = 0;
-  for (const arn of arns) {
-    const { summary, status, cause } = await pipeline.ended(arn);
-    if (status !== 'SUCCEEDED') throw new Error(`${arn} ${status}: ${cause}`);
-    traced += summary?.lines.traced ?? 0;
-  }
-  return traced;
+  const window = await countWindow(stack, { name: `cost-${captures}`, bodies, captures: captures * files });
+  const usd = perMillion(window.units, captures * files);
+  log(`${captures} a file: ${files} files, ${window.shape.runs} executions, $${usd.toFixed(2)} a million`);
+  log(JSON.stringify(Object.fromEntries(stack.shim.counts.operations)));
+  return { captures, files, executions: window.shape.runs, mlflow: window.mlflow, units: window.units };
 }
 
 const dollars = (units: Units): number =>
@@ -105,12 +72,12 @@ function resultOf(counted: readonly Counted[], flags: readonly string[]): BenchR
       round(perMillion(units, captures * files)),
     ]),
   );
-  const parts = counted.map(({ captures, files, executions, units }) => {
+  const parts = counted.map(({ captures, files, executions, mlflow, units }) => {
     const each = Object.entries(units).map(([name, count]) => {
       const usd = ((count * LIST_PRICES[name as Priced]) / (captures * files)) * 1e6;
       return `${name} ${round(count, 3)} ($${round(usd)})`;
     });
-    return `${captures} a file, ${files} files in ${executions} executions: ${each.join(', ')}`;
+    return `${captures} a file, ${files} files in ${executions} executions: ${each.join(', ')}, MLflow requests ${mlflow}`;
   });
   return {
     name: 'cost',

@@ -24,6 +24,8 @@ const INVOCATION_LOG_BYTES = 3 * LOG_EVENT_BYTES + 340;
 
 interface Executions {
   transitions: number;
+  /** Executions of the functions of a chunk: the Maps' children, or a run without a Map. */
+  chunks: number;
   executions: number;
   mapRuns: number;
   /** Bytes of the events in the log of the state machine. */
@@ -36,11 +38,13 @@ export async function countExecutions(stack: QuotaEnvironment, arns: readonly st
   const { sfn } = environment.clients;
   const { stateMachineArn } = pipeline.outputs;
   const { loggingConfiguration } = await sfn.send(new DescribeStateMachineCommand({ stateMachineArn }));
-  const counted: Executions = { transitions: 0, executions: 0, mapRuns: 0, logBytes: 0 };
+  const counted: Executions = { transitions: 0, chunks: 0, executions: 0, mapRuns: 0, logBytes: 0 };
   for (const arn of arns) {
     const { mapRuns = [] } = await sfn.send(new ListMapRunsCommand({ executionArn: arn }));
     counted.mapRuns += mapRuns.length;
-    for (const history of [await pipeline.history(arn), ...(await pipeline.childHistories(arn))]) {
+    const children = await pipeline.childHistories(arn);
+    counted.chunks += Math.max(1, children.length);
+    for (const history of [await pipeline.history(arn), ...children]) {
       counted.executions += 1;
       counted.transitions += transitionsIn(history);
       if (loggingConfiguration?.level !== 'ALL') continue;

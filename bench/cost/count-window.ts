@@ -1,0 +1,112 @@
+/** Runs the capture files of one window in the deployed stack, and counts what that took. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { PutObjectCommand } from '@aws-sdk/client-s3';
+import { resourceNames } from '../../src/contract/names.ts';
+import type { QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
+import type { Shape } from '../scale/fit.ts';
+import { ROLES, type Role } from '../scale/measured.ts';
+import { countExecutions, executionsOf, type Units, unitsOf } from './count-calls.ts';
+
+export interface Window {
+  shape: Shape;
+  units: Units;
+  /** Requests to MLflow. */
+  mlflow: number;
+  /** Seconds of the functions, summed by role. */
+  seconds: Record<Role, number>;
+  /** From the last file's arrival to the end of the last execution. */
+  wallSeconds: number;
+}
+
+interface WindowOptions {
+  /** Names the objects; each window has its own. */
+  name: string;
+  bodies: readonly string[];
+  captures: number;
+  /** `false`: one backfill over the files, which is not judged. Default: the files' events. */
+  judged?: boolean;
+}
+
+const LIMIT_MS = 3_600_000;
+
+/** @throws Error if a run fails, or if not every capture has a trace */
+export async function countWindow(stack: QuotaEnvironment, options: WindowOptions): Promise<Window> {
+  const { pipeline, shim } = stack;
+  const { name, bodies, captures, judged = true } = options;
+  const before = new Set((await executionsOf(stack)).map(({ arn }) => arn));
+  if (!judged) await pipeline.disableRule();
+  const sinceMs = Date.now();
+  shim.counts.forget();
+  const keys = await putFiles(stack, name, bodies);
+  const putMs = Date.now();
+  if (!judged)
+    await pipeline.start({
+      bucket: pipeline.outputs.captureBucket,
+      prefix: stack.key(name).replace('.jsonl', '-'),
+      evaluate: false,
+    });
+  const own = async () => (await executionsOf(stack)).filter(({ arn }) => !before.has(arn));
+  await pipeline.until(
+    `the executions of ${keys.length} files`,
+    async () => {
+      const found = await own();
+      if (found.length === 0 || found.some(({ running }) => running)) return undefined;
+      return (await tracedBy(stack, found)) >= captures ? true : undefined;
+    },
+    LIMIT_MS,
+  );
+  const wallSeconds = (Date.now() - putMs) / 1000;
+  await sleep(300);
+  if (!judged) await pipeline.enableRule();
+  const runs = await own();
+  const traced = await tracedBy(stack, runs);
+  if (traced !== captures) throw new Error(`The runs are incomplete; got: ${traced} traces; expected: ${captures}`);
+  const executions = await countExecutions(
+    stack,
+    runs.map(({ arn }) => arn),
+  );
+  const queued = [...shim.counts.operations.keys()].some((operation) => operation === 'states StartExecution');
+  const mlflow = [...shim.counts.operations].reduce(
+    (sum, [each, count]) => sum + (each.startsWith('mlflow ') ? count : 0),
+    0,
+  );
+  return {
+    shape: { runs: runs.length, files: bodies.length, chunks: executions.chunks, captures },
+    units: unitsOf(stack, { files: judged ? bodies.length : 0, queued, executions, sinceMs }),
+    mlflow,
+    seconds: secondsByRole(stack, sinceMs),
+    wallSeconds,
+  };
+}
+
+/** Puts the files into the bucket, which sends their events if its rule is enabled. */
+async function putFiles(stack: QuotaEnvironment, name: string, bodies: readonly string[]): Promise<string[]> {
+  const { pipeline, environment } = stack;
+  const keys = bodies.map((_, n) => stack.key(`${name}-${n}`));
+  for (const [n, Body] of bodies.entries()) {
+    const Bucket = pipeline.outputs.captureBucket;
+    await environment.clients.s3.send(new PutObjectCommand({ Bucket, Key: keys[n], Body }));
+  }
+  return keys;
+}
+
+async function tracedBy({ pipeline }: QuotaEnvironment, runs: readonly { arn: string }[]): Promise<number> {
+  let traced = 0;
+  for (const { arn } of runs) {
+    const { summary, status, cause } = await pipeline.ended(arn);
+    if (status !== 'SUCCEEDED') throw new Error(`${arn} ${status}: ${cause}`);
+    traced += summary?.lines.traced ?? 0;
+  }
+  return traced;
+}
+
+function secondsByRole({ pipeline, shim }: QuotaEnvironment, sinceMs: number): Record<Role, number> {
+  const names = resourceNames(pipeline.prefix) as Record<string, string>;
+  const events = shim.emulatorEvents().filter(({ at }) => at >= sinceMs);
+  const sum = (role: Role): number =>
+    events.reduce(
+      (total, { function: name, ms = 0 }) => total + (name !== undefined && name === names[role] ? ms : 0),
+      0,
+    );
+  return Object.fromEntries(ROLES.map((role) => [role, sum(role) / 1000])) as Record<Role, number>;
+}

@@ -1,0 +1,51 @@
+/** What `npm run bench -- scale --measure` measured in the emulator, and what cannot be measured there. */
+import { existsSync, readFileSync } from 'node:fs';
+import { projectPath } from '../../local/project-root.ts';
+import type { PerUnit } from './fit.ts';
+
+export const MEASURED_FILE = projectPath('bench', 'scale', 'measured.json');
+
+/** Functions of a run, by what they do. */
+export const ROLES = ['starter', 'planner', 'processor', 'evaluator', 'summarizer'] as const;
+export type Role = (typeof ROLES)[number];
+
+/** Calls and units of a run. */
+export const CALLS = [
+  'stateTransition',
+  's3Write',
+  's3Read',
+  'dynamodbWriteUnit',
+  'dynamodbReadUnit',
+  'eventBridgeEvent',
+  'sqsRequest',
+  'logsGb',
+  'mlflow',
+] as const;
+export type CallKind = (typeof CALLS)[number];
+
+export interface Measured {
+  /** ISO 8601. */
+  at: string;
+  machine: string;
+  mlflow: string;
+  /** Seconds of each function, without the judge's time, explained by runs, files, chunks and captures. */
+  seconds: Record<Role, PerUnit>;
+  /** The same, for a run that is not judged. */
+  secondsUnjudged: Record<Role, PerUnit>;
+  calls: Record<CallKind, PerUnit>;
+  callsUnjudged: Record<CallKind, PerUnit>;
+}
+
+/** S3's time to the first byte of a small object, which the emulator does not have. S3's developer guide says 100 to 200 ms. */
+export const S3_SECONDS = 0.1;
+/** Reads of capture files at once, in planning and in a chunk. */
+export const FILES_AT_ONCE = 8;
+/** From `StartExecution` to the first state, from one state to the next function, and a function's start from nothing. */
+export const STEP_SECONDS = 0.1;
+/** A real judge's answer for all scorers (src/monitoring/chunk/chunk-bounds.ts). */
+export const JUDGE_SECONDS = 10;
+
+export function readMeasured(): Measured {
+  if (!existsSync(MEASURED_FILE)) throw new Error('Nothing is measured yet; run: npm run bench -- scale --measure');
+  return JSON.parse(readFileSync(MEASURED_FILE, 'utf8')) as Measured;
+}

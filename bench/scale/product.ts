@@ -1,0 +1,60 @@
+/** The simulation's constants: the product's own, read from its code. */
+import type { RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
+import { STORE_RETRIES } from '../../lib/state-machines/retries.ts';
+import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { MAX_CONCURRENT_CALLS } from '../../src/judge/transports/transport.ts';
+import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
+import { settingsSchema } from '../../src/settings/schema.ts';
+import { chatRecord } from '../support/records.ts';
+
+const REQUIRED = {
+  STACK_PREFIX: 'scale',
+  MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
+  SAGEMAKER_ENDPOINT_NAME: 'scale',
+  DATA_CAPTURE_S3_BUCKET: 'scale-captures',
+};
+
+/** The defaults of the settings, by their names in `.env`. */
+export const DEFAULTS: Readonly<Record<string, unknown>> = settingsSchema.parse({
+  ...REQUIRED,
+  // The default depends on the region.
+  BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
+});
+
+export const defaultNumber = (name: string): number => Number(DEFAULTS[name] ?? 0);
+
+export const CHUNK_LINES = CHUNK_BOUNDS.maxLines;
+export const CALLS_AT_ONCE = MAX_CONCURRENT_CALLS;
+
+const THROTTLED = 'Lambda.TooManyRequestsException';
+
+/** How an invocation that found no free place is repeated. */
+export const THROTTLED_RETRY: Required<Pick<RetryProps, 'maxAttempts'>> & { seconds(attempt: number): number } =
+  (() => {
+    const retry = STORE_RETRIES.find(({ errors = [] }) => errors.includes(THROTTLED));
+    if (retry === undefined) throw new Error(`No retry of the state machine names ${THROTTLED}`);
+    const { interval, backoffRate = 2, maxDelay, maxAttempts = 3 } = retry;
+    const [first, most] = [interval?.toSeconds() ?? 1, maxDelay?.toSeconds() ?? Number.POSITIVE_INFINITY];
+    return { maxAttempts, seconds: (attempt) => Math.min(most, first * backoffRate ** attempt) };
+  })();
+
+/** What judging a capture takes by the product's own estimate, on average. */
+export const JUDGED_CAPTURE = (() => {
+  const captures = 1000;
+  const settings = {
+    BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
+    EVALUATION_BUDGET_USD: 0,
+    JUDGE_CALLS: 'together' as const,
+    JUDGE_PRICES: {},
+    MLFLOW_EVALUATION_MODEL_PARAM: {},
+  };
+  const bytes = captures * Buffer.byteLength(chatRecord(1));
+  const estimate = estimateFromSizes(settings, scorersFor(), { judge: 'converse', sampleRate: 1 }, { captures, bytes });
+  return {
+    calls: estimate.judgeCalls / captures,
+    inputTokens: estimate.inputTokens / captures,
+    outputTokens: estimate.outputTokens / captures,
+    usd: (estimate.usd ?? 0) / captures,
+  };
+})();

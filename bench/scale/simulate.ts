@@ -1,0 +1,510 @@
+/**
+ * Simulates the pipeline: files arrive, are collected for a window, are planned as one run, and are judged and written in
+ * chunks, while the account's quotas are shared by all of it. The times of the product's own work and the numbers of its
+ * calls are measured (measured.json); its bounds and retries are read from its code (product.ts).
+ */
+import { Random } from '../../src/shared/random.ts';
+import { LIST_PRICES } from '../support/list-prices.ts';
+import { Clock, Places, Rate, Times } from './engine.ts';
+import { predict, type Shape } from './fit.ts';
+import { CALLS, FILES_AT_ONCE, type Measured, type Role, S3_SECONDS, STEP_SECONDS } from './measured.ts';
+import { CALLS_AT_ONCE, CHUNK_LINES, JUDGED_CAPTURE, THROTTLED_RETRY } from './product.ts';
+
+/** What an account bears. */
+export interface Quotas {
+  lambda: number;
+  mlflowPerSecond: number;
+  judgeCallsPerMinute: number;
+  judgeTokensPerMinute: number;
+  /** How much an output token counts against it. */
+  outputBurndown: number;
+  startsPerSecond: number;
+  transitionsPerSecond: number;
+  openMapRuns: number;
+}
+
+export interface Load {
+  /** Captures a second, on average. */
+  perSecond: number;
+  capturesPerFile: number;
+  /** Seconds during which files arrive; 0 for a backfill. */
+  seconds: number;
+  /** Three times the average for ten minutes, every two hours. */
+  bursts: boolean;
+  /** Files that are there at the beginning and are processed by one execution. */
+  backfillFiles: number;
+}
+
+export interface Choices {
+  windowSeconds: number;
+  maxConcurrency: number;
+  memoryMb: number;
+  timeoutSeconds: number;
+  /** Share of the captures that is judged. */
+  sampleRate: number;
+  /** Chunks in progress over all runs, below the account's functions; 0 for no such gate. */
+  slots: number;
+  judgeSeconds: number;
+  /** Messages that the starter gets at once, and pollers that each collect their own. */
+  filesPerStart: number;
+  pollers: number;
+}
+
+export interface Scenario {
+  quotas: Quotas;
+  load: Load;
+  choices: Choices;
+}
+
+/** How far each quota was used: its share while there was work, and the longest wait for it. */
+export interface QuotaUse {
+  name: string;
+  share: number;
+  waitSeconds: number;
+}
+
+export interface Outcome {
+  captures: number;
+  runs: number;
+  chunks: number;
+  /** Chunks that used up their retries. */
+  failed: number;
+  calls: Record<(typeof CALLS)[number], number>;
+  invocations: number;
+  gbSeconds: number;
+  /** Seconds from the file to its traces and verdicts. */
+  times: Times;
+  /** Most captures that had arrived and were not done. */
+  backlog: number;
+  /** Longest time from the end of a burst until the backlog was as before it. `NaN`: it never was. */
+  recoverySeconds: number;
+  /** When the last capture was done. */
+  endSeconds: number;
+  quotas: QuotaUse[];
+  dollars: number;
+  judgeDollars: number;
+}
+
+const BURST = { every: 7200, seconds: 600, factor: 3 };
+/** Map children that Step Functions starts in a second: Standard executions. */
+const CHILDREN_PER_SECOND = 100;
+/** Captures of a chunk that are written together while others are being judged. */
+const FINISH_RESERVE_SECONDS = 60;
+/** After the last arrival, the simulation goes on for so long. */
+const MOST_AFTER_SECONDS = 3 * 86_400;
+const LOOK_SECONDS = 60;
+
+/** Captures that arrived together. */
+interface Group {
+  at: number;
+  files: number;
+  captures: number;
+}
+
+interface Chunk {
+  groups: Group[];
+  files: number;
+  captures: number;
+}
+
+export function simulate(scenario: Scenario, measured: Measured): Outcome {
+  const simulation = new Simulation(scenario, measured);
+  simulation.run();
+  return simulation.outcome();
+}
+
+class Simulation {
+  readonly #clock = new Clock();
+  readonly #random = new Random(1);
+  readonly #scenario: Scenario;
+  readonly #measured: Measured;
+  readonly #lambda: Places;
+  readonly #slots: Places;
+  readonly #mapRuns: Places;
+  readonly #mlflow: Rate;
+  readonly #judgeCalls: Rate;
+  readonly #judgeTokens: Rate;
+  readonly #starts: Rate;
+  readonly #transitions: Rate;
+  readonly #times = new Times();
+  readonly #bursts: { before: number; end: number; recovered: number }[] = [];
+  #waiting: Group[] = [];
+  #counts: Shape = { runs: 0, files: 0, chunks: 0, captures: 0 };
+  #retries = 0;
+  #failed = 0;
+  #invocations = 0;
+  #gbSeconds = 0;
+  #arrived = 0;
+  #done = 0;
+  #backlog = 0;
+  #end = 0;
+
+  constructor(scenario: Scenario, measured: Measured) {
+    this.#scenario = scenario;
+    this.#measured = measured;
+    const { quotas, choices } = scenario;
+    const clock = this.#clock;
+    this.#lambda = new Places(clock, quotas.lambda);
+    this.#slots = new Places(clock, choices.slots || Number.POSITIVE_INFINITY);
+    this.#mapRuns = new Places(clock, quotas.openMapRuns);
+    this.#mlflow = new Rate(clock, quotas.mlflowPerSecond);
+    this.#judgeCalls = new Rate(clock, quotas.judgeCallsPerMinute / 60, quotas.judgeCallsPerMinute / 60);
+    this.#judgeTokens = new Rate(clock, quotas.judgeTokensPerMinute / 60, quotas.judgeTokensPerMinute / 60);
+    this.#starts = new Rate(clock, quotas.startsPerSecond);
+    this.#transitions = new Rate(clock, quotas.transitionsPerSecond);
+  }
+
+  run(): void {
+    const { load, choices } = this.#scenario;
+    if (load.backfillFiles > 0) {
+      const captures = load.backfillFiles * load.capturesPerFile;
+      this.#arrived = captures;
+      this.#plan([{ at: 0, files: load.backfillFiles, captures }]);
+    } else {
+      this.#arrive(0, 0);
+      if (choices.windowSeconds > 0) this.#clock.at(choices.windowSeconds, () => this.#closeWindow());
+      this.#look();
+    }
+    this.#clock.run(load.seconds + MOST_AFTER_SECONDS);
+  }
+
+  /** Captures a second at a time of the day. */
+  #rateAt(second: number): number {
+    const { perSecond, bursts } = this.#scenario.load;
+    if (!bursts) return perSecond;
+    const share = BURST.seconds / BURST.every;
+    const base = (1 - share * BURST.factor) / (1 - share);
+    return perSecond * (this.#inBurst(second) ? BURST.factor : base);
+  }
+
+  #inBurst(second: number): boolean {
+    return second % BURST.every >= BURST.every - BURST.seconds;
+  }
+
+  /** @param rest captures that were not enough for a file yet */
+  #arrive(second: number, rest: number): void {
+    const { load, choices } = this.#scenario;
+    if (second >= load.seconds) return;
+    const have = rest + this.#rateAt(second);
+    const files = Math.floor(have / load.capturesPerFile + 1e-9);
+    if (files > 0) {
+      const group = { at: second, files, captures: files * load.capturesPerFile };
+      this.#arrived += group.captures;
+      if (choices.windowSeconds > 0) this.#waiting.push(group);
+      else for (let n = 0; n < files; n += 1) this.#start([{ at: second, files: 1, captures: load.capturesPerFile }]);
+    }
+    this.#clock.at(second + 1, () => this.#arrive(second + 1, have - files * load.capturesPerFile));
+  }
+
+  /** Every poller hands over what it collected, at most so many files at once. */
+  #closeWindow(): void {
+    const { load, choices } = this.#scenario;
+    const groups = this.#waiting;
+    this.#waiting = [];
+    const files = groups.reduce((sum, group) => sum + group.files, 0);
+    const starts = Math.min(files, Math.max(choices.pollers, Math.ceil(files / choices.filesPerStart)));
+    for (const part of divide(groups, starts)) this.#start(part);
+    const next = this.#clock.now + choices.windowSeconds;
+    if (this.#clock.now < load.seconds) this.#clock.at(next, () => this.#closeWindow());
+  }
+
+  #start(groups: Group[]): void {
+    const { windowSeconds } = this.#scenario.choices;
+    const go = () => this.#clock.at(this.#starts.take(1) + STEP_SECONDS, () => this.#plan(groups));
+    if (windowSeconds === 0) go();
+    else this.#invoke('starter', shapeOf(groups, 1), go);
+  }
+
+  #plan(groups: Group[]): void {
+    const { choices } = this.#scenario;
+    const shape = shapeOf(groups, 1);
+    this.#counts.runs += 1;
+    const reading = (shape.files / FILES_AT_ONCE) * S3_SECONDS;
+    // A long plan is made in parts, by one invocation after another.
+    const parts = Math.max(1, Math.ceil(reading / (choices.timeoutSeconds - FINISH_RESERVE_SECONDS)));
+    const plan = (part: number, from: Group[][]): void => {
+      const own = from[part];
+      if (own === undefined) {
+        this.#summarize(shape);
+        return;
+      }
+      const chunks = chunksOf(own);
+      const one = { ...shapeOf(own, chunks.length), runs: 1 };
+      this.#invoke(
+        'planner',
+        one,
+        () => this.#map(chunks, () => plan(part + 1, from)),
+        (one.files / FILES_AT_ONCE) * S3_SECONDS,
+      );
+    };
+    plan(0, divide(groups, parts));
+  }
+
+  /** One child for each chunk, at most `MAX_CONCURRENCY` at a time. A single chunk needs no Map. */
+  #map(chunks: Chunk[], then: () => void): void {
+    const { maxConcurrency } = this.#scenario.choices;
+    this.#counts.chunks += chunks.length;
+    if (chunks.length === 1) {
+      this.#chunk(chunks[0] as Chunk, then);
+      return;
+    }
+    this.#mapRuns.takeOrWait(() => {
+      let [next, left] = [0, chunks.length];
+      const startNext = (): void => {
+        const chunk = chunks[next];
+        next += 1;
+        if (chunk === undefined) return;
+        this.#chunk(chunk, () => {
+          left -= 1;
+          if (left > 0) startNext();
+          else {
+            this.#mapRuns.leave();
+            then();
+          }
+        });
+      };
+      for (let n = 0; n < Math.min(maxConcurrency, chunks.length); n += 1) {
+        this.#clock.after(n / CHILDREN_PER_SECOND, startNext);
+      }
+    });
+  }
+
+  #chunk(chunk: Chunk, then: () => void): void {
+    this.#slots.takeOrWait(() => {
+      const end = () => {
+        this.#slots.leave();
+        then();
+      };
+      this.#process(chunk, 0, 0, end);
+    });
+  }
+
+  /**
+   * Judges and writes a chunk in rounds of as many captures as calls are in flight. If the next answer would come after the
+   * function's time, it ends, and another continues: the answers are kept.
+   */
+  #process(chunk: Chunk, settled: number, attempt: number, then: () => void): void {
+    const { choices } = this.#scenario;
+    if (!this.#lambda.take()) {
+      this.#retry(attempt, () => this.#process(chunk, settled, attempt + 1, then), then);
+      return;
+    }
+    const begun = this.#clock.now;
+    const work = this.#seconds('evaluator', { runs: 0, files: 0, chunks: 1, captures: chunk.captures });
+    const reading = (chunk.files / FILES_AT_ONCE) * S3_SECONDS;
+    const fixed = this.#callsOf('mlflow', { runs: 0, files: chunk.files, chunks: 1, captures: 0 });
+    const each = this.#callsOf('mlflow', { runs: 0, files: 0, chunks: 0, captures: 1 });
+    const deadline = begun + choices.timeoutSeconds - FINISH_RESERVE_SECONDS;
+    const perRound = Math.max(1, Math.min(chunk.captures, CALLS_AT_ONCE));
+    let written = this.#mlflow.take(fixed);
+    const leave = (next: () => void): void => {
+      this.#lambda.leave();
+      this.#spent(this.#clock.now - begun);
+      next();
+    };
+    const round = (from: number): void => {
+      const many = Math.min(perRound, chunk.captures - from);
+      if (many <= 0) {
+        this.#clock.at(Math.max(written, this.#clock.now), () => leave(then));
+        return;
+      }
+      const judged = many * choices.sampleRate;
+      const behind = Math.max(this.#judgeTokens.behind, this.#judgeCalls.behind, this.#mlflow.behind);
+      if (this.#clock.now + behind + choices.judgeSeconds > deadline && from > settled) {
+        leave(() => this.#clock.after(Math.min(behind, 300), () => this.#process(chunk, from, 0, then)));
+        return;
+      }
+      const asked =
+        judged > 0
+          ? Math.max(this.#judgeCalls.take(judged), this.#judgeTokens.take(judged * this.#tokens))
+          : this.#clock.now;
+      const answered = asked + (judged > 0 ? choices.judgeSeconds : 0);
+      this.#clock.at(answered + (work * many) / chunk.captures, () => {
+        const end = this.#mlflow.take(many * each);
+        written = Math.max(written, end);
+        this.#clock.at(end, () => this.#settle(chunk, from, many));
+        round(from + many);
+      });
+    };
+    this.#clock.after(STEP_SECONDS + reading, () => round(settled));
+  }
+
+  get #tokens(): number {
+    const { inputTokens, outputTokens } = JUDGED_CAPTURE;
+    return inputTokens + outputTokens * this.#scenario.quotas.outputBurndown;
+  }
+
+  /** The captures of a chunk from `from` on have their traces and verdicts. */
+  #settle({ groups }: Chunk, from: number, many: number): void {
+    let before = 0;
+    for (const group of groups) {
+      const own = Math.min(from + many, before + group.captures) - Math.max(from, before);
+      if (own > 0) this.#times.add(this.#clock.now - group.at, own);
+      before += group.captures;
+    }
+    this.#done += many;
+    this.#end = Math.max(this.#end, this.#clock.now);
+  }
+
+  #summarize(shape: Shape): void {
+    this.#invoke('summarizer', shape, () => undefined);
+    this.#counts.files += shape.files;
+    this.#counts.captures += shape.captures;
+    const transitions = this.#callsOf('stateTransition', shape);
+    this.#transitions.take(transitions);
+  }
+
+  /** Invokes a function that needs no quota but its own place. */
+  #invoke(role: Role, shape: Shape, then: () => void, more = 0, attempt = 0): void {
+    if (!this.#lambda.take()) {
+      this.#retry(attempt, () => this.#invoke(role, shape, then, more, attempt + 1), then);
+      return;
+    }
+    const seconds = STEP_SECONDS + more + this.#seconds(role, shape);
+    this.#clock.after(seconds, () => {
+      this.#lambda.leave();
+      this.#spent(seconds);
+      then();
+    });
+  }
+
+  #retry(attempt: number, again: () => void, failed: () => void): void {
+    if (attempt >= THROTTLED_RETRY.maxAttempts) {
+      this.#failed += 1;
+      failed();
+      return;
+    }
+    this.#retries += 1;
+    this.#clock.after(THROTTLED_RETRY.seconds(attempt) * this.#random.next(), again);
+  }
+
+  #spent(seconds: number): void {
+    this.#invocations += 1;
+    this.#gbSeconds += seconds * (this.#scenario.choices.memoryMb / 1024);
+  }
+
+  get #isJudged(): boolean {
+    return this.#scenario.choices.sampleRate > 0;
+  }
+
+  #seconds(role: Role, shape: Shape): number {
+    const { seconds, secondsUnjudged } = this.#measured;
+    return predict((this.#isJudged ? seconds : secondsUnjudged)[role], shape);
+  }
+
+  #callsOf(kind: (typeof CALLS)[number], shape: Shape): number {
+    const { calls, callsUnjudged } = this.#measured;
+    return predict((this.#isJudged ? calls : callsUnjudged)[kind], shape);
+  }
+
+  /** Looks at the backlog, and at how it recovers from bursts. */
+  #look(): void {
+    const { now } = this.#clock;
+    const { load } = this.#scenario;
+    const backlog = this.#arrived - this.#done;
+    this.#backlog = Math.max(this.#backlog, backlog);
+    const last = this.#bursts.at(-1);
+    if (load.bursts && this.#inBurst(now) && (last === undefined || now > last.end)) {
+      const end = now - (now % BURST.every) + BURST.every;
+      this.#bursts.push({ before: backlog, end, recovered: Number.NaN });
+    }
+    for (const burst of this.#bursts) {
+      const isBack = backlog <= burst.before * 1.2 + 1;
+      if (now >= burst.end && Number.isNaN(burst.recovered) && isBack) burst.recovered = now;
+    }
+    if (now < load.seconds || backlog > 0) this.#clock.after(LOOK_SECONDS, () => this.#look());
+  }
+
+  outcome(): Outcome {
+    const { load, choices } = this.#scenario;
+    const calls = Object.fromEntries(
+      CALLS.map((kind) => [kind, this.#callsOf(kind, this.#counts)]),
+    ) as Outcome['calls'];
+    calls.stateTransition += this.#retries;
+    const infrastructure =
+      CALLS.reduce((sum, kind) => sum + (kind === 'mlflow' ? 0 : calls[kind] * LIST_PRICES[kind]), 0) +
+      this.#gbSeconds * LIST_PRICES.lambdaGbSecond +
+      this.#invocations * LIST_PRICES.lambdaRequest;
+    const recoveries = this.#bursts
+      .filter(({ end }) => end <= load.seconds)
+      .map(({ end, recovered }) => recovered - end);
+    const busy = Math.max(1, this.#end);
+    const rate = (name: string, { share, longest }: Rate): QuotaUse => ({ name, share, waitSeconds: longest });
+    return {
+      captures: this.#done,
+      runs: this.#counts.runs,
+      chunks: this.#counts.chunks,
+      failed: this.#failed,
+      calls,
+      invocations: this.#invocations,
+      gbSeconds: this.#gbSeconds,
+      times: this.#times,
+      backlog: this.#backlog,
+      recoverySeconds:
+        recoveries.length === 0 ? 0 : Math.max(...recoveries.map((each) => (Number.isNaN(each) ? Infinity : each))),
+      endSeconds: this.#end,
+      quotas: [
+        { name: 'functions', share: this.#lambda.used / (this.#lambda.limit * busy), waitSeconds: 0 },
+        rate('MLflow requests', this.#mlflow),
+        rate('judge calls', this.#judgeCalls),
+        rate('judge tokens', this.#judgeTokens),
+        rate('StartExecution', this.#starts),
+        rate('state transitions', this.#transitions),
+        { name: 'open Map Runs', share: this.#mapRuns.used / (this.#mapRuns.limit * busy), waitSeconds: 0 },
+      ],
+      dollars: infrastructure,
+      judgeDollars: this.#done * choices.sampleRate * JUDGED_CAPTURE.usd,
+    };
+  }
+}
+
+const shapeOf = (groups: readonly Group[], chunks: number): Shape => ({
+  runs: 1,
+  chunks,
+  files: groups.reduce((sum, group) => sum + group.files, 0),
+  captures: groups.reduce((sum, group) => sum + group.captures, 0),
+});
+
+/** Divides groups into parts of about as many files each, in their order. */
+function divide(groups: readonly Group[], parts: number): Group[][] {
+  const files = groups.reduce((sum, group) => sum + group.files, 0);
+  const divided: Group[][] = [];
+  let [part, inPart, left] = [[] as Group[], 0, parts];
+  let rest = files;
+  for (const group of groups) {
+    let remaining = group.files;
+    while (remaining > 0) {
+      const size = Math.ceil(rest / left);
+      const take = Math.min(remaining, size - inPart);
+      part.push({ at: group.at, files: take, captures: (group.captures / group.files) * take });
+      [inPart, remaining] = [inPart + take, remaining - take];
+      if (inPart < size) continue;
+      divided.push(part);
+      [part, rest, left, inPart] = [[], rest - inPart, left - 1, 0];
+    }
+  }
+  if (part.length > 0) divided.push(part);
+  return divided;
+}
+
+/** Packs captures into chunks of at most so many lines, over the files. */
+function chunksOf(groups: readonly Group[]): Chunk[] {
+  const chunks: Chunk[] = [];
+  let chunk: Chunk = { groups: [], files: 0, captures: 0 };
+  for (const group of groups) {
+    let remaining = group.captures;
+    while (remaining > 0) {
+      const take = Math.min(remaining, CHUNK_LINES - chunk.captures);
+      const files = (group.files * take) / group.captures;
+      chunk.groups.push({ at: group.at, files, captures: take });
+      chunk.files += files;
+      chunk.captures += take;
+      remaining -= take;
+      if (chunk.captures < CHUNK_LINES) continue;
+      chunks.push(chunk);
+      chunk = { groups: [], files: 0, captures: 0 };
+    }
+  }
+  if (chunk.captures > 0) chunks.push(chunk);
+  return chunks;
+}
