@@ -11,6 +11,7 @@ import { atMost, type BenchResult, machine, round } from './support/result.ts';
 const ENDPOINT = 'bench-cost';
 /** A real judge's answer for all scorers (src/monitoring/chunk/chunk-bounds.ts), for which the function waits. */
 const JUDGE_MS = 10_000;
+const WARM_UP_FILES = 10;
 
 /** Captures a file, its files in a window of 60 s at a million captures a day, and dollars for a million captures. */
 const CASES = [
@@ -41,7 +42,8 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   });
   try {
     // The functions' first starts are not what a day of files costs.
-    await countWindow(stack, { name: 'warm-up', bodies: [chatFile(1, 900_000)], captures: 1 });
+    const warmUp = Array.from({ length: Math.min(WARM_UP_FILES, mostFiles) }, (_, n) => chatFile(1, 900_000 + n));
+    await countWindow(stack, { name: 'warm-up', bodies: warmUp, captures: warmUp.length });
     const counted: Counted[] = [];
     for (const { captures, files } of cases) {
       counted.push(await countCase(stack, captures, Math.min(files, mostFiles), log));

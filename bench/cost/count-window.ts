@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { resourceNames } from '../../src/contract/names.ts';
 import type { QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
-import type { Shape } from '../scale/fit.ts';
+import type { Shape } from '../scale/explain.ts';
 import { ROLES, type Role } from '../scale/measured.ts';
 import { countExecutions, executionsOf, type Units, unitsOf } from './count-calls.ts';
 

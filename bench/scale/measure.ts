@@ -6,7 +6,7 @@ import { QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
 import { countWindow, type Window } from '../cost/count-window.ts';
 import { chatFile } from '../support/records.ts';
 import { machine } from '../support/result.ts';
-import { fit, type PerUnit } from './fit.ts';
+import { explain, type PerUnit } from './explain.ts';
 import { CALLS, type CallKind, MEASURED_FILE, type Measured, ROLES, type Role } from './measured.ts';
 
 /** Files and captures a file. Four different shapes are the least from which runs, files, chunks and captures can be told. */
@@ -69,13 +69,16 @@ const rounded = (_: string, value: unknown): unknown =>
 
 function fitSeconds(windows: readonly Window[]): Record<Role, PerUnit> {
   return Object.fromEntries(
-    ROLES.map((role) => [role, fit(windows.map(({ shape, seconds }) => ({ shape, count: seconds[role] })))]),
+    ROLES.map((role) => [role, explain(windows.map(({ shape, seconds }) => ({ shape, count: seconds[role] })))]),
   ) as Record<Role, PerUnit>;
 }
 
 function fitCalls(windows: readonly Window[]): Record<CallKind, PerUnit> {
   const countOf = (kind: CallKind, { units, mlflow }: Window): number => (kind === 'mlflow' ? mlflow : units[kind]);
   return Object.fromEntries(
-    CALLS.map((kind) => [kind, fit(windows.map((window) => ({ shape: window.shape, count: countOf(kind, window) })))]),
+    CALLS.map((kind) => [
+      kind,
+      explain(windows.map((window) => ({ shape: window.shape, count: countOf(kind, window) }))),
+    ]),
   ) as Record<CallKind, PerUnit>;
 }

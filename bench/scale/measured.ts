@@ -1,7 +1,7 @@
 /** What `npm run bench -- scale --measure` measured in the emulator, and what cannot be measured there. */
 import { existsSync, readFileSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
-import type { PerUnit } from './fit.ts';
+import type { PerUnit } from './explain.ts';
 
 export const MEASURED_FILE = projectPath('bench', 'scale', 'measured.json');
 

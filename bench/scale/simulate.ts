@@ -6,7 +6,7 @@
 import { Random } from '../../src/shared/random.ts';
 import { LIST_PRICES } from '../support/list-prices.ts';
 import { Clock, Places, Rate, Times } from './engine.ts';
-import { predict, type Shape } from './fit.ts';
+import { predict, type Shape } from './explain.ts';
 import { CALLS, FILES_AT_ONCE, type Measured, type Role, S3_SECONDS, STEP_SECONDS } from './measured.ts';
 import { CALLS_AT_ONCE, CHUNK_LINES, JUDGED_CAPTURE, THROTTLED_RETRY } from './product.ts';
 

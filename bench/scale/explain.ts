@@ -13,7 +13,7 @@ const UNITS = ['runs', 'files', 'chunks', 'captures'] as const;
 const ROUNDS = 20_000;
 
 /** The least squares of the relative errors, by coordinate descent. Exact counts of at least four different shapes are found exactly. */
-export function fit(samples: readonly { shape: Shape; count: number }[]): PerUnit {
+export function explain(samples: readonly { shape: Shape; count: number }[]): PerUnit {
   const found: PerUnit = { runs: 0, files: 0, chunks: 0, captures: 0 };
   const used = samples.filter(({ count }) => count > 0);
   for (let round = 0; round < ROUNDS; round += 1) {

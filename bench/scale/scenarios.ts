@@ -1,0 +1,86 @@
+/** The sizes that are simulated, the accounts that bear them, and the settings to choose. */
+import { FRESH_ACCOUNT } from '../../test/doubles/quota-shim/limits.ts';
+import { JUDGE_SECONDS } from './measured.ts';
+import { DEFAULTS, defaultNumber, JUDGED_CAPTURE } from './product.ts';
+import type { Choices, Load, Quotas, Scenario } from './simulate.ts';
+
+export const DAY = 86_400;
+export const RATES = [1, 10, 100, 1000] as const;
+export const FILE_SIZES = [1, 500] as const;
+
+/** An account that asked for nothing yet (test/doubles/quota-shim/limits.ts has the sources). */
+export const FRESH: Quotas = {
+  lambda: FRESH_ACCOUNT.lambdaConcurrency ?? 10,
+  mlflowPerSecond: FRESH_ACCOUNT.mlflow?.perSecond ?? 25,
+  judgeCallsPerMinute: FRESH_ACCOUNT.judgeRequestsPerMinute ?? 200,
+  judgeTokensPerMinute: FRESH_ACCOUNT.judgeTokensPerMinute ?? 200_000,
+  outputBurndown: FRESH_ACCOUNT.outputBurndown ?? 5,
+  startsPerSecond: FRESH_ACCOUNT.startExecution?.perSecond ?? 150,
+  transitionsPerSecond: 800,
+  openMapRuns: FRESH_ACCOUNT.openMapRuns ?? 1000,
+};
+
+/** What is kept free above the average load, so that a backlog shrinks after a burst. */
+const HEADROOM = 1.3;
+
+const tokensOf = (quotas: Pick<Quotas, 'outputBurndown'>): number =>
+  JUDGED_CAPTURE.inputTokens + JUDGED_CAPTURE.outputTokens * quotas.outputBurndown;
+
+const roundUp = (value: number, digits = 2): number => {
+  const unit = 10 ** Math.max(0, Math.floor(Math.log10(value)) + 1 - digits);
+  return Math.ceil(value / unit) * unit;
+};
+
+/** The account's quotas with those raised that judging so many captures a second needs. */
+export function grownFor(perSecond: number, mlflowPerCapture: number): Quotas {
+  const calls = perSecond * 60 * HEADROOM * JUDGED_CAPTURE.calls;
+  // A function has so many calls in flight (product.ts) for JUDGE_SECONDS each, and waits for MLflow as long again at worst.
+  const functions = ((perSecond * JUDGE_SECONDS) / 32) * 2 * HEADROOM + 10;
+  return {
+    ...FRESH,
+    lambda: Math.max(FRESH.lambda, roundUp(functions)),
+    mlflowPerSecond: Math.max(FRESH.mlflowPerSecond, roundUp(perSecond * mlflowPerCapture * HEADROOM)),
+    judgeCallsPerMinute: Math.max(FRESH.judgeCallsPerMinute, roundUp(calls)),
+    judgeTokensPerMinute: Math.max(FRESH.judgeTokensPerMinute, roundUp(calls * tokensOf(FRESH))),
+  };
+}
+
+const SAMPLE_RATES = [1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
+
+/** The largest of the usual sample rates that an account's judge quotas bear, with room for bursts. */
+export function sampleRateFor(perSecond: number, quotas: Quotas): number {
+  const bears = Math.min(quotas.judgeTokensPerMinute / tokensOf(quotas), quotas.judgeCallsPerMinute) / 60 / HEADROOM;
+  return SAMPLE_RATES.find((rate) => rate * perSecond <= bears) ?? 0.001;
+}
+
+/** Functions that other work of the stack, and of the account, needs. */
+const SPARED_FUNCTIONS = 2;
+
+export const choicesFor = (quotas: Quotas, more: Partial<Choices> = {}): Choices => ({
+  windowSeconds: 'BATCH_WINDOW_SECONDS' in DEFAULTS ? defaultNumber('BATCH_WINDOW_SECONDS') : 60,
+  maxConcurrency: Math.max(defaultNumber('MAX_CONCURRENCY'), quotas.lambda - SPARED_FUNCTIONS),
+  memoryMb: defaultNumber('LAMBDA_MEMORY_MB'),
+  timeoutSeconds: defaultNumber('LAMBDA_TIMEOUT_SECONDS'),
+  sampleRate: 1,
+  slots: Math.max(1, quotas.lambda - SPARED_FUNCTIONS),
+  judgeSeconds: JUDGE_SECONDS,
+  // 6 MB of events of about 1 KB; Lambda polls a queue with five pollers at first.
+  filesPerStart: 1000,
+  pollers: 5,
+  ...more,
+});
+
+export const loadOf = (perSecond: number, capturesPerFile: number, seconds = DAY): Load => ({
+  perSecond,
+  capturesPerFile,
+  seconds,
+  bursts: true,
+  backfillFiles: 0,
+});
+
+/** 300,000 files of one capture each, processed by one execution. */
+export const backfill = (quotas: Quotas, sampleRate: number): Scenario => ({
+  quotas,
+  load: { perSecond: 0, capturesPerFile: 1, seconds: 0, bursts: false, backfillFiles: 300_000 },
+  choices: choicesFor(quotas, { sampleRate }),
+});

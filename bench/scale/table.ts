@@ -1,0 +1,183 @@
+/** Writes the simulation's results as docs/scale.md. */
+import { round } from '../support/result.ts';
+import type { Measured } from './measured.ts';
+import { S3_SECONDS } from './measured.ts';
+import { JUDGED_CAPTURE } from './product.ts';
+import type { Outcome, Scenario } from './simulate.ts';
+
+export interface Row {
+  scenario: Scenario;
+  outcome: Outcome;
+}
+
+export interface Tables {
+  /** New accounts, with all captures judged. */
+  fresh: Row[];
+  /** New accounts, with a sample judged. */
+  sampled: Row[];
+  /** Accounts with the quotas that the load needs. */
+  grown: Row[];
+  backfills: { name: string; row: Row; ownSeconds: number; tightest: string }[];
+}
+
+/** Seconds in words: `12 s`, `3.4 min`, `8.7 h`, `2.1 days`. */
+export function duration(seconds: number): string {
+  if (!Number.isFinite(seconds)) return 'never';
+  if (seconds < 120) return `${round(seconds, seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 7200) return `${round(seconds / 60, 1)} min`;
+  if (seconds < 172_800) return `${round(seconds / 3600, 1)} h`;
+  return `${round(seconds / 86_400, 1)} days`;
+}
+
+const number = (value: number): string => Math.round(value).toLocaleString('en-US');
+const dollars = (value: number): string => `$${value >= 100 ? number(value) : round(value).toFixed(2)}`;
+
+/** What is asked for of each quota, over what there is: above 1 the backlog grows. The largest first. */
+export function loads({ scenario: { quotas, load, choices }, outcome }: Row): { name: string; load: number }[] {
+  const perSecond = (units: number): number => (units * load.perSecond) / Math.max(1, outcome.captures);
+  const judged = load.perSecond * choices.sampleRate;
+  const tokens = JUDGED_CAPTURE.inputTokens + JUDGED_CAPTURE.outputTokens * quotas.outputBurndown;
+  const all = [
+    { name: 'judge tokens', load: (judged * tokens * 60) / quotas.judgeTokensPerMinute },
+    { name: 'judge calls', load: (judged * 60) / quotas.judgeCallsPerMinute },
+    { name: 'MLflow requests', load: perSecond(outcome.calls.mlflow) / quotas.mlflowPerSecond },
+    { name: 'state transitions', load: perSecond(outcome.calls.stateTransition) / quotas.transitionsPerSecond },
+    { name: 'functions', load: perSecond((outcome.gbSeconds * 1024) / choices.memoryMb) / quotas.lambda },
+    { name: 'StartExecution', load: perSecond(outcome.runs) / quotas.startsPerSecond },
+  ];
+  return all.toSorted((a, b) => b.load - a.load);
+}
+
+const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
+  [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+
+const sizeOf = ({ load }: Scenario): string[] => [number(load.perSecond), number(load.capturesPerFile)];
+
+const timesOf = ({ outcome }: Row): string[] => [
+  duration(outcome.times.quantile(0.5)),
+  duration(outcome.times.quantile(0.99)),
+  number(outcome.backlog),
+  duration(outcome.recoverySeconds),
+];
+
+const costOf = ({ scenario, outcome }: Row): string[] => {
+  const days = Math.max(1, scenario.load.seconds) / 86_400;
+  return [dollars(outcome.dollars / days), dollars(outcome.judgeDollars / days)];
+};
+
+export function scalePage(tables: Tables, measured: Measured): string {
+  const saturation = (row: Row): string => {
+    const [first, second] = loads(row);
+    const said = (each: typeof first): string => `${each?.name} ${round(100 * (each?.load ?? 0), 0)}%`;
+    return `${said(first)}, ${said(second)}`;
+  };
+  return `# What each size needs
+
+<!-- Written by \`npm run bench -- scale --write\`. Do not edit. -->
+
+Choose the settings by your captures a second. An event simulation made these tables. It has the product's bounds and retries,
+the seconds and calls that were measured in the emulator on ${measured.at.slice(0, 10)} (MLflow ${measured.mlflow}, ${measured.machine}), a judge that
+answers in 10 s, S3's ${S3_SECONDS * 1000} ms for the first byte, and the quotas of an account. Each load lasts a day. It is three times its average for
+ten minutes every two hours.
+
+The judge's tokens are those of the product's own estimate: ${number(JUDGED_CAPTURE.inputTokens)} in and ${number(JUDGED_CAPTURE.outputTokens)} out for each capture, and an output token counts five
+times against Bedrock's quota.
+
+## A new account
+
+10 functions at a time, 25 requests a second to MLflow, and 200 calls and 200,000 tokens a minute of the judge. *Asked for* is the
+average demand in percent of the quota, for the two tightest. Above 100% the backlog grows until you judge a sample or ask for
+more.
+
+${table(
+  [
+    'captures a second',
+    'captures a file',
+    'asked for, if all are judged',
+    'EVALUATION_SAMPLE_RATE to choose',
+    'asked for then',
+  ],
+  tables.fresh.map((row, n) => {
+    const sampled = tables.sampled[n] as Row;
+    return [...sizeOf(row.scenario), saturation(row), String(sampled.scenario.choices.sampleRate), saturation(sampled)];
+  }),
+)}
+
+With that sample rate, from the file to its traces and verdicts:
+
+${table(
+  [
+    'captures a second',
+    'captures a file',
+    'p50',
+    'p99',
+    'most waiting',
+    'recovery from a burst',
+    '$ a day',
+    '$ a day, judge',
+  ],
+  tables.sampled.map((row) => [...sizeOf(row.scenario), ...timesOf(row), ...costOf(row)]),
+)}
+
+Where MLflow's requests are above 100%, no setting helps: every capture becomes a trace, so ask for a larger MLflow.
+
+## An account that judges everything
+
+Quotas to ask for, and the settings that use them:
+
+${table(
+  [
+    'captures a second',
+    'functions',
+    'MLflow requests a second',
+    'judge calls a minute',
+    'judge tokens a minute',
+    'MAX_CONCURRENCY',
+  ],
+  tables.grown
+    .filter(({ scenario }) => scenario.load.capturesPerFile === tables.grown[0]?.scenario.load.capturesPerFile)
+    .map(({ scenario: { load, quotas, choices } }) =>
+      [
+        load.perSecond,
+        quotas.lambda,
+        quotas.mlflowPerSecond,
+        quotas.judgeCallsPerMinute,
+        quotas.judgeTokensPerMinute,
+        choices.maxConcurrency,
+      ].map(number),
+    ),
+)}
+
+${table(
+  [
+    'captures a second',
+    'captures a file',
+    'p50',
+    'p99',
+    'most waiting',
+    'recovery from a burst',
+    '$ a day',
+    '$ a day, judge',
+  ],
+  tables.grown.map((row) => [...sizeOf(row.scenario), ...timesOf(row), ...costOf(row)]),
+)}
+
+Dollars are list prices of us-east-1 without the judge and without span files ($5 for a million captures on managed MLflow);
+the judge's are those of Claude Sonnet 4.6.
+
+## A backfill of 300,000 files of one capture
+
+${table(
+  ['', 'takes', 'tightest quota', 'its own time', 'ratio'],
+  tables.backfills.map(({ name, row, ownSeconds, tightest }) => [
+    name,
+    duration(row.outcome.endSeconds),
+    tightest,
+    duration(ownSeconds),
+    String(round(row.outcome.endSeconds / ownSeconds)),
+  ]),
+)}
+
+\`npm run bench -- scale --check\` holds the simulation beside the emulator, and \`--measure\` measures again.
+`;
+}
