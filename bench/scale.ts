@@ -37,7 +37,7 @@ function simulateAll(measured: Measured, seconds: number, log: Log): Tables {
     const started = performance.now();
     const outcome = simulate(scenario, measured);
     const took = round((performance.now() - started) / 1000, 1);
-    log(`${name}: p50 ${duration(outcome.times.quantile(0.5))}, simulated in ${took} s`);
+    log(`${name}: p50 ${duration(outcome.times.quantile(0.5))}, ${outcome.failed} failed, simulated in ${took} s`);
     return { scenario, outcome };
   };
   const mlflowPerCapture = predict(measured.calls.mlflow, { runs: 0, files: 0, chunks: 1 / 250, captures: 1 });

@@ -27,7 +27,9 @@ interface WindowOptions {
   judged?: boolean;
 }
 
-const LIMIT_MS = 3_600_000;
+const LIMIT_MS = 1_800_000;
+
+let hour = 0;
 
 /** @throws Error if a run fails, or if not every capture has a trace */
 export async function countWindow(stack: QuotaEnvironment, options: WindowOptions): Promise<Window> {
@@ -37,12 +39,14 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
   if (!judged) await pipeline.disableRule();
   const sinceMs = Date.now();
   shim.counts.forget();
-  const keys = await putFiles(stack, name, bodies);
+  // A backfill takes the files of whole hours, so each window has its own.
+  hour = (hour + 1) % 24;
+  const keys = await putFiles(stack, name, bodies, hour);
   const putMs = Date.now();
   if (!judged)
     await pipeline.start({
       bucket: pipeline.outputs.captureBucket,
-      prefix: stack.key(name).replace('.jsonl', '-'),
+      prefix: stack.key('', hour).replace('.jsonl', ''),
       evaluate: false,
     });
   const own = async () => (await executionsOf(stack)).filter(({ arn }) => !before.has(arn));
@@ -80,9 +84,14 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
 }
 
 /** Puts the files into the bucket, which sends their events if its rule is enabled. */
-async function putFiles(stack: QuotaEnvironment, name: string, bodies: readonly string[]): Promise<string[]> {
+async function putFiles(
+  stack: QuotaEnvironment,
+  name: string,
+  bodies: readonly string[],
+  inHour: number,
+): Promise<string[]> {
   const { pipeline, environment } = stack;
-  const keys = bodies.map((_, n) => stack.key(`${name}-${n}`));
+  const keys = bodies.map((_, n) => stack.key(`${name}-${n}`, inHour));
   for (const [n, Body] of bodies.entries()) {
     const Bucket = pipeline.outputs.captureBucket;
     await environment.clients.s3.send(new PutObjectCommand({ Bucket, Key: keys[n], Body }));

@@ -357,7 +357,9 @@ class Simulation {
   /** Invokes a function that needs no quota but its own place. */
   #invoke(role: Role, shape: Shape, then: () => void, more = 0, attempt = 0): void {
     if (!this.#lambda.take()) {
-      this.#retry(attempt, () => this.#invoke(role, shape, then, more, attempt + 1), then);
+      // A queue hands its messages over again for days; Step Functions gives up.
+      const next = role === 'starter' ? 0 : attempt + 1;
+      this.#retry(attempt, () => this.#invoke(role, shape, then, more, next), then);
       return;
     }
     const seconds = STEP_SECONDS + more + this.#seconds(role, shape);

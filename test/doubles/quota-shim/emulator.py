@@ -2,7 +2,8 @@
 
 The emulator runs this file before it starts (REQUEST_RECORDER), and then the one in QUOTA_NEXT, if there is one. It appends
 lines of JSON to the file in QUOTA_LOG: {"function", "memoryMb", "ms", "error", "logBytes"} for each invocation, "throttled"
-for one without a free place, and {"mapRun": "waited"|"open"|"ended", "open"}.
+for one without a free place, and {"mapRun": "waited"|"open"|"ended", "open"}. The limits are in the JSON file QUOTA_LIMITS,
+which may change: `lambdaConcurrency` and `openMapRuns`, both without a limit if absent.
 
 Step Functions has at most 1,000 open Map Runs; others wait in MapRunStarted until one ends.
 """
@@ -25,17 +26,23 @@ class Log:
             self._file.write(json.dumps({"at": int(time.time() * 1000), **entry}) + "\n")
 
 
-def limit_map_runs(stepfunctions, log, most):
+def limit(name):
+    with open(os.environ["QUOTA_LIMITS"]) as file:
+        return json.load(file).get(name)
+
+
+def limit_map_runs(stepfunctions, log):
     run_map = stepfunctions._run_distributed_map
     free = threading.Condition()
     state = {"open": 0}
 
     @functools.wraps(run_map)
     def run_when_free(*args, **kwargs):
+        most = limit("openMapRuns") or float("inf")
         with free:
-            if most and state["open"] >= most:
+            if state["open"] >= most:
                 log.write({"mapRun": "waited", "open": state["open"]})
-            free.wait_for(lambda: not most or state["open"] < most)
+            free.wait_for(lambda: state["open"] < most)
             state["open"] += 1
             log.write({"mapRun": "open", "open": state["open"]})
         try:
@@ -52,6 +59,7 @@ def limit_map_runs(stepfunctions, log, most):
 def record_invocations(lambda_svc, log):
     execute = lambda_svc._execute_function_warm
     acquire = lambda_svc._acquire_execution_slot
+    usual = lambda_svc._ACCOUNT_CONCURRENCY_CAP
 
     @functools.wraps(execute)
     def execute_and_record(func, event, request_id):
@@ -72,10 +80,11 @@ def record_invocations(lambda_svc, log):
 
     @functools.wraps(acquire)
     def acquire_and_record(func, config):
-        slot, limit = acquire(func, config)
+        lambda_svc._ACCOUNT_CONCURRENCY_CAP = limit("lambdaConcurrency") or usual
+        slot, by = acquire(func, config)
         if slot is None:
-            log.write({"throttled": config.get("FunctionName"), "by": limit})
-        return slot, limit
+            log.write({"throttled": config.get("FunctionName"), "by": by})
+        return slot, by
 
     lambda_svc._execute_function_warm = execute_and_record
     lambda_svc._acquire_execution_slot = acquire_and_record
@@ -87,7 +96,7 @@ def install():
 
     log = Log(os.environ["QUOTA_LOG"])
     record_invocations(lambda_svc, log)
-    limit_map_runs(stepfunctions, log, int(os.environ.get("QUOTA_OPEN_MAP_RUNS") or 0))
+    limit_map_runs(stepfunctions, log)
     following = os.environ.get("QUOTA_NEXT")
     if following:
         runpy.run_path(following)["install"]()

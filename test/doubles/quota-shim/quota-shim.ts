@@ -2,11 +2,11 @@
  * The quota shim: fronts for emulated AWS, MLflow and the judge that impose an account's limits, each alone or all at once,
  * and count what was asked for, throttled and served. The deployed functions reach every service through it.
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectPath } from '../../../local/project-root.ts';
 import { AwsGate, MlflowGate } from './aws-gate.ts';
-import { type Front, startFront } from './front.ts';
+import { type Front, type Gate, startFront } from './front.ts';
 import { JudgeGate } from './judge-gate.ts';
 import type { QuotaLimits } from './limits.ts';
 import { Counts } from './meter.ts';
@@ -40,6 +40,8 @@ export interface QuotaShim {
   env: Record<string, string>;
   /** What happened inside the emulator so far. */
   emulatorEvents(): EmulatorEvent[];
+  /** Imposes other limits from now on, in place of all that were imposed. */
+  impose(limits: QuotaLimits): void;
   /** Midnight of the judge's provider. */
   nextDay(): void;
   stop(): Promise<void>;
@@ -52,13 +54,19 @@ export interface QuotaShim {
  */
 export async function startQuotaShim(behind: Behind, limits: QuotaLimits, directory: string): Promise<QuotaShim> {
   const counts = new Counts();
-  const judge = new JudgeGate(limits, counts);
-  const fronts: Record<keyof Behind, Front> = {
-    aws: await startFront(behind.aws, new AwsGate(limits, counts)),
-    mlflow: await startFront(behind.mlflow, new MlflowGate(limits, counts)),
-    judge: await startFront(behind.judge, judge),
-  };
   const log = join(directory, 'quota-events.jsonl');
+  const limitsFile = join(directory, 'quota-limits.json');
+  const gates = {} as Record<keyof Behind, Gate>;
+  let judge: JudgeGate;
+  const impose = (next: QuotaLimits): void => {
+    judge = new JudgeGate(next, counts);
+    Object.assign(gates, { aws: new AwsGate(next, counts), mlflow: new MlflowGate(next, counts), judge });
+    writeFileSync(limitsFile, JSON.stringify(next));
+  };
+  impose(limits);
+  const front = (name: keyof Behind): Promise<Front> =>
+    startFront(behind[name], { admit: (asked, upstream) => gates[name].admit(asked, upstream) });
+  const fronts = { aws: await front('aws'), mlflow: await front('mlflow'), judge: await front('judge') };
   const recorder = process.env.REQUEST_RECORDER;
   return {
     urls: { aws: fronts.aws.url, mlflow: fronts.mlflow.url, judge: fronts.judge.url },
@@ -69,21 +77,22 @@ export async function startQuotaShim(behind: Behind, limits: QuotaLimits, direct
       AWS_ENDPOINT_URL_BEDROCK: fronts.judge.url,
       REQUEST_RECORDER: projectPath('test', 'doubles', 'quota-shim', 'emulator.py'),
       QUOTA_LOG: log,
+      QUOTA_LIMITS: limitsFile,
       ...(recorder ? { QUOTA_NEXT: recorder } : {}),
-      ...(limits.openMapRuns ? { QUOTA_OPEN_MAP_RUNS: String(limits.openMapRuns) } : {}),
-      ...(limits.lambdaConcurrency ? { LAMBDA_ACCOUNT_CONCURRENCY: String(limits.lambdaConcurrency) } : {}),
     },
     emulatorEvents: () => readEvents(log),
+    impose,
     nextDay: () => {
       judge.today = 0;
     },
     stop: async () => {
-      await Promise.all(Object.values(fronts).map((front) => front.stop()));
+      await Promise.all(Object.values(fronts).map((each) => each.stop()));
     },
   };
 }
 
 function readEvents(file: string): EmulatorEvent[] {
+  if (!existsSync(file)) return [];
   const lines = readFileSync(file, 'utf8').split('\n');
   return lines.filter(Boolean).map((line) => JSON.parse(line) as EmulatorEvent);
 }
