@@ -37,6 +37,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     limits: {},
     judge: { delayMs: numberFlag(flags, 'judge-ms', JUDGE_MS) },
     // A budget costs requests, so it stays on, but must not hold anything.
+    likeApp: true,
     settings: { EVALUATION_BUDGET_USD: '1000' },
     log,
   });

@@ -19,6 +19,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'http-client': { rounds: 'number' },
   gate: { releases: 'number' },
   'judge-cost': { records: 'number' },
+  quotas: { only: 'texts', files: 'number', captures: 'number', 'judge-ms': 'number' },
   scale: { measure: 'switch', check: 'switch', write: 'switch', hours: 'number' },
   cost: { only: 'texts', files: 'number', 'judge-ms': 'number' },
   'replay-shard': { records: 'number', only: 'texts', 'no-bare': 'switch' },

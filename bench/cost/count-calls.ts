@@ -108,6 +108,8 @@ export function unitsOf(stack: QuotaEnvironment, { files, queued, executions, si
     [...counts.operations].reduce((total, [name, count]) => total + (pattern.test(name) ? count : 0), 0);
   const invocations = stack.shim.emulatorEvents().filter(({ at, ms }) => at >= sinceMs && ms !== undefined);
   const functionLogs = invocations.reduce((total, { logBytes = 0 }) => total + logBytes + INVOCATION_LOG_BYTES, 0);
+  // Span files are apart: they are the App's way of storing traces.
+  const ofStack = `(?:${captureBucket}|${workBucket})`;
   const mapRunWrites = executions.mapRuns * MAP_RUN_WRITES;
   // The bucket of captures and, for the stop orders of replays, the work bucket send each change of an object to EventBridge.
   const workEvents = sum(new RegExp(`^s3 (?:PUT|POST|DELETE) ${workBucket}$`)) + mapRunWrites;
@@ -115,8 +117,8 @@ export function unitsOf(stack: QuotaEnvironment, { files, queued, executions, si
     stateTransition: executions.transitions,
     lambdaGbSecond: invocations.reduce((total, { ms = 0, memoryMb = 0 }) => total + (ms / 1000) * (memoryMb / 1024), 0),
     lambdaRequest: invocations.length,
-    s3Write: sum(/^s3 (?:PUT|POST|LIST) /) + mapRunWrites,
-    s3Read: sum(/^s3 (?:GET|HEAD) /) + executions.mapRuns * MAP_RUN_READS,
+    s3Write: sum(new RegExp(`^s3 (?:PUT|POST|LIST) ${ofStack}$`)) + mapRunWrites,
+    s3Read: sum(new RegExp(`^s3 (?:GET|HEAD) ${ofStack}$`)) + executions.mapRuns * MAP_RUN_READS,
     dynamodbWriteUnit: sum(/^dynamodb write units$/),
     dynamodbReadUnit: sum(/^dynamodb read units$/),
     eventBridgeEvent: files + workEvents + sum(new RegExp(`^s3 (?:PUT|POST|DELETE) ${captureBucket}$`)),

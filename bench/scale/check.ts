@@ -28,6 +28,7 @@ export async function checkBesideEmulator(measured: Measured, log: Log): Promise
     endpoint: SCALE_ENDPOINT,
     limits: { mlflow: { perSecond: MLFLOW_PER_SECOND } },
     judge: { delayMs: JUDGE_MS },
+    likeApp: true,
     settings: { EVALUATION_BUDGET_USD: '1000' },
     log,
   });

@@ -1,8 +1,7 @@
 /** Measures in the emulator what the simulation cannot know: the seconds of the functions, and the numbers of their calls. */
 import { writeFileSync } from 'node:fs';
 import type { Log } from '../../local/python/python-environment.ts';
-import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
-import { QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
+import { APP_VERSION, QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
 import { countWindow, type Window } from '../cost/count-window.ts';
 import { chatFile } from '../support/records.ts';
 import { machine } from '../support/result.ts';
@@ -24,6 +23,7 @@ export async function measure(log: Log): Promise<Measured> {
   const stack = await QuotaEnvironment.start({
     endpoint: SCALE_ENDPOINT,
     limits: {},
+    likeApp: true,
     settings: { EVALUATION_BUDGET_USD: '1000' },
     log,
   });
@@ -51,7 +51,7 @@ export async function measure(log: Log): Promise<Measured> {
     const measured: Measured = {
       at: new Date().toISOString(),
       machine: machine(),
-      mlflow: DEFAULT_MLFLOW_VERSION,
+      mlflow: APP_VERSION,
       seconds: fitSeconds(judged),
       secondsUnjudged: fitSeconds(unjudged),
       calls: fitCalls(judged),

@@ -5,6 +5,8 @@ import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { MAX_CONCURRENT_CALLS } from '../../src/judge/transports/transport.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
+import { RANGES_AT_ONCE } from '../../src/monitoring/chunk/ranges.ts';
+import { OBJECTS_AT_ONCE } from '../../src/monitoring/plan/units.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
 import { chatRecord } from '../support/records.ts';
 
@@ -26,6 +28,8 @@ export const defaultNumber = (name: string): number => Number(DEFAULTS[name] ?? 
 
 export const CHUNK_LINES = CHUNK_BOUNDS.maxLines;
 export const CALLS_AT_ONCE = MAX_CONCURRENT_CALLS;
+/** Capture files that planning and a chunk read at the same time. */
+export { OBJECTS_AT_ONCE, RANGES_AT_ONCE };
 
 const THROTTLED = 'Lambda.TooManyRequestsException';
 

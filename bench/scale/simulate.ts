@@ -7,8 +7,15 @@ import { Random } from '../../src/shared/random.ts';
 import { LIST_PRICES } from '../support/list-prices.ts';
 import { Clock, Places, Rate, Times } from './engine.ts';
 import { predict, type Shape } from './explain.ts';
-import { CALLS, FILES_AT_ONCE, type Measured, type Role, S3_SECONDS, STEP_SECONDS } from './measured.ts';
-import { CALLS_AT_ONCE, CHUNK_LINES, JUDGED_CAPTURE, THROTTLED_RETRY } from './product.ts';
+import { CALLS, type Measured, type Role, S3_SECONDS, STEP_SECONDS } from './measured.ts';
+import {
+  CALLS_AT_ONCE,
+  CHUNK_LINES,
+  JUDGED_CAPTURE,
+  OBJECTS_AT_ONCE,
+  RANGES_AT_ONCE,
+  THROTTLED_RETRY,
+} from './product.ts';
 
 /** What an account bears. */
 export interface Quotas {
@@ -219,7 +226,7 @@ class Simulation {
     const { choices } = this.#scenario;
     const shape = shapeOf(groups, 1);
     this.#counts.runs += 1;
-    const reading = (shape.files / FILES_AT_ONCE) * S3_SECONDS;
+    const reading = (shape.files / OBJECTS_AT_ONCE) * S3_SECONDS;
     // A long plan is made in parts, by one invocation after another.
     const parts = Math.max(1, Math.ceil(reading / (choices.timeoutSeconds - FINISH_RESERVE_SECONDS)));
     const plan = (part: number, from: Group[][]): void => {
@@ -234,7 +241,7 @@ class Simulation {
         'planner',
         one,
         () => this.#map(chunks, () => plan(part + 1, from)),
-        (one.files / FILES_AT_ONCE) * S3_SECONDS,
+        (one.files / OBJECTS_AT_ONCE) * S3_SECONDS,
       );
     };
     plan(0, divide(groups, parts));
@@ -290,8 +297,9 @@ class Simulation {
       return;
     }
     const begun = this.#clock.now;
-    const work = this.#seconds('evaluator', { runs: 0, files: 0, chunks: 1, captures: chunk.captures });
-    const reading = (chunk.files / FILES_AT_ONCE) * S3_SECONDS;
+    const shape = { runs: 0, files: chunk.files, chunks: 1, captures: chunk.captures };
+    const work = this.#seconds('processor', shape) + this.#seconds('evaluator', shape);
+    const reading = (chunk.files / RANGES_AT_ONCE) * S3_SECONDS;
     const fixed = this.#callsOf('mlflow', { runs: 0, files: chunk.files, chunks: 1, captures: 0 });
     const each = this.#callsOf('mlflow', { runs: 0, files: 0, chunks: 0, captures: 1 });
     const deadline = begun + choices.timeoutSeconds - FINISH_RESERVE_SECONDS;

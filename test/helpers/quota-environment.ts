@@ -1,7 +1,10 @@
 /** A deployed stack whose functions reach AWS, MLflow and the judge through the quota shim. */
+import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { freePort } from '../../local/machine/free-port.ts';
 import { makeOwnFolder, removeFolder } from '../../local/machine/own-folder.ts';
 import type { Log } from '../../local/python/python-environment.ts';
+import { APP_MLFLOW_VERSIONS } from '../../local/python/python-presets.ts';
+import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import type { BehaviorInput } from '../../local/stand-in-judge/behavior.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import type { QuotaLimits } from '../doubles/quota-shim/limits.ts';
@@ -14,10 +17,16 @@ interface QuotaEnvironmentOptions {
   /** Additional settings of the stack. */
   settings?: Record<string, string>;
   judge?: BehaviorInput;
+  /** MLflow as SageMaker's App has it: without OTLP, and with span files that the functions put into S3. Default: the newest. */
+  likeApp?: boolean;
   /** Scales the waits of Step Functions. Default: 1. */
   waitScale?: number;
   log?: Log;
 }
+
+/** The version of SageMaker's newest App. */
+export const APP_VERSION = APP_MLFLOW_VERSIONS.at(-1) ?? '';
+const ARTIFACTS = 'quota-artifacts';
 
 export class QuotaEnvironment {
   readonly environment: LocalEnvironment;
@@ -25,6 +34,7 @@ export class QuotaEnvironment {
   readonly shim: QuotaShim;
   readonly endpoint: string;
   readonly #directory: string;
+  #app: MlflowServer | undefined;
 
   private constructor(parts: Pick<QuotaEnvironment, 'environment' | 'pipeline' | 'shim' | 'endpoint'>, folder: string) {
     this.environment = parts.environment;
@@ -34,13 +44,15 @@ export class QuotaEnvironment {
     this.#directory = folder;
   }
 
-  static async start({ endpoint, limits, settings, judge, waitScale, log }: QuotaEnvironmentOptions) {
+  static async start({ endpoint, limits, settings, judge, likeApp, waitScale, log }: QuotaEnvironmentOptions) {
     const directory = makeOwnFolder('quotas');
     const [awsPort, mlflowPort, judgePort] = [await freePort(), await freePort(), await freePort()];
+    const appPort = likeApp ? await freePort() : undefined;
     const at = (port: number): string => `http://127.0.0.1:${port}`;
-    const behind = { aws: at(awsPort), mlflow: at(mlflowPort), judge: at(judgePort) };
+    const behind = { aws: at(awsPort), mlflow: at(appPort ?? mlflowPort), judge: at(judgePort) };
     const shim = await startQuotaShim(behind, limits, directory);
     let environment: LocalEnvironment | undefined;
+    let app: MlflowServer | undefined;
     try {
       environment = await startEnvironment({
         awsPort,
@@ -50,18 +62,33 @@ export class QuotaEnvironment {
         awsEnv: { ...shim.env, ...(waitScale === undefined ? {} : { SFN_WAIT_SCALE: String(waitScale) }) },
         ...(log ? { log } : {}),
       });
+      if (appPort !== undefined) {
+        await environment.clients.s3.send(new CreateBucketCommand({ Bucket: ARTIFACTS }));
+        const env = { ...environment.ministack.env, MLFLOW_S3_ENDPOINT_URL: environment.ministack.url };
+        app = await startMlflowServer({
+          version: APP_VERSION,
+          port: appPort,
+          artifactRoot: `s3://${ARTIFACTS}/mlflow`,
+          env,
+          log,
+        });
+      }
       const outputs = await environment.deployStack({
         STACK_PREFIX: 'quotas',
         SAGEMAKER_ENDPOINT_NAME: endpoint,
         MLFLOW_TRACKING_URI: shim.urls.mlflow,
+        ...(appPort === undefined ? {} : { MLFLOW_ARTIFACT_BUCKET: ARTIFACTS }),
         ...settings,
       });
       await environment.mlflow;
       const pipeline = new DeployedPipeline(environment, 'quotas', outputs);
       // Deploying is not what is measured.
       shim.counts.forget();
-      return new QuotaEnvironment({ environment, pipeline, shim, endpoint }, directory);
+      const stack = new QuotaEnvironment({ environment, pipeline, shim, endpoint }, directory);
+      stack.#app = app;
+      return stack;
     } catch (error) {
+      await app?.stop();
       await environment?.stop();
       await shim.stop();
       removeFolder(directory);
@@ -70,6 +97,7 @@ export class QuotaEnvironment {
   }
 
   async stop(): Promise<void> {
+    await this.#app?.stop();
     await this.environment.stop();
     await this.shim.stop();
     removeFolder(this.#directory);

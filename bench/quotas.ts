@@ -1,0 +1,87 @@
+/**
+ * Runs capture files through a deployed stack under the quotas of a new account: all at once, or those named with `--only`,
+ * such as `--only mlflow --only judgeTokensPerMinute`. It prints what was asked for, throttled and served.
+ */
+import type { Log } from '../local/python/python-environment.ts';
+import { FRESH_ACCOUNT, type QuotaLimits } from '../test/doubles/quota-shim/limits.ts';
+import { usedShare } from '../test/doubles/quota-shim/meter.ts';
+import { QuotaEnvironment } from '../test/helpers/quota-environment.ts';
+import { countWindow } from './cost/count-window.ts';
+import { numberFlag } from './support/flags.ts';
+import { chatFile } from './support/records.ts';
+import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
+
+const OF_TIGHTEST = 0.8;
+
+export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+  const limits = limitsOf(flags);
+  const files = numberFlag(flags, 'files', 20);
+  const captures = numberFlag(flags, 'captures', 20);
+  const stack = await QuotaEnvironment.start({
+    endpoint: 'bench-quotas',
+    limits: {},
+    judge: { delayMs: numberFlag(flags, 'judge-ms', 1000) },
+    likeApp: true,
+    settings: { EVALUATION_BUDGET_USD: '1000' },
+    log,
+  });
+  try {
+    await countWindow(stack, { name: 'warm-up', bodies: [chatFile(1, 900_000)], captures: 1 });
+    stack.shim.impose(limits);
+    log(`imposed: ${JSON.stringify(limits)}`);
+    const bodies = Array.from({ length: files }, (_, n) => chatFile(captures, n * captures));
+    // It throws if a run fails or a line has no trace.
+    const window = await countWindow(stack, { name: 'quotas', bodies, captures: files * captures });
+    return resultOf(stack, limits, files * captures, window.wallSeconds);
+  } finally {
+    await stack.stop();
+  }
+}
+
+function limitsOf(flags: readonly string[]): QuotaLimits {
+  const names = flags.flatMap((flag) => (flag.startsWith('--only=') ? [flag.slice('--only='.length)] : []));
+  const unknown = names.find((name) => !(name in FRESH_ACCOUNT));
+  if (unknown !== undefined) {
+    const expected = Object.keys(FRESH_ACCOUNT).join(', ');
+    throw new Error(`--only names no quota; got: ${unknown}; expected: one of ${expected}`);
+  }
+  const chosen = Object.entries(FRESH_ACCOUNT).filter(
+    ([name]) => names.length === 0 || names.includes(name) || name === 'outputBurndown',
+  );
+  return Object.fromEntries(chosen);
+}
+
+function resultOf({ shim }: QuotaEnvironment, limits: QuotaLimits, captures: number, seconds: number): BenchResult {
+  const events = shim.emulatorEvents();
+  const usages = [...shim.counts.limits].map(
+    ([name, { asked, throttled, served }]) =>
+      `${name}: ${asked} asked, ${throttled} throttled, ${round(served, 0)} served`,
+  );
+  const judged = shim.counts.of('judge calls').served;
+  const rates = [
+    { name: 'mlflow', perSecond: limits.mlflow?.perSecond },
+    { name: 'judge calls', perSecond: limits.judgeRequestsPerMinute && limits.judgeRequestsPerMinute / 60 },
+    { name: 'judge tokens', perSecond: limits.judgeTokensPerMinute && limits.judgeTokensPerMinute / 60 },
+  ].flatMap(({ name, perSecond }) =>
+    perSecond === undefined ? [] : [{ name, share: usedShare(shim.counts.of(name), perSecond) }],
+  );
+  const tightest = rates.toSorted((a, b) => b.share - a.share)[0];
+  const checks: Check[] = [
+    atMost('judge calls that were answered, a capture', judged / captures, 1),
+    ...(tightest ? [atLeast(`share of the tightest quota used (${tightest.name})`, tightest.share, OF_TIGHTEST)] : []),
+  ];
+  return {
+    name: 'quotas',
+    ratio: 1,
+    ours: { captures, seconds: round(seconds, 1), 'judge calls': judged },
+    peer: {},
+    machine: machine(),
+    versions: { node: process.version },
+    checks,
+    notes: [
+      ...usages,
+      `functions: ${events.filter(({ throttled }) => throttled).length} invocations throttled`,
+      `Map Runs: ${events.filter(({ mapRun }) => mapRun === 'waited').length} waited for another to end`,
+    ],
+  };
+}
