@@ -4,7 +4,6 @@ import { JUDGE_SECONDS } from './measured.ts';
 import { DEFAULTS, defaultNumber, JUDGED_CAPTURE } from './product.ts';
 import type { Choices, Load, Quotas, Scenario } from './simulate.ts';
 
-export const DAY = 86_400;
 export const RATES = [1, 10, 100, 1000] as const;
 export const FILE_SIZES = [1, 500] as const;
 
@@ -21,7 +20,7 @@ export const FRESH: Quotas = {
 };
 
 /** What is kept free above the average load, so that a backlog shrinks after a burst. */
-const HEADROOM = 1.3;
+export const HEADROOM = 1.3;
 
 const tokensOf = (quotas: Pick<Quotas, 'outputBurndown'>): number =>
   JUDGED_CAPTURE.inputTokens + JUDGED_CAPTURE.outputTokens * quotas.outputBurndown;
@@ -45,32 +44,32 @@ export function grownFor(perSecond: number, mlflowPerCapture: number): Quotas {
   };
 }
 
-const SAMPLE_RATES = [1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
-
-/** The largest of the usual sample rates that an account's judge quotas bear, with room for bursts. */
-export function sampleRateFor(perSecond: number, quotas: Quotas): number {
-  const bears = Math.min(quotas.judgeTokensPerMinute / tokensOf(quotas), quotas.judgeCallsPerMinute) / 60 / HEADROOM;
-  return SAMPLE_RATES.find((rate) => rate * perSecond <= bears) ?? 0.001;
-}
+/** The sample rates to choose from, the largest first. */
+export const SAMPLE_RATES = [1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
 
 /** Functions that other work of the stack, and of the account, needs. */
 const SPARED_FUNCTIONS = 2;
 
-export const choicesFor = (quotas: Quotas, more: Partial<Choices> = {}): Choices => ({
-  windowSeconds: 'BATCH_WINDOW_SECONDS' in DEFAULTS ? defaultNumber('BATCH_WINDOW_SECONDS') : 60,
-  maxConcurrency: Math.max(defaultNumber('MAX_CONCURRENCY'), quotas.lambda - SPARED_FUNCTIONS),
-  memoryMb: defaultNumber('LAMBDA_MEMORY_MB'),
-  timeoutSeconds: defaultNumber('LAMBDA_TIMEOUT_SECONDS'),
-  sampleRate: 1,
-  slots: Math.max(1, quotas.lambda - SPARED_FUNCTIONS),
-  judgeSeconds: JUDGE_SECONDS,
-  // 6 MB of events of about 1 KB; Lambda polls a queue with five pollers at first.
-  filesPerStart: 1000,
-  pollers: 5,
-  ...more,
-});
+export const choicesFor = (quotas: Quotas, more: Partial<Choices> = {}): Choices => {
+  const maxFunctions = Math.max(1, quotas.lambda - SPARED_FUNCTIONS);
+  return {
+    windowSeconds: 'BATCH_WINDOW_SECONDS' in DEFAULTS ? defaultNumber('BATCH_WINDOW_SECONDS') : 60,
+    maxConcurrency: Math.max(defaultNumber('MAX_CONCURRENCY'), maxFunctions),
+    memoryMb: defaultNumber('LAMBDA_MEMORY_MB'),
+    timeoutSeconds: defaultNumber('LAMBDA_TIMEOUT_SECONDS'),
+    sampleRate: 1,
+    maxFunctions,
+    // As many as the quota of calls a minute has in flight.
+    judgeConcurrency: Math.max(64, roundUp((quotas.judgeCallsPerMinute / 60) * JUDGE_SECONDS * HEADROOM)),
+    judgeSeconds: JUDGE_SECONDS,
+    filesPerStart: 1000,
+    pollers: 5,
+    ...more,
+  };
+};
 
-export const loadOf = (perSecond: number, capturesPerFile: number, seconds = DAY): Load => ({
+export const loadOf = (perSecond: number, capturesPerFile: number, seconds: number, drainSeconds: number): Load => ({
+  drainSeconds,
   perSecond,
   capturesPerFile,
   seconds,

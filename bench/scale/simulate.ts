@@ -38,6 +38,8 @@ export interface Load {
   seconds: number;
   /** Three times the average for ten minutes, every two hours. */
   bursts: boolean;
+  /** How long the simulation goes on after the last file. Default: until the backfill has ended. */
+  drainSeconds?: number;
   /** Files that are there at the beginning and are processed by one execution. */
   backfillFiles: number;
 }
@@ -49,8 +51,9 @@ export interface Choices {
   timeoutSeconds: number;
   /** Share of the captures that is judged. */
   sampleRate: number;
-  /** Chunks in progress over all runs, below the account's functions; 0 for no such gate. */
-  slots: number;
+  /** Chunks in progress over all runs, and calls of the judge; 0 for no such gate. */
+  maxFunctions: number;
+  judgeConcurrency: number;
   judgeSeconds: number;
   /** Messages that the starter gets at once, and pollers that each collect their own. */
   filesPerStart: number;
@@ -71,7 +74,9 @@ export interface QuotaUse {
 }
 
 export interface Outcome {
+  /** Captures that were planned, and those of them that have their traces and verdicts. */
   captures: number;
+  done: number;
   runs: number;
   chunks: number;
   /** Chunks that used up their retries. */
@@ -93,12 +98,14 @@ export interface Outcome {
 }
 
 const BURST = { every: 7200, seconds: 600, factor: 3 };
+/** How long who finds no seat stays away, seconds (src/gate/seats.ts). */
+const SEAT_WAIT = { least: 10, jitter: 30 };
 /** Map children that Step Functions starts in a second: Standard executions. */
 const CHILDREN_PER_SECOND = 100;
 /** Captures of a chunk that are written together while others are being judged. */
 const FINISH_RESERVE_SECONDS = 60;
-/** After the last arrival, the simulation goes on for so long. */
-const MOST_AFTER_SECONDS = 3 * 86_400;
+/** A backfill is given so long. */
+const MOST_SECONDS = 7 * 86_400;
 const LOOK_SECONDS = 60;
 
 /** Captures that arrived together. */
@@ -126,7 +133,7 @@ class Simulation {
   readonly #scenario: Scenario;
   readonly #measured: Measured;
   readonly #lambda: Places;
-  readonly #slots: Places;
+  readonly #seats: Places;
   readonly #mapRuns: Places;
   readonly #mlflow: Rate;
   readonly #judgeCalls: Rate;
@@ -138,6 +145,8 @@ class Simulation {
   #waiting: Group[] = [];
   #counts: Shape = { runs: 0, files: 0, chunks: 0, captures: 0 };
   #retries = 0;
+  /** Invocations that found no seat. */
+  #returns = 0;
   #failed = 0;
   #invocations = 0;
   #gbSeconds = 0;
@@ -152,7 +161,7 @@ class Simulation {
     const { quotas, choices } = scenario;
     const clock = this.#clock;
     this.#lambda = new Places(clock, quotas.lambda);
-    this.#slots = new Places(clock, choices.slots || Number.POSITIVE_INFINITY);
+    this.#seats = new Places(clock, choices.maxFunctions || Number.POSITIVE_INFINITY);
     this.#mapRuns = new Places(clock, quotas.openMapRuns);
     this.#mlflow = new Rate(clock, quotas.mlflowPerSecond);
     this.#judgeCalls = new Rate(clock, quotas.judgeCallsPerMinute / 60, quotas.judgeCallsPerMinute / 60);
@@ -172,7 +181,7 @@ class Simulation {
       if (choices.windowSeconds > 0) this.#clock.at(choices.windowSeconds, () => this.#closeWindow());
       this.#look();
     }
-    this.#clock.run(load.seconds + MOST_AFTER_SECONDS);
+    this.#clock.run(load.drainSeconds === undefined ? MOST_SECONDS : load.seconds + load.drainSeconds);
   }
 
   /** Captures a second at a time of the day. */
@@ -226,6 +235,8 @@ class Simulation {
     const { choices } = this.#scenario;
     const shape = shapeOf(groups, 1);
     this.#counts.runs += 1;
+    this.#counts.files += shape.files;
+    this.#counts.captures += shape.captures;
     const reading = (shape.files / OBJECTS_AT_ONCE) * S3_SECONDS;
     // A long plan is made in parts, by one invocation after another.
     const parts = Math.max(1, Math.ceil(reading / (choices.timeoutSeconds - FINISH_RESERVE_SECONDS)));
@@ -276,14 +287,20 @@ class Simulation {
     });
   }
 
+  /** A function that finds no seat ends at once, and Step Functions waits before it invokes again. */
   #chunk(chunk: Chunk, then: () => void): void {
-    this.#slots.takeOrWait(() => {
+    if (this.#seats.take()) {
       const end = () => {
-        this.#slots.leave();
+        this.#seats.leave();
         then();
       };
       this.#process(chunk, 0, 0, end);
-    });
+      return;
+    }
+    this.#returns += 1;
+    this.#spent(STEP_SECONDS);
+    const { least, jitter } = SEAT_WAIT;
+    this.#clock.after(STEP_SECONDS + least + jitter * this.#random.next(), () => this.#chunk(chunk, then));
   }
 
   /**
@@ -303,7 +320,6 @@ class Simulation {
     const fixed = this.#callsOf('mlflow', { runs: 0, files: chunk.files, chunks: 1, captures: 0 });
     const each = this.#callsOf('mlflow', { runs: 0, files: 0, chunks: 0, captures: 1 });
     const deadline = begun + choices.timeoutSeconds - FINISH_RESERVE_SECONDS;
-    const perRound = Math.max(1, Math.min(chunk.captures, CALLS_AT_ONCE));
     let written = this.#mlflow.take(fixed);
     const leave = (next: () => void): void => {
       this.#lambda.leave();
@@ -311,7 +327,9 @@ class Simulation {
       next();
     };
     const round = (from: number): void => {
-      const many = Math.min(perRound, chunk.captures - from);
+      // Captures that are not judged wait for no answer.
+      const atOnce = choices.sampleRate > 0 ? Math.ceil(this.#callsAtOnce / choices.sampleRate) : chunk.captures;
+      const many = Math.min(atOnce, chunk.captures - from);
       if (many <= 0) {
         this.#clock.at(Math.max(written, this.#clock.now), () => leave(then));
         return;
@@ -337,6 +355,13 @@ class Simulation {
     this.#clock.after(STEP_SECONDS + reading, () => round(settled));
   }
 
+  /** The calls that a function may have in flight now: its share of all of the stack's. */
+  get #callsAtOnce(): number {
+    const { judgeConcurrency } = this.#scenario.choices;
+    if (judgeConcurrency === 0 || !this.#isJudged) return CALLS_AT_ONCE;
+    return Math.max(1, Math.min(CALLS_AT_ONCE, Math.floor(judgeConcurrency / Math.max(1, this.#seats.taken))));
+  }
+
   get #tokens(): number {
     const { inputTokens, outputTokens } = JUDGED_CAPTURE;
     return inputTokens + outputTokens * this.#scenario.quotas.outputBurndown;
@@ -356,8 +381,6 @@ class Simulation {
 
   #summarize(shape: Shape): void {
     this.#invoke('summarizer', shape, () => undefined);
-    this.#counts.files += shape.files;
-    this.#counts.captures += shape.captures;
     const transitions = this.#callsOf('stateTransition', shape);
     this.#transitions.take(transitions);
   }
@@ -430,7 +453,8 @@ class Simulation {
     const calls = Object.fromEntries(
       CALLS.map((kind) => [kind, this.#callsOf(kind, this.#counts)]),
     ) as Outcome['calls'];
-    calls.stateTransition += this.#retries;
+    // A wait, the choice before it, and the task again.
+    calls.stateTransition += this.#retries + 3 * this.#returns;
     const infrastructure =
       CALLS.reduce((sum, kind) => sum + (kind === 'mlflow' ? 0 : calls[kind] * LIST_PRICES[kind]), 0) +
       this.#gbSeconds * LIST_PRICES.lambdaGbSecond +
@@ -441,7 +465,8 @@ class Simulation {
     const busy = Math.max(1, this.#end);
     const rate = (name: string, { share, longest }: Rate): QuotaUse => ({ name, share, waitSeconds: longest });
     return {
-      captures: this.#done,
+      captures: this.#counts.captures,
+      done: this.#done,
       runs: this.#counts.runs,
       chunks: this.#counts.chunks,
       failed: this.#failed,

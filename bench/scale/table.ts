@@ -10,10 +10,13 @@ export interface Row {
   outcome: Outcome;
 }
 
+/** Whether the account bears what is asked of it. */
+export const isBorne = (row: Row): boolean => (loads(row)[0]?.load ?? 0) <= 1;
+
 export interface Tables {
   /** New accounts, with all captures judged. */
   fresh: Row[];
-  /** New accounts, with a sample judged. */
+  /** New accounts, with the largest sample that they bear. */
   sampled: Row[];
   /** Accounts with the quotas that the load needs. */
   grown: Row[];
@@ -116,7 +119,7 @@ ${table(
     '$ a day',
     '$ a day, judge',
   ],
-  tables.sampled.map((row) => [...sizeOf(row.scenario), ...timesOf(row), ...costOf(row)]),
+  tables.sampled.filter(isBorne).map((row) => [...sizeOf(row.scenario), ...timesOf(row), ...costOf(row)]),
 )}
 
 Where MLflow's requests are above 100%, no setting helps: every capture becomes a trace, so ask for a larger MLflow.
@@ -161,6 +164,8 @@ ${table(
   ],
   tables.grown.map((row) => [...sizeOf(row.scenario), ...timesOf(row), ...costOf(row)]),
 )}
+
+\`JUDGE_TOKENS_PER_MINUTE\` and \`MLFLOW_REQUESTS_PER_SECOND\` are the quotas themselves, \`BATCH_WINDOW_SECONDS\` is the default.
 
 Dollars are list prices of us-east-1 without the judge and without span files ($5 for a million captures on managed MLflow);
 the judge's are those of Claude Sonnet 4.6.
