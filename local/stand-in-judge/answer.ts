@@ -1,6 +1,6 @@
 /** The stand-in's answer to a prompt: an object, its text, and the ways in which a fault can corrupt it. */
 import type { AnswerFault } from './behavior.ts';
-import { type AskedQuestion, type RecognizedPrompt, readJudgePrompt } from './prompt-reader.ts';
+import { type AskedQuestion, isYesNo, type RecognizedPrompt, readJudgePrompt } from './prompt-reader.ts';
 import { type RuleVerdict, verdictByRule } from './rules.ts';
 
 interface Answer {
@@ -28,16 +28,10 @@ function answerObject(prompt: RecognizedPrompt): Record<string, unknown> {
 const UNSURE_CHARS = 8;
 
 /** The answer to one question, in the brevity that the prompt asks for. */
-function entryOf(
-  asked: AskedQuestion,
-  { rationale, value }: Pick<RuleVerdict, 'rationale' | 'value'>,
-  prompt: RecognizedPrompt,
-) {
-  const { brevity, exchange } = prompt;
+function entryOf(asked: AskedQuestion, { rationale, value }: RuleVerdict, { brevity, exchange }: RecognizedPrompt) {
   const sure = exchange.reply.length > UNSURE_CHARS;
-  const isYesNo = asked.allowed.kind === 'strings' && asked.allowed.values[0] === 'yes';
-  if (brevity?.marks && isYesNo) return sure ? value : 'unsure';
-  if (brevity?.bare(asked) === value) return value;
+  if (brevity?.marks && isYesNo(asked)) return sure ? value : 'unsure';
+  if (brevity?.bare[asked.name] === value) return value;
   return { rationale, value, ...(brevity?.sure ? { sure } : {}) };
 }
 

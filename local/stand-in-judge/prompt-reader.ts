@@ -36,24 +36,27 @@ export interface RecognizedPrompt {
 }
 
 interface Brevity {
-  /** Returns the value that needs no words, if there is one for the question. */
-  bare(question: AskedQuestion): string | undefined;
+  /** The value that needs no words, by question. */
+  bare: Record<string, string>;
   /** Yes/no questions get one word: `yes`, `no` or `unsure`. */
   marks: boolean;
   /** Other answers end with `sure`. */
   sure: boolean;
 }
 
-const isYesNo = ({ allowed }: AskedQuestion): boolean => allowed.kind === 'strings' && allowed.values[0] === 'yes';
+export const isYesNo = ({ allowed }: AskedQuestion): boolean =>
+  allowed.kind === 'strings' && allowed.values[0] === 'yes';
 
 /** Reads the rules of this project's prompts for short answers and for the first model of a cascade. */
-function readBrevity(text: string): Brevity {
+function readBrevity(text: string, asked: readonly AskedQuestion[]): Brevity {
   const rule = /^- A "yes" needs no words: it stands alone, without a rationale(?:; for (.+?) that is the "no")?/m.exec(
     text,
   );
   const others = new Set((rule?.[1] ?? '').split(', '));
   return {
-    bare: (question) => (rule && isYesNo(question) ? (others.has(question.name) ? 'no' : 'yes') : undefined),
+    bare: Object.fromEntries(
+      rule ? asked.filter(isYesNo).map(({ name }) => [name, others.has(name) ? 'no' : 'yes']) : [],
+    ),
     marks: /^- A question that is answered with "yes" or "no" gets that word alone/m.test(text),
     sure: /^- Last comes "sure": false/m.test(text),
   };
@@ -174,15 +177,11 @@ export function readJudgePrompt(system: string, user: string): RecognizedPrompt 
   // For a model without system prompts, the user turn contains everything.
   const exchange = readRecord(user);
   if (exchange !== undefined) {
-    const questions = readQuestions(
-      system.includes('\nThe questions\n') ? system : user.slice(0, user.indexOf('\nThe code of this record')),
-    );
-    return {
-      form: 'verdicts',
-      asked: questions,
-      exchange,
-      brevity: readBrevity(`${system}\n${user.slice(0, user.indexOf('\nThe code of this record'))}`),
-    };
+    const instructions = system.includes('\nThe questions\n')
+      ? system
+      : user.slice(0, user.indexOf('\nThe code of this record'));
+    const asked = readQuestions(instructions);
+    return { form: 'verdicts', asked, exchange, brevity: readBrevity(instructions, asked) };
   }
   return readMlflow(system, user);
 }

@@ -19,23 +19,19 @@ export interface Way<S extends WaySettings> {
  * that is cached, and with the cascade if the settings name one. A way that sends the same requests as another is left out.
  */
 export function waysOf<S extends WaySettings>(settings: S): Way<S>[] {
-  const changes = (['all', 'failures'] as const).flatMap((JUDGE_RATIONALES) =>
-    (['short', 'cached'] as const).flatMap((JUDGE_PREFIX) =>
-      [...new Set([undefined, settings.JUDGE_CASCADE])].map((JUDGE_CASCADE) => ({
-        JUDGE_RATIONALES,
-        JUDGE_PREFIX,
-        JUDGE_CASCADE,
-      })),
-    ),
-  );
-  const { JUDGE_RATIONALES, JUDGE_PREFIX, JUDGE_CASCADE } = settings;
+  const all = [settings];
+  for (const JUDGE_CASCADE of new Set([undefined, settings.JUDGE_CASCADE])) {
+    for (const JUDGE_RATIONALES of ['all', 'failures'] as const) {
+      for (const JUDGE_PREFIX of ['short', 'cached'] as const)
+        all.push({ ...settings, JUDGE_RATIONALES, JUDGE_PREFIX, JUDGE_CASCADE });
+    }
+  }
   const ways = new Map<string, Way<S>>();
-  for (const change of [{ JUDGE_RATIONALES, JUDGE_PREFIX, JUDGE_CASCADE }, ...changes]) {
-    const changed = { ...settings, ...change };
+  for (const changed of all) {
     const scorers = activeScorers(changed).filter(isJudgeScorer);
-    const requests = `${change.JUDGE_CASCADE} ${scorers.map(({ version }) => version)}`;
-    const given = Object.entries(change).filter(([, value]) => value !== undefined);
-    const name = given.map(([setting, value]) => `${setting}=${value}`).join(' ');
+    const requests = `${changed.JUDGE_CASCADE} ${scorers.map(({ version }) => version)}`;
+    const given = (['JUDGE_RATIONALES', 'JUDGE_PREFIX', 'JUDGE_CASCADE'] as const).filter((name) => changed[name]);
+    const name = given.map((setting) => `${setting}=${changed[setting]}`).join(' ');
     if (!ways.has(requests)) ways.set(requests, { name, settings: changed, scorers });
   }
   return [...ways.values()];

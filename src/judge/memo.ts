@@ -33,3 +33,13 @@ export function memoByScorers<Extra extends string[], Made>(
     return made;
   };
 }
+
+/** Returns the variant of a scorer that `make` makes, always the same one, so that what depends on it stays cached. */
+export function memoByScorer(make: (scorer: JudgeScorer) => JudgeScorer): (scorer: JudgeScorer) => JudgeScorer {
+  const kept = new WeakMap<JudgeScorer, JudgeScorer>();
+  return (scorer) => {
+    const made = kept.get(scorer) ?? make(scorer);
+    kept.set(scorer, made);
+    return made;
+  };
+}

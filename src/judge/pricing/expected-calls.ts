@@ -4,6 +4,7 @@ import type { Capture } from '../../formats/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { askedFirst } from '../cascade.ts';
 import { firstModel } from '../judge-id.ts';
+import { memoByScorer } from '../memo.ts';
 import { answerBounds, readParameters } from '../transports/parameters.ts';
 import type { JudgeScorer } from '../types.ts';
 import { type AskSize, askSize, FAILING_SHARE } from './ask-size.ts';
@@ -73,16 +74,8 @@ export function expectedCalls(
   return asked === fewer ? some : added(some, again(fewer + 1), share * (asked - fewer));
 }
 
-/** By scorer, so that prompts and schemas are cached by its identity. */
-const wordy = new WeakMap<JudgeScorer, JudgeScorer>();
-
 /** What fails has words. */
-function withWords(scorer: JudgeScorer): JudgeScorer {
-  if (!scorer.isTerse) return scorer;
-  const known = wordy.get(scorer) ?? { ...scorer, isTerse: false };
-  wordy.set(scorer, known);
-  return known;
-}
+const withWords = memoByScorer((scorer) => ({ ...scorer, isTerse: false }));
 
 const added = (total: Expected, more: Expected, times: number): Expected => ({
   calls: total.calls + times * more.calls,
