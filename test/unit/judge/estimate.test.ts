@@ -78,7 +78,10 @@ test('estimates half the cost for batch inference', () => {
 
 describe('the ways that save money', () => {
   const HAIKU = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
-  const inWay = (more: Partial<typeof settings>, judge: 'converse' | 'batch' = 'converse') => {
+  const inWay = (
+    more: Partial<typeof settings & { JUDGE_GUIDELINES: Record<string, string> }>,
+    judge: 'converse' | 'batch' = 'converse',
+  ) => {
     const way = { ...settings, JUDGE_GUIDELINES: {}, ...more };
     const estimator = createCostEstimator(way, activeScorers(way, judge), { ...converse, judge });
     for (const { capture, traceId } of captures) estimator.add(capture, traceId);
@@ -112,6 +115,12 @@ describe('the ways that save money', () => {
     expect(cached.basis).toContain('read from the cache');
     // Requests of a job are not cached, so they stay short.
     expect(inWay({ JUDGE_PREFIX: 'cached' }, 'batch').usd).toBe(inWay({}, 'batch').usd);
+    const long = {
+      BEDROCK_MODEL_ID: 'us.amazon.nova-pro-v1:0',
+      JUDGE_GUIDELINES: { a: 'It is kind.', b: 'It is short.' },
+    };
+    expect(inWay({ ...long, JUDGE_PREFIX: 'cached' }).usd).toBeLessThan(inWay(long).usd as number);
+    expect(inWay({ ...long, JUDGE_PREFIX: 'cached' }, 'batch').usd).toBe(inWay(long, 'batch').usd);
   });
 
   test('a cascade asks the judge about the captures with a verdict that fails', () => {
