@@ -1,0 +1,118 @@
+/** The simulation of scale: its parts, and days whose outcome follows from a quota alone. */
+import { Clock, Places, Rate, Times } from '../../../bench/scale/engine.ts';
+import { explain, predict } from '../../../bench/scale/explain.ts';
+import { CALLS, type Measured, ROLES } from '../../../bench/scale/measured.ts';
+import { CHUNK_LINES, JUDGED_CAPTURE } from '../../../bench/scale/product.ts';
+import { choicesFor, FRESH, grownFor, loadOf } from '../../../bench/scale/scenarios.ts';
+import { simulate } from '../../../bench/scale/simulate.ts';
+
+const none = { runs: 0, files: 0, chunks: 0, captures: 0 };
+const seconds = Object.fromEntries(ROLES.map((role) => [role, { ...none, runs: 0.1 }])) as Measured['seconds'];
+const calls = Object.fromEntries(
+  CALLS.map((kind) => [kind, kind === 'mlflow' ? { ...none, chunks: 2, captures: 1 } : { ...none, runs: 3 }]),
+) as Measured['calls'];
+const measured: Measured = {
+  at: '2026-11-22T00:00:00Z',
+  machine: 'none',
+  mlflow: '3.10.1',
+  seconds,
+  secondsUnjudged: seconds,
+  calls,
+  callsUnjudged: calls,
+};
+
+describe('the parts', () => {
+  test('events run in the order of their times, and of their making', () => {
+    const clock = new Clock();
+    const seen: string[] = [];
+    for (const at of [5, 1, 3, 1]) clock.at(at, () => seen.push(`${at} at ${clock.now}`));
+    clock.at(3, () => clock.after(1, () => seen.push('later')));
+    clock.run();
+    expect(seen).toEqual(['1 at 1', '1 at 1', '3 at 3', 'later', '5 at 5']);
+  });
+
+  test('places refuse what does not fit, or let it wait', () => {
+    const clock = new Clock();
+    const places = new Places(clock, 1);
+    expect([places.take(), places.take()]).toEqual([true, false]);
+    let waited = Number.NaN;
+    places.takeOrWait(() => {
+      waited = clock.now;
+    });
+    clock.at(7, () => places.leave());
+    clock.run();
+    expect([waited, places.taken, places.most, places.refused]).toEqual([7, 1, 1, 1]);
+  });
+
+  test('a rate serves in order, after a burst', () => {
+    const clock = new Clock();
+    const rate = new Rate(clock, 10);
+    clock.at(100, () => {
+      expect(rate.take(10)).toBe(100);
+      expect(rate.take(20)).toBe(102);
+      expect(rate.behind).toBe(2);
+    });
+    clock.run();
+    expect(rate.served).toBe(30);
+  });
+
+  test('times have quantiles within 5%', () => {
+    const times = new Times();
+    for (let second = 1; second <= 1000; second += 1) times.add(second, 2);
+    expect(times.quantile(0.5)).toBeGreaterThan(475);
+    expect(times.quantile(0.5)).toBeLessThan(525);
+    expect(times.quantile(0.99)).toBeGreaterThan(940);
+  });
+
+  test('counts are explained by what they are proportional to', () => {
+    const truth = { runs: 6, files: 2, chunks: 3, captures: 0.25 };
+    const shapes = [
+      { runs: 1, files: 1, chunks: 1, captures: 1 },
+      { runs: 1, files: 24, chunks: 1, captures: 24 },
+      { runs: 1, files: 1, chunks: 3, captures: 1100 },
+      { runs: 2, files: 12, chunks: 2, captures: 240 },
+      { runs: 1, files: 1, chunks: 1, captures: 60 },
+    ];
+    const found = explain(shapes.map((shape) => ({ shape, count: predict(truth, shape) })));
+    const unseen = { runs: 5, files: 100, chunks: 9, captures: 3000 };
+    expect(predict(found, unseen) / predict(truth, unseen)).toBeCloseTo(1, 2);
+  });
+});
+
+describe('a simulated account', () => {
+  const backfill = (mlflowPerSecond: number) => {
+    const quotas = { ...grownFor(1000, 1.2), mlflowPerSecond };
+    const load = { perSecond: 0, capturesPerFile: 100, seconds: 0, bursts: false, backfillFiles: 1000 };
+    return simulate({ quotas, load, choices: choicesFor(quotas, { sampleRate: 0 }) }, measured);
+  };
+
+  test('does a backfill in the time that MLflow needs', () => {
+    const requests = 100_000 + 2 * (100_000 / CHUNK_LINES);
+    const [slow, fast] = [backfill(100), backfill(200)];
+    expect(slow).toMatchObject({ captures: 100_000, done: 100_000, chunks: 100_000 / CHUNK_LINES, failed: 0 });
+    expect(slow.endSeconds / (requests / 100)).toBeGreaterThan(0.98);
+    expect(slow.endSeconds / (requests / 100)).toBeLessThan(1.05);
+    expect(slow.endSeconds / fast.endSeconds).toBeCloseTo(2, 1);
+  });
+
+  test('that is asked for too much uses its tightest quota, and fails nothing', () => {
+    const outcome = simulate({ quotas: FRESH, load: loadOf(10, 1, 3600, 0), choices: choicesFor(FRESH) }, measured);
+    const tokens = outcome.quotas.find(({ name }) => name === 'judge tokens');
+    expect(tokens?.share).toBeGreaterThan(0.9);
+    expect(outcome.failed).toBe(0);
+    const perCapture = JUDGED_CAPTURE.inputTokens + JUDGED_CAPTURE.outputTokens * FRESH.outputBurndown;
+    const most = (FRESH.judgeTokensPerMinute / perCapture) * 61;
+    expect(outcome.done).toBeGreaterThan(0.8 * most);
+    expect(outcome.done).toBeLessThanOrEqual(most);
+  });
+
+  test('with room for it judges everything soon, and recovers from bursts', () => {
+    const quotas = grownFor(10, 1.1);
+    const outcome = simulate({ quotas, load: loadOf(10, 20, 14_400, 7200), choices: choicesFor(quotas) }, measured);
+    expect(outcome).toMatchObject({ captures: outcome.done, failed: 0 });
+    expect(outcome.done).toBeGreaterThan(140_000);
+    expect(outcome.times.quantile(0.5)).toBeLessThan(180);
+    expect(outcome.recoverySeconds).toBeLessThan(7200);
+    expect(outcome.judgeDollars).toBeCloseTo(outcome.done * JUDGED_CAPTURE.usd, 5);
+  });
+});
