@@ -76,8 +76,8 @@ function grantWorkBucket(
     upload: ['batchState'],
   });
   grantWork(workBucket, summarizer.role, {
-    read: ['plan', 'manifest', 'ranges', 'receipts', 'batchState'],
-    write: ['summary'],
+    read: ['plan', 'manifest', 'ranges', 'receipts', 'batchState', 'summaryState'],
+    write: ['summary', 'summaryState', 'files'],
   });
 }
 

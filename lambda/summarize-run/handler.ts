@@ -6,7 +6,8 @@ import { workKeys } from '../../src/contract/work-keys.ts';
 import { isCacheMissed } from '../../src/monitoring/cache-missed.ts';
 import { createMetrics } from '../../src/monitoring/metrics.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
-import { type RunSummary, summarizeRun } from '../../src/monitoring/summary.ts';
+import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { causeOf, withinCause } from '../../src/shared/cause.ts';
 import { logged, logger } from '../../src/shared/logging.ts';
@@ -16,18 +17,21 @@ const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const metrics = createMetrics(environment.STACK_PREFIX);
 
-export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, error }) => {
+export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, error, part = 0 }, context) => {
   const bucket = environment.WORK_BUCKET;
   // The state machine starts with an empty error.
   const failure = !error?.Error ? undefined : { name: error.Error, message: causeOf(error.Cause) };
-  const summary = await summarizeRun(storage, bucket, run, failure);
+  const time = { part, remainingMs: () => context.getRemainingTimeInMillis() };
+  const summary = await summarizeRun(storage, bucket, run, failure, time);
   const key = workKeys.summary(run.name);
+  const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
+  if (result.more) return { ...result, ok: true, error: '', cause: '' };
   await storage.putText(bucket, key, JSON.stringify(summary, null, 2));
   publish(summary);
   const ok = summary.status !== 'failed';
   const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);
   if (!ok) logger.error('run failed', { summary } as never);
-  return { ok, error: name, cause: withinCause(cause), summary: { bucket, key } };
+  return { ...result, ok, error: name, cause: withinCause(cause) };
 });
 
 function publish({ status, lines, verdicts, spend, judgeModelEnding }: RunSummary): void {

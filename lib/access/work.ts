@@ -16,6 +16,8 @@ export const workPatterns = {
   mapResult: `${workKeys.mapResultPrefix(ANY_RUN)}/*`,
   batchMapResult: `${workKeys.batchMapResultPrefix(ANY_RUN)}/*`,
   summary: workKeys.summary(ANY_RUN),
+  summaryState: `${workKeys.summaryStatePrefix(ANY_RUN)}*`,
+  files: `${workKeys.filesPrefix(ANY_RUN)}*`,
   answers: workKeys.answer(ANY_RUN, '*'),
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
   claims: workKeys.claim('*'),

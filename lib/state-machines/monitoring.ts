@@ -67,7 +67,11 @@ export class MonitoringStateMachine extends Construct {
   #definition(props: MonitoringStateMachineProps): IChainable {
     const start = new Pass(this, 'Start', {
       comment: 'PlanCaptures reads the input from the execution itself',
-      parameters: { plan: { nextPart: 0, nextChunk: 0, cursor: '' }, error: { Error: '', Cause: '' } },
+      parameters: {
+        plan: { nextPart: 0, nextChunk: 0, cursor: '' },
+        error: { Error: '', Cause: '' },
+        result: { part: 0 },
+      },
     });
     const plan = invoke(this, 'PlanCaptures', {
       lambda: props.planner,
@@ -86,7 +90,7 @@ export class MonitoringStateMachine extends Construct {
     const summarize = invoke(this, 'SummarizeRun', {
       lambda: props.summarizer,
       comment: 'Makes summary.json and metrics from the receipts of all chunks',
-      payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error' }),
+      payload: TaskInput.fromObject({ run: RUN, 'error.$': '$.error', 'part.$': '$.result.part' }),
       resultPath: '$.result',
       retries: STORE_RETRIES,
     });
@@ -110,6 +114,7 @@ export class MonitoringStateMachine extends Construct {
       .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
       .otherwise(more);
     const outcome = new Choice(this, 'NothingMissing')
+      .when(Condition.booleanEquals('$.result.more', true), summarize)
       .when(Condition.booleanEquals('$.result.ok', true), new Succeed(this, 'RunSucceeded', { outputPath: '$.result' }))
       .otherwise(new Fail(this, 'RunFailed', { errorPath: '$.result.error', causePath: '$.result.cause' }));
     summarize.next(outcome);

@@ -126,10 +126,15 @@ export interface JudgeBatchResult {
 export interface SummarizeRequest {
   run: Execution;
   error?: Raised;
+  /** Number of this part of the work, from 0, which is the default. */
+  part?: number;
 }
 
 /** The result of SummarizeRun. The state machine fails with `error` and `cause` if `ok` is false. */
 export interface SummarizeResult {
+  /** One invocation did not have the time for all chunks: call it again with `part`. */
+  more: boolean;
+  part: number;
   ok: boolean;
   error: string;
   cause: string;

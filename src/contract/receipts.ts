@@ -143,6 +143,18 @@ export interface EvaluateReceipt extends AttemptFacts {
 /** The report of one attempt at a chunk. */
 export type Receipt = LogReceipt | EvaluateReceipt;
 
+/** What became of one capture file: the terms of both equations. A line of `runs/<run>/files/`. */
+export interface FileReport {
+  bucket: string;
+  key: string;
+  versionId?: string | undefined;
+  etag: string;
+  /** `planned = traced + quarantined + outsideWindow + lost`. */
+  lines: { planned: number; lost: number } & Pick<LogCounts, 'traced' | 'quarantined' | 'outsideWindow'>;
+  /** `expected` is the sum of the terms; `failed` includes `lost`. */
+  verdicts: { expected: number; lost: number } & VerdictCounts;
+}
+
 /** A capture file that could not be planned, and why. It fails the run; the other files are still processed. */
 export interface FailedFile {
   bucket: string;

@@ -14,6 +14,8 @@ export const workKeys = {
   plan: (run: string, part: number) => `${workKeys.planPrefix(run)}${padded(part)}.json`,
   planPrefix: (run: string) => `runs/${run}/plan/`,
   receiptPrefix: (run: string) => `runs/${run}/receipts/`,
+  /** Receipts of this chunk and of later ones are behind it in a listing. */
+  receiptsFrom: (run: string, chunk: number) => `${workKeys.receiptPrefix(run)}${padded(chunk)}`,
   receipt: (run: string, chunk: number, step: 'log' | 'evaluate', attempt: number, requestId: string) =>
     `${workKeys.receiptsOfChunk(run, chunk, step)}${padded(attempt, 3)}-${requestId}.json`,
   receiptsOfChunk: (run: string, chunk: number, step: 'log' | 'evaluate') =>
@@ -23,6 +25,12 @@ export const workKeys = {
   mapResultPrefix: (run: string) => `runs/${run}/map`,
   batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
   summary: (run: string) => `runs/${run}/summary.json`,
+  /** What SummarizeRun has added up so far, for its next invocation. */
+  summaryState: (run: string, part: number) => `${workKeys.summaryStatePrefix(run)}${padded(part)}.json`,
+  summaryStatePrefix: (run: string) => `runs/${run}/summary-state/`,
+  /** What became of each capture file, one per line. */
+  files: (run: string, object: number) => `${workKeys.filesPrefix(run)}${padded(object)}.jsonl`,
+  filesPrefix: (run: string) => `runs/${run}/files/`,
   quarantine: (run: string, chunk: number) => `${workKeys.quarantinePrefix(run)}${padded(chunk)}.jsonl`,
   quarantinePrefix: (run: string) => `quarantine/${run}/`,
   /** Requests for Bedrock batch inference as they are prepared, chunk by chunk. */

@@ -14,6 +14,7 @@ import { workKeys } from '../contract/work-keys.ts';
 import { inOrder } from '../shared/concurrency.ts';
 import { toNamedError } from '../shared/errors.ts';
 import type { Storage } from '../shared/storage.ts';
+import { parseStored } from '../shared/storage-errors.ts';
 import { partFacts } from './chunk/parts.ts';
 import { addSpend, emptySpend } from './counts.ts';
 
@@ -59,9 +60,14 @@ export async function withReceipt<R extends Receipt>(
 /** Small objects in flight while they are read: at 30 ms each, 10,000 receipts take 10 s. */
 const READS_AT_ONCE = 32;
 
-async function* readAll<T>(storage: Storage, bucket: string, prefix: string): AsyncGenerator<T> {
+async function* readAll<T>(
+  storage: Storage,
+  bucket: string,
+  prefix: string,
+  startAfter?: string,
+): AsyncGenerator<T, void, undefined> {
   const read = ({ key }: { key: string }): Promise<T | undefined> => storage.getJson<T>(bucket, key);
-  for await (const value of inOrder(READS_AT_ONCE, storage.list(bucket, prefix), read)) {
+  for await (const value of inOrder(READS_AT_ONCE, storage.list(bucket, prefix, startAfter), read)) {
     if (value !== undefined) yield value;
   }
 }
@@ -79,9 +85,6 @@ export async function* readPlanReceipts(
   }
 }
 
-const readReceipts = (storage: Storage, workBucket: string, run: string): AsyncGenerator<Receipt> =>
-  readAll(storage, workBucket, workKeys.receiptPrefix(run));
-
 /**
  * Reads the manifests of all parts of a run, one line at a time.
  *
@@ -89,8 +92,15 @@ const readReceipts = (storage: Storage, workBucket: string, run: string): AsyncG
  */
 export async function* readManifest(storage: Storage, workBucket: string, run: string): AsyncGenerator<ManifestLine> {
   for await (const { key } of storage.list(workBucket, workKeys.manifestPrefix(run))) {
-    for (const line of await storage.getJsonLines<ManifestLine>(workBucket, key)) {
-      assertContract(line, `s3://${workBucket}/${key}`);
+    const where = `s3://${workBucket}/${key}`;
+    const text = (await storage.getText(workBucket, key))?.text ?? '';
+    // A part has up to 30,000 lines. Parsed all at once, they would take several times the memory of their text.
+    for (let start = 0, end = 0; start < text.length; start = end + 1) {
+      end = text.indexOf('\n', start);
+      if (end < 0) end = text.length;
+      if (end === start) continue;
+      const line = parseStored<ManifestLine>(text.slice(start, end), where);
+      assertContract(line, where);
       yield line;
     }
   }
@@ -112,7 +122,7 @@ export interface ChunkState {
 
 type Evaluation = Pick<
   EvaluateReceipt,
-  'part' | 'attempt' | 'requestId' | 'startedAt' | 'endedAt' | 'ok' | 'takenOver'
+  'part' | 'attempt' | 'requestId' | 'startedAt' | 'endedAt' | 'ok' | 'takenOver' | 'spend' | 'batchSpend'
 >;
 
 export const emptyChunkState = (): ChunkState => ({
@@ -143,8 +153,8 @@ export function foldReceipt(state: ChunkState, receipt: Receipt): void {
     return;
   }
   foldStep(state.evaluate, receipt);
-  const { part, attempt, requestId, startedAt, endedAt, ok, takenOver } = receipt;
-  state.evaluations.push({ attempt, requestId, startedAt, endedAt, ok, part, takenOver });
+  const { part, attempt, requestId, startedAt, endedAt, ok, takenOver, spend, batchSpend } = receipt;
+  state.evaluations.push({ attempt, requestId, startedAt, endedAt, ok, part, takenOver, spend, batchSpend });
 }
 
 /**
@@ -198,21 +208,36 @@ export function unreportedAttempts({ evaluations }: ChunkState): number {
   return unreported;
 }
 
-/** Reads the receipts of a run. @returns the state of each chunk that has a receipt, by the chunk’s ordinal */
-export async function chunkStates(
+/**
+ * Reads the chunks of a run with their receipts, in the order of their ordinals. Both are sorted, so only a few are in memory.
+ *
+ * @param from the ordinal of the first chunk
+ * @returns `line` is absent for receipts of a chunk that is in no manifest
+ */
+export async function* readChunks(
   storage: Storage,
   workBucket: string,
   run: string,
-  onReceipt?: (receipt: Receipt) => void,
-): Promise<Map<number, ChunkState>> {
-  const states = new Map<number, ChunkState>();
-  for await (const receipt of readReceipts(storage, workBucket, run)) {
-    const state = states.get(receipt.chunk) ?? emptyChunkState();
-    states.set(receipt.chunk, state);
-    foldReceipt(state, receipt);
-    onReceipt?.(receipt);
+  from = 0,
+): AsyncGenerator<{ line?: ManifestLine; state: ChunkState }> {
+  const after = from === 0 ? undefined : workKeys.receiptsFrom(run, from);
+  const receipts = readAll<Receipt>(storage, workBucket, workKeys.receiptPrefix(run), after);
+  try {
+    let next = await receipts.next();
+    const take = async (chunk: number): Promise<ChunkState> => {
+      const state = emptyChunkState();
+      for (; next.value?.chunk === chunk; next = await receipts.next()) foldReceipt(state, next.value);
+      return state;
+    };
+    for await (const line of readManifest(storage, workBucket, run)) {
+      if (line.chunk < from) continue;
+      while (next.value && next.value.chunk < line.chunk) yield { state: await take(next.value.chunk) };
+      yield { line, state: await take(line.chunk) };
+    }
+    while (next.value) yield { state: await take(next.value.chunk) };
+  } finally {
+    await receipts.return();
   }
-  return states;
 }
 
 /** Reads the lines of a chunk that the log step has quarantined so far. */

@@ -1,7 +1,7 @@
 /** Sums up a run from its plan and its receipts: the two equations, the money, and what failed. */
 
 import type { RetryInput } from '../contract/input.ts';
-import type { CaptureRange, ManifestLine } from '../contract/payloads.ts';
+import type { ManifestLine } from '../contract/payloads.ts';
 import type {
   BatchReport,
   CostEstimate,
@@ -15,9 +15,7 @@ import type {
   VerdictCounts,
 } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
-import type { Storage } from '../shared/storage.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
-import { withRanges } from './chunk/ranges.ts';
 import {
   addCounts,
   addEstimates,
@@ -29,33 +27,12 @@ import {
   sumLogCounts,
   verdictTotal,
 } from './counts.ts';
-import {
-  type ChunkState,
-  chunkStates,
-  emptyChunkState,
-  partsDone,
-  readManifest,
-  readPlanReceipts,
-  reportedTwice,
-  unreportedAttempts,
-} from './receipts.ts';
+import { type FailedChunk, failedChunk } from './failed-chunk.ts';
+import { FileReports, type FilesState } from './file-reports.ts';
+import { type ChunkState, partsDone, reportedTwice, unreportedAttempts } from './receipts.ts';
 
-type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun';
-
-/** A chunk that failed, or a range of it whose file could not be read although the others were. */
-interface FailedChunk {
-  chunk: number;
-  step: 'log' | 'evaluate';
-  /** The number of its ranges, if it has several; the place is that of the first. */
-  ranges?: number;
-  bucket: string;
-  key: string;
-  start: number;
-  end: number;
-  firstLine: number;
-  lines: number;
-  error: NamedError;
-}
+/** `unfinished`: the next part of the summary continues. */
+type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun' | 'unfinished';
 
 export interface RunSummary {
   run: string;
@@ -90,6 +67,8 @@ export interface RunSummary {
   warnings?: string[];
   /** One of the warnings is about the judge’s model. */
   judgeModelEnding?: true;
+  /** What became of each capture file: JSON Lines under this prefix of the work bucket, and the number of files. */
+  files?: { prefix: string; count: number };
   /** The first failed chunks. The receipts have all of them. */
   failedChunks: FailedChunk[];
   /** The number of capture files that could not be planned, and the first of them. */
@@ -105,54 +84,56 @@ export interface RunSummary {
 /** The most failed chunks, failed files and batch jobs that the summary lists. A person reads a few; the receipts have all of them. */
 const MAX_FAILURES = 100;
 
-/** Sums a run from what it left in the work bucket. */
-export async function summarizeRun(
-  storage: Storage,
-  workBucket: string,
-  run: { name: string; startTime: string },
-  error?: NamedError,
-): Promise<RunSummary> {
-  const summary = new SummaryBuilder(run, error);
-  for await (const plan of readPlanReceipts(storage, workBucket, run.name)) summary.addPlan(plan);
-  const states = await chunkStates(storage, workBucket, run.name, (receipt) => {
-    if (receipt.step === 'evaluate') summary.addSpend(receipt);
-  });
-  for await (const chunk of readManifest(storage, workBucket, run.name)) {
-    summary.addChunk(await withRanges(storage, workBucket, chunk), states.get(chunk.chunk) ?? emptyChunkState());
-  }
-  summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run.name)));
-  return summary.build();
+/** What the parts of a summary have added up so far. */
+export interface SummarySums {
+  summary: RunSummary;
+  planComplete: boolean;
+}
+
+function emptySummary(run: { name: string; startTime: string }): RunSummary {
+  const { lines: _, ...lines } = emptyLogCounts();
+  return {
+    run: run.name,
+    status: 'succeeded',
+    startedAt: run.startTime,
+    endedAt: '',
+    input: null,
+    options: null,
+    objects: 0,
+    bytes: 0,
+    chunks: { planned: 0, logged: 0, evaluated: 0, failed: 0 },
+    lines: { planned: 0, ...lines, lost: 0 },
+    verdicts: { expected: 0, scorers: 0, ...emptyVerdictCounts(), failedRecorded: 0, lost: 0 },
+    evaluatedTraces: 0,
+    reasons: noCounts(),
+    verdictsByScorer: Object.create(null),
+    quarantineReasons: noCounts(),
+    spend: emptySpend(),
+    failedChunks: [],
+    equations: { lines: false, verdicts: false },
+  };
 }
 
 export class SummaryBuilder {
   readonly #summary: RunSummary;
-  #planComplete = false;
-  /** Chunks whose batch answers are included in the spend. */
-  readonly #batchPaid = new Set<number>();
+  readonly files: FileReports;
+  #planComplete: boolean;
 
-  constructor(run: { name: string; startTime: string }, error?: NamedError) {
-    const { lines: _, ...lines } = emptyLogCounts();
-    this.#summary = {
-      run: run.name,
-      status: 'succeeded',
-      startedAt: run.startTime,
-      endedAt: '',
-      input: null,
-      options: null,
-      objects: 0,
-      bytes: 0,
-      chunks: { planned: 0, logged: 0, evaluated: 0, failed: 0 },
-      lines: { planned: 0, ...lines, lost: 0 },
-      verdicts: { expected: 0, scorers: 0, ...emptyVerdictCounts(), failedRecorded: 0, lost: 0 },
-      evaluatedTraces: 0,
-      reasons: noCounts(),
-      verdictsByScorer: Object.create(null),
-      quarantineReasons: noCounts(),
-      spend: emptySpend(),
-      failedChunks: [],
-      error,
-      equations: { lines: false, verdicts: false },
-    };
+  /** @param earlier the sums of the parts before */
+  constructor(
+    run: { name: string; startTime: string },
+    error?: NamedError,
+    earlier?: SummarySums & { files: FilesState },
+  ) {
+    this.files = new FileReports(earlier?.files);
+    this.#planComplete = earlier?.planComplete ?? false;
+    this.#summary = earlier?.summary ?? emptySummary(run);
+    this.#summary.error = error;
+  }
+
+  /** Returns what was added up so far. */
+  sums(): SummarySums {
+    return { summary: this.#summary, planComplete: this.#planComplete };
   }
 
   addPlan(plan: PlanReceipt): void {
@@ -167,7 +148,10 @@ export class SummaryBuilder {
     this.#planComplete = !plan.more;
     if (plan.outcome === 'duplicate' || plan.outcome === 'dryRun') summary.status = plan.outcome;
     if (plan.duplicateOf !== undefined) summary.duplicateOf = plan.duplicateOf;
-    if (plan.warnings !== undefined) summary.warnings = [...(summary.warnings ?? []), ...plan.warnings];
+    if (plan.warnings !== undefined) {
+      // Each part of a plan may warn of the same.
+      summary.warnings = [...new Set([...(summary.warnings ?? []), ...plan.warnings])].slice(0, MAX_FAILURES);
+    }
     if (plan.judgeModelEnding) summary.judgeModelEnding = true;
     if (plan.failedFiles !== undefined) {
       const { count = 0, first = [] } = summary.failedFiles ?? {};
@@ -177,12 +161,13 @@ export class SummaryBuilder {
     if (plan.estimate !== undefined) summary.estimate = addEstimates(summary.estimate, plan.estimate);
   }
 
-  /** Adds the money of an attempt. All attempts of a chunk count; the answers of a batch job were paid once, and count once. */
-  addSpend({ chunk, spend, batchSpend }: EvaluateReceipt): void {
-    addSpend(this.#summary.spend, spend);
-    if (batchSpend === undefined || this.#batchPaid.has(chunk)) return;
-    this.#batchPaid.add(chunk);
-    addSpend(this.#summary.spend, batchSpend);
+  /** Adds the money of all attempts of a chunk. The answers of a batch job were paid once, and count once. */
+  addSpend(state: ChunkState): void {
+    const { spend } = this.#summary;
+    for (const one of state.evaluations) addSpend(spend, one.spend);
+    const ofBatch = state.evaluations.find(({ batchSpend }) => batchSpend !== undefined)?.batchSpend;
+    if (ofBatch !== undefined) addSpend(spend, ofBatch);
+    addSpend(spend, reportedTwice(state), -1);
   }
 
   addBatch(report: BatchReport | undefined): void {
@@ -193,10 +178,10 @@ export class SummaryBuilder {
   }
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {
-    addSpend(this.#summary.spend, reportedTwice(state), -1);
     const { lines, chunks, quarantineReasons } = this.#summary;
     const { parts, whole, error } = partsDone(state.log, chunk.lines);
     if (!whole) {
+      this.files.add(chunk, { log: [], evaluate: [] }, 0);
       lines.lost += chunk.lines;
       chunks.failed += 1;
       this.#fail(chunk, 'log', error?.error);
@@ -209,16 +194,18 @@ export class SummaryBuilder {
     lines.lost += Math.max(0, chunk.lines - counted);
     for (const part of parts) addCounts(quarantineReasons, part.quarantineReasons);
     this.#failUnread(chunk, 'log', parts);
-    this.#addVerdicts(chunk, state, terms.traced);
+    const evaluate = this.#addVerdicts(chunk, state, terms.traced);
+    this.files.add(chunk, { log: parts, evaluate }, this.#summary.verdicts.scorers);
   }
 
-  #addVerdicts(chunk: ManifestLine, state: ChunkState, traced: number): void {
+  /** @returns the receipts that count; `undefined` if the run does not evaluate */
+  #addVerdicts(chunk: ManifestLine, state: ChunkState, traced: number): EvaluateReceipt[] | undefined {
     const { verdicts, chunks, options } = this.#summary;
     const expected = traced * verdicts.scorers;
     verdicts.expected += expected;
     if (options?.evaluate === false) {
       verdicts.evaluationOff += expected;
-      return;
+      return undefined;
     }
     const unreported = unreportedAttempts(state);
     if (unreported > 0) this.#summary.unreportedAttempts = (this.#summary.unreportedAttempts ?? 0) + unreported;
@@ -237,6 +224,7 @@ export class SummaryBuilder {
     const missing = Math.max(0, expected - reported);
     verdicts.failed += missing;
     verdicts.lost += missing;
+    return counted;
   }
 
   #addReceipt(receipt: EvaluateReceipt): void {
@@ -258,22 +246,16 @@ export class SummaryBuilder {
     }
   }
 
-  #fail({ chunk, lines, ranges }: ManifestLine, step: FailedChunk['step'], error: NamedError | undefined): void {
+  #fail(chunk: ManifestLine, step: FailedChunk['step'], error: NamedError | undefined): void {
     const { failedChunks } = this.#summary;
-    if (failedChunks.length >= MAX_FAILURES) return;
-    const { bucket, key, start, end, firstLine } = ranges[0] as CaptureRange;
-    const unknown = {
-      name: 'NoReceipt',
-      message: `The ${step} step left no receipt: it timed out, was killed or never started`,
-    };
-    const several = ranges.length > 1 ? { ranges: ranges.length } : {};
-    const place = { bucket, key, start, end, firstLine, lines };
-    failedChunks.push({ chunk, step, ...several, ...place, error: error ?? unknown });
+    if (failedChunks.length < MAX_FAILURES) failedChunks.push(failedChunk(chunk, step, error));
   }
 
   build(): RunSummary {
     const summary = this.#summary;
     summary.endedAt = new Date().toISOString();
+    const { count } = this.files;
+    if (count > 0) summary.files = { prefix: workKeys.filesPrefix(summary.run), count };
     const { lines, verdicts } = summary;
     if (!this.#planComplete && summary.chunks.planned > 0) summary.partlyPlanned = true;
     if (isCacheMissed(summary.spend)) summary.warnings = [...(summary.warnings ?? []), cacheMissedText(summary.spend)];

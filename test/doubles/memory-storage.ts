@@ -83,9 +83,9 @@ export class MemoryStorage {
     return this.put(key, value).etag;
   }
 
-  async *list(_: string, prefix: string): AsyncGenerator<ObjectFacts> {
+  async *list(_: string, prefix: string, startAfter = ''): AsyncGenerator<ObjectFacts> {
     for (const key of [...this.objects.keys()].sort()) {
-      if (key.startsWith(prefix)) yield this.#facts(key, this.objects.get(key) ?? Buffer.alloc(0));
+      if (key.startsWith(prefix) && key > startAfter) yield this.#facts(key, this.objects.get(key) ?? Buffer.alloc(0));
     }
   }
 }

@@ -127,7 +127,11 @@ it('has exactly these states', () => {
     States: {
       Start: {
         Type: 'Pass',
-        Parameters: { plan: { nextPart: 0, nextChunk: 0, cursor: '' }, error: { Error: '', Cause: '' } },
+        Parameters: {
+          plan: { nextPart: 0, nextChunk: 0, cursor: '' },
+          error: { Error: '', Cause: '' },
+          result: { part: 0 },
+        },
         Next: 'PlanCaptures',
       },
       PlanCaptures: {
@@ -234,14 +238,17 @@ it('has exactly these states', () => {
       SummarizeRun: {
         Type: 'Task',
         Resource: lambda('SummarizeRunFunction'),
-        Parameters: { run, 'error.$': '$.error' },
+        Parameters: { run, 'error.$': '$.error', 'part.$': '$.result.part' },
         ResultPath: '$.result',
         Retry: [transient, throttled, ended],
         Next: 'NothingMissing',
       },
       NothingMissing: {
         Type: 'Choice',
-        Choices: [{ Variable: '$.result.ok', BooleanEquals: true, Next: 'RunSucceeded' }],
+        Choices: [
+          { Variable: '$.result.more', BooleanEquals: true, Next: 'SummarizeRun' },
+          { Variable: '$.result.ok', BooleanEquals: true, Next: 'RunSucceeded' },
+        ],
         Default: 'RunFailed',
       },
       RunSucceeded: { Type: 'Succeed', OutputPath: '$.result' },

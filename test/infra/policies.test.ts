@@ -120,9 +120,16 @@ it.each<[string, Line[]]>([
       logsTo('SummarizeRunLogs'),
       [
         ['s3:GetObject'],
-        work('runs/*/plan/*', 'runs/*/manifest/*', 'runs/*/ranges/*', 'runs/*/receipts/*', 'batch/*/state/*'),
+        work(
+          'runs/*/plan/*',
+          'runs/*/manifest/*',
+          'runs/*/ranges/*',
+          'runs/*/receipts/*',
+          'batch/*/state/*',
+          'runs/*/summary-state/*',
+        ),
       ],
-      [['s3:PutObject'], work('runs/*/summary.json')],
+      [['s3:PutObject'], work('runs/*/summary.json', 'runs/*/summary-state/*', 'runs/*/files/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
     ],
   ],

@@ -11,7 +11,7 @@ import { CONTRACT } from '../../src/contract/contract.ts';
 import { replayKeys, workKeys } from '../../src/contract/work-keys.ts';
 import { parseInvocation } from '../../src/monitoring/invocation.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
-import { summarizeRun } from '../../src/monitoring/summary.ts';
+import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import { stopReplay } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { readPlan, readShardPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';

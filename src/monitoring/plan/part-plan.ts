@@ -161,9 +161,9 @@ export class PartPlan {
       return { units: unitsOfObjects(storage, objects, limits) };
     }
     const { retry } = parsed.input;
-    const earlier = retriedUnits(storage, workBucket, parsed.input, this.#options);
+    const earlier = (done: number) => retriedUnits(storage, workBucket, parsed.input, this.#options, done);
     const files = retry.what === 'failed' ? failedFiles(storage, workBucket, retry.run) : [];
-    return { units: unitsOfRetry(storage, earlier, files, Number(cursor ?? 0), limits) };
+    return { units: unitsOfRetry(storage, earlier, files, cursor, limits) };
   }
 
   /** @returns the cursor of the next part; `null` when the input is exhausted */
@@ -177,6 +177,10 @@ export class PartPlan {
       if (cursor !== null && this.#isFull()) return cursor;
       // The next part has the whole time of a Lambda for it. The first unit of this part had that already.
       if (unit.outOfTime && cursor !== null) return cursor;
+      if (unit.passedOver) {
+        cursor = unit.cursor;
+        continue;
+      }
       if (unit.failed !== undefined) this.#fail(unit.failed);
       else await take(unit);
       this.#totals.objects += 1;

@@ -4,18 +4,12 @@ import type { RetryInput, RetryWhat, RunOptions } from '../../contract/input.ts'
 import type { CaptureRange } from '../../contract/payloads.ts';
 import type { FailedFile, PlanReceipt, QuarantineEntry } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
+import { inOrder } from '../../shared/concurrency.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { withRanges } from '../chunk/ranges.ts';
-import {
-  type ChunkState,
-  chunkStates,
-  emptyChunkState,
-  partsDone,
-  readManifest,
-  readPlanReceipts,
-} from '../receipts.ts';
+import { type ChunkState, partsDone, readChunks, readPlanReceipts } from '../receipts.ts';
 import type { RetriedUnit } from './units.ts';
 
 /**
@@ -60,28 +54,43 @@ function isUndone(
   return !evaluations.whole || evaluations.parts.some(({ counts }) => counts.failed > 0);
 }
 
-/** Yields the chunks or the lines that a retry runs again, in the order of the earlier run. */
+/** Chunks that need no retry, after which planning may stop. */
+const PASSED_OVER = 1_000;
+
+/**
+ * Yields the chunks or the lines that a retry runs again, in the order of the earlier run.
+ *
+ * @param done how many were examined before: chunks of the earlier run, or ranges of quarantined lines
+ */
 export async function* retriedUnits(
   storage: Storage,
   workBucket: string,
   { retry }: RetryInput,
   original: RunOptions,
+  done: number,
 ): AsyncGenerator<RetriedUnit> {
   if (retry.what === 'quarantined') {
-    yield* quarantinedRanges(storage, workBucket, retry.run);
+    let ranges = 0;
+    for await (const unit of quarantinedRanges(storage, workBucket, retry.run)) {
+      ranges += 1;
+      if (ranges > done) yield { ...unit, seen: ranges };
+    }
     return;
   }
-  const states = await chunkStates(storage, workBucket, retry.run);
-  for await (const line of readManifest(storage, workBucket, retry.run)) {
-    const state = states.get(line.chunk) ?? emptyChunkState();
+  for await (const { line, state } of readChunks(storage, workBucket, retry.run, done)) {
+    if (line === undefined) continue;
+    const seen = line.chunk + 1;
     const unread = unreadRanges(state);
     const isWhole = isUndone(state, line.lines, retry.what, original.evaluate);
-    if (!isWhole && (retry.what === 'held' || unread.size === 0)) continue;
+    if (!isWhole && (retry.what === 'held' || unread.size === 0)) {
+      if (seen % PASSED_OVER === 0) yield { seen, passedOver: true };
+      continue;
+    }
     const { chunk, retryOf = chunk, ...rest } = await withRanges(storage, workBucket, line);
     const isTraced = rest.traced ?? (unread.size === 0 && partsDone(state.log, line.lines).whole);
     const ranges = isWhole ? rest.ranges : rest.ranges.filter((_, range) => unread.has(range));
     const lines = ranges.reduce((total, range) => total + range.lines, 0);
-    yield { chunk: { ...rest, retryOf, lines, ranges, ...(isTraced ? { traced: true as const } : {}) } };
+    yield { seen, chunk: { ...rest, retryOf, lines, ranges, ...(isTraced ? { traced: true as const } : {}) } };
   }
 }
 
@@ -96,18 +105,29 @@ export async function* failedFiles(storage: Storage, workBucket: string, run: st
   for await (const plan of readPlanReceipts(storage, workBucket, run)) yield* plan.failedFiles ?? [];
 }
 
+/** Quarantine objects that are read at the same time. They contain the bytes of their lines. */
+const QUARANTINE_READS = 4;
+
 async function* quarantineOf(
   storage: Storage,
   workBucket: string,
   run: string,
 ): AsyncGenerator<{ key: string; entry: QuarantineEntry }> {
-  for await (const { key } of storage.list(workBucket, workKeys.quarantinePrefix(run))) {
-    for (const entry of await storage.getJsonLines<QuarantineEntry>(workBucket, key)) yield { key, entry };
+  const objects = storage.list(workBucket, workKeys.quarantinePrefix(run));
+  const read = async ({ key }: { key: string }) => {
+    return { key, entries: await storage.getJsonLines<QuarantineEntry>(workBucket, key) };
+  };
+  for await (const { key, entries } of inOrder(QUARANTINE_READS, objects, read)) {
+    for (const entry of entries) yield { key, entry };
   }
 }
 
 /** Yields quarantined lines as ranges. Adjacent lines of a file share one. */
-async function* quarantinedRanges(storage: Storage, workBucket: string, run: string): AsyncGenerator<RetriedUnit> {
+async function* quarantinedRanges(
+  storage: Storage,
+  workBucket: string,
+  run: string,
+): AsyncGenerator<Omit<RetriedUnit, 'seen'>> {
   let open: { range: CaptureRange; experimentId: string } | undefined;
   for await (const { key: object, entry } of quarantineOf(storage, workBucket, run)) {
     const { bucket, key, versionId, etag, line, start, end, experimentId, objectTimeMs } = entry;
@@ -124,7 +144,7 @@ async function* quarantinedRanges(storage: Storage, workBucket: string, run: str
   if (open !== undefined) yield unitOf(open);
 }
 
-const unitOf = ({ range, experimentId }: { range: CaptureRange; experimentId: string }): RetriedUnit => ({
+const unitOf = ({ range, experimentId }: { range: CaptureRange; experimentId: string }): Omit<RetriedUnit, 'seen'> => ({
   ranges: [range],
   experimentId,
 });

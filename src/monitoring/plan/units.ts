@@ -22,10 +22,14 @@ export interface PlannedUnit {
   outOfTime: boolean;
   /** The file could not be read; `ranges` is empty. Other files are not affected. */
   failed?: FailedFile;
+  /** Chunks of an earlier run that need no retry, so that planning advances where there are many. */
+  passedOver?: true;
 }
 
-/** What a retry runs again: a chunk, or quarantined lines. */
-export type RetriedUnit = Pick<PlannedUnit, 'chunk'> | Pick<PlannedUnit, 'ranges' | 'experimentId'>;
+/** What a retry runs again: a chunk, or quarantined lines. `seen`: what was examined so far, this included. */
+export type RetriedUnit = { seen: number } & Partial<
+  Pick<PlannedUnit, 'chunk' | 'ranges' | 'experimentId' | 'passedOver'>
+>;
 
 interface UnitLimits {
   /** Returns the milliseconds left for reading. */
@@ -82,25 +86,30 @@ function failedUnit({ bucket, key, versionId, etag }: Omit<FailedFile, 'error'>,
   return { ...emptyUnit(key), failed };
 }
 
+/** Begins the cursor of a retry that has planned all chunks or lines, and this many files. */
+const FILES_DONE = 'files ';
+
 /**
- * Yields the units of earlier chunks or lines, then one per file in its current state. The cursor is the number of units
- * planned.
+ * Yields the units of earlier chunks or lines, then one per file in its current state.
+ *
+ * @param earlier returns the units after this many that were examined, which is their cursor
  */
 export async function* unitsOfRetry(
   storage: Storage,
-  earlier: AsyncIterable<RetriedUnit>,
+  earlier: (done: number) => AsyncIterable<RetriedUnit>,
   files: AsyncIterable<FailedFile> | Iterable<FailedFile>,
-  done: number,
+  cursor: string | undefined,
   limits: UnitLimits,
 ): AsyncGenerator<PlannedUnit> {
-  let seen = 0;
-  for await (const unit of earlier) {
-    seen += 1;
-    if (seen > done) yield { ...emptyUnit(String(seen)), ...unit };
+  const isInFiles = cursor?.startsWith(FILES_DONE) ?? false;
+  if (!isInFiles) {
+    for await (const { seen, ...unit } of earlier(Number(cursor ?? 0))) yield { ...emptyUnit(String(seen)), ...unit };
   }
+  const done = isInFiles ? Number(cursor?.slice(FILES_DONE.length)) : 0;
+  let seen = 0;
   for await (const file of files) {
     seen += 1;
-    if (seen > done) yield { ...(await scanAgain(storage, file, limits)), cursor: String(seen) };
+    if (seen > done) yield { ...(await scanAgain(storage, file, limits)), cursor: `${FILES_DONE}${seen}` };
   }
 }
 

@@ -15,7 +15,8 @@ import type { NewAssessment, StoredAssessment, StoredTrace } from '../../../src/
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
-import { SummaryBuilder, summarizeRun } from '../../../src/monitoring/summary.ts';
+import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
+import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
 import { RetryableError } from '../../../src/shared/errors.ts';
 import { traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';

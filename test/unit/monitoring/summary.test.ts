@@ -63,10 +63,8 @@ const summarize = (
   const builder = new SummaryBuilder(run, error);
   for (const receipt of plans) builder.addPlan(receipt);
   const state = emptyChunkState();
-  for (const receipt of receipts) {
-    foldReceipt(state, receipt);
-    if (receipt.step === 'evaluate') builder.addSpend(receipt);
-  }
+  for (const receipt of receipts) foldReceipt(state, receipt);
+  builder.addSpend(state);
   if (plans.some(({ chunks }) => chunks > 0)) builder.addChunk(chunk(), state);
   return builder.build();
 };

@@ -56,7 +56,7 @@ import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
 import { optionsOfRun } from '../../../src/monitoring/plan/retry-source.ts';
 import { unitsOfObjects } from '../../../src/monitoring/plan/units.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
-import { summarizeRun } from '../../../src/monitoring/summary.ts';
+import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { ProgressFile } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { ShardBounds } from '../../../src/replay/cloud/limits.ts';
 import { replayTooLarge } from '../../../src/replay/cloud/plan/index-objects.ts';

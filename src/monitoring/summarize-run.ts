@@ -1,0 +1,79 @@
+/** Makes the summary of a run, chunk by chunk: memory does not grow with the run, and one invocation need not be enough. */
+import type { BatchReport, NamedError } from '../contract/receipts.ts';
+import { workKeys } from '../contract/work-keys.ts';
+import { inOrder } from '../shared/concurrency.ts';
+import type { Storage } from '../shared/storage.ts';
+import { withRanges } from './chunk/ranges.ts';
+import { noCounts } from './counts.ts';
+import type { FilesState } from './file-reports.ts';
+import { readChunks, readPlanReceipts } from './receipts.ts';
+import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
+
+/** Time reserved to write the sums of a part, or the whole summary. */
+const FINISH_RESERVE_MS = 60_000;
+
+/** Chunks whose ranges are read at the same time, if they are not in the manifest itself. */
+const CHUNKS_AT_ONCE = 16;
+
+/** What the parts of a summary have added up so far. */
+interface SummaryState extends SummarySums {
+  files: FilesState;
+  /** The chunk to continue with. */
+  next: number;
+}
+
+/**
+ * Sums a run from what it left in the work bucket. If the time is short, it stores the sums and stops.
+ *
+ * @param time the number of this part, from 0, and the time for it; by default all of the run is one part
+ * @returns a summary with the status `unfinished` if another part follows
+ */
+export async function summarizeRun(
+  storage: Storage,
+  workBucket: string,
+  run: { name: string; startTime: string },
+  error?: NamedError,
+  { part, remainingMs }: { part: number; remainingMs(): number } = { part: 0, remainingMs: () => Infinity },
+): Promise<RunSummary> {
+  const { name } = run;
+  const key = (next: number): string => workKeys.summaryState(name, next);
+  const earlier = part === 0 ? undefined : restored(await storage.getJson<SummaryState>(workBucket, key(part)));
+  const summary = new SummaryBuilder(run, error, earlier);
+  if (earlier === undefined) {
+    for await (const plan of readPlanReceipts(storage, workBucket, name)) summary.addPlan(plan);
+  }
+  const chunks = readChunks(storage, workBucket, name, earlier?.next);
+  const withPlaces = inOrder(CHUNKS_AT_ONCE, chunks, async ({ line, state }) => ({
+    line: line && (await withRanges(storage, workBucket, line)),
+    state,
+  }));
+  for await (const { line, state } of withPlaces) {
+    summary.addSpend(state);
+    if (line === undefined) continue;
+    summary.addChunk(line, state);
+    await summary.files.write(storage, workBucket, name);
+    if (remainingMs() > FINISH_RESERVE_MS) continue;
+    const sums = {
+      ...summary.sums(),
+      files: await summary.files.state(storage, workBucket, name),
+      next: line.chunk + 1,
+    };
+    await storage.putJson(workBucket, key(part + 1), sums satisfies SummaryState);
+    return { ...sums.summary, status: 'unfinished' };
+  }
+  await summary.files.write(storage, workBucket, name, true);
+  summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
+  return summary.build();
+}
+
+/** Counts by name are without a prototype again: a value or an error may be named `constructor`. */
+function restored(state: SummaryState | undefined): SummaryState | undefined {
+  if (state === undefined) return undefined;
+  const counts = (stored: Record<string, number>): Record<string, number> => Object.assign(noCounts(), stored);
+  const { summary } = state;
+  summary.reasons = counts(summary.reasons);
+  summary.quarantineReasons = counts(summary.quarantineReasons);
+  const byScorer = Object.entries(summary.verdictsByScorer).map(([scorer, values]) => [scorer, counts(values)]);
+  summary.verdictsByScorer = Object.assign(Object.create(null), Object.fromEntries(byScorer));
+  return state;
+}

@@ -1,0 +1,151 @@
+/** A finished run of any size: its plans, manifests and receipts are generated when they are read. */
+import { CONTRACT } from '../../src/contract/contract.ts';
+import type { ManifestLine } from '../../src/contract/payloads.ts';
+import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../src/contract/receipts.ts';
+import { workKeys } from '../../src/contract/work-keys.ts';
+import { emptyLogCounts, emptyVerdictCounts } from '../../src/monitoring/counts.ts';
+import type { Storage } from '../../src/shared/storage.ts';
+
+const RUN = 'run';
+const LINES = 20;
+const SCORERS = 12;
+const PART_CHUNKS = 30_000;
+/** Of so many chunks, one failed in MLflow. */
+const FAILED_EVERY = 1_000;
+/** Chunks of one file. */
+const FILE_CHUNKS = 2;
+
+const isFailed = (chunk: number): boolean => chunk % FAILED_EVERY === FAILED_EVERY - 1;
+
+export class GeneratedRun {
+  readonly run = { name: RUN, startTime: '2026-11-20T10:00:00Z' };
+  readonly chunks: number;
+  /** What was written, by key. Only the number of lines is kept of the lists of files. */
+  readonly written = new Map<string, string>();
+  fileLines = 0;
+  reads = 0;
+
+  constructor(chunks: number) {
+    this.chunks = chunks;
+  }
+
+  get storage(): Storage {
+    return this as unknown as Storage;
+  }
+
+  /** What a summary of the run must say. */
+  expected() {
+    const failed = Math.floor(this.chunks / FAILED_EVERY);
+    const traced = (this.chunks - failed) * LINES;
+    return {
+      status: failed === 0 ? 'succeeded' : 'failed',
+      chunks: { planned: this.chunks, logged: this.chunks - failed, evaluated: this.chunks - failed, failed },
+      lines: { planned: this.chunks * LINES, traced, lost: failed * LINES },
+      verdicts: { expected: traced * SCORERS, newVerdicts: traced * SCORERS, lost: 0 },
+      spend: { calls: traced },
+      files: { count: Math.ceil(this.chunks / FILE_CHUNKS) },
+    };
+  }
+
+  async *list(_: string, prefix: string, startAfter = '') {
+    for (const key of this.#keys(prefix, startAfter))
+      yield { bucket: 'work', key, etag: '', size: 0, lastModifiedMs: 0 };
+  }
+
+  *#keys(prefix: string, startAfter: string): Generator<string> {
+    const parts = Math.ceil(this.chunks / PART_CHUNKS);
+    if (prefix === workKeys.planPrefix(RUN)) for (let n = 0; n < parts; n += 1) yield workKeys.plan(RUN, n);
+    if (prefix === workKeys.manifestPrefix(RUN)) for (let n = 0; n < parts; n += 1) yield workKeys.manifest(RUN, n);
+    if (prefix !== workKeys.receiptPrefix(RUN)) return;
+    const from = startAfter === '' ? 0 : Number(startAfter.slice(prefix.length));
+    for (let chunk = from; chunk < this.chunks; chunk += 1) {
+      if (!isFailed(chunk)) yield workKeys.receipt(RUN, chunk, 'evaluate', 0, 'e');
+      yield workKeys.receipt(RUN, chunk, 'log', 0, 'l');
+    }
+  }
+
+  async getJson<T>(_: string, key: string): Promise<T | undefined> {
+    this.reads += 1;
+    const stored = this.written.get(key);
+    if (stored !== undefined) return JSON.parse(stored) as T;
+    const name = key.slice(key.lastIndexOf('/') + 1);
+    if (key.startsWith(workKeys.planPrefix(RUN))) return this.#plan(Number.parseInt(name, 10)) as T;
+    if (!key.startsWith(workKeys.receiptPrefix(RUN))) return undefined;
+    const chunk = Number(key.slice(workKeys.receiptPrefix(RUN).length).split('/')[0]);
+    // As from a network: each reader has an object of its own.
+    return JSON.parse(JSON.stringify(name.startsWith('log') ? logReceipt(chunk) : evaluateReceipt(chunk))) as T;
+  }
+
+  async getText(_: string, key: string): Promise<{ text: string; etag: string } | undefined> {
+    if (!key.startsWith(workKeys.manifestPrefix(RUN))) return undefined;
+    const part = Number.parseInt(key.slice(key.lastIndexOf('/') + 1), 10);
+    const pieces: string[] = [];
+    const end = Math.min(this.chunks, (part + 1) * PART_CHUNKS);
+    for (let chunk = part * PART_CHUNKS; chunk < end; chunk += 1) pieces.push(`${JSON.stringify(lineOf(chunk))}\n`);
+    return { text: pieces.join(''), etag: '' };
+  }
+
+  async putText(_: string, key: string, text: string): Promise<void> {
+    const isFiles = key.startsWith(workKeys.filesPrefix(RUN));
+    if (isFiles) this.fileLines += text.split('\n').length - 1;
+    this.written.set(key, isFiles ? '' : text);
+  }
+
+  putJson(_: string, key: string, value: unknown): Promise<void> {
+    return this.putText(_, key, JSON.stringify(value));
+  }
+
+  #plan(part: number): PlanReceipt {
+    const chunks = Math.min(PART_CHUNKS, this.chunks - part * PART_CHUNKS);
+    return {
+      contract: CONTRACT,
+      part,
+      outcome: 'planned',
+      objects: chunks / FILE_CHUNKS,
+      chunks,
+      lines: chunks * LINES,
+      bytes: chunks * LINES,
+      scorers: SCORERS,
+      more: (part + 1) * PART_CHUNKS < this.chunks,
+      options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
+      input: {},
+      warnings: ['the same for each part'],
+    };
+  }
+}
+
+function lineOf(chunk: number): ManifestLine {
+  const file = Math.floor(chunk / FILE_CHUNKS);
+  const key = `endpoint/AllTraffic/2026/11/20/10/${String(file).padStart(8, '0')}.jsonl`;
+  const place = { bucket: 'captures', key, etag: `${file}`.padStart(32, '0'), start: 0, end: 9_999, firstLine: 1 };
+  const ranges = [{ ...place, lines: LINES, objectTimeMs: 0 }];
+  return { contract: CONTRACT, chunk, experimentId: '7', lines: LINES, ranges };
+}
+
+const attempt = (chunk: number) => ({
+  ...{ run: RUN, chunk, attempt: 0, requestId: `r${chunk}` },
+  ...{ startedAt: '2026-11-20T10:00:00Z', endedAt: '2026-11-20T10:01:00Z', ok: true },
+});
+
+function logReceipt(chunk: number): LogReceipt {
+  const counts = { ...emptyLogCounts(), lines: LINES, traced: LINES, written: LINES };
+  const receipt: LogReceipt = { step: 'log', ...attempt(chunk), counts, quarantineReasons: {} };
+  const error = { name: 'MlflowUnavailable', message: 'It was away for a while.' };
+  return isFailed(chunk) ? { ...receipt, ok: false, error } : receipt;
+}
+
+function evaluateReceipt(chunk: number): EvaluateReceipt {
+  const verdicts = Array.from({ length: SCORERS }, (_, n) => [`scorer_${n}`, { yes: LINES - 1, no: 1 }]);
+  return {
+    step: 'evaluate',
+    ...attempt(chunk),
+    scorers: SCORERS,
+    traced: LINES,
+    evaluatedTraces: LINES,
+    counts: { ...emptyVerdictCounts(), newVerdicts: LINES * SCORERS },
+    failedRecorded: 0,
+    reasons: {},
+    verdicts: Object.fromEntries(verdicts),
+    spend: { calls: LINES, inputTokens: 40_000, outputTokens: 15_000, usd: 0.25 },
+  };
+}

@@ -1,0 +1,42 @@
+/**
+ * Summarizes a generated run, or plans its retry, in a process of its own, and prints the memory and the time that it took.
+ * Arguments: `summary` or `retry`, and the number of chunks.
+ */
+import { retriedUnits } from '../../src/monitoring/plan/retry-source.ts';
+import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
+import { GeneratedRun } from './generated-run.ts';
+
+const KIB = 1024;
+/** Chunks of one invocation. On AWS its time ends it: a function reads some hundred receipts a second. */
+const CHUNKS_OF_PART = 300_000;
+
+const [what, chunks] = process.argv.slice(2);
+const generated = new GeneratedRun(Number(chunks));
+const { storage, run } = generated;
+const started = performance.now();
+const result = what === 'summary' ? await summary() : await retry();
+const seconds = Math.round((performance.now() - started) / 100) / 10;
+const peakMb = Math.round(process.resourceUsage().maxRSS / KIB);
+process.stdout.write(`${JSON.stringify({ ...result, peakMb, seconds, reads: generated.reads })}\n`);
+
+async function summary(): Promise<object> {
+  for (let part = 0; ; part += 1) {
+    let left = CHUNKS_OF_PART;
+    const remainingMs = (): number => (--left > 0 ? 900_000 : 0);
+    const made = await summarizeRun(storage, 'work', run, undefined, { part, remainingMs });
+    if (made.status === 'unfinished') continue;
+    return { parts: part + 1, summary: made, fileLines: generated.fileLines, expected: generated.expected() };
+  }
+}
+
+async function retry(): Promise<object> {
+  const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
+  const input = { retry: { run: run.name, what: 'failed' as const } };
+  let retried = 0;
+  let seen = 0;
+  for await (const unit of retriedUnits(storage, 'work', input, options, 0)) {
+    if (!unit.passedOver) retried += 1;
+    seen = unit.seen;
+  }
+  return { retried, seen };
+}

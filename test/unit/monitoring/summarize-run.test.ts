@@ -1,0 +1,207 @@
+/** The summary of a run in parts, what became of each file, and the memory that they take. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { projectPath } from '../../../local/project-root.ts';
+import { CONTRACT } from '../../../src/contract/contract.ts';
+import type { ManifestLine } from '../../../src/contract/payloads.ts';
+import {
+  type EvaluateReceipt,
+  type FileReport,
+  LOG_TERMS,
+  type LogReceipt,
+  type PlanReceipt,
+  VERDICT_TERMS,
+} from '../../../src/contract/receipts.ts';
+import { workKeys } from '../../../src/contract/work-keys.ts';
+import { emptyLogCounts, emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
+import { retriedUnits } from '../../../src/monitoring/plan/retry-source.ts';
+import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { GeneratedRun } from '../../helpers/generated-run.ts';
+
+const RUN = 'run';
+const run = { name: RUN, startTime: '2026-11-20T10:00:00Z' };
+const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
+const SCORERS = 3;
+const common = { run: RUN, attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok: true };
+
+/** A range of a file with this many lines. */
+const range = (file: string, lines: number) => ({
+  ...{ bucket: 'captures', key: `e/${file}.jsonl`, etag: file, objectTimeMs: 0 },
+  ...{ start: 0, end: lines * 10, firstLine: 1, lines },
+});
+
+/** What was counted for a range: quarantined lines, and failed verdicts. */
+interface Outcome {
+  quarantined?: number;
+  failed?: number;
+}
+
+/** A finished run in memory. A chunk without outcomes left no receipt. */
+class FinishedRun {
+  readonly memory = new MemoryStorage();
+  readonly #lines: ManifestLine[] = [];
+
+  constructor(chunks: { ranges: ManifestLine['ranges']; outcomes?: Outcome[] }[], evaluate = true) {
+    for (const { ranges, outcomes } of chunks) this.#add(ranges, outcomes, evaluate);
+    const half = Math.ceil(this.#lines.length / 2);
+    for (const [part, some] of [this.#lines.slice(0, half), this.#lines.slice(half)].entries()) {
+      this.memory.put(workKeys.manifest(RUN, part), some.map((line) => `${JSON.stringify(line)}\n`).join(''));
+      const lines = some.reduce((sum, one) => sum + one.lines, 0);
+      this.memory.put(workKeys.plan(RUN, part), {
+        ...{ contract: CONTRACT, part, outcome: 'planned', objects: 1, chunks: some.length, lines, bytes: 0 },
+        ...{ scorers: SCORERS, more: part === 0, options: { ...options, evaluate }, input: {} },
+      } satisfies PlanReceipt);
+    }
+  }
+
+  #add(ranges: ManifestLine['ranges'], outcomes: Outcome[] | undefined, evaluate: boolean): void {
+    const chunk = this.#lines.length;
+    const lines = ranges.reduce((sum, one) => sum + one.lines, 0);
+    this.#lines.push({ contract: CONTRACT, chunk, experimentId: '7', lines, ranges });
+    if (outcomes === undefined) return;
+    const counts = outcomes.map(({ quarantined = 0, failed = 0 }, index) => {
+      const traced = (ranges[index]?.lines ?? 0) - quarantined;
+      const log = { ...emptyLogCounts(), lines: traced + quarantined, traced, written: traced, quarantined };
+      const verdicts = { ...emptyVerdictCounts(), newVerdicts: traced * SCORERS - failed, failed };
+      return { traced, log, verdicts };
+    });
+    const sum = (values: Record<string, number>[]) =>
+      values.reduce<Record<string, number>>((total, one) => {
+        for (const [name, value] of Object.entries(one)) total[name] = (total[name] ?? 0) + value;
+        return total;
+      }, {});
+    const several = ranges.length > 1;
+    const log = {
+      ...{ step: 'log', ...common, chunk, counts: sum(counts.map((one) => ({ ...one.log }))), quarantineReasons: {} },
+      ...(several ? { byRange: counts.map((one) => LOG_TERMS.map((term) => one.log[term])) } : {}),
+    } as unknown as LogReceipt;
+    const rows = counts.map((one) => [one.traced, ...VERDICT_TERMS.map((term) => one.verdicts[term])]);
+    const evaluated = {
+      ...{ step: 'evaluate', ...common, chunk, scorers: SCORERS, failedRecorded: 0, evaluatedTraces: 1 },
+      ...{ traced: rows.reduce((total, [traced = 0]) => total + traced, 0), reasons: { constructor: 1 } },
+      ...{ counts: sum(counts.map((one) => ({ ...one.verdicts }))), verdicts: { safety: { yes: 1 } } },
+      ...{ spend: { calls: 1, inputTokens: 2, outputTokens: 3, usd: 0.5 }, ...(several ? { byRange: rows } : {}) },
+    } as unknown as EvaluateReceipt;
+    this.memory.put(workKeys.receipt(RUN, chunk, 'log', 0, 'q'), log);
+    if (evaluate) this.memory.put(workKeys.receipt(RUN, chunk, 'evaluate', 0, 'q'), evaluated);
+  }
+
+  /** Summarizes in parts of so many chunks. */
+  async summarize(chunksOfPart = Number.POSITIVE_INFINITY) {
+    for (let part = 0; ; part += 1) {
+      let left = chunksOfPart;
+      const remainingMs = (): number => (--left > 0 ? 900_000 : 1_000);
+      const summary = await summarizeRun(this.memory.storage, 'work', run, undefined, { part, remainingMs });
+      if (summary.status === 'unfinished') continue;
+      const { endedAt: _, ...rest } = summary;
+      return { summary: JSON.parse(JSON.stringify(rest)), files: this.files(), parts: part + 1 };
+    }
+  }
+
+  files(): FileReport[] {
+    const keys = [...this.memory.objects.keys()].filter((key) => key.startsWith(workKeys.filesPrefix(RUN))).sort();
+    const text = keys.map((key) => this.memory.objects.get(key)?.toString()).join('');
+    return text
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line));
+  }
+}
+
+const [a, b, c] = ['a', 'b', 'c'];
+/** Files a, b and c; a’s end shares a chunk with b and c, behind a chunk that only c has; the last chunk left no receipt. */
+const CHUNKS = [
+  { ranges: [range(a, 10)], outcomes: [{ quarantined: 1 }] },
+  { ranges: [range(c, 8)], outcomes: [{ failed: 2 }] },
+  { ranges: [range(a, 3), range(b, 2), range(c, 1)], outcomes: [{}, { quarantined: 2 }, { failed: 1 }] },
+  { ranges: [range(c, 5)] },
+];
+
+test('says of each file what became of its lines and verdicts, and both equations hold for it', async () => {
+  const { summary, files } = await new FinishedRun(CHUNKS).summarize();
+  expect(summary).toMatchObject({ lines: { planned: 29, traced: 21, quarantined: 3, lost: 5 }, status: 'failed' });
+  expect(summary.files).toEqual({ prefix: workKeys.filesPrefix(RUN), count: 3 });
+  const of = (name: string) => files.filter(({ key }) => key === `e/${name}.jsonl`);
+  expect(of(a)).toMatchObject([
+    { lines: { planned: 13, traced: 12, quarantined: 1, lost: 0 }, verdicts: { expected: 36, newVerdicts: 36 } },
+  ]);
+  expect(of(b)).toMatchObject([
+    { lines: { planned: 2, traced: 0, quarantined: 2, lost: 0 }, verdicts: { expected: 0, newVerdicts: 0 } },
+  ]);
+  expect(of(c)).toMatchObject([
+    { lines: { planned: 14, traced: 9, lost: 5 }, verdicts: { expected: 27, newVerdicts: 24, failed: 3, lost: 0 } },
+  ]);
+  for (const { lines, verdicts } of files) {
+    expect(lines.planned).toBe(lines.traced + lines.quarantined + lines.outsideWindow + lines.lost);
+    expect(verdicts.expected).toBe(VERDICT_TERMS.reduce((sum, term) => sum + verdicts[term], 0));
+  }
+});
+
+test('without evaluation, all verdicts of a file are off', async () => {
+  const { files } = await new FinishedRun(CHUNKS.slice(0, 1), false).summarize();
+  expect(files).toMatchObject([{ verdicts: { expected: 27, evaluationOff: 27, lost: 0 } }]);
+});
+
+test('verdicts that no receipt of a file counts are lost', async () => {
+  const finished = new FinishedRun(CHUNKS);
+  finished.memory.objects.delete(workKeys.receipt(RUN, 2, 'evaluate', 0, 'q'));
+  const { summary, files } = await finished.summarize();
+  expect(summary.verdicts).toMatchObject({ lost: 12 });
+  expect(files.map(({ key, verdicts }) => [key, verdicts.lost])).toEqual([
+    ['e/a.jsonl', 9],
+    ['e/b.jsonl', 0],
+    ['e/c.jsonl', 3],
+  ]);
+});
+
+test.each([1, 2, 3])('is the same in parts of %i chunks as in one', async (chunksOfPart) => {
+  const whole = await new FinishedRun(CHUNKS).summarize();
+  const finished = new FinishedRun(CHUNKS);
+  // Money of a chunk that is in no manifest counts too.
+  const { summary, files, parts } = await finished.summarize(chunksOfPart);
+  expect(parts).toBe(Math.floor(CHUNKS.length / chunksOfPart) + 1);
+  expect(summary).toEqual(whole.summary);
+  expect(files).toEqual(whole.files);
+  // A repeated last part changes nothing.
+  const { storage } = finished.memory;
+  const again = await summarizeRun(storage, 'work', run, undefined, { part: parts - 1, remainingMs: () => 900_000 });
+  expect(again).toMatchObject({ lines: whole.summary.lines, spend: whole.summary.spend });
+  expect(finished.files()).toEqual(whole.files);
+});
+
+test('the money of a chunk that is in no manifest counts', async () => {
+  const finished = new FinishedRun(CHUNKS);
+  const before = await finished.summarize();
+  const receipt = await finished.memory.getJson<EvaluateReceipt>('', workKeys.receipt(RUN, 0, 'evaluate', 0, 'q'));
+  finished.memory.put(workKeys.receipt(RUN, 99, 'evaluate', 0, 'q'), { ...receipt, chunk: 99 });
+  const { summary } = await finished.summarize(1);
+  expect(summary.spend.calls).toBe(before.summary.spend.calls + 1);
+});
+
+test('a retry of a large run may stop where nothing is to be retried, and continues behind it', async () => {
+  const generated = new GeneratedRun(5_500);
+  const input = { retry: { run: RUN, what: 'failed' as const } };
+  const seen: string[] = [];
+  for await (const unit of retriedUnits(generated.storage, 'work', input, options, 1_000)) {
+    seen.push(`${unit.seen} ${unit.chunk?.ranges.length ?? 'passed over'}`);
+  }
+  expect(seen).toEqual(['2000 1', '3000 1', '4000 1', '5000 1']);
+  expect(generated.reads).toBeLessThan(2 * 4_500 + 10);
+  const held = { retry: { run: RUN, what: 'held' as const } };
+  const passed: number[] = [];
+  for await (const unit of retriedUnits(generated.storage, 'work', held, options, 0)) {
+    expect(unit.passedOver).toBe(true);
+    passed.push(unit.seen);
+  }
+  expect(passed).toEqual([1_000, 2_000, 3_000, 4_000, 5_000]);
+});
+
+test('the memory for a run of 50,000 chunks is that for a small one: 48 MB of heap', async () => {
+  const flags = ['--import', projectPath('local/ready.js'), '--max-semi-space-size=1', '--max-old-space-size=48'];
+  const script = projectPath('test/helpers/summarize-generated.ts');
+  const { stdout } = await promisify(execFile)(process.execPath, [...flags, script, 'summary', '50000']);
+  const { summary, expected, fileLines } = JSON.parse(stdout);
+  expect(summary).toMatchObject(expected);
+  expect(fileLines).toBe(25_000);
+});
