@@ -69,14 +69,16 @@ const LINE_BYTES = 3_000;
 
 /** The captures a day that the quotas of the judge's model allow, by the lengths of the estimator. */
 export async function checkBedrock(client: LambdaClient, settings: Partial<CheckedSettings>): Promise<Finding[]> {
-  const { BEDROCK_MODEL_ID: judge } = settings;
+  const { BEDROCK_MODEL_ID: main, JUDGE_CASCADE: judge = main } = settings;
   if (judge === undefined || parseJudgeId(judge).scheme !== 'bedrock') return [];
   const found = quotasOf(judge, await listQuotas(client));
   const unknown = `Service Quotas has no quota of ${judge} under its name: look for it there, under Amazon Bedrock.`;
   if (found.length === 0) return [finding('warning', 'bedrock', unknown)];
+  // Of a cascade, the model that is asked about every capture.
+  const asked = { ...(settings as CheckedSettings), BEDROCK_MODEL_ID: judge, JUDGE_CASCADE: undefined };
   const size = estimateFromSizes(
-    settings as CheckedSettings,
-    activeScorers(settings as CheckedSettings),
+    asked,
+    activeScorers(asked),
     { judge: 'converse', sampleRate: 1 },
     { captures: 1, bytes: LINE_BYTES },
   );

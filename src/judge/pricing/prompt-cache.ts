@@ -11,7 +11,7 @@ import type { JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 
 /**
  * Minimum length, in tokens, of a prefix that a model caches, by model id. Models that are not listed are not asked to
- * cache. From Anthropic's and AWS's pages on prompt caching (November 2026), except for Sonnet 4.6: there both say 1,024, but
+ * cache. From Anthropic's, AWS's and OpenAI's pages on prompt caching (November 2026), except for Sonnet 4.6: there both say 1,024, but
  * 2,038 tokens were not cached on Bedrock and 2,067 were (BerriAI/litellm-docs, pull request 49).
  */
 const CACHE_MINIMUMS: readonly [RegExp, number][] = [
@@ -20,6 +20,8 @@ const CACHE_MINIMUMS: readonly [RegExp, number][] = [
   [/anthropic\.claude-3-5-haiku/, 2048],
   [/anthropic\.claude-(sonnet-4|opus-4|3-7-sonnet)/, 1024],
   [/amazon\.nova-(micro|lite|pro|premier|2)/, 1000],
+  // OpenAI caches by itself. Its rates are those of JUDGE_PRICES.
+  [/^openai:\//, 1024],
 ];
 
 /** Returns the minimum tokens of a cached prefix; `undefined` if the model is not known to cache. */

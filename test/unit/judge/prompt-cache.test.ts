@@ -63,6 +63,16 @@ test.each<[string, Record<string, string>]>([
   expect(forChat(activeScorers(cached(settings)))).toEqual(before);
 });
 
+test('the prefix of a judge of OpenAI is filled to its own minimum, if its rates are known', () => {
+  const BEDROCK_MODEL_ID = 'openai:/gpt-5-mini';
+  const priced = (rates: object) =>
+    cached({ BEDROCK_MODEL_ID, JUDGE_PRICES: JSON.stringify({ [BEDROCK_MODEL_ID]: rates }) });
+  const tokens = prefixTokens(forChat(activeScorers(priced({ input: 0.25, output: 2, cacheRead: 0.025 }))));
+  expect(tokens).toBeGreaterThanOrEqual(1024);
+  expect(tokens).toBeLessThan(1124);
+  expect(prefixTokens(forChat(activeScorers(priced({ input: 0.25, output: 2 }))))).toBeLessThan(1024);
+});
+
 test('a guideline in place of a default scorer gets no examples of that scorer', () => {
   const scorers = forChat(activeScorers(cached({ JUDGE_GUIDELINES: '{"safety":"It is kind."}' })));
   expect(scorers.find(({ name }) => name === 'safety')?.examples).toBeUndefined();
