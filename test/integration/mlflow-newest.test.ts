@@ -2,10 +2,13 @@
 
 import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
+import type { Experiment } from '../../src/mlflow/types.ts';
+import type { TraceRecord } from '../../src/trace/types.ts';
+import type { SeenRequest } from '../doubles/misbehaving-server.ts';
 import { testCorpus } from '../helpers/mlflow-corpus.ts';
 import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';
 import { testMlflow } from '../helpers/mlflow-suite.ts';
-import { chatTrace } from '../helpers/mlflow-traces.ts';
+import { chatTrace, verdict } from '../helpers/mlflow-traces.ts';
 
 let mlflow: Awaited<ReturnType<typeof startPlainMlflow>>;
 beforeAll(async () => {
@@ -31,6 +34,62 @@ test('finds the one trace of a batch that MLflow refuses, and writes the others'
   ]);
   const found = await mlflow.reader.search(experiment.id);
   expect(found.map(({ traceId }) => traceId).sort()).toEqual(traces.map(({ traceId }) => traceId).sort());
+});
+
+describe('traces whose spans follow their verdicts', () => {
+  const judge = (traces: readonly TraceRecord[]) =>
+    new Map(traces.map(({ traceId }) => [traceId, ['safety', 'fluency'].map((name) => verdict(traceId, name))]));
+  const hasSpans = ({ path, body }: SeenRequest) => path === '/v1/traces' && body.length > 0;
+  const read = async (experiment: Experiment) =>
+    new Map((await mlflow.reader.search(experiment.id)).map((trace) => [trace.traceId, trace]));
+  afterEach(() => mlflow.faulty.proxy.rule(() => undefined));
+
+  test('are not recreated, and keep a tag, if a person deletes and tags them at the last moment', async () => {
+    const { faulty, reader } = mlflow;
+    const experiment = await mlflow.client.resolveExperiment('deleted while sent');
+    const traces = Array.from({ length: 3 }, (_, n) => chatTrace(experiment.id, `record ${n}`));
+    const [gone = '', tagged = ''] = traces.map(({ traceId }) => traceId);
+    const change = async () => {
+      await reader.do({ do: 'delete_traces', experimentId: experiment.id, traceIds: [gone] });
+      await reader.do({ do: 'set_tag', traceId: tagged, key: 'status_code', value: 'seen' });
+    };
+    faulty.proxy.rule((request) =>
+      hasSpans(request) ? { kind: 'after', work: change, next: { kind: 'pass' } } : undefined,
+    );
+    expect((await faulty.client.writeTraces(experiment, traces, judge(traces))).written).toHaveLength(3);
+    const found = await read(experiment);
+    expect([...found.keys()].sort()).toEqual(
+      traces
+        .slice(1)
+        .map(({ traceId }) => traceId)
+        .sort(),
+    );
+    expect(found.get(tagged)).toMatchObject({ tags: { status_code: 'seen' }, spans: [expect.anything()] });
+  });
+
+  test('get them from the next attempt after an interruption, once', async () => {
+    const { faulty } = mlflow;
+    const experiment = await mlflow.client.resolveExperiment('interrupted');
+    const traces = Array.from({ length: 3 }, (_, n) => chatTrace(experiment.id, `record ${n}`));
+    faulty.proxy.rule((request) => (hasSpans(request) ? { kind: 'reply', status: 403 } : undefined));
+    await expect(faulty.client.writeTraces(experiment, traces, judge(traces))).rejects.toMatchObject({
+      name: 'MlflowAccessDenied',
+    });
+    const stored = await mlflow.client.getTraces(experiment.id, [...judge(traces).keys()]);
+    expect([...stored.values()].map(({ assessments }) => assessments.length)).toEqual([2, 2, 2]);
+    for (const _attempt of [1, 2]) {
+      expect(await mlflow.client.mendTraces(experiment, traces)).toEqual([]);
+      const found = [...(await read(experiment)).values()];
+      expect(
+        found.map(({ spans, tokenUsage, requestPreview, assessments }) => [
+          spans.length,
+          tokenUsage?.total_tokens,
+          requestPreview?.startsWith('How do I fix'),
+          assessments.length,
+        ]),
+      ).toEqual(Array(3).fill([1, 38, true, 2]));
+    }
+  });
 });
 
 test(
