@@ -58,13 +58,12 @@ function resultOf({ shim }: QuotaEnvironment, limits: QuotaLimits, captures: num
       `${name}: ${asked} asked, ${throttled} throttled, ${round(served, 0)} served`,
   );
   const judged = shim.counts.of('judge calls').served;
+  const { judgeRequestsPerMinute: calls = 0, judgeTokensPerMinute: tokens = 0, mlflow } = limits;
   const rates = [
-    { name: 'mlflow', perSecond: limits.mlflow?.perSecond },
-    { name: 'judge calls', perSecond: limits.judgeRequestsPerMinute && limits.judgeRequestsPerMinute / 60 },
-    { name: 'judge tokens', perSecond: limits.judgeTokensPerMinute && limits.judgeTokensPerMinute / 60 },
-  ].flatMap(({ name, perSecond }) =>
-    perSecond === undefined ? [] : [{ name, share: usedShare(shim.counts.of(name), perSecond) }],
-  );
+    { name: 'mlflow', rate: mlflow },
+    { name: 'judge calls', rate: calls > 0 ? { perSecond: calls / 60 } : undefined },
+    { name: 'judge tokens', rate: tokens > 0 ? { perSecond: tokens / 60, burst: tokens } : undefined },
+  ].flatMap(({ name, rate }) => (rate ? [{ name, share: usedShare(shim.counts.of(name), rate) }] : []));
   const tightest = rates.toSorted((a, b) => b.share - a.share)[0];
   const checks: Check[] = [
     atMost('judge calls that were answered, a capture', judged / captures, 1),

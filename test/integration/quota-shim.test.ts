@@ -30,6 +30,8 @@ let judge: StandInJudge;
 let mlflow: ReturnType<typeof createServer>;
 let directory: string;
 const shims: QuotaShim[] = [];
+/** The clock of the rates stands still unless a test moves it. */
+let ms = Date.UTC(2026, 10, 22);
 
 const config = (endpoint: string) => ({
   endpoint,
@@ -40,7 +42,12 @@ const config = (endpoint: string) => ({
 
 async function shimWith(limits: QuotaLimits): Promise<QuotaShim> {
   const mlflowUrl = `http://127.0.0.1:${(mlflow.address() as AddressInfo).port}`;
-  const shim = await startQuotaShim({ aws: miniStack.url, mlflow: mlflowUrl, judge: judge.url }, limits, directory);
+  const shim = await startQuotaShim(
+    { aws: miniStack.url, mlflow: mlflowUrl, judge: judge.url },
+    limits,
+    directory,
+    () => ms,
+  );
   shims.push(shim);
   return shim;
 }
@@ -97,19 +104,19 @@ afterAll(async () => {
 });
 
 test('a bucket fills with its rate up to its burst, and may owe', () => {
-  let ms = 0;
-  const bucket = new Bucket({ perSecond: 10, burst: 5 }, () => ms);
+  let at = 0;
+  const bucket = new Bucket({ perSecond: 10, burst: 5 }, () => at);
   expect(Array.from({ length: 6 }, () => bucket.take())).toEqual([true, true, true, true, true, false]);
-  ms = 100;
+  at = 100;
   expect([bucket.take(), bucket.take()]).toEqual([true, false]);
-  ms = 10_000;
+  at = 10_000;
   expect(bucket.level).toBe(5);
   bucket.correct(15);
-  ms = 10_900;
+  at = 10_900;
   expect(bucket.take()).toBe(false);
-  ms = 11_100;
+  at = 11_100;
   expect(bucket.take()).toBe(true);
-  expect(usedShare({ asked: 9, throttled: 0, served: 50, firstMs: 0, lastMs: 10_000 }, 10)).toBe(0.5);
+  expect(usedShare({ asked: 9, throttled: 0, served: 50, firstMs: 0, lastMs: 9000 }, { perSecond: 10 })).toBe(0.5);
 });
 
 test('MLflow answers 429 above its rate, and counts both', async () => {
@@ -117,19 +124,17 @@ test('MLflow answers 429 above its rate, and counts both', async () => {
   const replies = await Promise.all(Array.from({ length: 8 }, () => fetch(`${shim.urls.mlflow}/api/2.0/mlflow/x`)));
   expect(replies.filter(({ status }) => status === 429)).toHaveLength(3);
   expect(shim.counts.of('mlflow')).toMatchObject({ asked: 8, throttled: 3, served: 5 });
-  expect(shim.counts.operations.get('mlflow GET /api/2.0/mlflow/x')).toBe(8);
+  ms += 200;
+  expect((await fetch(`${shim.urls.mlflow}/api/2.0/mlflow/x`)).status).toBe(200);
+  expect(shim.counts.operations.get('mlflow GET /api/2.0/mlflow/x')).toBe(9);
 });
 
 describe('the judge', () => {
   test('is throttled by calls, by tokens that maxTokens reserves, and for the rest of a day', async () => {
     const calls = await shimWith({ judgeRequestsPerMinute: 180 });
     const client = new BedrockRuntimeClient(config(calls.urls.judge));
-    expect(await outcomes(Array.from({ length: 4 }, () => converse(client, 100)))).toEqual([
-      'ok',
-      'ok',
-      'ok',
-      'ThrottlingException',
-    ]);
+    const four = await outcomes(Array.from({ length: 4 }, () => converse(client, 100)));
+    expect(four.toSorted()).toEqual(['ThrottlingException', 'ok', 'ok', 'ok']);
 
     const tokens = await shimWith({ judgeTokensPerMinute: 10_000, outputBurndown: 5 });
     const second = new BedrockRuntimeClient(config(tokens.urls.judge));
@@ -138,7 +143,9 @@ describe('the judge', () => {
     await converse(second, 9000);
     const used = tokens.counts.of('judge tokens').served;
     expect(used).toBeLessThan(2000);
-    expect(await outcomes([converse(second, 6000), converse(second, 6000)])).toEqual(['ok', 'ThrottlingException']);
+    // The clock stands still, so the bucket has only what these calls leave in it.
+    await expect(converse(second, 9800 - used)).resolves.toBeDefined();
+    await expect(converse(second, 9800)).rejects.toThrow('Too many tokens, please wait before trying again.');
 
     const day = await shimWith({ judgeTokensPerDay: 1, outputBurndown: 5 });
     const third = new BedrockRuntimeClient(config(day.urls.judge));
@@ -150,12 +157,12 @@ describe('the judge', () => {
   });
 
   test('takes so many batch jobs at once, and another when one has ended', async () => {
-    judge.batch.behavior = { delayMs: 300 };
+    judge.batch.behavior = { delayMs: 3_600_000 };
     const shim = await shimWith({ batchJobs: 2 });
     const bedrock = new BedrockClient(config(shim.urls.judge));
     const sent = ['one', 'two', 'three'].map((name) => bedrock.send(job(name)));
-    expect(await outcomes(sent)).toEqual(['ok', 'ok', 'ServiceQuotaExceededException']);
-    await sleep(600);
+    expect((await outcomes(sent)).toSorted()).toEqual(['ServiceQuotaExceededException', 'ok', 'ok']);
+    for (const each of judge.batch.jobs.slice(0, 1)) each.status = 'Completed';
     await bedrock.send(job('four'));
     expect(shim.counts.of('batch jobs')).toMatchObject({ asked: 4, throttled: 1, served: 3 });
   });
@@ -187,11 +194,11 @@ describe('DynamoDB', () => {
   });
 
   test('refuses a write to an item in a transaction, and a transaction on an item that is written', async () => {
-    const shim = await shimWith({ transactionMs: 100 });
+    const shim = await shimWith({ transactionMs: 1500 });
     const client = new DynamoDBClient(config(shim.urls.aws));
     const both = new TransactWriteItemsCommand({ TransactItems: [{ Update: add('a') }, { Update: add('b') }] });
     const transaction = client.send(both);
-    await sleep(50);
+    while (shim.counts.of('transaction conflicts').served === 0) await sleep(10);
     const [other] = await Promise.allSettled([client.send(both)]);
     expect(other).toMatchObject({ reason: { CancellationReasons: [{ Code: 'TransactionConflict' }, {}] } });
     await expect(client.send(new UpdateItemCommand(add('b')))).rejects.toThrow(/Transaction is ongoing/);
@@ -201,10 +208,11 @@ describe('DynamoDB', () => {
     expect(shim.counts.operations.get('dynamodb write units')).toBe(5);
   });
 
-  test('refuses an item over 400 KB', async () => {
-    const shim = await shimWith({ itemBytes: 400 * 1024 });
+  test('refuses an item that is too large', async () => {
+    // The emulator itself refuses 400 KB.
+    const shim = await shimWith({ itemBytes: 100 * 1024 });
     const client = new DynamoDBClient(config(shim.urls.aws));
-    await expect(client.send(put('huge', 401 * 1024))).rejects.toThrow(/exceeded the maximum allowed size/);
+    await expect(client.send(put('huge', 101 * 1024))).rejects.toThrow(/exceeded the maximum allowed size/);
   });
 });
 

@@ -15,15 +15,17 @@ const SLOW_DOWN: Reply = {
 export class AwsGate implements Gate {
   readonly #limits: QuotaLimits;
   readonly #counts: Counts;
+  readonly #now: () => number;
   readonly #dynamo: DynamoGate;
   readonly #starts: Bucket | undefined;
   readonly #buckets = new Map<string, Bucket>();
 
-  constructor(limits: QuotaLimits, counts: Counts) {
+  constructor(limits: QuotaLimits, counts: Counts, now: () => number) {
     this.#limits = limits;
     this.#counts = counts;
-    this.#dynamo = new DynamoGate(limits, counts);
-    this.#starts = limits.startExecution && new Bucket(limits.startExecution);
+    this.#now = now;
+    this.#dynamo = new DynamoGate(limits, counts, now);
+    this.#starts = limits.startExecution && new Bucket(limits.startExecution, now);
   }
 
   admit(asked: Asked, upstream: Upstream): Promise<Verdict> | Verdict {
@@ -55,7 +57,7 @@ export class AwsGate implements Gate {
     const rate = isRead ? this.#limits.s3Reads : this.#limits.s3Writes;
     this.#counts.asked(limit);
     const name = `${bucket} ${limit}`;
-    const tokens = this.#buckets.get(name) ?? (rate && new Bucket(rate));
+    const tokens = this.#buckets.get(name) ?? (rate && new Bucket(rate, this.#now));
     if (tokens) this.#buckets.set(name, tokens);
     if (tokens?.take() === false) {
       this.#counts.throttled(limit);
@@ -71,9 +73,9 @@ export class MlflowGate implements Gate {
   readonly #counts: Counts;
   readonly #tokens: Bucket | undefined;
 
-  constructor({ mlflow }: QuotaLimits, counts: Counts) {
+  constructor({ mlflow }: QuotaLimits, counts: Counts, now: () => number) {
     this.#counts = counts;
-    this.#tokens = mlflow && new Bucket(mlflow);
+    this.#tokens = mlflow && new Bucket(mlflow, now);
   }
 
   admit({ method, path }: Asked): Verdict {

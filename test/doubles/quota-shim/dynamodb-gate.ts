@@ -39,12 +39,14 @@ const TOO_LARGE = 'Item size to update has exceeded the maximum allowed size';
 export class DynamoGate implements Gate {
   readonly #limits: QuotaLimits;
   readonly #counts: Counts;
+  readonly #now: () => number;
   readonly #partitions = new Map<string, Bucket>();
   readonly #hashKeys = new Map<string, Promise<string[]>>();
   /** Items that are being written, and how. */
   readonly #busy = new Map<string, { transactions: number; writes: number }>();
 
-  constructor(limits: QuotaLimits, counts: Counts) {
+  constructor(limits: QuotaLimits, counts: Counts, now: () => number) {
+    this.#now = now;
     this.#limits = limits;
     this.#counts = counts;
   }
@@ -153,7 +155,7 @@ export class DynamoGate implements Gate {
     if (partitionWrites === undefined) return undefined;
     const [hashKey = ''] = await this.#keyNames(write.table, asked, upstream);
     const name = `${write.table} ${JSON.stringify(write.key[hashKey])}`;
-    const bucket = this.#partitions.get(name) ?? new Bucket({ perSecond: partitionWrites });
+    const bucket = this.#partitions.get(name) ?? new Bucket({ perSecond: partitionWrites }, this.#now);
     this.#partitions.set(name, bucket);
     return bucket;
   }

@@ -32,12 +32,12 @@ export class JudgeGate implements Gate {
   /** Tokens of this day. */
   today = 0;
 
-  constructor(limits: QuotaLimits, counts: Counts) {
+  constructor(limits: QuotaLimits, counts: Counts, now: () => number) {
     this.#limits = limits;
     this.#counts = counts;
     const { judgeRequestsPerMinute: calls, judgeTokensPerMinute: tokens } = limits;
-    this.#requests = calls === undefined ? undefined : new Bucket({ perSecond: calls / 60, burst: calls / 60 });
-    this.#tokens = tokens === undefined ? undefined : new Bucket({ perSecond: tokens / 60, burst: tokens });
+    this.#requests = calls === undefined ? undefined : new Bucket({ perSecond: calls / 60, burst: calls / 60 }, now);
+    this.#tokens = tokens === undefined ? undefined : new Bucket({ perSecond: tokens / 60, burst: tokens }, now);
   }
 
   admit(asked: Asked, upstream: Upstream): Promise<Verdict> | Verdict {

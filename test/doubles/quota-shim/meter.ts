@@ -91,8 +91,7 @@ export class Bucket {
   }
 }
 
-/** The share of a rate that was used between the first and the last request; above 1 by the burst at its beginning. */
-export function usedShare({ served, firstMs, lastMs }: Usage, perSecond: number): number {
-  const seconds = (lastMs - firstMs) / 1000;
-  return seconds <= 0 ? 0 : served / (perSecond * seconds);
+/** The share of a rate that was used between the first and the last request, of what it and its burst allowed. */
+export function usedShare({ served, firstMs, lastMs }: Usage, { perSecond, burst = perSecond }: Rate): number {
+  return served / (perSecond * ((lastMs - firstMs) / 1000) + burst);
 }

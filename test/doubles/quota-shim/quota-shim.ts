@@ -51,16 +51,22 @@ export interface QuotaShim {
  * Starts the fronts. The servers behind them may start later.
  *
  * @param directory a folder for the emulator's log
+ * @param now the clock of the rates, epoch milliseconds
  */
-export async function startQuotaShim(behind: Behind, limits: QuotaLimits, directory: string): Promise<QuotaShim> {
+export async function startQuotaShim(
+  behind: Behind,
+  limits: QuotaLimits,
+  directory: string,
+  now: () => number = Date.now,
+): Promise<QuotaShim> {
   const counts = new Counts();
   const log = join(directory, 'quota-events.jsonl');
   const limitsFile = join(directory, 'quota-limits.json');
   const gates = {} as Record<keyof Behind, Gate>;
   let judge: JudgeGate;
   const impose = (next: QuotaLimits): void => {
-    judge = new JudgeGate(next, counts);
-    Object.assign(gates, { aws: new AwsGate(next, counts), mlflow: new MlflowGate(next, counts), judge });
+    judge = new JudgeGate(next, counts, now);
+    Object.assign(gates, { aws: new AwsGate(next, counts, now), mlflow: new MlflowGate(next, counts, now), judge });
     writeFileSync(limitsFile, JSON.stringify(next));
   };
   impose(limits);
