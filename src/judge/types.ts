@@ -1,4 +1,5 @@
 /** Scorers, verdicts, and the port through which the pipeline uses the judge. */
+import type { JudgeSpend } from '../contract/receipts.ts';
 import type { Capture } from '../formats/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { SpendingLimit } from './budget/spending-limit.ts';
@@ -78,17 +79,12 @@ export interface VerdictUsage {
 }
 
 /** The use of the prompt cache, absent if no call asked for it. */
-export interface CacheUse {
-  /** Calls that asked for their prefix to be cached. */
-  cacheCalls?: number;
-  cacheReadTokens?: number;
-  cacheWriteTokens?: number;
-}
+export type CacheUse = Pick<JudgeSpend, 'cacheCalls' | 'cacheReadTokens' | 'cacheWriteTokens'>;
 
 export interface JudgeResult {
   verdicts: Verdict[];
   /** Everything spent on this capture, including failed attempts. */
-  spend: VerdictUsage & CacheUse & { calls: number };
+  spend: JudgeSpend;
 }
 
 /** How the questions about one capture are paid for. */

@@ -52,24 +52,19 @@ export function cachedPrefix(
   const judges = scorers.filter((scorer): scorer is JudgeScorer => scorer.kind === 'judge' && isCommon(scorer));
   const short = prefixTokens(judges);
   if (minimum === undefined || rates?.cacheRead === undefined || short >= minimum) return scorers;
-  const given = new Map<JudgeScorer, ScorerExample[]>(judges.map((scorer) => [scorer, []]));
-  const filled = (): JudgeScorer[] =>
-    judges.map((scorer) => {
-      const more = given.get(scorer) ?? [];
-      return more.length === 0 ? scorer : withExamples(scorer, [...(scorer.examples ?? []), ...more]);
+  const inTurn = Object.entries(examples)
+    .flatMap(([name, list]) => list.map((example, turn) => ({ name, example, turn })))
+    .toSorted((one, other) => one.turn - other.turn);
+  for (let count = 1; count <= inTurn.length; count += 1) {
+    const added = Map.groupBy(inTurn.slice(0, count), ({ name }) => name);
+    const filled = judges.map((scorer) => {
+      const more = added.get(scorer.name)?.map(({ example }) => example);
+      return more === undefined ? scorer : withExamples(scorer, [...(scorer.examples ?? []), ...more]);
     });
-  const most = Math.max(0, ...Object.values(examples).map(({ length }) => length));
-  for (let round = 0; round < most; round += 1) {
-    for (const scorer of judges) {
-      const example = examples[scorer.name]?.[round];
-      if (example === undefined) continue;
-      given.get(scorer)?.push(example);
-      const long = filled();
-      if (prefixTokens(long) < minimum) continue;
-      if (prefixTokens(long) * rates.cacheRead >= short * rates.input) return scorers;
-      const byName = new Map(long.map((each) => [each.name, each]));
-      return scorers.map((each) => (each.kind === 'judge' ? (byName.get(each.name) ?? each) : each));
-    }
+    const long = prefixTokens(filled);
+    if (long < minimum) continue;
+    if (long * rates.cacheRead >= short * rates.input) return scorers;
+    return scorers.map((scorer) => filled.find(({ name }) => name === scorer.name) ?? scorer);
   }
   return scorers;
 }

@@ -29,16 +29,9 @@ const undress = (text: string): string => {
 
 /** Whether the value is no failure. The first of several categories is the good one; a number never fails. */
 export function isPass({ values, passes = 'yes' }: Pick<JudgeScorer, 'values' | 'passes'>, value: AssessmentValue) {
-  switch (values.kind) {
-    case 'yes-no':
-      return value === passes;
-    case 'boolean':
-      return value === true;
-    case 'categories':
-      return value === values.values[0];
-    case 'number':
-      return true;
-  }
+  if (values.kind === 'number') return true;
+  if (values.kind === 'boolean') return value === true;
+  return value === (values.kind === 'categories' ? values.values[0] : passes);
 }
 
 const NUMBER = /^[+-]?\d+(\.\d+)?$/;
