@@ -31,6 +31,8 @@ import { MAPS } from './state-machines/states.ts';
 interface AlarmsProps {
   settings: Settings;
   stateMachine: IStateMachine;
+  /** The events of new capture files that wait for their run. */
+  events: IQueue;
   deadLetters: IQueue;
   /** The dead letters of replays that were stopped but could not be brought to their end. */
   replaysNotEnded: IQueue;
@@ -41,10 +43,15 @@ const PERIOD = Duration.minutes(5);
 /** 15 minutes. Retries last 18 minutes on average for a throttled judge, 28 for a throttled function, and at most 2 otherwise. */
 const SUSTAINED_PERIODS = 3;
 
+/** The longest window is 5 minutes, and a batch that failed once is tried again after 6 to 11. */
+const LONGEST_WAIT_SECONDS = 1200;
+
 interface AlarmOptions {
   metric: IMetric;
   /** A sentence for the email. */
   what: string;
+  /** Raised by more than this. Default 0. */
+  threshold?: number;
   /** Raised only if the condition lasts. */
   sustained?: boolean;
 }
@@ -63,7 +70,7 @@ export class Alarms extends Construct {
 
   constructor(scope: Construct, id: string, props: AlarmsProps) {
     super(scope, id);
-    const { settings, stateMachine, deadLetters, replaysNotEnded, functions } = props;
+    const { settings, stateMachine, events, deadLetters, replaysNotEnded, functions } = props;
     this.#prefix = settings.STACK_PREFIX;
     this.topic = new Topic(this, 'Topic', {
       enforceSSL: true,
@@ -73,7 +80,7 @@ export class Alarms extends Construct {
     this.#letAlarmsPublish();
     if (settings.ALARM_EMAIL !== undefined) this.topic.addSubscription(new EmailSubscription(settings.ALARM_EMAIL));
     this.#aboutRuns(stateMachine, functions);
-    this.#aboutEvents(deadLetters);
+    this.#aboutEvents(events, deadLetters);
     this.#aboutResults();
     this.#aboutReplays(replaysNotEnded);
   }
@@ -135,7 +142,14 @@ export class Alarms extends Construct {
     });
   }
 
-  #aboutEvents(deadLetters: IQueue): void {
+  #aboutEvents(events: IQueue, deadLetters: IQueue): void {
+    this.#alarm('EventsWaiting', {
+      metric: events.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: Stats.MAXIMUM }),
+      what: 'Events of capture files wait too long for their run',
+      // Errors of the function raise only FunctionErrors in their first 15 minutes.
+      threshold: LONGEST_WAIT_SECONDS,
+      sustained: true,
+    });
     this.#alarm('EventNotDelivered', {
       metric: waiting(deadLetters),
       what: 'A capture file did not start an execution; its event is in the dead-letter queue',
@@ -189,12 +203,12 @@ export class Alarms extends Construct {
     });
   }
 
-  #alarm(id: string, { metric, what, sustained = false }: AlarmOptions): void {
+  #alarm(id: string, { metric, what, threshold = 0, sustained = false }: AlarmOptions): void {
     const alarm = new Alarm(this, id, {
       alarmName: this.#name(id),
       alarmDescription: `${what}. What to do: section ${id} of docs/runbook.md.`,
       metric,
-      threshold: 0,
+      threshold,
       comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
       evaluationPeriods: sustained ? SUSTAINED_PERIODS : 1,
       // There is no data while nothing runs.

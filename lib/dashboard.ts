@@ -28,6 +28,7 @@ const HEIGHT = 6;
 interface MonitoringDashboardProps {
   prefix: string;
   stateMachine: IStateMachine;
+  events: IQueue;
   deadLetters: IQueue;
   /** By their label in the graphs. */
   functions: Readonly<Record<string, IFunction>>;
@@ -94,7 +95,7 @@ function results(prefix: string): IWidget[] {
   ];
 }
 
-function operations({ stateMachine, deadLetters, functions }: MonitoringDashboardProps): IWidget[] {
+function operations({ stateMachine, events, deadLetters, functions }: MonitoringDashboardProps): IWidget[] {
   const sum = { period: PERIOD, statistic: Stats.SUM };
   const all = Object.values(functions);
   const longest = { period: PERIOD, statistic: Stats.MAXIMUM };
@@ -103,6 +104,7 @@ function operations({ stateMachine, deadLetters, functions }: MonitoringDashboar
       stateMachine.metricStarted({ ...sum, label: 'started' }),
       stateMachine.metricSucceeded({ ...sum, label: 'succeeded' }),
       stateMachine.metricFailed({ ...sum, label: 'failed' }),
+      events.metricApproximateNumberOfMessagesVisible({ ...longest, label: 'events that wait' }),
       deadLetters.metricApproximateNumberOfMessagesVisible({ ...longest, label: 'events not delivered' }),
     ]),
     new GraphWidget({

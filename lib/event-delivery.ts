@@ -1,6 +1,8 @@
-/** Retries and dead letters of events whose target is unavailable. */
+/** The queues of events, and the delivery to them: retries, and dead letters of events whose target is unavailable. */
 import { Duration } from 'aws-cdk-lib';
-import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
+import type { IRuleRef, IRuleTarget } from 'aws-cdk-lib/aws-events';
+import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Queue, QueueEncryption, type QueueProps } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import type { Settings } from '../src/settings/schema.ts';
 import { workKey } from './access/key.ts';
@@ -9,19 +11,51 @@ import { acknowledge } from './acknowledge.ts';
 /** EventBridge's maximum. */
 export const DELIVERY = { maxEventAge: Duration.hours(24), retryAttempts: 185 };
 
-/** SQS's maximum: two weeks to notice an event that EventBridge could not deliver. */
-const DEAD_LETTERS = Duration.days(14);
+/** SQS's maximum: two weeks to notice an event that could not be delivered. */
+const RETENTION = Duration.days(14);
 
-/** Creates the dead-letter queue of a scope, as its child `DeadLetters`. */
-export function deadLetterQueue(scope: Construct, settings: Settings): Queue {
+/** Creates a queue that is encrypted, requires TLS and keeps its events for two weeks. */
+export function eventQueue(scope: Construct, id: string, settings: Settings, more: QueueProps = {}): Queue {
   const key = workKey(scope, settings);
-  const queue = new Queue(scope, 'DeadLetters', {
+  return new Queue(scope, id, {
     ...(key
       ? { encryption: QueueEncryption.KMS, encryptionMasterKey: key }
       : { encryption: QueueEncryption.SQS_MANAGED }),
     enforceSSL: true,
-    retentionPeriod: DEAD_LETTERS,
+    retentionPeriod: RETENTION,
+    ...more,
   });
+}
+
+/** Creates the dead-letter queue of a scope, as its child `DeadLetters`. */
+export function deadLetterQueue(scope: Construct, settings: Settings): Queue {
+  const queue = eventQueue(scope, 'DeadLetters', settings);
   acknowledge(queue, { 'AwsSolutions-SQS3': 'This queue is the dead-letter queue.' });
   return queue;
 }
+
+/** Returns a queue as the target of a rule. The CDK's own would let every rule of every account send to a queue with a key. */
+export const toQueue = (queue: Queue, deadLetters: Queue): IRuleTarget => ({
+  bind: (rule) => {
+    for (const [index, each] of [queue, deadLetters].entries()) allowRule(rule, each, `AllowRule${index}`);
+    return {
+      arn: queue.queueArn,
+      deadLetterConfig: { arn: deadLetters.queueArn },
+      retryPolicy: {
+        maximumEventAgeInSeconds: DELIVERY.maxEventAge.toSeconds(),
+        maximumRetryAttempts: DELIVERY.retryAttempts,
+      },
+    };
+  },
+});
+
+const allowRule = ({ ruleRef }: IRuleRef, queue: Queue, sid: string): unknown =>
+  queue.addToResourcePolicy(
+    new PolicyStatement({
+      sid,
+      actions: ['sqs:SendMessage'],
+      principals: [new ServicePrincipal('events.amazonaws.com')],
+      resources: [queue.queueArn],
+      conditions: { ArnEquals: { 'aws:SourceArn': ruleRef.ruleArn } },
+    }),
+  );

@@ -23,16 +23,31 @@ interface MonitoringFunctionsProps {
 }
 
 export type MonitoringFunctions = Record<
-  'planner' | 'processor' | 'evaluator' | 'batcher' | 'summarizer',
+  'starter' | 'planner' | 'processor' | 'evaluator' | 'batcher' | 'summarizer',
   PipelineFunction
 >;
+
+/** Lambda's 6 MB of events are about 25 as objects. */
+const STARTER_MEMORY_MB = 512;
+
+/** Two requests, each with the retries of the SDK. The queue hides its messages for six times as long. */
+export const STARTER_TIMEOUT_SECONDS = 60;
 
 /** Creates the functions in a scope, and grants them what they need. */
 export function monitoringFunctions(scope: Construct, props: MonitoringFunctionsProps): MonitoringFunctions {
   const { settings, environment } = props;
-  const make = (id: string, folder: string, name: PipelineFunctionProps['name'], description: string) =>
-    new PipelineFunction(scope, id, { settings, environment, folder, name, description });
+  const make = (
+    id: string,
+    folder: string,
+    name: PipelineFunctionProps['name'],
+    description: string,
+    more: Partial<PipelineFunctionProps> = {},
+  ) => new PipelineFunction(scope, id, { settings, environment, folder, name, description, ...more });
   const functions: MonitoringFunctions = {
+    starter: make('StartRuns', 'start-runs', 'starter', 'Starts runs over new capture files', {
+      memoryMb: STARTER_MEMORY_MB,
+      timeoutSeconds: STARTER_TIMEOUT_SECONDS,
+    }),
     planner: make('PlanCaptures', 'plan-captures', 'planner', 'Plans the chunks of a run'),
     processor: make('LogTraces', 'log-traces', 'processor', 'Logs captures as MLflow traces'),
     evaluator: make('EvaluateTraces', 'evaluate-traces', 'evaluator', 'Has the judge assess the traces'),
@@ -54,12 +69,13 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
 }
 
 function grantWorkBucket(
-  { planner, processor, evaluator, batcher, summarizer }: MonitoringFunctions,
+  { starter, planner, processor, evaluator, batcher, summarizer }: MonitoringFunctions,
   workBucket: IBucket,
 ): void {
+  grantWork(workBucket, starter.role, { read: ['starts'], write: ['starts'] });
   grantWork(workBucket, planner.role, {
     // A retry reads the records of an earlier run.
-    read: ['plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims'],
+    read: ['starts', 'plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims'],
     write: ['plan', 'ranges', 'claims'],
     upload: ['manifest'],
   });

@@ -30,8 +30,10 @@ export class MonitoringStack extends Stack {
     new BatchInference(this, 'Batch', { settings, workBucket, batcher: pipeline.batcher });
     const replay = new Replay(this, 'Replay', { settings, workBucket, budget, environment });
 
-    const { deadLetters } = new CaptureRule(this, 'Captures', { settings, stateMachine });
+    const { starter } = pipeline;
+    const { events, deadLetters } = new CaptureRule(this, 'Captures', { settings, stateMachine, starter });
     const functions = {
+      start: starter.function,
       plan: pipeline.planner.function,
       log: pipeline.processor.function,
       evaluate: pipeline.evaluator.function,
@@ -41,6 +43,7 @@ export class MonitoringStack extends Stack {
     const alarms = new Alarms(this, 'Alarms', {
       settings,
       stateMachine,
+      events,
       deadLetters,
       replaysNotEnded: replay.notEnded,
       functions: Object.values(functions),
@@ -48,6 +51,7 @@ export class MonitoringStack extends Stack {
     new MonitoringDashboard(this, 'Dashboard', {
       prefix: settings.STACK_PREFIX,
       stateMachine,
+      events,
       deadLetters,
       functions,
       replay: replay.stateMachine,

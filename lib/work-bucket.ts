@@ -35,6 +35,7 @@ export class WorkBucket extends Construct {
       // deployment that fails deletes the empty bucket that it has created.
       removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
       lifecycleRules: [
+        { id: 'starts', prefix: 'starts/', expiration: Duration.days(RUNS_DAYS) },
         { id: 'runs', prefix: 'runs/', expiration: Duration.days(RUNS_DAYS) },
         // As long as a run can be retried, since a retry reuses the judge's answers.
         { id: 'answers', prefix: 'answers/', expiration: Duration.days(RUNS_DAYS) },

@@ -9,6 +9,7 @@ const ANY_RUN = '*';
 
 /** The parts of the work bucket by their content, as key patterns of a policy. */
 export const workPatterns = {
+  starts: `${workKeys.startsPrefix}*`,
   manifest: `${workKeys.manifestPrefix(ANY_RUN)}*`,
   ranges: `${workKeys.rangesPrefix(ANY_RUN)}*`,
   plan: `${workKeys.planPrefix(ANY_RUN)}*`,

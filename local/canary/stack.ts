@@ -30,6 +30,8 @@ export function stackSettings(state: CanaryState, more: Record<string, string> =
     MLFLOW_EXPERIMENT_NAME: prefix,
     EVALUATION_BUDGET_USD: String(budgetOf(batch)),
     LOG_RETENTION_DAYS: '1',
+    // The shortest that still collects events.
+    BATCH_WINDOW_SECONDS: '1',
     ...(endpoint ? { REPLAY_ENDPOINT_NAMES: endpoint } : {}),
     ...more,
   };

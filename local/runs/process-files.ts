@@ -11,7 +11,9 @@ import {
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { Upload } from '@aws-sdk/lib-storage';
+import type { FilesInput, ListedFile } from '../../src/contract/input.ts';
 import { forEachConcurrently } from '../../src/shared/concurrency.ts';
+import { Storage } from '../../src/shared/storage.ts';
 import type { AwsClients } from '../stack/aws-clients.ts';
 import type { CaptureFile } from '../start/capture-files.ts';
 
@@ -19,8 +21,8 @@ export interface Run {
   /** Name of the execution. */
   name: string;
   arn: string;
-  /** The object that started it, or the prefix of a backfill. */
-  key: string;
+  /** The objects that started it, or the prefix of a backfill. */
+  keys: readonly string[];
   status: string;
   /** Present if it failed. */
   error?: string;
@@ -41,13 +43,12 @@ export interface FileProgress {
 interface ProcessFilesOptions {
   clients: AwsClients;
   captureBucket: string;
+  workBucket: string;
   stateMachineArn: string;
   files: readonly CaptureFile[];
-  /** Files processed concurrently. */
-  concurrency: number;
   onProgress?: (progress: FileProgress) => void;
   signal?: AbortSignal;
-  /** Time that the rule has to start an execution after a file was put. */
+  /** Time in which an execution must start after a file was put. */
   startLimitMs?: number;
 }
 
@@ -55,48 +56,49 @@ const POLL_MS = 400;
 
 const PUT_CONCURRENCY = 8;
 
-/** EventBridge takes a second or two on AWS, sometimes half a minute. The emulator reacts immediately. */
-const START_LIMIT_MS = 120_000;
+/**
+ * EventBridge takes a second or two on AWS, sometimes half a minute, and the window of the stack up to five. The emulator has
+ * no window.
+ */
+const START_LIMIT_MS = 420_000;
 
 /** The clocks of this machine and of AWS differ by a few seconds at most. */
 const CLOCK_SLACK_MS = 60_000;
 
 /**
- * Puts each file unchanged and waits until every execution that it started has ended, successfully or not.
+ * Puts all files unchanged and waits until every execution that it started has ended, successfully or not.
  *
  * @returns the runs, in the order in which they were found
- * @throws Error if the rule does not start an execution for a file in time
+ * @throws Error if no execution starts for a file in time
  */
 export async function processFiles(options: ProcessFilesOptions): Promise<Run[]> {
-  const { clients, files, signal } = options;
+  const { clients, files, signal, startLimitMs: limit = START_LIMIT_MS } = options;
   const since = Date.now() - CLOCK_SLACK_MS;
-  const waiting = [...files];
-  const putAt = new Map<string, number>();
+  const keys = new Set(files.map(({ key }) => key));
   const runs = new Map<string, Run>();
   // Executions that other objects started.
   const others = new Set<string>();
+  const runsOf = (key: string): Run[] => [...runs.values()].filter((run) => run.keys.includes(key));
   const ended = (key: string): boolean => {
-    const own = [...runs.values()].filter((run) => run.key === key);
+    const own = runsOf(key);
     return own.length > 0 && own.every((run) => run.status !== 'RUNNING');
   };
+  for (const file of files) {
+    signal?.throwIfAborted();
+    await put(clients, options.captureBucket, file);
+  }
+  const putAt = Date.now();
   for (;;) {
     signal?.throwIfAborted();
     for (const item of await recentExecutions(options, since)) await update(item);
-    const done = [...putAt.keys()].filter(ended).length;
-    const room = options.concurrency - (putAt.size - done);
-    for (const file of waiting.splice(0, Math.max(0, room))) {
-      await put(clients, options.captureBucket, file);
-      putAt.set(file.key, Date.now());
-    }
-    options.onProgress?.({ unit: 'files', total: files.length, done, runs: [...runs.values()] });
-    if (done === files.length) return [...runs.values()];
-    for (const [key, at] of putAt) {
-      const limit = options.startLimitMs ?? START_LIMIT_MS;
-      if (Date.now() - at > limit && ![...runs.values()].some((run) => run.key === key)) {
-        throw new Error(
-          `The rule started no execution; got: none of ${options.stateMachineArn} in the ${limit / 1000} s after s3://${options.captureBucket}/${key} was put; expected: one. Check that the rule is enabled, that EventBridge notifications are on for the bucket, and that the key is under DATA_CAPTURE_S3_PREFIX`,
-        );
-      }
+    const done = [...keys].filter(ended).length;
+    options.onProgress?.({ unit: 'files', total: keys.size, done, runs: [...runs.values()] });
+    if (done === keys.size) return [...runs.values()];
+    const late = Date.now() - putAt > limit ? [...keys].find((key) => runsOf(key).length === 0) : undefined;
+    if (late !== undefined) {
+      throw new Error(
+        `No execution started; got: none of ${options.stateMachineArn} in the ${limit / 1000} s after s3://${options.captureBucket}/${late} was put; expected: one. Check that the rule is enabled, that EventBridge notifications are on for the bucket, that the key is under DATA_CAPTURE_S3_PREFIX, and the log of the function that starts runs`,
+      );
     }
     await sleep(POLL_MS);
   }
@@ -106,19 +108,16 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
     const known = runs.get(arn);
     if (others.has(arn) || (known && known.status === item.status)) return;
     const execution = await clients.sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
-    const key = objectKey(execution.input);
-    if (key === undefined || !putAt.has(key)) {
-      others.add(arn);
-      return;
-    }
-    runs.set(arn, runOf(execution, key));
+    const own = (await keysOf(execution.input, options)).filter((key) => keys.has(key));
+    if (own.length === 0) others.add(arn);
+    else runs.set(arn, runOf(execution, own));
   }
 }
 
 const runOf = (
   { name, executionArn, status, error, cause, output }: DescribeExecutionCommandOutput,
-  key: string,
-): Run => ({ name: name ?? '', arn: executionArn ?? '', key, status: status ?? 'RUNNING', error, cause, output });
+  keys: readonly string[],
+): Run => ({ name: name ?? '', arn: executionArn ?? '', keys, status: status ?? 'RUNNING', error, cause, output });
 
 async function put({ s3 }: Pick<AwsClients, 's3'>, bucket: string, file: CaptureFile): Promise<void> {
   const params = {
@@ -155,7 +154,7 @@ export async function runBackfill(
   const { executionArn } = await sfn.send(new StartExecutionCommand({ stateMachineArn, input }));
   for (;;) {
     options.signal?.throwIfAborted();
-    const run = runOf(await sfn.send(new DescribeExecutionCommand({ executionArn })), prefix);
+    const run = runOf(await sfn.send(new DescribeExecutionCommand({ executionArn })), [prefix]);
     const { mapRuns = [] } = await sfn.send(new ListMapRunsCommand({ executionArn }));
     const counts = await Promise.all(
       mapRuns.map(async ({ mapRunArn }) => (await sfn.send(new DescribeMapRunCommand({ mapRunArn }))).itemCounts),
@@ -180,8 +179,10 @@ async function recentExecutions(options: ProcessFilesOptions, since: number): Pr
   return found;
 }
 
-/** Returns the key in an "Object Created" event; `undefined` for any other input. */
-function objectKey(input: string | undefined): string | undefined {
-  const event = JSON.parse(input ?? '{}') as { detail?: { object?: { key?: string } } } | null;
-  return event?.detail?.object?.key;
+/** Returns the keys of the files that an input lists; none for any other input. */
+async function keysOf(input: string | undefined, { clients, workBucket }: ProcessFilesOptions): Promise<string[]> {
+  const { files } = JSON.parse(input ?? '{}') as Partial<FilesInput>;
+  if (files === undefined) return [];
+  const listed = await new Storage(clients.s3).getJsonLines<ListedFile>(workBucket, files.key);
+  return listed.map(({ key }) => key);
 }

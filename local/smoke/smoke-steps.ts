@@ -56,7 +56,7 @@ export function smokeCapture(environment: LambdaEnvironment, now = new Date()): 
   return { key: `${environment.DATA_CAPTURE_S3_PREFIX}smoke-test/${hour}/smoke-${id}.jsonl`, line };
 }
 
-/** Puts the capture and waits for the execution that the rule starts. */
+/** Puts the capture and waits for the execution that starts for it. */
 export async function putAndFollow(
   clients: AwsClients,
   outputs: StackOutputs,
@@ -70,14 +70,14 @@ export async function putAndFollow(
     const runs = await processFiles({
       clients,
       captureBucket: outputs.captureBucket,
+      workBucket: outputs.workBucket,
       stateMachineArn: outputs.stateMachineArn,
       files: [{ path, key: capture.key, bytes: Buffer.byteLength(capture.line) + 1 }],
-      concurrency: 1,
-      onProgress: ({ runs }) => onProgress(runs[0] ? `running ${runs[0].name}` : 'waiting for the rule'),
+      onProgress: ({ runs }) => onProgress(runs[0] ? `running ${runs[0].name}` : 'waiting for a run to start'),
     });
     // EventBridge may deliver twice. The duplicate ends by itself; the other execution did the work.
     const run = runs.find((one) => !one.output?.includes('duplicate')) ?? runs[0];
-    if (!run) throw new Error('The rule started no execution for the capture');
+    if (!run) throw new Error('No execution started for the capture');
     return run;
   } finally {
     rmSync(folder, { recursive: true });

@@ -19,11 +19,11 @@ const CHUNK_CONCURRENCY = Math.max(4, availableParallelism());
 
 /**
  * With more files than this, they are put before the stack is deployed and one backfill processes them, since an
- * execution per file takes a second each.
+ * execution for a few files takes seconds each.
  */
 const MOST_BY_RULE = 20;
 
-/** Whether one backfill processes an endpoint's files, instead of one execution per file through the bucket's rule. */
+/** Whether one backfill processes an endpoint's files, instead of the bucket's rule, which starts an execution for a few at a time. */
 export const isBackfill = ({ files }: Pick<EndpointCaptures, 'files'>): boolean => files.length > MOST_BY_RULE;
 
 /** The endpoint that the stacks may replay to, as in the README. A stand-in answers for it. */
@@ -62,6 +62,7 @@ export async function deployEndpoints(
       DATA_CAPTURE_S3_PREFIX: `${captures.endpoint}/`,
       MLFLOW_EXPERIMENT_NAME: captures.endpoint,
       MAX_CONCURRENCY: String(CHUNK_CONCURRENCY),
+      BATCH_WINDOW_SECONDS: '0',
       REPLAY_ENDPOINT_NAMES: REPLAY_ENDPOINT,
     };
     const fill = () => putCaptures(environment.clients, CAPTURE_BUCKET, captures.files, signal);

@@ -97,7 +97,7 @@ function failureLines({ runs, summaries, deployed, options }: Report): string[] 
   const shown = failed
     .slice(0, MAX_FAILURES_SHOWN)
     .flatMap((run) => [
-      `${run.key}: ${run.status} ${run.error ?? ''}`,
+      `${run.keys.join(', ')}: ${run.status} ${run.error ?? ''}`,
       `  ${(run.cause ?? 'no cause given').slice(0, MAX_CAUSE_CHARS)}`,
       ...(summaries.has(run.name) ? [] : ['  It ended before it wrote a summary.json.']),
     ]);

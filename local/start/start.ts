@@ -1,5 +1,4 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
-import { availableParallelism } from 'node:os';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { projectPath } from '../project-root.ts';
 import { type FileProgress, processFiles, type Run, runBackfill } from '../runs/process-files.ts';
@@ -18,9 +17,6 @@ import { experimentId } from './experiment-id.ts';
 import { forecastLines, measureFiles } from './forecast.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
 import { exitCode, type Report, reportLines } from './start-report.ts';
-
-/** Files processed concurrently, each by a run with its own Lambda processes. */
-const FILE_CONCURRENCY = Math.max(2, Math.floor(availableParallelism() / 2));
 
 async function main(options: StartOptions, stopping: Stopping): Promise<number> {
   const startedAt = Date.now();
@@ -82,6 +78,9 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   }
 }
 
+/** The emulated rule reacts immediately. */
+const START_LIMIT_MS = 120_000;
+
 interface Work extends Pick<Report, 'options' | 'settings' | 'endpointUrl' | 'realJudge'> {
   progress: ProgressLine;
   signal: AbortSignal;
@@ -100,10 +99,10 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
     const { endpoint, files, outputs } = captures;
     const { captureBucket, stateMachineArn, workBucket } = outputs;
     const onProgress = progressReporter(endpoint, startedAt, progress.show);
-    const common = { clients, captureBucket, stateMachineArn, signal, onProgress };
+    const common = { clients, captureBucket, workBucket, stateMachineArn, signal, onProgress };
     const own = await (isBackfill(captures)
       ? runBackfill({ ...common, prefix: `${endpoint}/` })
-      : processFiles({ ...common, files, concurrency: FILE_CONCURRENCY }));
+      : processFiles({ ...common, files, startLimitMs: START_LIMIT_MS }));
     runs.push(...own);
     for (const [name, summary] of await readRunSummaries(clients, workBucket, own)) {
       summaries.set(name, summary);

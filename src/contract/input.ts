@@ -35,6 +35,24 @@ export const objectInputSchema = z.looseObject({
   ...inputOptionFields,
 });
 
+/** A list of capture files, which the stack's own starter writes for the events of a window. */
+export const filesInputSchema = z.strictObject({
+  /** Its key in the work bucket, under `starts/`. Each line is a `ListedFile`. */
+  files: z.strictObject({ key: z.string().min(1) }),
+  ...inputOptionFields,
+});
+
+/** A line of the list. */
+export const listedFileSchema = z.object({
+  bucket: z.string().min(1),
+  /** Raw, not URL-encoded. */
+  key: z.string().min(1),
+  etag: z.string().optional(),
+  versionId: z.string().optional(),
+});
+
+export type ListedFile = z.infer<typeof listedFileSchema>;
+
 /** All captures under a prefix within a time window; `from` is inclusive, `to` exclusive. */
 export const backfillInputSchema = z.strictObject({
   bucket: z.string().min(1),
@@ -54,9 +72,10 @@ export const retryInputSchema = z.strictObject({
 });
 
 export type ObjectInput = z.infer<typeof objectInputSchema>;
+export type FilesInput = z.infer<typeof filesInputSchema>;
 export type BackfillInput = z.infer<typeof backfillInputSchema>;
 export type RetryInput = z.infer<typeof retryInputSchema>;
-export type ExecutionInput = ObjectInput | BackfillInput | RetryInput;
+export type ExecutionInput = ObjectInput | FilesInput | BackfillInput | RetryInput;
 
 /** The options of a run with every default filled in. They travel to every chunk. */
 export const runOptionsSchema = switches.extend({

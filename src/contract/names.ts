@@ -7,6 +7,8 @@ export const resourceNames = (prefix: string) => ({
   plannerRole: `sagemaker-data-capture-planning-${prefix}`,
   evaluatorRole: `sagemaker-data-capture-evaluation-${prefix}`,
   summarizerRole: `sagemaker-data-capture-summary-${prefix}`,
+  starter: `sagemaker-data-capture-starter-${prefix}`,
+  starterRole: `sagemaker-data-capture-starting-${prefix}`,
   planner: `sagemaker-data-capture-planner-${prefix}`,
   processor: `sagemaker-data-capture-processor-${prefix}`,
   evaluator: `sagemaker-data-capture-evaluator-${prefix}`,

@@ -67,6 +67,8 @@ export interface PlanResult {
   nextPart: number;
   nextChunk: number;
   manifest: ObjectPlace;
+  /** The only chunk of the run, which then needs no Map. */
+  chunk?: ManifestLine | undefined;
   options: RunOptions;
   /** More parts follow. */
   more: boolean;

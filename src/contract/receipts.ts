@@ -170,8 +170,10 @@ export interface PlanReceipt {
   contract?: number;
   part: number;
   outcome: PlanResult['outcome'];
-  /** The execution that this one duplicates, if `outcome` is `duplicate`. */
+  /** A running execution that processes files of this one. If `outcome` is `duplicate`, this one has no others. */
   duplicateOf?: string;
+  /** Listed files that another running execution processes with the same options, or that the list has twice. */
+  duplicates?: number;
   /** Objects examined in this part. */
   objects: number;
   chunks: number;

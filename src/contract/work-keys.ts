@@ -5,6 +5,9 @@ const padded = (ordinal: number, digits = 8): string => String(ordinal).padStart
 
 /** Keys of the monitoring pipeline. */
 export const workKeys = {
+  /** The capture files of a run that the starter starts. */
+  startList: (run: string) => `${workKeys.startsPrefix}${run}.jsonl`,
+  startsPrefix: 'starts/',
   runPrefix: (run: string) => `runs/${run}/`,
   manifest: (run: string, part: number) => `${workKeys.manifestPrefix(run)}${padded(part)}.jsonl`,
   manifestPrefix: (run: string) => `runs/${run}/manifest/`,

@@ -41,7 +41,10 @@ export interface RunSummary {
   endedAt: string;
   input: unknown;
   options: PlanReceipt['options'] | null;
+  /** A running execution that processed files of this one; all of them if the status is `duplicate`. */
   duplicateOf?: string;
+  /** The number of those files. */
+  duplicates?: number;
   objects: number;
   bytes: number;
   chunks: { planned: number; logged: number; evaluated: number; failed: number };
@@ -148,6 +151,7 @@ export class SummaryBuilder {
     this.#planComplete = !plan.more;
     if (plan.outcome === 'duplicate' || plan.outcome === 'dryRun') summary.status = plan.outcome;
     if (plan.duplicateOf !== undefined) summary.duplicateOf = plan.duplicateOf;
+    if (plan.duplicates !== undefined) summary.duplicates = (summary.duplicates ?? 0) + plan.duplicates;
     if (plan.warnings !== undefined) {
       // Each part of a plan may warn of the same.
       summary.warnings = [...new Set([...(summary.warnings ?? []), ...plan.warnings])].slice(0, MAX_FAILURES);

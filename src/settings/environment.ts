@@ -23,6 +23,8 @@ const environmentSchema = z.object({
   MLFLOW_EXPERIMENT_NAME: text,
   /** The role that Bedrock assumes for a batch job. */
   BATCH_ROLE_ARN: z.string().optional(),
+  /** The state machine that the starter starts. */
+  STATE_MACHINE_ARN: z.string().optional(),
   /** How often the state machine checks a batch job. */
   BATCH_POLL_SECONDS: z.coerce.number().int().positive().default(60),
   /** The DynamoDB table of the budget's reservations. */

@@ -226,6 +226,8 @@ export const settingsSchema = z.object({
       .default([]),
   ),
   MAX_CONCURRENCY: wholeNumber(1, 10_000, 10),
+  /** How long events of new capture files are collected for one run. 300 is Lambda's maximum. */
+  BATCH_WINDOW_SECONDS: wholeNumber(0, 300, 60),
   LAMBDA_MEMORY_MB: wholeNumber(512, 10_240, 1024),
   LAMBDA_TIMEOUT_SECONDS: wholeNumber(120, 900, 900),
   LOG_RETENTION_DAYS: setting(

@@ -18,10 +18,12 @@ import {
 import { readRunSummaries } from '../../local/runs/run-summaries.ts';
 import type { StackOutputs } from '../../local/stack/stack-outputs.ts';
 import type { LocalEnvironment } from '../../local/start/environment.ts';
+import type { FilesInput, ListedFile } from '../../src/contract/input.ts';
 import { resourceNames } from '../../src/contract/names.ts';
 import type { Receipt } from '../../src/contract/receipts.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
+import { Storage } from '../../src/shared/storage.ts';
 import { runningProcesses } from './deployed-processes.ts';
 import { fetchOnNewConnection } from './new-connection.ts';
 
@@ -38,6 +40,7 @@ export interface Outcome {
 
 /** Functions that tests use, by their names in `resourceNames`. */
 export type FunctionKey =
+  | 'starter'
   | 'planner'
   | 'processor'
   | 'evaluator'
@@ -56,6 +59,7 @@ export class DeployedPipeline {
   readonly environment: LocalEnvironment;
   readonly prefix: string;
   readonly outputs: StackOutputs;
+  readonly #lists = new Map<string, string[]>();
 
   constructor(environment: LocalEnvironment, prefix: string, outputs: StackOutputs) {
     this.environment = environment;
@@ -88,19 +92,30 @@ export class DeployedPipeline {
     await Promise.all(Contents.map(({ Key }) => s3.send(new DeleteObjectCommand({ Bucket, Key }))));
   }
 
-  /** Lists the executions that the rule started for an object, running or ended. */
+  /** Lists the executions that started by themselves for an object, running or ended. */
   async executionsOf(key: string): Promise<Outcome[]> {
     const { sfn } = this.environment.clients;
     const reply = await sfn.send(new ListExecutionsCommand({ stateMachineArn: this.outputs.stateMachineArn }));
     const found: Outcome[] = [];
     for (const { executionArn } of reply.executions ?? []) {
       const facts = await sfn.send(new DescribeExecutionCommand({ executionArn }));
-      const input = JSON.parse(facts.input ?? '{}') as { detail?: { object?: { key?: string } }; source?: string };
-      if (input.source === 'aws.s3' && input.detail?.object?.key === key) {
+      const { files } = JSON.parse(facts.input ?? '{}') as Partial<FilesInput>;
+      if (files !== undefined && (await this.#listed(files.key)).includes(key)) {
         found.push({ name: facts.name ?? '', arn: executionArn ?? '', status: facts.status ?? '' });
       }
     }
     return found;
+  }
+
+  /** Reads the keys in a list of the starter, which never changes. */
+  async #listed(list: string): Promise<string[]> {
+    const known = this.#lists.get(list);
+    if (known !== undefined) return known;
+    const storage = new Storage(this.environment.clients.s3);
+    const files = await storage.getJsonLines<ListedFile>(this.outputs.workBucket, list);
+    const keys = files.map(({ key }) => key);
+    this.#lists.set(list, keys);
+    return keys;
   }
 
   /** Uploads a file, and waits for the execution that the rule starts for it. */

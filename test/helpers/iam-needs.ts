@@ -170,6 +170,7 @@ const BUDGET = ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:TransactWri
 
 /** The calls of each function (its folder) by what they concern, without those of `OWN_CALLS`. Together they are the bundle's. */
 export const USES: Record<string, Record<string, string[]>> = {
+  'start-runs': { work: [...READ, ...WRITE], machine: ['states:StartExecution'] },
   'plan-captures': {
     captures: READ,
     work: [...READ, ...WRITE, ...UPLOAD],
@@ -252,6 +253,7 @@ export function needsOfCall(
 
 /** The construct of each function, and its folder under `lambda/`. */
 export const FOLDERS: Record<string, string> = {
+  StartRuns: 'start-runs',
   PlanCaptures: 'plan-captures',
   LogTraces: 'log-traces',
   EvaluateTraces: 'evaluate-traces',

@@ -34,6 +34,7 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       MLFLOW_SECRET_ARN: secret('mlflow'),
       BEDROCK_MODEL_ID: 'sagemaker:/My-Judge',
       ALARM_EMAIL: 'on-call@example.com',
+      BATCH_WINDOW_SECONDS: '0',
       ...noBudget,
     },
     'a tracking server, an OpenAI judge': {

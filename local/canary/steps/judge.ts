@@ -53,14 +53,14 @@ export async function judgeStep(canary: Canary): Promise<void> {
 /** Puts a file, waits for the execution that the rule starts, and notes how long the event took. */
 async function putAndFollow(canary: Canary, key: string, lines: readonly string[]): Promise<Ended> {
   const { clients, signal } = canary;
-  const { captureBucket, stateMachineArn } = await canary.outputs();
+  const { captureBucket, workBucket, stateMachineArn } = await canary.outputs();
   const folder = projectPath('.local', 'canary', canary.state.prefix);
   mkdirSync(folder, { recursive: true });
   const path = join(folder, 'captures.jsonl');
   const text = `${lines.join('\n')}\n`;
   writeFileSync(path, text);
   const files = [{ path, key, bytes: Buffer.byteLength(text) }];
-  const runs = await processFiles({ clients, captureBucket, stateMachineArn, files, concurrency: 1, signal });
+  const runs = await processFiles({ clients, captureBucket, workBucket, stateMachineArn, files, signal });
   // EventBridge may deliver twice. The duplicate ends by itself.
   const run = runs.find(({ output }) => !output?.includes('duplicate')) ?? runs[0];
   const ended = await canary.ended(run?.arn ?? '');

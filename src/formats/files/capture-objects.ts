@@ -1,6 +1,6 @@
 /** Finds the capture files of a run: one object, or all objects of a prefix within a window of hours. */
 
-import type { BackfillInput, ObjectInput, RunOptions } from '../../contract/input.ts';
+import type { BackfillInput, ListedFile, ObjectInput, RunOptions } from '../../contract/input.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import { unquote } from '../../shared/object-stream.ts';
 import type { ObjectFacts, Storage } from '../../shared/storage.ts';
@@ -29,22 +29,20 @@ function assertInScope(scope: CaptureScope, bucket: string, key: string, what: s
   });
 }
 
-/**
- * Finds the object of an event.
- *
- * @throws PermanentError `NotACaptureFile`, `OutsideCaptureScope`, `CaptureMissing`
- */
-export async function objectOf(storage: Storage, scope: CaptureScope, input: ObjectInput): Promise<ObjectFacts> {
-  const { bucket, object } = input.detail;
-  const { 'version-id': version } = object;
-  return capturedObject(storage, scope, bucket.name, object.key, version === 'null' ? undefined : version);
-}
+/** Returns the file of an event. */
+export const fileOf = ({ detail: { bucket, object } }: ObjectInput): ListedFile => ({
+  bucket: bucket.name,
+  key: object.key,
+  etag: object.etag === undefined ? undefined : unquote(object.etag),
+  // An object that is older than the versioning of its bucket. Its version cannot be requested by name.
+  versionId: object['version-id'] === 'null' ? undefined : object['version-id'],
+});
 
 /** Returns a warning if the file was overwritten after its event, which can happen in a bucket without versioning. */
-export function overwrittenSince({ detail: { object } }: ObjectInput, found: ObjectFacts): string | undefined {
-  if (object.etag === undefined || unquote(object.etag) === found.etag) return undefined;
+export function overwrittenSince({ etag }: ListedFile, found: ObjectFacts): string | undefined {
+  if (etag === undefined || etag === found.etag) return undefined;
   const where = `s3://${found.bucket}/${found.key}`;
-  return `${where} was overwritten after its event (etag ${unquote(object.etag)}, now ${found.etag}). The earlier content is lost, unless a run read it before. In a versioned bucket, each run reads the version of its event`;
+  return `${where} was overwritten after its event (etag ${etag}, now ${found.etag}). The earlier content is lost, unless a run read it before. In a versioned bucket, each run reads the version of its event`;
 }
 
 /**

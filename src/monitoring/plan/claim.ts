@@ -39,15 +39,17 @@ export async function claimObject(
   const key = workKeys.claim(hash('sha256', identity));
   const claim = { name: run.name, arn: run.arn, object: `s3://${object.bucket}/${object.key}`, etag: object.etag };
   let owner: RunIdentity | undefined;
+  let etag: string | undefined;
   for (let round = 0; round < CLAIM_ROUNDS; round += 1) {
+    // Usually there is no claim yet: then this is the only request.
+    if (await storage.putJsonIf(workBucket, key, claim, etag)) return undefined;
     const stored = await storage.getText(workBucket, key);
-    if (stored !== undefined) {
-      owner = parseStored<RunIdentity>(stored.text, `s3://${workBucket}/${key}`);
-      // A retried PlanCaptures finds its own claim.
-      if (owner.arn === run.arn) return undefined;
-      if (await isRunning(owner.arn)) return { name: owner.name, arn: owner.arn };
-    }
-    if (await storage.putJsonIf(workBucket, key, claim, stored?.etag)) return undefined;
+    etag = stored?.etag;
+    if (stored === undefined) continue;
+    owner = parseStored<RunIdentity>(stored.text, `s3://${workBucket}/${key}`);
+    // A retried PlanCaptures finds its own claim.
+    if (owner.arn === run.arn) return undefined;
+    if (await isRunning(owner.arn)) return { name: owner.name, arn: owner.arn };
   }
   return owner;
 }

@@ -1,9 +1,11 @@
-/** Parses the input of an execution, which has one of three shapes. */
+/** Parses the input of an execution, which has one of four shapes. */
 
 import {
   type BackfillInput,
   backfillInputSchema,
   type ExecutionInput,
+  type FilesInput,
+  filesInputSchema,
   type ObjectInput,
   objectInputSchema,
   type RetryInput,
@@ -15,12 +17,14 @@ import { PermanentError } from '../../shared/errors.ts';
 
 const ALLOWED =
   'one of {"detail":{"bucket":{"name":…},"object":{"key":…}}}, ' +
+  '{"files":{"key":"starts/…"}}, ' +
   '{"bucket":…,"prefix":…,"from":"2026-11-20T09:00:00Z","to":…}, ' +
   '{"retry":{"run":"<execution name>","what":"failed"|"quarantined"|"held"}}; each may have ' +
   '"evaluate", "reevaluate", "dryRun" (true or false), "sampleRate" (0 to 1), "budgetUsd" (over 0), "judge" ("converse" or "batch")';
 
 export type ParsedInput =
   | { kind: 'object'; input: ObjectInput }
+  | { kind: 'files'; input: FilesInput }
   | { kind: 'backfill'; input: BackfillInput }
   | { kind: 'retry'; input: RetryInput };
 
@@ -38,7 +42,9 @@ export function parseInput(raw: unknown): ParsedInput {
       ? (['retry', retryInputSchema] as const)
       : 'detail' in raw
         ? (['object', objectInputSchema] as const)
-        : (['backfill', backfillInputSchema] as const);
+        : 'files' in raw
+          ? (['files', filesInputSchema] as const)
+          : (['backfill', backfillInputSchema] as const);
   const result = schema.safeParse(raw);
   if (!result.success) {
     throw invalid(

@@ -2,21 +2,21 @@
 
 import { CONTRACT } from '../../contract/contract.ts';
 import type { RunOptions } from '../../contract/input.ts';
-import type { CaptureRange, PlanRequest, PlanResult } from '../../contract/payloads.ts';
+import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../contract/payloads.ts';
 import type { FailedFile, PlanReceipt } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
-import { backfillObjects, isOfOneFile, objectOf, overwrittenSince } from '../../formats/files/capture-objects.ts';
+import { backfillObjects, fileOf, isOfOneFile } from '../../formats/files/capture-objects.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import { TextUpload } from '../../shared/uploads.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { addEstimates } from '../counts.ts';
-import { claimObject } from './claim.ts';
+import { FileFinder } from './find-files.ts';
 import { estimateChunk } from './dry-run.ts';
 import type { ParsedInput } from './input.ts';
 import { ChunkPacker } from './pack-chunks.ts';
 import { failedFiles, retriedUnits } from './retry-source.ts';
 import type { PlannerDependencies } from './types.ts';
-import { type PlannedUnit, unitsOfObjects, unitsOfRetry } from './units.ts';
+import { type PlannedUnit, unitsOfFiles, unitsOfObjects, unitsOfRetry } from './units.ts';
 
 /** Time reserved to finish the upload of the manifest and to write the plan’s receipt. */
 const FINISH_RESERVE_MS = 30_000;
@@ -50,6 +50,10 @@ export class PartPlan {
   readonly #failed: FailedFile[] = [];
   readonly #totals = { objects: 0, chunks: 0, lines: 0, bytes: 0 };
   #manifestBytes = 0;
+  /** The first chunk, as the manifest has it. */
+  #first: ManifestLine | undefined;
+  /** Files that are left out, and a run that processes them. */
+  readonly #duplicates: Pick<PlanReceipt, 'duplicates' | 'duplicateOf'> = {};
 
   constructor(request: PlanRequest, deps: PlannerDependencies, options: RunOptions, notices: Notices) {
     this.#request = request;
@@ -70,7 +74,7 @@ export class PartPlan {
     const cursor = await this.#packed(found.units, experiment.id, write);
     await manifest.close();
     const { chunks, lines, bytes } = this.#totals;
-    if (chunks === 0) return this.#finish('empty', cursor);
+    if (chunks === 0) return this.#finish(this.#isDuplicate(cursor) ? 'duplicate' : 'empty', cursor);
     const { evaluate } = this.#options;
     const estimate = evaluate ? estimateSizes(this.#options, { captures: lines, bytes }) : undefined;
     return this.#finish('planned', cursor, { estimate });
@@ -100,14 +104,16 @@ export class PartPlan {
   async #lineOf(chunk: UnnumberedChunk): Promise<string> {
     const ordinal = this.#request.nextChunk + this.#totals.chunks;
     const numbered = { ...chunk, contract: CONTRACT, chunk: ordinal };
-    let line = `${JSON.stringify(numbered)}\n`;
-    if (Buffer.byteLength(line) > MAX_LINE_BYTES) {
+    let line: ManifestLine = numbered;
+    if (Buffer.byteLength(JSON.stringify(line)) > MAX_LINE_BYTES) {
       const rangesIn = workKeys.ranges(this.#request.run.name, ordinal);
       await this.#deps.storage.putJson(this.#deps.environment.WORK_BUCKET, rangesIn, chunk.ranges);
-      line = `${JSON.stringify({ ...numbered, ranges: [], rangesIn })}\n`;
+      line = { ...numbered, ranges: [], rangesIn };
     }
-    this.#manifestBytes += Buffer.byteLength(line);
-    return line;
+    this.#first ??= line;
+    const text = `${JSON.stringify(line)}\n`;
+    this.#manifestBytes += Buffer.byteLength(text);
+    return text;
   }
 
   /** Counts the lines, and estimates the cost of the judge. Writes nothing but the receipt of the plan. */
@@ -143,18 +149,19 @@ export class PartPlan {
 
   /** Finds the units of the input after the cursor. */
   async #units(parsed: ParsedInput, claim: boolean): Promise<Found> {
-    const { storage, environment, isRunning } = this.#deps;
+    const { storage, environment } = this.#deps;
     const { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_S3_PREFIX: prefix, WORK_BUCKET: workBucket } = environment;
     const scope = { bucket, prefix };
-    const { run } = this.#request;
     const cursor = this.#request.cursor || undefined;
     const limits = { deadlineMs: () => this.#deps.remainingMs() - FINISH_RESERVE_MS };
+    const finder = new FileFinder(this.#deps, this.#request.run, this.#options, claim, this.#notices.warnings);
     if (parsed.kind === 'object') {
-      const object = await objectOf(storage, scope, parsed.input);
-      const overwritten = overwrittenSince(parsed.input, object);
-      if (overwritten !== undefined) this.#notices.warnings.push(overwritten);
-      const owner = claim && (await claimObject(storage, workBucket, object, run, this.#options, isRunning));
-      return owner ? { duplicateOf: owner.name } : { units: unitsOfObjects(storage, [object], limits) };
+      const found = await finder.find(fileOf(parsed.input));
+      return 'duplicateOf' in found ? found : { units: unitsOfObjects(storage, [found], limits) };
+    }
+    if (parsed.kind === 'files') {
+      const files = await finder.list(parsed.input);
+      return { units: unitsOfFiles(storage, files, Number(cursor ?? 0), limits, (file) => finder.find(file)) };
     }
     if (parsed.kind === 'backfill') {
       const objects = backfillObjects(storage, scope, parsed.input, this.#options.window, cursor);
@@ -177,14 +184,16 @@ export class PartPlan {
       if (cursor !== null && this.#isFull()) return cursor;
       // The next part has the whole time of a Lambda for it. The first unit of this part had that already.
       if (unit.outOfTime && cursor !== null) return cursor;
-      if (unit.passedOver) {
-        cursor = unit.cursor;
+      cursor = unit.cursor;
+      if (unit.passedOver) continue;
+      if (unit.duplicateOf !== undefined) {
+        this.#duplicates.duplicates = (this.#duplicates.duplicates ?? 0) + 1;
+        this.#duplicates.duplicateOf ??= unit.duplicateOf;
         continue;
       }
       if (unit.failed !== undefined) this.#fail(unit.failed);
       else await take(unit);
       this.#totals.objects += 1;
-      cursor = unit.cursor;
     }
     return null;
   }
@@ -193,6 +202,16 @@ export class PartPlan {
   #fail({ bucket, key, versionId, etag, error }: FailedFile): void {
     if (this.#failed.length === MAX_FAILED_FILES) throw new PermanentError(error.name, error.message);
     this.#failed.push({ bucket, key, versionId, etag, error });
+  }
+
+  /** Whether running executions process all files of the run. */
+  #isDuplicate(cursor: string | null): boolean {
+    return (
+      this.#request.part === 0 &&
+      cursor === null &&
+      this.#totals.objects === 0 &&
+      this.#duplicates.duplicates !== undefined
+    );
   }
 
   /** Returns a warning for an input that matches nothing, which is probably a mistake. */
@@ -228,6 +247,7 @@ export class PartPlan {
       more: cursor !== null,
       options: this.#options,
       input,
+      ...this.#duplicates,
       ...(warnings.length === 0 ? {} : { warnings }),
       ...(this.#notices.judgeModelEnding ? { judgeModelEnding: true as const } : {}),
       ...(this.#failed.length === 0 ? {} : { failedFiles: this.#failed }),
@@ -243,6 +263,10 @@ export class PartPlan {
       options: this.#options,
       more: cursor !== null,
       cursor,
+      // A run of one chunk needs no Map.
+      ...(outcome === 'planned' && nextChunk === 0 && this.#totals.chunks === 1 && cursor === null
+        ? { chunk: this.#first }
+        : {}),
     };
   }
 }

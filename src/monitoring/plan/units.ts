@@ -1,6 +1,7 @@
 /** The steps of planning. A unit is planned completely or not at all, and names the cursor to continue from. */
 
 import type { CaptureRange } from '../../contract/payloads.ts';
+import type { ListedFile } from '../../contract/input.ts';
 import type { FailedFile } from '../../contract/receipts.ts';
 import { type ChunkBounds, scanChunks } from '../../formats/lines/chunks.ts';
 import { inOrder } from '../../shared/concurrency.ts';
@@ -20,6 +21,8 @@ export interface PlannedUnit {
   chunk?: UnnumberedChunk;
   /** The time ran out before the unit was read to its end; `ranges` is empty. */
   outOfTime: boolean;
+  /** The run that processes the file; `ranges` is empty. */
+  duplicateOf?: string;
   /** The file could not be read; `ranges` is empty. Other files are not affected. */
   failed?: FailedFile;
   /** Chunks of an earlier run that need no retry, so that planning advances where there are many. */
@@ -49,6 +52,33 @@ export const unitsOfObjects = (
   objects: AsyncIterable<ObjectFacts> | Iterable<ObjectFacts>,
   limits: UnitLimits,
 ): AsyncGenerator<PlannedUnit> => inOrder(OBJECTS_AT_ONCE, objects, (object) => scanObject(storage, object, limits));
+
+/**
+ * Yields one unit per listed file, in this order, and reads ahead. The cursor is the number of files planned.
+ *
+ * @param find returns the object of a file, or the run that processes it
+ */
+export async function* unitsOfFiles(
+  storage: Storage,
+  files: readonly ListedFile[],
+  done: number,
+  limits: UnitLimits,
+  find: (file: ListedFile) => Promise<ObjectFacts | { duplicateOf: string }>,
+): AsyncGenerator<PlannedUnit> {
+  let seen = done;
+  const plan = async (file: ListedFile): Promise<PlannedUnit> => {
+    try {
+      const found = await find(file);
+      return 'duplicateOf' in found ? { ...emptyUnit(''), ...found } : await scanObject(storage, found, limits);
+    } catch (error) {
+      return failedUnit({ ...file, etag: file.etag ?? '' }, error);
+    }
+  };
+  for await (const unit of inOrder(OBJECTS_AT_ONCE, files.slice(done), plan)) {
+    seen += 1;
+    yield { ...unit, cursor: String(seen) };
+  }
+}
 
 async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLimits): Promise<PlannedUnit> {
   const unit = emptyUnit(object.key);

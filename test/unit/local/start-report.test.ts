@@ -3,7 +3,7 @@ import type { ReasonWithLines } from '../../../local/runs/quarantine-report.ts';
 import { exitCode, type Report, reportLines } from '../../../local/start/start-report.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
 
-const run = { name: 'run-1', arn: 'arn', key: 'my-endpoint/a.jsonl', status: 'SUCCEEDED' };
+const run = { name: 'run-1', arn: 'arn', keys: ['my-endpoint/a.jsonl'], status: 'SUCCEEDED' };
 
 function summary(lines: Partial<RunSummary['lines']>): RunSummary {
   const draft = new SummaryBuilder({ name: 'run-1', startTime: '2026-11-20T10:00:00Z' }).build();

@@ -1,0 +1,82 @@
+/** Starts one execution for the capture files that arrive in a window. The rule's events reach it through a queue. */
+import { hash } from 'node:crypto';
+import { type FilesInput, type ListedFile, objectInputSchema } from '../contract/input.ts';
+import { workKeys } from '../contract/work-keys.ts';
+import { fileOf } from '../formats/files/capture-objects.ts';
+import { logger } from '../shared/logging.ts';
+import type { Storage } from '../shared/storage.ts';
+
+/** A message of the queue, as Lambda passes it on. */
+export interface QueuedEvent {
+  messageId: string;
+  /** An "Object Created" event as JSON. */
+  body: string;
+  /** Epoch milliseconds, as text. */
+  attributes: { SentTimestamp: string };
+}
+
+/** What Lambda puts back into the queue. */
+export interface FailedEvents {
+  batchItemFailures: { itemIdentifier: string }[];
+}
+
+interface StartDependencies {
+  storage: Storage;
+  workBucket: string;
+  /** Starts an execution, or finds that one of that name was started. */
+  start(name: string, input: FilesInput): Promise<void>;
+}
+
+/**
+ * Writes the list of the files, and starts an execution over it. The same messages get the same list and the same name, so
+ * that a batch that is delivered again starts nothing. Files that a running execution processes are left out by its planning.
+ *
+ * @returns the messages that are not events of a file; the queue repeats them, and then keeps them for a person
+ * @throws when the list cannot be written, or the execution cannot be started: the queue repeats the whole batch
+ */
+export async function startRun(
+  messages: readonly QueuedEvent[],
+  { storage, workBucket, start }: StartDependencies,
+): Promise<FailedEvents> {
+  const files = new Map<string, ListedFile>();
+  const taken: QueuedEvent[] = [];
+  const failed: FailedEvents = { batchItemFailures: [] };
+  for (const message of messages) {
+    const file = fileIn(message.body);
+    if (file === undefined) {
+      logger.error('A message is not the event of a capture file', { messageId: message.messageId });
+      failed.batchItemFailures.push({ itemIdentifier: message.messageId });
+      continue;
+    }
+    taken.push(message);
+    files.set(JSON.stringify([file.key, file.versionId ?? null, file.etag ?? null, file.bucket]), file);
+  }
+  if (taken.length === 0) return failed;
+  const name = nameOf(taken);
+  const key = workKeys.startList(name);
+  // In an order that does not depend on that of the messages.
+  const lines = [...files.keys()].toSorted().map((identity) => `${JSON.stringify(files.get(identity))}\n`);
+  await storage.putText(workBucket, key, lines.join(''), 'application/jsonlines');
+  await start(name, { files: { key } });
+  logger.info('An execution was started', { name, files: lines.length });
+  return failed;
+}
+
+function fileIn(body: string): ListedFile | undefined {
+  try {
+    return fileOf(objectInputSchema.parse(JSON.parse(body)));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Hex digits of a name: more than enough for the executions of the same second. */
+const NAME_DIGITS = 16;
+
+/** @returns for example `files-2026-11-20T10-00-00-0a1b2c3d4e5f6071`: the time of the first message, and a digest of their ids */
+function nameOf(messages: readonly QueuedEvent[]): string {
+  const sentMs = Math.min(...messages.map(({ attributes }) => Number(attributes.SentTimestamp)));
+  const time = new Date(sentMs).toISOString().slice(0, 19).replaceAll(':', '-');
+  const ids = messages.map(({ messageId }) => messageId).toSorted();
+  return `files-${time}-${hash('sha256', ids.join('\n')).slice(0, NAME_DIGITS)}`;
+}
