@@ -41,9 +41,8 @@ export interface RunSummary {
   endedAt: string;
   input: unknown;
   options: PlanReceipt['options'] | null;
-  /** A running execution that processed files of this one; all of them if the status is `duplicate`. */
+  /** A running execution that processed files of this one, all of them if the status is `duplicate`; and their number. */
   duplicateOf?: string;
-  /** The number of those files. */
   duplicates?: number;
   objects: number;
   bytes: number;
@@ -150,7 +149,7 @@ export class SummaryBuilder {
     summary.verdicts.scorers = plan.scorers;
     this.#planComplete = !plan.more;
     if (plan.outcome === 'duplicate' || plan.outcome === 'dryRun') summary.status = plan.outcome;
-    if (plan.duplicateOf !== undefined) summary.duplicateOf = plan.duplicateOf;
+    summary.duplicateOf ??= plan.duplicateOf;
     if (plan.duplicates !== undefined) summary.duplicates = (summary.duplicates ?? 0) + plan.duplicates;
     if (plan.warnings !== undefined) {
       // Each part of a plan may warn of the same.

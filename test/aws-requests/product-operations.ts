@@ -20,7 +20,12 @@ const CHECKED_IN = {
     'states → s3:GetObject',
     'states → s3:PutObject',
   ],
-  'deployed-policies': ['lambda:Invoke', 'secretsmanager:GetSecretValue', 'stepfunctions:DescribeExecution'],
+  'deployed-policies': [
+    'lambda:Invoke',
+    'secretsmanager:GetSecretValue',
+    'stepfunctions:DescribeExecution',
+    'stepfunctions:StartExecution',
+  ],
   'deployed-replay': ['sagemaker-runtime:InvokeEndpoint', 'sagemaker-runtime:InvokeEndpointWithResponseStream'],
   // No deployed run has an object of more than 5 MiB: uploads in parts are made on their own.
   'aws-requests': ['s3:CompleteMultipartUpload', 's3:CreateMultipartUpload', 's3:UploadPart'],

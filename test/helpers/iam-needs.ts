@@ -40,6 +40,7 @@ const KEY_NEEDS: Record<string, string[]> = {
   'secretsmanager:GetSecretValue': ['Decrypt'],
   // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
   'sqs:SendMessage': ['GenerateDataKey', 'Decrypt'],
+  'sqs:ReceiveMessage': ['Decrypt'],
   // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
   'dynamodb:GetItem': ['Decrypt', 'DescribeKey'],
   'dynamodb:UpdateItem': ['Decrypt', 'DescribeKey', 'Encrypt', 'GenerateDataKey', 'ReEncryptFrom', 'ReEncryptTo'],
@@ -85,6 +86,7 @@ function targetsOf(settings: Record<string, string>): Record<string, Target> {
       arns: artifacts ? [`arn:aws:s3:::${artifacts.replace('s3://', '')}/1/traces/tr-1/artifacts/traces.json`] : [],
     },
     budget: { arns: [at('dynamodb', 'table/BudgetTable')], key: workKey },
+    machine: { arns: [at('states', `stateMachine:${MACHINE}`)] },
     executions: { arns: [at('states', `execution:${MACHINE}:some-run`)] },
     mlflow: { arns: mlflow.startsWith('arn:') ? [mlflow] : [] },
     mlflowSecret: { arns: secret ? [secret] : [], key: secretKey },

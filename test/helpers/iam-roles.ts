@@ -115,6 +115,7 @@ interface Acting {
   Code?: { ZipFile?: string };
   VpcConfig?: object;
   FunctionName?: string;
+  EventSourceArn?: string;
   DestinationConfig?: { OnFailure?: { Destination: string } };
   LoggingConfiguration?: object;
   Targets?: { Arn: string; RoleArn?: string }[];
@@ -153,6 +154,13 @@ export function needsOf(
     if (queue === undefined) continue;
     add(`${step}Role`, id, ['sqs:SendMessage'], queue);
     needs[`${step}Role`]?.push(...needsOfKey('sqs:SendMessage', settings.WORK_KMS_KEY_ARN));
+  }
+  // https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+  const POLLING = ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes'];
+  for (const [id, { FunctionName, EventSourceArn }] of resources('AWS::Lambda::EventSourceMapping')) {
+    const step = FunctionName?.replace(/^<|Function>$/g, '');
+    add(`${step}Role`, id, POLLING, EventSourceArn ?? '');
+    needs[`${step}Role`]?.push(...needsOfKey('sqs:ReceiveMessage', settings.WORK_KMS_KEY_ARN));
   }
   for (const [id, { RoleArn, LoggingConfiguration }] of resources('AWS::StepFunctions::StateMachine')) {
     const role = roleIn(RoleArn);

@@ -47,9 +47,9 @@ function watched(alarm: Alarm): string[] {
   return alarm.Metrics.map(({ Expression, MetricStat }) => (MetricStat ? show(MetricStat.Metric) : (Expression ?? '')));
 }
 
-const FUNCTIONS = ['PlanCaptures', 'LogTraces', 'EvaluateTraces', 'JudgeBatch', 'SummarizeRun'];
+const FUNCTIONS = ['StartRuns', 'PlanCaptures', 'LogTraces', 'EvaluateTraces', 'JudgeBatch', 'SummarizeRun'];
 const ofFunctions = (name: string): string[] => [
-  'SUM([FILL(m0, 0), FILL(m1, 0), FILL(m2, 0), FILL(m3, 0), FILL(m4, 0)])',
+  'SUM([FILL(m0, 0), FILL(m1, 0), FILL(m2, 0), FILL(m3, 0), FILL(m4, 0), FILL(m5, 0)])',
   ...FUNCTIONS.map((step) => `AWS/Lambda ${name} FunctionName=<${step}Function>`),
 ];
 const ofRuns = (name: string): string => `SageMakerInferenceMonitor ${name} StackPrefix=prod`;
@@ -73,6 +73,7 @@ it('has one alarm for each cause', () => {
     ],
     FunctionErrors: [3, ...ofFunctions('Errors')],
     FunctionThrottled: [3, ...ofFunctions('Throttles')],
+    EventsWaiting: [3, 'AWS/SQS ApproximateAgeOfOldestMessage QueueName=<CapturesEvents.QueueName>'],
     EventNotDelivered: [1, 'AWS/SQS ApproximateNumberOfMessagesVisible QueueName=<CapturesDeadLetters.QueueName>'],
     EventLost: [1, 'AWS/Events InvocationsFailedToBeSentToDlq RuleName=sagemaker-s3-event-rule-prod'],
     VerdictsFailed: [1, 'failed - lost', ofRuns('FailedVerdicts'), ofRuns('LostVerdicts')],
@@ -95,7 +96,7 @@ it.each(alarms.map((alarm) => [alarm.AlarmName, alarm] as const))(
     expect(alarm).toMatchObject({
       AlarmActions: ['<AlarmsTopic>'],
       ComparisonOperator: 'GreaterThanThreshold',
-      Threshold: 0,
+      Threshold: name.endsWith('EventsWaiting') ? 1200 : 0,
       TreatMissingData: 'notBreaching',
     });
     expect(alarm.AlarmDescription).toContain(

@@ -1,4 +1,4 @@
-/** The rule that starts the state machine: matching objects, undeliverable events, and the bucket's notifications. */
+/** The path of an event to its run: matching objects, the queues, the mapping, and the bucket's notifications. */
 import type { Template } from 'aws-cdk-lib/assertions';
 import { escapeWildcard } from '../../lib/capture-rule.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
@@ -32,7 +32,7 @@ function matchesWildcard(pattern: string, text: string): boolean {
   return new RegExp(`^${source.join('')}$`).test(text);
 }
 
-/** Whether the rule starts an execution for an event of S3, by EventBridge's logic. */
+/** Whether the rule delivers an event of S3, by EventBridge's logic. */
 function starts(pattern: Pattern, bucket: string, key: string, type = 'Object Created'): boolean {
   // The entries of one array are alternatives; the fields must all match.
   return (
@@ -103,14 +103,13 @@ describe('the pattern', () => {
 describe('the target', () => {
   const template = templateOf();
 
-  it('is the state machine, with retries for a day and a dead-letter queue', () => {
+  it('is the queue of events, with retries for a day and a dead-letter queue', () => {
     expect(flattened(ruleOf(template).Properties)).toMatchObject({
       Name: 'sagemaker-s3-event-rule-test',
       State: 'ENABLED',
       Targets: [
         {
-          Arn: '<MonitoringStateMachine>',
-          RoleArn: '<MonitoringStateMachineEventsRole.Arn>',
+          Arn: '<CapturesEvents.Arn>',
           DeadLetterConfig: { Arn: '<CapturesDeadLetters.Arn>' },
           RetryPolicy: { MaximumEventAgeInSeconds: 86_400, MaximumRetryAttempts: 185 },
         },
@@ -140,6 +139,52 @@ describe('the target', () => {
         },
       ]),
     });
+  });
+});
+
+describe('the queue of events', () => {
+  const queueOf = (settings = {}) =>
+    flattened(resourcesOfType(templateOf(settings), 'AWS::SQS::Queue').CapturesEvents?.Properties ?? {});
+  const mappingOf = (settings = {}) =>
+    flattened(onlyResource(templateOf(settings), 'AWS::Lambda::EventSourceMapping').Properties);
+
+  it('hides its messages for six timeouts and the window, and gives up as late as EventBridge', () => {
+    expect(queueOf()).toEqual({
+      MessageRetentionPeriod: 14 * 86_400,
+      SqsManagedSseEnabled: true,
+      VisibilityTimeout: 6 * 60 + 60,
+      RedrivePolicy: { deadLetterTargetArn: '<CapturesDeadLetters.Arn>', maxReceiveCount: 206 },
+    });
+    const { VisibilityTimeout, RedrivePolicy } = queueOf({ BATCH_WINDOW_SECONDS: '300' }) as {
+      VisibilityTimeout: number;
+      RedrivePolicy: { maxReceiveCount: number };
+    };
+    expect(VisibilityTimeout * RedrivePolicy.maxReceiveCount).toBeGreaterThanOrEqual(86_400);
+    // The limit of SQS.
+    expect(queueOf({ BATCH_WINDOW_SECONDS: '0' })).toMatchObject({ RedrivePolicy: { maxReceiveCount: 240 } });
+  });
+
+  it('gives the starter as many events of a window as Lambda can', () => {
+    expect(mappingOf()).toEqual({
+      FunctionName: '<StartRunsFunction>',
+      EventSourceArn: '<CapturesEvents.Arn>',
+      BatchSize: 10_000,
+      MaximumBatchingWindowInSeconds: 60,
+      FunctionResponseTypes: ['ReportBatchItemFailures'],
+      ScalingConfig: { MaximumConcurrency: 2 },
+    });
+  });
+
+  it('without a window gives it 10 at once, which is the most that Lambda accepts', () => {
+    expect(mappingOf({ BATCH_WINDOW_SECONDS: '0' })).toMatchObject({
+      BatchSize: 10,
+      MaximumBatchingWindowInSeconds: 0,
+    });
+  });
+
+  it('is connected after the function has its permissions', () => {
+    const { DependsOn } = onlyResource(templateOf(), 'AWS::Lambda::EventSourceMapping');
+    expect(DependsOn).toEqual(expect.arrayContaining([expect.stringMatching(/^StartRunsRoleDefaultPolicy/)]));
   });
 });
 

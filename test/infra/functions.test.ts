@@ -24,6 +24,7 @@ const groups = resourcesOfType(template, 'AWS::Logs::LogGroup');
 
 it('has one function for each step', () => {
   expect(Object.fromEntries(functions.map(([id, { Properties }]) => [id, Properties.FunctionName]))).toEqual({
+    StartRunsFunction: 'sagemaker-data-capture-starter-test',
     PlanCapturesFunction: 'sagemaker-data-capture-planner-test',
     LogTracesFunction: 'sagemaker-data-capture-processor-test',
     EvaluateTracesFunction: 'sagemaker-data-capture-evaluator-test',
@@ -42,14 +43,15 @@ describe.each(functions)('%s', (id, { Properties }) => {
   const step = id.replace(/Function$/, '');
 
   const ofReplay = id.startsWith('Replay');
+  const isStarter = step === 'StartRuns';
 
-  it('runs on Node 24 and arm64 with the configured memory and timeout, or the longest timeout if it belongs to a replay', () => {
+  it('runs on Node 24 and arm64 with the configured memory and timeout, or its own if it starts runs, or the longest timeout if it belongs to a replay', () => {
     expect(Properties).toMatchObject({
       Runtime: 'nodejs24.x',
       Architectures: ['arm64'],
       Handler: 'index.handler',
-      MemorySize: 2048,
-      Timeout: ofReplay ? 900 : 300,
+      MemorySize: isStarter ? 512 : 2048,
+      Timeout: isStarter ? 60 : ofReplay ? 900 : 300,
     });
     // Lambda's default, or what the files of a replay need.
     const onDisk = ofReplay && step !== 'ReplayStop';
@@ -60,7 +62,7 @@ describe.each(functions)('%s', (id, { Properties }) => {
   it('gives V8 three quarters of the memory, and leaves the rest to Node and buffers', () => {
     const { Variables } = flattened(Properties.Environment) as { Variables: Record<string, string> };
     // If one size is set, Lambda sets neither, and V8 falls back to half of the memory.
-    expect(Variables.NODE_OPTIONS).toBe('--max-semi-space-size=1 --max-old-space-size=1536');
+    expect(Variables.NODE_OPTIONS).toBe(`--max-semi-space-size=1 --max-old-space-size=${isStarter ? 384 : 1536}`);
   });
 
   it('has a separate role and log group', () => {

@@ -34,8 +34,8 @@ it('encrypts everything that the stack stores', () => {
     const expected = type === 'AWS::S3::Bucket' ? bucket : type === 'AWS::DynamoDB::GlobalTable' ? table : KEY;
     expect({ id, key }).toEqual({ id, key: expected });
   }
-  // A bucket, a table, two queues, a topic, and the logs of 11 functions, two state machines and the custom resource.
-  expect(keys).toHaveLength(19);
+  // A bucket, a table, three queues, a topic, and the logs of 12 functions, two state machines and the custom resource.
+  expect(keys).toHaveLength(21);
 });
 
 it('allows the use of the key only through the services that store the data', () => {
@@ -47,10 +47,11 @@ it('allows the use of the key only through the services that store the data', ()
     ...[KEY_USE.read, KEY_USE.write, KEY_USE.both].map((actions) => [actions, [KEY], via('s3')]),
     [KEY_USE.table, [KEY], via('dynamodb')],
     [KEY_USE.both, [KEY], via('sqs')],
+    [KEY_USE.read, [KEY], via('sqs')],
   ];
   for (const use of uses) expect(allowed).toContainEqual(use);
-  // 11 functions of which two use the table and one the queue, two state machines, the batch jobs.
-  expect(uses).toHaveLength(17);
+  // 12 functions of which two use the table and two a queue, two state machines, the batch jobs.
+  expect(uses).toHaveLength(19);
 });
 
 interface Statement {

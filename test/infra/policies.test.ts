@@ -33,6 +33,17 @@ const MACHINE = 'sagemaker-data-capture-monitoring-test';
 
 it.each<[string, Line[]]>([
   [
+    'StartRunsRole',
+    [
+      logsTo('StartRunsLogs'),
+      [['s3:GetObject'], work('starts/*')],
+      [['s3:PutObject'], work('starts/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+      [['states:StartExecution'], ['<MonitoringStateMachine>']],
+      [['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes'], ['<CapturesEvents.Arn>']],
+    ],
+  ],
+  [
     'PlanCapturesRole',
     [
       logsTo('PlanCapturesLogs'),
@@ -40,6 +51,7 @@ it.each<[string, Line[]]>([
       [
         ['s3:GetObject'],
         work(
+          'starts/*',
           'runs/*/plan/*',
           'runs/*/manifest/*',
           'runs/*/ranges/*',
@@ -172,7 +184,6 @@ it.each<[string, Line[]]>([
       ],
     ],
   ],
-  ['MonitoringStateMachineEventsRole', [[['states:StartExecution'], ['<MonitoringStateMachine>']]]],
   [
     'CapturesNotificationsRole',
     [
@@ -227,7 +238,7 @@ it('lets one service assume each role', () => {
     ReplayPublicationRole: trust('lambda.amazonaws.com'),
     ReplayStopRole: trust('lambda.amazonaws.com'),
     ReplayMachineRole: trust('states.amazonaws.com'),
-    MonitoringStateMachineEventsRole: trust('events.amazonaws.com'),
+    StartRunsRole: trust('lambda.amazonaws.com'),
   });
 });
 
@@ -277,6 +288,7 @@ it('runs the functions with the documented roles', () => {
     Properties.RoleName === undefined ? [] : [[id, Properties.RoleName]],
   );
   expect(Object.fromEntries(names)).toEqual({
+    StartRunsRole: 'sagemaker-data-capture-starting-test',
     PlanCapturesRole: 'sagemaker-data-capture-planning-test',
     LogTracesRole: 'sagemaker-data-capture-processing-test',
     EvaluateTracesRole: 'sagemaker-data-capture-evaluation-test',
@@ -292,18 +304,18 @@ it('runs the functions with the documented roles', () => {
   });
 });
 
-it('denies requests without TLS, and allows EventBridge the dead-letter queues and alarms their topic', () => {
+it('denies requests without TLS, and allows EventBridge the queues and alarms their topic', () => {
   const allowed = Object.values(resourcesOf(template)).flatMap(({ Type, Properties }) => {
     const document = Properties?.PolicyDocument as { Statement: { Effect: string; Principal?: unknown }[] } | undefined;
     if (document === undefined || Type === 'AWS::IAM::Policy') return [];
     return document.Statement.filter(({ Effect }) => Effect === 'Allow');
   });
-  const fromRule = (construct: string) => ({
+  const fromRule = (construct: string, queue = 'DeadLetters') => ({
     Sid: expect.any(String),
     Effect: 'Allow',
     Principal: { Service: 'events.amazonaws.com' },
     Action: 'sqs:SendMessage',
-    Resource: `<${construct}DeadLetters.Arn>`,
+    Resource: `<${construct}${queue}.Arn>`,
     Condition: { ArnEquals: { 'aws:SourceArn': `<${construct}Rule.Arn>` } },
   });
   // Any policy of a topic replaces SNS's default policy, which would allow CloudWatch to publish.
@@ -318,5 +330,10 @@ it('denies requests without TLS, and allows EventBridge the dead-letter queues a
       ArnLike: { 'aws:SourceArn': 'arn:aws:cloudwatch:eu-west-1:123456789012:alarm:sagemaker-monitoring-test-*' },
     },
   };
-  expect(flattened(allowed)).toEqual([fromRule('ReplayStopping'), fromRule('Captures'), fromAlarms]);
+  expect(flattened(allowed)).toEqual([
+    fromRule('ReplayStopping'),
+    fromRule('Captures'),
+    fromRule('Captures', 'Events'),
+    fromAlarms,
+  ]);
 });

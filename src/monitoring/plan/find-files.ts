@@ -1,7 +1,7 @@
 /** Finds the capture files that an input names one by one, and claims them for the run. */
 
-import { type FilesInput, type ListedFile, listedFileSchema, type RunOptions } from '../../contract/input.ts';
 import type { Execution } from '../../contract/execution.ts';
+import { type FilesInput, type ListedFile, listedFileSchema, type RunOptions } from '../../contract/input.ts';
 import { capturedObject, overwrittenSince } from '../../formats/files/capture-objects.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { ObjectFacts } from '../../shared/storage.ts';

@@ -1,7 +1,7 @@
 /** The steps of planning. A unit is planned completely or not at all, and names the cursor to continue from. */
 
-import type { CaptureRange } from '../../contract/payloads.ts';
 import type { ListedFile } from '../../contract/input.ts';
+import type { CaptureRange } from '../../contract/payloads.ts';
 import type { FailedFile } from '../../contract/receipts.ts';
 import { type ChunkBounds, scanChunks } from '../../formats/lines/chunks.ts';
 import { inOrder } from '../../shared/concurrency.ts';

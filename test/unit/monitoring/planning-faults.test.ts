@@ -255,6 +255,95 @@ test('packs thousands of small files into a few chunks, whose many ranges are ob
   ]);
 });
 
+describe('a list of files', () => {
+  const KEY = 'starts/some.jsonl';
+  const input = { files: { key: KEY } };
+  const list = (files: object[]): void => {
+    const named = files.map((file) => ({ bucket: CAPTURES, ...file }));
+    wire.put(WORK, KEY, named.map((file) => `${JSON.stringify(file)}\n`).join(''));
+  };
+  const keys = Array.from({ length: 1_000 }, (_, n) => `${HOUR}/${String(n).padStart(4, '0')}.jsonl`);
+
+  test('of a thousand files is a run of two chunks, and the same list again is a duplicate while it runs', async () => {
+    for (const key of keys) wire.put(CAPTURES, key, lines(key, 1));
+    list(keys.map((key) => ({ key })));
+    const summary = await run('first', input);
+    expect(summary).toMatchObject({
+      status: 'succeeded',
+      objects: 1_000,
+      chunks: { planned: 2 },
+      lines: { traced: 1_000 },
+    });
+    running.add('arn:first');
+    const again = await run('again', input);
+    expect(again).toMatchObject({ status: 'duplicate', duplicateOf: 'first', duplicates: 1_000, objects: 0 });
+    running.clear();
+    // Its traces are in MLflow; a real store says so.
+    expect(await run('later', input)).toMatchObject({ status: 'succeeded', lines: { planned: 1_000 } });
+  });
+
+  test('leaves out the files of a running execution, and files that it has twice', async () => {
+    for (const name of ['a', 'b', 'c']) wire.put(CAPTURES, `${HOUR}/${name}.jsonl`, lines(name, 1));
+    await run('first', event(`${HOUR}/b.jsonl`));
+    running.add('arn:first');
+    list(['a', 'b', 'c', 'a'].map((name) => ({ key: `${HOUR}/${name}.jsonl` })));
+    const summary = await run('second', input);
+    expect(summary).toMatchObject({ status: 'succeeded', objects: 2, duplicates: 2, lines: { planned: 2, traced: 2 } });
+    expect(keysOf(wire.lines<ManifestLine>(WORK, workKeys.manifest('second', 0)))).toEqual(
+      ['a', 'c'].map((name) => `${HOUR}/${name}.jsonl`),
+    );
+  });
+
+  test('names files that are missing, not captures or of another endpoint, and processes the others', async () => {
+    wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1));
+    list([`${HOUR}/a.jsonl`, `${HOUR}/gone.jsonl`, `${HOUR}/a.txt`, 'other/a.jsonl'].map((key) => ({ key })));
+    const summary = await run('first', input);
+    expect(summary).toMatchObject({ status: 'failed', lines: { traced: 1 }, failedFiles: { count: 3 } });
+    expect(summary.failedFiles?.first.map(({ error }) => error.name)).toEqual([
+      'CaptureMissing',
+      'NotACaptureFile',
+      'OutsideCaptureScope',
+    ]);
+  });
+
+  test('is planned in parts, each file once', async () => {
+    for (const key of keys.slice(0, 90)) wire.put(CAPTURES, key, lines(key, 1));
+    list(keys.slice(0, 90).map((key) => ({ key })));
+    let left = 31_000;
+    remainingMs = () => {
+      left -= 50;
+      return left;
+    };
+    const first = await plan('long', input);
+    expect(first.more).toBe(true);
+    remainingMs = () => 900_000;
+    const rest = await plan('long', input, first.cursor);
+    expect(rest.more).toBe(false);
+    const planned = [0, 1].flatMap((part) => wire.lines<ManifestLine>(WORK, workKeys.manifest('long', part)));
+    expect(keysOf(planned).toSorted()).toEqual(keys.slice(0, 90));
+  });
+
+  test('that is missing or has other lines is an invalid input', async () => {
+    await expect(plan('none', input)).rejects.toMatchObject({ name: 'InvalidInput' });
+    wire.put(WORK, KEY, '{"key":1}\n');
+    await expect(plan('odd', input)).rejects.toMatchObject({ name: 'InvalidInput' });
+  });
+
+  test('warns of a file that was overwritten after its event', async () => {
+    wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1));
+    list([{ key: `${HOUR}/a.jsonl`, etag: 'before' }]);
+    expect((await run('first', input)).warnings).toEqual([expect.stringMatching(/was overwritten after its event/)]);
+  });
+});
+
+test('passes the only chunk of a run on with the plan, and writes it to the manifest too', async () => {
+  wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 500));
+  const { chunk } = await plan('one', event(`${HOUR}/a.jsonl`));
+  expect([chunk]).toEqual(wire.lines<ManifestLine>(WORK, workKeys.manifest('one', 0)));
+  wire.put(CAPTURES, `${HOUR}/b.jsonl`, lines('b', 501));
+  expect((await plan('two', event(`${HOUR}/b.jsonl`))).chunk).toBeUndefined();
+});
+
 test('warns of a backfill that matches nothing and of a retry with nothing to do', async () => {
   expect(await run('nothing', { ...backfill, from: '2027-01-01T00:00:00Z' })).toMatchObject({
     status: 'succeeded',
