@@ -9,6 +9,7 @@ import type { Capture } from '../src/formats/types.ts';
 import { activeScorers } from '../src/judge/active-scorers.ts';
 import { cascade } from '../src/judge/cascade.ts';
 import { createJudge } from '../src/judge/create-judge.ts';
+import { FAILING_SHARE } from '../src/judge/pricing/ask-size.ts';
 import { type Expected, expectedCalls } from '../src/judge/pricing/expected-calls.ts';
 import { PRICE_SOURCE, priceCall } from '../src/judge/pricing/prices.ts';
 import { applicability } from '../src/judge/scorers/applicability.ts';
@@ -24,7 +25,6 @@ const NOVA = 'us.amazon.nova-lite-v1:0';
 
 /** The record that makes a request of 2,000 tokens: a question of 120 tokens and a reply of 360. */
 const ESTIMATED = { request: 120, reply: 360 };
-const FAILING = 0.1;
 /** Verdicts that fail together: a bad reply fails several questions. Other numbers are printed beside it. */
 const TOGETHER = 4;
 
@@ -53,7 +53,7 @@ function scorersOf(settings: Settings, capture: Capture, way?: Way): JudgeScorer
 
 /** The ways by name, with their settings. */
 function ways(verdicts: number): [string, Partial<Settings>, Way?][] {
-  const spread = (each: number) => ({ failing: FAILING, failingCaptures: Math.min(1, (FAILING * verdicts) / each) });
+  const spread = (each: number) => ({ failingCaptures: (FAILING_SHARE * verdicts) / each });
   const batch = { judge: 'batch' } as const;
   return [
     ['all (default)', {}],
@@ -74,7 +74,7 @@ function ways(verdicts: number): [string, Partial<Settings>, Way?][] {
           settings,
           { ...batch, ...spread(verdicts) },
         ],
-        [`failures, cascade of ${name}, batch, each verdict fails by itself`, settings, { ...batch, failing: FAILING }],
+        [`failures, cascade of ${name}, batch, each verdict fails by itself`, settings, batch],
       ];
     }),
   ];
@@ -171,7 +171,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     notes: [
       ...ratios,
       ...[...wire].map(([name, usd]) => `on the wire, ${name}: $${usd}, ${round(usd / wireToday)} of the default`),
-      `${MODEL}; ${FAILING * 100}% of the verdicts fail; in a cascade, ${TOGETHER} of a capture together if nothing else is said`,
+      `${MODEL}; ${FAILING_SHARE * 100}% of the verdicts fail; in a cascade, ${TOGETHER} of a capture together if nothing else is said`,
       'in batch inference the main model of a cascade is asked on demand, at the full price',
     ],
   };

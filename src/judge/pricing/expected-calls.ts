@@ -30,9 +30,7 @@ interface Way {
   judge?: RunOptions['judge'];
   /** Whether a prefix that is long enough is read from the cache. Default: if `JUDGE_PREFIX` is `cached`. */
   cacheHits?: boolean;
-  /** Share of the verdicts that fail, or that the first model of a cascade is not sure of. */
-  failing?: number;
-  /** Share of the captures with such a verdict. Default: as if each verdict failed by itself, which is the most. */
+  /** Share of the captures with a verdict that fails. Default: as if each verdict failed by itself, which is the most. */
   failingCaptures?: number;
 }
 
@@ -51,7 +49,7 @@ export function expectedCalls(
     askSize(capture, asked, { calls, ...answerBounds(readParameters(parameters)) });
   const { judge: judging = 'converse' } = way;
   const priced = (model: string, size: AskSize, judge: RunOptions['judge']): Expected => {
-    const { cacheHits = settings.JUDGE_PREFIX === 'cached' } = way;
+    const { cacheHits = settings.JUDGE_PREFIX === 'cached' && calls !== 'separate' } = way;
     const isCached = cacheHits && judge !== 'batch' && size.prefixTokens >= (cacheMinimum(model) ?? Infinity);
     const cacheReadInputTokens = isCached ? size.prefixTokens : 0;
     const { inputTokens, outputTokens } = size;
@@ -61,9 +59,8 @@ export function expectedCalls(
   };
   if (JUDGE_CASCADE === undefined) return priced(main, sized(scorers, settings.MLFLOW_EVALUATION_MODEL_PARAM), judging);
   const first = priced(firstModel(settings), sized(scorers.map(askedFirst), {}), judging);
-  const { failing = FAILING_SHARE, failingCaptures: share = 1 - (1 - failing) ** scorers.length } = way;
-  if (share === 0) return first;
-  const asked = Math.min(scorers.length, Math.max(1, (failing * scorers.length) / share));
+  const { failingCaptures: share = 1 - (1 - FAILING_SHARE) ** scorers.length } = way;
+  const asked = Math.min(scorers.length, Math.max(1, (FAILING_SHARE * scorers.length) / share));
   const fewer = Math.floor(asked);
   const again = (count: number): Expected => {
     const open = scorers.slice(0, count).map(withWords);

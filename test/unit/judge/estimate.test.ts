@@ -113,6 +113,8 @@ describe('the ways that save money', () => {
     expect(cached.usd).toBeCloseTo(priceCall(settings.BEDROCK_MODEL_ID, usage) as number, 10);
     expect(cached.usd).toBeLessThan(estimateOf().usd as number);
     expect(cached.basis).toContain('read from the cache');
+    const separate = { JUDGE_CALLS: 'separate' as const };
+    expect(inWay({ ...separate, JUDGE_PREFIX: 'cached' }).usd).toBe(inWay(separate).usd);
     // Requests of a job are not cached, so they stay short.
     expect(inWay({ JUDGE_PREFIX: 'cached' }, 'batch').usd).toBe(inWay({}, 'batch').usd);
     const long = {
