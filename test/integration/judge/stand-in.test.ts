@@ -4,11 +4,16 @@ import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
 import { verdictByRule } from '../../../local/stand-in-judge/rules.ts';
 import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
+import { connectBatchJudge } from '../../../src/judge/connect.ts';
+import { priceCall } from '../../../src/judge/pricing/prices.ts';
+import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
 import { judgePair } from '../../../src/replay/compare/pairwise.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, credentials, MODEL, outcomesOf, PARCEL_VERDICTS, useStandIn } from './setup.ts';
 
@@ -68,6 +73,51 @@ describe('as a model that saves words', () => {
     expect(await asked('Your parcel is in Bern, you idiot.')).toEqual([MODEL, 'professional_tone']);
     expect(await asked('Your parcel is in Bern, you idiot.', CHAT_SCORERS)).toEqual([MODEL, 'professional_tone']);
     expect(await asked('Parcel.')).toEqual([MODEL, ...scorers.map(({ name }) => name)]);
+  });
+});
+
+describe('in a batch job in front of the judge', () => {
+  const CHEAP = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
+  const before = { ...process.env };
+  beforeAll(() => {
+    Object.assign(process.env, {
+      AWS_ENDPOINT_URL_BEDROCK_RUNTIME: rig.standIn.url,
+      AWS_REGION: 'us-east-1',
+      AWS_ACCESS_KEY_ID: credentials.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
+    });
+  });
+  afterAll(() => {
+    process.env = before;
+  });
+
+  test.each([CHEAP, 'us.amazon.nova-lite-v1:0'])('%s answers the record, and the judge what is left', async (model) => {
+    const { batchScorers, record, priceOf, judge, maxCostUsd } = connectBatchJudge(
+      testEnvironment({ JUDGE_CASCADE: model, JUDGE_RATIONALES: 'failures' }),
+    );
+    const capture = chatCapture({ reply: 'Your parcel is in Bern, you idiot.' });
+    const scorers = batchScorers.filter(isJudgeScorer).filter((scorer) => 'judge' in applicability(capture, scorer));
+    const { recordId, modelInput } = record('tr-0123456789abcdef', capture, scorers);
+    const command = new ConverseCommand({ modelId: model, ...modelInput });
+    const { $metadata: _, ...modelOutput } = await rig.client.send(command);
+    const answer = readBatchAnswers(JSON.stringify({ recordId, modelOutput })).get(recordId);
+    if (answer === undefined) throw new Error('the record has no answer');
+    rig.standIn.forget();
+
+    const { verdicts, spend } = await judge.judge(capture, scorers, undefined, { answer });
+    expect(rig.standIn.recorded.map(({ modelId, asked }) => [modelId, asked])).toEqual([
+      ['anthropic.claude-sonnet-4-6', ['professional_tone']],
+    ]);
+    const bySource = Map.groupBy(verdicts, ({ source }) => source);
+    expect(bySource.get(undefined)?.map(({ scorer }) => scorer)).toEqual(['professional_tone']);
+    expect(bySource.get(`bedrock:/${model}`)).toHaveLength(8);
+    // The record at half the price of its model, the question to the judge at the full price of the judge.
+    const [call] = rig.standIn.recorded;
+    const asked = { inputTokens: call?.inputTokens ?? 0, outputTokens: call?.outputTokens ?? 0 };
+    const onDemand = priceCall('anthropic.claude-sonnet-4-6', asked, { region: 'us-east-1' }) ?? Number.NaN;
+    expect(spend.usd).toBeCloseTo((priceOf(answer) ?? Number.NaN) + onDemand, 10);
+    expect(priceOf(answer)).toBeCloseTo((priceCall(model, answer.usage) ?? Number.NaN) / 2, 12);
+    expect(maxCostUsd(capture, scorers)).toBeGreaterThan(priceOf(answer) ?? Number.NaN);
   });
 });
 
