@@ -103,20 +103,14 @@ export class AssessmentWriter {
     { sent, accepted }: Progress,
   ): Promise<void> {
     const path = `/api/3.0/mlflow/traces/${traceId}/assessments`;
-    const post = (assessment: NewAssessment): Call => ({
-      method: 'POST',
-      path,
-      json: { assessment: assessmentJson(assessment) },
-    });
-    const patch = (assessment: NewAssessment): Call => ({
-      method: 'PATCH',
-      path: `${path}/${assessment.assessmentId}`,
-      json: assessmentUpdateJson(assessment),
-    });
     for (const assessment of [...create, ...override, ...update]) {
-      sent.add(assessment.assessmentId);
-      await this.#rest.once(update.includes(assessment) ? patch(assessment) : post(assessment), anyReply);
-      accepted.add(assessment.assessmentId);
+      const { assessmentId } = assessment;
+      sent.add(assessmentId);
+      const call: Call = update.includes(assessment)
+        ? { method: 'PATCH', path: `${path}/${assessmentId}`, json: assessmentUpdateJson(assessment) }
+        : { method: 'POST', path, json: { assessment: assessmentJson(assessment) } };
+      await this.#rest.once(call, anyReply);
+      accepted.add(assessmentId);
     }
   }
 }

@@ -29,7 +29,7 @@ export type Outcome = Omit<WriteTracesResult, 'bare'>;
 export type AssessmentsOf = ReadonlyMap<string, readonly NewAssessment[]>;
 
 /** How a set of traces is sent. */
-interface Sending {
+export interface Sending {
   experiment: Experiment;
   traces: readonly TraceRecord[];
   existing: Delivery<{ traceId: string }>['existing'];

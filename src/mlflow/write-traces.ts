@@ -10,13 +10,19 @@ import type { TraceRecord } from '../trace/types.ts';
 import { spansStore } from './artifact-store.ts';
 import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
 import { deleteTraces } from './delete-traces.ts';
-import type { Delivery } from './deliver.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { otlpTrace } from './otlp.ts';
 import { readTraces } from './read-traces.ts';
 import { RecentReads } from './recent-reads.ts';
 import type { MlflowRest } from './rest.ts';
-import { type AssessmentsOf, CONCURRENT_REST, type Outcome, TRACES_PER_REQUEST, TraceSender } from './send-traces.ts';
+import {
+  type AssessmentsOf,
+  CONCURRENT_REST,
+  type Outcome,
+  type Sending,
+  TRACES_PER_REQUEST,
+  TraceSender,
+} from './send-traces.ts';
 import { traceTags } from './span-attributes.ts';
 import { hasStorableTime, timeRefusal } from './storable-time.ts';
 import { spansFile } from './trace-json.ts';
@@ -28,7 +34,16 @@ interface TraceWriterOptions {
   s3?: S3Client;
 }
 
-type ExistingOf = Delivery<{ traceId: string }>['existing'];
+type ExistingOf = Sending['existing'];
+
+/** Traces to write. */
+interface Task {
+  experiment: Experiment;
+  traces: readonly TraceRecord[];
+  assessmentsOf: AssessmentsOf;
+  /** Whether the caller has just read the traces, and found none. */
+  areAbsent: boolean;
+}
 
 const NO_ASSESSMENTS: AssessmentsOf = new Map();
 const idsOf = (traces: readonly { traceId: string }[]): string[] => traces.map(({ traceId }) => traceId);
@@ -54,11 +69,12 @@ export class TraceWriter {
     const traces = all.filter(hasStorableTime);
     const timeless = all.filter((trace) => !hasStorableTime(trace)).map(timeRefusal);
     const areAbsent = assessmentsOf === undefined;
-    const first = await this.#write(experiment, traces, assessmentsOf ?? NO_ASSESSMENTS, areAbsent);
+    const first = await this.#write({ experiment, traces, assessmentsOf: assessmentsOf ?? NO_ASSESSMENTS, areAbsent });
     // MLflow may have refused the assessments alone.
     const again = new Set(idsOf(first.refused).filter((id) => assessmentsOf?.get(id)?.length));
     const isAgain = ({ traceId }: { traceId: string }): boolean => again.has(traceId);
-    const second = await this.#write(experiment, traces.filter(isAgain), NO_ASSESSMENTS, false);
+    const bare = { experiment, traces: traces.filter(isAgain), assessmentsOf: NO_ASSESSMENTS, areAbsent: false };
+    const second = await this.#write(bare);
     const refused = [...timeless, ...first.refused.filter((refusal) => !isAgain(refusal))];
     return { ...joined([{ ...first, refused }, second]), bare: second.written };
   }
@@ -81,23 +97,16 @@ export class TraceWriter {
     return [];
   }
 
-  /** @param areAbsent whether the caller has just read the traces, and found none */
-  async #write(
-    experiment: Experiment,
-    traces: readonly TraceRecord[],
-    assessmentsOf: AssessmentsOf,
-    areAbsent: boolean,
-  ): Promise<Outcome> {
+  async #write(task: Task): Promise<Outcome> {
+    const { experiment, traces, assessmentsOf } = task;
     if (traces.length === 0) return joined([]);
-    if (!(await this.#options.probe.get()).otlp) return this.#byFiles(experiment, traces, assessmentsOf, areAbsent);
+    if (!(await this.#options.probe.get()).otlp) return this.#byFiles(task);
     const isJudged = ({ traceId }: TraceRecord): boolean => Boolean(assessmentsOf.get(traceId)?.length);
-    const unjudged = traces.filter((trace) => !isJudged(trace));
+    const unjudged = { ...task, traces: traces.filter((trace) => !isJudged(trace)), assessmentsOf: NO_ASSESSMENTS };
     try {
-      const existing = this.#existing(experiment, unjudged, NO_ASSESSMENTS, areAbsent);
-      const sending = { experiment, traces: unjudged, existing };
-      const results = [await this.#sender.byOtlp(sending, (trace) => otlpTrace(trace))];
+      const results = [await this.#sender.byOtlp(this.#sending(unjudged), (trace) => otlpTrace(trace))];
       for (const part of batches(traces.filter(isJudged), TRACES_PER_REQUEST)) {
-        results.push(await this.#byPostAndOtlp(experiment, part, assessmentsOf));
+        results.push(await this.#byPostAndOtlp({ ...task, traces: part }));
       }
       return joined(results);
     } catch (error) {
@@ -111,35 +120,24 @@ export class TraceWriter {
         if (lacksSpans(stored.get(trace.traceId))) await spans.put(trace.traceId, spansFile(trace));
       }
       const absent = traces.filter(({ traceId }) => !stored.has(traceId));
-      return joined([settled, await this.#byFiles(experiment, absent, assessmentsOf, true)]);
+      return joined([settled, await this.#byFiles({ ...task, traces: absent, areAbsent: true })]);
     }
   }
 
-  #byFiles(
-    experiment: Experiment,
-    traces: readonly TraceRecord[],
-    assessmentsOf: AssessmentsOf,
-    areAbsent: boolean,
-  ): Promise<Outcome> {
-    const existing = this.#existing(experiment, traces, assessmentsOf, areAbsent);
-    const spans = spansStore(this.#options.rest, experiment, this.#options.s3);
-    return this.#sender.byPost({ experiment, traces, existing }, assessmentsOf, spans);
+  #byFiles(task: Task): Promise<Outcome> {
+    const spans = spansStore(this.#options.rest, task.experiment, this.#options.s3);
+    return this.#sender.byPost(this.#sending(task), task.assessmentsOf, spans);
   }
 
   /** Writes traces with their assessments where spans go by OTLP: first a post for each, then the spans of all. */
-  async #byPostAndOtlp(
-    experiment: Experiment,
-    traces: readonly TraceRecord[],
-    assessmentsOf: AssessmentsOf,
-  ): Promise<Outcome> {
-    await this.#tryOtlp(experiment);
-    const existing = this.#existing(experiment, traces, assessmentsOf, false);
-    const posted = await this.#sender.byPost({ experiment, traces, existing }, assessmentsOf);
-    const isPosted = new Set(posted.written);
-    const whole = traces.filter(({ traceId }) => isPosted.has(traceId));
-    const refused = await this.#addSpans(experiment, whole);
-    for (const { traceId } of refused) isPosted.delete(traceId);
-    return { ...posted, written: [...isPosted], refused: [...posted.refused, ...refused] };
+  async #byPostAndOtlp(task: Task): Promise<Outcome> {
+    await this.#tryOtlp(task.experiment);
+    const posted = await this.#sender.byPost(this.#sending(task), task.assessmentsOf);
+    const written = new Set(posted.written);
+    const whole = task.traces.filter(({ traceId }) => written.has(traceId));
+    const refused = await this.#addSpans(task.experiment, whole);
+    for (const { traceId } of refused) written.delete(traceId);
+    return { ...posted, written: [...written], refused: [...posted.refused, ...refused] };
   }
 
   /** Sends a request without spans, once: a post whose spans are to follow lacks what the server takes from them. */
@@ -194,20 +192,15 @@ export class TraceWriter {
     return readTraces(this.#options.rest, this.#options.probe, experiment.id, idsOf(traces));
   }
 
-  /** Returns a function that tells the outcome of existing traces from reads that are recent enough; see `Delivery`. */
-  #existing(
-    experiment: Experiment,
-    traces: readonly TraceRecord[],
-    assessmentsOf: AssessmentsOf,
-    areAbsent: boolean,
-  ): ExistingOf {
+  /** Adds how the outcome of existing traces is told, from reads that are recent enough. */
+  #sending({ experiment, traces, assessmentsOf, areAbsent }: Task): Sending {
     const { rest, probe } = this.#options;
-    const read = (ids: readonly string[]) => readTraces(rest, probe, experiment.id, ids);
-    const reads = new RecentReads(read, idsOf(traces), areAbsent);
-    return async (batch, sent) => {
+    const reads = new RecentReads((ids) => readTraces(rest, probe, experiment.id, ids), idsOf(traces), areAbsent);
+    const existing: ExistingOf = async (batch, sent) => {
       const stored = await reads.of(idsOf(batch), sent);
       return new Map(stored.map((trace) => [trace.traceId, outcomeOf(trace, assessmentsOf, sent)]));
     };
+    return { experiment, traces, existing };
   }
 }
 
