@@ -1,4 +1,5 @@
 /** Writes the simulation's results as docs/scale.md. */
+import { FRESH_ACCOUNT } from '../../test/doubles/quota-shim/limits.ts';
 import { round } from '../support/result.ts';
 import type { Measured } from './measured.ts';
 import { S3_SECONDS } from './measured.ts';
@@ -47,6 +48,12 @@ export function loads({ scenario: { quotas, load, choices }, outcome }: Row): { 
     { name: 'state transitions', load: perSecond(outcome.calls.stateTransition) / quotas.transitionsPerSecond },
     { name: 'functions', load: perSecond((outcome.gbSeconds * 1024) / choices.memoryMb) / quotas.lambda },
     { name: 'StartExecution', load: perSecond(outcome.runs) / quotas.startsPerSecond },
+    // As if all were in one partition of the table, and of the bucket.
+    {
+      name: 'DynamoDB writes',
+      load: perSecond(outcome.calls.dynamodbWriteUnit) / (FRESH_ACCOUNT.partitionWrites ?? 1000),
+    },
+    { name: 'S3 writes', load: perSecond(outcome.calls.s3Write) / (FRESH_ACCOUNT.s3Writes?.perSecond ?? 3500) },
   ];
   return all.toSorted((a, b) => b.load - a.load);
 }
@@ -131,24 +138,31 @@ Quotas to ask for, and the settings that use them:
 ${table(
   [
     'captures a second',
-    'functions',
+    'Lambda’s concurrency',
     'MLflow requests a second',
     'judge calls a minute',
     'judge tokens a minute',
     'MAX_CONCURRENCY',
+    'MAX_FUNCTIONS',
+    'JUDGE_CONCURRENCY',
+    'most used',
   ],
   tables.grown
     .filter(({ scenario }) => scenario.load.capturesPerFile === tables.grown[0]?.scenario.load.capturesPerFile)
-    .map(({ scenario: { load, quotas, choices } }) =>
-      [
+    .map((row) => {
+      const { load, quotas, choices } = row.scenario;
+      const figures = [
         load.perSecond,
         quotas.lambda,
         quotas.mlflowPerSecond,
         quotas.judgeCallsPerMinute,
         quotas.judgeTokensPerMinute,
         choices.maxConcurrency,
-      ].map(number),
-    ),
+        choices.maxFunctions,
+        choices.judgeConcurrency,
+      ];
+      return [...figures.map(number), saturation(row)];
+    }),
 )}
 
 ${table(
@@ -166,6 +180,8 @@ ${table(
 )}
 
 \`JUDGE_TOKENS_PER_MINUTE\` and \`MLFLOW_REQUESTS_PER_SECOND\` are the quotas themselves, \`BATCH_WINDOW_SECONDS\` is the default.
+The judge's quotas are 1.3 times the average load, so a burst of three times the average is worked off in the hour after it. Raise
+them further for a shorter p99.
 
 Dollars are list prices of us-east-1 without the judge and without span files ($5 for a million captures on managed MLflow);
 the judge's are those of Claude Sonnet 4.6.
