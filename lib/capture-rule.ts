@@ -28,7 +28,7 @@ const MOST_EVENTS = 10_000;
 /** Lambda's maximum without a window. */
 const MOST_EVENTS_AT_ONCE = 10;
 /** Lambda's minimum. The fewer, the fuller the batches. */
-const STARTERS_AT_ONCE = 2;
+export const STARTERS_AT_ONCE = 2;
 /** Six times the timeout of the function and the window: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html */
 const TIMEOUTS_HIDDEN = 6;
 

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
+import { STARTERS_AT_ONCE } from '../../lib/capture-rule.ts';
 import { resourceNames } from '../../src/contract/names.ts';
 import type { QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
 import type { Shape } from '../scale/explain.ts';
@@ -40,8 +41,7 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
   const { name, bodies, captures, judged = true } = options;
   const before = new Set((await executionsOf(stack)).map(({ arn }) => arn));
   // The emulator hands events over ten at a time, whatever the window: the starter gets them here as on AWS.
-  const starter = (resourceNames(pipeline.prefix) as Record<string, string>).starter;
-  if (!judged || starter !== undefined) await pipeline.disableRule();
+  await pipeline.disableRule();
   const sinceMs = Date.now();
   shim.counts.forget();
   // A backfill takes the files of whole hours, so each window has its own.
@@ -51,7 +51,7 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
   if (!judged) {
     const prefix = stack.key('', hour).replace('.jsonl', '');
     await pipeline.start({ bucket: pipeline.outputs.captureBucket, prefix, evaluate: false });
-  } else if (starter !== undefined) await startRuns(stack, starter, keys);
+  } else await startRuns(stack, keys);
   const own = async () => (await executionsOf(stack)).filter(({ arn }) => !before.has(arn));
   await pipeline.until(
     `the executions of ${keys.length} files`,
@@ -64,7 +64,6 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
   );
   const wallSeconds = (Date.now() - putMs) / 1000;
   await sleep(300);
-  if (!judged && starter === undefined) await pipeline.enableRule();
   const runs = await own();
   const traced = await tracedBy(stack, runs);
   if (traced !== captures) throw new Error(`The runs are incomplete; got: ${traced} traces; expected: ${captures}`);
@@ -86,12 +85,10 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
   };
 }
 
-/** Pollers of a queue, each of which collects a batch of its own in a window. */
-const POLLERS = 2;
-
-/** Invokes the starter as Lambda's pollers do at the end of a window. */
-async function startRuns({ pipeline, environment }: QuotaEnvironment, FunctionName: string, keys: readonly string[]) {
-  const share = Math.ceil(keys.length / POLLERS);
+/** Invokes the starter as Lambda's pollers do at the end of a window, each with what it collected. */
+async function startRuns({ pipeline, environment }: QuotaEnvironment, keys: readonly string[]): Promise<void> {
+  const FunctionName = pipeline.functionName('starter');
+  const share = Math.ceil(keys.length / STARTERS_AT_ONCE);
   const SentTimestamp = String(Date.now());
   for (let from = 0; from < keys.length; from += share) {
     const Records = keys.slice(from, from + share).map((key) => ({

@@ -1,5 +1,6 @@
 /** The simulation's constants: the product's own, read from its code. */
 import type { RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
+import { STARTERS_AT_ONCE } from '../../lib/capture-rule.ts';
 import { STORE_RETRIES } from '../../lib/state-machines/retries.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -18,7 +19,7 @@ const REQUIRED = {
 };
 
 /** The defaults of the settings, by their names in `.env`. */
-export const DEFAULTS: Readonly<Record<string, unknown>> = settingsSchema.parse({
+const DEFAULTS: Readonly<Record<string, unknown>> = settingsSchema.parse({
   ...REQUIRED,
   // The default depends on the region.
   BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
@@ -29,7 +30,10 @@ export const defaultNumber = (name: string): number => Number(DEFAULTS[name] ?? 
 export const CHUNK_LINES = CHUNK_BOUNDS.maxLines;
 export const CALLS_AT_ONCE = MAX_CONCURRENT_CALLS;
 /** Capture files that planning and a chunk read at the same time. */
-export { OBJECTS_AT_ONCE, RANGES_AT_ONCE };
+export { OBJECTS_AT_ONCE, RANGES_AT_ONCE, STARTERS_AT_ONCE };
+
+/** Events in the 6 MB that a function is given (decision 0081). */
+export const EVENTS_AT_ONCE = 3000;
 
 const THROTTLED = 'Lambda.TooManyRequestsException';
 

@@ -1,7 +1,7 @@
 /** The sizes that are simulated, the accounts that bear them, and the settings to choose. */
 import { FRESH_ACCOUNT } from '../../test/doubles/quota-shim/limits.ts';
 import { JUDGE_SECONDS } from './measured.ts';
-import { DEFAULTS, defaultNumber, JUDGED_CAPTURE } from './product.ts';
+import { defaultNumber, EVENTS_AT_ONCE, JUDGED_CAPTURE, STARTERS_AT_ONCE } from './product.ts';
 import type { Choices, Load, Quotas, Scenario } from './simulate.ts';
 
 export const RATES = [1, 10, 100, 1000] as const;
@@ -53,7 +53,7 @@ const SPARED_FUNCTIONS = 2;
 export const choicesFor = (quotas: Quotas, more: Partial<Choices> = {}): Choices => {
   const maxFunctions = Math.max(1, quotas.lambda - SPARED_FUNCTIONS);
   return {
-    windowSeconds: 'BATCH_WINDOW_SECONDS' in DEFAULTS ? defaultNumber('BATCH_WINDOW_SECONDS') : 60,
+    windowSeconds: defaultNumber('BATCH_WINDOW_SECONDS'),
     maxConcurrency: Math.max(defaultNumber('MAX_CONCURRENCY'), maxFunctions),
     memoryMb: defaultNumber('LAMBDA_MEMORY_MB'),
     timeoutSeconds: defaultNumber('LAMBDA_TIMEOUT_SECONDS'),
@@ -62,8 +62,8 @@ export const choicesFor = (quotas: Quotas, more: Partial<Choices> = {}): Choices
     // As many as the quota of calls a minute has in flight.
     judgeConcurrency: Math.max(64, roundUp((quotas.judgeCallsPerMinute / 60) * JUDGE_SECONDS * HEADROOM)),
     judgeSeconds: JUDGE_SECONDS,
-    filesPerStart: 1000,
-    pollers: 5,
+    filesPerStart: EVENTS_AT_ONCE,
+    pollers: STARTERS_AT_ONCE,
     ...more,
   };
 };
