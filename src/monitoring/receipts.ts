@@ -57,7 +57,10 @@ export async function withReceipt<R extends Receipt>(
   return receipt;
 }
 
-/** Small objects in flight while they are read: at 30 ms each, 10,000 receipts take 10 s. */
+/**
+ * Small objects in flight while they are read. At 30 ms each, 32 are as many as a function of 1 GB can handle: a read takes
+ * 0.8 ms of a whole CPU, so 10,000 receipts take about 13 s.
+ */
 const READS_AT_ONCE = 32;
 
 async function* readAll<T>(

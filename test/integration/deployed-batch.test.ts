@@ -119,6 +119,7 @@ describe('enough captures for a job', () => {
     expect(environment.judge.batch.records).toBe(RECORDS);
     expect(environment.judge.counts.calls).toBe(0);
     expect(summary.lines.traced).toBe(RECORDS);
+    expect(summary.files?.count).toBe(1);
     expect(summary.verdicts.failed).toBe(0);
     expect(summary.verdictsByScorer.safety).toEqual({ yes: RECORDS });
     const { inputTokens, outputTokens, usd } = summary.spend;

@@ -14,6 +14,7 @@ import {
 } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
 import { emptyLogCounts, emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
+import { FileReports } from '../../../src/monitoring/file-reports.ts';
 import { retriedUnits } from '../../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -79,7 +80,10 @@ class FinishedRun {
     const rows = counts.map((one) => [one.traced, ...VERDICT_TERMS.map((term) => one.verdicts[term])]);
     const evaluated = {
       ...{ step: 'evaluate', ...common, chunk, scorers: SCORERS, failedRecorded: 0, evaluatedTraces: 1 },
-      ...{ traced: rows.reduce((total, [traced = 0]) => total + traced, 0), reasons: { constructor: 1 } },
+      ...{
+        traced: rows.reduce((total, [traced = 0]) => total + traced, 0),
+        reasons: chunk === 0 ? {} : { constructor: 1 },
+      },
       ...{ counts: sum(counts.map((one) => ({ ...one.verdicts }))), verdicts: { safety: { yes: 1 } } },
       ...{ spend: { calls: 1, inputTokens: 2, outputTokens: 3, usd: 0.5 }, ...(several ? { byRange: rows } : {}) },
     } as unknown as EvaluateReceipt;
@@ -89,7 +93,7 @@ class FinishedRun {
 
   /** Summarizes in parts of so many chunks. */
   async summarize(chunksOfPart = Number.POSITIVE_INFINITY) {
-    for (let part = 0; ; part += 1) {
+    for (let part = 0; part < 10; part += 1) {
       let left = chunksOfPart;
       const remainingMs = (): number => (--left > 0 ? 900_000 : 1_000);
       const summary = await summarizeRun(this.memory.storage, 'work', run, undefined, { part, remainingMs });
@@ -97,6 +101,7 @@ class FinishedRun {
       const { endedAt: _, ...rest } = summary;
       return { summary: JSON.parse(JSON.stringify(rest)), files: this.files(), parts: part + 1 };
     }
+    throw new Error('The summary does not advance');
   }
 
   files(): FileReport[] {
@@ -138,6 +143,21 @@ test('says of each file what became of its lines and verdicts, and both equation
   }
 });
 
+test('keeps 5,000 files open, those of the last ranges', async () => {
+  const { storage } = new MemoryStorage();
+  const reports = new FileReports();
+  const add = (file: string) => reports.add({ ranges: [range(file, 1)] }, { log: [], evaluate: [] }, 1);
+  for (const file of ['first', 'second']) add(file);
+  for (let n = 0; n < 4_998; n += 1) add(`${n}`);
+  add('first');
+  expect(reports.count).toBe(0);
+  add('one more');
+  expect(reports.count).toBe(1);
+  const { open } = await reports.state(storage, 'work', RUN);
+  expect(open.map(({ key }) => key)).not.toContain('e/second.jsonl');
+  expect(open.find(({ key }) => key === 'e/first.jsonl')?.lines.planned).toBe(2);
+});
+
 test('without evaluation, all verdicts of a file are off', async () => {
   const { files } = await new FinishedRun(CHUNKS.slice(0, 1), false).summarize();
   expect(files).toMatchObject([{ verdicts: { expected: 27, evaluationOff: 27, lost: 0 } }]);
@@ -158,7 +178,6 @@ test('verdicts that no receipt of a file counts are lost', async () => {
 test.each([1, 2, 3])('is the same in parts of %i chunks as in one', async (chunksOfPart) => {
   const whole = await new FinishedRun(CHUNKS).summarize();
   const finished = new FinishedRun(CHUNKS);
-  // Money of a chunk that is in no manifest counts too.
   const { summary, files, parts } = await finished.summarize(chunksOfPart);
   expect(parts).toBe(Math.floor(CHUNKS.length / chunksOfPart) + 1);
   expect(summary).toEqual(whole.summary);

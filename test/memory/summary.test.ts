@@ -1,0 +1,37 @@
+/**
+ * The memory of SummarizeRun, and of the planning of a retry, for a run of a million chunks. The heap is a sixth of what V8 has
+ * in a function of 1,024 MB. Prints the memory and the time; the receipts are generated, so S3 takes none of it.
+ */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { projectPath } from '../../local/project-root.ts';
+
+const CHUNKS = 1_000_000;
+/** The resident memory that Lambda counts. Node itself takes about 60 MB of it. */
+const MOST_MB = 256;
+
+jest.setTimeout(900_000);
+
+async function inProcess(what: 'summary' | 'retry') {
+  const flags = ['--import', projectPath('local/ready.js'), '--max-semi-space-size=1', '--max-old-space-size=128'];
+  const script = projectPath('test/helpers/summarize-generated.ts');
+  const { stdout } = await promisify(execFile)(process.execPath, [...flags, script, what, String(CHUNKS)]);
+  const result = JSON.parse(stdout);
+  process.stdout.write(
+    `${what} of ${CHUNKS} chunks | ${result.peakMb} MB | ${result.seconds} s | ${result.reads} reads\n`,
+  );
+  return result;
+}
+
+test('a summary of a million chunks, in four invocations', async () => {
+  const { summary, expected, fileLines, parts, peakMb } = await inProcess('summary');
+  expect(summary).toMatchObject(expected);
+  expect([fileLines, parts]).toEqual([CHUNKS / 2, 4]);
+  expect(peakMb).toBeLessThanOrEqual(MOST_MB);
+});
+
+test('the plan of a retry of a million chunks', async () => {
+  const { retried, seen, peakMb } = await inProcess('retry');
+  expect([retried, seen]).toEqual([CHUNKS / 1_000, CHUNKS]);
+  expect(peakMb).toBeLessThanOrEqual(MOST_MB);
+});
