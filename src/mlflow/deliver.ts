@@ -125,7 +125,9 @@ export class Deliveries<T extends { traceId: string }> {
       existing: (traces) => existing(traces, true),
       send: async (trace) => {
         await before?.([trace]);
-        await send([trace]);
+        const outcome = (await existing([trace], false)).get(trace.traceId);
+        if (outcome === undefined) await send([trace]);
+        return outcome ?? 'written';
       },
       mayBeTheContent,
     });

@@ -29,7 +29,8 @@ interface Trial<T> {
   control(): Promise<void>;
   /** Returns the outcome of those traces that exist; see `Delivery`. */
   existing(traces: readonly T[]): Promise<ReadonlyMap<string, 'written' | 'alreadyThere'>>;
-  send(trace: T): Promise<void>;
+  /** Sends a trace, unless it exists by now. Returns its outcome. */
+  send(trace: T): Promise<'written' | 'alreadyThere'>;
   /** Whether a failure may be the trace's fault. */
   mayBeTheContent(error: MlflowRetryableError): boolean;
 }
@@ -62,9 +63,8 @@ export async function trySuspects<T extends { traceId: string }>(
     for (const suspect of open) {
       const { trace } = suspect;
       try {
-        const outcome = existing.get(trace.traceId);
-        if (outcome === undefined) await trial.send(trace);
-        verdicts[outcome ?? 'written'].push(trace.traceId);
+        const outcome = existing.get(trace.traceId) ?? (await trial.send(trace));
+        verdicts[outcome].push(trace.traceId);
       } catch (error) {
         if (error instanceof MlflowRefusedError) {
           verdicts.refused.push({ trace, error });

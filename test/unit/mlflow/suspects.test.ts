@@ -22,6 +22,7 @@ test('ends with the round that decides about the last suspect', async () => {
       sent.push(traceId);
       // The second one is accepted in the second round.
       if (traceId === 'b' && controls === 1) throw failure;
+      return 'written';
     },
     mayBeTheContent: () => true,
   });
