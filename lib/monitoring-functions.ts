@@ -64,7 +64,8 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
   grantExecutionStatus(planner, settings);
   grantJudge(evaluator.role, settings, { cascade: true });
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
-  grantBudget(evaluator.role, props.budget);
+  // The gate has its items in the table of the budget.
+  for (const { role } of [processor, evaluator]) grantBudget(role, props.budget);
   return functions;
 }
 

@@ -4,6 +4,8 @@ import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
 import type { ChunkProgress, ChunkRequest } from '../../src/contract/payloads.ts';
 import type { EvaluateReceipt } from '../../src/contract/receipts.ts';
+import { connectGate } from '../../src/gate/gate.ts';
+import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
 import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../../src/judge/connect.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
@@ -11,25 +13,30 @@ import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
+import { countingThrottles } from '../../src/monitoring/metrics.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
-const mlflow = connectMlflow(environment, storage.s3);
-const judging = connectJudge(environment);
+const limiter = new AdaptiveLimiter();
+const gate = connectGate(environment, limiter);
+const settings = { ...environment, shared: { limiter, gate: gate.judge } };
+const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
+const judging = connectJudge(settings);
 const budget = connectBudget(environment);
 let batchJudging: BatchJudging | undefined;
 const batchJudge = (): BatchJudging => {
-  batchJudging ??= connectBatchJudge(environment);
+  batchJudging ??= connectBatchJudge(settings);
   return batchJudging;
 };
 
-type Counts = ReturnType<typeof sumEvaluations> | { records: number; held: number };
+type Result = ReturnType<typeof sumEvaluations> | ChunkProgress;
 
-export const handler = logged<unknown, Counts | (Counts & ChunkProgress)>(async (event, context: Context) => {
+const handle = async (event: unknown, context: Context): Promise<Result> => {
   const invocation = await readInvocation(event, storage, environment.WORK_BUCKET);
   const deps = {
     storage,
@@ -48,18 +55,21 @@ export const handler = logged<unknown, Counts | (Counts & ChunkProgress)>(async 
     const openBatch = () => batchAnswers(request, { storage, workBucket, limit, ...batchJudge() });
     return evaluateChunk(request, { ...limited, scorers, openBatch });
   };
-  if (invocation.kind === 'chunk' && invocation.request.phase === 'prepare') {
-    const { run, options } = invocation.request;
-    const limit = budget(run, options.budgetUsd);
+  const prepare = async (request: ChunkRequest): Promise<{ records: number; held: number }> => {
+    const limit = budget(request.run, request.options.budgetUsd);
     const { batchScorers: scorers, ...batch } = batchJudge();
-    const prepared = await prepareChunk(invocation.request, { ...deps, ...scoring, ...batch, scorers, limit });
-    const { records, held } = prepared;
-    return { records, held: held.length, ...partOf(invocation.request).next };
-  }
+    const { records, held } = await prepareChunk(request, { ...deps, ...scoring, ...batch, scorers, limit });
+    return { records, held: held.length };
+  };
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return { ...sumEvaluations([await evaluate(request)]), ...partOf(request).next };
+    return inGate(gate, request, async () => {
+      const counts = request.phase === 'prepare' ? await prepare(request) : sumEvaluations([await evaluate(request)]);
+      return { ...counts, ...partOf(request).next };
+    });
   }
   const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   return sumEvaluations(await forEachChunkOf(invocation.files, deps, experiment.id, evaluate));
-});
+};
+
+export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));

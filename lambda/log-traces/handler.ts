@@ -4,20 +4,26 @@ import '../../src/monitoring/log/log-trial.ts';
 import type { Context } from 'aws-lambda';
 import type { ChunkProgress, ChunkRequest } from '../../src/contract/payloads.ts';
 import type { LogCounts } from '../../src/contract/receipts.ts';
+import { connectGate } from '../../src/gate/gate.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
+import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
+import { countingThrottles } from '../../src/monitoring/metrics.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
-const mlflow = connectMlflow(environment, storage.s3);
+const gate = connectGate(environment);
+const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
 
-export const handler = logged<unknown, LogCounts | (LogCounts & ChunkProgress)>(async (event, context: Context) => {
+type Result = LogCounts | ChunkProgress;
+
+const handle = async (event: unknown, context: Context): Promise<Result> => {
   const invocation = await readInvocation(event, storage, environment.WORK_BUCKET);
   const deps = {
     storage,
@@ -28,9 +34,11 @@ export const handler = logged<unknown, LogCounts | (LogCounts & ChunkProgress)>(
   };
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return { ...(await logChunk(request, deps)).counts, ...partOf(request).next };
+    return inGate(gate, request, async () => ({ ...(await logChunk(request, deps)).counts, ...partOf(request).next }));
   }
   const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   const log = (request: ChunkRequest) => logChunk(request, deps);
   return sumLogCounts(await forEachChunkOf(invocation.files, deps, experiment.id, log));
-});
+};
+
+export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));

@@ -241,7 +241,12 @@ export class MonitoringStateMachine extends Construct {
         .otherwise(failed),
     );
     task.addCatch(killed, { errors: LAMBDA_ENDED_ERRORS, resultPath: '$.killed' });
-    return task.next(then(new Choice(this, nextId).when(Condition.booleanEquals('$.progress.more', true), task)));
+    // The account has no room for the chunk, or the judge is paused: to wait here costs nothing.
+    const wait = new Wait(this, `${task.id}Waits`, { time: WaitTime.secondsPath('$.progress.waitSeconds') });
+    const next = new Choice(this, nextId)
+      .when(Condition.numberGreaterThan('$.progress.waitSeconds', 0), wait.next(task))
+      .when(Condition.booleanEquals('$.progress.more', true), task);
+    return task.next(then(next));
   }
 
   /** The task of a function that processes one chunk. */
@@ -256,7 +261,12 @@ export class MonitoringStateMachine extends Construct {
         phase,
       }),
       // The counts are in the receipts.
-      resultSelector: { 'bounds.$': '$.bounds', 'kills.$': '$.kills', 'more.$': '$.more' },
+      resultSelector: {
+        'bounds.$': '$.bounds',
+        'kills.$': '$.kills',
+        'more.$': '$.more',
+        'waitSeconds.$': '$.waitSeconds',
+      },
       resultPath: '$.progress',
       // Longer than the function's own timeout, so that the function's is reported.
       taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),

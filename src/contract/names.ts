@@ -64,9 +64,17 @@ export const RUN_METRICS = [
 ] as const;
 export type RunMetric = (typeof RUN_METRICS)[number];
 
+/** The metrics of throttling, by the service that throttles. A function publishes each when it ends, if it was throttled. */
+export const THROTTLE_METRICS = {
+  judge: 'JudgeThrottles',
+  mlflow: 'MlflowThrottles',
+  table: 'TableThrottles',
+} as const;
+export type ThrottleMetric = (typeof THROTTLE_METRICS)[keyof typeof THROTTLE_METRICS];
+
 /** The attributes that the definition of the budget's DynamoDB table names. */
 export const budgetTable = {
-  /** String: `day#2026-11-20` or `run#<execution name>`. */
+  /** String: `day#2026-11-20` or `run#<execution name>`, and what begins so (src/judge/budget); or of the gate (src/gate). */
   partitionKey: 'scope',
   /** Time to live, epoch seconds. */
   ttlAttribute: 'ttl',

@@ -96,6 +96,8 @@ export const chunkRequestSchema = z.object({
       kills: z.number().int().min(0),
       /** Whether parts remain. */
       more: z.boolean().optional(),
+      /** For how long the state machine waits before the next invocation. */
+      waitSeconds: z.number().min(0).optional(),
     })
     .optional(),
 });

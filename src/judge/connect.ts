@@ -6,6 +6,7 @@ import type { sharedSettings } from '../settings/schema.ts';
 import { activeScorers } from './active-scorers.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import { type Budget, createBudget } from './budget/leased-budget.ts';
+import type { CallerOptions } from './calls/model-caller.ts';
 import { askedFirst, cascade } from './cascade.ts';
 import { createJudge, type JudgeConfig } from './create-judge.ts';
 import { createJudgeOver } from './judge-capture.ts';
@@ -30,7 +31,7 @@ interface Judging {
  *
  * @param make creates the judge; default: with the cascade of the settings
  */
-export function connectJudge(environment: LambdaEnvironment, make = cascadeOf): () => Promise<Judging> {
+export function connectJudge(environment: FunctionSettings, make = cascadeOf): () => Promise<Judging> {
   const scorers = activeScorers(environment);
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
   const create = async (): Promise<Judging> => ({ judge: await make(environment), scorers, always });
@@ -48,7 +49,11 @@ export function connectJudge(environment: LambdaEnvironment, make = cascadeOf): 
 interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSettings> {
   /** The key itself, on a person's own machine. */
   JUDGE_API_KEY?: string;
+  /** What the calls of a function share with each other, and with those of other functions. */
+  shared?: Pick<CallerOptions, 'limiter' | 'gate'>;
 }
+
+type FunctionSettings = LambdaEnvironment & Pick<JudgeSettings, 'shared'>;
 
 /**
  * Creates the judge of these settings, for online calls. The key of a judge outside AWS is read from Secrets Manager now, and
@@ -63,6 +68,7 @@ export const judgeOf = async (settings: JudgeSettings): Promise<Judge> =>
 function configOf(settings: JudgeSettings): JudgeConfig {
   const prices = priceOptions(settings);
   return {
+    ...settings.shared,
     model: settings.BEDROCK_MODEL_ID,
     parameters: settings.MLFLOW_EVALUATION_MODEL_PARAM,
     calls: settings.JUDGE_CALLS,
@@ -114,7 +120,7 @@ export interface BatchJudging {
 }
 
 /** @throws PermanentError `InvalidJudge` when a model is not on Bedrock */
-export function connectBatchJudge(environment: LambdaEnvironment): BatchJudging {
+export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
   for (const model of judgeModels(environment)) assertBatchPossible(model);
   const settings = firstSettings(environment);
   const { name } = parseJudgeId(settings.BEDROCK_MODEL_ID);
@@ -125,7 +131,7 @@ export function connectBatchJudge(environment: LambdaEnvironment): BatchJudging 
   const bounds = answerBounds(parameters);
   const isCascade = environment.JUDGE_CASCADE !== undefined;
   const judgeAt = (price: JudgeConfig['price']): Judge =>
-    createJudgeOver(transport, { ...bounds, price, maxAnswers: isCascade ? 1 : undefined });
+    createJudgeOver(transport, { ...environment.shared, ...bounds, price, maxAnswers: isCascade ? 1 : undefined });
   const asAsked = (scorers: readonly JudgeScorer[]) => (isCascade ? scorers.map(askedFirst) : scorers);
   const pricedAsBatch = judgeAt((usage) => priceCall(name, usage, batch));
   const first = judgeAt((usage) => priceCall(name, usage, usage.batch ? batch : online));

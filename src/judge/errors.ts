@@ -30,7 +30,11 @@ export type CallFailureKind =
   /** The caller canceled. */
   | 'aborted'
   /** The budget has no room for the call. */
-  | 'held';
+  | 'held'
+  /** The provider's quota of the day is used up. */
+  | 'day'
+  /** The circuit is open: the provider throttles all functions of the stack. */
+  | 'paused';
 
 /** A call that ended without an answer. Failed calls cost no tokens, unless `mayBePaid` is set. */
 export class CallFailure extends PipelineError {
@@ -67,10 +71,34 @@ export class CallFailure extends PipelineError {
   }
 }
 
-/** The budget has no room for the remaining questions. The verdicts given before remain valid; the others are held. */
+/** Why questions are held. */
+export type HeldFor = 'budget' | 'providerDay';
+
+/**
+ * The budget, or the provider's quota of the day, has no room for the remaining questions. The verdicts given before remain valid;
+ * the others are held.
+ */
 export class JudgeHeld extends PermanentError {
-  constructor(facts: ErrorFacts = {}, cause?: unknown) {
-    super('JudgeHeld', 'The budget leaves no room for the call', facts, cause);
+  readonly heldFor: HeldFor;
+
+  constructor(facts: ErrorFacts = {}, cause?: unknown, heldFor: HeldFor = 'budget') {
+    const what =
+      heldFor === 'budget' ? 'The budget leaves no room for the call' : 'The judge’s quota of the day is used up';
+    super('JudgeHeld', what, facts, cause);
+    this.heldFor = heldFor;
+  }
+}
+
+/** The circuit is open. A function waits for that outside of its paid time: see `inGate`. */
+export class JudgePaused extends RetryableError {
+  constructor(facts: ErrorFacts, cause: unknown, retryAfterMs: number | undefined) {
+    super(
+      'JudgeThrottled',
+      'The judge throttles all functions, and is not asked for a while',
+      facts,
+      cause,
+      retryAfterMs,
+    );
   }
 }
 
@@ -91,6 +119,10 @@ export function judgingError(failure: CallFailure, where: string, signal?: Abort
       return retryable('ChunkOutOfTime', 'The judging was canceled', signal?.reason ?? failure);
     case 'held':
       return new JudgeHeld(facts, failure);
+    case 'day':
+      return new JudgeHeld(facts, failure, 'providerDay');
+    case 'paused':
+      return new JudgePaused(facts, failure, failure.retryAfterMs);
     case 'refused':
     case 'rejected':
       return new PermanentError('JudgeRefused', 'The judge refuses every request with these settings', facts, failure);

@@ -242,7 +242,8 @@ class CaptureJudge implements Judge {
   }
 }
 
-const isHeld = (reason: unknown): boolean => reason instanceof CallFailure && reason.kind === 'held';
+const isHeld = (reason: unknown): boolean =>
+  reason instanceof CallFailure && (reason.kind === 'held' || reason.kind === 'day');
 
 /** Returns a judge over a transport. Use one instance per process: it shares the limiter and the model's capabilities. */
 export const createJudgeOver = (transport: JudgeTransport, options: JudgeOptions = {}): Judge =>

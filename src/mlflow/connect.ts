@@ -16,10 +16,14 @@ interface MlflowSettings {
 }
 
 /** Returns a function that creates the client at its first call, and returns the same client from then on. */
-export function connectMlflow(settings: MlflowSettings, s3: S3Client): () => Promise<MlflowClient> {
+export function connectMlflow(
+  settings: MlflowSettings,
+  s3: S3Client,
+  pace?: MlflowClientOptions['pace'],
+): () => Promise<MlflowClient> {
   let client: MlflowClient | undefined;
   return async () => {
-    client ??= mlflowOf(settings, s3);
+    client ??= mlflowOf(settings, s3, { pace });
     return client;
   };
 }
@@ -32,7 +36,7 @@ export function connectMlflow(settings: MlflowSettings, s3: S3Client): () => Pro
 export function mlflowOf(
   settings: MlflowSettings,
   s3?: S3Client,
-  limits: Pick<MlflowClientOptions, 'retry' | 'timeoutMs'> = {},
+  limits: Pick<MlflowClientOptions, 'retry' | 'timeoutMs' | 'pace'> = {},
 ): MlflowClient {
   const { MLFLOW_TRACKING_URI: trackingUri, MLFLOW_SECRET_ARN: secretArn } = settings;
   if (trackingUri === undefined) {

@@ -1,8 +1,10 @@
 /** Calls MLflow's REST API: authenticates requests, limits their time, and names their failures. */
 import type { z } from 'zod';
+import type { Pace } from '../gate/pace.ts';
 import { PermanentError } from '../shared/errors.ts';
 import { knownWords } from '../shared/known-words.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../shared/retry.ts';
+import { noteThrottle } from '../shared/throttles.ts';
 import type { Authorizer, RefusedReply } from './auth.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { saysExpired } from './sigv4.ts';
@@ -41,6 +43,8 @@ interface RestOptions {
   retry: RetryPolicy;
   /** Default 60 s. */
   timeoutMs?: number;
+  /** The pace of requests, over all functions of the stack. Absent: no limit. */
+  pace?: Pace | undefined;
 }
 
 export class MlflowRest {
@@ -67,6 +71,7 @@ export class MlflowRest {
   /** Makes a call once, and returns the body of the reply. */
   async bytes(call: Call): Promise<Buffer> {
     for (let renewals = 0; ; renewals += 1) {
+      await this.#options.pace?.take(1);
       const { reply, sent } = await this.#send(call);
       if (reply.status >= 200 && reply.status < 300) return reply.body;
       const text = reply.body.toString('utf8');
@@ -122,6 +127,7 @@ export class MlflowRest {
     const retryAfterMs = readRetryAfter(reply.headers['retry-after']);
     const { authorizer } = this.#options;
     if (status === 429 || /Throttl|TooManyRequests/i.test(errorType)) {
+      noteThrottle('mlflow');
       const details = { got, where, status, outcome: 'none' as const, retryAfterMs };
       return new MlflowRetryableError('MlflowThrottled', 'MLflow throttled the request', details);
     }

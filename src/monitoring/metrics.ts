@@ -1,6 +1,7 @@
 /** The CloudWatch metrics of a run, by AWS Lambda Powertools. */
-import { Metrics } from '@aws-lambda-powertools/metrics';
-import { RESOURCE_METRICS } from '../contract/names.ts';
+import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import { RESOURCE_METRICS, THROTTLE_METRICS } from '../contract/names.ts';
+import { takeThrottles } from '../shared/throttles.ts';
 
 /**
  * Returns the metrics of this stack; the dimension `StackPrefix` distinguishes the stacks of one account. It is the only
@@ -11,4 +12,23 @@ export function createMetrics(stackPrefix: string): Metrics {
   metrics.clearDefaultDimensions();
   metrics.setDefaultDimensions({ [RESOURCE_METRICS.dimension]: stackPrefix });
   return metrics;
+}
+
+/** Wraps a handler so that it publishes how often the services that it uses have throttled it. */
+export function countingThrottles<Request, Context, Result>(
+  stackPrefix: string,
+  handle: (request: Request, context: Context) => Promise<Result>,
+): (request: Request, context: Context) => Promise<Result> {
+  const metrics = createMetrics(stackPrefix);
+  return async (request, context) => {
+    try {
+      return await handle(request, context);
+    } finally {
+      const counts = Object.entries(takeThrottles()).filter(([, count]) => count > 0);
+      for (const [by, count] of counts) {
+        metrics.addMetric(THROTTLE_METRICS[by as keyof typeof THROTTLE_METRICS], MetricUnit.Count, count);
+      }
+      if (counts.length > 0) metrics.publishStoredMetrics();
+    }
+  };
 }

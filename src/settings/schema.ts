@@ -181,6 +181,12 @@ export const functionSettings = {
     'a JSON list of rules, such as [{"name":"long replies","replyTokensOver":800}]',
     jsonOf(z.array(z.unknown())).default([]),
   ),
+  /** The gate (src/gate/gate.ts): limits over all runs of the stack. 0: no limit. */
+  MAX_FUNCTIONS: wholeNumber(0, 10_000, 8),
+  JUDGE_CONCURRENCY: wholeNumber(0, 100_000, 64),
+  JUDGE_TOKENS_PER_MINUTE: wholeNumber(0, 1_000_000_000, 0),
+  /** Default: 25 for a managed MLflow, else 0. */
+  MLFLOW_REQUESTS_PER_SECOND: setting('requests a second, 0 for no limit', numberIn(0, 100_000).optional()),
   CSV_HEADER: flag(false),
   FEATURE_NAMES: setting('a JSON list of names, such as ["age","income"]', jsonOf(z.array(z.string())).default([])),
   /** Longer lines are quarantined by reference. */

@@ -74,7 +74,10 @@ export class MemoryTable {
       if (absent !== undefined) return valueAt(item, absent, update) === undefined;
       const [path = '', operator, name = ''] = clause.split(' ');
       const [stored, given] = [valueAt(item, path, update)?.N, givenValue(update, name).N];
-      return stored !== undefined && (operator === '=' ? stored === given : Number(stored) <= Number(given));
+      if (stored === undefined || given === undefined) return false;
+      const compare = COMPARISONS[operator ?? ''];
+      if (compare === undefined) throw new Error(`The table does not know ${clause}`);
+      return compare(Number(stored), Number(given));
     };
     const clauses = update.ConditionExpression?.split(' AND ') ?? [];
     return clauses.every((clause) =>
@@ -101,6 +104,13 @@ export class MemoryTable {
     this.items.set(scopeOf(update.Key), item);
   }
 }
+
+const COMPARISONS: Record<string, (a: number, b: number) => boolean> = {
+  '=': (a, b) => a === b,
+  '<=': (a, b) => a <= b,
+  '<': (a, b) => a < b,
+  '>': (a, b) => a > b,
+};
 
 const scopeOf = (key: Item | undefined): string => key?.[budgetTable.partitionKey]?.S ?? '';
 

@@ -32,7 +32,7 @@ interface Waiter {
 }
 
 export class AdaptiveLimiter {
-  private readonly max: number;
+  private most: number;
   private readonly min: number;
   private readonly now: () => number;
   private current: number;
@@ -51,7 +51,7 @@ export class AdaptiveLimiter {
     start = START_CONCURRENCY,
     now = Date.now,
   }: LimiterOptions = {}) {
-    this.max = max;
+    this.most = max;
     this.min = Math.min(min, max);
     this.now = now;
     this.current = Math.min(start, max);
@@ -59,7 +59,17 @@ export class AdaptiveLimiter {
 
   /** The number of calls that may run concurrently now. */
   get limit(): number {
-    return Math.floor(this.current);
+    return Math.floor(Math.min(this.current, this.most));
+  }
+
+  /** The upper bound of the limit. It may be 0 for a while: calls wait then. */
+  get max(): number {
+    return this.most;
+  }
+
+  set max(max: number) {
+    this.most = max;
+    this.admit();
   }
 
   get active(): number {
@@ -125,13 +135,13 @@ export class AdaptiveLimiter {
       this.round.throttled += 1;
       this.doubling = false;
     } else if (this.doubling) {
-      this.current = Math.min(this.max, this.current + 1);
+      this.current = Math.min(this.most, this.current + 1);
     }
     if (this.round.calls < this.limit) return;
     const share = this.round.throttled / this.round.calls;
     this.round = { calls: 0, throttled: 0 };
     if (this.doubling) return;
     const next = this.current * (1 - share * DECREASE) + STEP * (1 - share);
-    this.current = Math.max(this.min, Math.min(this.max, next));
+    this.current = Math.max(this.min, Math.min(this.most, next));
   }
 }

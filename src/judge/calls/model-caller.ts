@@ -4,12 +4,15 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Capture } from '../../formats/types.ts';
+import type { JudgeGate } from '../../gate/gate.ts';
 import { type RetryPolicy, waitAfter } from '../../shared/retry.ts';
+import { noteThrottle } from '../../shared/throttles.ts';
 import type { Within } from '../../shared/within-time.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type Feature } from '../errors.ts';
 import type { CallUsage, ModelAnswer } from '../model-answer.ts';
 import { believed } from '../pricing/call-amounts.ts';
+import { quotaTokens } from '../pricing/quota-tokens.ts';
 import { buildPrompt, type PromptOptions, type Rung, userText } from '../prompt/build-prompt.ts';
 import { estimateTokens, INPUT_MARGIN } from '../prompt/tokens.ts';
 import type { Ask, JudgeTransport } from '../transports/transport.ts';
@@ -43,6 +46,8 @@ export type JudgeEvent =
 export interface CallerOptions {
   retry?: Partial<JudgeRetryPolicy>;
   limiter?: AdaptiveLimiter;
+  /** What stands before each call, over all functions of the stack. Absent: nothing. */
+  gate?: JudgeGate | undefined;
   /** Epoch milliseconds after which no attempt starts: the end of the Lambda, less the time to write the verdicts. */
   deadline?: () => number | undefined;
   onEvent?: (event: JudgeEvent) => void;
@@ -68,6 +73,9 @@ export interface Answered {
 /** A model can lack 2 forms of answer and 4 other features. Concurrent calls find some of them twice. */
 const MAX_FINDINGS = 12;
 
+/** What a call shows about the circuit. */
+type GateOutcome = Parameters<JudgeGate['circuit']['report']>[0];
+
 const isRung = (feature: Feature): feature is 'json-schema' | 'tool' => feature === 'json-schema' || feature === 'tool';
 
 function worstCase({ prompt, schema, maxTokens }: Ask): CallUsage {
@@ -84,6 +92,7 @@ export class ModelCaller {
   readonly capabilities = new ModelCapabilities();
   readonly limiter: AdaptiveLimiter;
   private readonly transport: JudgeTransport;
+  private readonly gate: JudgeGate | undefined;
   private readonly retry: JudgeRetryPolicy;
   private readonly deadline: () => number | undefined;
   private readonly onEvent: (event: JudgeEvent) => void;
@@ -91,6 +100,7 @@ export class ModelCaller {
 
   constructor(transport: JudgeTransport, options: CallerOptions = {}) {
     this.transport = transport;
+    this.gate = options.gate;
     this.retry = { ...JUDGE_RETRY, ...options.retry };
     this.limiter = options.limiter ?? new AdaptiveLimiter();
     this.deadline = options.deadline ?? (() => undefined);
@@ -152,7 +162,9 @@ export class ModelCaller {
     // Determined only now, because calls that were ahead may have found that the model refuses a rung.
     const rung = looser(this.capabilities.rung, question.rung);
     let ask: Ask | undefined;
+    let outcome: GateOutcome = 'other';
     try {
+      await this.passGate();
       ask = {
         prompt: question.within('the prompt', () =>
           buildPrompt(question.capture, question.scorers, rung, question.prompt),
@@ -161,10 +173,11 @@ export class ModelCaller {
         maxTokens: question.maxTokens,
         supports: (feature) => this.capabilities.supports(feature),
       };
-      const answer = await this.transport.send(ask, signal);
+      const answer = await this.send(ask, signal);
+      outcome = 'answered';
       release('answered');
       leave('answered');
-      return { answer: { ...answer, usage: believed(answer.usage, worstCase(ask)) }, rung };
+      return { answer, rung };
     } catch (error) {
       // Transports throw only CallFailure. Any other error is caused by the capture and is no outage.
       if (!(error instanceof CallFailure)) {
@@ -174,11 +187,43 @@ export class ModelCaller {
       }
       if (error.mayBePaid && ask !== undefined) error.usage = worstCase(ask);
       const { kind, retryAfterMs = 0 } = error;
+      if (kind === 'throttled' || kind === 'day') {
+        noteThrottle('judge');
+        outcome = kind === 'day' ? 'perDay' : 'throttled';
+      }
       if (kind === 'throttled' && retryAfterMs <= this.retry.longestRetryAfterMs) this.limiter.pause(retryAfterMs);
       release(kind === 'throttled' ? 'throttled' : 'other');
       // If a feature is missing, the next call continues to find out what the model supports, as after throttling.
       leave(kind === 'throttled' || kind === 'unsupported' ? 'throttled' : 'other');
       return { failure: this.asUnsupported(error, rung), rung };
+    } finally {
+      await this.gate?.circuit.report(outcome);
+    }
+  }
+
+  /** @throws CallFailure `day` or `paused` while the circuit is open */
+  private async passGate(): Promise<void> {
+    const { circuit } = this.gate ?? {};
+    const openUntil = await circuit?.check();
+    if (circuit === undefined || openUntil === undefined) return;
+    const until = `no call until ${new Date(openUntil).toISOString()}`;
+    throw new CallFailure(circuit.forDay ? 'day' : 'paused', until, { retryAfterMs: openUntil - this.now() });
+  }
+
+  /** Sends the request when its tokens are due: at first those of its worst case, then those that it used. */
+  private async send(ask: Ask, signal: AbortSignal | undefined): Promise<ModelAnswer> {
+    const tokens = this.gate?.tokens;
+    const most = worstCase(ask);
+    const taken = most.inputTokens + most.outputTokens;
+    await tokens?.take(taken, signal).catch(canceledBeforeCall);
+    let used = 0;
+    try {
+      const answer = await this.transport.send(ask, signal);
+      const usage = believed(answer.usage, most);
+      used = quotaTokens(this.transport.sourceId, usage);
+      return { ...answer, usage };
+    } finally {
+      tokens?.give(taken - used);
     }
   }
 

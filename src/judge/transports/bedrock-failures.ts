@@ -2,7 +2,7 @@
 import { saidBy } from '../../shared/errors.ts';
 import { readRetryAfter } from '../../shared/retry.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
-import { isPage } from './chat.ts';
+import { isPage, saysPerDay } from './chat.ts';
 
 const KINDS: Record<string, CallFailureKind> = {
   ThrottlingException: 'throttled',
@@ -58,9 +58,9 @@ interface AwsError {
 }
 
 function kindOf(error: AwsError, status: number | undefined): { kind: CallFailureKind; feature?: Feature } {
-  const known = KINDS[error.name];
+  const known = KINDS[error.name] ?? (status === 429 ? 'throttled' : undefined);
+  if (known === 'throttled' && saysPerDay(error.message)) return { kind: 'day' };
   if (known !== undefined) return { kind: known };
-  if (status === 429) return { kind: 'throttled' };
   if (status === 401 || status === 403) return { kind: 'refused' };
   // 408 and 424: the model timed out, or failed during inference.
   if (status === undefined || status < 300 || status >= 500 || status === 408 || status === 424) {

@@ -144,13 +144,23 @@ const TOO_LONG =
   /context_length_exceeded|maximum context length|context window|too (long|many tokens)|inputs? tokens? \+ |must have less than/i;
 const NO_SUCH_MODEL = /model_not_found|does not exist|no such model|unknown model/i;
 
+/**
+ * Throttling that lasts until the provider's day is over: "Too many tokens per day" of Bedrock, "tokens per day (TPD)" of servers
+ * that are compatible with OpenAI.
+ */
+const PER_DAY =
+  /\b(?:tokens|requests|calls) per day\b|\((?:TPD|RPD)\)|\bdaily (?:token |request )?(?:quota|limit|allowance)\b/i;
+
+export const saysPerDay = (message: string): boolean => PER_DAY.test(message);
+
 /** Classifies an error response of a chat completion server. */
 export function readChatFailure(status: number, text: string, retryAfterMs: number | undefined): CallFailure {
   const message = `HTTP ${status}: ${knownWords(text)}`;
   const failure = (kind: CallFailureKind, feature?: Feature): CallFailure =>
     new CallFailure(kind, message, { status, retryAfterMs, feature });
   // An exhausted credit does not return with time.
-  if (status === 429) return failure(/insufficient_quota/.test(text) ? 'refused' : 'throttled');
+  if (status === 429)
+    return failure(/insufficient_quota/.test(text) ? 'refused' : saysPerDay(text) ? 'day' : 'throttled');
   if (status === 401 || status === 403 || status === 404 || status === 405) return failure('refused');
   if (status >= 500 || status === 408 || status === 424) return failure('unavailable');
   if (TOO_LONG.test(text) || status === 413) return failure('too-long');

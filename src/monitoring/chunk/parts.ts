@@ -57,7 +57,7 @@ export function partOf({ chunk, attempt, progress }: Pick<ChunkRequest, 'chunk' 
     kills,
     condemned,
     isRepeated: attempt > 0 || kills > 0 || from > 0,
-    next: { bounds: more ? bounds : [], kills: 0, more },
+    next: { bounds: more ? bounds : [], kills: 0, more, waitSeconds: 0 },
   };
 }
 

@@ -1,0 +1,176 @@
+/**
+ * Seats for the functions that run at the same time, over all runs of the stack, and for their calls of the judge. An item of the
+ * table counts the seats of a time window. A function takes its seats in each window that it runs in; those that stay take
+ * theirs before the window begins. So the seats of a function that crashes are free again when the window ends.
+ */
+import { type Clock, realClock } from './clock.ts';
+import { asNumber, type BudgetTable, type Item } from './table.ts';
+import { warnOnce } from './warn-once.ts';
+
+export interface Slots {
+  /** @returns `in`, or for how long to stay away. Then `leave` must not be called */
+  enter(): Promise<'in' | { waitSeconds: number }>;
+  leave(): Promise<void>;
+}
+
+/** What limits the calls of a function: the judge's limiter. */
+export interface CallLimit {
+  readonly active: number;
+  max: number;
+}
+
+interface SeatsOptions {
+  table: BudgetTable;
+  /** Functions at the same time; 0: any number. */
+  functions: number;
+  /** Calls of the judge at the same time, in all functions; 0: any number. */
+  calls: number;
+  /** Absent: this function does not call the judge. */
+  limit?: CallLimit | undefined;
+  clock?: Clock;
+}
+
+const WINDOW_MS = 10_000;
+/** The seats of the next window are taken from the middle of this one on, each function at a time of its own. */
+const RENEW_FROM = 0.5;
+/** Who finds no seat returns after 10 to 40 s, so that those who came together do not return together. */
+const WAIT_SECONDS = { least: 10, jitter: 30 };
+const TTL_SECONDS = 3_600;
+
+/** One window in which this function has seats. */
+interface Taken {
+  window: number;
+  calls: number;
+}
+
+export class TableSeats implements Slots {
+  readonly #options: SeatsOptions;
+  readonly #clock: Clock;
+  /** The most calls of one function: as its limiter was made. */
+  readonly #most: number;
+  #taken: Taken[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #renewing: Promise<void> | undefined;
+
+  constructor(options: SeatsOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? realClock;
+    this.#most = options.limit?.max ?? 0;
+  }
+
+  async enter(): Promise<'in' | { waitSeconds: number }> {
+    const { functions, calls, limit } = this.#options;
+    if (functions === 0 && (calls === 0 || limit === undefined)) return 'in';
+    const window = this.#window();
+    // A function that can never get a call would wait for the others in paid time.
+    const most = Math.min(functions || Number.MAX_SAFE_INTEGER, (limit && calls) || Number.MAX_SAFE_INTEGER);
+    const seated = await this.#add(
+      window,
+      { functions: 1 },
+      `(attribute_not_exists(#functions) OR #functions < :most)`,
+      {
+        most,
+      },
+    );
+    if (seated === undefined) {
+      const { least, jitter } = WAIT_SECONDS;
+      return { waitSeconds: least + Math.floor(Math.random() * (jitter + 1)) };
+    }
+    const taken = { window, calls: await this.#takeCalls(window, asNumber(seated.functions), 0) };
+    this.#taken.push(taken);
+    this.#apply(taken.calls);
+    this.#schedule();
+    return 'in';
+  }
+
+  async leave(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.#renewing;
+    clearTimeout(this.#timer);
+    const taken = this.#taken;
+    this.#taken = [];
+    this.#apply(this.#most);
+    const now = this.#window();
+    await Promise.all(
+      taken
+        .filter(({ window }) => window >= now)
+        .map(({ window, calls }) => this.#add(window, { functions: -1, calls: -calls })),
+    );
+  }
+
+  #window(): number {
+    return Math.floor(this.#clock.now() / WINDOW_MS);
+  }
+
+  #schedule(): void {
+    const last = this.#taken.at(-1)?.window ?? this.#window();
+    const at = (last + RENEW_FROM + Math.random() * (0.9 - RENEW_FROM)) * WINDOW_MS;
+    const renew = async (): Promise<void> => {
+      await this.#renew();
+      this.#schedule();
+    };
+    this.#timer = setTimeout(
+      () => {
+        this.#renewing = renew();
+      },
+      Math.max(0, at - this.#clock.now()),
+    ).unref();
+  }
+
+  /** Takes the seats of the next window. A function that runs keeps its seat, whatever the number. */
+  async #renew(): Promise<void> {
+    const window = this.#window();
+    const running = await this.#read(window);
+    const next = window + 1;
+    await this.#add(next, { functions: 1 });
+    const { active = 0 } = this.#options.limit ?? {};
+    const taken = { window: next, calls: await this.#takeCalls(next, asNumber(running.functions), active) };
+    const now = this.#taken.find((each) => each.window === window);
+    this.#taken = [...(now === undefined ? [] : [now]), taken];
+    // Until the next window begins, the fewer of both; then those of the next.
+    this.#apply(Math.min(now?.calls ?? 0, taken.calls));
+    const begins = next * WINDOW_MS - this.#clock.now();
+    setTimeout(() => {
+      if (this.#taken.includes(taken)) this.#apply(taken.calls);
+    }, begins).unref();
+  }
+
+  /** Takes seats for calls: a fair share, and as many as there are calls in flight. @returns how many it got */
+  async #takeCalls(window: number, functions: number, active: number): Promise<number> {
+    const { calls: most, limit } = this.#options;
+    if (most === 0 || limit === undefined) return this.#most;
+    const share = Math.max(1, Math.floor(most / Math.max(1, functions)));
+    for (let wanted = Math.min(this.#most, Math.max(share, active)); wanted > 0; ) {
+      const condition = '(attribute_not_exists(#calls) OR #calls <= :most)';
+      if ((await this.#add(window, { calls: wanted }, condition, { most: most - wanted })) !== undefined) return wanted;
+      wanted = Math.min(wanted - 1, most - asNumber((await this.#read(window)).calls));
+    }
+    return 0;
+  }
+
+  #apply(calls: number): void {
+    const { limit, calls: most } = this.#options;
+    if (limit !== undefined && most > 0) limit.max = calls;
+  }
+
+  #read(window: number): Promise<Item> {
+    return this.#options.table.get(`seats#${window}`).catch(() => ({}));
+  }
+
+  /** @returns the item's numbers; `undefined` if the condition was not met. Without a table everybody has a seat */
+  async #add(
+    window: number,
+    counts: Record<string, number>,
+    condition?: string,
+    values: Record<string, number> = {},
+  ): Promise<Item | undefined> {
+    const added = Object.keys(counts).map((name) => `#${name} :${name}`);
+    const ttl = Math.ceil(this.#clock.now() / 1000) + TTL_SECONDS;
+    const expression = `SET #ttl = :ttl ADD ${added.join(', ')}`;
+    const change = { scope: `seats#${window}`, expression, condition, values: { ...counts, ...values, ttl } };
+    return this.#options.table.update(change).catch((error: unknown) => {
+      warnOnce('The seats of the stack are unknown', error);
+      return {};
+    });
+  }
+}
