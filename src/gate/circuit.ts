@@ -139,8 +139,9 @@ export class TableCircuit implements Circuit {
     this.#readAt = this.#clock.now();
     const item = await this.#table.get(this.#scope).catch((error: unknown) => {
       warnOnce('The circuit of the judge is unknown', error);
-      return {} as Record<string, never>;
+      return undefined;
     });
+    if (item === undefined) return;
     this.#state = { until: asNumber(item.until), level: asNumber(item.level), forDay: asNumber(item.forDay) === 1 };
   }
 

@@ -9,7 +9,7 @@ export interface Clock {
 }
 
 export const realClock: Clock = {
-  now: Date.now,
+  now: () => Date.now(),
   sleep: (ms, signal) =>
     wait(ms, undefined, signal && { signal }).catch((error: unknown) => {
       throw signal?.reason ?? error;

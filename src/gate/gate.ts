@@ -44,7 +44,7 @@ const FUNCTIONS_PER_SHARD = 250;
 const LEAST_PER_SHARD = 50;
 
 /** A server that is asked for a second's requests at once, after a pause, would throttle them. */
-const KEEP_REQUESTS_MS = 100;
+const KEEP_REQUESTS_MS = 150;
 /** Providers count tokens by the minute. */
 const KEEP_TOKENS_MS = 10_000;
 

@@ -41,6 +41,8 @@ export class TablePace implements Pace {
   /** Units to ask for. */
   #share = 1;
   #askedAt = 0;
+  /** Whether units of the last share were lost: it was larger than what this function uses in its time. */
+  #hasLost = false;
   /** Whether others were waiting when this function last asked. */
   #isBusy = false;
   #queue: Promise<unknown> = Promise.resolve();
@@ -63,7 +65,10 @@ export class TablePace implements Pace {
     const { clock, perSecond, keepMs } = this.#options;
     signal?.throwIfAborted();
     const lost = Math.min(this.#left, Math.floor(((clock.now() - keepMs - this.#dueAt) * perSecond) / 1000));
-    if (lost > 0) this.#advance(lost);
+    if (lost > 0) {
+      this.#advance(lost);
+      this.#hasLost = true;
+    }
     while (this.#left < n) await this.#extend(n - this.#left);
     const wait = this.#dueAt - clock.now();
     this.#advance(n);
@@ -79,10 +84,11 @@ export class TablePace implements Pace {
   async #extend(needed: number): Promise<void> {
     const { clock, perSecond } = this.#options;
     const now = clock.now();
-    // Twice as many while a share lasts less than a second, and fewer when it lasts longer, or others wait for it.
-    this.#share *= now - this.#askedAt < SHARE_MS ? 2 : 0.5;
+    // More while a share lasts less than a second, and fewer when it lasts longer, cannot be used, or keeps others waiting.
+    this.#share *= now - this.#askedAt >= SHARE_MS || this.#hasLost ? 0.5 : 1.5;
+    this.#hasLost = false;
     this.#share = Math.max(1, Math.min(this.#share, (perSecond * SHARE_MS) / 1000));
-    const units = Math.max(needed, Math.floor(this.#share));
+    const units = Math.max(needed, Math.round(this.#share));
     this.#askedAt = now;
     const startsAt = await this.#assigned(units);
     if (startsAt - clock.now() > SHARE_MS) this.#share /= 4;

@@ -1,0 +1,144 @@
+/** The seats of functions and of their calls, with many functions in one process and its timers advanced. */
+import { type CallLimit, TableSeats } from '../../../src/gate/seats.ts';
+import { BudgetTable } from '../../../src/gate/table.ts';
+import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
+import { MemoryTable } from '../../doubles/memory-table.ts';
+
+const NOON = Date.UTC(2026, 10, 20, 12);
+let table: MemoryTable;
+beforeEach(() => {
+  jest.useFakeTimers({ now: NOON });
+  table = new MemoryTable();
+});
+afterEach(() => jest.useRealTimers());
+
+const seatsOf = (functions: number, calls = 0, limit?: CallLimit) =>
+  new TableSeats({ table: new BudgetTable(table.client, 't'), functions, calls, limit });
+const pass = (ms: number) => jest.advanceTimersByTimeAsync(ms);
+/** Seats of the window in which we are. */
+const taken = (name: string) => table.number(`seats#${Math.floor(Date.now() / 10_000)}`, name);
+
+test('as many functions enter as there are seats, and a seat that is left is free at once', async () => {
+  const seats = Array.from({ length: 12 }, () => seatsOf(8));
+  const entered = await Promise.all(seats.map((each) => each.enter()));
+  expect(entered.filter((each) => each === 'in')).toHaveLength(8);
+  await seats[entered.indexOf('in')]?.leave();
+  expect(await seatsOf(8).enter()).toBe('in');
+  expect(await seatsOf(8).enter()).not.toBe('in');
+});
+
+test('those who are sent away do not return together', async () => {
+  await seatsOf(1).enter();
+  const waits = await Promise.all(Array.from({ length: 200 }, () => seatsOf(1).enter()));
+  const seconds = waits.map((each) => (each === 'in' ? 0 : each.waitSeconds));
+  expect(Math.min(...seconds)).toBeGreaterThanOrEqual(10);
+  expect(Math.max(...seconds)).toBeLessThanOrEqual(40);
+  expect(new Set(seconds).size).toBeGreaterThan(15);
+});
+
+test('a function keeps its seat while it runs, and loses it within two windows of its end by a crash', async () => {
+  const running = seatsOf(2);
+  const crashed = seatsOf(2);
+  await running.enter();
+  await crashed.enter();
+  for (let window = 0; window < 6; window += 1) {
+    await pass(10_000);
+    expect(taken('functions')).toBe(2);
+    expect(await seatsOf(2).enter()).not.toBe('in');
+  }
+  // A process that ends has no timers any more. Its seats of this window and the next remain.
+  const end = Date.now();
+  jest.clearAllTimers();
+  jest.setSystemTime(end + 20_000);
+  expect(await seatsOf(2).enter()).toBe('in');
+});
+
+test('leaving gives back the seats of the next window too', async () => {
+  const seats = seatsOf(1);
+  await seats.enter();
+  await pass(9_500);
+  await seats.leave();
+  expect(taken('functions')).toBe(0);
+  await pass(10_000);
+  expect(taken('functions')).toBe(0);
+});
+
+test('calls are shared among the functions, and never more than allowed', async () => {
+  const CALLS = 40;
+  const limiters = Array.from({ length: 10 }, () => new AdaptiveLimiter());
+  const functions = limiters.map((limiter) => seatsOf(20, CALLS, limiter));
+  const sum = () => limiters.slice(0, entered).reduce((total, { max }) => total + max, 0);
+  let entered = 0;
+  for (const seats of functions) {
+    expect(await seats.enter()).toBe('in');
+    entered += 1;
+    for (let second = 0; second < 7; second += 1) {
+      await pass(1000);
+      expect(sum()).toBeLessThanOrEqual(CALLS);
+    }
+  }
+  await pass(30_000);
+  expect(limiters.map(({ max }) => max)).toEqual(limiters.map(() => 4));
+  // When others leave, those that stay get their calls.
+  await Promise.all(functions.slice(2).map((seats) => seats.leave()));
+  await pass(30_000);
+  expect(limiters.slice(0, 2).map(({ max }) => max)).toEqual([20, 20]);
+});
+
+test('calls in flight keep their seats until they end', async () => {
+  const busy = { active: 30, max: 32 };
+  const late = { active: 0, max: 32 };
+  await seatsOf(20, 32, busy).enter();
+  await seatsOf(20, 32, late).enter();
+  expect([busy.max, late.max]).toEqual([32, 0]);
+  await pass(20_000);
+  expect(late.max).toBeLessThanOrEqual(2);
+  busy.active = 10;
+  await pass(30_000);
+  expect([busy.max, late.max]).toEqual([16, 16]);
+});
+
+test('no more functions judge than there are calls', async () => {
+  const limiter = () => new AdaptiveLimiter();
+  expect(await seatsOf(0, 2, limiter()).enter()).toBe('in');
+  expect(await seatsOf(0, 2, limiter()).enter()).toBe('in');
+  expect(await seatsOf(0, 2, limiter()).enter()).not.toBe('in');
+});
+
+test('without limits, or without the table, everybody enters', async () => {
+  const limiter = new AdaptiveLimiter();
+  expect(await seatsOf(0, 0, limiter).enter()).toBe('in');
+  expect(table.requests).toBe(0);
+  const failing = { send: () => Promise.reject(new Error('gone')) };
+  const seats = new TableSeats({
+    table: new BudgetTable(failing as never, 't'),
+    functions: 1,
+    calls: 8,
+    limit: limiter,
+  });
+  expect(await seats.enter()).toBe('in');
+  expect(limiter.max).toBeGreaterThan(0);
+  await seats.leave();
+  expect(limiter.max).toBe(32);
+});
+
+test('a thousand functions write less to an item than one partition takes', async () => {
+  const units = new Map<string, number>();
+  table.onWrite = (scope, cost) => {
+    const key = `${Math.floor(Date.now() / 1000)} ${scope}`;
+    units.set(key, (units.get(key) ?? 0) + cost);
+  };
+  const limiters = Array.from({ length: 1000 }, () => new AdaptiveLimiter());
+  for (let second = 0; second < 10; second += 1) {
+    for (const limiter of limiters.slice(second * 100, (second + 1) * 100)) {
+      expect(await seatsOf(1000, 4000, limiter).enter()).toBe('in');
+    }
+    await pass(1000);
+  }
+  await pass(20_000);
+  console.info(`${Math.max(...units.values())} units in a second at most`);
+  expect(Math.max(...units.values())).toBeLessThan(1000);
+  expect(taken('functions')).toBe(1000);
+  expect(taken('calls')).toBeLessThanOrEqual(4000);
+  expect(limiters.reduce((total, { max }) => total + max, 0)).toBeGreaterThan(3600);
+});
