@@ -22,7 +22,7 @@ import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { resourceNames } from '../src/contract/names.ts';
+import { resourceNames, THROTTLE_METRICS } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { workKey } from './access/key.ts';
 import { childrenMetrics, runMetric, sumOf } from './metrics.ts';
@@ -199,8 +199,16 @@ export class Alarms extends Construct {
     });
     this.#alarm('VerdictsHeld', {
       metric: own('HeldVerdicts'),
-      what: 'Evaluations are held because the budget is used up',
+      what: 'Evaluations are held because the budget, or the quota of the provider’s day, is used up',
     });
+    const throttlers = {
+      JudgeThrottled: ['judge', 'The provider of the judge throttles calls'],
+      MlflowThrottled: ['mlflow', 'MLflow throttles requests'],
+      TableThrottled: ['table', 'DynamoDB throttles the table of the budget and the gate'],
+    } as const;
+    for (const [id, [by, what]] of Object.entries(throttlers)) {
+      this.#alarm(id, { metric: own(THROTTLE_METRICS[by]), what, sustained: true });
+    }
   }
 
   #alarm(id: string, { metric, what, threshold = 0, sustained = false }: AlarmOptions): void {

@@ -15,7 +15,7 @@ import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { type RunMetric, resourceNames } from '../src/contract/names.ts';
+import { type RunMetric, resourceNames, THROTTLE_METRICS } from '../src/contract/names.ts';
 import { childrenMetrics, runMetric, sumOf } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
 
@@ -50,6 +50,7 @@ export class MonitoringDashboard extends Construct {
         [today(props.prefix)],
         results(props.prefix),
         operations(props),
+        [throttles(props.prefix)],
         [
           children('Chunks', props.stateMachine, MAPS.monitoring),
           replays(props),
@@ -125,6 +126,12 @@ function operations({ stateMachine, events, deadLetters, functions }: Monitoring
       ),
     ]),
   ];
+}
+
+function throttles(prefix: string): IWidget {
+  const of = (by: keyof typeof THROTTLE_METRICS): IMetric =>
+    runMetric(prefix, THROTTLE_METRICS[by], PERIOD).with({ label: by });
+  return graph('Throttled by', [of('judge'), of('mlflow'), of('table')]);
 }
 
 function replays({ replay }: MonitoringDashboardProps): IWidget {

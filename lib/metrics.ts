@@ -2,10 +2,10 @@
 import type { Duration } from 'aws-cdk-lib';
 import { type IMetric, MathExpression, Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
-import { RESOURCE_METRICS, type RunMetric } from '../src/contract/names.ts';
+import { RESOURCE_METRICS, type RunMetric, type ThrottleMetric } from '../src/contract/names.ts';
 
-/** A metric that runs publish, as a sum per period. */
-export const runMetric = (stackPrefix: string, metricName: RunMetric, period: Duration): Metric =>
+/** A metric that runs or their functions publish, as a sum per period. */
+export const runMetric = (stackPrefix: string, metricName: RunMetric | ThrottleMetric, period: Duration): Metric =>
   new Metric({
     namespace: RESOURCE_METRICS.namespace,
     metricName,

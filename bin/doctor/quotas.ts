@@ -5,28 +5,33 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { parseJudgeId } from '../../src/judge/judge-id.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { resolveModel } from '../../src/judge/pricing/prices.ts';
+import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
 import type { CheckedSettings } from '../../src/settings/schema.ts';
 import { type Finding, finding } from './finding.ts';
 
 const MINUTES_PER_DAY = 1_440;
 const number = (value: number): string => value.toLocaleString('en-US');
 
+/** Functions that plan and sum up beside those of the chunks. */
+const OTHERS = 2;
+
 /** New accounts have 10 concurrent invocations in place of 1,000. */
 export async function checkLambda(client: LambdaClient, settings: Partial<CheckedSettings>): Promise<Finding[]> {
   const { AccountLimit } = await client.send(new GetAccountSettingsCommand({}));
-  const { MAX_CONCURRENCY: ours = 0 } = settings;
+  const { MAX_FUNCTIONS: ours = 0 } = settings;
   const limit = AccountLimit?.ConcurrentExecutions ?? 0;
   const free = AccountLimit?.UnreservedConcurrentExecutions ?? limit;
-  const found = `${number(limit)} concurrent invocations in the account, ${number(free)} not reserved; each run takes up to MAX_CONCURRENCY=${ours}`;
-  if (2 * ours <= free) return [finding('ok', 'lambda', `${found}.`)];
+  const found = `${number(limit)} concurrent invocations in the account, ${number(free)} not reserved; the chunks of all runs take up to MAX_FUNCTIONS=${ours}`;
+  if (ours > 0 && ours + OTHERS <= free) return [finding('ok', 'lambda', `${found}.`)];
   const remedy = 'lower it, or raise the quota L-B99A9384 in Service Quotas';
   return [
-    finding('warning', 'lambda', `${found}, which leaves less than half for other runs and functions: ${remedy}.`),
+    finding(
+      'warning',
+      'lambda',
+      `${found}, which leaves too few for planning, replays and other functions: ${remedy}.`,
+    ),
   ];
 }
-
-/** Claude models from 3.7 on take five tokens of the quota for each token of an answer (Bedrock's page on token quotas). */
-const OUTPUT_BURNDOWN: readonly [RegExp, number][] = [[/^anthropic\.claude-(3-7-|[a-z]+-\d)/, 5]];
 
 export interface ServiceQuota {
   QuotaName?: string;
@@ -82,7 +87,7 @@ export async function checkBedrock(client: LambdaClient, settings: Partial<Check
     { judge: 'converse', sampleRate: 1 },
     { captures: 1, bytes: LINE_BYTES },
   );
-  const burndown = OUTPUT_BURNDOWN.find(([models]) => models.test(resolveModel(judge)?.model ?? ''))?.[1] ?? 1;
+  const burndown = outputBurndown(resolveModel(judge)?.model ?? '');
   const tokens = size.inputTokens + burndown * size.outputTokens;
   const perCapture: Record<string, number> = { requests: size.judgeCalls, tokens };
   const perDay = Math.floor(Math.min(...found.map(({ unit, perDay }) => perDay / (perCapture[unit] ?? 1))));

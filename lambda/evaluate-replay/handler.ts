@@ -5,6 +5,7 @@ import {
   type EvaluateReplayResult,
   replayShardRequestSchema,
 } from '../../src/contract/replay.ts';
+import { connectGate } from '../../src/gate/gate.ts';
 import { connectBudget, connectJudge, judgeOf } from '../../src/judge/connect.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
@@ -14,9 +15,10 @@ import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
-const mlflow = connectMlflow(environment, storage.s3);
+const gate = connectGate(environment);
+const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
 // A cascade is for verdicts on one reply: no preference between two replies fails.
-const judging = connectJudge(environment, judgeOf);
+const judging = connectJudge({ ...environment, shared: { gate: gate.judge } }, judgeOf);
 const limit = connectBudget(environment);
 
 export const handler = logged<EvaluateReplayRequest, EvaluateReplayResult>((event, context: Context) =>

@@ -1,7 +1,7 @@
 /** The alarms and the dashboard, and that the runs publish the metrics that they use. */
 import { readFileSync } from 'node:fs';
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
-import { RESOURCE_METRICS, RUN_METRICS } from '../../src/contract/names.ts';
+import { RESOURCE_METRICS, RUN_METRICS, THROTTLE_METRICS } from '../../src/contract/names.ts';
 import { createMetrics } from '../../src/monitoring/metrics.ts';
 import {
   definitionOf,
@@ -80,6 +80,9 @@ it('has one alarm for each cause', () => {
     LinesQuarantined: [1, ofRuns('QuarantinedLines')],
     JudgeModelEnding: [1, ofRuns('JudgeModelEnding')],
     VerdictsHeld: [1, ofRuns('HeldVerdicts')],
+    JudgeThrottled: [3, ofRuns('JudgeThrottles')],
+    MlflowThrottled: [3, ofRuns('MlflowThrottles')],
+    TableThrottled: [3, ofRuns('TableThrottles')],
     ReplayNotEnded: [
       1,
       'SUM([FILL(m0, 0), FILL(m1, 0), FILL(m2, 0)])',
@@ -131,7 +134,8 @@ it('allows each alarm of the stack to publish to the topic', () => {
 
 describe('the metrics that the runs publish', () => {
   const metrics = createMetrics('prod');
-  for (const name of RUN_METRICS) metrics.addMetric(name, MetricUnit.Count, 1);
+  const names = [...RUN_METRICS, ...Object.values(THROTTLE_METRICS)];
+  for (const name of names) metrics.addMetric(name, MetricUnit.Count, 1);
   const published = metrics.serializeMetrics()._aws.CloudWatchMetrics;
 
   it('have the dimension that the alarms and the dashboard use', () => {
@@ -148,7 +152,7 @@ describe('the metrics that the runs publish', () => {
     const shown = widgets.flatMap(({ properties }) => properties.metrics ?? []).map((line) => JSON.stringify(line));
     // The dashboard shows failed runs by Step Functions' metric, and the end of the model in the list of alarms.
     const elsewhere = ['RunsFailed', 'JudgeModelEnding'];
-    for (const name of RUN_METRICS.filter((each) => !elsewhere.includes(each))) {
+    for (const name of names.filter((each) => !elsewhere.includes(each))) {
       const start = JSON.stringify([RESOURCE_METRICS.namespace, name, RESOURCE_METRICS.dimension, 'prod']).slice(0, -1);
       expect(shown.filter((line) => line.startsWith(start))).not.toEqual([]);
     }
@@ -172,11 +176,12 @@ it('costs at rest what the documentation says', () => {
   const watched = alarms.flatMap(({ Metrics }) => Metrics?.filter(({ MetricStat }) => MetricStat) ?? [{}]);
   const dashboards = Object.keys(resourcesOfType(template, 'AWS::CloudWatch::Dashboard'));
   const text = readFileSync('docs/operations.md', 'utf8').replaceAll('\n', ' ');
+  const metrics = RUN_METRICS.length + Object.keys(THROTTLE_METRICS).length;
   expect(dashboards).toHaveLength(1);
   expect(text).toContain(
-    `3.00 for the dashboard, ${(watched.length / 10).toFixed(2)} for ${watched.length} metrics in ${alarms.length} alarms at 0.10, and at most ${(RUN_METRICS.length * 0.3).toFixed(2)} for ${RUN_METRICS.length} metrics of runs at 0.30`,
+    `3.00 for the dashboard, ${(watched.length / 10).toFixed(2)} for ${watched.length} metrics in ${alarms.length} alarms at 0.10, and at most ${(metrics * 0.3).toFixed(2)} for ${metrics} metrics of runs at 0.30`,
   );
-  const dollars = 3 + watched.length / 10 + RUN_METRICS.length * 0.3;
+  const dollars = 3 + watched.length / 10 + metrics * 0.3;
   expect(text).toContain(`about ${Math.round(dollars)} dollars a month`);
   expect(readFileSync('README.md', 'utf8')).toContain(`about ${Math.round(dollars)} dollars a month`);
 });
@@ -195,6 +200,7 @@ describe('the dashboard', () => {
       'Runs',
       'Duration, longest (ms)',
       'Errors',
+      'Throttled by',
       'Chunks',
       'Replays',
       'Shards',

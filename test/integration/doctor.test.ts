@@ -131,7 +131,7 @@ test('says in one line for each check that a deployment has what it needs', asyn
     expect.stringMatching(
       /^ok bedrock 200,000 tokens per minute, 100 requests per minute, 288,000,000 tokens per day: about [\d,]+ captures a day, at [\d,]+ tokens each \([\d,]+ in, [\d,]+ out, which count 5-fold\)/,
     ),
-    'ok lambda 1,000 concurrent invocations in the account, 900 not reserved; each run takes up to MAX_CONCURRENCY=10.',
+    'ok lambda 1,000 concurrent invocations in the account, 900 not reserved; the chunks of all runs take up to MAX_FUNCTIONS=8.',
     'ok captures There are captures under s3://my-captures/e/, in the region of the stack.',
     expect.stringMatching(/^ok mlflow Version 3\.10\.1\. http:\S+ answers\.$/),
     'ok artifacts The bucket artifacts exists, in the region of the stack.',
@@ -211,7 +211,7 @@ test.each<[string, Answers, string, string, number]>([
       ],
     },
     'lambda',
-    'warning lambda 10 concurrent invocations in the account, 10 not reserved; each run takes up to MAX_CONCURRENCY=10, which leaves less than half for other runs and functions: lower it, or raise the quota L-B99A9384 in Service Quotas.',
+    'ok lambda 10 concurrent invocations in the account, 10 not reserved; the chunks of all runs take up to MAX_FUNCTIONS=8.',
     0,
   ],
 ])('reports %s', async (_, changed, subject, expected, code) => {

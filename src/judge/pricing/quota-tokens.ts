@@ -1,14 +1,12 @@
 /** Counts the tokens of a call as the provider's quota per minute does. */
 import type { CallUsage } from '../model-answer.ts';
 
-/**
- * Claude 3.7 and later on Bedrock: an output token takes five of the quota. Reading from the prompt cache takes none.
- * https://docs.aws.amazon.com/bedrock/latest/userguide/quotas-token-burndown.html
- */
-const FIVEFOLD = /^bedrock:.*claude-(?:3-7|(?:opus|sonnet|haiku)-[4-9])/;
+/** Claude models from 3.7 on take five tokens of the quota for each token of an answer (Bedrock's page on token quotas). */
+const FIVEFOLD = /\banthropic\.claude-(?:3-7-|[a-z]+-\d)/;
 
-/** @param sourceId the judge's id, such as `bedrock:/anthropic.claude-…` */
-export function quotaTokens(sourceId: string, usage: CallUsage): number {
-  const { inputTokens, outputTokens, cacheWriteInputTokens = 0 } = usage;
-  return inputTokens + cacheWriteInputTokens + outputTokens * (FIVEFOLD.test(sourceId) ? 5 : 1);
-}
+/** Returns how many tokens of the quota a token of the answer takes. @param model an id, or one with its scheme */
+export const outputBurndown = (model: string): number => (FIVEFOLD.test(model) ? 5 : 1);
+
+/** What is read from the prompt cache takes nothing. @param sourceId the judge's id, such as `bedrock:/anthropic.claude-…` */
+export const quotaTokens = (sourceId: string, usage: CallUsage): number =>
+  usage.inputTokens + (usage.cacheWriteInputTokens ?? 0) + usage.outputTokens * outputBurndown(sourceId);
