@@ -180,7 +180,13 @@ export const USES: Record<string, Record<string, string[]>> = {
     modelFacts: FACTS,
     mlflowSecret: SECRET,
   },
-  'log-traces': { captures: READ, work: [...READ, ...WRITE], artifacts: WRITE, mlflowSecret: SECRET },
+  'log-traces': {
+    captures: READ,
+    work: [...READ, ...WRITE],
+    artifacts: WRITE,
+    budget: BUDGET,
+    mlflowSecret: SECRET,
+  },
   'evaluate-traces': { captures: READ, work: [...READ, ...WRITE], ...JUDGE, budget: BUDGET, mlflowSecret: SECRET },
   'judge-batch': {
     work: [...READ, ...WRITE, ...UPLOAD],

@@ -50,7 +50,12 @@ const chunkTask = (lambdaId: string, phase?: string) => ({
   Type: 'Task',
   Resource: lambda(lambdaId),
   Parameters: { ...chunkPayload, ...(phase === undefined ? {} : { phase }) },
-  ResultSelector: { 'bounds.$': '$.bounds', 'kills.$': '$.kills', 'more.$': '$.more' },
+  ResultSelector: {
+    'bounds.$': '$.bounds',
+    'kills.$': '$.kills',
+    'more.$': '$.more',
+    'waitSeconds.$': '$.waitSeconds',
+  },
   ResultPath: '$.progress',
   // A minute more than the function's own timeout.
   TimeoutSeconds: 660,
@@ -72,9 +77,14 @@ const inParts = (task: string, whenDone: string, choices: object[], otherwise: s
   [`${task}Failed`]: { Type: 'Fail', ErrorPath: '$.killed.Error', CausePath: '$.killed.Cause' },
   [whenDone]: {
     Type: 'Choice',
-    Choices: [{ Variable: '$.progress.more', BooleanEquals: true, Next: task }, ...choices],
+    Choices: [
+      { Variable: '$.progress.waitSeconds', NumericGreaterThan: 0, Next: `${task}Waits` },
+      { Variable: '$.progress.more', BooleanEquals: true, Next: task },
+      ...choices,
+    ],
     Default: otherwise,
   },
+  [`${task}Waits`]: { Type: 'Wait', SecondsPath: '$.progress.waitSeconds', Next: task },
 });
 const onKill = (task: string) => ({
   Catch: [{ ErrorEquals: ended.ErrorEquals, ResultPath: '$.killed', Next: `${task}Killed` }],

@@ -76,6 +76,7 @@ it.each<[string, Line[]]>([
       [['s3:GetObject'], work('runs/*/ranges/*', 'quarantine/*/*')],
       [['s3:PutObject'], work('runs/*/receipts/*', 'quarantine/*/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+      [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
     ],
   ],
   [

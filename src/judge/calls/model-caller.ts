@@ -162,9 +162,11 @@ export class ModelCaller {
     // Determined only now, because calls that were ahead may have found that the model refuses a rung.
     const rung = looser(this.capabilities.rung, question.rung);
     let ask: Ask | undefined;
-    let outcome: GateOutcome = 'other';
+    /** Absent before the gate: then there is nothing to report. */
+    let outcome: GateOutcome | undefined;
     try {
       await this.passGate();
+      outcome = 'other';
       ask = {
         prompt: question.within('the prompt', () =>
           buildPrompt(question.capture, question.scorers, rung, question.prompt),
@@ -187,7 +189,7 @@ export class ModelCaller {
       }
       if (error.mayBePaid && ask !== undefined) error.usage = worstCase(ask);
       const { kind, retryAfterMs = 0 } = error;
-      if (kind === 'throttled' || kind === 'day') {
+      if (outcome !== undefined && (kind === 'throttled' || kind === 'day')) {
         noteThrottle('judge');
         outcome = kind === 'day' ? 'perDay' : 'throttled';
       }
@@ -197,7 +199,7 @@ export class ModelCaller {
       leave(kind === 'throttled' || kind === 'unsupported' ? 'throttled' : 'other');
       return { failure: this.asUnsupported(error, rung), rung };
     } finally {
-      await this.gate?.circuit.report(outcome);
+      if (outcome !== undefined) await this.gate?.circuit.report(outcome);
     }
   }
 

@@ -13,6 +13,9 @@ const aws = (name: string, status: number | undefined, message = name, headers: 
 describe('errors of the AWS SDK', () => {
   test.each([
     ['ThrottlingException', 429, 'Too many requests', 'throttled', undefined],
+    ['ThrottlingException', 429, 'Too many tokens, please wait before trying again.', 'throttled', undefined],
+    ['ThrottlingException', 429, 'Too many tokens per day, please wait before trying again.', 'day', undefined],
+    ['ServiceQuotaExceededException', 400, 'Too many requests per day', 'day', undefined],
     ['ServiceQuotaExceededException', 400, 'quota', 'throttled', undefined],
     ['ModelNotReadyException', 429, 'not ready', 'throttled', undefined],
     ['SomethingNewException', 429, 'slow down', 'throttled', undefined],
@@ -139,6 +142,8 @@ describe('errors of a chat completion server', () => {
   test.each([
     [429, '{"error":{"code":"rate_limit_exceeded"}}', 'throttled', undefined],
     [429, '{"error":{"code":"insufficient_quota"}}', 'refused', undefined],
+    [429, '{"error":{"message":"Rate limit reached for m on tokens per day (TPD): Limit 100000"}}', 'day', undefined],
+    [429, '{"error":{"message":"Rate limit reached for m on tokens per minute (TPM)"}}', 'throttled', undefined],
     [401, '{"error":{"message":"Incorrect API key"}}', 'refused', undefined],
     [404, '{"error":{"code":"model_not_found"}}', 'refused', undefined],
     [400, '{"message":"The model `x` does not exist."}', 'refused', undefined],

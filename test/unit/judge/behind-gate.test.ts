@@ -1,0 +1,137 @@
+/** The judge behind the gate: the circuit and the tokens of all functions. */
+import type { Circuit } from '../../../src/gate/circuit.ts';
+import type { JudgeGate } from '../../../src/gate/gate.ts';
+import { answeredBefore, CallFailure, JudgeHeld, JudgePaused } from '../../../src/judge/errors.ts';
+import { quotaTokens } from '../../../src/judge/pricing/quota-tokens.ts';
+import { inGate } from '../../../src/monitoring/in-gate.ts';
+import { takeThrottles } from '../../../src/shared/throttles.ts';
+import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
+import { chatCapture, YES_NO_SCORERS } from './captures.ts';
+
+class FakeCircuit implements Circuit {
+  openUntilMs: number | undefined;
+  forDay = false;
+  readonly reports: string[] = [];
+  check = async () => this.openUntilMs;
+  report = async (kind: string) => {
+    this.reports.push(kind);
+  };
+}
+
+let circuit: FakeCircuit;
+let gate: JudgeGate;
+beforeEach(() => {
+  circuit = new FakeCircuit();
+  gate = { circuit };
+  takeThrottles();
+});
+
+test('a call is reported as it ended, and throttling is counted', async () => {
+  const ends = ['throttled', 'unavailable', undefined] as const;
+  const { judge, asks } = scriptedJudge(
+    ({ prompt }) => {
+      const kind = ends[asks.length - 1];
+      if (kind !== undefined) throw new CallFailure(kind, 'not now');
+      return told(goodAnswer(prompt.scorers));
+    },
+    { gate, retry: { baseMs: 1, capMs: 1 } },
+  );
+  await judge.judge(chatCapture(), YES_NO_SCORERS);
+  expect(circuit.reports).toEqual(['throttled', 'other', 'answered']);
+  expect(takeThrottles()).toEqual({ judge: 1, mlflow: 0, table: 0 });
+});
+
+test('an open circuit stops the judging at once, without a call', async () => {
+  const { judge, asks } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers)), { gate, now: () => 1000 });
+  circuit.openUntilMs = 61_000;
+  const paused = await judge.judge(chatCapture(), YES_NO_SCORERS).catch((error: unknown) => error);
+  expect(paused).toBeInstanceOf(JudgePaused);
+  expect(paused).toMatchObject({ name: 'JudgeThrottled', retryAfterMs: 60_000 });
+  circuit.forDay = true;
+  const held = await judge.judge(chatCapture(), YES_NO_SCORERS).catch((error: unknown) => error);
+  expect(held).toBeInstanceOf(JudgeHeld);
+  expect(held).toMatchObject({ heldFor: 'providerDay' });
+  expect(asks).toEqual([]);
+  expect(circuit.reports).toEqual([]);
+});
+
+test('a quota of the day is held without a retry, also without a gate', async () => {
+  for (const options of [{ gate }, {}]) {
+    const { judge, asks } = scriptedJudge(() => {
+      throw new CallFailure('day', 'Too many tokens per day');
+    }, options);
+    const held = await judge.judge(chatCapture(), YES_NO_SCORERS).catch((error: unknown) => error);
+    expect(held).toMatchObject({ name: 'JudgeHeld', heldFor: 'providerDay' });
+    expect(answeredBefore(held).spend.calls).toBe(0);
+    expect(asks).toHaveLength(1);
+  }
+  expect(circuit.reports).toEqual(['perDay']);
+});
+
+test('a call takes the tokens of its worst case, and gives back what it did not use', async () => {
+  const taken: number[] = [];
+  const given: number[] = [];
+  gate.tokens = {
+    take: async (n) => {
+      taken.push(n);
+    },
+    give: (n) => {
+      given.push(n);
+    },
+  };
+  const usage = { inputTokens: 1200, outputTokens: 100 };
+  const { judge, asks } = scriptedJudge(
+    ({ prompt }) => {
+      if (asks.length === 1) throw new CallFailure('throttled', 'not now');
+      return told(goodAnswer(prompt.scorers), { usage });
+    },
+    { gate, retry: { baseMs: 1, capMs: 1 } },
+  );
+  await judge.judge(chatCapture(), YES_NO_SCORERS);
+  expect(taken).toHaveLength(2);
+  expect(given[0]).toBe(taken[0]);
+  expect((taken[1] ?? 0) - (given[1] ?? 0)).toBe(quotaTokens(judge.sourceId, usage));
+});
+
+test('an answer of a newer Claude counts five times, and reading from the cache not at all', () => {
+  const usage = { inputTokens: 100, outputTokens: 10, cacheReadInputTokens: 500, cacheWriteInputTokens: 7 };
+  expect(quotaTokens('bedrock:/us.anthropic.claude-sonnet-4-6', usage)).toBe(157);
+  expect(quotaTokens('bedrock:/anthropic.claude-3-haiku-20240307-v1:0', usage)).toBe(117);
+  expect(quotaTokens('openai:/gpt-5', usage)).toBe(117);
+});
+
+describe('a chunk', () => {
+  const request = { progress: { bounds: [3, 9], kills: 1 } } as never;
+  const work = async () => 'done';
+  const seats = (entered: 'in' | { waitSeconds: number }) => ({
+    enter: jest.fn(async () => entered),
+    leave: jest.fn(async () => {}),
+  });
+
+  test('is processed while there is a seat, which it leaves', async () => {
+    const slots = seats('in');
+    expect(await inGate({ slots }, request, work)).toBe('done');
+    expect(slots.leave).toHaveBeenCalledTimes(1);
+    await expect(inGate({ slots }, request, () => Promise.reject(new Error('broken')))).rejects.toThrow('broken');
+    expect(slots.leave).toHaveBeenCalledTimes(2);
+    expect(await inGate({}, request, work)).toBe('done');
+  });
+
+  test('is left as it is for later when there is none, or when the judge is paused', async () => {
+    const slots = seats({ waitSeconds: 17 });
+    const later = { bounds: [3, 9], kills: 1, more: true };
+    expect(await inGate({ slots }, request, work)).toEqual({ ...later, waitSeconds: 17 });
+    expect(slots.leave).not.toHaveBeenCalled();
+    const pause = (ms: number) => inGate({}, request, () => Promise.reject(new JudgePaused({}, undefined, ms)));
+    for (const [ms, least, most] of [
+      [60_000, 60, 75],
+      [86_400_000, 900, 1125],
+      [1, 1, 2],
+    ] as const) {
+      const { waitSeconds, ...rest } = (await pause(ms)) as { waitSeconds: number };
+      expect(rest).toEqual(later);
+      expect(waitSeconds).toBeGreaterThanOrEqual(least);
+      expect(waitSeconds).toBeLessThanOrEqual(most);
+    }
+  });
+});
