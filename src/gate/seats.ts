@@ -76,7 +76,7 @@ export class TableSeats implements Slots {
       const { least, jitter } = WAIT_SECONDS;
       return { waitSeconds: least + Math.floor(Math.random() * (jitter + 1)) };
     }
-    const taken = { window, calls: await this.#takeCalls(window, asNumber(seated.functions), 0) };
+    const taken = { window, calls: await this.#takeCalls(window, this.#share(seated)) };
     this.#taken.push(taken);
     this.#apply(taken.calls);
     this.#schedule();
@@ -123,24 +123,33 @@ export class TableSeats implements Slots {
     const running = await this.#read(window);
     const next = window + 1;
     await this.#add(next, { functions: 1 });
-    const { active = 0 } = this.#options.limit ?? {};
-    const taken = { window: next, calls: await this.#takeCalls(next, asNumber(running.functions), active) };
+    const { calls: most, limit } = this.#options;
     const now = this.#taken.find((each) => each.window === window);
+    const own = now?.calls ?? 0;
+    const share = this.#share(running);
+    // Others may keep all of theirs, while their calls are in flight.
+    const free = Math.max(0, most - asNumber(running.calls));
+    const wanted = Math.max(Math.min(share, own + free), limit?.active ?? 0);
+    const taken = { window: next, calls: await this.#takeCalls(next, wanted) };
     this.#taken = [...(now === undefined ? [] : [now]), taken];
-    // Until the next window begins, the fewer of both; then those of the next.
-    this.#apply(Math.min(now?.calls ?? 0, taken.calls));
+    // No further call starts above the share, and until the next window begins, above what it will have.
+    this.#apply(Math.min(own, share, taken.calls));
     const begins = next * WINDOW_MS - this.#clock.now();
     setTimeout(() => {
-      if (this.#taken.includes(taken)) this.#apply(taken.calls);
+      if (this.#taken.includes(taken)) this.#apply(Math.min(share, taken.calls));
     }, begins).unref();
   }
 
-  /** Takes seats for calls: a fair share, and as many as there are calls in flight. @returns how many it got */
-  async #takeCalls(window: number, functions: number, active: number): Promise<number> {
+  /** Returns an equal share of the calls among the functions of a window. */
+  #share({ functions }: Item): number {
+    return Math.max(1, Math.floor(this.#options.calls / Math.max(1, asNumber(functions))));
+  }
+
+  /** Takes seats for calls, or as many as there are. @returns how many it got */
+  async #takeCalls(window: number, atMost: number): Promise<number> {
     const { calls: most, limit } = this.#options;
     if (most === 0 || limit === undefined) return this.#most;
-    const share = Math.max(1, Math.floor(most / Math.max(1, functions)));
-    for (let wanted = Math.min(this.#most, Math.max(share, active)); wanted > 0; ) {
+    for (let wanted = Math.min(this.#most, atMost); wanted > 0; ) {
       const condition = '(attribute_not_exists(#calls) OR #calls <= :most)';
       if ((await this.#add(window, { calls: wanted }, condition, { most: most - wanted })) !== undefined) return wanted;
       wanted = Math.min(wanted - 1, most - asNumber((await this.#read(window)).calls));

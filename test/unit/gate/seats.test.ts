@@ -85,16 +85,44 @@ test('calls are shared among the functions, and never more than allowed', async 
   expect(limiters.slice(0, 2).map(({ max }) => max)).toEqual([20, 20]);
 });
 
+test('busy functions together never have more calls in flight than allowed, and use them', async () => {
+  const CALLS = 40;
+  const limits = Array.from({ length: 8 }, () => ({ active: 0, max: 32 }));
+  const functions = limits.map((limit) => seatsOf(20, CALLS, limit));
+  let entered = 0;
+  let most = 0;
+  let sum = 0;
+  for (let second = 0; second < 150; second += 1) {
+    if (second % 8 === 0 && entered < functions.length) {
+      expect(await functions[entered]?.enter()).toBe('in');
+      entered += 1;
+    }
+    for (const limit of limits.slice(0, entered)) {
+      // A call takes five seconds, and the next one starts as soon as it may.
+      limit.active -= Math.ceil(limit.active / 5);
+      limit.active = Math.max(limit.active, limit.max);
+    }
+    sum = limits.slice(0, entered).reduce((total, { active }) => total + active, 0);
+    most = Math.max(most, sum);
+    await pass(1000);
+  }
+  expect(most).toBeLessThanOrEqual(CALLS);
+  expect(sum).toBeGreaterThanOrEqual(0.9 * CALLS);
+  expect(Math.max(...limits.map(({ active }) => active))).toBeLessThanOrEqual(6);
+});
+
 test('calls in flight keep their seats until they end', async () => {
   const busy = { active: 30, max: 32 };
   const late = { active: 0, max: 32 };
   await seatsOf(20, 32, busy).enter();
   await seatsOf(20, 32, late).enter();
   expect([busy.max, late.max]).toEqual([32, 0]);
-  await pass(20_000);
-  expect(late.max).toBeLessThanOrEqual(2);
-  busy.active = 10;
   await pass(30_000);
+  // No further call starts above the share, and those in flight count.
+  expect(busy.max).toBeLessThanOrEqual(16);
+  expect(late.max).toBeLessThanOrEqual(2);
+  busy.active = 16;
+  await pass(40_000);
   expect([busy.max, late.max]).toEqual([16, 16]);
 });
 
