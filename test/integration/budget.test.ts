@@ -1,4 +1,4 @@
-/** The judge's budget with DynamoDB's wire protocol, and with real processes that race and crash. */
+/** The judge's budget and the gate with DynamoDB's wire protocol, and with real processes that race and crash. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { createInterface } from 'node:readline';
@@ -7,6 +7,10 @@ import { CreateTableCommand, DynamoDBClient, GetItemCommand } from '@aws-sdk/cli
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { budgetTable } from '../../src/contract/names.ts';
+import { nextDay, TableCircuit } from '../../src/gate/circuit.ts';
+import { TablePace } from '../../src/gate/pace.ts';
+import { TableSeats } from '../../src/gate/seats.ts';
+import { BudgetTable } from '../../src/gate/table.ts';
 import { LEASE_MS } from '../../src/judge/budget/account.ts';
 import { type BudgetOptions, createBudget, dayScope, runScope } from '../../src/judge/budget/leased-budget.ts';
 import { estimateTokens } from '../../src/judge/prompt/tokens.ts';
@@ -385,6 +389,55 @@ describe('a deposit', () => {
 
   test('is not created if nothing was reserved', async () => {
     expect(await deposited([])).toEqual({ name: NAME, scopes: [] });
+  });
+});
+
+describe('the gate', () => {
+  const gateTable = () => new BudgetTable(client, table);
+
+  test('lets in as many functions as there are seats, and shares the calls among them', async () => {
+    const limits = Array.from({ length: 9 }, () => ({ active: 0, max: 32 }));
+    const seats = limits.map((limit) => new TableSeats({ table: gateTable(), functions: 6, calls: 40, limit }));
+    const entered = await Promise.all(seats.map((each) => each.enter()));
+    expect(entered.filter((each) => each === 'in')).toHaveLength(6);
+    const inside = seats.filter((_, index) => entered[index] === 'in');
+    const sum = limits.reduce((total, { max }, index) => total + (entered[index] === 'in' ? max : 0), 0);
+    expect(sum).toBeLessThanOrEqual(40);
+    expect(sum).toBeGreaterThan(0);
+    await Promise.all(inside.map((each) => each.leave()));
+    expect(await seats[0]?.enter()).toBe('in');
+    await seats[0]?.leave();
+  });
+
+  test('keeps four functions together to a pace', async () => {
+    const until = Date.now() + 3000;
+    const counts = await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const pace = new TablePace({ table: gateTable(), name: 'mlflow', perSecond: 40, keepMs: 150 });
+        let count = 0;
+        for (; Date.now() < until; count += 1) await pace.take(1);
+        return count;
+      }),
+    );
+    // The last request of each function may wait beyond the end.
+    expect(total(counts)).toBeLessThanOrEqual(3 * 40 + 4 + 40);
+    expect(total(counts)).toBeGreaterThan(60);
+  });
+
+  test('opens the circuit for all, and one call tries after its end', async () => {
+    let now = noon;
+    const at = { now: () => now, sleep: async () => {} };
+    const circuits = Array.from({ length: 5 }, () => new TableCircuit(gateTable(), 'judge', at));
+    const checks = () => Promise.all(circuits.map((circuit) => circuit.check()));
+    await circuits[0]?.report('perDay');
+    now += 5000;
+    expect(new Set(await checks())).toEqual(new Set([nextDay(noon)]));
+    now = nextDay(noon) + 1;
+    const trying = await checks();
+    expect(trying.filter((open) => open === undefined)).toHaveLength(1);
+    await circuits[trying.indexOf(undefined)]?.report('answered');
+    now += 5000;
+    expect(new Set(await checks())).toEqual(new Set([undefined]));
   });
 });
 
