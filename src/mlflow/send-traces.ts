@@ -1,5 +1,5 @@
 /** Sends traces to MLflow: many in an OTLP request, or each in a post, with a file of spans or without. */
-import { forEachConcurrently } from '../shared/concurrency.ts';
+import { forEachConcurrently, Semaphore } from '../shared/concurrency.ts';
 import { PermanentError, toNamedError } from '../shared/errors.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import type { SpansStore } from './artifact-store.ts';
@@ -22,7 +22,10 @@ const OTLP_PATH = '/v1/traces';
 
 /** One request is sent while the next is built. More would only wait at a server with one worker. */
 const CONCURRENT_OTLP = 2;
-/** A trace waits for the artifact store and then for the server. Four keep both busy. */
+/**
+ * A trace waits for the artifact store and then for the server. Four keep both busy: on 3.10.1 with 12 verdicts a trace they
+ * wrote 31 traces a second; one 11, two 21, three 27, six 24 and sixteen 20 (medians of three on a busy machine, SQLite).
+ */
 export const CONCURRENT_REST = 4;
 
 export type Outcome = Omit<WriteTracesResult, 'bare'>;
@@ -49,6 +52,8 @@ type Way<T extends { traceId: string }> = Omit<Delivery<T>, 'retry' | 'control' 
 
 export class TraceSender {
   readonly #rest: MlflowRest;
+  /** For all calls together: a chunk may write several batches at once. */
+  readonly #posts = new Semaphore(CONCURRENT_REST);
   /** Permanently lowered when a gateway refuses a request as too large. */
   #sizePerRequest = SIZE_PER_REQUEST;
 
@@ -125,7 +130,7 @@ export class TraceSender {
       },
     };
     return this.#deliver(sending, way, (deliveries, prepared) =>
-      forEachConcurrently(CONCURRENT_REST, prepared, (trace) => deliveries.deliver([trace])),
+      forEachConcurrently(CONCURRENT_REST, prepared, (trace) => this.#posts.run(() => deliveries.deliver([trace]))),
     );
   }
 
