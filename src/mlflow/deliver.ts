@@ -28,6 +28,8 @@ export interface Delivery<T extends { traceId: string }> {
   retry: RetryPolicy;
   /** Work on traces that were absent when it began, before the last look: it may take long. */
   before?(batch: readonly T[]): Promise<void>;
+  /** Waits until `send` may make a request at once. */
+  turn(): Promise<void>;
   /** Writes the whole batch or nothing. */
   send(batch: readonly T[]): Promise<void>;
   /** Writes a control trace, once. */
@@ -66,12 +68,16 @@ export class Deliveries<T extends { traceId: string }> {
     let unknown = false;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        rest = await this.#absent(rest, unknown);
-        if (rest.length > 0 && this.#delivery.before) {
-          await this.#delivery.before(rest);
-          rest = await this.#absent(rest, false);
+        const { before, turn, send } = this.#delivery;
+        if (before) {
+          rest = await this.#absent(rest, unknown);
+          if (rest.length > 0) await before(rest);
         }
-        if (rest.length > 0) await this.#delivery.send(rest);
+        if (rest.length > 0) {
+          await turn();
+          rest = await this.#absent(rest, unknown && !before);
+        }
+        if (rest.length > 0) await send(rest);
         this.#failedInARow = 0;
         this.#result.written.push(...rest.map(({ traceId }) => traceId));
         return;
@@ -118,13 +124,14 @@ export class Deliveries<T extends { traceId: string }> {
   }
 
   async #trySuspects(): Promise<void> {
-    const { retry, control, existing, before, send } = this.#delivery;
+    const { retry, control, existing, before, turn, send } = this.#delivery;
     const verdicts = await trySuspects(this.#suspects, {
       retry,
       control,
       existing: (traces) => existing(traces, true),
       send: async (trace) => {
         await before?.([trace]);
+        await turn();
         const outcome = (await existing([trace], false)).get(trace.traceId);
         if (outcome === undefined) await send([trace]);
         return outcome ?? 'written';

@@ -22,6 +22,8 @@ export interface Call {
   headers?: Record<string, string>;
   /** See `HttpRequest`. */
   receive?: (piece: Buffer) => void;
+  /** The caller has waited for the pace by `turn`. */
+  hasTurn?: true;
 }
 
 /**
@@ -68,10 +70,15 @@ export class MlflowRest {
     return parseReply(await this.bytes(call), schema, this.#where(call));
   }
 
+  /** Waits for the pace, before a call that depends on something that may change during the wait. */
+  async turn(): Promise<void> {
+    await this.#options.pace?.take(1);
+  }
+
   /** Makes a call once, and returns the body of the reply. */
   async bytes(call: Call): Promise<Buffer> {
     for (let renewals = 0; ; renewals += 1) {
-      await this.#options.pace?.take(1);
+      if (!call.hasTurn || renewals > 0) await this.turn();
       const { reply, sent } = await this.#send(call);
       if (reply.status >= 200 && reply.status < 300) return reply.body;
       const text = reply.body.toString('utf8');

@@ -46,7 +46,7 @@ interface PostedTrace {
   info: Record<string, unknown>;
 }
 
-type Way<T extends { traceId: string }> = Omit<Delivery<T>, 'retry' | 'control' | 'checkRefusal'> & {
+type Way<T extends { traceId: string }> = Omit<Delivery<T>, 'retry' | 'turn' | 'control' | 'checkRefusal'> & {
   prepare(trace: TraceRecord): T;
 };
 
@@ -77,6 +77,7 @@ export class TraceSender {
     );
   }
 
+  /** The caller has waited for its turn. */
   async sendOtlp(experiment: Experiment, batch: readonly OtlpTrace[]): Promise<void> {
     const reply = await this.#rest.bytes({
       method: 'POST',
@@ -84,6 +85,7 @@ export class TraceSender {
       bytes: otlpRequest(batch),
       contentType: 'application/x-protobuf',
       headers: { 'x-mlflow-experiment-id': experiment.id },
+      hasTurn: true,
     });
     assertAccepted(reply);
   }
@@ -107,17 +109,20 @@ export class TraceSender {
         const info = { ...facts(experiment.id, trace), ...(assessments.length > 0 ? { assessments } : {}) };
         return { traceId: trace.traceId, info, ...(spans ? { file: spansFile(trace) } : {}) };
       },
-      before: async (batch) => {
-        for (const { traceId, file } of batch) {
-          if (file === undefined) continue;
-          put.add(traceId);
-          await spans?.put(traceId, file);
-        }
-      },
+      ...(spans
+        ? {
+            before: async (batch) => {
+              for (const { traceId, file } of batch) {
+                put.add(traceId);
+                if (file) await spans.put(traceId, file);
+              }
+            },
+          }
+        : {}),
       send: async (batch) => {
         for (const { info } of batch) {
           const json = { trace: { trace_info: info } };
-          await this.#rest.once({ method: 'POST', path: '/api/3.0/mlflow/traces', json }, anyReply);
+          await this.#rest.once({ method: 'POST', path: '/api/3.0/mlflow/traces', json, hasTurn: true }, anyReply);
         }
       },
       existing: async (batch, sent) => {
@@ -152,17 +157,19 @@ export class TraceSender {
     const checkRefusal = async () => {
       await getExperiment(this.#rest, experiment.id);
     };
+    const turn = () => this.#rest.turn();
     const control = async () => {
       try {
         const trace = way.prepare(controls.make());
         await way.before?.([trace]);
+        await turn();
         await way.send([trace]);
       } catch (error) {
         if (error instanceof MlflowRefusedError && !error.routeMissing) await checkRefusal();
         throw error;
       }
     };
-    const deliveries = new Deliveries<T>({ ...way, retry: this.#rest.retry, control, checkRefusal });
+    const deliveries = new Deliveries<T>({ ...way, retry: this.#rest.retry, turn, control, checkRefusal });
     try {
       await work(deliveries, prepared());
       const result = await deliveries.result();

@@ -144,7 +144,10 @@ export class TraceWriter {
   async #tryOtlp(experiment: Experiment): Promise<void> {
     if (this.#hasOtlp) return;
     try {
-      await withRetries(this.#options.rest.retry, () => this.#sender.sendOtlp(experiment, []));
+      await withRetries(this.#options.rest.retry, async () => {
+        await this.#options.rest.turn();
+        await this.#sender.sendOtlp(experiment, []);
+      });
     } catch (error) {
       // MLflow has the route and says that there are no spans (400).
       if (!(error instanceof MlflowRefusedError) || error.routeMissing) throw error;

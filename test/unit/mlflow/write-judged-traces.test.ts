@@ -181,6 +181,52 @@ test('a trace that another run writes while its file is put for longer than 5 s 
   }
 });
 
+test('a trace that another run writes while a post waits for the pace of the stack is not posted', async () => {
+  await start('3.10.1');
+  const clock = jest.spyOn(Date, 'now');
+  let now = 1_800_000_000_000;
+  const [one] = traces(1) as [TraceRecord];
+  let taken = 0;
+  const take = async () => {
+    taken += 1;
+    // After the file of spans was read back, it is the post's turn.
+    const last = server.requests.at(-1);
+    if (last?.method !== 'GET' || !last.path.includes(one.traceId)) return;
+    now += 6_000;
+    server.taken.set(one.traceId, 1);
+  };
+  const paced = createMlflowClient({ trackingUri: server.url, pace: { take, give: () => {} } });
+  try {
+    clock.mockImplementation(() => now);
+    server.expect([one.traceId]);
+    const result = await paced.writeTraces(experiment, [one], judged([one]));
+    expect(result).toMatchObject({ written: [], alreadyThere: [one.traceId] });
+    expect(posted()).toEqual([]);
+    // One more than the requests: the turn of the post that was not made.
+    expect(taken).toBe(server.requests.length + 1);
+  } finally {
+    clock.mockRestore();
+    paced.close();
+  }
+});
+
+test('every request takes one turn of the pace', async () => {
+  await start('3.17.2');
+  let taken = 0;
+  const take = async () => {
+    taken += 1;
+  };
+  const paced = createMlflowClient({ trackingUri: server.url, pace: { take, give: () => {} } });
+  try {
+    const records = traces(5);
+    server.expect(idsOf(records));
+    await paced.writeTraces(experiment, records, judged(records.slice(2)));
+    expect(taken).toBe(server.requests.length);
+  } finally {
+    paced.close();
+  }
+});
+
 describe('by OTLP', () => {
   beforeEach(() => start('3.17.2'));
 
