@@ -8,6 +8,7 @@ import { atLeast, atMost, type Check, round } from '../support/result.ts';
 import { predict } from './explain.ts';
 import { SCALE_ENDPOINT } from './measure.ts';
 import { CALLS, type Measured } from './measured.ts';
+import { defaultNumber } from './product.ts';
 import { FRESH } from './scenarios.ts';
 import { type Scenario, simulate } from './simulate.ts';
 
@@ -20,7 +21,7 @@ const USED = 0.8;
 /** Other shapes than those that were measured. */
 const SHAPES = [
   { files: 16, captures: 5 },
-  { files: 3, captures: 200 },
+  { files: 3, captures: 80 },
 ] as const;
 
 export async function checkBesideEmulator(measured: Measured, log: Log): Promise<Check[]> {
@@ -29,7 +30,7 @@ export async function checkBesideEmulator(measured: Measured, log: Log): Promise
     limits: { mlflow: { perSecond: MLFLOW_PER_SECOND } },
     judge: { delayMs: JUDGE_MS },
     likeApp: true,
-    settings: { EVALUATION_BUDGET_USD: '1000' },
+    settings: { EVALUATION_BUDGET_USD: '1000', MLFLOW_REQUESTS_PER_SECOND: String(MLFLOW_PER_SECOND) },
     log,
   });
   try {
@@ -74,12 +75,12 @@ const scenarioOf = (files: number, captures: number): Scenario => ({
   load: { perSecond: 0, capturesPerFile: captures, seconds: 0, bursts: false, backfillFiles: files },
   choices: {
     windowSeconds: 0,
-    maxConcurrency: 10,
+    maxConcurrency: defaultNumber('MAX_CONCURRENCY'),
     memoryMb: 1024,
     timeoutSeconds: 900,
     sampleRate: 1,
-    maxFunctions: 0,
-    judgeConcurrency: 0,
+    maxFunctions: defaultNumber('MAX_FUNCTIONS'),
+    judgeConcurrency: defaultNumber('JUDGE_CONCURRENCY'),
     judgeSeconds: JUDGE_MS / 1000,
     filesPerStart: 1000,
     pollers: 1,

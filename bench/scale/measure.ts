@@ -14,7 +14,7 @@ const SHAPES = [
   { files: 24, captures: 1 },
   { files: 1, captures: 60 },
   { files: 12, captures: 20 },
-  { files: 1, captures: 1100 },
+  { files: 2, captures: 560 },
 ] as const;
 
 export const SCALE_ENDPOINT = 'bench-scale';

@@ -14,6 +14,7 @@ import {
   JUDGED_CAPTURE,
   OBJECTS_AT_ONCE,
   RANGES_AT_ONCE,
+  SEAT_WAIT_SECONDS,
   THROTTLED_RETRY,
 } from './product.ts';
 
@@ -98,8 +99,6 @@ export interface Outcome {
 }
 
 const BURST = { every: 7200, seconds: 600, factor: 3 };
-/** How long who finds no seat stays away, seconds (src/gate/seats.ts). */
-const SEAT_WAIT = { least: 10, jitter: 30 };
 /** Map children that Step Functions starts in a second: Standard executions. */
 const CHILDREN_PER_SECOND = 100;
 /** Captures of a chunk that are written together while others are being judged. */
@@ -299,7 +298,7 @@ class Simulation {
     }
     this.#returns += 1;
     this.#spent(STEP_SECONDS);
-    const { least, jitter } = SEAT_WAIT;
+    const { least, jitter } = SEAT_WAIT_SECONDS;
     this.#clock.after(STEP_SECONDS + least + jitter * this.#random.next(), () => this.#chunk(chunk, then));
   }
 

@@ -34,7 +34,7 @@ const WINDOW_MS = 10_000;
 /** The seats of the next window are taken from the middle of this one on, each function at a time of its own. */
 const RENEW_FROM = 0.5;
 /** Who finds no seat returns after 10 to 40 s, so that those who came together do not return together. */
-const WAIT_SECONDS = { least: 10, jitter: 30 };
+export const SEAT_WAIT_SECONDS = { least: 10, jitter: 30 };
 const TTL_SECONDS = 3_600;
 
 /** One window in which this function has seats. */
@@ -73,7 +73,7 @@ export class TableSeats implements Slots {
       },
     );
     if (seated === undefined) {
-      const { least, jitter } = WAIT_SECONDS;
+      const { least, jitter } = SEAT_WAIT_SECONDS;
       return { waitSeconds: least + Math.floor(Math.random() * (jitter + 1)) };
     }
     const taken = { window, calls: await this.#takeCalls(window, this.#share(seated)) };
