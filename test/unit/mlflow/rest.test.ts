@@ -1,6 +1,7 @@
 /** Tests of single calls: retries, timeouts, connections, credentials, and named errors. */
 import { freePort } from '../../../local/machine/free-port.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../../src/mlflow/client.ts';
+import { takeThrottles } from '../../../src/shared/throttles.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 
@@ -29,6 +30,15 @@ const first = (...statuses: number[]) =>
     const status = statuses[ordinal];
     return status === undefined ? undefined : { kind: 'reply', status };
   });
+
+test('each request takes its turn in the pace of the stack, and throttled ones are counted', async () => {
+  takeThrottles();
+  first(429, 503);
+  const pace = { take: jest.fn(async () => {}), give: () => {} };
+  await connect({ pace }).getExperiment('7');
+  expect(pace.take.mock.calls).toEqual([[1], [1], [1]]);
+  expect(takeThrottles()).toEqual({ judge: 0, mlflow: 1, table: 0 });
+});
 
 describe('retries transient failures', () => {
   test.each([500, 502, 503, 504, 408, 429])('%i', async (status) => {

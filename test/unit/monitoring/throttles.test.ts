@@ -1,0 +1,32 @@
+/** Throttling is published by service, by the function that met it. */
+import { countingThrottles } from '../../../src/monitoring/metrics.ts';
+import { noteThrottle, takeThrottles } from '../../../src/shared/throttles.ts';
+
+let published: Record<string, unknown>[];
+beforeEach(() => {
+  takeThrottles();
+  published = [];
+  jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
+    return true;
+  });
+});
+afterEach(() => jest.restoreAllMocks());
+
+test('counts by service, also of a failed invocation, and nothing where nothing was throttled', async () => {
+  const handle = countingThrottles('prod', async (throttled: ('judge' | 'mlflow' | 'table')[]) => {
+    for (const by of throttled) noteThrottle(by);
+    if (throttled.includes('table')) throw new Error('broken');
+    return 'done';
+  });
+  expect(await handle([], {})).toBe('done');
+  expect(published).toEqual([]);
+  expect(await handle(['judge', 'judge', 'mlflow'], {})).toBe('done');
+  await expect(handle(['table'], {})).rejects.toThrow('broken');
+  const [first, second] = published;
+  expect(published).toHaveLength(2);
+  expect(first).toMatchObject({ StackPrefix: 'prod', JudgeThrottles: 2, MlflowThrottles: 1 });
+  expect(first).not.toHaveProperty('TableThrottles');
+  expect(second).toMatchObject({ StackPrefix: 'prod', TableThrottles: 1 });
+  expect(second).not.toHaveProperty('JudgeThrottles');
+});
