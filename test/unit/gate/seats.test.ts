@@ -54,13 +54,14 @@ test('a function keeps its seat while it runs, and loses it within two windows o
 });
 
 test('leaving gives back the seats of the next window too', async () => {
-  const seats = seatsOf(1);
+  const seats = seatsOf(1, 40, new AdaptiveLimiter());
   await seats.enter();
   await pass(9_500);
+  expect([taken('functions'), taken('calls')]).toEqual([1, 32]);
   await seats.leave();
-  expect(taken('functions')).toBe(0);
+  expect([taken('functions'), taken('calls')]).toEqual([0, 0]);
   await pass(10_000);
-  expect(taken('functions')).toBe(0);
+  expect([taken('functions'), taken('calls')]).toEqual([0, 0]);
 });
 
 test('calls are shared among the functions, and never more than allowed', async () => {
