@@ -50,7 +50,12 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
     }),
     planner: make('PlanCaptures', 'plan-captures', 'planner', 'Plans the chunks of a run'),
     processor: make('LogTraces', 'log-traces', 'processor', 'Logs captures as MLflow traces'),
-    evaluator: make('EvaluateTraces', 'evaluate-traces', 'evaluator', 'Has the judge assess the traces'),
+    evaluator: make(
+      'EvaluateTraces',
+      'evaluate-traces',
+      'evaluator',
+      'Has the judge assess the captures, and writes their traces',
+    ),
     batcher: make('JudgeBatch', 'judge-batch', 'batcher', 'Starts and watches batch inference jobs'),
     summarizer: make('SummarizeRun', 'summarize-run', 'summarizer', 'Adds up a run'),
   };
@@ -59,7 +64,7 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
     grantCaptureRead(role, settings);
     grantMlflow(role, settings);
   }
-  grantArtifacts(processor.role, settings);
+  for (const { role } of [processor, evaluator]) grantArtifacts(role, settings);
   grantWorkBucket(functions, props.workBucket);
   grantExecutionStatus(planner, settings);
   grantJudge(evaluator.role, settings, { cascade: true });
@@ -83,9 +88,8 @@ function grantWorkBucket(
   // Quarantined lines are read if their capture file is gone, and if a later part of the chunk adds more.
   grantWork(workBucket, processor.role, { read: ['ranges', 'quarantine'], write: ['receipts', 'quarantine'] });
   grantWork(workBucket, evaluator.role, {
-    // A record whose trace MLflow refused is in quarantine and needs no verdict.
     read: ['ranges', 'quarantine', 'answers', 'batchState', 'batchRequests', 'batchOutput'],
-    write: ['receipts', 'answers', 'batchState', 'batchRequests'],
+    write: ['receipts', 'quarantine', 'answers', 'batchState', 'batchRequests'],
   });
   grantWork(workBucket, batcher.role, {
     read: ['manifest', 'batchState', 'batchRequests'],

@@ -1,4 +1,7 @@
-/** EvaluateTraces: one chunk of capture lines → assessments in MLflow. A direct invocation processes a whole capture file. */
+/**
+ * EvaluateTraces: one chunk of capture lines → traces with their assessments in MLflow. A direct invocation evaluates the
+ * traces of a whole capture file.
+ */
 // Must be the first import: in the process of a trial it is the only one that runs.
 import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
@@ -12,6 +15,7 @@ import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
+import { connectClaims } from '../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
@@ -28,6 +32,7 @@ const settings = { ...environment, shared: { limiter, gate: gate.judge } };
 const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
 const judging = connectJudge(settings);
 const budget = connectBudget(environment);
+const claimsOf = connectClaims(environment.BUDGET_TABLE);
 let batchJudging: BatchJudging | undefined;
 const batchJudge = (): BatchJudging => {
   batchJudging ??= connectBatchJudge(settings);
@@ -48,7 +53,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const scoring = await judging();
   const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
     const limit = budget(request.run, request.options.budgetUsd);
-    const limited = { ...deps, ...scoring, limit };
+    const limited = { ...deps, ...scoring, limit, claims: claimsOf(request, Date.now() + deps.remainingMs()) };
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
     const { batchScorers: scorers } = batchJudge();
     const workBucket = environment.WORK_BUCKET;
@@ -58,7 +63,9 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const prepare = async (request: ChunkRequest): Promise<{ records: number; held: number }> => {
     const limit = budget(request.run, request.options.budgetUsd);
     const { batchScorers: scorers, ...batch } = batchJudge();
-    const { records, held } = await prepareChunk(request, { ...deps, ...scoring, ...batch, scorers, limit });
+    const claims = claimsOf(request, Date.now() + deps.remainingMs());
+    const preparing = { ...deps, ...scoring, ...batch, scorers, limit, claims };
+    const { records, held } = await prepareChunk(request, preparing);
     return { records, held: held.length };
   };
   if (invocation.kind === 'chunk') {

@@ -19,7 +19,7 @@ export const workPatterns = {
   summary: workKeys.summary(ANY_RUN),
   summaryState: `${workKeys.summaryStatePrefix(ANY_RUN)}*`,
   files: `${workKeys.filesPrefix(ANY_RUN)}*`,
-  answers: workKeys.answer(ANY_RUN, '*'),
+  answers: `${workKeys.answersOf(ANY_RUN)}*`,
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
   claims: workKeys.claim('*'),
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,

@@ -131,7 +131,7 @@ export class MonitoringStateMachine extends Construct {
         payload: TaskInput.fromObject({ action, run: RUN }),
         resultPath: '$.batch',
         retries: JUDGE_RETRIES,
-      }).addCatch(summarize, { resultPath: '$.error' });
+      });
     const start = ask(
       'StartBatch',
       'start',
@@ -150,6 +150,9 @@ export class MonitoringStateMachine extends Construct {
     })
       .itemProcessor(this.#evaluation(props, 'ApplyBatch', new Succeed(this, 'AnswersApplied'), 'apply'))
       .addCatch(summarize, { resultPath: '$.error' });
+    start.addCatch(summarize, { resultPath: '$.error' });
+    // The captures are traced even if nobody knows what became of the jobs.
+    check.addCatch(apply, { resultPath: '$.error' });
     const ended = new Choice(this, 'BatchEnded')
       .when(Condition.stringEquals('$.batch.outcome', 'ready'), apply)
       .when(Condition.stringEquals('$.batch.outcome', 'waiting'), wait.next(check))
@@ -195,27 +198,29 @@ export class MonitoringStateMachine extends Construct {
       retries: LOG_CHUNK_RETRIES,
     });
     const done = new Succeed(this, 'ChunkDone');
-    return this.#inParts(log, 'EvaluationWanted', (next) =>
-      next
-        .when(Condition.booleanEquals('$.options.evaluate', false), done)
-        .when(
-          Condition.stringEquals('$.options.judge', 'batch'),
-          this.#evaluation(props, 'PrepareBatch', done, 'prepare'),
-        )
-        .otherwise(this.#evaluation(props, 'EvaluateTraces', done)),
-    );
+    return new Choice(this, 'EvaluationWanted')
+      .when(
+        Condition.booleanEquals('$.options.evaluate', false),
+        this.#inParts(log, 'LogTracesDone', (next) => next.otherwise(done)),
+      )
+      .when(
+        Condition.stringEquals('$.options.judge', 'batch'),
+        this.#evaluation(props, 'PrepareBatch', done, 'prepare'),
+      )
+      .otherwise(this.#evaluation(props, 'EvaluateTraces', done));
   }
 
   /** The evaluator: completely, or one phase of batch inference. */
   #evaluation(props: MonitoringStateMachineProps, id: string, done: Succeed, phase?: BatchPhase): IChainable {
     const comments = {
       prepare: 'Writes the judge’s requests to the input of a batch job',
-      apply: 'Makes assessments from the answers of the batch job',
+      apply: 'Makes traces with assessments from the answers of the batch job',
     };
     const evaluate = invoke(this, id, {
       lambda: props.evaluator,
-      comment: phase ? comments[phase] : 'Makes assessments by the judge and the code scorers',
-      ...this.#chunkTask(props, phase),
+      comment: phase ? comments[phase] : 'Has captures judged, and makes traces with their assessments',
+      // The requests of a batch job are prepared without the traces.
+      ...this.#chunkTask(props, { phase, ...(phase === 'prepare' ? {} : { write: true }) }),
       retries: EVALUATE_CHUNK_RETRIES,
     });
     return this.#inParts(evaluate, `${id}Done`, (next) => next.otherwise(done));
@@ -250,7 +255,7 @@ export class MonitoringStateMachine extends Construct {
   }
 
   /** The task of a function that processes one chunk. */
-  #chunkTask({ settings }: MonitoringStateMachineProps, phase?: BatchPhase) {
+  #chunkTask({ settings }: MonitoringStateMachineProps, evaluation: { phase?: BatchPhase; write?: true } = {}) {
     return {
       payload: TaskInput.fromObject({
         'run.$': '$.run',
@@ -258,7 +263,7 @@ export class MonitoringStateMachine extends Construct {
         'options.$': '$.options',
         'attempt.$': '$$.State.RetryCount',
         'progress.$': '$.progress',
-        phase,
+        ...evaluation,
       }),
       // The counts are in the receipts.
       resultSelector: {

@@ -80,8 +80,6 @@ export type ExecutionInput = ObjectInput | FilesInput | BackfillInput | RetryInp
 /** The options of a run with every default filled in. They travel to every chunk. */
 export const runOptionsSchema = switches.extend({
   budgetUsd,
-  /** In a retry: the run whose stored answers of the judge are used before the judge is called. Default: this run. */
-  answersOf: z.string().min(1).optional(),
   /** Backfill window as epoch milliseconds, `fromMs` inclusive, `toMs` exclusive. */
   window: z.object({ fromMs: z.number().optional(), toMs: z.number().optional() }).optional(),
   /** Runs with `reevaluate` that this run retries. What they have judged is not judged again. */

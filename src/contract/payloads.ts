@@ -21,6 +21,8 @@ const captureRangeSchema = z.object({
   objectTimeMs: z.number(),
   /** Quarantine object with the lines' bytes. It is read if the capture file no longer exists. */
   keptIn: z.string().optional(),
+  /** In a retry: the chunks of earlier runs whose answers of the judge are used first; see `workKeys.chunkOfRun`. */
+  answersIn: z.array(z.string()).optional(),
 });
 
 /** Whole lines of one capture file. */
@@ -36,8 +38,6 @@ const manifestLineSchema = z.object({
   lines: z.number().int().min(0),
   /** In a retry: an earlier run wrote every trace of the chunk. A person has deleted those that are missing. */
   traced: z.literal(true).optional(),
-  /** In a retry: the ordinal of the chunk in the run whose answers are used (`answersOf`). */
-  retryOf: z.number().int().min(0).optional(),
   /** In this order, of one or more files. */
   ranges: z.array(captureRangeSchema),
   /** Key in the work bucket of the ranges, if they are too long for a line; `ranges` is empty then. */
@@ -82,6 +82,8 @@ export const chunkRequestSchema = z.object({
   options: runOptionsSchema,
   /** Step Functions' retry count of this state, from 0. */
   attempt: z.number().int().min(0),
+  /** EvaluateTraces also writes the traces that are absent, each with its verdicts. */
+  write: z.boolean().optional(),
   /** With batch inference, evaluation has two phases: the first writes the requests, the second reads the answers. */
   phase: z.enum(['prepare', 'apply']).optional(),
   /** How far a step has come with the chunk. Each invocation returns it for the next one. Absent: the whole chunk is left. */

@@ -74,6 +74,8 @@ export interface LogReceipt extends AttemptFacts {
   byRange?: number[][];
   /** Quarantined lines by the reason's name. */
   quarantineReasons: Record<string, number>;
+  /** Captures whose trace could not be built, or that MLflow refused. Absent instead of 0. */
+  refused?: number;
 }
 
 /** The terms of the second equation: new verdicts, and the reasons why a scorer gave a trace none. */
@@ -136,6 +138,8 @@ export interface EvaluateReceipt extends AttemptFacts {
    * reports the same spend again.
    */
   takenOver?: TakenOver[];
+  /** What became of the lines, where the attempt also wrote their traces. It may have succeeded although the judge failed. */
+  log?: LogReceipt;
   /** Cost of the chunk's answers from a batch job. Every attempt that read them reports the same sum; it is paid once. */
   batchSpend?: JudgeSpend;
 }

@@ -23,8 +23,13 @@ export const workKeys = {
     `${workKeys.receiptsOfChunk(run, chunk, step)}${padded(attempt, 3)}-${requestId}.json`,
   receiptsOfChunk: (run: string, chunk: number, step: 'log' | 'evaluate') =>
     `${workKeys.receiptPrefix(run)}${padded(chunk)}/${step}-`,
-  /** The judge's answers about a trace: the answer journal. */
-  answer: (run: string, traceId: string) => `answers/${run}/${traceId}.json`,
+  /** A segment of the answer journal: what an attempt at a part of a chunk got from the judge and wrote. */
+  answers: (run: string, chunk: number, from: number, attempt: number, requestId: string, segment: number) =>
+    `${workKeys.answersOfChunk(run, chunk)}${padded(from, 3)}-${padded(attempt, 3)}-${requestId}-${padded(segment, 4)}.jsonl`,
+  answersOfChunk: (run: string, chunk: number) => workKeys.answersOf(workKeys.chunkOfRun(run, chunk)),
+  /** @param chunkOfRun a chunk of any run, as a retry names it */
+  answersOf: (chunkOfRun: string) => `answers/${chunkOfRun}/`,
+  chunkOfRun: (run: string, chunk: number) => `${run}/${padded(chunk)}`,
   mapResultPrefix: (run: string) => `runs/${run}/map`,
   batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
   summary: (run: string) => `runs/${run}/summary.json`,

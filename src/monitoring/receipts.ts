@@ -155,6 +155,7 @@ export function foldReceipt(state: ChunkState, receipt: Receipt): void {
     foldStep(state.log, receipt);
     return;
   }
+  if (receipt.log !== undefined) foldStep(state.log, receipt.log);
   foldStep(state.evaluate, receipt);
   const { part, attempt, requestId, startedAt, endedAt, ok, takenOver, spend, batchSpend } = receipt;
   state.evaluations.push({ attempt, requestId, startedAt, endedAt, ok, part, takenOver, spend, batchSpend });

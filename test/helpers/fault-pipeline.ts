@@ -67,7 +67,7 @@ export interface RunOutcome {
 export interface RunHooks {
   /** Between planning and reading. */
   planned?(): Promise<unknown>;
-  /** Between logging and evaluating. */
+  /** After a step that only logs. */
   logged?(): Promise<unknown>;
   /** After evaluating, before the summary. */
   evaluated?(): Promise<unknown>;
@@ -345,13 +345,15 @@ export class FaultCase {
     for await (const line of readManifest(storage, WORK, run)) {
       const chunk = await withRanges(storage, WORK, line);
       try {
-        await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
-          if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request, hooks);
-          else await logChunk(request, { ...this.#dependencies(), requestId: randomUUID() });
-        });
-        await hooks.logged?.();
-        if (!options.evaluate) continue;
-        await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
+        if (!options.evaluate) {
+          await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
+            if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request, hooks);
+            else await logChunk(request, { ...this.#dependencies(), requestId: randomUUID() });
+          });
+          await hooks.logged?.();
+          continue;
+        }
+        await this.#inParts(errors, { run, chunk, options, attempt: 0, write: true }, async (request) => {
           if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request, hooks);
           await evaluateChunk(request, {
             ...this.#dependencies(),

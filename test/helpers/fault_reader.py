@@ -142,6 +142,8 @@ def last_attempts(s3, bucket, run):
     """Returns the last successful attempt by (chunk, step, part), from the raw receipts, and the cost of all attempts."""
     last, usd = {}, 0.0
     receipts = [json.loads(body) for _, body in objects(s3, bucket, f"runs/{run}/receipts/")]
+    # The receipt of an attempt that also wrote the traces contains that of the traces.
+    receipts += [receipt["log"] for receipt in receipts if "log" in receipt]
     told = {receipt["requestId"] for receipt in receipts}
     for receipt in receipts:
         usd += (receipt.get("spend") or {}).get("usd") or 0

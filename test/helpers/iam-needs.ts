@@ -187,7 +187,14 @@ export const USES: Record<string, Record<string, string[]>> = {
     budget: BUDGET,
     mlflowSecret: SECRET,
   },
-  'evaluate-traces': { captures: READ, work: [...READ, ...WRITE], ...JUDGE, budget: BUDGET, mlflowSecret: SECRET },
+  'evaluate-traces': {
+    captures: READ,
+    work: [...READ, ...WRITE],
+    artifacts: WRITE,
+    ...JUDGE,
+    budget: BUDGET,
+    mlflowSecret: SECRET,
+  },
   'judge-batch': {
     work: [...READ, ...WRITE, ...UPLOAD],
     jobs: ['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'],

@@ -150,6 +150,7 @@ export async function throughPipeline(
       always: () => undefined,
       remainingMs: () => 900_000,
       store: {
+        ...store,
         getTraces: async (_: string, wanted: readonly string[]) => {
           const stored = (traceId: string): StoredTrace => ({ traceId, state: 'OK', assessments: [] });
           return new Map(wanted.filter((id) => server.taken.has(id)).map((id) => [id, stored(id)]));

@@ -46,10 +46,10 @@ function withoutComments(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value, (key, part) => (key === 'Comment' ? undefined : part)));
 }
 
-const chunkTask = (lambdaId: string, phase?: string) => ({
+const chunkTask = (lambdaId: string, evaluation: { phase?: string; write?: true } = {}) => ({
   Type: 'Task',
   Resource: lambda(lambdaId),
-  Parameters: { ...chunkPayload, ...(phase === undefined ? {} : { phase }) },
+  Parameters: { ...chunkPayload, ...evaluation },
   ResultSelector: {
     'bounds.$': '$.bounds',
     'kills.$': '$.kills',
@@ -62,7 +62,7 @@ const chunkTask = (lambdaId: string, phase?: string) => ({
 });
 
 /** A chunk on which the function is killed is halved until one of 500 lines is alone, and retried twice more. */
-const inParts = (task: string, whenDone: string, choices: object[], otherwise: string) => ({
+const inParts = (task: string, whenDone: string, otherwise: string) => ({
   [`${task}Killed`]: {
     Type: 'Pass',
     Parameters: { 'bounds.$': '$.progress.bounds', 'kills.$': 'States.MathAdd($.progress.kills, 1)' },
@@ -80,7 +80,6 @@ const inParts = (task: string, whenDone: string, choices: object[], otherwise: s
     Choices: [
       { Variable: '$.progress.waitSeconds', NumericGreaterThan: 0, Next: `${task}Waits` },
       { Variable: '$.progress.more', BooleanEquals: true, Next: task },
-      ...choices,
     ],
     Default: otherwise,
   },
@@ -166,37 +165,37 @@ it('has exactly these states', () => {
       },
       ForEachChunk: {
         ...mapOver('ForEachChunk', '$.plan.manifest.key', 'runs/{}/map', {
-          StartAt: 'LogTraces',
+          StartAt: 'EvaluationWanted',
           States: {
+            EvaluationWanted: {
+              Type: 'Choice',
+              Choices: [
+                { Variable: '$.options.evaluate', BooleanEquals: false, Next: 'LogTraces' },
+                { Variable: '$.options.judge', StringEquals: 'batch', Next: 'PrepareBatch' },
+              ],
+              Default: 'EvaluateTraces',
+            },
             LogTraces: {
               ...chunkTask('LogTracesFunction'),
               Retry: [transient, throttled],
               ...onKill('LogTraces'),
-              Next: 'EvaluationWanted',
+              Next: 'LogTracesDone',
             },
-            ...inParts(
-              'LogTraces',
-              'EvaluationWanted',
-              [
-                { Variable: '$.options.evaluate', BooleanEquals: false, Next: 'ChunkDone' },
-                { Variable: '$.options.judge', StringEquals: 'batch', Next: 'PrepareBatch' },
-              ],
-              'EvaluateTraces',
-            ),
+            ...inParts('LogTraces', 'LogTracesDone', 'ChunkDone'),
             EvaluateTraces: {
-              ...chunkTask('EvaluateTracesFunction'),
+              ...chunkTask('EvaluateTracesFunction', { write: true }),
               Retry: [judge, throttled],
               ...onKill('EvaluateTraces'),
               Next: 'EvaluateTracesDone',
             },
-            ...inParts('EvaluateTraces', 'EvaluateTracesDone', [], 'ChunkDone'),
+            ...inParts('EvaluateTraces', 'EvaluateTracesDone', 'ChunkDone'),
             PrepareBatch: {
-              ...chunkTask('EvaluateTracesFunction', 'prepare'),
+              ...chunkTask('EvaluateTracesFunction', { phase: 'prepare' }),
               Retry: [judge, throttled],
               ...onKill('PrepareBatch'),
               Next: 'PrepareBatchDone',
             },
-            ...inParts('PrepareBatch', 'PrepareBatchDone', [], 'ChunkDone'),
+            ...inParts('PrepareBatch', 'PrepareBatchDone', 'ChunkDone'),
             ChunkDone: { Type: 'Succeed' },
           },
         }),
@@ -218,7 +217,7 @@ it('has exactly these states', () => {
         Default: 'SummarizeRun',
       },
       StartBatch: batchTask('start'),
-      CheckBatch: batchTask('check'),
+      CheckBatch: { ...batchTask('check'), Catch: [{ ...toSummary[0], Next: 'ForEachAnsweredChunk' }] },
       BatchEnded: {
         Type: 'Choice',
         Choices: [
@@ -234,12 +233,12 @@ it('has exactly these states', () => {
           StartAt: 'ApplyBatch',
           States: {
             ApplyBatch: {
-              ...chunkTask('EvaluateTracesFunction', 'apply'),
+              ...chunkTask('EvaluateTracesFunction', { phase: 'apply', write: true }),
               Retry: [judge, throttled],
               ...onKill('ApplyBatch'),
               Next: 'ApplyBatchDone',
             },
-            ...inParts('ApplyBatch', 'ApplyBatchDone', [], 'AnswersApplied'),
+            ...inParts('ApplyBatch', 'ApplyBatchDone', 'AnswersApplied'),
             AnswersApplied: { Type: 'Succeed' },
           },
         }),
@@ -270,7 +269,7 @@ it('has exactly these states', () => {
 it('neither retries nor swallows permanent errors, such as CaptureMissing', () => {
   const all = JSON.stringify(definition);
   expect(all).not.toContain('"States.TaskFailed"');
-  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(5);
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(4);
   expect(all.match(/States\.ALL/g)).toHaveLength(5);
 });
 

@@ -13,7 +13,7 @@ const CALLERS = [
   'ReplayPublicationRole',
 ];
 /** The roles among them that write spans or the files of a run. */
-const WRITERS = ['LogTracesRole', 'ReplayEvaluationRole', 'ReplayPublicationRole'];
+const WRITERS = ['LogTracesRole', 'EvaluateTracesRole', 'ReplayEvaluationRole', 'ReplayPublicationRole'];
 
 /** The permissions in addition to those of every stack, for the roles that have any. */
 function mlflowLines(settings: Record<string, string>): Record<string, Line[]> {

@@ -9,7 +9,6 @@ import { budgetTable } from '../../src/contract/names.ts';
 import type { ChunkRequest } from '../../src/contract/payloads.ts';
 import type { BatchReport } from '../../src/contract/receipts.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
-import { recordIdOf } from '../../src/judge/batch/record.ts';
 import { createBudget, runScope } from '../../src/judge/budget/leased-budget.ts';
 import { connectBatchJudge } from '../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -20,6 +19,7 @@ import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
+import { MemoryTraces } from '../doubles/memory-traces.ts';
 import { chunkOf } from '../helpers/chunk-request.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { readSpending } from '../helpers/spending.ts';
@@ -105,6 +105,7 @@ async function requestOf(run: string): Promise<ChunkRequest> {
 function storeThat(takes: (assessments: NewAssessment[]) => void) {
   const stored = { traceId: TRACE, assessments: [] } as unknown as StoredTrace;
   return {
+    ...new MemoryTraces(),
     getTraces: async () => new Map([[TRACE, stored]]),
     writeAssessments: async (_: StoredTrace, assessments: readonly NewAssessment[]) => {
       takes([...assessments]);
@@ -123,7 +124,8 @@ test('holds the verdicts that the job did not answer while the budget has no roo
 
   // Room for the answer of a batch job, which costs half as much as a call.
   const limit = budgetOf(0.02);
-  expect(await prepareChunk(request, { ...common, ...batch, limit })).toMatchObject({ records: 1, held: [] });
+  const prepared = await prepareChunk(request, { ...common, ...batch, limit });
+  expect(prepared).toMatchObject({ records: 1, held: [] });
   const aside = await readSpending({ client: dynamo, table: TABLE }, runScope(RUN));
   expect(aside).toEqual({ spentUsd: 0, committedUsd: expect.any(Number) });
   expect(aside.committedUsd).toBeGreaterThan(0);
@@ -136,7 +138,7 @@ test('holds the verdicts that the job did not answer while the budget has no roo
     usage: { inputTokens: 2000, outputTokens: 200, totalTokens: 2200 },
   };
   const paid = (2000 * 3 + 200 * 15) / 1e6 / 2;
-  const output = `${JSON.stringify({ recordId: recordIdOf(TRACE), modelOutput })}\n`;
+  const output = `${JSON.stringify({ recordId: prepared.ids[0], modelOutput })}\n`;
   await storage.putText(WORK, workKeys.batchOutput(RUN, 'job1', 0), output);
   const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 1, files: [0] };
   await storage.putJson(WORK, workKeys.batchJobs(RUN), { jobs: [{ ...job, status: 'Completed' }], converse: [] });

@@ -4,7 +4,6 @@
  */
 
 import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
-import { workKeys } from '../../src/contract/work-keys.ts';
 import {
   afterReplies,
   everyNth,
@@ -186,10 +185,7 @@ describe('a capture that kills the function each time', () => {
     const count = await expectWhole(outcome, key);
     expect(count.failedVerdicts).toBe(errors.length);
     // Ten of the records are chats. No answer of the judge is paid twice.
-    const kept = await faulty.pipeline.readWork<{ paid: unknown[] }>(
-      workKeys.answer(outcome.name, '').replace('.json', ''),
-    );
-    expect(kept.map(({ paid }) => paid.length)).toEqual(Array.from({ length: 10 }, () => 1));
+    expect(outcome.summary?.spend.calls).toBe(10);
 
     faulty.heal();
     const retry = await faulty.pipeline.run({ retry: { run: outcome.name, what: 'failed' } });

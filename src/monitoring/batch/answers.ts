@@ -4,7 +4,6 @@ import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { BatchReport, JudgeSpend } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import { readBatchAnswers } from '../../judge/batch/answers.ts';
-import { recordIdOf } from '../../judge/batch/record.ts';
 import type { Budget } from '../../judge/budget/leased-budget.ts';
 import type { ModelAnswer } from '../../judge/model-answer.ts';
 import { allInputTokens } from '../../judge/pricing/call-amounts.ts';
@@ -70,6 +69,7 @@ export async function batchAnswers(
     await limit?.settleDeposit(deposit, index === 0 ? (spend.usd ?? 0) : 0);
   }
   const held = new Set(prepared?.held);
+  const isCopy = copies(prepared);
   return {
     spend,
     killed: prepared?.killed ?? [],
@@ -77,10 +77,22 @@ export async function batchAnswers(
       if (prepared === undefined) throw notPrepared(chunk.chunk);
       if (job !== undefined && text === undefined) throw withoutAnswer(job);
       if (held.has(traceId)) return { judge, limit: { reserve: async () => 'held' } };
-      const answer = answers.get(recordIdOf(traceId)) ?? shared.get(recordIdOf(traceId));
-      return { judge, limit, ...(answer && { answer, paid: spendOf(answer) }) };
+      const record = prepared.asked[traceId] ?? '';
+      const answer = answers.get(record) ?? shared.get(record);
+      return { judge, limit, ...(answer && { answer, paid: spendOf(answer), isCopy: isCopy.has(traceId) }) };
     },
   };
+}
+
+/** Returns the traces whose request was made for another trace. */
+function copies(prepared: PreparedChunk | undefined): Set<string> {
+  const made = new Set<string>();
+  const others = new Set(Object.keys(prepared?.elsewhere ?? {}));
+  for (const [traceId, record] of Object.entries(prepared?.asked ?? {})) {
+    if (made.has(record)) others.add(traceId);
+    if (!others.has(traceId)) made.add(record);
+  }
+  return others;
 }
 
 /** @returns the answers to the chunk’s own requests; those of other chunks are in the same file */

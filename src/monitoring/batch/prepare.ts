@@ -4,14 +4,17 @@ import type { ChunkRequest } from '../../contract/payloads.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import { capturePathOf } from '../../formats/files/capture-path.ts';
 import type { Capture } from '../../formats/types.ts';
-import { type BatchRecord, recordIdOf } from '../../judge/batch/record.ts';
+import type { BatchRecord } from '../../judge/batch/record.ts';
 import type { Budget, Deposit } from '../../judge/budget/leased-budget.ts';
+import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
+import type { TraceStore } from '../../mlflow/types.ts';
 import { ownFault } from '../../shared/own-fault.ts';
 import { timeOf, withinTime } from '../../shared/within-time.ts';
 import { KILLED, partOf } from '../chunk/parts.ts';
+import { lineId } from '../chunk/ranges.ts';
 import { AnswerJournal } from '../evaluate/answer-journal.ts';
-import { pendingVerdicts } from '../evaluate/pending-verdicts.ts';
+import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
 
@@ -28,15 +31,18 @@ export interface PreparedChunk {
   held: string[];
   /** Ids of the lines that killed the function alone. */
   killed: string[];
-  /** Traces whose line another chunk contains too, with the ordinal of that chunk, whose job asks for both. */
+  /** The id of the record of each trace that is asked about. Traces with the same request share one. */
+  asked: Record<string, string>;
+  /** Traces whose request another chunk makes too, with the ordinal of that chunk, whose job asks for both. */
   elsewhere: Record<string, number>;
 }
 
 interface PrepareDependencies
   extends Pick<
     EvaluateDependencies,
-    'storage' | 'store' | 'scorers' | 'environment' | 'always' | 'judge' | 'requestId'
+    'storage' | 'scorers' | 'environment' | 'always' | 'judge' | 'claims' | 'requestId'
   > {
+  store: Pick<TraceStore, 'getTraces'>;
   /** Absent when no budget is set. */
   limit?: Budget;
   record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
@@ -80,32 +86,34 @@ async function prepare(
   const { storage, store, environment, scorers, always, limit, requestId } = deps;
   const { run, options } = request;
   const { chunk, captures, condemned } = await readCaptures(request, deps);
-  const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId, Date.now());
+  const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
+  await journal.open();
   const traceIds = captures.map(({ traceId }) => traceId);
   const stored = await store.getTraces(chunk.experimentId, traceIds);
   const { prepared, lines } = await earlierParts(request, deps, new Set(traceIds));
-  prepared.killed.push(...condemned.filter(({ reason }) => reason === KILLED).map(({ id }) => id));
-  for (const { traceId, key, read } of captures) {
+  prepared.killed.push(...condemned.filter(({ reason }) => reason === KILLED).map(({ raw }) => lineId(raw.place)));
+  for (const { traceId, raw, read } of captures) {
     const capture = read();
-    const { variant } = capturePathOf(key);
+    const { variant } = capturePathOf(raw.place.key);
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
     const look = { capture, timeMs: timeOf(capture), isAlways };
-    const { judge } = pendingVerdicts(traceId, look, stored.get(traceId), scorers, options, run);
-    if (judge.length === 0) continue;
-    const taken = await journal.take(traceId, judge, deps.judge.sourceId);
-    if (taken.open === undefined) prepared.elsewhere[traceId] = taken.claimedBy;
-    if (taken.open === undefined || taken.open.length === 0) continue;
-    const asked = requestOf(traceId, capture, taken.open, deps);
-    if (asked === undefined) continue;
-    if (limit === undefined || (await limit.setAside(asked.maxUsd))) {
-      lines.push(asked.line);
-      prepared.ids.push(recordIdOf(traceId));
-    } else {
-      prepared.held.push(traceId);
-    }
+    // An absent trace is written with the answers of the job.
+    const trace = stored.get(traceId) ?? (journal.mayCreate(traceId) ? NO_TRACE_YET : undefined);
+    const { judge } = pendingVerdicts(traceId, look, trace, scorers, options, run);
+    const open = journal.openOf(traceId, judge, deps.judge.sourceId);
+    const asks = open.length === 0 ? undefined : requestOf(traceId, capture, open, deps);
+    if (asks === undefined) continue;
+    const { recordId } = asks;
+    prepared.asked[traceId] = recordId;
+    if (lines.has(recordId)) continue;
+    const other = await deps.claims?.take(recordId);
+    if (other !== undefined) prepared.elsewhere[traceId] = other.chunk;
+    else if (limit === undefined || (await limit.setAside(asks.maxUsd))) lines.set(recordId, asks.line);
+    else prepared.held.push(traceId);
   }
-  const records = lines.map((line) => `${line}\n`).join('');
-  prepared.records = lines.length;
+  const records = [...lines.values()].map((line) => `${line}\n`).join('');
+  prepared.ids = [...lines.keys()];
+  prepared.records = lines.size;
   prepared.bytes = Buffer.byteLength(records);
   // The answers may come hours later, when the lease of this Lambda has expired.
   const made = await limit?.closeWithDeposit(deposit);
@@ -114,23 +122,23 @@ async function prepare(
   return { prepared, records };
 }
 
-/** Reads what earlier parts of the chunk have prepared, without the requests for these traces: a line is asked about once. */
+/** Reads what earlier parts of the chunk have prepared, with their requests by record id, except those for these traces. */
 async function earlierParts(
   request: ChunkRequest,
   { storage, environment }: PrepareDependencies,
   traceIds: ReadonlySet<string>,
-): Promise<{ prepared: PreparedChunk; lines: string[] }> {
-  const prepared: PreparedChunk = { records: 0, ids: [], bytes: 0, deposits: [], held: [], killed: [], elsewhere: {} };
-  if (partOf(request).from === 0) return { prepared, lines: [] };
+): Promise<{ prepared: PreparedChunk; lines: Map<string, string> }> {
+  const empty = { records: 0, ids: [], bytes: 0, deposits: [], held: [], killed: [] };
+  const prepared: PreparedChunk = { ...empty, asked: {}, elsewhere: {} };
+  if (partOf(request).from === 0) return { prepared, lines: new Map() };
   const bucket = environment.WORK_BUCKET;
   const key = workKeys.batchPrepared(request.run, request.chunk.chunk);
   Object.assign(prepared, await storage.getJson<PreparedChunk>(bucket, key));
   prepared.held = prepared.held.filter((traceId) => !traceIds.has(traceId));
-  const own = new Set([...traceIds].map(recordIdOf));
+  const own = new Set([...traceIds].map((traceId) => prepared.asked[traceId]));
   const records = await storage.getJsonLines<BatchRecord>(bucket, requestsKeyOf(request));
-  const kept = records.filter(({ recordId }) => !own.has(recordId));
-  prepared.ids = kept.map(({ recordId }) => recordId);
-  return { prepared, lines: kept.map((record) => JSON.stringify(record)) };
+  const others = records.filter(({ recordId }) => !own.has(recordId));
+  return { prepared, lines: new Map(others.map((record) => [record.recordId, JSON.stringify(record)])) };
 }
 
 /** @returns `undefined` when the request cannot be made. The second phase meets the same fault, and records the error. */
@@ -138,13 +146,14 @@ function requestOf(
   traceId: string,
   capture: Capture,
   scorers: readonly JudgeScorer[],
-  { record, maxCostUsd }: PrepareDependencies,
-): { line: string; maxUsd: number } | undefined {
+  { judge, record, maxCostUsd }: PrepareDependencies,
+): { recordId: string; line: string; maxUsd: number } | undefined {
   try {
-    return withinTime(timeOf(capture), () => ({
-      line: JSON.stringify(record(traceId, capture, scorers)),
-      maxUsd: maxCostUsd(capture, scorers) ?? 0,
-    }));
+    return withinTime(timeOf(capture), () => {
+      const recordId = questionOf(judge.sourceId, capture, scorers);
+      const line = JSON.stringify({ ...record(traceId, capture, scorers), recordId });
+      return { recordId, line, maxUsd: maxCostUsd(capture, scorers) ?? 0 };
+    });
   } catch (error) {
     if (ownFault(error) === undefined) throw error;
     return undefined;

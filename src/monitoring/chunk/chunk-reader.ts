@@ -21,6 +21,8 @@ export interface CaptureLine {
   duplicate: boolean;
   /** The memory that the line takes when decoded, in bytes. */
   weight: number;
+  /** The line can be traced, but the rest of the work on it needs more memory than there is. */
+  onlyTraced?: QuarantineCause | undefined;
   /** Decodes the line once more, in the same way. */
   again(): DecodedLine;
 }
@@ -55,13 +57,15 @@ const isOutside = (capture: Capture, window: RunOptions['window']): boolean =>
 const TRIALS_MS = 60_000;
 
 /** How to decode a line that is too heavy to decode without a trial; `undefined` if it must not be decoded at all. */
-type Ruling = { options: DecodeOptions; weight?: number } | undefined;
+type Ruling = { options: DecodeOptions; weight?: number; onlyTraced?: true } | undefined;
 
 interface Reading {
   /** Returns the reason to quarantine a line without decoding it. */
   leaveOut?(place: LinePlace): QuarantineCause | undefined;
   /** Runs the trial of a line that could exhaust the function’s memory or time. */
   tryOut: TryOut;
+  /** Whether a line is traced even if the rest of the work on it does not succeed. */
+  traces?: boolean;
   /** Frees as much memory as possible before a trial. */
   makeRoom?(): Promise<void>;
 }
@@ -78,7 +82,7 @@ class LineDecoder {
     this.#how = how;
   }
 
-  async decode(raw: RawLine, traceId: string): Promise<DecodedLine & { again(): DecodedLine }> {
+  async decode(raw: RawLine, traceId: string): Promise<DecodedLine & Pick<CaptureLine, 'again' | 'onlyTraced'>> {
     const first = raw.bytes.length * BYTES_A_CHARACTER > weightAtOnce() ? undefined : decodeLine(raw, this.#options);
     if (first !== undefined && !first.tooHeavy) return { ...first, again: () => decodeLine(raw, this.#options) };
     if (!this.#rulings.has(traceId)) this.#rulings.set(traceId, await this.#rule(raw, first?.kind === 'capture'));
@@ -90,36 +94,37 @@ class LineDecoder {
       return decodeLine(raw, ruling.options);
     };
     const decoded = again();
-    return { ...decoded, ...(ruling?.weight === undefined ? {} : { weight: ruling.weight }), again };
+    const onlyTraced = ruling?.onlyTraced && tooHeavyFor(raw);
+    return { ...decoded, ...(ruling?.weight === undefined ? {} : { weight: ruling.weight }), again, onlyTraced };
   }
 
   /** @param keeps whether the line is known to fit in memory as captured */
   async #rule(raw: RawLine, keeps: boolean): Promise<Ruling> {
     const whole = { ...this.#options, maxWeight: Number.MAX_VALUE };
     const kept = { ...this.#options, keepRaw: tooHeavyNote(), maxWeight: Number.MAX_VALUE };
-    for (const options of keeps ? [whole] : [whole, kept]) {
-      const { tryOut, makeRoom } = this.#how;
+    const { tryOut, traces, makeRoom } = this.#how;
+    const attempts = (keeps ? [whole] : [whole, kept]).map((options) => ({ options, only: undefined }));
+    const lesser = traces && !keeps ? [{ options: kept, only: 'trace' as const }] : [];
+    for (const { options, only } of [...attempts, ...lesser]) {
       if (this.#trialsMs > TRIALS_MS) break;
       await makeRoom?.();
       const started = performance.now();
-      const weight = await tryOut(raw, options);
+      const weight = await tryOut(raw, options, only);
       this.#trialsMs += performance.now() - started;
-      if (weight !== undefined) return { options, weight };
+      if (weight !== undefined) return { options, weight, ...(only && { onlyTraced: true }) };
     }
     return keeps ? { options: kept } : undefined;
   }
 }
 
-const tooHeavy = ({ bytes }: RawLine): DecodedLine => ({
-  kind: 'quarantine',
-  tooHeavy: true,
-  reason: {
-    name: 'LineTooHeavy',
-    message:
-      `The line has ${bytes.length} bytes and needs more memory than a function of ${functionMb()} MB has. ` +
-      'Raise LAMBDA_MEMORY_MB to process it, or lower MAX_LINE_BYTES to skip such lines unread.',
-  },
+const tooHeavyFor = ({ bytes }: RawLine): QuarantineCause => ({
+  name: 'LineTooHeavy',
+  message:
+    `The line has ${bytes.length} bytes and needs more memory than a function of ${functionMb()} MB has. ` +
+    'Raise LAMBDA_MEMORY_MB to process it, or lower MAX_LINE_BYTES to skip such lines unread.',
 });
+
+const tooHeavy = (raw: RawLine): DecodedLine => ({ kind: 'quarantine', tooHeavy: true, reason: tooHeavyFor(raw) });
 
 /**
  * Yields the non-blank lines of a chunk in order, decoded. A line identical to an earlier line of the chunk is marked as
@@ -162,10 +167,10 @@ export async function* readChunk(
       return { kind: 'quarantine', place, bytes, traceId, reason: read.reason, tooHeavy: read.tooHeavy };
     }
     if (isOutside(read.capture, window)) return { kind: 'outsideWindow' };
-    const { capture, weight, again } = read;
+    const { capture, weight, again, onlyTraced } = read;
     const duplicate = seen.has(traceId);
     seen.add(traceId);
-    return { kind: 'capture', raw, capture, traceId, duplicate, weight, again };
+    return { kind: 'capture', raw, capture, traceId, duplicate, weight, again, onlyTraced };
   }
 }
 

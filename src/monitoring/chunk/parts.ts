@@ -9,7 +9,7 @@
  */
 
 import type { CaptureRange, ChunkProgress, ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
-import type { PartFacts, QuarantineEntry } from '../../contract/receipts.ts';
+import type { PartFacts } from '../../contract/receipts.ts';
 import { isOfOneFile } from '../../formats/files/capture-objects.ts';
 import { readLines } from '../../formats/lines/read-lines.ts';
 import type { LinePlace, QuarantineCause } from '../../formats/types.ts';
@@ -56,7 +56,7 @@ export function partOf({ chunk, attempt, progress }: Pick<ChunkRequest, 'chunk' 
     to,
     kills,
     condemned,
-    isRepeated: attempt > 0 || kills > 0 || from > 0,
+    isRepeated: attempt > 0 || kills > 0 || from > 0 || (progress?.waitSeconds ?? 0) > 0,
     next: { bounds: more ? bounds : [], kills: 0, more, waitSeconds: 0 },
   };
 }
@@ -130,22 +130,19 @@ export const lineCountMismatch = (range: CaptureRange, lines: number): Permanent
 
 /**
  * Returns a function that gives the reason not to decode a line: it killed the function alone in this step or in an
- * earlier one, or a person left it out.
+ * earlier phase, or a person left it out.
  *
- * @param quarantine the lines of the chunk that the log step has quarantined
  * @param killed ids of the lines that killed the function alone in an earlier phase
  */
 export function leftOut(
   request: ChunkRequest,
-  quarantine: readonly QuarantineEntry[] = [],
   killed: readonly string[] = [],
 ): (place: LinePlace) => QuarantineCause | undefined {
-  const { condemned } = partOf(request);
-  const reasons = new Map<string, QuarantineCause>(killed.map((id) => [id, KILLED]));
-  for (const { reason, ...place } of quarantine) {
-    if (reason.name === KILLED.name || reason.name === LEFT_OUT.name) reasons.set(lineId(place), reason);
-  }
+  const isKiller = new Set(killed);
   const excluded = new Set(request.leaveOut);
-  return (place) =>
-    reasons.get(lineId(place)) ?? (condemned ? KILLED : undefined) ?? (excluded.has(place.line) ? LEFT_OUT : undefined);
+  const { condemned } = partOf(request);
+  return (place) => {
+    if (condemned || isKiller.has(lineId(place))) return KILLED;
+    return excluded.has(place.line) ? LEFT_OUT : undefined;
+  };
 }

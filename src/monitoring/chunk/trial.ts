@@ -16,11 +16,14 @@ import type { Capture, DecodeOptions, LinePlace, RawLine } from '../../formats/t
 import { collectGarbage, roomMb } from '../../shared/memory.ts';
 import { captureTimeMs } from '../../shared/within-time.ts';
 
+/** A part of the work: the trace without its evaluation. */
+type Only = 'trace' | undefined;
+
 /** The work of a step on a capture, without the network. It throws, crashes or runs out of time where the step would. */
-type Work = (capture: Capture, raw: RawLine) => void;
+type Work = (capture: Capture, raw: RawLine, only: Only) => void;
 
 /** @returns the memory that the work took, in bytes; `undefined` if the work did not succeed */
-export type TryOut = (raw: RawLine, options: DecodeOptions) => Promise<number | undefined>;
+export type TryOut = (raw: RawLine, options: DecodeOptions, only?: Only) => Promise<number | undefined>;
 
 /** Marks a process as a trial, and carries its job. */
 const VARIABLE = 'CAPTURE_TRIAL';
@@ -28,6 +31,7 @@ const VARIABLE = 'CAPTURE_TRIAL';
 interface Job {
   place: LinePlace;
   options: DecodeOptions;
+  only?: Only;
 }
 
 /**
@@ -42,18 +46,18 @@ export function asTrial(url: string, work: Work): TryOut {
     doWork(JSON.parse(job) as Job, work);
     process.exit();
   }
-  return (raw, options) => tryOut(url, raw, options);
+  return (raw, options, only) => tryOut(url, raw, { place: raw.place, options, only });
 }
 
 const STDIN = 0;
 const KIB = 1024;
 const peakBytes = (): number => process.resourceUsage().maxRSS * KIB;
 
-function doWork({ place, options }: Job, work: Work): void {
+function doWork({ place, options, only }: Job, work: Work): void {
   const before = peakBytes();
   const raw = { bytes: readFileSync(STDIN), place };
   const capture = decodeOnTrial(raw, options);
-  if (capture !== undefined) work(capture, raw);
+  if (capture !== undefined) work(capture, raw, only);
   process.stdout.write(`${peakBytes() - before}\n`);
 }
 
@@ -78,12 +82,11 @@ const BETWEEN_CHECKS_MB = 25;
 /** The memory of the process outside its heap. */
 const OUTSIDE_HEAP_MB = 50;
 
-async function tryOut(url: string, { bytes, place }: RawLine, options: DecodeOptions): Promise<number | undefined> {
+async function tryOut(url: string, { bytes }: RawLine, job: Job): Promise<number | undefined> {
   collectGarbage();
   const room = roomMb() - BETWEEN_CHECKS_MB;
   const heapMb = Math.floor(room - OUTSIDE_HEAP_MB);
   if (heapMb <= 0) return undefined;
-  const job: Job = { place, options };
   const { NODE_OPTIONS: _ours, ...environment } = process.env;
   const line = fileOf(bytes);
   const flags = ['--max-semi-space-size=1', `--max-old-space-size=${heapMb}`];

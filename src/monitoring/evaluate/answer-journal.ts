@@ -1,233 +1,219 @@
 /**
- * The answer journal: the judge’s answers of a run, one object per trace in the work bucket.
+ * The answer journal: the judge’s answers of a run, in segments by chunk in the work bucket.
  *
- * An answer is written as soon as the judge has given it, before anything else, and read before the judge is asked. So no
- * answer is paid twice, even if MLflow or the function fails in between. When two chunks contain the same line, one claims
- * it and asks, and the other reads its answer.
+ * Answers are saved before they are written to MLflow, together with what they cost, and read before the judge is asked
+ * again. So an answer that was saved is not paid twice, even if MLflow or the function fails in between. The journal also
+ * tells which traces an attempt has written: if one of them is absent later, a person has deleted it.
  */
 
 import type { ChunkRequest } from '../../contract/payloads.ts';
-import type { JudgeSpend, TakenOver } from '../../contract/receipts.ts';
+import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
-import { forEachConcurrently } from '../../shared/concurrency.ts';
-import { RetryableError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { partOf } from '../chunk/parts.ts';
-import { addSpend } from '../counts.ts';
+import { addSpend, emptySpend } from '../counts.ts';
 
-/** An attempt at a chunk. */
-interface Attempt {
-  run: string;
-  chunk: number;
-  requestId: string;
-}
-
-/** Written by an attempt before it asks the judge. */
-interface Claim extends Attempt {
-  /** When the attempt started, and when its function has certainly ended; epoch milliseconds. */
-  since: number;
-  until: number;
-  /** The order of the attempt: first line of its part, kills, retries. Unlike the clocks of two functions, it is reliable. */
-  order?: readonly number[];
-  /** The question goes into a batch job, and no function waits for it. */
-  batch?: true;
-}
-
-interface Entry {
-  /** Absent when no attempt is asking. */
-  claim?: Claim;
-  answers: { run: string; version: string; judge: string; verdict: Verdict }[];
-  /** The cost so far. The receipt of each attempt reports its own part. */
-  paid: Paid[];
-}
-
-interface Paid extends Attempt {
+/** The answers to one request of the judge, or a part of them. */
+export interface KeptAnswer {
+  /** The request id of the attempt. */
+  by: string;
+  trace: string;
+  /** The digest of the request; see `questionOf`. */
+  ask?: string | undefined;
+  judge: string;
+  answers: { version: string; verdict: Verdict }[];
+  /** Every scorer of the request has its answer. */
+  whole: boolean;
   spend: JudgeSpend;
-  /** The attempts that were to report it before. The first of them is the one that paid. */
-  before?: string[];
 }
 
-/** The known verdicts of a trace, and the scorers that this attempt must ask about. It owns the claim if there are any. */
-interface Taken {
-  verdicts: Verdict[];
-  open: readonly JudgeScorer[];
-  entry: Entry;
-  /** The etag of the entry as it was written or read. */
-  etag?: string | undefined;
+interface WrittenTraces {
+  wrote: string[];
 }
 
-/** A round is lost when another attempt writes in between. */
-const ROUNDS = 5;
-/** Entries that are read at the same time: the 500 of a chunk at 30 ms each take half a second. */
-const READS_AT_ONCE = 32;
+type Line = KeptAnswer | WrittenTraces;
+
+/** A function that is killed loses at most this many answers, or those of this time. */
+const SEGMENT_ANSWERS = 100;
+const SEGMENT_MS = 5_000;
+/** How long a listing of another chunk’s segments counts as current. */
+const LISTED_MS = 1_000;
 
 export class AnswerJournal {
   readonly #storage: Storage;
   readonly #bucket: string;
   readonly #request: ChunkRequest;
-  readonly #claim: Claim;
+  readonly #requestId: string;
+  /** Traces that an earlier attempt, or this one, has written. */
+  readonly #wrote = new Set<string>();
+  readonly #byTrace = new Map<string, KeptAnswer[]>();
+  readonly #byAsk = new Map<string, KeptAnswer>();
+  /** Lines that are not saved yet. */
+  #lines: Line[] = [];
+  #segments = 0;
+  #saving: Promise<void> = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
+  readonly #segmentsRead = new Set<string>();
+  readonly #listedAtMs = new Map<number, number>();
 
-  /** @param until when this function has certainly ended, epoch milliseconds */
-  constructor(storage: Storage, bucket: string, request: ChunkRequest, requestId: string, until: number) {
-    const { run, chunk, attempt } = request;
-    const { from, kills } = partOf(request);
+  constructor(storage: Storage, bucket: string, request: ChunkRequest, requestId: string) {
     this.#storage = storage;
     this.#bucket = bucket;
     this.#request = request;
-    const batch = request.phase === 'prepare' ? { batch: true as const } : {};
-    this.#claim = {
-      run,
-      chunk: chunk.chunk,
-      requestId,
-      since: Date.now(),
-      until,
-      order: [from, kills, attempt],
-      ...batch,
-    };
-  }
-
-  /** @returns the known verdicts; or the chunk that owns the claim, while its function is asking about the same line */
-  async take(
-    traceId: string,
-    scorers: readonly JudgeScorer[],
-    judge: string,
-  ): Promise<Taken | { claimedBy: number; open?: never }> {
-    const fresh: Entry = { claim: this.#claim, answers: [], paid: [] };
-    for (let round = 1; ; round += 1) {
-      // Usually there is no entry yet: then the claim is the only request.
-      const first = await this.#put(traceId, fresh);
-      if (first !== undefined) return { verdicts: [], open: scorers, entry: fresh, etag: first };
-      const { entry, etag } = await this.#read(traceId);
-      const verdicts = scorers.flatMap(({ name, version }) => {
-        const isIt = (answer: Entry['answers'][number]): boolean =>
-          answer.verdict.scorer === name &&
-          answer.version === version &&
-          answer.judge === judge &&
-          // A retry asks again about what the earlier run got an error for.
-          (answer.verdict.outcome === 'verdict' || answer.run === this.#claim.run);
-        return entry.answers.find(isIt)?.verdict ?? [];
-      });
-      const open = scorers.filter(({ name }) => !verdicts.some(({ scorer }) => scorer === name));
-      if (open.length === 0) return { verdicts, open, entry };
-      const mine = { ...entry, claim: this.#claim };
-      const isTaken = this.#isInForce(entry.claim);
-      const put = isTaken ? undefined : await this.#put(traceId, mine, etag);
-      if (put !== undefined) return { verdicts, open, entry: mine, etag: put };
-      if (isTaken || round === ROUNDS) return { claimedBy: entry.claim?.chunk ?? this.#claim.chunk };
-    }
+    this.#requestId = requestId;
   }
 
   /**
-   * Saves the answers and their cost, and releases the claim. If this attempt was suspended for so long that another attempt
-   * presumed it dead, the verdicts of the other attempt stay, and those of this attempt are added.
+   * Reads what earlier attempts at the chunk have saved, in this run and in the runs that it retries.
+   *
+   * @returns what earlier attempts of this run paid and did not report, because they were killed before their receipt
    */
-  async keep(
-    traceId: string,
-    taken: Taken,
-    judge: string,
-    verdicts: readonly Verdict[],
-    spend: JudgeSpend,
-  ): Promise<void> {
-    const versions = new Map(taken.open.map(({ name, version }) => [name, version]));
-    const { run, chunk, requestId } = this.#claim;
-    const answers = verdicts.map((verdict) => ({ run, version: versions.get(verdict.scorer) ?? '', judge, verdict }));
-    const paid = spend.calls === 0 ? [] : [{ run, chunk, requestId, spend }];
-    let { entry, etag }: { entry: Entry; etag?: string | undefined } = taken;
-    for (let round = 1; round <= ROUNDS; round += 1) {
-      if ((await this.#put(traceId, this.#with(entry, answers, paid), etag)) !== undefined) return;
-      ({ entry, etag } = await this.#read(traceId));
-      // A write that seemed to fail succeeded.
-      if (entry.paid.some((one) => one.run === run && [...(one.before ?? []), one.requestId][0] === requestId)) return;
+  async open(): Promise<TakenOver[]> {
+    const { run, chunk, options } = this.#request;
+    // With `reevaluate`, an answer of an earlier run counts only if that run re-evaluated too.
+    const asksAgain = options.reevaluate && options.continues === undefined;
+    for (const before of new Set(chunk.ranges.flatMap(({ answersIn = [] }) => answersIn))) {
+      for await (const line of this.#read(workKeys.answersOf(before))) {
+        if ('wrote' in line) this.#learn(line);
+        // The scorers without a verdict are asked again.
+        else if (!asksAgain) this.#learn({ ...line, whole: false, answers: line.answers.filter(isVerdict) });
+      }
     }
-    const where = `s3://${this.#bucket}/${this.#key(traceId)}`;
-    throw new RetryableError('StorageUnavailable', 'Other attempts kept changing the answer while it was written', {
-      where,
+    if (!partOf(this.#request).isRepeated) return [];
+    const own: KeptAnswer[] = [];
+    for await (const line of this.#read(workKeys.answersOfChunk(run, chunk.chunk))) {
+      this.#learn(line);
+      if ('spend' in line) own.push(line);
+    }
+    return this.#unreported(own);
+  }
+
+  /**
+   * Returns whether an absent trace is to be written. Late verdicts bring back no trace that a person has deleted: it was
+   * written by an earlier attempt or run, or a re-evaluation presumes so.
+   */
+  mayCreate(traceId: string): boolean {
+    const { chunk, options } = this.#request;
+    return !(chunk.traced || options.reevaluate || this.#wrote.has(traceId));
+  }
+
+  async #unreported(own: readonly KeptAnswer[]): Promise<TakenOver[]> {
+    const { run, chunk } = this.#request;
+    const reported = new Set<string>();
+    const receipts = workKeys.receiptsOfChunk(run, chunk.chunk, 'evaluate');
+    for await (const { key } of this.#storage.list(this.#bucket, receipts)) {
+      const receipt = await this.#storage.getJson<EvaluateReceipt>(this.#bucket, key);
+      for (const id of [receipt?.requestId ?? '', ...(receipt?.takenOver ?? []).flatMap(({ from }) => from)]) {
+        reported.add(id);
+      }
+    }
+    const sums = new Map<string, JudgeSpend>();
+    for (const { by, spend } of own) {
+      if (reported.has(by) || spend.calls === 0) continue;
+      const sum = sums.get(by) ?? emptySpend();
+      addSpend(sum, spend);
+      sums.set(by, sum);
+    }
+    return [...sums].map(([by, spend]) => ({ from: [by], spend }));
+  }
+
+  /** @returns the verdicts on a trace that were answered before */
+  known(traceId: string, scorers: readonly JudgeScorer[], judge: string): Verdict[] {
+    const all = (this.#byTrace.get(traceId) ?? []).filter((kept) => kept.judge === judge);
+    return scorers.flatMap(({ name, version }) => {
+      const found = all
+        .flatMap(({ answers }) => answers)
+        .filter((answer) => answer.version === version && answer.verdict.scorer === name);
+      return (found.find(isVerdict) ?? found[0])?.verdict ?? [];
     });
   }
 
-  /** Adds answers to the entry. An existing verdict stays. */
-  #with(entry: Entry, answers: Entry['answers'], paid: Entry['paid']): Entry {
-    const isThere = (one: Entry['answers'][number]): boolean =>
-      entry.answers.some((other) => other.verdict.outcome === 'verdict' && isSameQuestion(one, other));
-    const news = answers.filter((one) => !isThere(one));
-    const isNew = (scorer: string): boolean => news.some(({ verdict }) => verdict.scorer === scorer);
-    return {
-      ...(entry.claim === undefined || entry.claim.requestId === this.#claim.requestId ? {} : { claim: entry.claim }),
-      answers: [...entry.answers.filter(({ verdict }) => !isNew(verdict.scorer)), ...news],
-      paid: [...entry.paid, ...paid],
-    };
+  /** @returns the scorers without a verdict on the trace */
+  openOf(traceId: string, scorers: readonly JudgeScorer[], judge: string): JudgeScorer[] {
+    const known = new Set(this.known(traceId, scorers, judge).map(({ scorer }) => scorer));
+    return scorers.filter(({ name }) => !known.has(name));
   }
 
-  /**
-   * Takes over what earlier attempts at this chunk paid before they were killed without a receipt. From now on the receipt
-   * of this attempt reports it, or the receipt of the next attempt if this one is killed too.
-   *
-   * @param takenOver receives each sum as soon as it is taken over
-   */
-  async takeOverUnreported(traceIds: readonly string[], takenOver: TakenOver[]): Promise<void> {
-    if (!partOf(this.#request).isRepeated) return;
-    const { run, chunk, requestId } = this.#claim;
-    const receipts: string[] = [];
-    for await (const { key } of this.#storage.list(this.#bucket, workKeys.receiptsOfChunk(run, chunk, 'evaluate'))) {
-      receipts.push(key);
+  /** @returns the whole answer to the same request about another trace */
+  answered(ask: string, judge: string): KeptAnswer | undefined {
+    const kept = this.#byAsk.get(ask);
+    return kept?.judge === judge ? kept : undefined;
+  }
+
+  /** Looks up the answer to a request among those of another chunk of the run. */
+  async answeredIn(chunk: number, ask: string, judge: string): Promise<KeptAnswer | undefined> {
+    if (Date.now() - (this.#listedAtMs.get(chunk) ?? 0) > LISTED_MS) {
+      this.#listedAtMs.set(chunk, Date.now());
+      for await (const line of this.#read(workKeys.answersOfChunk(this.#request.run, chunk))) this.#learnAsk(line);
     }
-    const isUnreported = (paid: Attempt): boolean =>
-      paid.run === run && paid.chunk === chunk && !receipts.some((key) => key.endsWith(`-${paid.requestId}.json`));
-    const takeOver = async (traceId: string): Promise<void> => {
-      const { entry, etag } = await this.#read(traceId);
-      const found = entry.paid.filter(isUnreported);
-      if (found.length === 0) return;
-      const fromOf = (one: Paid): string[] => [...(one.before ?? []), one.requestId];
-      const paid = entry.paid.map((one) => (found.includes(one) ? { ...one, requestId, before: fromOf(one) } : one));
-      const isOurs = async (): Promise<boolean> =>
-        (await this.#read(traceId)).entry.paid.some((one) => one.requestId === requestId);
-      // A write that seemed to fail may have succeeded. If no attempt reported the money, it would be lost.
-      if ((await this.#put(traceId, { ...entry, paid }, etag)) === undefined && !(await isOurs())) return;
-      for (const one of found) {
-        const from = fromOf(one);
-        const known = takenOver.find((other) => other.from.join() === from.join());
-        if (known === undefined) takenOver.push({ from, spend: { ...one.spend } });
-        else addSpend(known.spend, one.spend);
-      }
-    };
-    await forEachConcurrently(READS_AT_ONCE, traceIds, takeOver);
+    return this.answered(ask, judge);
   }
 
-  /**
-   * Returns whether a claim is in force. The claim of an earlier attempt at this chunk is not. The claim of another chunk is,
-   * until its function has ended. While jobs are prepared, one chunk asks for all chunks that contain the line; when their
-   * answers are applied, all jobs have ended.
-   */
-  #isInForce(claim: Claim | undefined): boolean {
-    if (claim === undefined || claim.requestId === this.#claim.requestId) return false;
-    const isOurRun = claim.run === this.#claim.run;
-    if (claim.batch) return isOurRun && claim.chunk !== this.#claim.chunk && this.#claim.batch === true;
-    const isEarlier = comesBefore(claim.order, this.#claim.order) || claim.since <= this.#claim.since;
-    return Date.now() < claim.until && !(isOurRun && claim.chunk === this.#claim.chunk && isEarlier);
+  /** Adds answers, which are saved soon. */
+  keep(answer: Omit<KeptAnswer, 'by'>): void {
+    const line = { by: this.#requestId, ...answer };
+    this.#learn(line);
+    this.#lines.push(line);
+    // A segment that cannot be written now is written by `save`, which throws if it cannot be written then either.
+    const saveSoon = () => void this.save().catch(() => undefined);
+    if (this.#lines.length >= SEGMENT_ANSWERS) saveSoon();
+    else this.#timer ??= setTimeout(saveSoon, SEGMENT_MS).unref();
   }
 
-  async #read(traceId: string): Promise<{ entry: Entry; etag?: string }> {
-    const stored = await this.#storage.getText(this.#bucket, this.#key(traceId));
-    if (stored === undefined) return { entry: { answers: [], paid: [] } };
-    return { entry: JSON.parse(stored.text) as Entry, etag: stored.etag };
+  /** Saves everything added so far. @throws RetryableError `StorageUnavailable` and other errors of the storage */
+  save(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#saving = this.#saving.catch(() => undefined).then(() => this.#put());
+    return this.#saving;
   }
 
-  /** @returns the etag; `undefined` when another attempt has written in between */
-  #put(traceId: string, entry: Entry, replaces?: string): Promise<string | undefined> {
-    return this.#storage.putJsonIf(this.#bucket, this.#key(traceId), entry, replaces);
+  /** Saves that these traces are written. */
+  saveWritten(traceIds: readonly string[]): Promise<void> {
+    if (traceIds.length > 0) this.#lines.push({ wrote: [...traceIds] });
+    for (const traceId of traceIds) this.#wrote.add(traceId);
+    return this.save();
   }
 
-  #key(traceId: string): string {
-    return workKeys.answer(this.#request.options.answersOf ?? this.#request.run, traceId);
+  async #put(): Promise<void> {
+    const lines = this.#lines;
+    if (lines.length === 0) return;
+    this.#lines = [];
+    const { run, chunk, attempt } = this.#request;
+    const { from } = partOf(this.#request);
+    const key = workKeys.answers(run, chunk.chunk, from, attempt, this.#requestId, this.#segments);
+    const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+    try {
+      await this.#storage.putText(this.#bucket, key, text, 'application/jsonlines');
+      this.#segments += 1;
+    } catch (error) {
+      this.#lines = [...lines, ...this.#lines];
+      throw error;
+    }
+  }
+
+  #learn(line: Line): void {
+    if ('wrote' in line) {
+      for (const traceId of line.wrote) this.#wrote.add(traceId);
+      return;
+    }
+    this.#byTrace.set(line.trace, [...(this.#byTrace.get(line.trace) ?? []), line]);
+    this.#learnAsk(line);
+  }
+
+  #learnAsk(line: Line): void {
+    if ('ask' in line && line.ask !== undefined && line.whole) this.#byAsk.set(line.ask, line);
+  }
+
+  /** Yields the lines of segments that were not read before. */
+  async *#read(prefix: string): AsyncGenerator<Line> {
+    for await (const { key } of this.#storage.list(this.#bucket, prefix)) {
+      if (this.#segmentsRead.has(key)) continue;
+      this.#segmentsRead.add(key);
+      yield* await this.#storage.getJsonLines<Line>(this.#bucket, key);
+    }
   }
 }
 
-const isSameQuestion = (one: Entry['answers'][number], other: Entry['answers'][number]): boolean =>
-  one.verdict.scorer === other.verdict.scorer && one.version === other.version && one.judge === other.judge;
-
-function comesBefore(one: readonly number[] = [], other: readonly number[] = []): boolean {
-  const [from = 0, kills = 0, attempt = 0] = one;
-  const [otherFrom = 0, otherKills = 0, otherAttempt = 0] = other;
-  return (from - otherFrom || kills - otherKills || attempt - otherAttempt) < 0;
-}
+const isVerdict = ({ verdict }: KeptAnswer['answers'][number]): boolean => verdict.outcome === 'verdict';

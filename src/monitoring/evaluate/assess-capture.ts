@@ -1,27 +1,30 @@
-/** Assesses the captures of a chunk, one at a time: asks the judge, runs the code scorers, and records the outcome. */
+/** Assesses the captures of a chunk, one at a time: asks the judge and runs the code scorers. Writes nothing to MLflow. */
 
 import type { JudgeSpend } from '../../contract/receipts.ts';
 import type { Capture } from '../../formats/types.ts';
 import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
-import type { Verdict } from '../../judge/types.ts';
-import type { NewAssessment, StoredTrace } from '../../mlflow/types.ts';
+import { questionOf } from '../../judge/question.ts';
+import type { JudgeScorer, Verdict } from '../../judge/types.ts';
+import type { NewAssessment } from '../../mlflow/types.ts';
 import { ownFault } from '../../shared/own-fault.ts';
-import { timeOf } from '../../shared/within-time.ts';
+import { timeOf, withinTime } from '../../shared/within-time.ts';
 import { addSpend, emptySpend } from '../counts.ts';
-import type { AnswerJournal } from './answer-journal.ts';
+import type { AnswerJournal, KeptAnswer } from './answer-journal.ts';
 import { codeAssessments, failedAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
-import { recordAssessments } from './record-assessments.ts';
 import type { BatchAnswers, EvaluateDependencies } from './types.ts';
-import type { VerdictTally } from './verdict-tally.ts';
 
-export interface Work {
+interface Work {
   traceId: string;
-  /** The ordinal of its range in the chunk. */
-  range: number;
   capture: Capture;
-  stored: StoredTrace;
   pending: PendingVerdicts;
+}
+
+/** A request to the judge that has no answer yet. */
+interface Asking extends Work {
+  open: readonly JudgeScorer[];
+  /** Its digest. Absent if the capture provokes a fault when it is derived. */
+  ask: string | undefined;
 }
 
 /** The judge’s answers about a capture, from this attempt or an earlier one. */
@@ -29,34 +32,34 @@ interface Answered {
   verdicts: Verdict[];
   /** The number of scorers that the budget had no room for. */
   held: number;
-  /** The failure of the judge, to be thrown after the verdicts are recorded. */
+  /** The failure of the judge, to be thrown after the verdicts are written. */
   failure?: unknown;
 }
 
-/** The assessments of a capture, not recorded yet. */
-interface Outcome extends Omit<Answered, 'verdicts'> {
+/** The assessments of a capture, not written yet. */
+export interface Outcome extends Omit<Answered, 'verdicts'> {
   assessments: NewAssessment[];
   notJudgeable: string[];
 }
 
 const NOT_ASKED: Answered = { verdicts: [], held: 0 };
+const NOTHING_PAID = { inputTokens: 0, outputTokens: 0, usd: 0 };
 
 export class CaptureAssessor {
   /** The cost of what was asked in this attempt. */
   readonly spend = emptySpend();
-  /** Traces that have a verdict, a new one or an older one. */
-  readonly evaluated = new Set<string>();
   /** The answers of the chunk’s batch job, if it has one; set before the first capture. */
   batch: BatchAnswers | undefined;
   readonly #run: string;
   readonly #deps: EvaluateDependencies;
   readonly #journal: AnswerJournal;
-  readonly #tally: VerdictTally;
-  constructor(run: string, deps: EvaluateDependencies, journal: AnswerJournal, tally: VerdictTally) {
+  /** The requests that this attempt is asking now, by their digest. */
+  readonly #asking = new Map<string, Promise<unknown>>();
+
+  constructor(run: string, deps: EvaluateDependencies, journal: AnswerJournal) {
     this.#run = run;
     this.#deps = deps;
     this.#journal = journal;
-    this.#tally = tally;
   }
 
   /** @returns the time for the synchronous work on the capture, in milliseconds */
@@ -68,49 +71,42 @@ export class CaptureAssessor {
     return { traceId, run: this.#run, overrides: pending.overrides };
   }
 
-  /** @returns false when the capture must wait, because another chunk is asking the judge about the same line */
-  async assess(work: Work, signal: AbortSignal): Promise<boolean> {
-    const outcome = await this.#outcome(work, signal).catch((error: unknown) => this.#failed(work, error));
-    if (outcome === 'claimed') return false;
-    const { range } = work;
-    await this.record(range, work.stored, outcome.assessments);
-    for (const reason of outcome.notJudgeable) this.#tally.notJudgeable(range, reason);
-    this.#tally.settle(range, 'heldByBudget', outcome.held);
-    // The answers before the failure are paid for and kept. The next attempt asks for the rest.
-    if (outcome.failure !== undefined) throw outcome.failure;
-    return true;
+  /**
+   * Returns the assessments of a capture, with the failure of the judge that ended the asking, if there was one.
+   *
+   * @param signal ends the asking; `undefined`: only the scorers without a judge assess the capture
+   * @returns `claimed` when the capture must wait, because another chunk is asking the judge the same
+   */
+  async assess(work: Work, signal: AbortSignal | undefined): Promise<Outcome | 'claimed'> {
+    try {
+      return await this.#outcome(work, signal);
+    } catch (error) {
+      return this.#failed(work, error);
+    }
   }
 
-  /** Writes the assessments to MLflow, and counts them. */
-  async record(range: number, stored: StoredTrace, all: readonly NewAssessment[]): Promise<void> {
-    const { assessments, written, traceMissing } = await recordAssessments(this.#deps.store, stored, all);
-    const news = new Set(written);
-    for (const assessment of assessments) {
-      if (traceMissing) this.#tally.notJudgeable(range, 'traceMissing');
-      // An error assessment from an earlier attempt is still a failed verdict.
-      else if (news.has(assessment.assessmentId) || assessment.error !== undefined)
-        this.#tally.recorded(range, assessment);
-      else this.#tally.settle(range, 'alreadyThere');
-    }
-    if (!traceMissing && assessments.some(({ error }) => error === undefined)) this.evaluated.add(stored.traceId);
+  /** Returns an error assessment for each scorer without a verdict. */
+  errors(work: Pick<Work, 'traceId' | 'pending'>, fault: string, code?: string): Outcome {
+    const { code: ofCode, judge, failed } = work.pending;
+    const assessments = [...ofCode, ...judge, ...failed.map(({ scorer }) => scorer)].map((scorer) =>
+      failedAssessment(scorer, this.#deps.judge.sourceId, this.contextOf(work), fault, code),
+    );
+    return { assessments, notJudgeable: [], held: 0 };
   }
 
   /** An exception that is not a named error comes from the capture: it gets error assessments, and the others continue. */
   #failed(work: Work, error: unknown): Outcome {
     const fault = ownFault(error);
     if (fault === undefined) throw error;
-    const { code, judge, failed } = work.pending;
-    const assessments = [...code, ...judge, ...failed.map(({ scorer }) => scorer)].map((scorer) =>
-      failedAssessment(scorer, this.#deps.judge.sourceId, this.contextOf(work), fault),
-    );
-    return { assessments, notJudgeable: [], held: 0 };
+    return this.errors(work, fault);
   }
 
-  async #outcome(work: Work, signal: AbortSignal): Promise<Outcome | 'claimed'> {
+  async #outcome(work: Work, signal: AbortSignal | undefined): Promise<Outcome | 'claimed'> {
     const { capture, pending } = work;
     const { sourceId } = this.#deps.judge;
     const context = this.contextOf(work);
-    const answered = pending.judge.length === 0 ? NOT_ASKED : await this.#ask(work, signal);
+    const asks = pending.judge.length > 0 && signal !== undefined;
+    const answered = asks ? await this.#answered(work, signal) : NOT_ASKED;
     if (answered === 'claimed') return 'claimed';
     const assessments = pending.failed.map(({ scorer, fault }) => failedAssessment(scorer, sourceId, context, fault));
     const notJudgeable: string[] = [];
@@ -126,31 +122,88 @@ export class CaptureAssessor {
     return { assessments, notJudgeable, held: answered.held, failure: answered.failure };
   }
 
-  /** Asks the judge for the verdicts that no attempt has an answer to, and saves the answer first of all. */
-  async #ask({ traceId, capture, pending }: Work, signal: AbortSignal): Promise<Answered | 'claimed'> {
-    const { judge, limit, answer, paid } = this.batch?.of(traceId) ?? {
-      ...this.#deps,
-      answer: undefined,
-      paid: undefined,
-    };
-    const taken = await this.#journal.take(traceId, pending.judge, judge.sourceId);
-    if (taken.open === undefined) return 'claimed';
-    const { open } = taken;
-    if (open.length === 0) return { verdicts: taken.verdicts, held: 0 };
+  /** Asks the judge for the verdicts that are not in the journal. */
+  async #answered(work: Work, signal: AbortSignal): Promise<Answered | 'claimed'> {
+    const { traceId, capture, pending } = work;
+    const { sourceId } = this.#deps.judge;
+    const known = this.#journal.known(traceId, pending.judge, sourceId);
+    const open = this.#journal.openOf(traceId, pending.judge, sourceId);
+    if (open.length === 0) return { verdicts: known, held: 0 };
+    const answered = await this.#inTurn({ ...work, open, ask: this.#askOf(capture, open) }, signal);
+    return answered === 'claimed' ? answered : { ...answered, verdicts: [...known, ...answered.verdicts] };
+  }
+
+  /** Of the captures with the same request, one asks at a time. If it gets no answer, the next one asks. */
+  async #inTurn(asking: Asking, signal: AbortSignal): Promise<Answered | 'claimed'> {
+    const { ask } = asking;
+    if (ask === undefined) return this.#ask(asking, signal);
+    while (this.#asking.has(ask)) await this.#asking.get(ask);
+    const answered = this.#claimedOrAsked({ ...asking, ask }, signal);
+    const ended = answered.catch(() => undefined).then(() => this.#asking.delete(ask));
+    this.#asking.set(ask, ended);
+    return answered;
+  }
+
+  async #claimedOrAsked(asking: Asking & { ask: string }, signal: AbortSignal): Promise<Answered | 'claimed'> {
+    const same = await this.#claimed(asking.ask);
+    if (same === 'claimed') return same;
+    if (same === undefined) return this.#ask(asking, signal);
+    return { verdicts: this.#copied(same, asking.traceId, asking.ask), held: 0 };
+  }
+
+  /** Returns the digest of the request; `undefined` if the capture provokes a fault, which the judge meets too. */
+  #askOf(capture: Capture, open: readonly JudgeScorer[]): string | undefined {
+    try {
+      return withinTime(this.timeMsOf(capture), () => questionOf(this.#deps.judge.sourceId, capture, open));
+    } catch (error) {
+      if (ownFault(error) === undefined) throw error;
+      return undefined;
+    }
+  }
+
+  /** @returns the answer to the same request; `undefined` if this attempt must ask */
+  async #claimed(ask: string): Promise<KeptAnswer | 'claimed' | undefined> {
+    const { claims, judge } = this.#deps;
+    const own = this.#journal.answered(ask, judge.sourceId);
+    if (own !== undefined || claims === undefined) return own;
+    const other = await claims.take(ask);
+    if (other === undefined) return undefined;
+    const theirs = await this.#journal.answeredIn(other.chunk, ask, judge.sourceId);
+    if (theirs !== undefined) return theirs;
+    if (Date.now() < other.untilMs) return 'claimed';
+    return (await claims.take(ask, other.chunk)) === undefined ? undefined : 'claimed';
+  }
+
+  /** The answer to the same request costs nothing again. */
+  #copied({ answers, judge }: KeptAnswer, trace: string, ask: string): Verdict[] {
+    const copies = answers.map(({ version, verdict }) => ({ version, verdict: { ...verdict, usage: NOTHING_PAID } }));
+    this.#journal.keep({ trace, ask, judge, answers: copies, whole: true, spend: emptySpend() });
+    return copies.map(({ verdict }) => verdict);
+  }
+
+  async #ask({ traceId: trace, capture, open, ask }: Asking, signal: AbortSignal): Promise<Answered> {
+    const from = this.batch?.of(trace);
+    const { judge, limit } = from ?? this.#deps;
     let failure: unknown;
-    const { verdicts, spend } = await judge.judge(capture, open, signal, { limit, answer }).catch((error: unknown) => {
+    const money = { limit, answer: from?.answer };
+    const result = await judge.judge(capture, open, signal, money).catch((error: unknown) => {
       failure = error;
       return answeredBefore(error);
     });
-    const spent = spendBeyond(spend, paid);
-    addSpend(this.spend, spent);
-    const held = failure instanceof JudgeHeld ? open.length - verdicts.length : 0;
-    if (failure instanceof JudgeHeld) failure = undefined;
-    await this.#journal.keep(traceId, taken, judge.sourceId, verdicts, spent).catch((error: unknown) => {
-      // The verdicts may still reach MLflow.
-      failure ??= error;
-    });
-    return { verdicts: [...taken.verdicts, ...verdicts], held, failure };
+    const spend = spendBeyond(result.spend, from?.paid);
+    addSpend(this.spend, spend);
+    const isCopy = from?.isCopy === true && spend.calls === 0;
+    const verdicts = isCopy ? result.verdicts.map((one) => ({ ...one, usage: NOTHING_PAID })) : result.verdicts;
+    const isHeld = failure instanceof JudgeHeld;
+    const held = isHeld ? open.length - verdicts.length : 0;
+    const versions = new Map(open.map(({ name, version }) => [name, version]));
+    const answers = verdicts.map((verdict) => ({ version: versions.get(verdict.scorer) ?? '', verdict }));
+    const whole = answers.length === open.length;
+    if (answers.length > 0 || spend.calls > 0) {
+      this.#journal.keep({ trace, ask, judge: judge.sourceId, answers, whole, spend });
+    }
+    if (!whole && ask !== undefined) await this.#deps.claims?.release(ask);
+    return { verdicts, held, failure: isHeld ? undefined : failure };
   }
 }
 

@@ -1,43 +1,43 @@
-/** Evaluates one chunk: the judge and the code scorers assess its traces. */
+/**
+ * Evaluates one chunk: the judge and the code scorers assess its captures, and then their traces are written with their
+ * verdicts. A direct invocation only evaluates traces that exist.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChunkRequest } from '../../contract/payloads.ts';
-import type { EvaluateReceipt, NamedError, TakenOver, UnreadRange } from '../../contract/receipts.ts';
+import type { EvaluateReceipt, TakenOver, UnreadRange } from '../../contract/receipts.ts';
 import { capturePathOf } from '../../formats/files/capture-path.ts';
-import type { Capture } from '../../formats/types.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { RetryableError } from '../../shared/errors.ts';
 import { addSpend } from '../counts.ts';
+import { LineBook } from '../log/line-book.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { AnswerJournal } from './answer-journal.ts';
-import { CaptureAssessor, type Work } from './assess-capture.ts';
-import { failedAssessment } from './assessments.ts';
+import { CaptureAssessor, type Outcome } from './assess-capture.ts';
 import { WeightGate } from './held-captures.ts';
-import { pendingVerdicts } from './pending-verdicts.ts';
-import { readCaptures } from './read-captures.ts';
+import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
+import { type ReadCapture, readCaptures } from './read-captures.ts';
 import type { EvaluateDependencies } from './types.ts';
 import { VerdictTally } from './verdict-tally.ts';
+import { type PlannedWork, VerdictWriter } from './verdict-writer.ts';
 
 /**
  * Captures in progress at the same time. The judge’s own limiter decides how many calls are in flight; this number keeps
- * it busy while other captures write their verdicts to MLflow.
+ * it busy.
  */
 const CAPTURES_AT_ONCE = 48;
 
-/** Time reserved to write the verdicts of the calls in flight, and the receipt. */
-const FINISH_RESERVE_MS = 45_000;
+/** Time reserved to write the traces of the chunk, with the verdicts that there are, and the receipt. */
+const FINISH_RESERVE_MS = 60_000;
 
-/** How often to check for the answer to a line that another chunk contains too. */
+/** How often to check for the answer to a request that another chunk is asking. */
 const CLAIM_POLL_MS = 1_000;
 
-/** A capture that waits for its turn. */
-type PlannedWork = Omit<Work, 'capture'> & { weight: number; read(): Capture };
-
 /**
- * Assesses the traces of the chunk, and writes a receipt whether it succeeds or fails.
+ * Assesses the captures of the chunk, writes them, and writes a receipt whether it succeeds or fails.
  *
- * @throws the error that stopped the chunk, by name, after the receipt is written. The verdicts that were answered by then
- *   are in MLflow, and the next attempt does not ask for them again.
+ * @throws the error that stopped the chunk, by name, after the receipt is written. By then every trace is written, unless
+ *   writing failed, and the next attempt does not ask again for verdicts that were answered.
  */
 export async function evaluateChunk(request: ChunkRequest, deps: EvaluateDependencies): Promise<EvaluateReceipt> {
   const { storage, environment } = deps;
@@ -50,20 +50,32 @@ class EvaluateChunk {
   readonly #startedAt = new Date().toISOString();
   readonly #journal: AnswerJournal;
   readonly #tally: VerdictTally;
-  readonly #takenOver: TakenOver[] = [];
-  #unread: UnreadRange[] = [];
+  readonly #gate = new WeightGate();
   readonly #assessor: CaptureAssessor;
-  /** The first failure that ends the chunk. Captures in progress finish, and no further one starts. */
+  readonly #writer: VerdictWriter;
+  /** Absent if no trace is to be written. */
+  readonly #book: LineBook | undefined;
+  #takenOver: TakenOver[] = [];
+  #unread: UnreadRange[] = [];
+  /** The first failure that ends the judging. Captures in progress finish, and no further one starts. */
   #stop: unknown;
+  /** Whether every line of the part is settled. */
+  #isLogged = false;
 
   constructor(request: ChunkRequest, deps: EvaluateDependencies) {
     this.#request = request;
     this.#deps = deps;
-    const { storage, environment, requestId, remainingMs } = deps;
+    const { storage, environment, requestId } = deps;
+    this.#journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
-    const until = Date.now() + remainingMs();
-    this.#journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId, until);
-    this.#assessor = new CaptureAssessor(request.run, deps, this.#journal, this.#tally);
+    this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
+    this.#book = request.write ? new LineBook(request, deps) : undefined;
+    this.#writer = new VerdictWriter(request.chunk.experimentId, deps, {
+      journal: this.#journal,
+      tally: this.#tally,
+      gate: this.#gate,
+      book: this.#book,
+    });
   }
 
   async run(): Promise<void> {
@@ -79,34 +91,64 @@ class EvaluateChunk {
   }
 
   async #evaluate(): Promise<void> {
-    this.#assessor.batch = await this.#deps.openBatch?.();
-    let work = await this.#plan();
-    const gate = new WeightGate();
-    const signal = AbortSignal.timeout(Math.max(1, this.#deps.remainingMs() - FINISH_RESERVE_MS));
+    const { openBatch, remainingMs } = this.#deps;
+    this.#assessor.batch = await openBatch?.();
+    this.#takenOver = await this.#journal.open();
+    const { store, scorers } = this.#deps;
+    const how = { book: this.#book, killed: this.#assessor.batch?.killed };
+    const { chunk, captures, duplicates, condemned, unread } = await readCaptures(this.#request, this.#deps, how);
+    this.#unread = unread;
+    const ids = [...captures, ...condemned].map(({ traceId }) => traceId);
+    const stored = await store.getTraces(chunk.experimentId, ids);
+    for (const line of condemned) this.#condemn(line, stored.get(line.traceId));
+    const work = captures.flatMap((capture) => this.#plan(capture, stored));
+    await this.#assessAll(work, AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS)));
+    await this.#writer.end();
+    for (const line of duplicates) {
+      this.#book?.duplicate(line.traceId, line);
+      if (this.#book?.refusal(line.traceId) !== undefined) continue;
+      this.#tally.trace(line.range);
+      this.#tally.settle(line.range, 'duplicateLine', scorers.length);
+    }
+    await this.#book?.close(chunk);
+    this.#isLogged = true;
+    if (this.#stop !== undefined) throw this.#stop;
+  }
+
+  /** Assesses the captures. Those that cannot be judged now are handed over to be written without the judge’s verdicts. */
+  async #assessAll(work: readonly PlannedWork[], signal: AbortSignal): Promise<void> {
+    let left = work;
     for (;;) {
-      work = await this.#assessAll(work, gate, signal);
-      if (this.#stop !== undefined) throw this.#stop;
-      if (work.length === 0) return;
-      // Another chunk is asking about the same line. Its answer is here within seconds, or its function has ended.
+      const claimed: PlannedWork[] = [];
+      await forEachConcurrently(CAPTURES_AT_ONCE, left, async (item) => {
+        const outcome = await this.#assess(item, signal);
+        if (outcome === 'claimed') claimed.push(item);
+        else this.#writer.add(item, outcome);
+      });
+      if (claimed.length === 0) return;
+      left = claimed;
+      // Another chunk is asking the same. Its answer is here within seconds, or its function has ended.
       await sleep(CLAIM_POLL_MS);
     }
   }
 
-  /** @returns the captures that another chunk is asking the judge about now */
-  async #assessAll(work: readonly PlannedWork[], gate: WeightGate, signal: AbortSignal): Promise<PlannedWork[]> {
-    const claimed: PlannedWork[] = [];
-    await forEachConcurrently(CAPTURES_AT_ONCE, work, async (item) => {
-      if (this.#stop !== undefined) return;
+  async #assess(item: PlannedWork, signal: AbortSignal): Promise<Outcome | 'claimed'> {
+    const { weight, onlyTraced } = item;
+    if (onlyTraced !== undefined) return this.#assessor.errors(item, onlyTraced.message, onlyTraced.name);
+    const assess = (until?: AbortSignal) =>
+      this.#gate.pass(weight, () => this.#assessor.assess({ ...item, capture: item.read() }, until));
+    if (this.#stop === undefined && this.#writer.failure === undefined) {
       try {
         signal.throwIfAborted();
-        const { read, weight, ...rest } = item;
-        const assess = () => this.#assessor.assess({ ...rest, capture: read() }, signal);
-        if (!(await gate.pass(weight, assess))) claimed.push(item);
+        const outcome = await assess(signal);
+        if (outcome !== 'claimed') this.#stop ??= outcome.failure;
+        return outcome;
       } catch (error) {
         this.#stop ??= signal.aborted ? this.#outOfTime(error) : error;
       }
-    });
-    return claimed;
+    }
+    // Without a signal, it does not wait for the judge.
+    return item.stored === undefined ? assess() : NOT_JUDGED;
   }
 
   #outOfTime(cause?: unknown): RetryableError {
@@ -114,63 +156,60 @@ class EvaluateChunk {
     return new RetryableError('ChunkOutOfTime', 'The chunk takes longer than this Lambda has', facts, cause);
   }
 
-  /** Reads the captures of the chunk, and settles everything that does not need the judge. */
-  async #plan(): Promise<PlannedWork[]> {
-    const { store, scorers, always } = this.#deps;
+  /** Decides what a capture still needs. What needs neither judge nor scorer nor trace is settled here. */
+  #plan(line: ReadCapture, allStored: ReadonlyMap<string, StoredTrace>): PlannedWork[] {
+    const { scorers, always } = this.#deps;
     const { options, run } = this.#request;
-    const part = await readCaptures(this.#request, this.#deps, this.#assessor.batch?.killed);
-    const { chunk, captures, condemned } = part;
-    this.#unread = part.unread;
-    const ids = [...captures, ...condemned].map(({ traceId }) => traceId);
-    await this.#journal.takeOverUnreported(ids, this.#takenOver);
-    const stored = await store.getTraces(chunk.experimentId, ids);
-    // A record whose trace MLflow refused is in quarantine: it is not a traced line, and needs no verdict.
-    const isTraced = ({ traceId, id }: { traceId: string; id: string }): boolean =>
-      stored.has(traceId) || !part.quarantined.has(id);
-    for (const line of condemned.filter(isTraced)) await this.#condemn(line, stored.get(line.traceId));
-    const traced = captures.filter(isTraced);
-    for (const { range } of part.duplicates.filter(isTraced)) {
-      this.#tally.trace(range);
-      this.#tally.settle(range, 'duplicateLine', scorers.length);
-    }
-    const work: PlannedWork[] = [];
-    for (const { traceId, range, key, read, weight } of traced) {
-      this.#tally.trace(range);
-      const capture = read();
-      const { variant } = capturePathOf(key);
-      const trace = stored.get(traceId);
-      const isAlways = (): boolean => always(capture, { variant }) !== undefined;
-      const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways };
-      const pending = pendingVerdicts(traceId, look, trace, scorers, options, run);
-      this.#tally.settled(range, pending);
-      if (pending.settled.alreadyThere > 0) this.#assessor.evaluated.add(traceId);
-      if (trace !== undefined && pending.judge.length + pending.code.length + pending.failed.length > 0) {
-        work.push({ traceId, range, read, weight, stored: trace, pending });
-      }
-    }
-    return work;
+    const { traceId } = line;
+    const capture = line.read();
+    const stored = allStored.get(traceId);
+    const isAbsent = stored === undefined && this.#mayCreate(traceId);
+    const { variant } = capturePathOf(line.raw.place.key);
+    const isAlways = (): boolean => always(capture, { variant }) !== undefined;
+    const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways };
+    const pending = pendingVerdicts(traceId, look, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
+    if (!isAbsent) this.#book?.alreadyThere(line.range);
+    if (isAbsent || stored !== undefined) return [{ ...line, pending, stored }];
+    this.#settle(line.range, pending);
+    return [];
   }
 
-  /** Records an error for each scorer without a verdict, for a line that must not be decoded because it kills the function. */
-  async #condemn(
-    { traceId, range, reason }: { traceId: string; range: number; reason: NamedError },
-    stored: StoredTrace | undefined,
-  ): Promise<void> {
-    const { judge, scorers } = this.#deps;
-    const { run, options } = this.#request;
-    const keepVerdicts = { ...options, reevaluate: false };
-    const pending = pendingVerdicts(traceId, undefined, stored, scorers, keepVerdicts, run);
+  #mayCreate(traceId: string): boolean {
+    return this.#book !== undefined && this.#journal.mayCreate(traceId);
+  }
+
+  /** Settles a line that is in MLflow or was there, and needs no work. */
+  #settle(range: number, pending: PendingVerdicts): void {
     this.#tally.trace(range);
     this.#tally.settled(range, pending);
-    const context = this.#assessor.contextOf({ traceId, pending });
-    const errors = [...pending.judge, ...pending.code].map((scorer) =>
-      failedAssessment(scorer, judge.sourceId, context, reason.message, reason.name),
-    );
-    if (stored !== undefined) await this.#assessor.record(range, stored, errors);
+  }
+
+  /**
+   * Settles a line that must not be decoded because it kills the function: if it has a trace, each scorer without a verdict
+   * gets an error, else it is quarantined.
+   */
+  #condemn({ traceId, range, raw, reason }: Condemned, stored: StoredTrace | undefined): void {
+    const { run, options } = this.#request;
+    if (stored === undefined && this.#mayCreate(traceId)) {
+      this.#book?.quarantine({ range, ...raw }, reason);
+      return;
+    }
+    const keepVerdicts = { ...options, reevaluate: false };
+    const pending = pendingVerdicts(traceId, undefined, stored, this.#deps.scorers, keepVerdicts, run);
+    this.#book?.alreadyThere(range);
+    if (stored === undefined) {
+      this.#settle(range, pending);
+      return;
+    }
+    const read = (): never => {
+      throw new Error('A line that kills the function was decoded');
+    };
+    const outcome = this.#assessor.errors({ traceId, pending }, reason.message, reason.name);
+    this.#writer.add({ traceId, range, raw, weight: 0, read, pending, stored, isCondemned: true }, outcome);
   }
 
   receipt(failure: unknown): EvaluateReceipt {
-    const { batch, evaluated } = this.#assessor;
+    const { batch } = this.#assessor;
     const spend = { ...this.#assessor.spend };
     for (const taken of this.#takenOver) addSpend(spend, taken.spend);
     return {
@@ -178,11 +217,17 @@ class EvaluateChunk {
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
       scorers: this.#deps.scorers.length,
       ...(this.#unread.length === 0 ? {} : { unread: this.#unread }),
-      evaluatedTraces: evaluated.size,
+      evaluatedTraces: this.#writer.evaluated.size,
       ...this.#tally.receipt(),
       spend,
       ...(this.#takenOver.length === 0 ? {} : { takenOver: this.#takenOver }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),
+      ...(this.#book && { log: this.#book.receipt(this.#isLogged ? undefined : failure) }),
     };
   }
 }
+
+type Condemned = Awaited<ReturnType<typeof readCaptures>>['condemned'][number];
+
+/** A capture that is in MLflow waits for the next attempt. */
+const NOT_JUDGED: Outcome = { assessments: [], notJudgeable: [], held: 0 };

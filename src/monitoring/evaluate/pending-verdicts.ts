@@ -26,6 +26,9 @@ export interface PendingVerdicts {
   overrides: Map<string, StoredAssessment>;
 }
 
+/** Stands for a trace that is absent and will be written with its verdicts. */
+export const NO_TRACE_YET: Pick<StoredTrace, 'assessments'> = { assessments: [] };
+
 type Decision = 'judge' | { term: 'notJudgeable' | 'notSampled'; reason: string } | { fault: string };
 
 /** The capture, which decides whether scorers apply to it, and the time for that. */
@@ -40,12 +43,12 @@ interface Look {
  * Decides which scorers a trace needs.
  *
  * @param look `undefined` when the capture must not be decoded: then every sampled scorer is presumed to apply
- * @param stored the trace in MLflow; `undefined` when it is missing because a person deleted it. It is not created again.
+ * @param stored the trace in MLflow, or `NO_TRACE_YET`; `undefined` when a person deleted it. It is not created again.
  */
 export function pendingVerdicts(
   traceId: string,
   look: Look | undefined,
-  stored: StoredTrace | undefined,
+  stored: Pick<StoredTrace, 'assessments'> | undefined,
   scorers: readonly Scorer[],
   options: Pick<RunOptions, 'reevaluate' | 'sampleRate' | 'continues'>,
   run: string,
@@ -78,7 +81,7 @@ export function pendingVerdicts(
 
 /** Settles the scorers that have a verdict, and lists the code scorers. @returns the LLM scorers that have none */
 function withoutVerdict(
-  stored: StoredTrace,
+  stored: Pick<StoredTrace, 'assessments'>,
   scorers: readonly Scorer[],
   { reevaluate, continues = [] }: Pick<RunOptions, 'reevaluate' | 'continues'>,
   run: string,
@@ -119,7 +122,10 @@ function decider(traceId: string, look: Look | undefined, options: Pick<RunOptio
 }
 
 /** Returns the verdict in force on a trace; `person` when a person assessed or overrode it, which no judge may change. */
-function previousVerdict(stored: StoredTrace, name: string): StoredAssessment | 'person' | undefined {
+function previousVerdict(
+  stored: Pick<StoredTrace, 'assessments'>,
+  name: string,
+): StoredAssessment | 'person' | undefined {
   const ofScorer = stored.assessments.filter((assessment) => assessment.name === name);
   if (ofScorer.some(({ sourceType }) => sourceType === 'HUMAN')) return 'person';
   return ofScorer.find(({ valid, value, errorCode }) => valid && value !== undefined && errorCode === undefined);

@@ -8,66 +8,68 @@ import { toNamedError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import { chunkOfPart, KILLED, leftOut, partOf } from '../chunk/parts.ts';
-import { lineId } from '../chunk/ranges.ts';
-import { quarantineOfChunk } from '../receipts.ts';
+import type { KeptLine, LineBook } from '../log/line-book.ts';
 import { tryToEvaluate } from './evaluate-trial.ts';
 import { HeldCaptures } from './held-captures.ts';
 
-interface Line {
+interface Line extends KeptLine {
   traceId: string;
-  /** As `lineId` makes it. */
-  id: string;
-  /** The ordinal of its range in the chunk. */
-  range: number;
-  /** Of its file. */
-  key: string;
+}
+
+/** A distinct capture of the part. */
+export interface ReadCapture extends Line {
+  weight: number;
+  /** Returns the capture; decodes it again if there was no room to keep it. */
+  read(): Capture;
+  /** The reason why the capture can be traced, but not judged. */
+  onlyTraced?: NamedError | undefined;
 }
 
 interface PartCaptures {
   chunk: ManifestLine;
-  /** The distinct captures of the part, each decoded when `read` is called if there was no room to keep it. */
-  captures: (Line & { weight: number; read(): Capture })[];
+  captures: ReadCapture[];
   /** Lines that are identical to one of the captures. */
   duplicates: Line[];
   /** Lines that must not be decoded here, because they killed the function alone or are too heavy. */
   condemned: (Line & { reason: NamedError })[];
-  /** Ids of the lines that the log step quarantined. Those that MLflow refused decode to a capture all the same. */
-  quarantined: ReadonlySet<string>;
   unread: UnreadRange[];
 }
 
 /**
  * Reads the part of the chunk that the request is about.
  *
- * @param killed ids of the lines that killed the function alone in an earlier phase
+ * @param how.book receives the lines that are no captures, where the step also traces them
+ * @param how.killed ids of the lines that killed the function alone in an earlier phase
  */
 export async function readCaptures(
   request: ChunkRequest,
   { storage, environment }: { storage: Storage; environment: LambdaEnvironment },
-  killed?: readonly string[],
+  { book, killed }: { book?: LineBook | undefined; killed?: readonly string[] | undefined } = {},
 ): Promise<PartCaptures> {
-  const bucket = environment.WORK_BUCKET;
-  const chunk = await chunkOfPart(storage, bucket, request.chunk, partOf(request));
-  const quarantine = await quarantineOfChunk(storage, bucket, request.run, chunk.chunk);
-  const quarantined = new Set(quarantine.map(lineId));
-  const part: PartCaptures = { chunk, captures: [], duplicates: [], condemned: [], quarantined, unread: [] };
-  const how = { leaveOut: leftOut(request, quarantine, killed), tryOut: tryToEvaluate };
+  const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, request.chunk, partOf(request));
+  const part: PartCaptures = { chunk, captures: [], duplicates: [], condemned: [], unread: [] };
+  const how = { leaveOut: leftOut(request, killed), tryOut: tryToEvaluate, traces: book !== undefined };
   const held = new HeldCaptures();
   for await (const line of readChunk(storage, chunk, environment, request.options.window, how)) {
     const { range } = line;
     if (line.kind === 'unread') {
       part.unread.push({ range, lines: line.lines, error: toNamedError(line.fault) });
     } else if (line.kind === 'capture') {
-      const { traceId, weight, duplicate, raw } = line;
-      const place = { traceId, range, id: lineId(raw.place), key: raw.place.key };
-      if (duplicate) part.duplicates.push(place);
-      else part.captures.push({ ...place, weight, read: held.hold(line) });
-    } else if (line.kind === 'quarantine' && line.traceId !== undefined) {
-      const { traceId, place, reason, tooHeavy } = line;
-      if (reason === KILLED || tooHeavy) {
-        part.condemned.push({ traceId, range, id: lineId(place), key: place.key, reason });
+      const { traceId, weight, duplicate, raw, onlyTraced } = line;
+      if (duplicate) part.duplicates.push({ traceId, range, raw });
+      else part.captures.push({ traceId, range, raw, weight, read: held.hold(line), onlyTraced });
+    } else if (line.kind === 'outsideWindow') {
+      book?.outsideWindow(range);
+    } else {
+      const { traceId, place, bytes, reason, tooHeavy } = line;
+      const isCondemned = reason === KILLED || (tooHeavy && book === undefined);
+      if (isCondemned && traceId !== undefined && bytes !== undefined) {
+        part.condemned.push({ traceId, range, raw: { place, bytes }, reason });
+      } else {
+        book?.quarantine({ range, place, bytes }, reason);
       }
     }
   }
+  for (const range of part.unread) book?.unread(range);
   return part;
 }

@@ -8,16 +8,19 @@ import type { Judge, Scorer } from '../../judge/types.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import type { Storage } from '../../shared/storage.ts';
+import type { AskClaims } from './ask-claims.ts';
 
 export interface EvaluateDependencies {
   storage: Storage;
-  store: Pick<TraceStore, 'getTraces' | 'writeAssessments'>;
+  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments'>;
   judge: Judge;
   scorers: readonly Scorer[];
   environment: LambdaEnvironment;
   always: AlwaysRule;
   /** Absent when no budget is set. */
   limit?: SpendingLimit;
+  /** Claims the requests of the judge among the chunks of the run. Absent: other chunks may ask the same. */
+  claims?: AskClaims | undefined;
   /** Reads the answers of a batch job for the chunk. */
   openBatch?(): Promise<BatchAnswers>;
   requestId: string;
@@ -39,5 +42,7 @@ export interface BatchAnswers {
     limit?: Pick<SpendingLimit, 'reserve'> | undefined;
     answer?: ModelAnswer;
     paid?: JudgeSpend;
+    /** The answer is that to the same request about another trace, which is paid for there. */
+    isCopy?: boolean;
   };
 }

@@ -44,7 +44,7 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
   const options = runOptions(parsed.input, { sampleRate: deps.environment.EVALUATION_SAMPLE_RATE });
   if (parsed.kind !== 'retry') return options;
   const { retry } = parsed.input;
-  const { budgetUsd, answersOf, ...original } = await optionsOfRun(deps.storage, deps.environment.WORK_BUCKET, retry);
+  const { budgetUsd, ...original } = await optionsOfRun(deps.storage, deps.environment.WORK_BUCKET, retry);
   const given = Object.fromEntries(
     Object.entries(parsed.input).filter(([name, value]) => name !== 'retry' && value !== undefined),
   ) as Partial<RunOptions>;
@@ -60,8 +60,6 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
     dryRun: false,
     ...(isNewBudget || budgetUsd === undefined ? {} : { budgetUsd }),
     ...(original.reevaluate ? { continues: [...(original.continues ?? []), retry.run] } : {}),
-    // Answers that the earlier run paid for are used again, unless the retry is to judge everything again.
-    ...(given.reevaluate && !original.reevaluate ? {} : { answersOf: answersOf ?? retry.run }),
     ...given,
   };
 }

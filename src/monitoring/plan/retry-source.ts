@@ -86,13 +86,20 @@ export async function* retriedUnits(
       if (seen % PASSED_OVER === 0) yield { seen, passedOver: true };
       continue;
     }
-    const { chunk, retryOf = chunk, ...rest } = await withRanges(storage, workBucket, line);
-    const isTraced = rest.traced ?? (unread.size === 0 && partsDone(state.log, line.lines).whole);
-    const ranges = isWhole ? rest.ranges : rest.ranges.filter((_, range) => unread.has(range));
+    const { chunk, ...rest } = await withRanges(storage, workBucket, line);
+    const { parts, whole } = partsDone(state.log, line.lines);
+    const isTraced = rest.traced ?? (unread.size === 0 && whole && parts.every(({ refused }) => refused === undefined));
+    const again = isWhole ? rest.ranges : rest.ranges.filter((_, range) => unread.has(range));
+    const ranges = again.map((range) => withAnswers(range, workKeys.chunkOfRun(retry.run, chunk)));
     const lines = ranges.reduce((total, range) => total + range.lines, 0);
-    yield { seen, chunk: { ...rest, retryOf, lines, ranges, ...(isTraced ? { traced: true as const } : {}) } };
+    yield { seen, chunk: { ...rest, lines, ranges, ...(isTraced ? { traced: true as const } : {}) } };
   }
 }
+
+const withAnswers = (range: CaptureRange, chunkOfRun: string): CaptureRange => ({
+  ...range,
+  answersIn: [...(range.answersIn ?? []), chunkOfRun],
+});
 
 /** Returns the ordinals of the ranges that an attempt could not read, although it succeeded with others. */
 const unreadRanges = ({ log, evaluate }: ChunkState): ReadonlySet<number> =>
@@ -139,7 +146,12 @@ async function* quarantinedRanges(
     }
     if (open !== undefined) yield unitOf(open);
     const place = { bucket, key, versionId, etag, start, end, firstLine: line, lines: 1 };
-    open = { range: { ...place, objectTimeMs, keptIn }, experimentId };
+    // The object is named by the chunk. The judge may have answered before MLflow refused the trace.
+    const range = withAnswers(
+      { ...place, objectTimeMs, keptIn },
+      object.slice(0, -'.jsonl'.length).replace(/^quarantine\//, ''),
+    );
+    open = { range, experimentId };
   }
   if (open !== undefined) yield unitOf(open);
 }

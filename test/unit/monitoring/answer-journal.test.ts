@@ -1,4 +1,4 @@
-/** The entry of one trace in the answer journal, while several attempts write it. */
+/** The answer journal: what an attempt saves, and what the next one reads. */
 import { workKeys } from '../../../src/contract/work-keys.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer, Verdict } from '../../../src/judge/types.ts';
@@ -7,19 +7,17 @@ import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 
 const [one, two] = scorersFor().filter(isJudgeScorer) as [JudgeScorer, JudgeScorer];
-const JUDGE = 'test:/model';
-const TRACE = 'tr-1';
-const KEY = workKeys.answer('run', TRACE);
-const SPEND = { calls: 1, inputTokens: 1, outputTokens: 1, usd: 0.5 };
+const judge = 'test:/model';
+const trace = 'tr-1';
+const spend = { calls: 1, inputTokens: 1, outputTokens: 1, usd: 0.5 };
 
 let memory: MemoryStorage;
 beforeEach(() => {
   memory = new MemoryStorage();
 });
 
-/** The journal of an attempt whose function ends at once, so that the next one may ask. */
-const attempt = (requestId: string, untilMs = 0) =>
-  new AnswerJournal(memory.storage, 'work', chunkRequest(memory, []), requestId, untilMs);
+const attempt = (requestId: string, more: { attempt?: number; run?: string } = {}) =>
+  new AnswerJournal(memory.storage, 'work', chunkRequest(memory, [], more), requestId);
 const verdictOn = ({ name }: JudgeScorer): Verdict => ({
   scorer: name,
   outcome: 'verdict',
@@ -27,54 +25,71 @@ const verdictOn = ({ name }: JudgeScorer): Verdict => ({
   rationale: 'So it is.',
   usage: { inputTokens: 1, outputTokens: 1, usd: 0.5 },
 });
-const stored = () => JSON.parse(memory.objects.get(KEY)?.toString() ?? '{}');
-const scorersOf = (answers: { verdict: Verdict }[]) => answers.map(({ verdict }) => verdict.scorer);
+const answerOf = (scorer: JudgeScorer) => ({
+  trace,
+  ask: `about ${scorer.name}`,
+  judge,
+  answers: [{ version: scorer.version, verdict: verdictOn(scorer) }],
+  whole: true,
+  spend,
+});
+const segments = () => [...memory.objects.keys()].filter((key) => key.startsWith('answers/'));
 
-async function taken(journal: AnswerJournal, scorers: JudgeScorer[]) {
-  const found = await journal.take(TRACE, scorers, JUDGE);
-  if (found.open === undefined) throw new Error('claimed');
-  return found;
-}
-
-test('answers and costs of two attempts at different questions are kept side by side', async () => {
-  const [first, second] = [attempt('r1'), attempt('r2')];
-  const ofFirst = await taken(first, [one]);
-  const ofSecond = await taken(second, [two]);
-  await second.keep(TRACE, ofSecond, JUDGE, [verdictOn(two)], SPEND);
-  await first.keep(TRACE, ofFirst, JUDGE, [verdictOn(one)], SPEND);
-  expect(scorersOf(stored().answers)).toEqual([two.name, one.name]);
-  expect(stored().paid.map(({ requestId }: { requestId: string }) => requestId)).toEqual(['r2', 'r1']);
-  expect((await taken(attempt('r3'), [one, two])).open).toEqual([]);
+test('answers of two attempts at different questions are read by the third, with what they cost', async () => {
+  const [first, second] = [attempt('r1'), attempt('r2', { attempt: 1 })];
+  first.keep(answerOf(one));
+  second.keep(answerOf(two));
+  await Promise.all([first.save(), second.save()]);
+  await first.saveWritten(['tr-2']);
+  const third = attempt('r3', { attempt: 2 });
+  const unreported = await third.open();
+  expect(unreported).toEqual([
+    { from: ['r1'], spend },
+    { from: ['r2'], spend },
+  ]);
+  expect(third.known(trace, [one, two], judge)).toEqual([verdictOn(one), verdictOn(two)]);
+  expect(third.openOf(trace, [one, two], 'test:/another')).toEqual([one, two]);
+  expect(third.answered('about nothing', judge)).toBeUndefined();
+  expect([third.mayCreate('tr-2'), third.mayCreate('tr-3')]).toEqual([false, true]);
+  // The first attempt at a chunk has nothing to read.
+  expect(await attempt('r4').open()).toEqual([]);
 });
 
-test('a write that seemed to fail is not made again', async () => {
+test('an attempt with a receipt, and one that a receipt names, have reported what they paid', async () => {
+  const [first, second] = [attempt('r1'), attempt('r2', { attempt: 1 })];
+  for (const journal of [first, second]) journal.keep(answerOf(one));
+  await Promise.all([first.save(), second.save()]);
+  const takenOver = [{ from: ['r1'], spend }];
+  memory.put(workKeys.receipt('run', 0, 'evaluate', 1, 'r2'), { requestId: 'r2', takenOver });
+  expect(await attempt('r3', { attempt: 2 }).open()).toEqual([]);
+});
+
+test('answers that cannot be saved fail by name when they must be, and are saved later', async () => {
   const journal = attempt('r1');
-  const own = await taken(journal, [one]);
-  const put = memory.putJsonIf;
-  memory.putJsonIf = async (...given) => {
-    memory.putJsonIf = put;
-    await put.apply(memory, given);
-    return undefined;
+  const put = memory.putText;
+  memory.putText = async () => {
+    throw new Error('S3 is away');
   };
-  await journal.keep(TRACE, own, JUDGE, [verdictOn(one)], SPEND);
-  expect([stored().answers.length, stored().paid.length]).toEqual([1, 1]);
+  journal.keep(answerOf(one));
+  await expect(journal.save()).rejects.toThrow('S3 is away');
+  expect(segments()).toEqual([]);
+  memory.putText = put;
+  journal.keep(answerOf(two));
+  await journal.save();
+  await journal.save();
+  expect(segments()).toEqual([workKeys.answers('run', 0, 0, 0, 'r1', 0)]);
+  expect(
+    memory.objects
+      .get(segments()[0] ?? '')
+      ?.toString()
+      .trim()
+      .split('\n'),
+  ).toHaveLength(2);
 });
 
-test('an answer that cannot be written fails by name, and is not lost silently', async () => {
+test('many answers are saved before anybody asks for it', async () => {
   const journal = attempt('r1');
-  const own = await taken(journal, [one]);
-  memory.putJsonIf = async () => undefined;
-  await expect(journal.keep(TRACE, own, JUDGE, [verdictOn(one)], SPEND)).rejects.toMatchObject({
-    name: 'StorageUnavailable',
-  });
-});
-
-test('an entry that expired while it was claimed begins anew', async () => {
-  const put = memory.putJsonIf;
-  memory.putJsonIf = async () => {
-    memory.putJsonIf = put;
-    return undefined;
-  };
-  await taken(attempt('r1'), [one]);
-  expect(stored()).toMatchObject({ claim: { requestId: 'r1' }, answers: [], paid: [] });
+  for (let n = 0; n < 120; n += 1) journal.keep({ ...answerOf(one), trace: `tr-${n}` });
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(segments()).toHaveLength(1);
 });

@@ -1,16 +1,19 @@
 /** Batch inference with chunks that share a line, and with captures that provoke a fault in the request. */
 import type { ChunkRequest } from '../../../src/contract/payloads.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
-import { recordIdOf } from '../../../src/judge/batch/record.ts';
+import { BudgetTable } from '../../../src/gate/table.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
+import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
+import { AskClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { estimateChunk } from '../../../src/monitoring/plan/dry-run.ts';
 import { traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { MemoryTable } from '../../doubles/memory-table.ts';
+import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { goodAnswer } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
@@ -23,15 +26,8 @@ const idOf = (line: string): string => traceIdOf('7', Buffer.from(line));
 function rig(chunks: string[][]) {
   const memory = new MemoryStorage();
   const { storage } = memory;
-  const written: NewAssessment[] = [];
-  const store = {
-    getTraces: async (_: string, ids: readonly string[]) =>
-      new Map(ids.map((traceId) => [traceId, { traceId, state: 'OK', assessments: [] } satisfies StoredTrace])),
-    writeAssessments: async (_: StoredTrace, assessments: readonly NewAssessment[]) => {
-      written.push(...assessments);
-      return { written: assessments.map(({ assessmentId }) => assessmentId), alreadyThere: [] };
-    },
-  };
+  const store = new MemoryTraces();
+  const table = new BudgetTable(new MemoryTable().client, 'table');
   const requests = chunks.map((lines, chunk): ChunkRequest => {
     const request = chunkRequest(memory, lines, {}, chunk);
     return { ...request, options: { ...request.options, judge: 'batch' } };
@@ -40,10 +36,18 @@ function rig(chunks: string[][]) {
   const batch = connectBatchJudge(environment);
   const deps = { storage, store, scorers, environment, always: () => undefined, requestId: 'r', ...batch };
   const prepare = (request: ChunkRequest, more: Partial<typeof batch> = {}) =>
-    prepareChunk({ ...request, phase: 'prepare' }, { ...deps, requestId: `prepare-${request.chunk.chunk}`, ...more });
+    prepareChunk(
+      { ...request, phase: 'prepare' },
+      {
+        ...deps,
+        requestId: `prepare-${request.chunk.chunk}`,
+        claims: new AskClaims(table, 'batch', 'run', { chunk: request.chunk.chunk, untilMs: 0 }),
+        ...more,
+      },
+    );
   const apply = (request: ChunkRequest) =>
     evaluateChunk(
-      { ...request, phase: 'apply' },
+      { ...request, phase: 'apply', write: true },
       {
         ...deps,
         requestId: `apply-${request.chunk.chunk}`,
@@ -51,12 +55,12 @@ function rig(chunks: string[][]) {
         openBatch: () => batchAnswers(request, { storage, workBucket: 'work', limit: undefined, ...batch }),
       },
     );
-  return { memory, written, requests, batch, prepare, apply };
+  return { memory, store, requests, batch, prepare, apply };
 }
 
 test('a line in two chunks is one record; both chunks write its verdicts, and one reports its cost', async () => {
   const [a, b, c] = ['a', 'b', 'c'].map((name) => chatLine(name)) as [string, string, string];
-  const { memory, requests, prepare, apply, written } = rig([
+  const { memory, requests, prepare, apply, store } = rig([
     [a, b],
     [b, c],
   ]);
@@ -78,17 +82,59 @@ test('a line in two chunks is one record; both chunks write its verdicts, and on
     const output = input.replaceAll(/^.*"recordId":"(\w+)".*$/gm, (_, recordId) =>
       JSON.stringify({ recordId, modelOutput }),
     );
-    expect(output).toContain(recordIdOf(idOf(chunk.chunk === 0 ? a : c)));
+    expect(output).toContain(prepared[chunk.chunk]?.asked[idOf(chunk.chunk === 0 ? a : c)]);
     answers += output;
   }
   memory.put(workKeys.batchOutput('run', 'job1', 0), answers);
   const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 3, files: [0] };
   memory.put(workKeys.batchJobs('run'), { jobs: [{ ...job, status: 'Completed' }], converse: [] });
   const receipts = await Promise.all(requests.map((request) => apply(request)));
-  expect(receipts.map(({ counts }) => counts.newVerdicts)).toEqual([4, 4]);
+  // The chunk that comes second finds the trace of the shared line.
+  expect(receipts.map(({ counts }) => counts.newVerdicts + counts.alreadyThere)).toEqual([4, 4]);
+  expect(store.posts.toSorted()).toEqual([a, b, c].map(idOf).toSorted());
   expect(receipts.map(({ spend }) => spend.calls)).toEqual([0, 0]);
   expect(receipts.map(({ batchSpend }) => batchSpend?.calls).toSorted()).toEqual([1, 2]);
-  expect(new Set(written.map(({ assessmentId }) => assessmentId)).size).toBe(6);
+  expect(store.values).toHaveLength(6);
+});
+
+test('a chunk whose requests were not prepared, or whose job failed, is traced without verdicts', async () => {
+  const lines = ['a', 'b'].map((name) => chatLine(name));
+  const { memory, requests, prepare, apply, store } = rig([lines]);
+  const [request] = requests as [ChunkRequest];
+  await expect(apply(request)).rejects.toMatchObject({ name: 'JudgeBatchFailed' });
+  expect(store.posts).toHaveLength(2);
+  const receipt = await memory.getJson('', workKeys.receipt('run', 0, 'evaluate', 0, 'apply-0'));
+  expect(receipt).toMatchObject({ ok: false, log: { ok: true, counts: { written: 2 } } });
+  // Preparing writes nothing to MLflow.
+  const other = rig([lines]);
+  await other.prepare(other.requests[0] as ChunkRequest);
+  expect(other.store.posts).toEqual([]);
+  const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 2, files: [0] };
+  other.memory.put(workKeys.batchJobs('run'), { jobs: [{ ...job, status: 'Failed' }], converse: [] });
+  await expect(other.apply(other.requests[0] as ChunkRequest)).rejects.toMatchObject({ name: 'JudgeBatchFailed' });
+  expect(other.store.posts).toHaveLength(2);
+  // The next run asks about the traces, which have no verdict.
+  expect((await prepare(request)).records).toBe(2);
+});
+
+test('captures with the same request share a record, and pay for it once', async () => {
+  const same = [1, 2].map((n) => chatLine('same').replace('"eventId":"', `"eventId":"${n}`));
+  const { memory, requests, prepare, apply, store } = rig([same]);
+  const [request] = requests as [ChunkRequest];
+  const { records, ids } = await prepare(request);
+  expect([records, ids.length]).toEqual([1, 1]);
+  const modelOutput = {
+    output: { message: { role: 'assistant', content: [{ text: goodAnswer(scorers) }] } },
+    stopReason: 'end_turn',
+    usage: { inputTokens: 2000, outputTokens: 200, totalTokens: 2200 },
+  };
+  memory.put(workKeys.batchOutput('run', 'job1', 0), `${JSON.stringify({ recordId: ids[0], modelOutput })}\n`);
+  const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 1, files: [0] };
+  memory.put(workKeys.batchJobs('run'), { jobs: [{ ...job, status: 'Completed' }], converse: [] });
+  const { counts, spend, batchSpend } = await apply(request);
+  expect([counts.newVerdicts, spend.calls, batchSpend?.calls]).toEqual([4, 0, 1]);
+  const costs = [...store.assessments.values()].flat().map(({ metadata }) => Number(metadata[JUDGE_COST]));
+  expect(costs.reduce((sum, usd) => sum + usd, 0)).toBeCloseTo(batchSpend?.usd ?? Number.NaN);
 });
 
 test('a dry run counts a line once, and no line that is not a capture', async () => {

@@ -85,11 +85,11 @@ describe('the evaluation', () => {
   const lines = [chat('a'), chat('deadly'), chat('b'), chat('c')];
   const scorers = scorersFor({ guidelines: {} }).filter(isCodeScorer);
 
-  function evaluation(stored = lines) {
+  function evaluation() {
     const chunk = chunkOf(lines);
     const written: NewAssessment[] = [];
     const traces = new Map(
-      stored.map((line): [string, StoredTrace] => {
+      lines.map((line): [string, StoredTrace] => {
         const traceId = traceIdOf(line);
         return [traceId, { traceId, state: 'OK', assessments: [] }];
       }),
@@ -148,21 +148,6 @@ describe('the evaluation', () => {
     expect(others.counts).toMatchObject({ alreadyThere: 0, failed: 0 });
     expect(written.length).toBeGreaterThan(0);
   });
-
-  test('skips a line that killed the log step', async () => {
-    const { of, storage, request } = evaluation(lines.filter((_, index) => index !== 1));
-    const start = Buffer.byteLength(`${lines[0]}\n`);
-    const { key, etag } = request({ bounds: [], kills: 0 }).chunk.ranges[0] as CaptureRange;
-    const entry = { key, etag, start, reason: { name: 'FunctionKilled' } };
-    storage.put(workKeys.quarantine('run', 0), `${JSON.stringify(entry)}\n`);
-    for (const progress of [
-      { bounds: [], kills: 0 },
-      { bounds: [], kills: 1 },
-    ]) {
-      const { traced, counts } = await of(progress);
-      expect({ traced, missing: counts.notJudgeable }).toMatchObject({ traced: progress.kills === 0 ? 3 : 1 });
-    }
-  });
 });
 
 test('the parts of a chunk share one file of batch requests, ask once about a line in two parts, and have a deposit each', async () => {
@@ -199,5 +184,6 @@ test('the parts of a chunk share one file of batch requests, ask once about a li
     .trim()
     .split('\n')
     .map((line) => (JSON.parse(line) as { recordId: string }).recordId);
-  expect(ids.sort()).toEqual([lines[0], lines[1]].map((line) => traceIdOf(line ?? '').slice(3)).sort());
+  expect(new Set(ids)).toEqual(new Set(prepared.ids));
+  expect(new Set(lines.map((line) => prepared.asked[traceIdOf(line)]))).toEqual(new Set([...ids, undefined]));
 });

@@ -3,6 +3,7 @@
 import type { ChunkRequest } from '../../../src/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
+import { BudgetTable } from '../../../src/gate/table.ts';
 import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import type { JudgeOptions } from '../../../src/judge/judge-capture.ts';
@@ -10,8 +11,9 @@ import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
+import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
-import type { NewAssessment, StoredAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
+import { AskClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
@@ -20,6 +22,8 @@ import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
 import { RetryableError } from '../../../src/shared/errors.ts';
 import { traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { MemoryTable } from '../../doubles/memory-table.ts';
+import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
@@ -30,51 +34,10 @@ const environment = testEnvironment();
 const ASKED = scorersFor().filter(isJudgeScorer).slice(0, 2);
 const ANSWER = { calls: 1, usd: (1000 * 3 + 100 * 15) / 1e6 };
 
-/** Traces with their assessments in memory. The test decides which writes fail. */
-class MemoryStore {
-  readonly assessments = new Map<string, NewAssessment[]>();
-  fault: (assessments: readonly NewAssessment[]) => void = () => {};
-
-  #of(traceId: string): NewAssessment[] {
-    const known = this.assessments.get(traceId) ?? [];
-    this.assessments.set(traceId, known);
-    return known;
-  }
-
-  getTraces = async (_: string, ids: readonly string[]) =>
-    new Map(
-      ids.map((traceId) => {
-        const assessments = this.#of(traceId).map(
-          ({ error, ...one }): StoredAssessment => ({
-            ...one,
-            valid: true,
-            ...(error ? { errorCode: error.code } : {}),
-          }),
-        );
-        return [traceId, { traceId, state: 'OK', assessments } satisfies StoredTrace];
-      }),
-    );
-
-  writeAssessments = async ({ traceId }: StoredTrace, assessments: readonly NewAssessment[]) => {
-    this.fault(assessments);
-    const known = this.#of(traceId);
-    const news = assessments.filter((one) => !known.some((old) => old.assessmentId === one.assessmentId && !old.error));
-    for (const one of news) {
-      const at = known.findIndex(({ assessmentId }) => assessmentId === one.assessmentId);
-      known.splice(at < 0 ? known.length : at, at < 0 ? 0 : 1, one);
-    }
-    const written = news.map(({ assessmentId }) => assessmentId);
-    return { written, alreadyThere: assessments.map((one) => one.assessmentId).filter((id) => !written.includes(id)) };
-  };
-
-  get values(): unknown[] {
-    return [...this.assessments.values()].flat().map(({ name, value, error }) => [name, value ?? error?.code]);
-  }
-}
-
 class Rig {
   readonly storage = new MemoryStorage();
-  readonly store = new MemoryStore();
+  readonly table = new MemoryTable();
+  readonly store = new MemoryTraces({ hasAll: true });
   readonly asks: Ask[];
   readonly deps: Omit<EvaluateDependencies, 'requestId'>;
   #requests = 0;
@@ -113,6 +76,25 @@ class Rig {
     return { calls: spend.calls, usd: spend.usd };
   }
 
+  /** The segments of the journal, as they are saved. */
+  segments(): Record<string, unknown>[][] {
+    const texts = [...this.storage.objects]
+      .filter(([key]) => key.startsWith('answers/'))
+      .map(([, bytes]) => `${bytes}`);
+    return texts.map((text) =>
+      text
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    );
+  }
+
+  /** Claims of a chunk whose function has the time that is given. */
+  claims(chunk: number, ms = 900_000): AskClaims {
+    const table = new BudgetTable(this.table.client, 'table');
+    return new AskClaims(table, 'ask', 'run', { chunk, untilMs: Date.now() + ms });
+  }
+
   /** Kills the function before it writes its next receipt. */
   dieBeforeReceipt(): void {
     const put = this.storage.putJson;
@@ -127,9 +109,14 @@ class Rig {
   }
 }
 
+/** The request of a retry, with the answers of the first chunk of the run. */
+function withAnswersOf(request: ChunkRequest): ChunkRequest {
+  const answersIn = [workKeys.chunkOfRun('run', 0)];
+  const ranges = request.chunk.ranges.map((range) => ({ ...range, answersIn }));
+  return { ...request, chunk: { ...request.chunk, chunk: 7, ranges } };
+}
+
 const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
-/** Returns the key of the journal’s entry for one of `LINES`. */
-const answerKey = (at: number): string => workKeys.answer('run', traceIdOf('7', Buffer.from(LINES[at] ?? '')));
 
 const LINES = ['a', 'b', 'c'].map((name) => chatLine(name));
 const away = (): never => {
@@ -334,15 +321,14 @@ describe('an answer is paid once', () => {
     rig.store.fault = away;
     await expect(rig.evaluate(rig.request(LINES))).rejects.toMatchObject({ name: 'MlflowUnavailable' });
     rig.store.fault = () => {};
-    const retry = rig.request(LINES, { run: 'retry' });
-    const { counts, spend } = await rig.evaluate({ ...retry, options: { ...retry.options, answersOf: 'run' } });
+    const retryOf = (request: ChunkRequest): ChunkRequest => withAnswersOf({ ...request, run: 'retry' });
+    const { counts, spend } = await rig.evaluate(retryOf(rig.request(LINES)));
     expect(counts.newVerdicts).toBe(6);
     expect([spend.calls, rig.asks.length]).toEqual([0, 3]);
     // The retry asks again about scorers that got no verdict.
     const mute = new Rig(() => told('no'));
     await mute.evaluate(mute.request(LINES.slice(0, 1)));
-    const again = mute.request(LINES.slice(0, 1), { run: 'retry' });
-    await mute.evaluate({ ...again, options: { ...again.options, answersOf: 'run' } });
+    await mute.evaluate(retryOf(mute.request(LINES.slice(0, 1))));
     expect(mute.asks).toHaveLength(6);
   });
 
@@ -367,52 +353,29 @@ describe('an answer is paid once', () => {
     },
   );
 
-  test('even if the takeover of its cost seemed to fail but succeeded', async () => {
-    const rig = new Rig();
-    rig.dieBeforeReceipt();
-    await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
-    rig.live();
-    // The reply to the first request was lost. The repeated request finds the entry already changed.
-    const put = rig.storage.putJsonIf;
-    let isLost = false;
-    rig.storage.putJsonIf = async (bucket, key, value, replaces) => {
-      const etag = await put.call(rig.storage, bucket, key, value, replaces);
-      const isFirst = !isLost && JSON.stringify(value).includes('"before":["r1"]');
-      isLost ||= isFirst;
-      return isFirst ? undefined : etag;
-    };
-    const { spend } = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
-    expect([isLost, spend.calls, rig.asks.length]).toEqual([true, 3, 3]);
-    expect(await rig.spent()).toMatchObject({ calls: 3 });
-  });
-
   test('even if an attempt that was presumed killed resumes and reports it too', async () => {
     const waiting: (() => void)[] = [];
     let standsStill = true;
     const rig = new Rig(async ({ prompt }, text) => {
-      if (standsStill && !text.includes('plant a')) await new Promise<void>((resolve) => waiting.push(resolve));
-      return told(goodAnswer(prompt.scorers).replace('So it is.', standsStill ? 'Late.' : 'In time.'));
+      if (standsStill && text.includes('tardy')) await new Promise<void>((resolve) => waiting.push(resolve));
+      return told(goodAnswer(prompt.scorers));
     });
-    // It has an answer about the first line, and waits for the others.
-    const frozen = rig.evaluate(rig.request(LINES));
-    while (waiting.length < 2 || !rig.storage.objects.get(answerKey(0))?.includes('"paid":[{')) await settled();
+    // 100 answers are saved at once. It waits for the others.
+    const lines = Array.from({ length: 102 }, (_, n) => chatLine(n < 100 ? `n${n}` : `tardy${n}`));
+    const frozen = rig.evaluate(rig.request(lines));
+    while (waiting.length < 2 || rig.segments().length < 1) await settled();
     standsStill = false;
-    const next = rig.request(LINES, { progress: { bounds: [], kills: 1, more: true } });
+    const next = rig.request(lines, { progress: { bounds: [], kills: 1, more: true } });
     const second = await rig.evaluate(next);
-    const third = await rig.evaluate(rig.request(LINES, { progress: { bounds: [2], kills: 0, more: true } }));
-    expect(second.takenOver).toEqual([{ from: ['r1'], spend: expect.objectContaining({ calls: 1 }) }]);
-    const kept = (at: number) => JSON.parse(rig.storage.objects.get(answerKey(at))?.toString() ?? '');
-    const before = kept(1);
-    standsStill = true;
+    const third = await rig.evaluate(rig.request(lines, { progress: { bounds: [51], kills: 0, more: true } }));
+    expect(second.takenOver).toEqual([{ from: ['r1'], spend: expect.objectContaining({ calls: 100 }) }]);
+    expect(third.takenOver).toBeUndefined();
     for (const resume of waiting) resume();
     const first = await frozen;
-    expect([first, second, third].map(({ spend }) => spend.calls)).toEqual([3, 2, 1]);
-    // The answers of the later attempt stay, and the cost of the resumed one is added.
-    expect(kept(1).answers).toEqual(before.answers);
-    expect(kept(1).paid.map(({ requestId }: { requestId: string }) => requestId)).toEqual(['r2', 'r1']);
-    expect(rig.asks).toHaveLength(5);
+    expect([first, second, third].map(({ spend }) => spend.calls)).toEqual([102, 100, 2]);
+    expect(rig.asks).toHaveLength(104);
     rig.storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(next.chunk)}\n`);
-    expect(await rig.spent()).toMatchObject({ calls: 5 });
+    expect(await rig.spent()).toMatchObject({ calls: 104 });
   });
 
   test('when the next attempt asks about the rest of a throttled or held capture', async () => {
@@ -450,10 +413,10 @@ describe('an answer is paid once', () => {
   });
 });
 
-describe('a line in two chunks of a run', () => {
+describe('a request that two chunks of a run make', () => {
   const both = (rig: Rig) => [rig.request(LINES), rig.request([LINES[1] ?? '', chatLine('d')], {}, 1)] as const;
 
-  test('is asked about once, by the first chunk', async () => {
+  test('is made once, by the first chunk', async () => {
     let answer = (): void => {};
     const waits = new Promise<void>((resolve) => {
       answer = resolve;
@@ -463,38 +426,197 @@ describe('a line in two chunks of a run', () => {
       return told(goodAnswer(prompt.scorers));
     });
     const [first, second] = both(rig);
-    const inFlight = [rig.evaluate(first), rig.evaluate(second)];
+    const inFlight = [rig.evaluate(first, { claims: rig.claims(0) }), rig.evaluate(second, { claims: rig.claims(1) })];
     setTimeout(answer, 30);
     const receipts = await Promise.all(inFlight);
     expect(rig.asks).toHaveLength(4);
     expect(receipts.map(({ counts }) => counts.newVerdicts + counts.alreadyThere)).toEqual([6, 4]);
     expect(await rig.spent()).toMatchObject({ calls: 4 });
+    // A third chunk finds the answer of the second, which copied it.
+    const third = rig.request([LINES[1] ?? ''], {}, 2);
+    await rig.evaluate({ ...third, chunk: { ...third.chunk, experimentId: '8' } }, { claims: rig.claims(2) });
+    expect(rig.asks).toHaveLength(4);
   });
 
-  test('is asked about by the other chunk when the first has failed or was killed', async () => {
+  test('is made by the other chunk when the first has failed or was killed', async () => {
     let isRefused = true;
     const rig = new Rig(({ prompt }) => {
       if (isRefused) throw new CallFailure('refused', 'no access');
       return told(goodAnswer(prompt.scorers));
     });
     const [first, second] = both(rig);
-    await expect(rig.evaluate(first)).rejects.toMatchObject({ name: 'JudgeRefused' });
+    await expect(rig.evaluate(first, { claims: rig.claims(0) })).rejects.toMatchObject({ name: 'JudgeRefused' });
     isRefused = false;
-    expect((await rig.evaluate(second)).counts.newVerdicts).toBe(4);
+    expect((await rig.evaluate(second, { claims: rig.claims(1) })).counts.newVerdicts).toBe(4);
     // Killed during the call: its claim is in force until its function has certainly ended.
     const dead = new Rig(() => new Promise<never>(() => {}));
-    void dead.evaluate(dead.request(LINES), { remainingMs: () => 46_000 });
+    void dead.evaluate(dead.request(LINES), { claims: dead.claims(0, 46_000) });
     await new Promise((resolve) => setTimeout(resolve, 20));
     const { judge, asks } = scriptedJudge();
+    const [, other] = both(dead);
+    // Too little time to wait for it: the trace waits for the next attempt.
+    const hurried = dead.evaluate(other, { judge, claims: dead.claims(1), remainingMs: () => 60_100 });
+    await expect(hurried).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
+    expect(asks).toHaveLength(1);
     const time = jest.spyOn(Date, 'now');
     time.mockReturnValue(performance.timeOrigin + performance.now() + 47_000);
     try {
-      const [, other] = both(dead);
-      expect((await dead.evaluate(other, { judge })).counts.newVerdicts).toBe(4);
+      const { counts } = await dead.evaluate({ ...other, attempt: 1 }, { judge, claims: dead.claims(1) });
+      expect(counts).toMatchObject({ newVerdicts: 2, alreadyThere: 2 });
     } finally {
       time.mockRestore();
     }
     expect(asks).toHaveLength(2);
+  });
+
+  test('is made once by a chunk in which it occurs again', async () => {
+    const rig = new Rig();
+    const same = [1, 2, 3].map((n) => chatLine('same').replace('"eventId":"', `"eventId":"${n}`));
+    expect(new Set(same).size).toBe(3);
+    const { counts, spend } = await rig.evaluate(rig.request(same));
+    expect([rig.asks.length, spend.calls, counts.newVerdicts]).toEqual([1, 1, 6]);
+    const costs = [...rig.store.assessments.values()].flat().map(({ metadata }) => Number(metadata[JUDGE_COST]));
+    expect(costs.reduce((sum, usd) => sum + usd, 0)).toBeCloseTo(spend.usd ?? Number.NaN);
+  });
+});
+
+describe('where the traces are written too', () => {
+  const idOf = (line = ''): string => traceIdOf('7', Buffer.from(line));
+  class Writing extends Rig {
+    constructor(model?: ConstructorParameters<typeof Rig>[0]) {
+      super(model);
+      this.store.hasAll = false;
+    }
+
+    override request(lines: readonly string[], more: Partial<ChunkRequest> = {}, chunk = 0): ChunkRequest {
+      return { ...super.request(lines, more, chunk), write: true };
+    }
+  }
+  const named = (name: string) => expect.objectContaining({ name });
+
+  test('each absent trace is posted once, with its verdicts, after the answers are saved', async () => {
+    const rig = new Writing();
+    const saved: number[] = [];
+    rig.store.fault = () => void saved.push(rig.segments().flat().length);
+    const { counts, log, traced } = await rig.evaluate(rig.request([...LINES, 'no capture', LINES[0] ?? '']));
+    expect(rig.store.posts.toSorted()).toEqual(LINES.map(idOf).toSorted());
+    expect([rig.store.singles, saved]).toEqual([0, [3, 3, 3]]);
+    expect(log).toMatchObject({
+      ok: true,
+      counts: { lines: 5, traced: 4, written: 3, duplicateLine: 1, quarantined: 1 },
+    });
+    expect([traced, counts]).toEqual([4, expect.objectContaining({ newVerdicts: 6, duplicateLine: 2, failed: 0 })]);
+    // Again, everything is there.
+    const again = await rig.evaluate(rig.request(LINES, { run: 'again' }));
+    expect(again).toMatchObject({ counts: { alreadyThere: 6 }, log: { counts: { alreadyThere: 3 } } });
+    expect([rig.store.posts.length, rig.store.singles, rig.asks.length]).toEqual([3, 0, 3]);
+  });
+
+  test('verdicts of a trace that exists, and of one that MLflow took only without them, are written singly', async () => {
+    const rig = new Writing();
+    rig.store.assessments.set(idOf(LINES[0]), []);
+    rig.store.refusesAssessmentsOf.add(idOf(LINES[1]));
+    const { counts, log } = await rig.evaluate(rig.request(LINES));
+    expect([rig.store.posts.length, rig.store.singles]).toEqual([2, 2]);
+    expect(counts).toMatchObject({ newVerdicts: 6, failed: 0 });
+    expect(log?.counts).toMatchObject({ written: 2, alreadyThere: 1, traced: 3 });
+  });
+
+  test('a trace that MLflow refuses is quarantined with its duplicates, and has no verdict', async () => {
+    const rig = new Writing();
+    rig.store.refuses.add(idOf(LINES[1]));
+    const { counts, log, traced } = await rig.evaluate(rig.request([...LINES, LINES[1] ?? '']));
+    expect(log).toMatchObject({
+      refused: 1,
+      counts: { traced: 2, quarantined: 2 },
+      quarantineReasons: { MlflowRefused: 2 },
+    });
+    expect([traced, counts.newVerdicts, counts.duplicateLine]).toEqual([2, 4, 0]);
+    // Its answer is paid for: the retry of the quarantined line uses it.
+    rig.store.refuses.clear();
+    const retry = rig.request([LINES[1] ?? ''], { run: 'retry' }, 4);
+    await rig.evaluate(withAnswersOf(retry));
+    expect([rig.asks.length, rig.store.posts.length]).toEqual([3, 3]);
+  });
+
+  test.each(['refused', 'throttled'] as const)(
+    'a judge that is %s keeps no trace from being written, and the next attempt adds the verdicts',
+    async (kind) => {
+      let fails = true;
+      const rig = new Writing(({ prompt }, text) => {
+        if (fails && !text.includes('plant a')) throw new CallFailure(kind, 'no');
+        return told(goodAnswer(prompt.scorers));
+      });
+      const name = kind === 'refused' ? 'JudgeRefused' : 'JudgeThrottled';
+      await expect(rig.evaluate(rig.request(LINES))).rejects.toMatchObject({ name });
+      expect(rig.store.posts).toHaveLength(3);
+      const receipt = await rig.storage.getJson<EvaluateReceipt>('', workKeys.receipt('run', 0, 'evaluate', 0, 'r1'));
+      expect(receipt).toMatchObject({ ok: false, error: named(name), log: { ok: true, counts: { traced: 3 } } });
+      fails = false;
+      const { counts } = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
+      expect(counts).toMatchObject({ newVerdicts: 4, alreadyThere: 2 });
+      expect([rig.store.posts.length, rig.store.singles]).toEqual([3, 2]);
+    },
+  );
+
+  test('a budget without room keeps no trace from being written', async () => {
+    const rig = new Writing();
+    const held = await rig.evaluate(rig.request(LINES), { limit: new OwnLimit(0) });
+    expect(held).toMatchObject({ counts: { heldByBudget: 6 }, log: { counts: { written: 3 } } });
+  });
+
+  test('a function without time for the judge has it for the traces', async () => {
+    const late = new Writing(
+      () => new Promise((_, reject) => setTimeout(() => reject(new CallFailure('aborted', 'canceled')), 200)),
+    );
+    const attempt = late.evaluate(late.request(LINES), { remainingMs: () => 60_050 });
+    await expect(attempt).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
+    expect(late.store.posts).toHaveLength(3);
+  });
+
+  test('a deleted trace is not written again by a later attempt, a retry or a re-evaluation, but by a new run', async () => {
+    const rig = new Writing();
+    rig.dieBeforeReceipt();
+    await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
+    rig.live();
+    const gone = idOf(LINES[1]);
+    rig.store.assessments.delete(gone);
+    const later = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
+    expect(later).toMatchObject({
+      traced: 3,
+      counts: { alreadyThere: 4, notJudgeable: 2 },
+      reasons: { traceMissing: 2 },
+    });
+    const retry = rig.request(LINES, { run: 'retry' });
+    await rig.evaluate(withAnswersOf(retry));
+    await rig.evaluate({ ...retry, run: 'other', chunk: { ...retry.chunk, traced: true } });
+    await rig.evaluate({ ...retry, run: 'anew', options: { ...retry.options, reevaluate: true } });
+    expect(rig.store.assessments.has(gone)).toBe(false);
+    await rig.evaluate(rig.request(LINES, { run: 'new' }));
+    expect(rig.store.assessments.get(gone)).toHaveLength(2);
+  });
+
+  test('a line that killed the function alone is quarantined if it has no trace, else it has errors', async () => {
+    const rig = new Writing();
+    const killed = { progress: { bounds: [1, 2, 3], kills: 1 } };
+    const { log, traced } = await rig.evaluate(rig.request(LINES, killed));
+    expect([log?.quarantineReasons, traced]).toEqual([{ FunctionKilled: 1 }, 0]);
+    rig.store.assessments.set(idOf(LINES[1]), []);
+    const { counts, log: second } = await rig.evaluate(rig.request(LINES, killed));
+    expect([second?.counts, counts.failed]).toEqual([expect.objectContaining({ alreadyThere: 1, traced: 1 }), 2]);
+    expect(rig.store.values).toContainEqual([ASKED[0]?.name, 'FunctionKilled']);
+  });
+
+  test('a chunk costs few requests', async () => {
+    const rig = new Writing();
+    const lines = Array.from({ length: 230 }, (_, n) => chatLine(`n${n}`));
+    const reads = jest.spyOn(rig.store, 'getTraces');
+    await rig.evaluate(rig.request(lines));
+    expect([reads.mock.calls.length, rig.store.posts.length, rig.store.singles]).toEqual([1, 230, 0]);
+    // Answers in segments of at least 50, and after each of the three batches the traces that it wrote.
+    const segments = rig.segments();
+    expect(segments.flat().filter((line) => 'ask' in line)).toHaveLength(230);
+    expect(segments.length).toBeLessThanOrEqual(8);
   });
 });
 

@@ -132,19 +132,10 @@ test('leaves out a line that killed the log step with that reason, and a line th
     objectTimeMs: 0,
   });
   const request = { run: 'r', chunk: chunkOf(1), attempt: 0, progress: { bounds: [], kills: 1 } } as never;
-  const entry = (line: number, name: string) => ({ ...place(line), reason: { name, message: name } }) as never;
-  const first = leftOut(
-    { ...(request as object), progress: { bounds: [], kills: 0 }, leaveOut: [3] } as never,
-    [entry(1, KILLED.name), entry(2, 'NotJson')],
-    [lineId(place(4))],
-  );
-  expect([1, 2, 3, 4].map((line) => first(place(line))?.name)).toEqual([
-    'FunctionKilled',
-    undefined,
-    'LeftOut',
-    'FunctionKilled',
+  const first = leftOut({ ...(request as object), progress: { bounds: [], kills: 0 }, leaveOut: [3] } as never, [
+    lineId(place(4)),
   ]);
-  expect(first(place(1))).not.toBe(KILLED);
+  expect([2, 3, 4].map((line) => first(place(line))?.name)).toEqual([undefined, 'LeftOut', 'FunctionKilled']);
   expect(first(place(4))).toBe(KILLED);
   expect(leftOut(request)(place(5))).toBe(KILLED);
 });

@@ -573,12 +573,16 @@ describe('a retry', () => {
     const again = wire.lines<ManifestLine>(WORK, workKeys.manifest('again', 0));
     expect(keysOf(again)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
     // The answers are kept by the chunks of the first run. The second chunk has all of its traces.
-    expect(again.map(({ retryOf, traced }) => [retryOf, traced])).toEqual([
-      [1, true],
-      [2, undefined],
+    const answersOf = (line: ManifestLine) => line.ranges.map(({ answersIn }) => answersIn);
+    expect(again.map((line) => [answersOf(line), line.traced])).toEqual([
+      [[[workKeys.chunkOfRun('first', 1)]], true],
+      [[[workKeys.chunkOfRun('first', 2)]], undefined],
     ]);
     await plan('third', retry('again', 'failed'));
-    expect(wire.lines<ManifestLine>(WORK, workKeys.manifest('third', 0)).map(({ retryOf }) => retryOf)).toEqual([1, 2]);
+    expect(wire.lines<ManifestLine>(WORK, workKeys.manifest('third', 0)).map(answersOf)).toEqual([
+      [[workKeys.chunkOfRun('first', 1), workKeys.chunkOfRun('again', 0)]],
+      [[workKeys.chunkOfRun('first', 2), workKeys.chunkOfRun('again', 1)]],
+    ]);
   });
 
   test('of `failed` runs only the files again that a chunk could not read', async () => {

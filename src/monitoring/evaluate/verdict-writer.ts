@@ -1,0 +1,180 @@
+/**
+ * Writes what was found out about captures to MLflow: a trace that is absent together with its verdicts, and the verdicts of
+ * a trace that exists one by one. Before that, it saves the judge’s answers.
+ */
+
+import type { StoredTrace } from '../../mlflow/types.ts';
+import { forEachConcurrently } from '../../shared/concurrency.ts';
+import { weightAtOnce } from '../../shared/memory.ts';
+import type { LineBook } from '../log/line-book.ts';
+import { TraceBatch } from '../log/trace-batch.ts';
+import type { AnswerJournal } from './answer-journal.ts';
+import type { Outcome } from './assess-capture.ts';
+import type { WeightGate } from './held-captures.ts';
+import type { PendingVerdicts } from './pending-verdicts.ts';
+import type { ReadCapture } from './read-captures.ts';
+import { recordAssessments } from './record-assessments.ts';
+import type { EvaluateDependencies } from './types.ts';
+import type { VerdictTally } from './verdict-tally.ts';
+
+/** A capture, and what is to be done about it. */
+export interface PlannedWork extends ReadCapture {
+  pending: PendingVerdicts;
+  /** The trace in MLflow; absent if it is to be written. */
+  stored?: StoredTrace | undefined;
+  /** It must not be decoded, because it kills the function. */
+  isCondemned?: true;
+}
+
+interface Finished {
+  work: PlannedWork;
+  /** Absent if the capture was not judged: only its trace is written, if it is absent. */
+  outcome: Outcome;
+}
+
+/** Captures that are written together: one OTLP request, and one reading of what exists. */
+const AT_ONCE = 100;
+/** While one batch waits for MLflow, the next is read and built. */
+const BATCHES_AT_ONCE = 2;
+/** Traces whose verdicts are written at the same time. The client has its own limit for the requests. */
+const RECORDED_AT_ONCE = 8;
+
+export class VerdictWriter {
+  /** The first failure. After it nothing is written any more. */
+  failure: unknown;
+  /** Traces that have a verdict, a new one or an older one. */
+  readonly evaluated = new Set<string>();
+  readonly #experimentId: string;
+  readonly #deps: EvaluateDependencies;
+  readonly #journal: AnswerJournal;
+  readonly #tally: VerdictTally;
+  readonly #gate: WeightGate;
+  readonly #book: LineBook | undefined;
+  #waiting: Finished[] = [];
+  #weight = 0;
+  readonly #writing: Promise<void>[] = [];
+
+  /** @param parts.book absent if no trace is to be written */
+  constructor(
+    experimentId: string,
+    deps: EvaluateDependencies,
+    parts: { journal: AnswerJournal; tally: VerdictTally; gate: WeightGate; book: LineBook | undefined },
+  ) {
+    this.#experimentId = experimentId;
+    this.#deps = deps;
+    this.#journal = parts.journal;
+    this.#tally = parts.tally;
+    this.#gate = parts.gate;
+    this.#book = parts.book;
+  }
+
+  /** Adds a capture, which is written with the next batch. */
+  add(work: PlannedWork, outcome: Outcome): void {
+    this.#waiting.push({ work, outcome });
+    this.#weight += work.weight;
+    if (this.#waiting.length >= AT_ONCE || this.#weight >= weightAtOnce()) this.#start();
+  }
+
+  /**
+   * Writes the rest, and waits until everything is written.
+   *
+   * @throws the first failure to write; by then the answers are saved, unless that failed too
+   */
+  async end(): Promise<void> {
+    this.#start();
+    await Promise.all(this.#writing);
+    await this.#journal.save().catch((error: unknown) => {
+      this.failure ??= error;
+    });
+    if (this.failure !== undefined) throw this.failure;
+  }
+
+  #start(): void {
+    const batch = this.#waiting;
+    this.#waiting = [];
+    this.#weight = 0;
+    const before = this.#writing.at(-BATCHES_AT_ONCE) ?? Promise.resolve();
+    const written = before.then(async () => {
+      if (this.failure === undefined && batch.length > 0) await this.#write(batch);
+    });
+    this.#writing.push(
+      written.catch((error: unknown) => {
+        this.failure ??= error;
+      }),
+    );
+  }
+
+  async #write(batch: readonly Finished[]): Promise<void> {
+    await this.#journal.save();
+    const absent = batch.filter(({ work }) => work.stored === undefined);
+    const late = absent.length === 0 ? new Set<string>() : await this.#create(absent);
+    const created = await this.#storedOf(late);
+    await this.#mend(batch);
+    await forEachConcurrently(RECORDED_AT_ONCE, batch, async ({ work, outcome }) => {
+      if (this.#book?.refusal(work.traceId) !== undefined) return;
+      const isNew = work.stored === undefined && !late.has(work.traceId);
+      if (isNew) for (const assessment of outcome.assessments) this.#tally.recorded(work.range, assessment);
+      else await this.#record(work, work.stored ?? created.get(work.traceId), outcome);
+      this.#count(work, outcome, isNew);
+    });
+  }
+
+  /** Writes absent traces with their verdicts. @returns those whose verdicts must be written one by one */
+  async #create(absent: readonly Finished[]): Promise<Set<string>> {
+    const book = this.#book as LineBook;
+    const assessmentsOf = new Map(absent.map(({ work, outcome }) => [work.traceId, outcome.assessments]));
+    const batch = new TraceBatch(book, assessmentsOf);
+    const weight = absent.reduce((sum, { work }) => sum + work.weight, 0);
+    await this.#gate.pass(weight, async () => {
+      for (const { work } of absent) await batch.add({ ...work, capture: work.read() });
+      await batch.flush();
+    });
+    const ids = absent.map(({ work }) => work.traceId);
+    await this.#journal.saveWritten(ids.filter((traceId) => book.refusal(traceId) === undefined));
+    return new Set([...batch.there, ...batch.bare]);
+  }
+
+  async #storedOf(traceIds: ReadonlySet<string>): Promise<Map<string, StoredTrace>> {
+    return traceIds.size === 0 ? new Map() : this.#deps.store.getTraces(this.#experimentId, [...traceIds]);
+  }
+
+  /** Repairs the spans of traces that an attempt which was killed may have left incomplete. */
+  async #mend(batch: readonly Finished[]): Promise<void> {
+    const book = this.#book;
+    if (book?.mends !== true) return;
+    for (const { work } of batch) {
+      if (work.stored === undefined || work.isCondemned) continue;
+      await this.#gate.pass(work.weight, () => book.mend({ ...work, capture: work.read() }));
+    }
+  }
+
+  /** Writes the assessments of a trace that exists, and counts them. */
+  async #record(
+    { traceId, range }: PlannedWork,
+    stored: StoredTrace | undefined,
+    { assessments: all }: Outcome,
+  ): Promise<void> {
+    const { assessments, written, traceMissing } =
+      stored === undefined
+        ? { assessments: all, written: [], traceMissing: true }
+        : await recordAssessments(this.#deps.store, stored, all);
+    const news = new Set(written);
+    for (const assessment of assessments) {
+      // An error assessment from an earlier attempt is still a failed verdict.
+      const isRecorded = news.has(assessment.assessmentId) || assessment.error !== undefined;
+      if (traceMissing) this.#tally.notJudgeable(range, 'traceMissing');
+      else if (isRecorded) this.#tally.recorded(range, assessment);
+      else this.#tally.settle(range, 'alreadyThere');
+    }
+    if (!traceMissing && assessments.some(({ error }) => error === undefined)) this.evaluated.add(traceId);
+  }
+
+  #count({ traceId, range, pending }: PlannedWork, { assessments, notJudgeable, held }: Outcome, isNew: boolean): void {
+    this.#tally.trace(range);
+    this.#tally.settled(range, pending);
+    for (const reason of notJudgeable) this.#tally.notJudgeable(range, reason);
+    this.#tally.settle(range, 'heldByBudget', held);
+    const hasVerdict = isNew && assessments.some(({ error }) => error === undefined);
+    if (hasVerdict || pending.settled.alreadyThere > 0) this.evaluated.add(traceId);
+  }
+}

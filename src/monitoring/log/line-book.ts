@@ -1,0 +1,277 @@
+/** What becomes of the lines of a part: each is traced, quarantined or outside the time window. */
+
+import type { ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
+import {
+  LOG_TERMS,
+  type LogCounts,
+  type LogReceipt,
+  type NamedError,
+  type QuarantineEntry,
+  type UnreadRange,
+} from '../../contract/receipts.ts';
+import { workKeys } from '../../contract/work-keys.ts';
+import { decodeLine } from '../../formats/decode.ts';
+import type { Capture, LinePlace, RawLine } from '../../formats/types.ts';
+import type { Experiment, NewAssessment, TraceStore, WriteTracesResult } from '../../mlflow/types.ts';
+import type { LambdaEnvironment } from '../../settings/environment.ts';
+import { toNamedError } from '../../shared/errors.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { captureTimeMs, isOutOfTime, withinTime } from '../../shared/within-time.ts';
+import { buildTrace } from '../../trace/build.ts';
+import type { TraceRecord } from '../../trace/types.ts';
+import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
+import { lineCountMismatch, type Part, partOf } from '../chunk/parts.ts';
+import { isInside } from '../chunk/ranges.ts';
+import { addCounts, emptyLogCounts, sumLogCounts } from '../counts.ts';
+import { attemptFacts, quarantineOfChunk } from '../receipts.ts';
+
+export interface LogDependencies {
+  storage: Storage;
+  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces'>;
+  environment: LambdaEnvironment;
+  requestId: string;
+}
+
+/** A chunk of more than one line has no more bytes than this. */
+const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
+
+/** A line whose bytes are kept until it is known whether it goes to quarantine. */
+export interface KeptLine {
+  /** The ordinal of its range in the chunk. */
+  range: number;
+  raw: RawLine;
+}
+
+/** A capture that is to be traced. */
+export interface TraceableLine extends KeptLine {
+  capture: Capture;
+  traceId: string;
+  /** The memory that it takes when decoded, in bytes. */
+  weight: number;
+}
+
+export interface BuiltLine extends KeptLine {
+  trace: TraceRecord;
+}
+
+/** A line by its place, with its bytes unless it is long. */
+interface KeptPlace {
+  range: number;
+  place: LinePlace;
+  bytes?: Buffer | undefined;
+}
+
+export class LineBook {
+  readonly #request: ChunkRequest;
+  readonly #part: Part;
+  readonly #deps: LogDependencies;
+  readonly #startedAt = new Date().toISOString();
+  /** By range. */
+  readonly #counts: LogCounts[];
+  readonly #unread: UnreadRange[] = [];
+  readonly #quarantine: QuarantineEntry[] = [];
+  #experiment: Promise<Experiment> | undefined;
+  /** Lines identical to an earlier one, by trace id. */
+  readonly #duplicates = new Map<string, KeptLine[]>();
+  /** The reasons of traces that could not be built or that MLflow refused. They apply to identical lines too. */
+  readonly #refused = new Map<string, NamedError>();
+
+  constructor(request: ChunkRequest, deps: LogDependencies) {
+    this.#request = request;
+    this.#part = partOf(request);
+    this.#deps = deps;
+    this.#counts = request.chunk.ranges.map(emptyLogCounts);
+  }
+
+  /** Notes a range whose file can no longer be read. Its lines are lost, those of the others are not. */
+  unread(range: UnreadRange): void {
+    this.#unread.push(range);
+  }
+
+  outsideWindow(range: number): void {
+    this.#count(range, 'lines', 'outsideWindow');
+  }
+
+  quarantine(line: KeptPlace, reason: NamedError): void {
+    this.#count(line.range, 'lines');
+    this.#refuse(line, reason);
+  }
+
+  duplicate(traceId: string, { range, raw: { place, bytes } }: KeptLine): void {
+    this.#count(range, 'lines');
+    this.#duplicates.set(traceId, [...(this.#duplicates.get(traceId) ?? []), { range, raw: { place, bytes } }]);
+  }
+
+  /** Counts a line whose trace needs no writing: it exists, or a person has deleted it. */
+  alreadyThere(range: number): void {
+    this.#count(range, 'lines', 'traced', 'alreadyThere');
+  }
+
+  /** Returns the reason why a trace could not be written, if there is one. */
+  refusal(traceId: string): NamedError | undefined {
+    return this.#refused.get(traceId);
+  }
+
+  /** Builds the trace of a line, or quarantines it. */
+  trace(line: TraceableLine): TraceRecord | undefined {
+    try {
+      return this.#build(line);
+    } catch (error) {
+      const { name, message } = toNamedError(error);
+      const reason = {
+        name: 'TraceNotBuilt',
+        message: `The trace of the line could not be built: ${name}: ${message}`,
+      };
+      this.quarantine({ range: line.range, ...line.raw }, reason);
+      this.#refused.set(line.traceId, reason);
+      return undefined;
+    }
+  }
+
+  /** Builds the trace of a line. If that takes too long, the trace shows the line as captured. */
+  #build({ raw, capture }: TraceableLine): TraceRecord {
+    const { environment } = this.#deps;
+    const options = {
+      experimentId: this.#request.chunk.experimentId,
+      endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
+    };
+    const build = (of: Capture): TraceRecord =>
+      withinTime(captureTimeMs(raw.bytes.length), () => buildTrace(of, raw, options));
+    try {
+      return build(capture);
+    } catch (error) {
+      if (!isOutOfTime(error)) throw error;
+      const kept = decodeLine(raw, { keepRaw: error.message, maxWeight: Number.MAX_VALUE });
+      if (kept.kind !== 'capture') throw error;
+      return build(kept.capture);
+    }
+  }
+
+  /** Counts traces that were written, or found when they were to be written, and quarantines those that MLflow refused. */
+  async write(
+    lines: readonly BuiltLine[],
+    assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
+  ): Promise<{ there: string[]; bare: string[] }> {
+    if (lines.length === 0) return { there: [], bare: [] };
+    const { store } = this.#deps;
+    const { experimentId } = this.#request.chunk;
+    const traces = lines.map(({ trace }) => trace);
+    const ids = traces.map(({ traceId }) => traceId);
+    const experiment = await this.#resolved();
+    // With assessments, the client itself reads what exists, just before it writes.
+    const existing = assessmentsOf === undefined ? await store.getTraces(experimentId, ids) : new Map();
+    const absent = traces.filter(({ traceId }) => !existing.has(traceId));
+    const result = await store.writeTraces(experiment, absent, assessmentsOf);
+    const there = new Set([...existing.keys(), ...result.alreadyThere]);
+    const unmended = await this.#mend(traces.filter(({ traceId }) => there.has(traceId)));
+    for (const { traceId, reason } of [...result.refused, ...unmended]) this.#refused.set(traceId, reason);
+    const written = new Set(result.written);
+    for (const { trace, range, raw } of lines) {
+      this.#count(range, 'lines');
+      const reason = this.#refused.get(trace.traceId);
+      if (reason !== undefined) this.#refuse({ range, ...raw }, reason);
+      else this.#count(range, 'traced', written.has(trace.traceId) ? 'written' : 'alreadyThere');
+    }
+    return { there: [...there], bare: result.bare };
+  }
+
+  #count(range: number, ...terms: (keyof LogCounts)[]): void {
+    const counts = this.#counts[range];
+    if (counts !== undefined) for (const term of terms) counts[term] += 1;
+  }
+
+  /** Whether an earlier attempt may have left the spans of existing traces incomplete. */
+  get mends(): boolean {
+    return this.#part.isRepeated;
+  }
+
+  /** Writes the spans of an existing trace where they are incomplete. A trace whose spans are refused is gone, and quarantined. */
+  async mend(line: TraceableLine): Promise<void> {
+    for (const { traceId, reason } of await this.#mend([this.#build(line)])) {
+      this.#refused.set(traceId, reason);
+      const counts = this.#counts[line.range] ?? emptyLogCounts();
+      counts.traced -= 1;
+      counts.alreadyThere -= 1;
+      this.#refuse({ range: line.range, ...line.raw }, reason);
+    }
+  }
+
+  async #mend(traces: readonly TraceRecord[]): Promise<WriteTracesResult['refused']> {
+    return this.mends ? this.#deps.store.mendTraces(await this.#resolved(), traces) : [];
+  }
+
+  #resolved(): Promise<Experiment> {
+    this.#experiment ??= this.#deps.store.getExperiment(this.#request.chunk.experimentId);
+    return this.#experiment;
+  }
+
+  /** Settles the lines that are identical to others, and writes the quarantine object. */
+  async close(part: ManifestLine): Promise<void> {
+    for (const [traceId, duplicates] of this.#duplicates) {
+      const reason = this.#refused.get(traceId);
+      for (const { range, raw } of duplicates) {
+        if (reason !== undefined) this.#refuse({ range, ...raw }, reason);
+        else this.#count(range, 'traced', 'duplicateLine');
+      }
+    }
+    await this.#writeQuarantine(part);
+    for (const [range, planned] of part.ranges.entries()) {
+      const lines = this.#counts[range]?.lines ?? 0;
+      if (lines !== planned.lines && !this.#unread.some((one) => one.range === range)) {
+        throw lineCountMismatch(planned, lines);
+      }
+    }
+  }
+
+  #refuse({ range, place, bytes }: KeptPlace, reason: NamedError): void {
+    const { objectTimeMs, ...where } = place;
+    this.#count(range, 'quarantined');
+    this.#quarantine.push({
+      ...where,
+      reason,
+      // A long line is kept by its place alone: to write its bytes, they would be in memory three times.
+      ...(bytes === undefined || bytes.length > MAX_KEPT_BYTES ? {} : { base64: bytes.toString('base64') }),
+      quarantinedAt: new Date().toISOString(),
+      experimentId: this.#request.chunk.experimentId,
+      objectTimeMs,
+      options: this.#request.options,
+    });
+  }
+
+  /**
+   * Writes the quarantine object of the chunk. A later attempt replaces the lines of its part, also by nothing: a line that
+   * MLflow refused once and has accepted since must not stay in quarantine.
+   */
+  async #writeQuarantine(part: ManifestLine): Promise<void> {
+    const { storage, environment } = this.#deps;
+    const { run, chunk } = this.#request;
+    const { isRepeated } = this.#part;
+    if (this.#quarantine.length === 0 && !isRepeated) return;
+    const before = isRepeated ? await quarantineOfChunk(storage, environment.WORK_BUCKET, run, chunk.chunk) : [];
+    const others = before.filter((entry) => !part.ranges.some((range) => isInside(entry, range)));
+    const body = [...others, ...this.#quarantine]
+      .toSorted((a, b) => (a.key === b.key ? a.start - b.start : a.key < b.key ? -1 : 1))
+      .map((entry) => `${JSON.stringify(entry)}\n`)
+      .join('');
+    await storage.putText(
+      environment.WORK_BUCKET,
+      workKeys.quarantine(run, chunk.chunk),
+      body,
+      'application/jsonlines',
+    );
+  }
+
+  receipt(failure: unknown): LogReceipt {
+    const quarantineReasons: Record<string, number> = {};
+    for (const { reason } of this.#quarantine) addCounts(quarantineReasons, { [reason.name]: 1 });
+    return {
+      step: 'log',
+      ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
+      ...(this.#unread.length === 0 ? {} : { unread: this.#unread }),
+      counts: sumLogCounts(this.#counts.map((counts) => ({ counts }))),
+      ...(this.#counts.length === 1 ? {} : { byRange: this.#counts.map((one) => LOG_TERMS.map((term) => one[term])) }),
+      quarantineReasons,
+      ...(this.#refused.size === 0 ? {} : { refused: this.#refused.size }),
+    };
+  }
+}

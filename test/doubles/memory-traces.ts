@@ -1,0 +1,99 @@
+/** MLflow in memory: traces with their assessments. The test decides which writes fail. */
+import type {
+  Experiment,
+  NewAssessment,
+  StoredAssessment,
+  StoredTrace,
+  TraceStore,
+  WriteTracesResult,
+} from '../../src/mlflow/types.ts';
+import type { TraceRecord } from '../../src/trace/types.ts';
+
+type Store = Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments'>;
+
+export class MemoryTraces implements Store {
+  /** By trace. A trace that is not in here is absent, unless `hasAll`. */
+  readonly assessments = new Map<string, NewAssessment[]>();
+  /** Traces that were written, in order. */
+  readonly posts: string[] = [];
+  /** Requests for single assessments. */
+  singles = 0;
+  /** Every trace that is asked for exists. */
+  hasAll: boolean;
+  /** Called before every write; throws for one that fails. */
+  fault: (assessments: readonly NewAssessment[]) => void = () => {};
+  /** Traces that MLflow refuses, and traces whose assessments it refuses. */
+  readonly refuses = new Set<string>();
+  readonly refusesAssessmentsOf = new Set<string>();
+
+  constructor({ hasAll = false } = {}) {
+    this.hasAll = hasAll;
+  }
+
+  getExperiment = async (id: string): Promise<Experiment> => ({
+    id,
+    name: 'name',
+    artifactLocation: 'mlflow-artifacts:/1',
+  });
+
+  getTraces = async (_: string, ids: readonly string[]) =>
+    new Map(
+      ids.flatMap((traceId): [string, StoredTrace][] => {
+        if (this.hasAll && !this.assessments.has(traceId)) this.assessments.set(traceId, []);
+        const known = this.assessments.get(traceId);
+        if (known === undefined) return [];
+        const assessments = known.map(
+          ({ error, ...one }): StoredAssessment => ({
+            ...one,
+            valid: true,
+            ...(error ? { errorCode: error.code } : {}),
+          }),
+        );
+        return [[traceId, { traceId, state: 'OK', assessments }]];
+      }),
+    );
+
+  writeTraces = async (
+    _: Experiment,
+    traces: readonly TraceRecord[],
+    assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
+  ): Promise<WriteTracesResult> => {
+    const result: WriteTracesResult = { written: [], alreadyThere: [], bare: [], refused: [] };
+    for (const { traceId } of traces) {
+      const given = assessmentsOf?.get(traceId) ?? [];
+      this.fault(given);
+      if (this.refuses.has(traceId)) {
+        result.refused.push({ traceId, reason: { name: 'MlflowRefused', message: 'no' } });
+      } else if (this.assessments.has(traceId)) {
+        result.alreadyThere.push(traceId);
+      } else {
+        const isBare = this.refusesAssessmentsOf.has(traceId);
+        this.posts.push(traceId);
+        this.assessments.set(traceId, isBare ? [] : [...given]);
+        result.written.push(traceId);
+        if (isBare) result.bare.push(traceId);
+      }
+    }
+    return result;
+  };
+
+  mendTraces = async () => [];
+
+  writeAssessments = async ({ traceId }: StoredTrace, assessments: readonly NewAssessment[]) => {
+    this.fault(assessments);
+    const known = this.assessments.get(traceId);
+    if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true as const };
+    this.singles += 1;
+    const news = assessments.filter((one) => !known.some((old) => old.assessmentId === one.assessmentId && !old.error));
+    for (const one of news) {
+      const at = known.findIndex(({ assessmentId }) => assessmentId === one.assessmentId);
+      known.splice(at < 0 ? known.length : at, at < 0 ? 0 : 1, one);
+    }
+    const written = news.map(({ assessmentId }) => assessmentId);
+    return { written, alreadyThere: assessments.map((one) => one.assessmentId).filter((id) => !written.includes(id)) };
+  };
+
+  get values(): unknown[] {
+    return [...this.assessments.values()].flat().map(({ name, value, error }) => [name, value ?? error?.code]);
+  }
+}
