@@ -95,7 +95,10 @@ it.each<[string, Line[]]>([
           'batch/*/output/*',
         ),
       ],
-      [['s3:PutObject'], work('runs/*/receipts/*', 'quarantine/*/*', 'answers/*/*', 'batch/*/state/*', 'batch/*/requests/*')],
+      [
+        ['s3:PutObject'],
+        work('runs/*/receipts/*', 'quarantine/*/*', 'answers/*/*', 'batch/*/state/*', 'batch/*/requests/*'),
+      ],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       ...model,
       [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],

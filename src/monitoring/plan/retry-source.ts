@@ -149,7 +149,7 @@ async function* quarantinedRanges(
     // The object is named by the chunk. The judge may have answered before MLflow refused the trace.
     const range = withAnswers(
       { ...place, objectTimeMs, keptIn },
-      object.slice(0, -'.jsonl'.length).replace(/^quarantine\//, ''),
+      object.slice('quarantine/'.length, -'.jsonl'.length),
     );
     open = { range, experimentId };
   }
