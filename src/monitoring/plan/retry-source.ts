@@ -147,10 +147,7 @@ async function* quarantinedRanges(
     if (open !== undefined) yield unitOf(open);
     const place = { bucket, key, versionId, etag, start, end, firstLine: line, lines: 1 };
     // The object is named by the chunk. The judge may have answered before MLflow refused the trace.
-    const range = withAnswers(
-      { ...place, objectTimeMs, keptIn },
-      object.slice('quarantine/'.length, -'.jsonl'.length),
-    );
+    const range = withAnswers({ ...place, objectTimeMs, keptIn }, object.slice('quarantine/'.length, -'.jsonl'.length));
     open = { range, experimentId };
   }
   if (open !== undefined) yield unitOf(open);

@@ -12,8 +12,8 @@ test('lists every decision with its title, its date and what supersedes it', () 
     .map((file) => {
       const [title = '', , head = ''] = read(file).split('\n');
       const date = /^Accepted (\d{4}-\d\d-\d\d)\./.exec(head)?.[1];
-      const successor = /Partly superseded by (\[\d{4}\]\(\S+?\.md\))/.exec(head)?.[1];
-      const status = successor ? `partly superseded by ${successor}` : 'accepted';
+      const [, how = 'accepted'] = /((?:Partly s|S)uperseded by \[\d{4}\]\(\S+?\.md\))/.exec(head) ?? [];
+      const status = `${how.charAt(0).toLowerCase()}${how.slice(1)}`;
       return `| [${file.slice(0, 4)}](${file}) | ${title.slice(2)} | ${date} | ${status} |`;
     });
   const rows = read('README.md')
