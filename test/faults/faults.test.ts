@@ -62,6 +62,22 @@ describe.each(versions)('with MLflow %s', (version) => {
     expect(pipeline.version).toBe(version);
   });
 
+  test('gets a new capture with its verdicts in 1.2 requests, the file of its spans apart', async () => {
+    const one = pipeline.case('requests');
+    await one.put(linesOf('requests', 120));
+    let requests = 0;
+    await one.run(one.event(), {
+      planned: async () =>
+        pipeline.mlflowProxy.inject(({ path }) => {
+          requests += path.includes('/mlflow-artifacts/') ? 0 : 1;
+          return undefined;
+        }),
+    });
+    const count = await one.count();
+    expect(count.traced).toBeGreaterThan(120);
+    expect(requests / count.traced).toBeLessThanOrEqual(1.2);
+  });
+
   describe('an MLflow that fails briefly', () => {
     test.each(Object.keys(PASSING_FAULTS))('does not fail the run by %s', async (name) => {
       const one = pipeline.case(`passing-${name.replace(/\W+/g, '-')}`, { retry: PATIENT });
