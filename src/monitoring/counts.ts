@@ -30,7 +30,9 @@ export const noCounts = (): Record<string, number> => Object.create(null);
 
 /** Adds counts to a total, name by name. */
 export function addCounts<Name extends string>(total: Record<Name, number>, more: Partial<Record<Name, number>>): void {
-  for (const name of Object.keys(more) as Name[]) total[name] = (total[name] ?? 0) + (more[name] ?? 0);
+  // A total that was stored has a prototype again.
+  const known = (name: Name): number => (Object.hasOwn(total, name) ? (total[name] ?? 0) : 0);
+  for (const name of Object.keys(more) as Name[]) total[name] = known(name) + (more[name] ?? 0);
 }
 
 /** Adds `more` to `total`, `times` times. A sum that includes an unknown price is unknown. */

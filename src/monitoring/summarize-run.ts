@@ -4,7 +4,6 @@ import { workKeys } from '../contract/work-keys.ts';
 import { inOrder } from '../shared/concurrency.ts';
 import type { Storage } from '../shared/storage.ts';
 import { withRanges } from './chunk/ranges.ts';
-import { noCounts } from './counts.ts';
 import type { FilesState } from './file-reports.ts';
 import { readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
@@ -37,7 +36,7 @@ export async function summarizeRun(
 ): Promise<RunSummary> {
   const { name } = run;
   const key = (next: number): string => workKeys.summaryState(name, next);
-  const earlier = part === 0 ? undefined : restored(await storage.getJson<SummaryState>(workBucket, key(part)));
+  const earlier = part === 0 ? undefined : await storage.getJson<SummaryState>(workBucket, key(part));
   const summary = new SummaryBuilder(run, error, earlier);
   if (earlier === undefined) {
     for await (const plan of readPlanReceipts(storage, workBucket, name)) summary.addPlan(plan);
@@ -53,27 +52,12 @@ export async function summarizeRun(
     summary.addChunk(line, state);
     await summary.files.write(storage, workBucket, name);
     if (remainingMs() > FINISH_RESERVE_MS) continue;
-    const sums = {
-      ...summary.sums(),
-      files: await summary.files.state(storage, workBucket, name),
-      next: line.chunk + 1,
-    };
+    await summary.files.write(storage, workBucket, name, 'closed');
+    const sums = { ...summary.sums(), files: summary.files.state(), next: line.chunk + 1 };
     await storage.putJson(workBucket, key(part + 1), sums satisfies SummaryState);
     return { ...sums.summary, status: 'unfinished' };
   }
-  await summary.files.write(storage, workBucket, name, true);
+  await summary.files.write(storage, workBucket, name, 'all');
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
   return summary.build();
-}
-
-/** Counts by name are without a prototype again: a value or an error may be named `constructor`. */
-function restored(state: SummaryState | undefined): SummaryState | undefined {
-  if (state === undefined) return undefined;
-  const counts = (stored: Record<string, number>): Record<string, number> => Object.assign(noCounts(), stored);
-  const { summary } = state;
-  summary.reasons = counts(summary.reasons);
-  summary.quarantineReasons = counts(summary.quarantineReasons);
-  const byScorer = Object.entries(summary.verdictsByScorer).map(([scorer, values]) => [scorer, counts(values)]);
-  summary.verdictsByScorer = Object.assign(Object.create(null), Object.fromEntries(byScorer));
-  return state;
 }

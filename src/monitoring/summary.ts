@@ -184,7 +184,7 @@ export class SummaryBuilder {
     const { lines, chunks, quarantineReasons } = this.#summary;
     const { parts, whole, error } = partsDone(state.log, chunk.lines);
     if (!whole) {
-      this.files.add(chunk, { log: [], evaluate: [] }, 0);
+      this.files.add(chunk, [], [], 0);
       lines.lost += chunk.lines;
       chunks.failed += 1;
       this.#fail(chunk, 'log', error?.error);
@@ -198,7 +198,7 @@ export class SummaryBuilder {
     for (const part of parts) addCounts(quarantineReasons, part.quarantineReasons);
     this.#failUnread(chunk, 'log', parts);
     const evaluate = this.#addVerdicts(chunk, state, terms.traced);
-    this.files.add(chunk, { log: parts, evaluate }, this.#summary.verdicts.scorers);
+    this.files.add(chunk, parts, evaluate, this.#summary.verdicts.scorers);
   }
 
   /** @returns the receipts that count; `undefined` if the run does not evaluate */
@@ -237,7 +237,8 @@ export class SummaryBuilder {
     this.#summary.evaluatedTraces += receipt.evaluatedTraces ?? 0;
     addCounts(reasons, receipt.reasons);
     for (const [scorer, values] of Object.entries(receipt.verdicts)) {
-      verdictsByScorer[scorer] ??= noCounts();
+      const counts = Object.hasOwn(verdictsByScorer, scorer) ? verdictsByScorer[scorer] : undefined;
+      verdictsByScorer[scorer] = counts ?? noCounts();
       addCounts(verdictsByScorer[scorer], values);
     }
   }
@@ -257,7 +258,7 @@ export class SummaryBuilder {
   build(): RunSummary {
     const summary = this.#summary;
     summary.endedAt = new Date().toISOString();
-    const { count } = this.files;
+    const { files: count } = this.files.state();
     if (count > 0) summary.files = { prefix: workKeys.filesPrefix(summary.run), count };
     const { lines, verdicts } = summary;
     if (!this.#planComplete && summary.chunks.planned > 0) summary.partlyPlanned = true;
