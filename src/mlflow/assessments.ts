@@ -5,7 +5,7 @@ import { waitAfter } from '../shared/retry.ts';
 import { assessmentJson, assessmentUpdateJson } from './assessment-json.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
-import { type AssessmentPlan, planAssessments } from './plan-assessments.ts';
+import { planAssessments } from './plan-assessments.ts';
 import { readTraces } from './read-traces.ts';
 import { anyReply } from './replies.ts';
 import type { Call, MlflowRest } from './rest.ts';
@@ -80,38 +80,32 @@ export class AssessmentWriter {
     progress: Progress,
     again: boolean,
   ): Promise<WriteAssessmentsResult> {
-    const known = again || isOutdated(trace, assessments) ? await this.#read(trace) : trace;
-    if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };
     const { sent, accepted } = progress;
     const open = assessments.filter(({ assessmentId }) => !accepted.has(assessmentId));
-    const { alreadyThere, ...plan } = planAssessments(known, open);
-    const remaining = plan.create.length + plan.override.length + plan.update.length;
-    progress.fewestRemaining = Math.min(progress.fewestRemaining, remaining);
-    await this.#send(known.traceId, plan, progress);
-    const written = [...accepted, ...alreadyThere.filter((id) => sent.has(id) && isStored(known, id))];
-    return { written, alreadyThere: alreadyThere.filter((id) => !written.includes(id)) };
-  }
-
-  async #read(trace: StoredTrace): Promise<StoredTrace | undefined> {
-    const { traceId, info } = trace;
-    return (await readTraces(this.#rest, this.#probe, info?.experimentId ?? '', [traceId])).get(traceId);
-  }
-
-  async #send(
-    traceId: string,
-    { create, override, update }: Omit<AssessmentPlan, 'alreadyThere'>,
-    { sent, accepted }: Progress,
-  ): Promise<void> {
-    const path = `/api/3.0/mlflow/traces/${traceId}/assessments`;
-    for (const assessment of [...create, ...override, ...update]) {
+    const reads = again || isOutdated(trace, assessments);
+    // The turns come first, so that the read is not old when the verdicts are sent.
+    for (const _turn of reads ? open : []) await this.#rest.turn();
+    const known = reads ? await this.#read(trace) : trace;
+    if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };
+    const { alreadyThere, create, override, update } = planAssessments(known, open);
+    const missing = [...create, ...override, ...update];
+    progress.fewestRemaining = Math.min(progress.fewestRemaining, missing.length);
+    const path = `/api/3.0/mlflow/traces/${trace.traceId}/assessments`;
+    for (const assessment of missing) {
       const { assessmentId } = assessment;
       sent.add(assessmentId);
       const call: Call = update.includes(assessment)
         ? { method: 'PATCH', path: `${path}/${assessmentId}`, json: assessmentUpdateJson(assessment) }
         : { method: 'POST', path, json: { assessment: assessmentJson(assessment) } };
-      await this.#rest.once(call, anyReply);
+      await this.#rest.once({ ...call, hasTurn: reads }, anyReply);
       accepted.add(assessmentId);
     }
+    const written = [...accepted, ...alreadyThere.filter((id) => sent.has(id) && isStored(known, id))];
+    return { written, alreadyThere: alreadyThere.filter((id) => !written.includes(id)) };
+  }
+
+  async #read({ traceId, info }: StoredTrace): Promise<StoredTrace | undefined> {
+    return (await readTraces(this.#rest, this.#probe, info?.experimentId ?? '', [traceId])).get(traceId);
   }
 }
 

@@ -1,7 +1,7 @@
 /** Plans which assessments to write to a trace, and how. It never changes a person's assessment. */
 import type { NewAssessment, StoredAssessment, StoredTrace } from './types.ts';
 
-export interface AssessmentPlan {
+interface AssessmentPlan {
   /** New assessments. */
   create: NewAssessment[];
   /** Assessments that override the older one named in `overrides`, which becomes invalid. */

@@ -23,7 +23,7 @@ export interface Call {
   /** See `HttpRequest`. */
   receive?: (piece: Buffer) => void;
   /** The caller has waited for the pace by `turn`. */
-  hasTurn?: true;
+  hasTurn?: boolean;
 }
 
 /**

@@ -89,6 +89,34 @@ test('writing fails after the attempts of the policy if the server accepts no fu
   }
 });
 
+test('verdicts wait for the pace of the stack before the read that they depend on', async () => {
+  const server = await startScriptedMlflow({ version: '3.17.2' });
+  const steps: string[] = [];
+  server.fault(({ path }) => {
+    steps.push(path.replace(/.*\//, ''));
+    const body = JSON.stringify({ trace_infos: [INFO] });
+    return path.endsWith('/batchGetInfos') ? { kind: 'reply', status: 200, body } : undefined;
+  });
+  const take = async () => {
+    steps.push('turn');
+  };
+  const paced = createMlflowClient({ trackingUri: server.url, pace: { take, give: () => {} } });
+  try {
+    await paced.writeAssessments({ ...trace, readAtMs: 0 }, verdicts.slice(0, 2));
+    const [probe, read] = [
+      ['turn', 'version'],
+      ['turn', 'batchGetInfos'],
+    ];
+    expect(steps).toEqual(['turn', 'turn', ...probe, ...read, 'assessments', 'assessments']);
+    steps.length = 0;
+    await paced.writeAssessments({ ...trace, readAtMs: Date.now() }, verdicts.slice(0, 2));
+    expect(steps).toEqual(['turn', 'assessments', 'turn', 'assessments']);
+  } finally {
+    paced.close();
+    await server.stop();
+  }
+});
+
 test('a trace that was deleted in the meantime is reported as missing, without any verdict', async () => {
   const server = await startScriptedMlflow({ version: '3.9.0' });
   server.fault(({ path }) =>
