@@ -127,7 +127,10 @@ export interface EvaluateReceipt extends AttemptFacts {
   byRange?: number[][];
   /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
   failedRecorded: number;
-  /** `notJudgeable` and `notSampled` by reason, for example `errorReply`, `noResponse`, `traceMissing`. */
+  /**
+   * `notJudgeable` and `notSampled` by reason, for example `errorReply`, `noResponse`, `traceMissing`; and `providerDay`: the
+   * part of `heldByBudget` for which the judge's provider, and not the budget, had no room.
+   */
   reasons: Record<string, number>;
   /** New verdicts by scorer and value, for the summary: `{safety: {yes: 12, no: 1}}`. Numbers are added up as `count`, `sum`. */
   verdicts: Record<string, Record<string, number>>;

@@ -2,7 +2,7 @@
 
 import type { JudgeSpend } from '../../contract/receipts.ts';
 import type { Capture } from '../../formats/types.ts';
-import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
+import { answeredBefore, type HeldFor, JudgeHeld } from '../../judge/errors.ts';
 import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
@@ -30,8 +30,9 @@ interface Asking extends Work {
 /** The judge’s answers about a capture, from this attempt or an earlier one. */
 interface Answered {
   verdicts: Verdict[];
-  /** The number of scorers that the budget had no room for. */
+  /** The number of scorers that the budget, or the provider’s day, had no room for. */
   held: number;
+  heldFor?: HeldFor | undefined;
   /** The failure of the judge, to be thrown after the verdicts are written. */
   failure?: unknown;
 }
@@ -119,7 +120,8 @@ export class CaptureAssessor {
       const scorer = byName.get(verdict.scorer);
       if (scorer !== undefined) assessments.push(verdictAssessment(scorer, verdict, sourceId, context));
     }
-    return { assessments, notJudgeable, held: answered.held, failure: answered.failure };
+    const { held, heldFor, failure } = answered;
+    return { assessments, notJudgeable, held, heldFor, failure };
   }
 
   /** Asks the judge for the verdicts that are not in the journal. */
@@ -194,8 +196,8 @@ export class CaptureAssessor {
     addSpend(this.spend, spend);
     const isCopy = from?.isCopy === true && spend.calls === 0;
     const verdicts = isCopy ? result.verdicts.map((one) => ({ ...one, usage: NOTHING_PAID })) : result.verdicts;
-    const isHeld = failure instanceof JudgeHeld;
-    const held = isHeld ? open.length - verdicts.length : 0;
+    const heldFor = failure instanceof JudgeHeld ? failure.heldFor : undefined;
+    const held = heldFor === undefined ? 0 : open.length - verdicts.length;
     const versions = new Map(open.map(({ name, version }) => [name, version]));
     const answers = verdicts.map((verdict) => ({ version: versions.get(verdict.scorer) ?? '', verdict }));
     const whole = answers.length === open.length;
@@ -203,7 +205,7 @@ export class CaptureAssessor {
       this.#journal.keep({ trace, ask, judge: judge.sourceId, answers, whole, spend });
     }
     if (!whole && ask !== undefined) await this.#deps.claims?.release(ask);
-    return { verdicts, held, failure: isHeld ? undefined : failure };
+    return { verdicts, held, heldFor, failure: heldFor === undefined ? failure : undefined };
   }
 }
 

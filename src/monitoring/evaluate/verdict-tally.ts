@@ -1,6 +1,7 @@
 /** Counts what became of each verdict of a chunk: the terms of the second equation, with their reasons and values. */
 
 import { type EvaluateReceipt, VERDICT_TERMS, type VerdictCounts } from '../../contract/receipts.ts';
+import type { HeldFor } from '../../judge/errors.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
 import { addCounts, emptyVerdictCounts, noCounts } from '../counts.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
@@ -36,6 +37,11 @@ export class VerdictTally {
   notJudgeable(range: number, reason: string): void {
     this.settle(range, 'notJudgeable');
     addCounts(this.#reasons, { [reason]: 1 });
+  }
+
+  held(range: number, count: number, heldFor: HeldFor | undefined): void {
+    this.settle(range, 'heldByBudget', count);
+    if (heldFor === 'providerDay' && count > 0) addCounts(this.#reasons, { providerDay: count });
   }
 
   /** Counts the scorers that are not pending. */

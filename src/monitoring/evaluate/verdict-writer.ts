@@ -169,11 +169,15 @@ export class VerdictWriter {
     if (!traceMissing && assessments.some(({ error }) => error === undefined)) this.evaluated.add(traceId);
   }
 
-  #count({ traceId, range, pending }: PlannedWork, { assessments, notJudgeable, held }: Outcome, isNew: boolean): void {
+  #count(
+    { traceId, range, pending }: PlannedWork,
+    { assessments, notJudgeable, held, heldFor }: Outcome,
+    isNew: boolean,
+  ): void {
     this.#tally.trace(range);
     this.#tally.settled(range, pending);
     for (const reason of notJudgeable) this.#tally.notJudgeable(range, reason);
-    this.#tally.settle(range, 'heldByBudget', held);
+    this.#tally.held(range, held, heldFor);
     const hasVerdict = isNew && assessments.some(({ error }) => error === undefined);
     if (hasVerdict || pending.settled.alreadyThere > 0) this.evaluated.add(traceId);
   }

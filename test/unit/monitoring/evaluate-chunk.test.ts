@@ -565,6 +565,32 @@ describe('where the traces are written too', () => {
     expect(held).toMatchObject({ counts: { heldByBudget: 6 }, log: { counts: { written: 3 } } });
   });
 
+  test('a provider whose day is used up holds the verdicts with a reason of its own', async () => {
+    const rig = new Writing(() => {
+      throw new CallFailure('day', 'Too many tokens per day');
+    });
+    const held = await rig.evaluate(rig.request(LINES));
+    expect(held).toMatchObject({
+      counts: { heldByBudget: 6 },
+      reasons: { providerDay: 6 },
+      log: { counts: { written: 3 } },
+    });
+    const other = new Writing();
+    const ofBudget = await other.evaluate(other.request(LINES), { limit: new OwnLimit(0) });
+    expect(ofBudget.reasons).not.toHaveProperty('providerDay');
+  });
+
+  test('a judge that is paused for all functions keeps no trace from being written', async () => {
+    const rig = new Writing(() => {
+      throw new CallFailure('paused', 'no call until later', { retryAfterMs: 60_000 });
+    });
+    await expect(rig.evaluate(rig.request(LINES))).rejects.toMatchObject({
+      name: 'JudgeThrottled',
+      retryAfterMs: 60_000,
+    });
+    expect(rig.store.posts).toHaveLength(3);
+  });
+
   test('a function without time for the judge has it for the traces', async () => {
     const late = new Writing(
       () => new Promise((_, reject) => setTimeout(() => reject(new CallFailure('aborted', 'canceled')), 200)),
