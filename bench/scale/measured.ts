@@ -28,6 +28,8 @@ export interface Measured {
   at: string;
   machine: string;
   mlflow: string;
+  /** What people must know of these figures. */
+  note?: string;
   /** Seconds of each function, without the judge's time, explained by runs, files, chunks and captures. */
   seconds: Record<Role, PerUnit>;
   /** The same, for a run that is not judged. */

@@ -89,7 +89,7 @@ Choose the settings by your captures a second. An event simulation made these ta
 the seconds and calls that were measured in the emulator on ${measured.at.slice(0, 10)} (MLflow ${measured.mlflow}, ${measured.machine}), a judge that
 answers in 10 s, S3's ${S3_SECONDS * 1000} ms for the first byte, and the quotas of an account. Each load lasts a day. It is three times its average for
 ten minutes every two hours.
-
+${measured.note === undefined ? '' : `\n**${measured.note}**\n`}
 The judge's tokens are those of the product's own estimate: ${number(JUDGED_CAPTURE.inputTokens)} in and ${number(JUDGED_CAPTURE.outputTokens)} out for each capture, and an output token counts five
 times against Bedrock's quota.
 
