@@ -117,25 +117,31 @@ test('a chunk whose requests were not prepared, or whose job failed, is traced w
   expect((await prepare(request)).records).toBe(2);
 });
 
-test('captures with the same request share a record, and pay for it once', async () => {
-  const same = [1, 2].map((n) => chatLine('same').replace('"eventId":"', `"eventId":"${n}`));
-  const { memory, requests, prepare, apply, store } = rig([same]);
-  const [request] = requests as [ChunkRequest];
-  const { records, ids } = await prepare(request);
-  expect([records, ids.length]).toEqual([1, 1]);
-  const modelOutput = {
-    output: { message: { role: 'assistant', content: [{ text: goodAnswer(scorers) }] } },
-    stopReason: 'end_turn',
-    usage: { inputTokens: 2000, outputTokens: 200, totalTokens: 2200 },
-  };
-  memory.put(workKeys.batchOutput('run', 'job1', 0), `${JSON.stringify({ recordId: ids[0], modelOutput })}\n`);
-  const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 1, files: [0] };
-  memory.put(workKeys.batchJobs('run'), { jobs: [{ ...job, status: 'Completed' }], converse: [] });
-  const { counts, spend, batchSpend } = await apply(request);
-  expect([counts.newVerdicts, spend.calls, batchSpend?.calls]).toEqual([4, 0, 1]);
-  const costs = [...store.assessments.values()].flat().map(({ metadata }) => Number(metadata[JUDGE_COST]));
-  expect(costs.reduce((sum, usd) => sum + usd, 0)).toBeCloseTo(batchSpend?.usd ?? Number.NaN);
-});
+test.each([1, 2])(
+  'captures with the same request, in %d chunks, share a record and pay for it once',
+  async (chunks) => {
+    const same = [1, 2].map((n) => chatLine('same').replace('"eventId":"', `"eventId":"${n}`));
+    const { memory, requests, prepare, apply, store } = rig(chunks === 1 ? [same] : same.map((line) => [line]));
+    const ids: string[] = [];
+    for (const request of requests) ids.push(...(await prepare(request)).ids);
+    expect(ids).toHaveLength(1);
+    const modelOutput = {
+      output: { message: { role: 'assistant', content: [{ text: goodAnswer(scorers) }] } },
+      stopReason: 'end_turn',
+      usage: { inputTokens: 2000, outputTokens: 200, totalTokens: 2200 },
+    };
+    memory.put(workKeys.batchOutput('run', 'job1', 0), `${JSON.stringify({ recordId: ids[0], modelOutput })}\n`);
+    const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 1, files: [0] };
+    memory.put(workKeys.batchJobs('run'), { jobs: [{ ...job, status: 'Completed' }], converse: [] });
+    const receipts = await Promise.all(requests.map((request) => apply(request)));
+    const sum = (values: number[]): number => values.reduce((total, value) => total + value, 0);
+    expect(sum(receipts.map(({ counts }) => counts.newVerdicts))).toBe(4);
+    expect(sum(receipts.map(({ spend }) => spend.calls))).toBe(0);
+    expect(sum(receipts.map(({ batchSpend }) => batchSpend?.calls ?? 0))).toBe(1);
+    const costs = [...store.assessments.values()].flat().map(({ metadata }) => Number(metadata[JUDGE_COST]));
+    expect(sum(costs)).toBeCloseTo(sum(receipts.map(({ batchSpend }) => batchSpend?.usd ?? 0)), 8);
+  },
+);
 
 test('a dry run counts a line once, and no line that is not a capture', async () => {
   const [a, b] = ['a', 'b'].map((name) => chatLine(name)) as [string, string];
