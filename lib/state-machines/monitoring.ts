@@ -38,7 +38,7 @@ import {
   LOG_CHUNK_RETRIES,
   STORE_RETRIES,
 } from './retries.ts';
-import { invoke, type MAPS, overManifest } from './states.ts';
+import { inExecution, invoke, type MAPS, overManifest } from './states.ts';
 
 interface MonitoringStateMachineProps extends MonitoringFunctions {
   settings: Settings;
@@ -110,7 +110,14 @@ export class MonitoringStateMachine extends Construct {
       .when(wantsBatch, this.#batch(props, summarize))
       .otherwise(summarize);
     map.next(more);
+    const alone = inExecution(this, 'OnlyChunk', map, 'Runs the only chunk of a run without a Map', {
+      ...this.#chunkInput(),
+      'chunk.$': '$.plan.chunk',
+    });
+    // What a failed chunk lacks is missing in the work bucket, and the summary finds it.
+    alone.addCatch(more, { resultPath: '$.failed' }).next(more);
     const planned = new Choice(this, 'AnythingPlanned')
+      .when(Condition.isPresent('$.plan.chunk'), alone)
       .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
       .otherwise(more);
     const outcome = new Choice(this, 'NothingMissing')
@@ -181,13 +188,17 @@ export class MonitoringStateMachine extends Construct {
       ...manifest,
       workBucket,
       maxConcurrency: settings.MAX_CONCURRENCY,
-      itemSelector: {
-        'run.$': '$$.Execution.Name',
-        'chunk.$': '$$.Map.Item.Value',
-        'options.$': '$.plan.options',
-        progress: { bounds: [], kills: 0 },
-      },
+      itemSelector: { ...this.#chunkInput(), 'chunk.$': '$$.Map.Item.Value' },
     });
+  }
+
+  /** The input of the states of a chunk, without the chunk. */
+  #chunkInput(): object {
+    return {
+      'run.$': '$$.Execution.Name',
+      'options.$': '$.plan.options',
+      progress: { bounds: [], kills: 0 },
+    };
   }
 
   #chunk(props: MonitoringStateMachineProps): IChainable {

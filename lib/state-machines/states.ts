@@ -1,6 +1,8 @@
 /** The kinds of states that both state machines use. */
+import { Token } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
+  CustomState,
   DistributedMap,
   type DistributedMapProps,
   JsonPath,
@@ -70,3 +72,38 @@ export const overManifest = (
     resultPath: JsonPath.DISCARD,
     ...props,
   });
+
+/** The fields in which a state names another. */
+const REFERENCES = new Set(['StartAt', 'Next', 'Default']);
+
+/**
+ * Runs the states of a Map's children in the execution itself, for its only item: without a Map Run, a child execution and
+ * their files. A failure is no error of the execution, as it is none of the Map.
+ *
+ * @param item the input of the states, as the Map's item selector would make it
+ */
+export function inExecution(
+  scope: Construct,
+  id: string,
+  map: DistributedMap,
+  comment: string,
+  item: object,
+): CustomState {
+  const { StartAt, States } = (map.toStateJson() as { ItemProcessor: object }).ItemProcessor as {
+    StartAt: string;
+    States: object;
+  };
+  // A name is used once in a state machine.
+  const own = (name: string): string => `${name}${id}`;
+  const renamed = (value: unknown, key = ''): unknown => {
+    if (typeof value === 'string') return REFERENCES.has(key) ? own(value) : value;
+    if (Array.isArray(value)) return value.map((each) => renamed(each));
+    if (typeof value !== 'object' || value === null || Token.isUnresolved(value)) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, renamed(each, name)]));
+  };
+  const states = Object.entries(States).map(([name, state]) => [own(name), renamed(state)]);
+  const branch = { StartAt: own(StartAt), States: Object.fromEntries(states) };
+  return new CustomState(scope, id, {
+    stateJson: { Type: 'Parallel', Comment: comment, Parameters: item, Branches: [branch], ResultPath: null },
+  });
+}

@@ -170,22 +170,22 @@ export class DeployedPipeline {
     };
   }
 
-  /** Lists the errors of the tasks in a run’s chunks in order, retried or not. */
+  /** Lists the errors of the tasks in a run’s chunks in order, retried or not, and of its own tasks. */
   async chunkErrors(arn: string): Promise<string[]> {
     return (await this.childHistories(arn)).flatMap(taskErrors);
   }
 
-  /** Counts the calls of a function by the children of a run’s Maps, including retries. */
+  /** Counts the calls of a function by a run and the children of its Maps, including retries. */
   async childCalls(arn: string, which: FunctionKey): Promise<number> {
     const scheduled = (await this.childHistories(arn)).flat().map((event) => event.taskScheduledEventDetails?.resource);
     return scheduled.filter((resource) => resource?.endsWith(`:${this.functionName(which)}`)).length;
   }
 
-  /** Reads the histories of the children of all Maps of a run. */
+  /** Reads the histories of a run, in which its only chunk runs, and of the children of all of its Maps. */
   async childHistories(arn: string): Promise<HistoryEvent[][]> {
     const { sfn } = this.environment.clients;
     const { mapRuns } = await sfn.send(new ListMapRunsCommand({ executionArn: arn }));
-    const histories: HistoryEvent[][] = [];
+    const histories = [await this.history(arn)];
     for (const { mapRunArn } of mapRuns ?? []) {
       const { executions } = await sfn.send(new ListExecutionsCommand({ mapRunArn }));
       for (const { executionArn } of executions ?? []) histories.push(await this.history(executionArn ?? ''));

@@ -131,7 +131,8 @@ const batchTask = (action: string) => ({
 });
 
 it('has exactly these states', () => {
-  expect(withoutComments(definition)).toEqual({
+  const { OnlyChunk: _, ...States } = definition.States;
+  expect(withoutComments({ ...definition, States })).toEqual({
     StartAt: 'Start',
     States: {
       Start: {
@@ -160,7 +161,10 @@ it('has exactly these states', () => {
       },
       AnythingPlanned: {
         Type: 'Choice',
-        Choices: [{ Variable: '$.plan.outcome', StringEquals: 'planned', Next: 'ForEachChunk' }],
+        Choices: [
+          { Variable: '$.plan.chunk', IsPresent: true, Next: 'OnlyChunk' },
+          { Variable: '$.plan.outcome', StringEquals: 'planned', Next: 'ForEachChunk' },
+        ],
         Default: 'MoreParts',
       },
       ForEachChunk: {
@@ -266,11 +270,35 @@ it('has exactly these states', () => {
   });
 });
 
+it('runs the only chunk of a run in the execution, with the states of the Map’s children under other names', () => {
+  const { OnlyChunk, ForEachChunk } = definition.States as Record<
+    string,
+    { Branches?: object[]; ItemProcessor?: object }
+  >;
+  const { Branches, ...rest } = OnlyChunk ?? {};
+  const { ProcessorConfig: _, ...children } = ForEachChunk?.ItemProcessor as Record<string, unknown>;
+  expect(JSON.parse(JSON.stringify(Branches).replaceAll('OnlyChunk', ''))).toEqual([children]);
+  expect(withoutComments(rest)).toEqual({
+    Type: 'Parallel',
+    Parameters: {
+      'run.$': '$$.Execution.Name',
+      'chunk.$': '$.plan.chunk',
+      'options.$': '$.plan.options',
+      progress: { bounds: [], kills: 0 },
+    },
+    ResultPath: null,
+    Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: 'MoreParts' }],
+    Next: 'MoreParts',
+  });
+});
+
 it('neither retries nor swallows permanent errors, such as CaptureMissing', () => {
   const all = JSON.stringify(definition);
   expect(all).not.toContain('"States.TaskFailed"');
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(4);
-  expect(all.match(/States\.ALL/g)).toHaveLength(5);
+  // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed","Next":"MoreParts"/g)).toHaveLength(1);
+  expect(all.match(/States\.ALL/g)).toHaveLength(6);
 });
 
 /** The longest time that the retries can take, in seconds. */
