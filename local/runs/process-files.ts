@@ -159,6 +159,9 @@ export async function runBackfill(
     const counts = await Promise.all(
       mapRuns.map(async ({ mapRunArn }) => (await sfn.send(new DescribeMapRunCommand({ mapRunArn }))).itemCounts),
     );
+    // A run of one chunk has no Map.
+    if (mapRuns.length === 0)
+      counts.push({ total: 1, succeeded: run.status === 'RUNNING' ? 0 : 1 } as (typeof counts)[0]);
     const sum = (names: ('total' | 'succeeded' | 'failed')[]) =>
       counts.reduce((all, one) => all + names.reduce((part, name) => part + (one?.[name] ?? 0), 0), 0);
     options.onProgress?.({ unit: 'chunks', total: sum(['total']), done: sum(['succeeded', 'failed']), runs: [run] });

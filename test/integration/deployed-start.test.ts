@@ -141,8 +141,8 @@ describe('npm start', () => {
       expect(put.ContentLength).toBe(statSync(path).size);
       const prefix = 'weather-llm/';
       const runs = await runBackfill({ clients, captureBucket: CAPTURE_BUCKET, stateMachineArn, prefix, onProgress });
-      expect(runs).toEqual([expect.objectContaining({ key: prefix, status: 'SUCCEEDED' })]);
-      expect(states.at(-1)).toMatchObject({ unit: 'chunks', total: 2, done: 2 });
+      expect(runs).toEqual([expect.objectContaining({ keys: [prefix], status: 'SUCCEEDED' })]);
+      expect(states.at(-1)).toMatchObject({ unit: 'chunks', total: 1, done: 1 });
     } finally {
       destroyClients(clients);
     }
