@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
+import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import { projectPath } from '../project-root.ts';
 import { callAws } from '../stack/aws-json.ts';
 import type { Canary } from './canary.ts';
@@ -31,6 +32,17 @@ function repeated(lines: readonly string[], count: number): string[] {
     const round = Math.floor(index / lines.length);
     return round === 0 ? line : (renamed([line], `${round}`)[0] ?? '');
   });
+}
+
+/** Returns rows of a table, which the judge is not asked about: one more than a chunk has, so that their run has a Map. */
+export function tableLines(): string[] {
+  const side = (mode: string, data: string) => ({ observedContentType: 'text/csv', mode, data, encoding: 'CSV' });
+  const row = (index: number) => ({
+    captureData: { endpointInput: side('INPUT', `${index},1`), endpointOutput: side('OUTPUT', '0.5') },
+    eventMetadata: { eventId: `row-${index}`, inferenceTime: new Date(FIRST_MS).toISOString() },
+    eventVersion: '0',
+  });
+  return Array.from({ length: CHUNK_BOUNDS.maxLines + 1 }, (_, index) => JSON.stringify(row(index)));
 }
 
 /** Returns the captures with other ids, which makes them other traces. */

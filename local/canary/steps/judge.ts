@@ -1,4 +1,4 @@
-/** One file of 20 captures through the rule: its run, the traces and verdicts in MLflow, and the money. */
+/** A file of 20 captures through the rule: its run, the traces and verdicts in MLflow, and the money. And one for a Map. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
@@ -16,7 +16,7 @@ import { projectPath } from '../../project-root.ts';
 import { processFiles } from '../../runs/process-files.ts';
 import { deployedEnvironment } from '../../smoke/smoke-steps.ts';
 import type { Canary, Ended } from '../canary.ts';
-import { canaryLines, JUDGED, renamed } from '../captures.ts';
+import { canaryLines, JUDGED, renamed, tableLines } from '../captures.ts';
 import { WATCHED } from '../stack.ts';
 
 const EVENT_LIMIT_MS = 60_000;
@@ -46,7 +46,8 @@ export async function judgeStep(canary: Canary): Promise<void> {
     `${evaluatedTraces} of ${JUDGED} judged, ${verdicts.newVerdicts} verdicts, ${verdicts.failed} failed, ${spend.calls} calls, $${spend.usd?.toFixed(4)}`,
   );
   await checkBudget(canary, summary);
-  await checkChildren(canary, run);
+  const table = renamed(tableLines(), attempt);
+  await checkChildren(canary, await putAndFollow(canary, captureKey(`table-${attempt}`), table));
   await checkMlflow(canary, lines, summary);
 }
 
