@@ -2,7 +2,7 @@
 import type { RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
 import { STARTERS_AT_ONCE } from '../../lib/capture-rule.ts';
 import { STORE_RETRIES } from '../../lib/state-machines/retries.ts';
-import { SEAT_WAIT_SECONDS } from '../../src/gate/seats.ts';
+import { seatWait } from '../../src/gate/seats.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { MAX_CONCURRENT_CALLS } from '../../src/judge/transports/transport.ts';
@@ -32,7 +32,7 @@ export const CHUNK_LINES = CHUNK_BOUNDS.maxLines;
 export const CALLS_AT_ONCE = MAX_CONCURRENT_CALLS;
 /** Capture files that planning and a chunk read at the same time. */
 /** How long a function that finds no seat stays away. */
-export { OBJECTS_AT_ONCE, RANGES_AT_ONCE, SEAT_WAIT_SECONDS, STARTERS_AT_ONCE };
+export { OBJECTS_AT_ONCE, RANGES_AT_ONCE, STARTERS_AT_ONCE, seatWait };
 
 /** Events in the 6 MB that a function is given (decision 0081). */
 export const EVENTS_AT_ONCE = 3000;

@@ -14,7 +14,7 @@ import {
   JUDGED_CAPTURE,
   OBJECTS_AT_ONCE,
   RANGES_AT_ONCE,
-  SEAT_WAIT_SECONDS,
+  seatWait,
   THROTTLED_RETRY,
 } from './product.ts';
 
@@ -287,7 +287,7 @@ class Simulation {
   }
 
   /** A function that finds no seat ends at once, and Step Functions waits before it invokes again. */
-  #chunk(chunk: Chunk, then: () => void): void {
+  #chunk(chunk: Chunk, then: () => void, waited = 0): void {
     if (this.#seats.take()) {
       const end = () => {
         this.#seats.leave();
@@ -298,8 +298,8 @@ class Simulation {
     }
     this.#returns += 1;
     this.#spent(STEP_SECONDS);
-    const { least, jitter } = SEAT_WAIT_SECONDS;
-    this.#clock.after(STEP_SECONDS + least + jitter * this.#random.next(), () => this.#chunk(chunk, then));
+    const wait = seatWait(waited, () => this.#random.next());
+    this.#clock.after(STEP_SECONDS + wait, () => this.#chunk(chunk, then, wait));
   }
 
   /**

@@ -8,8 +8,11 @@ import { asNumber, type BudgetTable, type Item } from './table.ts';
 import { warnOnce } from './warn-once.ts';
 
 export interface Slots {
-  /** @returns `in`, or for how long to stay away. Then `leave` must not be called */
-  enter(): Promise<'in' | { waitSeconds: number }>;
+  /**
+   * @param waited how many seconds this work has just stayed away
+   * @returns `in`, or for how long to stay away. Then `leave` must not be called
+   */
+  enter(waited?: number): Promise<'in' | { waitSeconds: number }>;
   leave(): Promise<void>;
 }
 
@@ -33,8 +36,14 @@ interface SeatsOptions {
 const WINDOW_MS = 10_000;
 /** The seats of the next window are taken from the middle of this one on, each function at a time of its own. */
 const RENEW_FROM = 0.5;
-/** Who finds no seat returns after 10 to 40 s, so that those who came together do not return together. */
-export const SEAT_WAIT_SECONDS = { least: 10, jitter: 30 };
+/**
+ * Returns for how many seconds to stay away who finds no seat: 2 to 4 at first, since seats are free soon in a short burst, then up
+ * to twice as long each time, and at last 20 to 40. Those who came together do not return together.
+ *
+ * @param waited how long it stayed away before, 0 at first
+ */
+export const seatWait = (waited: number, random: () => number): number =>
+  Math.ceil(Math.min(20, Math.max(2, waited)) * (1 + random()));
 const TTL_SECONDS = 3_600;
 
 /** One window in which this function has seats. */
@@ -58,7 +67,7 @@ export class TableSeats implements Slots {
     this.#most = options.limit?.max ?? 0;
   }
 
-  async enter(): Promise<'in' | { waitSeconds: number }> {
+  async enter(waited = 0): Promise<'in' | { waitSeconds: number }> {
     const { functions, calls, limit } = this.#options;
     if (functions === 0 && (calls === 0 || limit === undefined)) return 'in';
     const window = this.#window();
@@ -72,10 +81,7 @@ export class TableSeats implements Slots {
         most,
       },
     );
-    if (seated === undefined) {
-      const { least, jitter } = SEAT_WAIT_SECONDS;
-      return { waitSeconds: least + Math.floor(Math.random() * (jitter + 1)) };
-    }
+    if (seated === undefined) return { waitSeconds: seatWait(waited, Math.random) };
     const taken = { window, calls: await this.#takeCalls(window, this.#share(seated)) };
     this.#taken.push(taken);
     this.#apply(taken.calls);

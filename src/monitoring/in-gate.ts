@@ -24,7 +24,7 @@ export async function inGate<T>(
   request: ChunkRequest,
   work: () => Promise<T>,
 ): Promise<T | ChunkProgress> {
-  const entered = (await slots?.enter()) ?? 'in';
+  const entered = (await slots?.enter(request.progress?.waitSeconds)) ?? 'in';
   if (entered !== 'in') return waiting(request, entered.waitSeconds);
   try {
     return await work();

@@ -104,7 +104,7 @@ describe('a chunk', () => {
   const request = { progress: { bounds: [3, 9], kills: 1 } } as never;
   const work = async () => 'done';
   const seats = (entered: 'in' | { waitSeconds: number }) => ({
-    enter: jest.fn(async () => entered),
+    enter: jest.fn(async (_waited?: number) => entered),
     leave: jest.fn(async () => {}),
   });
 
@@ -122,6 +122,9 @@ describe('a chunk', () => {
     const later = { bounds: [3, 9], kills: 1, more: true };
     expect(await inGate({ slots }, request, work)).toEqual({ ...later, waitSeconds: 17 });
     expect(slots.leave).not.toHaveBeenCalled();
+    const again = { progress: { bounds: [], kills: 0, waitSeconds: 9 } } as never;
+    await inGate({ slots }, again, work);
+    expect(slots.enter.mock.calls).toEqual([[undefined], [9]]);
     const pause = (ms: number) => inGate({}, request, () => Promise.reject(new JudgePaused({}, undefined, ms)));
     for (const [ms, least, most] of [
       [60_000, 60, 75],
