@@ -6,7 +6,6 @@ import { Queue, QueueEncryption, type QueueProps } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import type { Settings } from '../src/settings/schema.ts';
 import { workKey } from './access/key.ts';
-import { acknowledge } from './acknowledge.ts';
 
 /** EventBridge's maximum. */
 export const DELIVERY = { maxEventAge: Duration.hours(24), retryAttempts: 185 };
@@ -28,11 +27,8 @@ export function eventQueue(scope: Construct, id: string, settings: Settings, mor
 }
 
 /** Creates the dead-letter queue of a scope, as its child `DeadLetters`. */
-export function deadLetterQueue(scope: Construct, settings: Settings): Queue {
-  const queue = eventQueue(scope, 'DeadLetters', settings);
-  acknowledge(queue, { 'AwsSolutions-SQS3': 'This queue is the dead-letter queue.' });
-  return queue;
-}
+export const deadLetterQueue = (scope: Construct, settings: Settings): Queue =>
+  eventQueue(scope, 'DeadLetters', settings);
 
 /** Returns a queue as the target of a rule. The CDK's own would let every rule of every account send to a queue with a key. */
 export const toQueue = (queue: Queue, deadLetters: Queue): IRuleTarget => ({

@@ -11,6 +11,7 @@ import { resourceNames } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantKey } from './access/key.ts';
+import { acknowledge } from './acknowledge.ts';
 import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
 import type { ReplayFunctions } from './replay-functions.ts';
 
@@ -28,6 +29,8 @@ export class ReplayStop extends Construct {
   constructor(scope: Construct, id: string, { settings, replay, stopper, summarizer, publisher }: ReplayStopProps) {
     super(scope, id);
     this.deadLetters = deadLetterQueue(this, settings);
+    // No queue names it as its dead-letter queue, which is how the rule recognizes one.
+    acknowledge(this.deadLetters, { 'AwsSolutions-SQS3': 'This queue is the dead-letter queue.' });
     new Rule(this, 'Rule', {
       ruleName: resourceNames(settings.STACK_PREFIX).replayStopRule,
       description: 'The execution of a replay was stopped or has failed',

@@ -274,5 +274,5 @@ it('is a STANDARD state machine that logs everything to a log group under /aws/v
 it('is started only by people, because no rule targets it', () => {
   const rules = Object.values(resourcesOfType(template, 'AWS::Events::Rule'));
   const targets = rules.flatMap(({ Properties }) => (Properties.Targets as { Arn: unknown }[]).map(({ Arn }) => Arn));
-  expect(flattened(targets)).toEqual(['<ReplayStopFunction.Arn>', '<MonitoringStateMachine>']);
+  expect(flattened(targets)).toEqual(['<ReplayStopFunction.Arn>', '<CapturesEvents.Arn>']);
 });
