@@ -64,6 +64,11 @@ const NEEDED: Needed[] = [
   },
   {
     role: names.evaluatorRole,
+    grant: 'to write receipts, quarantine and answers',
+    is: (one) => has(one.Action, 's3:PutObject'),
+  },
+  {
+    role: names.evaluatorRole,
     grant: 'to reserve money of the budget',
     is: (one) => has(one.Action, 'dynamodb:UpdateItem'),
   },
@@ -273,6 +278,12 @@ test.each(NEEDED)('$role needs its grant $grant', async ({ role, is }) => {
   try {
     const key = `${HOUR}/${NEEDED.findIndex((one) => one.is === is)}.jsonl`;
     const outcome = await pipeline.process(key, [chatLine(key), 'a line for the quarantine']);
+    if (role === names.processorRole) {
+      // Only a direct invocation, or a run without evaluation, uses the processor.
+      const reply = await pipeline.invoke('processor', { bucket: pipeline.outputs.captureBucket, key });
+      expect(JSON.stringify(reply)).toMatch(/AccessDenied|not authorized/);
+      return;
+    }
     expect(outcome.status).toBe('FAILED');
     // If a function cannot write its receipt, only its task reports the error.
     const errors = [outcome.error, outcome.cause, ...(await pipeline.chunkErrors(outcome.arn))];

@@ -334,9 +334,9 @@ describe('a second stack in the same account', () => {
       expect(outcome.summary?.verdicts).toMatchObject({ failed: 0 });
     });
 
-    /** Starts an execution, and throttles its processor after planning. */
+    /** Starts an execution, and throttles its evaluator after planning. */
     async function startWithChunkHeld(key: string): Promise<string> {
-      await second.limitConcurrency('processor', 0);
+      await second.limitConcurrency('evaluator', 0);
       const arn = await second.start(second.event(key));
       await second.until('a throttle', async () => ((await second.chunkErrors(arn)).length > 0 ? true : undefined));
       return arn;
@@ -346,7 +346,7 @@ describe('a second stack in the same account', () => {
       const key = `${hour(4)}/busy.jsonl`;
       await stage({ [key]: [chatLine('busy')] });
       const arn = await startWithChunkHeld(key);
-      await second.limitConcurrency('processor', null);
+      await second.limitConcurrency('evaluator', null);
       const outcome = await second.ended(arn);
       expectSucceeded(outcome);
       expectAccountedFor(outcome);
@@ -358,22 +358,22 @@ describe('a second stack in the same account', () => {
       const key = `${hour(4)}/late.jsonl`;
       await stage({ [key]: [chatLine('late'), chatLine('later')] });
       const server = await environment.mlflow;
-      await second.setTimeout('processor', 5);
+      await second.setTimeout('evaluator', 5);
       const arn = await startWithChunkHeld(key);
       try {
         // MLflow accepts the request and never answers.
         process.kill(-server.pid, 'SIGSTOP');
-        await second.limitConcurrency('processor', null);
-        await second.until('a start', async () => (second.processesOf('processor').length > 0 ? true : undefined));
+        await second.limitConcurrency('evaluator', null);
+        await second.until('a start', async () => (second.processesOf('evaluator').length > 0 ? true : undefined));
         // Later invocations wait for the normal timeout: on a busy machine five seconds may not be enough.
-        await second.limitConcurrency('processor', 0);
+        await second.limitConcurrency('evaluator', 0);
         await second.until('a timeout', async () =>
           (await second.chunkErrors(arn)).includes('Sandbox.Timedout') ? true : undefined,
         );
       } finally {
         process.kill(-server.pid, 'SIGCONT');
-        await second.setTimeout('processor', 120);
-        await second.limitConcurrency('processor', null);
+        await second.setTimeout('evaluator', 120);
+        await second.limitConcurrency('evaluator', null);
       }
       const outcome = await second.ended(arn);
       expectSucceeded(outcome);
@@ -386,7 +386,7 @@ describe('a second stack in the same account', () => {
       await stage({ [key]: [chatLine('old')] });
       const arn = await startWithChunkHeld(key);
       await stage({ [key]: [chatLine('new')] });
-      await second.limitConcurrency('processor', null);
+      await second.limitConcurrency('evaluator', null);
       const outcome = await second.ended(arn);
       expect(outcome.status).toBe('FAILED');
       expect(await second.chunkErrors(arn)).toContain('CaptureChanged');
