@@ -273,10 +273,10 @@ it('has exactly these states', () => {
 it('runs the only chunk of a run in the execution, with the states of the Map’s children under other names', () => {
   const { OnlyChunk, ForEachChunk } = definition.States as Record<
     string,
-    { Branches?: object[]; ItemProcessor?: object }
+    { Branches?: object[]; ItemProcessor?: Record<string, unknown> }
   >;
   const { Branches, ...rest } = OnlyChunk ?? {};
-  const { ProcessorConfig: _, ...children } = ForEachChunk?.ItemProcessor as Record<string, unknown>;
+  const { ProcessorConfig: _, ...children } = ForEachChunk?.ItemProcessor ?? {};
   expect(JSON.parse(JSON.stringify(Branches).replaceAll('OnlyChunk', ''))).toEqual([children]);
   expect(withoutComments(rest)).toEqual({
     Type: 'Parallel',
