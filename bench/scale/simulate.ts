@@ -320,6 +320,7 @@ class Simulation {
     const each = this.#callsOf('mlflow', { runs: 0, files: 0, chunks: 0, captures: 1 });
     const deadline = begun + choices.timeoutSeconds - FINISH_RESERVE_SECONDS;
     let written = this.#mlflow.take(fixed);
+    let [computed, pending] = [begun, 0];
     const leave = (next: () => void): void => {
       this.#lambda.leave();
       this.#spent(this.#clock.now - begun);
@@ -330,7 +331,9 @@ class Simulation {
       const atOnce = choices.sampleRate > 0 ? Math.ceil(this.#callsAtOnce / choices.sampleRate) : chunk.captures;
       const many = Math.min(atOnce, chunk.captures - from);
       if (many <= 0) {
-        this.#clock.at(Math.max(written, this.#clock.now), () => leave(then));
+        const end = Math.max(written, computed, this.#clock.now);
+        if (pending > 0 || end > this.#clock.now) this.#clock.at(end, () => round(from));
+        else leave(then);
         return;
       }
       const judged = many * choices.sampleRate;
@@ -344,12 +347,17 @@ class Simulation {
           ? Math.max(this.#judgeCalls.take(judged), this.#judgeTokens.take(judged * this.#tokens))
           : this.#clock.now;
       const answered = asked + (judged > 0 ? choices.judgeSeconds : 0);
-      this.#clock.at(answered + (work * many) / chunk.captures, () => {
+      // The function's own work on these answers runs beside the next calls, but not beside its work on others.
+      computed = Math.max(computed, answered) + (work * many) / chunk.captures;
+      const ready = computed;
+      pending += 1;
+      this.#clock.at(ready, () => {
         const end = this.#mlflow.take(many * each);
         written = Math.max(written, end);
+        pending -= 1;
         this.#clock.at(end, () => this.#settle(chunk, from, many));
-        round(from + many);
       });
+      this.#clock.at(answered, () => round(from + many));
     };
     this.#clock.after(STEP_SECONDS + reading, () => round(settled));
   }
@@ -421,7 +429,9 @@ class Simulation {
 
   #seconds(role: Role, shape: Shape): number {
     const { seconds, secondsUnjudged } = this.#measured;
-    return predict((this.#isJudged ? seconds : secondsUnjudged)[role], shape);
+    // The runs that were not judged were backfills, whose planning claims no files.
+    const isBackfill = role === 'planner' && this.#scenario.load.backfillFiles > 0;
+    return predict((this.#isJudged && !isBackfill ? seconds : secondsUnjudged)[role], shape);
   }
 
   #callsOf(kind: (typeof CALLS)[number], shape: Shape): number {
