@@ -96,14 +96,3 @@ test('all at once', async () => {
   expectWhole(outcomes);
   expect(answered()).toBe(FILES * CAPTURES);
 });
-
-test('tokens a day: what is not judged is held, and asked for no more', async () => {
-  const outcomes = await process({ judgeTokensPerDay: 100_000, outputBurndown: 5 });
-  for (const { status, summary } of outcomes) {
-    expect({ status, traced: summary?.lines.traced }).toEqual({ status: 'SUCCEEDED', traced: CAPTURES });
-  }
-  const { asked, throttled } = stack.shim.counts.of('judge tokens a day');
-  expect(throttled).toBeGreaterThan(0);
-  // Once each for the calls that were in flight when the day ended, not once for each capture.
-  expect(asked).toBeLessThan(FILES * CAPTURES);
-});
