@@ -49,6 +49,10 @@ export function tableLines(): string[] {
 export const renamed = (lines: readonly string[], prefix: string): string[] =>
   lines.map((line) => line.replaceAll('"eventId":"', `"eventId":"${prefix}-`));
 
+/** Returns the captures with a number in their first message: identical requests of a run are asked of the judge only once. */
+export const withOwnQuestions = (lines: readonly string[]): string[] =>
+  lines.map((line, index) => line.replace(/\\"content\\": ?\\"/, (start) => `${start}(${index + 1}) `));
+
 export async function canaryLines(canary: Canary, count: number): Promise<string[]> {
   const { endpoint } = canary.state;
   return endpoint ? endpointLines(canary, endpoint, count) : exampleLines(count);

@@ -13,8 +13,8 @@ interface HeapLine {
   ignored: boolean;
 }
 
-/** The functions of every run. */
-const FUNCTIONS = ['planner', 'processor', 'evaluator', 'summarizer'] as const;
+/** The functions of every run with evaluation. */
+const FUNCTIONS = ['starter', 'planner', 'evaluator', 'summarizer'] as const;
 
 /** A process of Lambda lives for a few hours at most, so its cold start is not older. */
 const SINCE_MS = 24 * 3_600_000;

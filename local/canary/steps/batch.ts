@@ -1,7 +1,7 @@
 /** Captures by batch inference. The job may take a day: its execution's name is kept, so the canary can be left. */
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import type { Canary } from '../canary.ts';
-import { BATCHED, canaryLines, renamed } from '../captures.ts';
+import { BATCHED, canaryLines, renamed, withOwnQuestions } from '../captures.ts';
 import { captureKey } from './judge.ts';
 import { eventInput } from './refusals.ts';
 
@@ -12,7 +12,7 @@ const BATCH_KEY = captureKey('batch');
 /** Puts the file, if a batch job is asked for. It must be there before the stack, whose rule would have it judged at once. */
 export async function putBatchFile(canary: Canary): Promise<void> {
   if (!canary.state.batch) return;
-  const lines = renamed(await canaryLines(canary, BATCHED), 'batch');
+  const lines = withOwnQuestions(renamed(await canaryLines(canary, BATCHED), 'batch'));
   const Body = `${lines.join('\n')}\n`;
   await canary.clients.s3.send(new PutObjectCommand({ Bucket: canary.fact('captureBucket'), Key: BATCH_KEY, Body }));
 }
