@@ -101,7 +101,7 @@ test.each([
 
 test('asks a model that refuses caching without it', async () => {
   rig.behave(models({ caching: 'rejected' }));
-  const long = CHAT_SCORERS.map((scorer) => ({ ...scorer, question: scorer.question.repeat(3) }));
+  const long = CHAT_SCORERS.map((scorer) => ({ ...scorer, question: scorer.question.repeat(6) }));
   await rig.judge().judge(chatCapture(), long);
   const cached = rig.standIn.recorded.map((call) => requestOf(call).system.some((block) => block.cachePoint));
   expect(cached).toEqual([true, false]);
