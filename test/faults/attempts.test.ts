@@ -239,9 +239,9 @@ describe.each(versions)('with MLflow %s', (version) => {
     const one = pipeline.case('away-with-answers', { retry: { baseMs: 5, capMs: 20, attempts: 2 } });
     await one.put(linesOf('away-with-answers', 12));
     pipeline.judge.forget();
-    pipeline.mlflowProxy.inject(firstOnes(60, isVerdictWrite, { kind: 'reply', status: 503 }));
+    pipeline.mlflowProxy.inject(firstOnes(40, isVerdictWrite, { kind: 'reply', status: 503 }));
     const outcome = await one.run();
-    expect(pipeline.mlflowProxy.injected()).toBe(60);
+    expect(pipeline.mlflowProxy.injected()).toBe(40);
     expect(outcome.errors.length).toBeGreaterThan(1);
     expect(new Set(outcome.errors)).toEqual(new Set(['MlflowUnavailable']));
     const count = await expectWhole(one, outcome);
