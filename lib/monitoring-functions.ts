@@ -88,7 +88,8 @@ function grantWorkBucket(
   // Quarantined lines are read if their capture file is gone, and if a later part of the chunk adds more.
   grantWork(workBucket, processor.role, { read: ['ranges', 'quarantine'], write: ['receipts', 'quarantine'] });
   grantWork(workBucket, evaluator.role, {
-    read: ['ranges', 'quarantine', 'answers', 'batchState', 'batchRequests', 'batchOutput'],
+    // The receipts of earlier attempts tell what of the paid answers is reported.
+    read: ['ranges', 'receipts', 'quarantine', 'answers', 'batchState', 'batchRequests', 'batchOutput'],
     write: ['receipts', 'quarantine', 'answers', 'batchState', 'batchRequests'],
   });
   grantWork(workBucket, batcher.role, {

@@ -40,6 +40,9 @@ import {
 } from './retries.ts';
 import { inExecution, invoke, type MAPS, overManifest } from './states.ts';
 
+/** A child waits for its seat while three others have theirs in turn. */
+const CHILDREN_PER_SEAT = 4;
+
 interface MonitoringStateMachineProps extends MonitoringFunctions {
   settings: Settings;
   workBucket: IBucket;
@@ -184,10 +187,15 @@ export class MonitoringStateMachine extends Construct {
     id: (typeof MAPS.monitoring)[number],
     manifest: { comment: string; manifestKey: string; results: string },
   ): DistributedMap {
+    const { MAX_CONCURRENCY, MAX_FUNCTIONS } = settings;
     return overManifest(this, id, {
       ...manifest,
       workBucket,
-      maxConcurrency: settings.MAX_CONCURRENCY,
+      // Children without a seat only ask for one, and use up the events that their executions may have.
+      maxConcurrency: Math.min(
+        MAX_CONCURRENCY,
+        MAX_FUNCTIONS === 0 ? MAX_CONCURRENCY : CHILDREN_PER_SEAT * MAX_FUNCTIONS,
+      ),
       itemSelector: { ...this.#chunkInput(), 'chunk.$': '$$.Map.Item.Value' },
     });
   }

@@ -24,6 +24,8 @@ const THROTTLED_FOR_MS = 30_000;
 /** The first pause. Each further one is twice as long. */
 const PAUSE_MS = 30_000;
 const LONGEST_PAUSE_MS = 900_000;
+/** A provider that resets its day late, or counts another day than UTC’s, is tried again after this. */
+const DAY_RETRY_MS = 3_600_000;
 /** A trial call ends within this time, or its function has. */
 const TRIAL_MS = 150_000;
 /** How long what was read is believed. */
@@ -95,7 +97,8 @@ export class TableCircuit implements Circuit {
       // An answer to a call from before says nothing about a day that is used up.
       if (this.#state.level > 0 && (trial !== undefined || !this.#state.forDay)) await this.#write(CLOSED);
     } else if (kind === 'perDay') {
-      await this.#write({ until: nextDay(now), level: this.#state.level + 1, forDay: true });
+      const until = trial === undefined ? nextDay(now) : Math.min(nextDay(now), now + DAY_RETRY_MS);
+      await this.#write({ until, level: this.#state.level + 1, forDay: true });
     } else if (kind === 'throttled') {
       if (this.#throttled.count === 0) this.#throttled.since = now;
       this.#throttled.count += 1;
@@ -126,7 +129,8 @@ export class TableCircuit implements Circuit {
   async #startTrial(): Promise<boolean> {
     const before = this.#state;
     const until = this.#clock.now() + TRIAL_MS;
-    if (!(await this.#write({ ...before, until }, '#until = :now', before.until))) {
+    // Whether the day is over is what the trial finds out. Until then, others wait and hold nothing.
+    if (!(await this.#write({ ...before, until, forDay: false }, '#until = :now', before.until))) {
       this.#readAt = Number.NEGATIVE_INFINITY;
       return false;
     }

@@ -88,6 +88,7 @@ it.each<[string, Line[]]>([
         ['s3:GetObject'],
         work(
           'runs/*/ranges/*',
+          'runs/*/receipts/*',
           'quarantine/*/*',
           'answers/*/*',
           'batch/*/state/*',

@@ -28,6 +28,9 @@ const JOB_TIMEOUT_HOURS = 24;
 /** A job that finds no place for so long is given up: a week after they were written, the requests are deleted. */
 const PLACE_TIMEOUT_MS = 72 * 3_600_000;
 
+/** After this, a job that waited for a place has ended or expired. */
+const CHECK_TIMEOUT_MS = PLACE_TIMEOUT_MS + (JOB_TIMEOUT_HOURS + 1) * 3_600_000;
+
 /** The wait between checks is a hundredth of the time so far, within bounds: an execution has 25,000 events, a check has 9. */
 const WAIT_SHARE = 0.01;
 const MAX_POLL_SECONDS = 900;
@@ -102,7 +105,13 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
   const stored = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   const report = stored ?? emptyReport();
   for (const job of report.jobs.filter(isActive)) {
-    const state = await send(job.arn, () => bedrock.send(new GetModelInvocationJobCommand({ jobIdentifier: job.arn })));
+    const command = new GetModelInvocationJobCommand({ jobIdentifier: job.arn });
+    const state = await send(job.arn, () => bedrock.send(command)).catch((error: unknown) => {
+      // The job runs and is paid for, also while Bedrock does not tell its status.
+      if (error instanceof RetryableError && waitedMs(report) < CHECK_TIMEOUT_MS) return undefined;
+      throw error;
+    });
+    if (state === undefined) break;
     job.status = state.status ?? job.status;
     if (state.message !== undefined) job.message = knownWords(state.message);
   }
@@ -161,6 +170,7 @@ async function createJob(
     const { jobArn } = await send(where, () => bedrock.send(command));
     return { arn: jobArn ?? '', status: 'Submitted', message: undefined };
   } catch (error) {
+    if (error instanceof RetryableError && mayWait) return { arn: '', status: WAITING_JOB, message: error.message };
     if (!(error instanceof PermanentError)) throw error;
     const isFull = (error.cause as Error | undefined)?.name === 'ServiceQuotaExceededException';
     return { arn: '', status: isFull && mayWait ? WAITING_JOB : REFUSED_JOB, message: error.message };

@@ -80,13 +80,12 @@ export class AnswerJournal {
         else if (!asksAgain) this.#learn({ ...line, whole: false, answers: line.answers.filter(isVerdict) });
       }
     }
-    if (!partOf(this.#request).isRepeated) return [];
     const own: KeptAnswer[] = [];
     for await (const line of this.#read(workKeys.answersOfChunk(run, chunk.chunk))) {
       this.#learn(line);
       if ('spend' in line) own.push(line);
     }
-    return this.#unreported(own);
+    return own.length === 0 ? [] : this.#unreported(own);
   }
 
   /**

@@ -149,7 +149,13 @@ export class CaptureAssessor {
   async #claimedOrAsked(asking: Asking & { ask: string }, signal: AbortSignal): Promise<Answered | 'claimed'> {
     const same = await this.#claimed(asking.ask);
     if (same === 'claimed') return same;
-    if (same === undefined) return this.#ask(asking, signal);
+    if (same === undefined) {
+      return this.#ask(asking, signal).catch(async (error: unknown) => {
+        // Chunks with the same request would wait until this function has certainly ended.
+        await this.#deps.claims?.release(asking.ask);
+        throw error;
+      });
+    }
     return { verdicts: this.#copied(same, asking.traceId, asking.ask), held: 0 };
   }
 

@@ -182,7 +182,7 @@ export class LineBook {
 
   /** Whether an earlier attempt may have left the spans of existing traces incomplete. */
   get mends(): boolean {
-    return this.#part.isRepeated;
+    return this.#part.isRepeated || this.#request.chunk.ranges.some(({ answersIn = [] }) => answersIn.length > 0);
   }
 
   /** Writes the spans of an existing trace where they are incomplete. A trace whose spans are refused is gone, and quarantined. */

@@ -133,3 +133,27 @@ test('without the table calls are made', async () => {
   await throttle(circuit, 5);
   expect(await circuit.check()).toBeDefined();
 });
+
+test('while one call tries after midnight, others are paused, not held', async () => {
+  const [one, other] = [circuitOf(), circuitOf()];
+  await one.check();
+  await one.report('perDay');
+  await clock.pass(nextDay(clock.now()) - clock.now());
+  expect(await one.check()).toBeUndefined();
+  await clock.pass(3000);
+  expect(await other.check()).toBeDefined();
+  expect(other.forDay).toBe(false);
+});
+
+test('a trial right after midnight that the provider still refuses does not cost another day', async () => {
+  const one = circuitOf();
+  await one.check();
+  await one.report('perDay');
+  await clock.pass(nextDay(clock.now()) - clock.now());
+  expect(await one.check()).toBeUndefined();
+  await clock.pass(200);
+  await one.report('perDay');
+  const until = await one.check();
+  expect(one.forDay).toBe(true);
+  expect(((until ?? 0) - clock.now()) / 3600_000).toBeLessThanOrEqual(1);
+});

@@ -51,8 +51,8 @@ test('answers of two attempts at different questions are read by the third, with
   expect(third.openOf(trace, [one, two], 'test:/another')).toEqual([one, two]);
   expect(third.answered('about nothing', judge)).toBeUndefined();
   expect([third.mayCreate('tr-2'), third.mayCreate('tr-3')]).toEqual([false, true]);
-  // The first attempt at a chunk has nothing to read.
-  expect(await attempt('r4').open()).toEqual([]);
+  // An execution that is redriven counts its attempts anew.
+  expect(await attempt('r4').open()).toEqual(unreported);
 });
 
 test('an attempt with a receipt, and one that a receipt names, have reported what they paid', async () => {

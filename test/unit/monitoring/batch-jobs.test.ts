@@ -230,3 +230,17 @@ test('packing stops before the time of its function ends, continues where it sto
   expect(await stepwise.report()).toMatchObject(report);
   expect(stepwise.inputs).toHaveLength(2);
 });
+
+test('while Bedrock does not answer, jobs wait: they are started and checked later', async () => {
+  const { deps } = rig([{ chunk: 0, records: 200 }]);
+  const { send } = deps.bedrock;
+  const away = async () => {
+    throw Object.assign(new Error('…'), { name: 'InternalServerException', $metadata: { httpStatusCode: 500 } });
+  };
+  deps.bedrock.send = away as never;
+  expect((await startBatch('run', deps)).outcome).toBe('waiting');
+  deps.bedrock.send = send;
+  expect((await checkBatch('run', deps)).outcome).toBe('waiting');
+  deps.bedrock.send = away as never;
+  expect((await checkBatch('run', deps)).outcome).toBe('waiting');
+});

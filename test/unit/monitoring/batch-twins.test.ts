@@ -179,3 +179,39 @@ test('a capture that provokes a fault in its request stops neither its chunk nor
   await estimateChunk(memory.storage, request.chunk, environment, request.options, estimator);
   expect(seen).toEqual([lines[0], lines[2]].map((line) => idOf(line ?? '')));
 });
+
+test('a chunk whose job failed lets other chunks with the same request ask at once', async () => {
+  const a = chatLine('a');
+  const { memory, requests, prepare, batch, store } = rig([[a], [a]]);
+  await prepare(requests[0] as ChunkRequest);
+  memory.put(workKeys.batchJobs('run'), {
+    jobs: [{ arn: 'arn:x/job1', group: 0, records: 1, files: [0], status: 'Failed' }],
+    converse: [],
+  });
+  const table = new BudgetTable(new MemoryTable().client, 'table');
+  const claims = (chunk: number) => new AskClaims(table, 'ask', 'run', { chunk, untilMs: Date.now() + 900_000 });
+  const request = requests[0] as ChunkRequest;
+  await expect(
+    evaluateChunk(
+      { ...request, phase: 'apply', write: true },
+      {
+        storage: memory.storage,
+        store,
+        scorers,
+        environment,
+        always: () => undefined,
+        ...batch,
+        requestId: 'q',
+        remainingMs: () => 900_000,
+        claims: claims(0),
+        openBatch: () =>
+          batchAnswers(request, { storage: memory.storage, workBucket: 'work', limit: undefined, ...batch }),
+      },
+    ),
+  ).rejects.toMatchObject({ name: 'JudgeBatchFailed' });
+  const prepared = await memory.getJson<{ asked: Record<string, string> }>('', workKeys.batchPrepared('run', 0));
+  const ask = Object.values(prepared?.asked ?? {})[0] as string;
+  const other = await claims(1).take(ask);
+  expect(other?.chunk).toBe(0);
+  expect((other?.untilMs ?? 0) - Date.now()).toBeLessThan(1000);
+});

@@ -670,3 +670,24 @@ test('a guideline and a value may be named `constructor`', async () => {
   expect({ ...summary.build().verdictsByScorer.constructor }).toEqual({ constructor: 3 });
   expect(Object.keys(Object)).toEqual([]);
 });
+
+test('a retry adds the spans that the earlier run could not write', async () => {
+  const rig = new Rig();
+  const mended: string[] = [];
+  rig.store.mendTraces = (async (_e: unknown, traces: { traceId: string }[]) => {
+    mended.push(...traces.map(({ traceId }) => traceId));
+    return [];
+  }) as never;
+  await rig.evaluate({ ...withAnswersOf(rig.request(LINES, { write: true })), run: 'retry' } as never);
+  expect(mended.length).toBe(3);
+});
+test('a redriven execution, which counts its attempts anew, asks nothing that was answered', async () => {
+  const rig = new Rig();
+  const write = rig.store.writeAssessments;
+  rig.store.writeAssessments = away as never;
+  await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow();
+  const before = rig.asks.length;
+  rig.store.writeAssessments = write;
+  await rig.evaluate(rig.request(LINES));
+  expect(rig.asks.length - before).toBe(0);
+});
