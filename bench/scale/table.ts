@@ -78,6 +78,22 @@ const costOf = ({ scenario, outcome }: Row): string[] => {
   return [dollars(outcome.dollars / days), dollars(outcome.judgeDollars / days)];
 };
 
+/** Returns the table of times and dollars. */
+const outcomes = (rows: readonly Row[]): string =>
+  table(
+    [
+      'captures a second',
+      'captures a file',
+      'p50',
+      'p99',
+      'most waiting',
+      'recovery from a burst',
+      '$ a day',
+      '$ a day, judge',
+    ],
+    rows.map((row) => [...sizeOf(row.scenario), ...timesOf(row), ...costOf(row)]),
+  );
+
 export function scalePage(tables: Tables, measured: Measured): string {
   const saturation = (row: Row): string => {
     const [first, second] = loads(row);
@@ -118,19 +134,7 @@ ${table(
 
 With that sample rate, from the file to its traces and verdicts:
 
-${table(
-  [
-    'captures a second',
-    'captures a file',
-    'p50',
-    'p99',
-    'most waiting',
-    'recovery from a burst',
-    '$ a day',
-    '$ a day, judge',
-  ],
-  tables.sampled.filter(isBorne).map((row) => [...sizeOf(row.scenario), ...timesOf(row), ...costOf(row)]),
-)}
+${outcomes(tables.sampled.filter(isBorne))}
 
 Where MLflow's requests are above 100%, no setting helps: every capture becomes a trace, so ask for a larger MLflow.
 
@@ -168,19 +172,7 @@ ${table(
     }),
 )}
 
-${table(
-  [
-    'captures a second',
-    'captures a file',
-    'p50',
-    'p99',
-    'most waiting',
-    'recovery from a burst',
-    '$ a day',
-    '$ a day, judge',
-  ],
-  tables.grown.map((row) => [...sizeOf(row.scenario), ...timesOf(row), ...costOf(row)]),
-)}
+${outcomes(tables.grown)}
 
 \`JUDGE_TOKENS_PER_MINUTE\` and \`MLFLOW_REQUESTS_PER_SECOND\` are the quotas themselves, \`BATCH_WINDOW_SECONDS\` is the default.
 The judge's quotas are 1.3 times the average load, so a burst of three times the average is worked off in the hour after it. Raise

@@ -4,9 +4,10 @@
  * `http:` endpoint, and HTTP/1.1. The first bytes of a connection show which of them it is.
  */
 import { randomUUID } from 'node:crypto';
-import http from 'node:http';
-import http2 from 'node:http2';
-import net, { type AddressInfo, type Socket } from 'node:net';
+import type http from 'node:http';
+import type net from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import { breakOff, createEitherServer, type EitherRequest, type EitherResponse } from '../servers/either-http.ts';
 import { logRequest } from '../servers/request-log.ts';
 import { BatchJobs } from './batch-jobs.ts';
 import { modelBehavior } from './behavior.ts';
@@ -20,13 +21,8 @@ export interface StandInOptions extends ModelServiceOptions {
   port?: number;
 }
 
-const H2_PREFACE = 'PRI * HTTP/2.0';
-
 const MODEL_PATH = /^\/model\/([^/]+)\/(converse|invoke)$/;
 const ENDPOINT_PATH = /^\/endpoints\/([^/]+)\/invocations$/;
-
-type Request = http.IncomingMessage | http2.Http2ServerRequest;
-type Response = http.ServerResponse | http2.Http2ServerResponse;
 
 /** Returns a call's operation and model; `undefined` if the path is not a model call. */
 function operationOf(path: string, body: { model?: string }): { operation: Operation; modelId: string } | undefined {
@@ -37,7 +33,7 @@ function operationOf(path: string, body: { model?: string }): { operation: Opera
   return path.endsWith('/chat/completions') ? { operation: 'chat', modelId: body.model ?? '' } : undefined;
 }
 
-async function bodyOf(request: Request): Promise<string> {
+async function bodyOf(request: EitherRequest): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks).toString('utf8');
@@ -66,21 +62,9 @@ export class StandInJudge extends ModelService {
           Date.now(),
         ).answer,
     );
-    const handle = (request: Request, response: Response): void => void this.handle(request, response);
-    const h1 = http.createServer(handle);
-    const h2 = http2.createServer(handle);
-    this.server = net.createServer((socket) => {
-      this.sockets.add(socket);
+    this.server = createEitherServer((request, response) => void this.handle(request, response), this.sockets);
+    this.server.on('connection', () => {
       this.connections += 1;
-      socket.once('close', () => this.sockets.delete(socket));
-      socket.on('error', () => socket.destroy());
-      socket.once('data', (first: Buffer) => {
-        socket.pause();
-        socket.unshift(first);
-        const isH2 = H2_PREFACE.startsWith(first.toString('latin1').slice(0, H2_PREFACE.length));
-        (isH2 ? h2 : h1).emit('connection', socket);
-        if (!isH2) socket.resume();
-      });
     });
   }
 
@@ -101,7 +85,7 @@ export class StandInJudge extends ModelService {
     await new Promise<void>((resolve) => this.server.close(() => resolve()));
   }
 
-  private async handle(request: Request, response: Response): Promise<void> {
+  private async handle(request: EitherRequest, response: EitherResponse): Promise<void> {
     // HTTP/1.1 and HTTP/2 responses have the same methods, but TypeScript cannot call a union of their overloads.
     const writable = response as http.ServerResponse;
     try {
@@ -115,8 +99,7 @@ export class StandInJudge extends ModelService {
       }
       const answer = await this.route(request, method, pathname, text);
       if (answer === 'drop') {
-        if ('stream' in response) response.stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
-        else response.socket?.destroy();
+        breakOff(response);
         return;
       }
       writable.writeHead(answer.status, { 'x-amzn-requestid': randomUUID(), ...answer.headers });
@@ -129,7 +112,12 @@ export class StandInJudge extends ModelService {
     }
   }
 
-  private async route(request: Request, method: string, path: string, text: string): Promise<HttpAnswer | 'drop'> {
+  private async route(
+    request: EitherRequest,
+    method: string,
+    path: string,
+    text: string,
+  ): Promise<HttpAnswer | 'drop'> {
     const model = /^\/foundation-models\/(.+)$/.exec(path)?.[1];
     if (model !== undefined) {
       const id = nameIn(decodeURIComponent(model));

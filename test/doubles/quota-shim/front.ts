@@ -3,8 +3,13 @@
  * AWS SDK's Bedrock client speaks to an `http:` endpoint; the upstream gets HTTP/1.1.
  */
 import http, { type IncomingHttpHeaders } from 'node:http';
-import http2 from 'node:http2';
-import net, { type AddressInfo, type Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import {
+  breakOff,
+  createEitherServer,
+  type EitherRequest,
+  type EitherResponse,
+} from '../../../local/servers/either-http.ts';
 
 export interface Asked {
   method: string;
@@ -32,7 +37,6 @@ export interface Front {
   stop(): Promise<void>;
 }
 
-const H2_PREFACE = 'PRI * HTTP/2.0';
 /** Headers that apply to one connection. The body is forwarded whole, so it is no longer chunked. */
 const HOP_HEADERS = new Set([
   'connection',
@@ -77,10 +81,7 @@ export class Upstream {
 export async function startFront(upstreamUrl: string, gate: Gate, port = 0): Promise<Front> {
   const upstream = new Upstream(upstreamUrl);
   const open = new Set<Socket>();
-  const handle = async (
-    request: http.IncomingMessage | http2.Http2ServerRequest,
-    response: http.ServerResponse | http2.Http2ServerResponse,
-  ): Promise<void> => {
+  const handle = async (request: EitherRequest, response: EitherResponse): Promise<void> => {
     try {
       const chunks: Buffer[] = [];
       for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -95,24 +96,10 @@ export async function startFront(upstreamUrl: string, gate: Gate, port = 0): Pro
       writable.end(method === 'HEAD' ? undefined : reply.body);
     } catch {
       // The client disconnected, or the upstream server is down. The client sees a broken connection in both cases.
-      if ('stream' in response) response.stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
-      else response.socket?.destroy();
+      breakOff(response);
     }
   };
-  const h1 = http.createServer((request, response) => void handle(request, response));
-  const h2 = http2.createServer((request, response) => void handle(request, response));
-  const server = net.createServer((socket) => {
-    open.add(socket);
-    socket.once('close', () => open.delete(socket));
-    socket.on('error', () => socket.destroy());
-    socket.once('data', (first: Buffer) => {
-      socket.pause();
-      socket.unshift(first);
-      const isH2 = H2_PREFACE.startsWith(first.toString('latin1').slice(0, H2_PREFACE.length));
-      (isH2 ? h2 : h1).emit('connection', socket);
-      if (!isH2) socket.resume();
-    });
-  });
+  const server = createEitherServer((request, response) => void handle(request, response), open);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, '127.0.0.1', resolve);
