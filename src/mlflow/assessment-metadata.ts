@@ -4,3 +4,8 @@ export const SCORER_VERSION = 'mlflow.assessment.scorerVersion';
 export const JUDGE_COST = 'mlflow.assessment.judgeCost';
 export const JUDGE_INPUT_TOKENS = 'mlflow.assessment.judgeInputTokens';
 export const JUDGE_OUTPUT_TOKENS = 'mlflow.assessment.judgeOutputTokens';
+
+/** The run that gave the verdict, so that the retry of a re-evaluation asks nothing twice, and a run counts its own. */
+export const RUN_METADATA = 'monitoring.run';
+/** The chance with which the capture was judged; see src/quality/sample.ts. Absent on verdicts that are in no counts. */
+export const SAMPLE_METADATA = 'monitoring.sample';

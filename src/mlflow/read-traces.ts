@@ -1,6 +1,8 @@
 /** Reads existing traces and their assessments. */
+
 import { batches } from '../shared/batches.ts';
 import { forEachConcurrently } from '../shared/concurrency.ts';
+import { RUN_TAG } from '../trace/ids.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { type AssessmentReply, searchReply, type TraceInfoReply, traceInfosReply } from './replies.ts';
@@ -69,6 +71,7 @@ function storedTrace(info: TraceInfoReply): StoredTrace {
     info: {
       experimentId: info.trace_location.mlflow_experiment?.experiment_id ?? '',
       tagKeys: Object.keys(info.tags),
+      run: info.tags[RUN_TAG],
     },
   };
 }

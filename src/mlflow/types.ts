@@ -48,7 +48,7 @@ export interface StoredTrace {
   traceId: string;
   state: string;
   assessments: StoredAssessment[];
-  info?: { experimentId: string; tagKeys: string[] };
+  info?: { experimentId: string; tagKeys: string[]; run?: string | undefined };
 }
 
 /** The outcome of each trace passed to `writeTraces`. */

@@ -2,7 +2,7 @@
 import { capturePathOf } from '../formats/files/capture-path.ts';
 import type { Capture, RawLine } from '../formats/types.ts';
 import { rootAttributes } from './attributes.ts';
-import { rootSpanIdOf, traceIdOf } from './ids.ts';
+import { RUN_TAG, rootSpanIdOf, traceIdOf } from './ids.ts';
 import { inferenceSpans } from './inference-spans.ts';
 import { requestPreview, responsePreview } from './preview.ts';
 import { spanContentOf, spanTypeOf } from './span-content.ts';
@@ -13,6 +13,8 @@ import type { SpanRecord, TraceRecord } from './types.ts';
 interface TraceOptions {
   experimentId: string;
   endpointName: string;
+  /** The run that writes the trace. */
+  run?: string;
   /** Used if the S3 key does not contain it. */
   variantName?: string;
 }
@@ -110,6 +112,7 @@ function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<s
     capture_format: capture.format,
     inference_mismatch: mismatch === undefined ? undefined : `${mismatch.inputs} inputs, ${mismatch.outputs} outputs`,
     replay_run: capture.replayRun,
+    [RUN_TAG]: options.run,
     capture_notes: capture.notes.join('; '),
   });
 }

@@ -10,6 +10,9 @@ const digest = (...parts: (string | Uint8Array)[]): string => {
   return hash.digest('hex');
 };
 
+/** The tag that names the run which wrote the trace. A run counts the captures that it wrote itself. */
+export const RUN_TAG = 'monitoring_run';
+
 /**
  * Returns the trace id: `tr-` and 32 hex digits of SHA-256(experiment id, newline, raw line).
  *

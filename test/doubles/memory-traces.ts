@@ -7,6 +7,7 @@ import type {
   TraceStore,
   WriteTracesResult,
 } from '../../src/mlflow/types.ts';
+import { RUN_TAG } from '../../src/trace/ids.ts';
 import type { TraceRecord } from '../../src/trace/types.ts';
 
 type Store = Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments'>;
@@ -14,6 +15,8 @@ type Store = Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'm
 export class MemoryTraces implements Store {
   /** By trace. A trace that is not in here is absent, unless `hasAll`. */
   readonly assessments = new Map<string, NewAssessment[]>();
+  /** The runs that have written traces. */
+  readonly runs = new Map<string, string | undefined>();
   /** Traces that were written, in order. */
   readonly posts: string[] = [];
   /** Requests for single assessments. */
@@ -45,11 +48,12 @@ export class MemoryTraces implements Store {
         const assessments = known.map(
           ({ error, ...one }): StoredAssessment => ({
             ...one,
-            valid: true,
+            valid: !known.some(({ overrides }) => overrides === one.assessmentId),
             ...(error ? { errorCode: error.code } : {}),
           }),
         );
-        return [[traceId, { traceId, state: 'OK', assessments }]];
+        const info = { experimentId: '', tagKeys: [], run: this.runs.get(traceId) };
+        return [[traceId, { traceId, state: 'OK', assessments, ...(this.runs.has(traceId) ? { info } : {}) }]];
       }),
     );
 
@@ -59,7 +63,7 @@ export class MemoryTraces implements Store {
     assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
   ): Promise<WriteTracesResult> => {
     const result: WriteTracesResult = { written: [], alreadyThere: [], bare: [], refused: [] };
-    for (const { traceId } of traces) {
+    for (const { traceId, tags } of traces) {
       const given = assessmentsOf?.get(traceId) ?? [];
       this.fault(given);
       if (this.refuses.has(traceId)) {
@@ -69,6 +73,7 @@ export class MemoryTraces implements Store {
       } else {
         const isBare = this.refusesAssessmentsOf.has(traceId);
         this.posts.push(traceId);
+        this.runs.set(traceId, tags[RUN_TAG]);
         this.assessments.set(traceId, isBare ? [] : [...given]);
         result.written.push(traceId);
         if (isBare) result.bare.push(traceId);

@@ -69,7 +69,7 @@ export class CaptureAssessor {
   }
 
   contextOf({ traceId, pending }: Pick<Work, 'traceId' | 'pending'>): VerdictContext {
-    return { traceId, run: this.#run, overrides: pending.overrides };
+    return { traceId, run: this.#run, sample: pending.sample, overrides: pending.overrides };
   }
 
   /**

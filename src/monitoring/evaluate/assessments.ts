@@ -6,17 +6,21 @@ import {
   JUDGE_COST,
   JUDGE_INPUT_TOKENS,
   JUDGE_OUTPUT_TOKENS,
+  RUN_METADATA,
+  SAMPLE_METADATA,
   SCORER_NAME,
   SCORER_VERSION,
 } from '../../mlflow/assessment-metadata.ts';
 import type { NewAssessment, StoredAssessment } from '../../mlflow/types.ts';
+import { scorerSample } from '../../quality/sample.ts';
 import { assessmentIdOf } from '../../trace/ids.ts';
 import { eachWithin } from './each-within.ts';
-import { RUN_METADATA } from './pending-verdicts.ts';
 
 export interface VerdictContext {
   traceId: string;
   run: string;
+  /** The part of the sample that the capture belongs to. */
+  sample: string;
   /** Older verdicts that new ones override, by scorer name. */
   overrides: ReadonlyMap<string, StoredAssessment>;
 }
@@ -36,7 +40,12 @@ function common(scorer: Scorer, judge: string, context: VerdictContext) {
     sourceId,
     sourceType: scorer.kind === 'code' ? ('CODE' as const) : ('LLM_JUDGE' as const),
     createTimeMs: Date.now(),
-    metadata: { [SCORER_NAME]: scorer.name, [SCORER_VERSION]: scorer.version, [RUN_METADATA]: context.run },
+    metadata: {
+      [SCORER_NAME]: scorer.name,
+      [SCORER_VERSION]: scorer.version,
+      [RUN_METADATA]: context.run,
+      [SAMPLE_METADATA]: scorer.kind === 'code' ? context.sample : scorerSample(context.sample, scorer),
+    },
     ...(overridden === undefined ? {} : { overrides: overridden.assessmentId }),
   };
 }

@@ -7,6 +7,7 @@ import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { EvaluateReceipt, TakenOver, UnreadRange } from '../../contract/receipts.ts';
 import { capturePathOf } from '../../formats/files/capture-path.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
+import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { RetryableError } from '../../shared/errors.ts';
 import { addSpend } from '../counts.ts';
@@ -50,6 +51,7 @@ class EvaluateChunk {
   readonly #startedAt = new Date().toISOString();
   readonly #journal: AnswerJournal;
   readonly #tally: VerdictTally;
+  readonly #quality = new QualityTally();
   readonly #gate = new WeightGate();
   readonly #assessor: CaptureAssessor;
   readonly #writer: VerdictWriter;
@@ -70,9 +72,10 @@ class EvaluateChunk {
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
     this.#book = request.write ? new LineBook(request, deps) : undefined;
-    this.#writer = new VerdictWriter(request.chunk.experimentId, deps, {
+    this.#writer = new VerdictWriter(request, deps, {
       journal: this.#journal,
       tally: this.#tally,
+      quality: this.#quality,
       gate: this.#gate,
       book: this.#book,
     });
@@ -169,7 +172,8 @@ class EvaluateChunk {
     const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways };
     const pending = pendingVerdicts(traceId, look, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
     if (!isAbsent) this.#book?.alreadyThere(line.range);
-    if (isAbsent || stored !== undefined) return [{ ...line, pending, stored }];
+    const facts = captureFacts(capture, line.raw.place);
+    if (isAbsent || stored !== undefined) return [{ ...line, pending, stored, facts }];
     this.#settle(line.range, pending);
     return [];
   }
@@ -205,7 +209,8 @@ class EvaluateChunk {
       throw new Error('A line that kills the function was decoded');
     };
     const outcome = this.#assessor.errors({ traceId, pending }, reason.message, reason.name);
-    this.#writer.add({ traceId, range, raw, weight: 0, read, pending, stored, isCondemned: true }, outcome);
+    const facts = captureFacts(undefined, raw.place);
+    this.#writer.add({ traceId, range, raw, weight: 0, read, pending, stored, facts, isCondemned: true }, outcome);
   }
 
   receipt(failure: unknown): EvaluateReceipt {
@@ -219,6 +224,7 @@ class EvaluateChunk {
       ...(this.#unread.length === 0 ? {} : { unread: this.#unread }),
       evaluatedTraces: this.#writer.evaluated.size,
       ...this.#tally.receipt(),
+      ...this.#quality.counts(),
       spend,
       ...(this.#takenOver.length === 0 ? {} : { takenOver: this.#takenOver }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),

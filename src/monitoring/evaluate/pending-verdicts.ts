@@ -5,13 +5,12 @@ import type { VerdictCounts } from '../../contract/receipts.ts';
 import type { Capture } from '../../formats/types.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
+import { RUN_METADATA } from '../../mlflow/assessment-metadata.ts';
 import type { StoredAssessment, StoredTrace } from '../../mlflow/types.ts';
+import { captureSample, sampleOfTrace } from '../../quality/sample.ts';
 import { inSample } from '../../trace/ids.ts';
 import { addCounts, emptyVerdictCounts } from '../counts.ts';
 import { eachWithin } from './each-within.ts';
-
-/** Assessment metadata: the run that gave the verdict, so that the retry of a re-evaluation asks nothing twice. */
-export const RUN_METADATA = 'monitoring.run';
 
 export interface PendingVerdicts {
   judge: JudgeScorer[];
@@ -24,6 +23,9 @@ export interface PendingVerdicts {
   reasons: Record<string, number>;
   /** Older verdicts that new ones override, by scorer name. */
   overrides: Map<string, StoredAssessment>;
+  /** The part of the sample that the capture belongs to, and the LLM scorers that it could be judged by; see src/quality. */
+  sample: string;
+  judgeable: JudgeScorer[];
 }
 
 /** Stands for a trace that is absent and will be written with its verdicts. */
@@ -54,7 +56,9 @@ export function pendingVerdicts(
   run: string,
 ): PendingVerdicts {
   const settled = emptyVerdictCounts();
-  const pending: PendingVerdicts = { judge: [], code: [], failed: [], settled, reasons: {}, overrides: new Map() };
+  const sample = (stored && sampleOfTrace(stored.assessments)) ?? sampleOfLook(look, options);
+  const lists = { judge: [], code: [], failed: [], judgeable: [] };
+  const pending: PendingVerdicts = { ...lists, settled, reasons: {}, overrides: new Map(), sample };
   if (stored === undefined) {
     settled.notJudgeable = scorers.length;
     pending.reasons.traceMissing = scorers.length;
@@ -67,6 +71,8 @@ export function pendingVerdicts(
     : open.map(decide);
   open.forEach((scorer, index) => {
     const decision = decisions[index] as Decision;
+    const cannot = decision !== 'judge' && 'term' in decision && decision.term === 'notJudgeable';
+    if (!cannot) pending.judgeable.push(scorer);
     if (decision === 'judge') {
       pending.judge.push(scorer);
     } else if ('fault' in decision) {
@@ -77,6 +83,18 @@ export function pendingVerdicts(
     }
   });
   return pending;
+}
+
+/** Returns the part of the sample of a capture that is evaluated for the first time. */
+function sampleOfLook(look: Look | undefined, { sampleRate }: Pick<RunOptions, 'sampleRate'>): string {
+  const rules = look === undefined ? [] : [{ name: 'the always rules' }];
+  const [isAlways = false] = eachWithin(
+    look?.timeMs ?? 0,
+    rules,
+    () => look?.isAlways() ?? false,
+    () => false,
+  );
+  return captureSample(isAlways, sampleRate);
 }
 
 /** Settles the scorers that have a verdict, and lists the code scorers. @returns the LLM scorers that have none */
@@ -96,6 +114,7 @@ function withoutVerdict(
       (previous !== undefined && (!reevaluate || sameWork.has(previous.metadata[RUN_METADATA])));
     if (isFinal) {
       pending.settled.alreadyThere += 1;
+      if (scorer.kind === 'judge') pending.judgeable.push(scorer);
       continue;
     }
     if (previous !== undefined) pending.overrides.set(scorer.name, previous);

@@ -3,7 +3,16 @@
  * a trace that exists one by one. Before that, it saves the judge’s answers.
  */
 
-import type { StoredTrace } from '../../mlflow/types.ts';
+import type { ChunkRequest } from '../../contract/payloads.ts';
+import type { NewAssessment, StoredTrace } from '../../mlflow/types.ts';
+import { scorerSample } from '../../quality/sample.ts';
+import {
+  type CaptureFacts,
+  isFirstToEvaluate,
+  judgedLater,
+  type QualityTally,
+  verdictsOfRun,
+} from '../../quality/tally.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { weightAtOnce } from '../../shared/memory.ts';
 import type { LineBook } from '../log/line-book.ts';
@@ -20,6 +29,7 @@ import type { VerdictTally } from './verdict-tally.ts';
 /** A capture, and what is to be done about it. */
 export interface PlannedWork extends ReadCapture {
   pending: PendingVerdicts;
+  facts: CaptureFacts;
   /** The trace in MLflow; absent if it is to be written. */
   stored?: StoredTrace | undefined;
   /** It must not be decoded, because it kills the function. */
@@ -39,6 +49,15 @@ const BATCHES_AT_ONCE = 2;
 /** Traces whose verdicts are written at the same time. The client has its own limit for the requests. */
 const RECORDED_AT_ONCE = 8;
 
+interface Parts {
+  journal: AnswerJournal;
+  tally: VerdictTally;
+  quality: QualityTally;
+  gate: WeightGate;
+  /** Absent if no trace is to be written. */
+  book: LineBook | undefined;
+}
+
 export class VerdictWriter {
   /** The first failure. After it nothing is written any more. */
   failure: unknown;
@@ -48,22 +67,21 @@ export class VerdictWriter {
   readonly #deps: EvaluateDependencies;
   readonly #journal: AnswerJournal;
   readonly #tally: VerdictTally;
+  readonly #run: string;
+  readonly #quality: QualityTally;
   readonly #gate: WeightGate;
   readonly #book: LineBook | undefined;
   #waiting: Finished[] = [];
   #weight = 0;
   readonly #writing: Promise<void>[] = [];
 
-  /** @param parts.book absent if no trace is to be written */
-  constructor(
-    experimentId: string,
-    deps: EvaluateDependencies,
-    parts: { journal: AnswerJournal; tally: VerdictTally; gate: WeightGate; book: LineBook | undefined },
-  ) {
-    this.#experimentId = experimentId;
+  constructor({ run, chunk }: ChunkRequest, deps: EvaluateDependencies, parts: Parts) {
+    this.#run = run;
+    this.#experimentId = chunk.experimentId;
     this.#deps = deps;
     this.#journal = parts.journal;
     this.#tally = parts.tally;
+    this.#quality = parts.quality;
     this.#gate = parts.gate;
     this.#book = parts.book;
   }
@@ -113,9 +131,11 @@ export class VerdictWriter {
     await forEachConcurrently(RECORDED_AT_ONCE, batch, async ({ work, outcome }) => {
       if (this.#book?.refusal(work.traceId) !== undefined) return;
       const isNew = work.stored === undefined && !late.has(work.traceId);
+      const stored = work.stored ?? created.get(work.traceId);
       if (isNew) for (const assessment of outcome.assessments) this.#tally.recorded(work.range, assessment);
-      else await this.#record(work, work.stored ?? created.get(work.traceId), outcome);
+      const written = isNew ? outcome.assessments : await this.#record(work, stored, outcome);
       this.#count(work, outcome, isNew);
+      if (isNew || written !== undefined) this.#countQuality(work, outcome, stored, written ?? []);
     });
   }
 
@@ -148,12 +168,12 @@ export class VerdictWriter {
     }
   }
 
-  /** Writes the assessments of a trace that exists, and counts them. */
+  /** Writes the assessments of a trace that exists, and counts them. @returns those written; `undefined` without a trace */
   async #record(
     { traceId, range }: PlannedWork,
     stored: StoredTrace | undefined,
     { assessments: all }: Outcome,
-  ): Promise<void> {
+  ): Promise<NewAssessment[] | undefined> {
     const { assessments, written, traceMissing } =
       stored === undefined
         ? { assessments: all, written: [], traceMissing: true }
@@ -166,7 +186,38 @@ export class VerdictWriter {
       else if (isRecorded) this.#tally.recorded(range, assessment);
       else this.#tally.settle(range, 'alreadyThere');
     }
-    if (!traceMissing && assessments.some(({ error }) => error === undefined)) this.evaluated.add(traceId);
+    if (traceMissing) return undefined;
+    if (assessments.some(({ error }) => error === undefined)) this.evaluated.add(traceId);
+    return assessments.filter(({ assessmentId }) => news.has(assessmentId));
+  }
+
+  /** Counts what this run has done with a capture, in this attempt and in those before. */
+  #countQuality(
+    { traceId, facts, pending }: PlannedWork,
+    { assessments, held }: Outcome,
+    stored: StoredTrace | undefined,
+    written: readonly NewAssessment[],
+  ): void {
+    const run = this.#run;
+    const before = stored?.assessments ?? [];
+    const isWritten = stored === undefined || stored.info?.run === run;
+    const own = verdictsOfRun(run, before, written);
+    const isFirst = isWritten || isFirstToEvaluate(run, before);
+    const judges = new Set(pending.judge.map(({ name }) => name));
+    const answered = assessments.filter(({ name, error }) => judges.has(name) && error === undefined).length;
+    const failed = pending.judge.length + pending.failed.length - answered - held;
+    this.#quality.add({
+      traceId,
+      facts,
+      isWritten,
+      ...own,
+      judgeable: isFirst
+        ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.sample, scorer) }))
+        : [],
+      notJudged: isFirst
+        ? { ...pending.reasons, ...(held > 0 ? { held } : {}), ...(failed > 0 ? { failed } : {}) }
+        : judgedLater(own),
+    });
   }
 
   #count(

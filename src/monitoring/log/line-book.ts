@@ -12,7 +12,8 @@ import {
 import { workKeys } from '../../contract/work-keys.ts';
 import { decodeLine } from '../../formats/decode.ts';
 import type { Capture, LinePlace, RawLine } from '../../formats/types.ts';
-import type { Experiment, NewAssessment, TraceStore, WriteTracesResult } from '../../mlflow/types.ts';
+import type { Experiment, NewAssessment, StoredTrace, TraceStore, WriteTracesResult } from '../../mlflow/types.ts';
+import { type CaptureFacts, NO_VERDICTS, type QualityTally } from '../../quality/tally.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
@@ -52,6 +53,7 @@ export interface TraceableLine extends KeptLine {
 
 export interface BuiltLine extends KeptLine {
   trace: TraceRecord;
+  facts: CaptureFacts;
 }
 
 /** A line by its place, with its bytes unless it is long. */
@@ -65,6 +67,7 @@ export class LineBook {
   readonly #request: ChunkRequest;
   readonly #part: Part;
   readonly #deps: LogDependencies;
+  readonly #quality: QualityTally | undefined;
   readonly #startedAt = new Date().toISOString();
   /** By range. */
   readonly #counts: LogCounts[];
@@ -76,7 +79,9 @@ export class LineBook {
   /** The reasons of traces that could not be built or that MLflow refused. They apply to identical lines too. */
   readonly #refused = new Map<string, NamedError>();
 
-  constructor(request: ChunkRequest, deps: LogDependencies) {
+  /** @param quality counts the captures, where no other step does */
+  constructor(request: ChunkRequest, deps: LogDependencies, quality?: QualityTally) {
+    this.#quality = quality;
     this.#request = request;
     this.#part = partOf(request);
     this.#deps = deps;
@@ -107,6 +112,12 @@ export class LineBook {
     this.#count(range, 'lines', 'traced', 'alreadyThere');
   }
 
+  /** Counts a capture if this run has written its trace. */
+  countIfOwn(traceId: string, facts: CaptureFacts, stored: StoredTrace | undefined): void {
+    if (stored?.info?.run !== this.#request.run) return;
+    this.#quality?.add({ traceId, facts, isWritten: true, ...NO_VERDICTS });
+  }
+
   /** Returns the reason why a trace could not be written, if there is one. */
   refusal(traceId: string): NamedError | undefined {
     return this.#refused.get(traceId);
@@ -134,6 +145,7 @@ export class LineBook {
     const options = {
       experimentId: this.#request.chunk.experimentId,
       endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
+      run: this.#request.run,
     };
     const build = (of: Capture): TraceRecord =>
       withinTime(captureTimeMs(raw.bytes.length), () => buildTrace(of, raw, options));
@@ -166,9 +178,12 @@ export class LineBook {
     const unmended = await this.#mend(traces.filter(({ traceId }) => there.has(traceId)));
     for (const { traceId, reason } of [...result.refused, ...unmended]) this.#refused.set(traceId, reason);
     const written = new Set(result.written);
-    for (const { trace, range, raw } of lines) {
+    for (const { trace, range, raw, facts } of lines) {
       this.#count(range, 'lines');
       const reason = this.#refused.get(trace.traceId);
+      if (written.has(trace.traceId))
+        this.#quality?.add({ traceId: trace.traceId, facts, isWritten: true, ...NO_VERDICTS });
+      else this.countIfOwn(trace.traceId, facts, existing.get(trace.traceId));
       if (reason !== undefined) this.#refuse({ range, ...raw }, reason);
       else this.#count(range, 'traced', written.has(trace.traceId) ? 'written' : 'alreadyThere');
     }
@@ -271,6 +286,7 @@ export class LineBook {
       counts: sumLogCounts(this.#counts.map((counts) => ({ counts }))),
       ...(this.#counts.length === 1 ? {} : { byRange: this.#counts.map((one) => LOG_TERMS.map((term) => one[term])) }),
       quarantineReasons,
+      ...this.#quality?.counts(),
       ...(this.#refused.size === 0 ? {} : { refused: this.#refused.size }),
     };
   }

@@ -2,6 +2,7 @@
 
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { LogReceipt } from '../../contract/receipts.ts';
+import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import { chunkOfPart, KILLED, leftOut, partOf } from '../chunk/parts.ts';
@@ -17,7 +18,7 @@ import { TraceBatch } from './trace-batch.ts';
  */
 export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
   const { storage, environment } = deps;
-  const book = new LineBook(request, deps);
+  const book = new LineBook(request, deps, new QualityTally());
   const attempt = { run: () => logLines(request, deps, book), receipt: (failure: unknown) => book.receipt(failure) };
   return withReceipt(storage, environment.WORK_BUCKET, attempt);
 }
@@ -37,8 +38,9 @@ async function logLines(request: ChunkRequest, deps: LogDependencies, book: Line
     } else if (line.kind === 'quarantine') {
       const { reason, place, bytes, traceId = '' } = line;
       // A line that killed the function is traced if its trace was written before the kill.
-      const isTraced = reason === KILLED && (await store.getTraces(experimentId, [traceId])).has(traceId);
-      if (isTraced) book.alreadyThere(range);
+      const stored = reason === KILLED ? (await store.getTraces(experimentId, [traceId])).get(traceId) : undefined;
+      book.countIfOwn(traceId, captureFacts(undefined, place), stored);
+      if (stored !== undefined) book.alreadyThere(range);
       else book.quarantine({ range, place, bytes }, reason);
     } else if (line.duplicate) {
       book.duplicate(line.traceId, line);

@@ -1,5 +1,6 @@
 /** Collects traces that are written together. */
 import type { NewAssessment } from '../../mlflow/types.ts';
+import { captureFacts } from '../../quality/tally.ts';
 import { weightAtOnce } from '../../shared/memory.ts';
 import type { BuiltLine, LineBook, TraceableLine } from './line-book.ts';
 
@@ -31,7 +32,8 @@ export class TraceBatch {
     const weight = Math.max(line.weight, trace.spans.length * SPAN_BYTES);
     const most = Math.min(BATCH_WEIGHT, weightAtOnce());
     if (this.#weight + weight > most) await this.flush();
-    this.#lines.push({ trace, range: line.range, raw: line.raw });
+    const facts = captureFacts(line.capture, line.raw.place);
+    this.#lines.push({ trace, range: line.range, raw: line.raw, facts });
     this.#weight += weight;
     if (this.#lines.length >= BATCH_LINES || this.#weight >= most) await this.flush();
   }

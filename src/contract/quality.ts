@@ -1,0 +1,37 @@
+/**
+ * What a run has done to the quality of an endpoint as far as it is known: counts by the hour of the inference and by variant.
+ *
+ * A run counts only what it did itself: captures whose trace it wrote, and verdicts that it gave. A verdict that replaces an
+ * older one is 1 for its own value and −1 for the older value. So the sum over all runs is the state, and numbers of one run
+ * may be negative. Every number may be absent instead of 0.
+ */
+
+/** By hour (UTC, such as `2026-11-20T10`), then by variant. */
+export type QualityCounts = Record<string, Record<string, QualityCell>>;
+
+/** One hour of one variant. */
+export interface QualityCell {
+  /** Captures whose trace the run wrote. */
+  captures?: number;
+  /** The part of `captures` whose reply is an error. */
+  errorReplies?: number;
+  /** Tokens of the endpoint, as it reported them. */
+  inputTokens?: number;
+  outputTokens?: number;
+  /** US dollars of the judge, as they are apportioned to the verdicts. Verdicts of unknown price are left out. */
+  judgeUsd?: number;
+  /** LLM scorers × captures without a verdict, by reason. `judgedLater` is negative: verdicts that followed in a later run. */
+  notJudged?: Record<string, number>;
+  /** By scorer, then by the part of the sample; see `sampleOf`. Code scorers run on everything and have the part `all`. */
+  scorers?: Record<string, Record<string, SampleCounts>>;
+}
+
+/** The verdicts of a scorer on the captures that had the same chance to be judged. */
+export interface SampleCounts {
+  /** Captures that could be judged, whether they were drawn or not. Of LLM scorers only. */
+  captures?: number;
+  /** Verdicts by value. */
+  values?: Record<string, number>;
+  /** Verdicts that are numbers. */
+  numbers?: { count?: number; sum?: number; squares?: number };
+}

@@ -1,0 +1,29 @@
+/** The sample that a capture or a verdict belongs to, as text: on assessments in MLflow, and as a key of the counts. */
+import type { JudgeScorer } from '../judge/types.ts';
+import { SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
+
+/** An always rule has the capture judged. */
+export const ALWAYS = 'always';
+
+/** Returns the sample of a capture: `always`, or the share that LLM scorers judge, such as `0.05`. */
+export const captureSample = (isAlways: boolean, sampleRate: number): string =>
+  isAlways ? ALWAYS : String(sampleRate);
+
+/** Returns the sample of a scorer on a capture: that of the capture, with the scorer's own rate, such as `0.05*0.5`. */
+export const scorerSample = (ofCapture: string, { sampleRate = 1 }: Pick<JudgeScorer, 'sampleRate'>): string =>
+  sampleRate === 1 || ofCapture === ALWAYS ? ofCapture : `${ofCapture}*${sampleRate}`;
+
+/** Returns the chance of a capture of this sample to be judged, from 0 to 1. */
+export function chanceOf(sample: string): number {
+  if (sample === ALWAYS) return 1;
+  const chance = sample.split('*').reduce((product, rate) => product * Number(rate), 1);
+  return isShare(chance) ? chance : 1;
+}
+
+const isShare = (number: number): boolean => number >= 0 && number <= 1;
+
+/** Returns the sample that a trace belongs to; `undefined` if nothing of it was counted. */
+export function sampleOfTrace(assessments: readonly { metadata: Record<string, string> }[]): string | undefined {
+  const samples = assessments.map(({ metadata }) => metadata[SAMPLE_METADATA]?.split('*')[0]);
+  return samples.find((sample) => sample === ALWAYS || (sample !== undefined && isShare(Number(sample))));
+}

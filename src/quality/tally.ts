@@ -1,0 +1,159 @@
+/** Counts what a run does with the captures of a chunk, by hour of the inference and variant, for its receipt. */
+import type { QualityCell, QualityCounts, SampleCounts } from '../contract/quality.ts';
+import { capturePathOf, HOUR_MS } from '../formats/files/capture-path.ts';
+import type { Capture, LinePlace } from '../formats/types.ts';
+import { JUDGE_COST, RUN_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
+import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
+import { addTree, branch, emptyTree } from './count-tree.ts';
+
+/** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
+const MAX_VARIANTS = 20;
+/** A scorer may quote the capture, as those of languages do. */
+const MAX_VALUES = 50;
+const MAX_NAME_CHARS = 63;
+/** In place of the names beyond a limit. */
+const OTHER = '(other)';
+/** The key of the object names no variant. */
+const NO_VARIANT = '(none)';
+/** The part of the sample of code scorers. */
+const EVERY_CAPTURE = 'all';
+
+/** What the counts need to know of a capture, which is not kept itself. */
+export interface CaptureFacts {
+  inferenceMs: number;
+  variant: string;
+  isError: boolean;
+  inputTokens?: number | undefined;
+  outputTokens?: number | undefined;
+}
+
+/** A verdict, before or after it is written. */
+export type CountedVerdict = Pick<StoredAssessment, 'name' | 'value' | 'metadata' | 'sourceType'>;
+
+/** One capture, and what this run has done with it so far, in whichever attempt. */
+export interface CountedCapture {
+  traceId: string;
+  facts: CaptureFacts;
+  /** This run wrote its trace. */
+  isWritten: boolean;
+  /** Verdicts of this run that are in MLflow. */
+  verdicts: readonly CountedVerdict[];
+  /** Older verdicts that those replace. */
+  replaced: readonly CountedVerdict[];
+  /** This run was the first to evaluate the capture. By LLM scorer that could judge it, the part of the sample. */
+  judgeable: readonly { scorer: string; sample: string }[];
+  notJudged: Record<string, number>;
+}
+
+/** Of a capture that is only traced. */
+export const NO_VERDICTS = { verdicts: [], replaced: [], judgeable: [], notJudged: {} } as const;
+
+/** @param capture absent if the line must not be decoded: its time is then that of its object */
+export function captureFacts(capture: Capture | undefined, place: LinePlace): CaptureFacts {
+  const { variant = NO_VARIANT, hourMs } = capturePathOf(place.key);
+  return {
+    inferenceMs: capture?.inferenceTimeMs ?? hourMs ?? place.objectTimeMs,
+    variant: variant.slice(0, MAX_NAME_CHARS),
+    isError: capture?.error !== undefined,
+    inputTokens: capture?.usage?.inputTokens,
+    outputTokens: capture?.usage?.outputTokens,
+  };
+}
+
+/** Returns the hour of an instant, such as `2026-11-20T10`. @param ms epoch milliseconds */
+export const hourOf = (ms: number): string => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString().slice(0, 13);
+
+export class QualityTally {
+  readonly #counts = emptyTree<QualityCounts>();
+  readonly #variants = new Set<string>();
+
+  /** Counts a capture. Call it once for each that has a trace. */
+  add({ facts, isWritten, verdicts, replaced, judgeable, notJudged }: CountedCapture): void {
+    const { inputTokens = 0, outputTokens = 0, isError } = facts;
+    const cell = emptyTree<QualityCell>();
+    const written = { captures: 1, errorReplies: isError ? 1 : 0, inputTokens, outputTokens };
+    if (isWritten) addTree(cell, counted(written));
+    if (Object.keys(notJudged).length > 0) addTree(cell, { notJudged });
+    for (const { scorer, sample } of judgeable) addTree(cell, { scorers: { [scorer]: { [sample]: { captures: 1 } } } });
+    for (const verdict of verdicts) addVerdict(cell, verdict, 1);
+    for (const verdict of replaced) addVerdict(cell, verdict, -1);
+    if (Object.keys(cell).length === 0) return;
+    const total = branch(branch(this.#counts, hourOf(facts.inferenceMs)), this.#variantOf(facts));
+    addTree(total, cell);
+    for (const scorer of Object.values((total as QualityCell).scorers ?? {})) {
+      for (const { values } of Object.values(scorer)) if (values !== undefined) boundValues(values);
+    }
+  }
+
+  #variantOf({ variant }: CaptureFacts): string {
+    if (this.#variants.size < MAX_VARIANTS) this.#variants.add(variant);
+    return this.#variants.has(variant) ? variant : OTHER;
+  }
+
+  /** The part of the receipt. */
+  counts(): { quality?: QualityCounts } {
+    return Object.keys(this.#counts).length === 0 ? {} : { quality: this.#counts };
+  }
+}
+
+/** A capture may claim any number of tokens. Beyond this, squares and sums would lose their small terms. */
+const MAX_NUMBER = 1e12;
+const isCountable = (number: number): boolean => Math.abs(number) <= MAX_NUMBER;
+
+const counted = (counts: Record<string, number>): Record<string, number> =>
+  Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== 0 && isCountable(count)));
+
+/** Adds a verdict, or takes it away. A verdict of a time before the counts is not in them, and is not taken away. */
+function addVerdict(cell: QualityCell, { name, value, metadata, sourceType }: CountedVerdict, times: 1 | -1): void {
+  const sample = metadata[SAMPLE_METADATA];
+  if (sample === undefined || value === undefined) return;
+  if (typeof value === 'number' && !isCountable(value)) return;
+  const counts: SampleCounts =
+    typeof value === 'number'
+      ? { numbers: { count: times, sum: times * value, squares: times * value * value } }
+      : { values: { [String(value).slice(0, MAX_NAME_CHARS)]: times } };
+  addTree(cell, { scorers: { [name]: { [sourceType === 'CODE' ? EVERY_CAPTURE : sample]: counts } } });
+  const usd = Number(metadata[JUDGE_COST] ?? 0);
+  // What a verdict has cost is spent, even if it is replaced.
+  if (times === 1 && usd > 0 && isCountable(usd)) addTree(cell, { judgeUsd: usd });
+}
+
+function boundValues(values: Record<string, number>): void {
+  const names = Object.keys(values);
+  if (names.length <= MAX_VALUES) return;
+  for (const name of names.slice(MAX_VALUES - 1)) {
+    if (name === OTHER) continue;
+    const count = values[name] ?? 0;
+    delete values[name];
+    addTree(values, { [OTHER]: count });
+  }
+}
+
+/** Whether no other run has evaluated the trace, as far as the counts know. */
+export const isFirstToEvaluate = (run: string, stored: readonly StoredAssessment[]): boolean =>
+  stored.every(({ metadata }) => metadata[SAMPLE_METADATA] === undefined || metadata[RUN_METADATA] === run);
+
+/** Returns the reasons of a capture that another run was the first to evaluate: its first verdicts are missing no longer. */
+export function judgedLater({
+  verdicts,
+  replaced,
+}: Pick<CountedCapture, 'verdicts' | 'replaced'>): Record<string, number> {
+  const before = new Set(replaced.filter(({ value }) => value !== undefined).map(({ name }) => name));
+  const news = verdicts.filter(({ name, sourceType }) => sourceType !== 'CODE' && !before.has(name));
+  return news.length === 0 ? {} : { judgedLater: -news.length };
+}
+
+/** Returns the verdicts of a run among the assessments of a trace, and the older verdicts that they replace. */
+export function verdictsOfRun(
+  run: string,
+  stored: readonly StoredAssessment[],
+  written: readonly NewAssessment[],
+): Pick<CountedCapture, 'verdicts' | 'replaced'> {
+  const news = new Set(written.map(({ assessmentId }) => assessmentId));
+  const earlier = stored.filter(
+    (one) => one.metadata[RUN_METADATA] === run && one.sourceType !== 'HUMAN' && !news.has(one.assessmentId),
+  );
+  const verdicts = [...written, ...earlier].filter(({ value }) => value !== undefined);
+  const overridden = new Set(verdicts.map(({ overrides }) => overrides));
+  return { verdicts, replaced: stored.filter(({ assessmentId }) => overridden.has(assessmentId)) };
+}

@@ -1,0 +1,222 @@
+/** What runs count of the same captures: whatever happens to an attempt, the sum over all runs is what MLflow has. */
+import type { ChunkRequest } from '../../../src/contract/payloads.ts';
+import type { QualityCell, QualityCounts } from '../../../src/contract/quality.ts';
+import { CallFailure } from '../../../src/judge/errors.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
+import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
+import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
+import { addTree, emptyTree, takeFarthest } from '../../../src/quality/count-tree.ts';
+import { chanceOf, sampleOfTrace, scorerSample } from '../../../src/quality/sample.ts';
+import { type CountedCapture, captureFacts, QualityTally } from '../../../src/quality/tally.ts';
+import { inSample, traceIdOf } from '../../../src/trace/ids.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { MemoryTraces } from '../../doubles/memory-traces.ts';
+import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
+import { chunkOf, rangeOf } from '../../helpers/chunk-request.ts';
+import { chatLine } from '../../helpers/deployed-captures.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
+
+const LLM = scorersFor().filter(isJudgeScorer).slice(0, 1);
+const CODE = scorersFor().filter(({ name }) => name === 'cut_off' || name === 'response_words');
+const [{ name: JUDGED } = { name: '' }] = LLM;
+const LINES = Array.from({ length: 8 }, (_, n) => chatLine(`line ${n}`));
+const HOUR = '2026-11-20T10';
+
+class Rig {
+  readonly storage = new MemoryStorage();
+  readonly store = new MemoryTraces();
+  readonly total = emptyTree<QualityCounts>();
+  /** What the judge answers. */
+  value = 'yes';
+  isAway = false;
+  #requests = 0;
+
+  request(run: string, options: Partial<ChunkRequest['options']> = {}, attempt = 0): ChunkRequest {
+    const range = rangeOf(this.storage, `e/Blue/2026/11/20/10/a.jsonl`, LINES);
+    const all = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
+    return { run, chunk: chunkOf([range]), options: { ...all, ...options }, attempt, write: true };
+  }
+
+  #deps(): EvaluateDependencies {
+    this.#requests += 1;
+    const { judge } = scriptedJudge(() => {
+      if (this.isAway) throw new CallFailure('unavailable', 'away');
+      return told(JSON.stringify({ [JUDGED]: { value: this.value, rationale: 'because' } }));
+    });
+    const parts = { storage: this.storage.storage, store: this.store, judge, scorers: [...LLM, ...CODE] };
+    const rest = { environment: testEnvironment(), always: () => undefined, remainingMs: () => 900_000 };
+    return { ...parts, ...rest, requestId: `r${this.#requests}` };
+  }
+
+  /** An attempt that is killed after it has written everything, and before its receipt. */
+  async killed(request: ChunkRequest): Promise<void> {
+    const put = this.storage.putJson;
+    this.storage.putJson = async (bucket, key, value) => {
+      if (key.includes('/receipts/')) throw new Error('killed');
+      await put.call(this.storage, bucket, key, value);
+    };
+    await expect(evaluateChunk(request, this.#deps())).rejects.toThrow('killed');
+    Reflect.deleteProperty(this.storage, 'putJson');
+  }
+
+  /** @returns what the run counts */
+  async evaluate(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<QualityCell> {
+    const { quality = {} } = await evaluateChunk(request, { ...this.#deps(), ...more });
+    addTree(this.total, quality);
+    return quality[HOUR]?.Blue ?? {};
+  }
+
+  async log(request: ChunkRequest): Promise<QualityCell> {
+    const { quality = {} } = await logChunk(request, this.#deps());
+    addTree(this.total, quality);
+    return quality[HOUR]?.Blue ?? {};
+  }
+
+  get cell(): QualityCell {
+    return JSON.parse(JSON.stringify(this.total[HOUR]?.Blue ?? {}));
+  }
+}
+
+const judged = (yes: number, no = 0, sample = '1', captures = LINES.length) => ({
+  [sample]: { captures, values: { ...(yes === 0 ? {} : { yes }), ...(no === 0 ? {} : { no }) } },
+});
+
+test('a second run over the same captures counts nothing, and neither does the repetition of the first', async () => {
+  const rig = new Rig();
+  const first = await rig.evaluate(rig.request('one'));
+  expect(first).toMatchObject({ captures: 8, scorers: { [JUDGED]: judged(8) } });
+  expect(first.scorers?.cut_off).toEqual({ all: { values: { false: 8 } } });
+  expect(first.scorers?.response_words?.all?.numbers).toMatchObject({ count: 8 });
+  expect(first.judgeUsd).toBeGreaterThan(0);
+  expect(await rig.evaluate(rig.request('two'))).toEqual({});
+  // A re-driven attempt reports the same again, in place of its first receipt.
+  const again = await rig.evaluate(rig.request('one', {}, 1));
+  expect(JSON.parse(JSON.stringify(again))).toEqual(JSON.parse(JSON.stringify(first)));
+});
+
+test('what a killed attempt has written is counted by the next one', async () => {
+  const rig = new Rig();
+  await rig.killed(rig.request('one'));
+  expect(await rig.evaluate(rig.request('one', {}, 1))).toMatchObject({
+    captures: 8,
+    scorers: { [JUDGED]: judged(8) },
+  });
+});
+
+test('a re-evaluation replaces: −1 for the old value, also if its first attempt was killed', async () => {
+  const rig = new Rig();
+  await rig.evaluate(rig.request('one'));
+  rig.value = 'no';
+  await rig.killed(rig.request('two', { reevaluate: true }));
+  const second = await rig.evaluate(rig.request('two', { reevaluate: true }, 1));
+  expect(second.scorers?.[JUDGED]).toEqual({ 1: { values: { no: 8, yes: -8 } } });
+  expect(second.captures).toBeUndefined();
+  expect(rig.cell).toMatchObject({
+    captures: 8,
+    scorers: { [JUDGED]: { 1: { captures: 8, values: { yes: 0, no: 8 } } } },
+  });
+});
+
+test('verdicts that follow in a retry add to the part of the sample that the capture belongs to', async () => {
+  const rig = new Rig();
+  rig.isAway = true;
+  await expect(rig.evaluate(rig.request('one', { sampleRate: 0.5 }))).rejects.toThrow();
+  const [key = ''] = [...rig.storage.objects.keys()].filter((name) => name.includes('/receipts/'));
+  const { quality } = JSON.parse(String(rig.storage.objects.get(key)));
+  addTree(rig.total, quality);
+  const drawn = LINES.filter((line) => inSample(traceIdOf('7', Buffer.from(line)), 0.5)).length;
+  expect(drawn).toBeGreaterThan(0);
+  expect(rig.cell).toMatchObject({
+    captures: 8,
+    notJudged: { notSampled: 8 - drawn, failed: drawn },
+    scorers: { [JUDGED]: { '0.5': { captures: 8 } } },
+  });
+  rig.isAway = false;
+  const retry = await rig.evaluate(rig.request('two', { sampleRate: 1 }));
+  expect(retry).toMatchObject({
+    notJudged: { judgedLater: -8 },
+    scorers: { [JUDGED]: { '0.5': { values: { yes: 8 } } } },
+  });
+  expect(rig.cell.scorers?.[JUDGED]).toEqual(judged(8, 0, '0.5'));
+});
+
+test('captures that an always rule chooses are a part of their own', async () => {
+  const rig = new Rig();
+  const always = () => 'rule';
+  const cell = await rig.evaluate(rig.request('one', { sampleRate: 0 }), { always });
+  expect(cell.scorers?.[JUDGED]).toEqual(judged(8, 0, 'always'));
+});
+
+test('captures that were only traced are judged later, by the run that evaluates them', async () => {
+  const rig = new Rig();
+  const traced = { captures: 8, inputTokens: 240, outputTokens: 96 };
+  expect(await rig.log(rig.request('one', { evaluate: false }))).toEqual(traced);
+  expect(await rig.log(rig.request('one', { evaluate: false }, 1))).toEqual(traced);
+  expect(await rig.log(rig.request('two', { evaluate: false }))).toEqual({});
+  const cell = await rig.evaluate(rig.request('three'));
+  expect(cell.captures).toBeUndefined();
+  expect(cell.scorers?.[JUDGED]).toEqual(judged(8));
+  expect(await rig.evaluate(rig.request('four'))).toEqual({});
+});
+
+describe('hostile captures', () => {
+  const place = (variant: string) =>
+    ({ key: `e/${variant}/2026/11/20/10/a.jsonl`, objectTimeMs: 0 }) as Parameters<typeof captureFacts>[1];
+  const counted = (variant: string, value: string | number, name = 'language'): CountedCapture => ({
+    traceId: 't',
+    facts: captureFacts(undefined, place(variant)),
+    isWritten: true,
+    verdicts: [{ name, value, sourceType: 'CODE', metadata: { 'monitoring.sample': '1' } }],
+    replaced: [],
+    judgeable: [],
+    notJudged: {},
+  });
+
+  test('that make up variants and values add a bounded number of counts', () => {
+    const tally = new QualityTally();
+    for (let n = 0; n < 200; n += 1) tally.add(counted(`variant-${n}`, `value-${n}`));
+    for (let n = 0; n < 200; n += 1) tally.add(counted('variant-0', `value-${n}`));
+    const variants = tally.counts().quality?.[HOUR] ?? {};
+    expect(Object.keys(variants)).toHaveLength(21);
+    const total = Object.values(variants).reduce((sum, { captures = 0 }) => sum + captures, 0);
+    expect(total).toBe(400);
+    const { values = {} } = variants['variant-0']?.scorers?.language?.all ?? {};
+    expect(Object.keys(values).length).toBeLessThanOrEqual(50);
+    expect(Object.values(values).reduce((sum, count) => sum + count, 0)).toBe(201);
+  });
+
+  test('with names of object members and with numbers beyond reason leave the others as they are', () => {
+    const tally = new QualityTally();
+    tally.add(counted('__proto__', '__proto__'));
+    tally.add(counted('constructor', 'constructor'));
+    tally.add(counted('constructor', 1e300));
+    const total = emptyTree<QualityCounts>();
+    addTree(total, JSON.parse(JSON.stringify(tally.counts().quality)));
+    addTree(total, JSON.parse(`{"${HOUR}":{"__proto__":{"captures":1,"x":null}}}`));
+    expect(Object.keys(total[HOUR] ?? {})).toEqual(['__proto__', 'constructor']);
+    expect(Object.getOwnPropertyDescriptor(total[HOUR], '__proto__')?.value.captures).toBe(2);
+    expect(total[HOUR]?.constructor).toMatchObject({
+      captures: 2,
+      scorers: { language: { all: { values: { constructor: 1 } } } },
+    });
+  });
+});
+
+test('of two attempts that each know a part, the one that knows more counts', () => {
+  const total = emptyTree();
+  for (const known of [
+    { a: 1, b: { c: -3 } },
+    { a: 2, b: { c: -1, d: 4 } },
+  ])
+    takeFarthest(total, known);
+  expect(JSON.parse(JSON.stringify(total))).toEqual({ a: 2, b: { c: -3, d: 4 } });
+});
+
+test('the sample as text', () => {
+  expect(scorerSample('0.05', { sampleRate: 0.5 })).toBe('0.05*0.5');
+  expect([chanceOf('0.05*0.5'), chanceOf('always'), chanceOf('nonsense')]).toEqual([0.025, 1, 1]);
+  const of = (...samples: string[]) =>
+    sampleOfTrace(samples.map((sample) => ({ metadata: { 'monitoring.sample': sample } })));
+  expect([of('x', '0.05*0.5'), of('always'), of('7'), of()]).toEqual(['0.05', 'always', undefined, undefined]);
+});
