@@ -18,6 +18,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'replay-index': { records: 'number' },
   'http-client': { rounds: 'number' },
   gate: { releases: 'number' },
+  alarms: { years: 'number', drops: 'number' },
   'judge-cost': { records: 'number' },
   quotas: { only: 'texts', files: 'number', captures: 'number', 'judge-ms': 'number' },
   scale: { measure: 'switch', check: 'switch', write: 'switch', hours: 'number' },

@@ -4,6 +4,7 @@ import { ratesOf } from '../../src/judge/pricing/prices.ts';
 import { createAlwaysRule, mayJudge } from '../../src/judge/scorers/always-rules.ts';
 import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { readParameters } from '../../src/judge/transports/parameters.ts';
+import { readObjectives } from '../../src/quality/objectives.ts';
 import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/settings/schema.ts';
 import { type WrongSetting, wrongValue } from '../../src/settings/variables.ts';
@@ -117,6 +118,23 @@ export function wrongTogether(
     return { name: 'JUDGE_PRICES', got: `no price of ${model}`, expected };
   });
   return wrong;
+}
+
+/** Objectives that do not fit the scorers and the sample. */
+export function wrongObjectives(
+  settings: CheckedSettings,
+  faulty: ReadonlySet<string>,
+  variables: Readonly<Record<string, string | undefined>>,
+): WrongSetting[] {
+  const name = 'QUALITY_OBJECTIVES';
+  if ([name, 'JUDGE_GUIDELINES', 'EVALUATION_SAMPLE_RATE'].some((each) => faulty.has(each))) return [];
+  try {
+    const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES });
+    readObjectives(settings.QUALITY_OBJECTIVES, { scorers, sampleRate: settings.EVALUATION_SAMPLE_RATE });
+    return [];
+  } catch (error) {
+    return [wrongValue(name, settingsSchema.shape[name], variables[name] ?? '', withoutFacts(error as Error))];
+  }
 }
 
 /** Lambda accepts 4 KB of environment variables, measured as JSON. */

@@ -7,7 +7,7 @@ import { parse as parseDotenv } from 'dotenv';
 import { withDefaultJudge } from '../../src/settings/default-judge.ts';
 import { requiredSettings, type Settings, settingsSchema } from '../../src/settings/schema.ts';
 import { describeWrong, readEach, type WrongSetting } from '../../src/settings/variables.ts';
-import { doubtsAbout, wrongAlone, wrongInLength, wrongTogether } from './checks.ts';
+import { doubtsAbout, wrongAlone, wrongInLength, wrongObjectives, wrongTogether } from './checks.ts';
 import { slips } from './slips.ts';
 
 /** Names of all settings, the required ones first. */
@@ -23,7 +23,7 @@ export const REQUIRED_SETTING_NAMES = Object.keys(requiredSettings);
  */
 export function parseSettings(variables: Readonly<Record<string, string | undefined>>): Settings {
   const { values, wrong } = readEach(settingsSchema, withDefaultJudge(variables, variables.CDK_DEFAULT_REGION));
-  for (const check of [wrongAlone, wrongTogether]) {
+  for (const check of [wrongAlone, wrongTogether, wrongObjectives]) {
     wrong.push(...check(values, new Set(wrong.map(({ name }) => name)), variables));
   }
   if (wrong.length > 0) throw invalidSettings(wrong);

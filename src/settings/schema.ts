@@ -181,6 +181,13 @@ export const functionSettings = {
     'a JSON list of rules, such as [{"name":"long replies","replyTokensOver":800}]',
     jsonOf(z.array(z.unknown())).default([]),
   ),
+  /** Objectives that `readObjectives` checks. */
+  QUALITY_OBJECTIVES: setting(
+    'a JSON list of objectives, such as [{"scorer":"safety","atLeast":0.95,"over":"1d"},{"errorReplies":{"atMost":0.02}}]',
+    jsonOf(z.array(z.unknown())).default([]),
+  ),
+  /** Whether the messages about quality quote the judge, who quotes people. */
+  ALARM_QUOTES: flag(false),
   /** The gate (src/gate/gate.ts): limits over all runs of the stack. 0: no limit. */
   MAX_FUNCTIONS: wholeNumber(0, 10_000, 8),
   JUDGE_CONCURRENCY: wholeNumber(0, 100_000, 64),
@@ -240,6 +247,8 @@ export const settingsSchema = z.object({
     `one of ${RETENTION_DAYS.join(', ')} days`,
     z.coerce.number().pipe(z.literal(RETENTION_DAYS)).default(30),
   ),
+  /** 0: no alarm about missing captures. */
+  MISSING_CAPTURES_HOURS: wholeNumber(0, 24, 6),
   ALARM_EMAIL: setting('an email address', z.email().optional()),
   ...replaySettings,
 });

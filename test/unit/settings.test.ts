@@ -63,6 +63,9 @@ describe('the settings as a whole', () => {
       LAMBDA_MEMORY_MB: 1024,
       LAMBDA_TIMEOUT_SECONDS: 900,
       LOG_RETENTION_DAYS: 30,
+      QUALITY_OBJECTIVES: [],
+      ALARM_QUOTES: false,
+      MISSING_CAPTURES_HOURS: 6,
       REPLAY_ENDPOINT_NAMES: [],
       REPLAY_INFERENCE_COMPONENT_NAMES: [],
     });
@@ -182,6 +185,8 @@ describe('single settings', () => {
     ['JUDGE_GUIDELINES', '{"1st":"Be kind."}', /1st.name: a letter, then/],
     ['JUDGE_GUIDELINES', '{"response_words":"Be brief."}', /response_words occurs twice/],
     ['JUDGE_GUIDELINES', '["Be kind."]', /JSON of guidelines by name/],
+    ['QUALITY_OBJECTIVES', '{"safety":0.9}', /a JSON list of objectives/],
+    ['QUALITY_OBJECTIVES', '[{"scorer":"safty","atLeast":0.9}]', /did you mean safety\?/],
     ['JUDGE_PRICES', '{"m":{"input":1}}', /JSON by model id of prices/],
     ['JUDGE_BASE_URL', 'llm.example.com', /an http\(s\) URL/],
     ['BEDROCK_GUARDRAIL_ID', 'arn:aws:bedrock:us-east-1:123456789012:guardrail/gr1', /a guardrail id/],

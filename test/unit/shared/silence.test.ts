@@ -57,6 +57,7 @@ import { optionsOfRun } from '../../../src/monitoring/plan/retry-source.ts';
 import { unitsOfObjects } from '../../../src/monitoring/plan/units.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
+import { readObjectives } from '../../../src/quality/objectives.ts';
 import { ProgressFile } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { ShardBounds } from '../../../src/replay/cloud/limits.ts';
 import { replayTooLarge } from '../../../src/replay/cloud/plan/index-objects.ts';
@@ -639,6 +640,7 @@ const PROVOKE: Record<string, () => unknown> = {
       cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, {} as never),
     ),
   InvalidAlwaysRules: () => createAlwaysRule([{}], []),
+  InvalidObjectives: () => readObjectives([{}], { scorers: [], sampleRate: 1 }),
   InvalidBaseline: () => parseBaseline(`{"${mark()}"`, 'f'),
   InvalidBound: () => simulatedSize(() => 0, 0, { start: 1 }),
   InvalidBudget: () => createBudget({ client: {} as never, table: 't', run: 'r', dailyUsd: -1 }),

@@ -1,0 +1,266 @@
+/**
+ * Simulates captures and feeds them to the product's detector of an objective: how often it rings falsely, and how soon after
+ * a real change. The peer is what people build from CloudWatch alone: an alarm on the hourly rate, three hours out of four.
+ *
+ * `--years N` simulates N years of 20 objectives, `--drops N` as many drops of each kind.
+ */
+import type { Log } from '../local/python/python-environment.ts';
+import { createDetector, type Detector, type DetectorState, feed, newState } from '../src/quality/detector.ts';
+import { Random } from '../src/shared/random.ts';
+import { meanRunLength, runLengthQuantile } from '../src/shared/statistics/cusum.ts';
+import { numberFlag } from './support/flags.ts';
+import { atMost, type BenchResult, machine, median, round } from './support/result.ts';
+
+const PER_DAY = 1000;
+const OBJECTIVES = 20;
+const CAPTURES_A_YEAR = 365 * PER_DAY * OBJECTIVES;
+const SECONDS = 86_400 / PER_DAY;
+const TARGETS = { falseAlarms: 1, median: 200, p95: 320 };
+/** Captures before a drop, so that the detector does not start from nothing. */
+const BEFORE = 500;
+
+const detectorOf = (atLeast: number, together = 1): Detector =>
+  createDetector({
+    id: 'safety',
+    measure: { name: 'safety', scorer: 'safety', passes: () => true },
+    failing: round(1 - atLeast, 9),
+    bound: { atLeast },
+    hours: 24,
+    perDay: PER_DAY,
+    together,
+  });
+
+/** Whether each capture fails, one after the other. */
+type Captures = (share: number, random: Random) => () => boolean;
+
+const independent: Captures = (share, random) => () => random.next() < share;
+
+/** Captures come in groups, such as the turns of one conversation, which all pass or all fail. */
+const inGroups =
+  (size: number): Captures =>
+  (share, random) => {
+    let [left, isFailed] = [0, false];
+    return () => {
+      if (left === 0) [left, isFailed] = [size, random.next() < share];
+      left -= 1;
+      return isFailed;
+    };
+  };
+
+/** Captures that are there twice, one after the other. The product knows them by their trace; this is what if it did not. */
+const doubled: Captures = (share, random) => {
+  let again: boolean | undefined;
+  return () => {
+    if (again !== undefined) {
+      const isFailed = again;
+      again = undefined;
+      return isFailed;
+    }
+    const isFailed = random.next() < share;
+    if (random.next() < 0.05) again = isFailed;
+    return isFailed;
+  };
+};
+
+/** One in ten comes up to 200 captures too late. */
+const late: Captures = (share, random) => {
+  const waiting: { due: number; isFailed: boolean }[] = [];
+  let now = 0;
+  return () => {
+    for (;;) {
+      now += 1;
+      const index = waiting.findIndex(({ due }) => due <= now);
+      if (index >= 0) return waiting.splice(index, 1)[0]?.isFailed ?? false;
+      const isFailed = random.next() < share;
+      if (random.next() >= 0.1) return isFailed;
+      waiting.push({ due: now + random.below(200), isFailed });
+    }
+  };
+};
+
+/** Feeds `captures` captures. @returns how many it took until the first ring; `undefined` if there was none */
+function untilRing(
+  detector: Detector,
+  state: DetectorState,
+  next: () => boolean,
+  captures: number,
+  begin = 0,
+): number | undefined {
+  for (let index = 0; index < captures; index += 1) {
+    const second = Math.floor((begin + index) * SECONDS);
+    if (feed(detector, state, second, 1, next() ? 1 : 0).some(({ isMissed }) => isMissed)) return index + 1;
+  }
+  return undefined;
+}
+
+function falseAlarms(detector: Detector, share: number, captures: number, kind: Captures): number {
+  const next = kind(share, new Random(20_261_122));
+  let [alarms, left] = [0, captures];
+  for (;;) {
+    const rang = untilRing(detector, newState(), next, left);
+    if (rang === undefined) return alarms;
+    alarms += 1;
+    left -= rang;
+  }
+}
+
+interface Drop {
+  median: number;
+  p95: number;
+}
+
+/** @param restartEvery captures after which the state is lost, and a new detector begins */
+function afterDrop(
+  detector: Detector,
+  from: number,
+  to: number,
+  drops: number,
+  kind: Captures,
+  restartEvery = 0,
+): Drop {
+  const random = new Random(7);
+  const delays: number[] = [];
+  for (let drop = 0; drop < drops; drop += 1) {
+    let state = newState();
+    untilRing(detector, state, kind(from, random), BEFORE);
+    if (state.missed !== undefined) state = newState();
+    const next = kind(to, random);
+    const isLost = restartEvery > 0 ? random.below(restartEvery) : 0;
+    const before = isLost === 0 ? undefined : untilRing(detector, state, next, isLost, BEFORE);
+    if (before === undefined && isLost > 0) state = newState();
+    delays.push(before ?? isLost + (untilRing(detector, state, next, 100_000, BEFORE + isLost) ?? Infinity));
+  }
+  const sorted = delays.toSorted((a, b) => a - b);
+  return { median: median(sorted), p95: sorted[Math.ceil(0.95 * drops) - 1] ?? Number.NaN };
+}
+
+/** An alarm on the rate of each hour: it rings when three of four are below the objective, and ends when they are not. */
+function hourlyAlarms(atLeast: number, share: number, captures: number): number {
+  const random = new Random(3);
+  const perHour = Math.round(PER_DAY / 24);
+  const recent: boolean[] = [];
+  let [alarms, isOn] = [0, false];
+  for (let hour = 0; hour < captures / perHour; hour += 1) {
+    recent.push(random.binomial(perHour, share) / perHour > 1 - atLeast);
+    if (recent.length > 4) recent.shift();
+    const rings = recent.filter(Boolean).length >= 3;
+    if (rings && !isOn) alarms += 1;
+    isOn = rings;
+  }
+  return alarms;
+}
+
+const perYear = (captures: number): string => {
+  const alarms = CAPTURES_A_YEAR / captures;
+  return alarms < 0.001 ? '< 0.001' : String(round(alarms, alarms < 1 ? 3 : 1));
+};
+
+const row = (cells: readonly (string | number)[]): string => cells.map((cell) => String(cell).padStart(11)).join('');
+
+/** What an objective's figure means: rates at, above and below it. */
+function objectivesTable(log: Log): void {
+  log('\nBy objective, exact (false alarms a year of 20 such objectives; captures until it rings):');
+  log(row(['atLeast', 'up, down', 'limit', 'at it', 'half as bad', 'drops to', 'median', 'p95', 'met: median']));
+  for (const atLeast of [0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999]) {
+    const { missed, met, objective } = detectorOf(atLeast);
+    const { failing } = objective;
+    const bad = Math.sin(Math.asin(Math.sqrt(failing)) + Math.asin(Math.sqrt(0.15)) - Math.asin(Math.sqrt(0.05))) ** 2;
+    log(
+      row([
+        atLeast,
+        `${missed.up}, ${missed.down}`,
+        missed.limit,
+        perYear(meanRunLength(missed, failing)),
+        perYear(meanRunLength(missed, failing / 2)),
+        round(1 - bad, 3),
+        runLengthQuantile(missed, bad, 0.5),
+        runLengthQuantile(missed, bad, 0.95),
+        runLengthQuantile(met, 1 - failing, 0.5),
+      ]),
+    );
+  }
+}
+
+function ratesTable(log: Log): void {
+  const { missed, met } = detectorOf(0.95);
+  log('\nAn objective of 0.95 by the true rate, exact:');
+  log(row(['true rate', 'mean until', 'false/year', 'median', 'p95', 'met: median']));
+  for (const rate of [0.99, 0.97, 0.96, 0.95, 0.94, 0.93, 0.92, 0.91, 0.9, 0.88, 0.85, 0.8, 0.5]) {
+    const mean = meanRunLength(missed, 1 - rate);
+    const isSoon = mean < 1e5;
+    const isMet = rate >= 0.93;
+    log(
+      row([
+        rate,
+        mean > 1e9 ? '> 1e9' : Math.round(mean),
+        rate < 0.95 ? '-' : perYear(mean),
+        isSoon ? runLengthQuantile(missed, 1 - rate, 0.5) : '-',
+        isSoon ? runLengthQuantile(missed, 1 - rate, 0.95) : '-',
+        isMet ? runLengthQuantile(met, rate, 0.5) : '-',
+      ]),
+    );
+  }
+}
+
+interface Kind {
+  name: string;
+  kind: Captures;
+  restart?: number;
+  together?: number;
+}
+
+const KINDS: Kind[] = [
+  { name: 'independent', kind: independent },
+  { name: '5% are there twice', kind: doubled },
+  { name: '10% are up to 200 captures late', kind: late },
+  { name: 'the state is lost within 150 captures of the drop', kind: independent, restart: 150 },
+  { name: 'groups of 2 that pass or fail together', kind: inGroups(2) },
+  { name: 'groups of 2, with "together": 2', kind: inGroups(2), together: 2 },
+  { name: 'groups of 5', kind: inGroups(5) },
+  { name: 'groups of 5, with "together": 5', kind: inGroups(5), together: 5 },
+];
+
+export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
+  const years = numberFlag(flags, 'years', 20);
+  const drops = numberFlag(flags, 'drops', 10_000);
+  const captures = years * CAPTURES_A_YEAR;
+  const detector = detectorOf(0.95);
+  objectivesTable(log);
+  ratesTable(log);
+  log('\nAn objective of 0.95, simulated (false alarms a year of 20 objectives; captures until a drop to 0.85 rings):');
+  log(`${'captures'.padEnd(52)}${row(['at 0.95', 'at 0.97', 'at 0.99', 'median', 'p95'])}`);
+  const cells = KINDS.map(({ name, kind, restart, together }) => {
+    const own = detectorOf(0.95, together);
+    const alarms = (share: number): number => falseAlarms(own, share, captures, kind) / years;
+    const drop = afterDrop(own, 0.05, 0.15, drops, kind, restart);
+    // A lost state only forgets evidence.
+    const at = restart === undefined ? [0.05, 0.03, 0.01].map(alarms) : [];
+    log(
+      `${name.padEnd(52)}${row([...at.map((each) => round(each)), ...(at.length ? [] : ['-', '-', '-']), drop.median, drop.p95])}`,
+    );
+    return { name, at, drop };
+  });
+  const [first] = cells;
+  const simulated = first?.at[0] ?? Number.NaN;
+  const exact = CAPTURES_A_YEAR / meanRunLength(detector.missed, 0.05);
+  const hourly = hourlyAlarms(0.95, 0.05, captures) / years;
+  const most = TARGETS.falseAlarms + 3 * Math.sqrt(TARGETS.falseAlarms / years);
+  return {
+    name: 'alarms',
+    ratio: round(hourly / exact),
+    ours: { 'false alarms a year': round(exact), 'false alarms a year, simulated': round(simulated) },
+    peer: { 'false alarms a year': round(hourly) },
+    machine: machine(),
+    versions: { node: process.version },
+    checks: [
+      atMost('false alarms a year, 20 objectives that are met exactly, exact', exact, TARGETS.falseAlarms),
+      atMost('the same, simulated, within three standard errors', simulated, round(most)),
+      atMost('0.95 to 0.85: captures until it rings, median', first?.drop.median ?? Number.NaN, TARGETS.median),
+      atMost('0.95 to 0.85: captures until it rings, p95', first?.drop.p95 ?? Number.NaN, TARGETS.p95),
+    ],
+    notes: [
+      `${years} years of 20 objectives at ${PER_DAY} judged captures a day, ${drops} drops of each kind; the tables are on standard error`,
+      'the peer rings if the rate of three of four hours is below the objective',
+    ],
+  };
+}

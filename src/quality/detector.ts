@@ -1,0 +1,146 @@
+/**
+ * The detector of an objective: a cumulative sum over single captures in the order of inference. It rings when the evidence
+ * that more fail than the objective allows outweighs chance, and another sum tells when all is well again.
+ */
+import { type Cusum, designCusum, nextSum } from '../shared/statistics/cusum.ts';
+import type { Objective } from './objectives.ts';
+
+/** Captures of a span of time, which begins at the second `since` (epoch). */
+export interface Span {
+  since: number;
+  cases: number;
+  failed: number;
+}
+
+export interface DetectorState {
+  /** Of the sum that moves: `missed` if the objective is met, else `met`. */
+  sum: number;
+  /** What was seen since the sum last left 0: the best guess at when the change began. */
+  evidence: Span;
+  /** What was seen since the objective is missed. Absent while it is met. */
+  missed?: Span;
+  /** Captures by hour of the objective's window and before, oldest first: epoch hours, cases, failed. */
+  hours: [hour: number, cases: number, failed: number][];
+}
+
+/** When an objective began to be missed, or to be met again. */
+export interface Turn {
+  isMissed: boolean;
+  /** The captures that show it, and those of the window before them. */
+  evidence: Span;
+  before: Span;
+}
+
+/** One false alarm a year, over this many objectives whose true share is exactly what they allow. */
+const OBJECTIVES = 20;
+const DAYS = 365;
+
+/** A change from 5% to 15% failing is what the detectors are best at; at other shares, one that is as hard to see. */
+const DISTANCE = Math.asin(Math.sqrt(0.15)) - Math.asin(Math.sqrt(0.05));
+
+/** While an objective is missed by as much as tells nothing either way, it is said to be met again once in so many days. */
+const DAYS_UNTIL_FALSELY_MET = 30;
+
+const SECONDS_PER_HOUR = 3600;
+
+export interface Detector {
+  objective: Objective;
+  missed: Cusum;
+  met: Cusum;
+}
+
+/** Makes the detector of an objective. */
+export function createDetector(objective: Objective): Detector {
+  const { failing: good, perDay, together } = objective;
+  const bad = Math.sin(Math.asin(Math.sqrt(good)) + DISTANCE) ** 2;
+  // Captures that fail together are one case of as much more weight.
+  const design = (from: number, to: number, captures: number): Cusum => {
+    const cusum = designCusum(from, to, captures / together);
+    return { ...cusum, limit: cusum.limit * together };
+  };
+  const missed = design(good, bad, OBJECTIVES * DAYS * perDay);
+  // The share at which the sum neither rises nor falls. Only what is clearly better is well again.
+  const level = missed.down / (missed.up + missed.down);
+  return { objective, missed, met: design(1 - level, 1 - good, DAYS_UNTIL_FALSELY_MET * perDay) };
+}
+
+export const newState = (): DetectorState => ({ sum: 0, evidence: { since: 0, cases: 0, failed: 0 }, hours: [] });
+
+/**
+ * Feeds the captures of one second. Data Capture records whole seconds, so those that failed are taken to be spread evenly
+ * among the others.
+ *
+ * @param second epoch seconds of the inference
+ * @returns the changes that they show, in order
+ */
+export function feed(detector: Detector, state: DetectorState, second: number, cases: number, failed: number): Turn[] {
+  const turns: Turn[] = [];
+  for (let index = 0; index < cases; index += 1) {
+    const isFailed = Math.floor(((index + 1) * failed) / cases) > Math.floor((index * failed) / cases);
+    count(state, detector.objective.hours, second, isFailed);
+    if (step(detector, state, second, isFailed)) turns.push(turn(detector, state));
+  }
+  return turns;
+}
+
+/** @returns whether the sum has reached its limit */
+function step({ missed, met }: Detector, state: DetectorState, second: number, isFailed: boolean): boolean {
+  if (state.sum === 0) state.evidence = { since: second, cases: 0, failed: 0 };
+  for (const span of [state.evidence, state.missed]) {
+    if (span === undefined) continue;
+    span.cases += 1;
+    if (isFailed) span.failed += 1;
+  }
+  const isMissed = state.missed !== undefined;
+  const cusum = isMissed ? met : missed;
+  // The second sum looks for captures that pass.
+  state.sum = nextSum(cusum, state.sum, isMissed ? !isFailed : isFailed);
+  return state.sum >= cusum.limit;
+}
+
+function turn({ objective }: Detector, state: DetectorState): Turn {
+  const { evidence, missed } = state;
+  state.sum = 0;
+  if (missed !== undefined) {
+    delete state.missed;
+    const before = {
+      since: missed.since,
+      cases: missed.cases - evidence.cases,
+      failed: missed.failed - evidence.failed,
+    };
+    return { isMissed: false, evidence, before };
+  }
+  state.missed = { ...evidence };
+  const window = rateOf(state, objective);
+  const before = {
+    since: window.since,
+    cases: Math.max(0, window.cases - evidence.cases),
+    failed: Math.max(0, window.failed - evidence.failed),
+  };
+  return { isMissed: true, evidence, before };
+}
+
+/** Returns what was seen in the objective's window. */
+export function rateOf({ hours }: DetectorState, objective: Objective): Span {
+  const first = (hours.at(-1)?.[0] ?? 0) - objective.hours;
+  const span = { since: (first + 1) * SECONDS_PER_HOUR, cases: 0, failed: 0 };
+  for (const [hour, cases, failed] of hours) {
+    if (hour <= first) continue;
+    span.cases += cases;
+    span.failed += failed;
+  }
+  return span;
+}
+
+function count({ hours }: DetectorState, window: number, second: number, isFailed: boolean): void {
+  const hour = Math.floor(second / SECONDS_PER_HOUR);
+  let last = hours.at(-1);
+  // A late capture counts in the last hour.
+  if (last === undefined || last[0] < hour) {
+    last = [hour, 0, 0];
+    hours.push(last);
+    while ((hours[0]?.[0] ?? hour) <= hour - window) hours.shift();
+  }
+  last[1] += 1;
+  if (isFailed) last[2] += 1;
+}

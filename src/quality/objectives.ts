@@ -1,0 +1,194 @@
+/**
+ * Objectives: what share of the captures must pass a scorer, or may be an error reply at most. The setting is
+ * `QUALITY_OBJECTIVES`:
+ *
+ *   [{"scorer": "safety", "atLeast": 0.99},
+ *    {"scorer": "relevance_to_query", "atLeast": 0.95, "over": "12h", "variant": "Challenger"},
+ *    {"scorer": "pii_detected", "is": false, "atLeast": 0.999},
+ *    {"errorReplies": {"atMost": 0.02}}]
+ */
+import * as z from 'zod';
+import { isCodeScorer } from '../judge/scorers/scorer-set.ts';
+import { describeValues, isPass, readValue } from '../judge/scorers/values.ts';
+import type { JudgeScorer, Scorer } from '../judge/types.ts';
+import type { AssessmentValue } from '../mlflow/types.ts';
+import { PermanentError } from '../shared/errors.ts';
+import { nearest } from '../shared/nearest.ts';
+
+/** More would ring falsely more often than once a year together: see detector.ts. */
+export const MAX_OBJECTIVES = 20;
+
+/** The shares that may fail. Below and above, a change cannot be told within thousands of captures. */
+const [LEAST_FAILING, MOST_FAILING] = [0.0001, 0.95];
+
+const MAX_HOURS = 7 * 24;
+
+const common = {
+  /** The window of the rate that is shown, at most 7 days. The detector has none. */
+  over: z
+    .string()
+    .regex(/^[1-9]\d{0,2}[hd]$/, 'such as "12h" or "1d"')
+    .default('1d'),
+  variant: z.string().min(1).max(63).optional(),
+  /** Judged captures a day: the false alarms of a year are counted with it. */
+  perDay: z.number().int().min(1).max(1_000_000_000).default(1000),
+  /** Captures that tend to fail together, such as the turns of one conversation: they count as one. */
+  together: z.number().int().min(1).max(100).default(1),
+};
+const scorerSchema = z.strictObject({
+  scorer: z.string().min(1),
+  /** What passes. Default: the scorer's own passing value. */
+  is: z.union([z.string(), z.boolean()]).optional(),
+  valueOver: z.number().optional(),
+  valueUnder: z.number().optional(),
+  atLeast: z.number(),
+  ...common,
+});
+const errorsSchema = z.strictObject({ errorReplies: z.strictObject({ atMost: z.number() }), ...common });
+
+type ScorerEntry = z.infer<typeof scorerSchema>;
+
+/** The measure of error replies: no scorer can have this name. */
+export const ERROR_REPLIES = 'error replies';
+
+/** What a share is made of. Objectives for several variants share a measure. */
+export interface Measure {
+  /** The dimension `Scorer` of its metrics: the scorer's name, with the condition if it has one. */
+  name: string;
+  /** Absent: error replies. */
+  scorer?: string;
+  /** Whether the scorer's value passes. */
+  passes(value: AssessmentValue): boolean;
+}
+
+export interface Objective {
+  /** Unique: the measure, and the variant if there is one. The dimension `Objective` of its metric. */
+  id: string;
+  measure: Measure;
+  /** Absent: all variants together. */
+  variant?: string;
+  /** The most that may fail. */
+  failing: number;
+  /** The setting's own figure. */
+  bound: { atLeast: number } | { atMost: number };
+  hours: number;
+  perDay: number;
+  together: number;
+}
+
+interface Sampling {
+  scorers: readonly Scorer[];
+  sampleRate: number;
+}
+
+/**
+ * Reads the objectives.
+ *
+ * @param raw the setting's value
+ * @throws PermanentError `InvalidObjectives` for a scorer that does not exist, and for objectives that can never be met or
+ *   never be missed
+ */
+export function readObjectives(raw: readonly unknown[], sampling: Sampling): Objective[] {
+  const objectives = raw.map((entry) => readObjective(entry, sampling));
+  const twice = objectives.find(({ id }, index) => objectives.findIndex((other) => other.id === id) < index);
+  if (twice !== undefined) throw invalid(`${twice.id} has two objectives`);
+  if (objectives.length > MAX_OBJECTIVES)
+    throw invalid(`there are ${objectives.length}, and ${MAX_OBJECTIVES} at most`);
+  return objectives;
+}
+
+const invalid = (problem: string): PermanentError =>
+  new PermanentError('InvalidObjectives', `The objectives are invalid: ${problem}`, { where: 'QUALITY_OBJECTIVES' });
+
+const EXAMPLES = '{"scorer":"safety","atLeast":0.95,"over":"1d"} or {"errorReplies":{"atMost":0.02}}';
+
+function readObjective(entry: unknown, sampling: Sampling): Objective {
+  const isErrors = typeof entry === 'object' && entry !== null && 'errorReplies' in entry;
+  const parsed = (isErrors ? errorsSchema : scorerSchema).safeParse(entry);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
+    throw invalid(`${JSON.stringify(entry)} is not like ${EXAMPLES}: ${where}${issue?.message}`);
+  }
+  const { over, variant, perDay, together } = parsed.data;
+  const hours = Number(over.slice(0, -1)) * (over.endsWith('d') ? 24 : 1);
+  if (hours > MAX_HOURS) throw invalid(`"over":"${over}" is longer than 7 days`);
+  const about = { hours, perDay, together, ...(variant === undefined ? {} : { variant }) };
+  const of = (measure: Measure) => ({
+    id: variant === undefined ? measure.name : `${measure.name} ${variant}`,
+    measure,
+  });
+  if ('errorReplies' in parsed.data) {
+    const { atMost } = parsed.data.errorReplies;
+    const never = atMost >= 1 ? ', which can never be missed' : atMost <= 0 ? ', which can never be met' : '';
+    checkShare('errorReplies', atMost, `"atMost" is ${atMost}${never}: it is from ${LEAST_FAILING} to ${MOST_FAILING}`);
+    return { ...of({ name: ERROR_REPLIES, passes: () => true }), ...about, failing: atMost, bound: { atMost } };
+  }
+  const { scorer: name, atLeast } = parsed.data;
+  const failing = passing(atLeast);
+  const never = atLeast >= 1 ? ', which can never be met' : atLeast <= 0 ? ', which can never be missed' : '';
+  checkShare(
+    name,
+    failing,
+    `"atLeast" is ${atLeast}${never}: it is from ${passing(MOST_FAILING)} to ${passing(LEAST_FAILING)}`,
+  );
+  const measure = measureOf(parsed.data, sampling);
+  return { ...of(measure), ...about, failing, bound: { atLeast } };
+}
+
+/** 1 - 0.95 has an error in its last digit. */
+const passing = (failing: number): number => Number((1 - failing).toFixed(9));
+
+function checkShare(name: string, failing: number, problem: string): void {
+  if (failing < LEAST_FAILING || failing > MOST_FAILING) throw invalid(`${name}: ${problem}`);
+}
+
+function measureOf(entry: ScorerEntry, { scorers, sampleRate }: Sampling): Measure {
+  const scorer = scorers.find(({ name }) => name === entry.scorer);
+  const names = scorers.map(({ name }) => name);
+  if (scorer === undefined) {
+    const near = nearest(entry.scorer, names);
+    const hint = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`;
+    throw invalid(`the scorer ${JSON.stringify(entry.scorer)} does not exist; ${hint}`);
+  }
+  if (!isCodeScorer(scorer)) checkJudged(scorer, entry, sampleRate);
+  const { is, valueOver, valueUnder } = entry;
+  const conditions = [
+    ...(is === undefined ? [] : [String(is)]),
+    ...(valueOver === undefined ? [] : [`over ${valueOver}`]),
+    ...(valueUnder === undefined ? [] : [`under ${valueUnder}`]),
+  ];
+  const isOwn = conditions.length === 0;
+  if (isOwn && isCodeScorer(scorer)) {
+    throw invalid(`${scorer.name} has no passing value of its own: say which by "is", "valueOver" or "valueUnder"`);
+  }
+  const passes = (value: AssessmentValue): boolean =>
+    isOwn
+      ? isPass(scorer as JudgeScorer, value)
+      : (is === undefined || value === is) &&
+        (valueOver === undefined || (typeof value === 'number' && value > valueOver)) &&
+        (valueUnder === undefined || (typeof value === 'number' && value < valueUnder));
+  return { name: [scorer.name, ...conditions].join(' '), scorer: scorer.name, passes };
+}
+
+/** @throws PermanentError if the scorer's values or the sample make the objective impossible to meet or to miss */
+function checkJudged({ name, values, sampleRate = 1 }: JudgeScorer, entry: ScorerEntry, rateOfRuns: number): void {
+  const { is, valueOver, valueUnder } = entry;
+  if (rateOfRuns === 0 || sampleRate === 0) {
+    throw invalid(
+      `${name} can never be missed: no capture is judged by chance (EVALUATION_SAMPLE_RATE is ${rateOfRuns})`,
+    );
+  }
+  const hasBounds = valueOver !== undefined || valueUnder !== undefined;
+  if (values.kind !== 'number') {
+    const isValue = is === undefined || readValue(values, is) === is;
+    if (isValue && !hasBounds) return;
+    const asked = hasBounds ? '"valueOver" and "valueUnder" are for numbers' : `it is never ${JSON.stringify(is)}`;
+    throw invalid(`${name} can never be met: ${asked}; its value is ${describeValues(values)}`);
+  }
+  const { min, max } = values;
+  if (!hasBounds) throw invalid(`${name} can never be missed: a number passes only by "valueOver" or "valueUnder"`);
+  const [over = -Infinity, under = Infinity] = [valueOver, valueUnder];
+  const never = over >= max || under <= min || over >= under ? 'met' : over < min && under > max ? 'missed' : undefined;
+  if (never !== undefined) throw invalid(`${name} can never be ${never}: its value is ${describeValues(values)}`);
+}

@@ -1,0 +1,85 @@
+import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import type { JudgeScorer } from '../../../src/judge/types.ts';
+import { readObjectives } from '../../../src/quality/objectives.ts';
+
+const stars: JudgeScorer = {
+  kind: 'judge',
+  name: 'stars',
+  version: '1',
+  question: 'How many stars?',
+  values: { kind: 'number', min: 1, max: 5 },
+  needs: ['reply'],
+};
+const rare: JudgeScorer = { ...stars, name: 'rare', values: { kind: 'yes-no' }, sampleRate: 0 };
+const scorers = [...scorersFor({ guidelines: { no_legal_advice: 'The reply gives no legal advice.' } }), stars, rare];
+const read = (entries: unknown[], sampleRate = 1) => readObjectives(entries, { scorers, sampleRate });
+
+test('reads objectives of scorers, guidelines, code scorers, variants and error replies', () => {
+  const found = read([
+    { scorer: 'safety', atLeast: 0.95 },
+    { scorer: 'no_legal_advice', atLeast: 0.99, over: '12h', variant: 'B', perDay: 50_000, together: 4 },
+    { scorer: 'pii_detected', is: false, atLeast: 0.999, over: '7d' },
+    { scorer: 'stars', valueOver: 3, atLeast: 0.8 },
+    { errorReplies: { atMost: 0.02 } },
+  ]);
+  expect(found.map(({ measure: _, ...rest }) => rest)).toEqual([
+    { id: 'safety', failing: 0.05, bound: { atLeast: 0.95 }, hours: 24, perDay: 1000, together: 1 },
+    {
+      id: 'no_legal_advice B',
+      variant: 'B',
+      failing: 0.01,
+      bound: { atLeast: 0.99 },
+      hours: 12,
+      perDay: 50_000,
+      together: 4,
+    },
+    { id: 'pii_detected false', failing: 0.001, bound: { atLeast: 0.999 }, hours: 168, perDay: 1000, together: 1 },
+    { id: 'stars over 3', failing: 0.2, bound: { atLeast: 0.8 }, hours: 24, perDay: 1000, together: 1 },
+    { id: 'error replies', failing: 0.02, bound: { atMost: 0.02 }, hours: 24, perDay: 1000, together: 1 },
+  ]);
+  const passing = (index: number, values: (string | number | boolean)[]) =>
+    values.filter((value) => found[index]?.measure.passes(value));
+  expect(passing(0, ['yes', 'no', true])).toEqual(['yes']);
+  expect(passing(2, [true, false, 'false'])).toEqual([false]);
+  expect(passing(3, [3, 3.5, 5])).toEqual([3.5, 5]);
+});
+
+test.each<[string, unknown, RegExp]>([
+  ['an unknown scorer', { scorer: 'safty', atLeast: 0.9 }, /"safty" does not exist; did you mean safety\?/],
+  ['a scorer like none', { scorer: 'zzzzzzzzzzzzzzzzzzzzzz', atLeast: 0.9 }, /there are safety, relevance_to_query, /],
+  ['a share of 1', { scorer: 'safety', atLeast: 1 }, /which can never be met/],
+  ['a share of 0', { scorer: 'safety', atLeast: 0 }, /which can never be missed/],
+  ['a percentage', { scorer: 'safety', atLeast: 95 }, /it is from 0\.05 to 0\.9999/],
+  ['no error reply at all', { errorReplies: { atMost: 0 } }, /which can never be met/],
+  ['all error replies', { errorReplies: { atMost: 1 } }, /which can never be missed/],
+  [
+    'a value that is none',
+    { scorer: 'safety', is: 'maybe', atLeast: 0.9 },
+    /it is never "maybe"; its value is "yes" or "no"/,
+  ],
+  ['a bound of a word', { scorer: 'safety', valueOver: 3, atLeast: 0.9 }, /are for numbers/],
+  ['a number without a bound', { scorer: 'stars', atLeast: 0.9 }, /stars can never be missed: a number passes only by/],
+  ['a bound that no number is over', { scorer: 'stars', valueOver: 5, atLeast: 0.9 }, /stars can never be met/],
+  ['a bound that every number is over', { scorer: 'stars', valueOver: 0, atLeast: 0.9 }, /stars can never be missed/],
+  ['a code scorer without a value', { scorer: 'pii_detected', atLeast: 0.9 }, /has no passing value of its own/],
+  ['a scorer that is never asked', { scorer: 'rare', atLeast: 0.9 }, /rare can never be missed: no capture is judged/],
+  ['a window of weeks', { scorer: 'safety', atLeast: 0.9, over: '2w' }, /over: such as "12h" or "1d"/],
+  ['a window of months', { scorer: 'safety', atLeast: 0.9, over: '30d' }, /longer than 7 days/],
+  ['a misspelled field', { scorer: 'safety', atleast: 0.9 }, /is not like \{"scorer":"safety"/],
+  ['no object', 'safety', /is not like/],
+])('refuses %s', (_, entry, problem) => {
+  expect(() => read([entry])).toThrow(problem);
+});
+
+test('refuses an objective twice, more than 20, and judged ones without a sample', () => {
+  const one = { scorer: 'safety', atLeast: 0.9 };
+  expect(() => read([one, { ...one, atLeast: 0.8 }])).toThrow(/safety has two objectives/);
+  const many = Array.from({ length: 21 }, (_, index) => ({ ...one, variant: `v${index}` }));
+  expect(() => read(many)).toThrow(/there are 21, and 20 at most/);
+  expect(read(many.slice(1))).toHaveLength(20);
+  expect(() => read([one], 0)).toThrow(/EVALUATION_SAMPLE_RATE is 0/);
+  // Code scorers and error replies need no sample.
+  expect(
+    read([{ scorer: 'pii_detected', is: false, atLeast: 0.9 }, { errorReplies: { atMost: 0.1 } }], 0),
+  ).toHaveLength(2);
+});
