@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../machine/free-port.ts';
 import { startGuarded } from '../machine/guarded-process.ts';
+import { projectPath } from '../project-root.ts';
 import { type Log, withBinOnPath } from '../python/python-environment.ts';
 import { mlflowEnvironment } from '../python/python-presets.ts';
 import { untilHealthy } from './until-healthy.ts';
@@ -38,8 +39,11 @@ export interface MlflowServer {
 const START_LIMIT_MS = 240_000;
 const HEALTH_TIMEOUT_MS = 2_000;
 
+/** In the Python environment of an MLflow version, which alone knows its tables. */
+const EMPTY_DATABASE = 'mlflow-empty.db';
+
 /**
- * Starts `mlflow server` (SQLite, one worker, no job runner: 2 processes instead of 15) and waits until it answers.
+ * Starts `mlflow server` (SQLite, one worker, no job runner: one process instead of 15) and waits until it answers.
  *
  * @throws Error with the end of the server's log if it ends or does not answer in time
  */
@@ -56,11 +60,10 @@ export async function startMlflowServer(options: MlflowServerOptions = {}): Prom
     ? ['--no-serve-artifacts', '--default-artifact-root', options.artifactRoot]
     : ['--artifacts-destination', join(directory, 'artifacts')];
   const server = startGuarded(
-    join(environment.bin, 'mlflow'),
+    environment.python,
     [
-      'server',
+      ...[projectPath('local', 'servers', 'mlflow_server.py'), join(directory, 'mlflow.db')],
       ...['--host', '127.0.0.1', '--port', String(port), '--workers', '1'],
-      ...['--backend-store-uri', `sqlite:///${join(directory, 'mlflow.db')}`],
       ...artifacts,
       ...(options.args ?? []),
     ],
@@ -77,6 +80,8 @@ export async function startMlflowServer(options: MlflowServerOptions = {}): Prom
         DO_NOT_TRACK: 'true',
         // uv does not compile Python files, so the first server compiles them for all others.
         PYTHONDONTWRITEBYTECODE: '',
+        // The empty database names the place of artifacts, which is the server itself unless a root is set.
+        ...(options.artifactRoot ? {} : { EMPTY_DATABASE: join(environment.bin, '..', EMPTY_DATABASE) }),
         ...options.env,
       }),
     },
