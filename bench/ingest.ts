@@ -6,8 +6,8 @@ import { DEFAULT_MLFLOW_VERSION } from '../local/python/python-presets.ts';
 import { type BenchStack, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';
+import { ceilingOf, RequestRecorder } from './support/request-ceiling.ts';
 import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
-import { WriteRecorder, writeCeiling } from './support/write-ceiling.ts';
 
 const OF_CEILING = 0.8;
 
@@ -56,10 +56,10 @@ async function measureRound(stack: BenchStack, n: number, plan: IngestPlan, to: 
   // Each round and side has its own records, so none exists already.
   const name = `round-${n}`;
   const key = await stack.put(name, chatFile(plan.records, n * plan.records));
-  const recorder = await WriteRecorder.start(stack.mlflow.url);
+  const recorder = await RequestRecorder.start(stack.mlflow.url);
   try {
     await stack.ours('log-traces', `ceiling-${n}`, key, recorder.url);
-    to.ceilings.push(round(await writeCeiling(stack.mlflow.url, recorder.writes, plan.records), 1));
+    to.ceilings.push(round(await ceilingOf(stack.mlflow.url, recorder.requests, plan.records), 1));
   } finally {
     await recorder.stop();
   }
@@ -112,7 +112,7 @@ function resultOf({ ours, peer, ceilings }: Rounds, plan: IngestPlan, bundleKb: 
       atMost('peak memory, MB', rss(ours), 120),
     ],
     notes: [
-      `MLflow’s ceiling, measured with a bare client that posts our recorded requests to the idle server: ${median(ceilings)} records/s, ${round(median(ceilings) / median(rates(peer)), 1)} × the peer; ours is ${round(ofCeiling)} of it`,
+      `MLflow’s ceiling, measured with bare clients that repeat our recorded requests to the idle server: ${median(ceilings)} records/s, ${round(median(ceilings) / median(rates(peer)), 1)} × the peer; ours is ${round(ofCeiling)} of it`,
       'imports are not counted on either side; both sides were read back and were complete in every round',
     ],
   };

@@ -1,6 +1,8 @@
 /**
  * Runs capture files through a deployed stack under the quotas of a new account: all at once, or those named with `--only`,
- * such as `--only mlflow --only judgeTokensPerMinute`. It prints what was asked for, throttled and served.
+ * such as `--only mlflow --only judgeTokensPerMinute`. It prints what was asked for, throttled and served. The stack knows the
+ * quotas that have a setting, unless `--unknown` keeps them from it. `--mlflow 5` imposes 5 requests a second in place of 25, for a
+ * machine on which MLflow itself is slower.
  */
 import type { Log } from '../local/python/python-environment.ts';
 import { FRESH_ACCOUNT, type QuotaLimits } from '../test/doubles/quota-shim/limits.ts';
@@ -22,7 +24,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     limits: {},
     judge: { delayMs: numberFlag(flags, 'judge-ms', 1000) },
     likeApp: true,
-    settings: { EVALUATION_BUDGET_USD: '1000' },
+    settings: { EVALUATION_BUDGET_USD: '1000', ...(flags.includes('--unknown') ? {} : settingsFor(limits)) },
     log,
   });
   try {
@@ -48,8 +50,15 @@ function limitsOf(flags: readonly string[]): QuotaLimits {
   const chosen = Object.entries(FRESH_ACCOUNT).filter(
     ([name]) => names.length === 0 || names.includes(name) || name === 'outputBurndown',
   );
-  return Object.fromEntries(chosen);
+  const limits: QuotaLimits = Object.fromEntries(chosen);
+  if (limits.mlflow) limits.mlflow = { perSecond: numberFlag(flags, 'mlflow', limits.mlflow.perSecond) };
+  return limits;
 }
+
+const settingsFor = ({ mlflow, judgeTokensPerMinute: tokens }: QuotaLimits): Record<string, string> => ({
+  ...(mlflow ? { MLFLOW_REQUESTS_PER_SECOND: String(mlflow.perSecond) } : {}),
+  ...(tokens ? { JUDGE_TOKENS_PER_MINUTE: String(tokens) } : {}),
+});
 
 function resultOf({ shim }: QuotaEnvironment, limits: QuotaLimits, captures: number, seconds: number): BenchResult {
   const events = shim.emulatorEvents();
@@ -60,10 +69,12 @@ function resultOf({ shim }: QuotaEnvironment, limits: QuotaLimits, captures: num
   const judged = shim.counts.of('judge calls').served;
   const { judgeRequestsPerMinute: calls = 0, judgeTokensPerMinute: tokens = 0, mlflow } = limits;
   const rates = [
-    { name: 'mlflow', rate: mlflow },
-    { name: 'judge calls', rate: calls > 0 ? { perSecond: calls / 60 } : undefined },
-    { name: 'judge tokens', rate: tokens > 0 ? { perSecond: tokens / 60, burst: tokens } : undefined },
-  ].flatMap(({ name, rate }) => (rate ? [{ name, share: usedShare(shim.counts.of(name), rate) }] : []));
+    { name: 'mlflow', perSecond: mlflow?.perSecond ?? 0 },
+    { name: 'judge calls', perSecond: calls / 60 },
+    { name: 'judge tokens', perSecond: tokens / 60 },
+  ].flatMap(({ name, perSecond }) =>
+    perSecond > 0 ? [{ name, share: usedShare(shim.counts.of(name), perSecond) }] : [],
+  );
   const tightest = rates.toSorted((a, b) => b.share - a.share)[0];
   const checks: Check[] = [
     atMost('judge calls that were answered, a capture', judged / captures, 1),
@@ -79,6 +90,7 @@ function resultOf({ shim }: QuotaEnvironment, limits: QuotaLimits, captures: num
     checks,
     notes: [
       ...usages,
+      `used in the steady state: ${rates.map(({ name, share }) => `${name} ${round(share)}`).join(', ') || 'no rate'}`,
       `functions: ${events.filter(({ throttled }) => throttled).length} invocations throttled`,
       `Map Runs: ${events.filter(({ mapRun }) => mapRun === 'waited').length} waited for another to end`,
     ],

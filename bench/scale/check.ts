@@ -39,7 +39,7 @@ export async function checkBesideEmulator(measured: Measured, log: Log): Promise
     for (const [n, { files, captures }] of SHAPES.entries()) {
       const bodies = Array.from({ length: files }, (_, file) => chatFile(captures, n * 10_000 + file * captures));
       const window = await countWindow(stack, { name: `check-${n}`, bodies, captures: files * captures });
-      const used = usedShare(stack.shim.counts.of('mlflow'), { perSecond: MLFLOW_PER_SECOND });
+      const used = usedShare(stack.shim.counts.of('mlflow'), MLFLOW_PER_SECOND);
       const what = `${files} files of ${captures}`;
       for (const kind of CALLS) {
         const real = kind === 'mlflow' ? window.mlflow : window.units[kind];

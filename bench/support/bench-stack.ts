@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { functionEnvironment, nodeOptions } from '../../lib/settings/function-environment.ts';
 import { parseSettings } from '../../lib/settings/settings.ts';
@@ -14,6 +15,8 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import { synthesize } from '../../local/stack/deploy.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { budgetTable } from '../../src/contract/names.ts';
+import type { ChunkRequest, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
 
 export const PEER_MLFLOW = '3.9.0';
 export const PEER_LITELLM = '1.81.0';
@@ -40,6 +43,7 @@ export const ENDPOINT = 'bench-endpoint';
 export const CAPTURES = 'bench-captures';
 export const WORK = 'bench-work';
 const ARTIFACTS = 'bench-artifacts';
+const BUDGET = 'bench-budget';
 
 /** A side's report of its work. */
 export interface SideReport {
@@ -104,9 +108,43 @@ export class BenchStack {
    * @param mlflowUrl address of MLflow; default: the server itself
    */
   async ours(handler: Handler, experiment: string, key: string, mlflowUrl?: string): Promise<SideReport> {
-    const event = JSON.stringify({ bucket: CAPTURES, key });
-    const args = [projectPath('bench', 'support', 'invoke.ts'), this.bundle(handler), event];
-    return runSide(process.execPath, args, this.handlerEnvironment(experiment, mlflowUrl));
+    return this.#invoke(handler, { bucket: CAPTURES, key }, this.handlerEnvironment(experiment, mlflowUrl));
+  }
+
+  /**
+   * Runs the functions of a judged run of one chunk, each in a separate process: from the capture file to judged traces.
+   *
+   * @returns the seconds of both functions, and the larger memory
+   */
+  async run(experiment: string, key: string, mlflowUrl?: string): Promise<SideReport> {
+    const env = this.handlerEnvironment(experiment, mlflowUrl);
+    const name = `run-${experiment}`;
+    const plan: PlanRequest = {
+      input: { detail: { bucket: { name: CAPTURES }, object: { key } }, evaluate: true, sampleRate: 1 },
+      run: {
+        name,
+        arn: `arn:aws:states:us-east-1:000000000000:execution:bench:${name}`,
+        startTime: new Date().toISOString(),
+      },
+      part: 0,
+      nextChunk: 0,
+      cursor: null,
+    };
+    const planned = await this.#invoke('plan-captures', plan, env);
+    const { chunk, options } = planned.result as unknown as PlanResult;
+    if (chunk === undefined) throw new Error(`The run has not one chunk; got: ${JSON.stringify(planned.result)}`);
+    const request: ChunkRequest = { run: name, chunk, options, attempt: 0, write: true };
+    const judged = await this.#invoke('evaluate-traces', request, env);
+    return {
+      ...judged,
+      seconds: planned.seconds + judged.seconds,
+      maxRssMb: Math.max(planned.maxRssMb, judged.maxRssMb),
+    };
+  }
+
+  #invoke(handler: Handler, event: object, env: Record<string, string>): Promise<SideReport> {
+    const args = [projectPath('bench', 'support', 'invoke.ts'), this.bundle(handler), JSON.stringify(event)];
+    return runSide(process.execPath, args, env);
   }
 
   /** Returns the environment that the stack gives its functions. */
@@ -123,8 +161,9 @@ export class BenchStack {
     return {
       PATH: process.env.PATH ?? '',
       ...this.#ministack.env,
-      ...functionEnvironment(settings, WORK, 'bench-budget'),
+      ...functionEnvironment(settings, WORK, BUDGET),
       NODE_OPTIONS: nodeOptions(settings.LAMBDA_MEMORY_MB),
+      AWS_ENDPOINT_URL_BEDROCK: this.judge.url,
       AWS_ENDPOINT_URL_BEDROCK_RUNTIME: this.judge.url,
       POWERTOOLS_LOG_LEVEL: 'WARN',
     };
@@ -205,6 +244,7 @@ export async function startBenchStack(log: Log, options: BenchStackOptions = {})
   const ministack = await startMiniStack({ log });
   const clients = emulatedClients(ministack);
   for (const Bucket of [CAPTURES, WORK, ARTIFACTS]) await clients.s3.send(new CreateBucketCommand({ Bucket }));
+  await makeBudgetTable(ministack);
   const [mlflow, judge] = await Promise.all([
     startMlflowServer({
       log,
@@ -215,6 +255,20 @@ export async function startBenchStack(log: Log, options: BenchStackOptions = {})
   ]);
   const bundles = await bundle(ministack, directory, log);
   return new BenchStack({ mlflow, judge, peer, reader, directory, ministack, clients, bundles });
+}
+
+async function makeBudgetTable({ url }: MiniStack): Promise<void> {
+  const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+  const client = new DynamoDBClient({ endpoint: url, region: 'us-east-1', credentials });
+  await client.send(
+    new CreateTableCommand({
+      TableName: BUDGET,
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: [{ AttributeName: budgetTable.partitionKey, AttributeType: 'S' }],
+      KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
+    }),
+  );
+  client.destroy();
 }
 
 /** Makes the bundles that `cdk deploy` would upload. */

@@ -116,7 +116,12 @@ test('a bucket fills with its rate up to its burst, and may owe', () => {
   expect(bucket.take()).toBe(false);
   at = 11_100;
   expect(bucket.take()).toBe(true);
-  expect(usedShare({ asked: 9, throttled: 0, served: 50, firstMs: 0, lastMs: 9000 }, { perSecond: 10 })).toBe(0.5);
+  // It waits for 50 s before it asks for 10, 5 and 10 a second, 100 in all.
+  const course = Array.from({ length: 100 }, (_, n): [number, number] => {
+    const second = n < 10 ? n / 10 : n < 90 ? 1 + (n - 10) / 5 : 17 + (n - 90) / 10;
+    return [(50 + second) * 1000, n + 1];
+  });
+  expect(usedShare({ asked: 100, throttled: 0, served: 100, course }, 10)).toBeCloseTo(0.5, 2);
 });
 
 test('MLflow answers 429 above its rate, and counts both', async () => {

@@ -42,8 +42,11 @@ interface Finished {
   outcome: Outcome;
 }
 
-/** Captures that are written together: one OTLP request, and one reading of what exists. */
-const AT_ONCE = 100;
+/**
+ * Captures that are written together: one OTLP request, and one reading of what exists. The first one is smaller, so that
+ * MLflow, which is slower than most judges, waits less for the first answers.
+ */
+const AT_ONCE = { first: 50, then: 100 };
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
 /** Traces whose verdicts are written at the same time. The client has its own limit for the requests. */
@@ -73,6 +76,7 @@ export class VerdictWriter {
   readonly #book: LineBook | undefined;
   #waiting: Finished[] = [];
   #weight = 0;
+  #atOnce = AT_ONCE.first;
   readonly #writing: Promise<void>[] = [];
 
   constructor({ run, chunk }: ChunkRequest, deps: EvaluateDependencies, parts: Parts) {
@@ -90,7 +94,9 @@ export class VerdictWriter {
   add(work: PlannedWork, outcome: Outcome): void {
     this.#waiting.push({ work, outcome });
     this.#weight += work.weight;
-    if (this.#waiting.length >= AT_ONCE || this.#weight >= weightAtOnce()) this.#start();
+    if (this.#waiting.length < this.#atOnce && this.#weight < weightAtOnce()) return;
+    this.#start();
+    this.#atOnce = AT_ONCE.then;
   }
 
   /**

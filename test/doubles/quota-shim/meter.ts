@@ -7,9 +7,8 @@ export interface Usage {
   throttled: number;
   /** Requests, or units such as tokens. */
   served: number;
-  /** Milliseconds since 1970 of the first and the last request; 0 before the first. */
-  firstMs: number;
-  lastMs: number;
+  /** The units served until then, after each request: pairs of milliseconds since 1970 and units. */
+  course: [number, number][];
 }
 
 export class Counts {
@@ -23,16 +22,13 @@ export class Counts {
   }
 
   of(limit: string): Usage {
-    const usage = this.limits.get(limit) ?? { asked: 0, throttled: 0, served: 0, firstMs: 0, lastMs: 0 };
+    const usage = this.limits.get(limit) ?? { asked: 0, throttled: 0, served: 0, course: [] };
     this.limits.set(limit, usage);
     return usage;
   }
 
   asked(limit: string): void {
-    const usage = this.of(limit);
-    usage.asked += 1;
-    usage.firstMs ||= this.#now();
-    usage.lastMs = this.#now();
+    this.of(limit).asked += 1;
   }
 
   throttled(limit: string): void {
@@ -40,7 +36,9 @@ export class Counts {
   }
 
   served(limit: string, units = 1): void {
-    this.of(limit).served += units;
+    const usage = this.of(limit);
+    usage.served += units;
+    usage.course.push([this.#now(), usage.served]);
   }
 
   operation(name: string, units = 1): void {
@@ -91,7 +89,13 @@ export class Bucket {
   }
 }
 
-/** The share of a rate that was used between the first and the last request, of what it and its burst allowed. */
-export function usedShare({ served, firstMs, lastMs }: Usage, { perSecond, burst = perSecond }: Rate): number {
-  return served / (perSecond * ((lastMs - firstMs) / 1000) + burst);
+/** What is served before and after is the beginning and the end of a run, when too little is asked for. */
+const STEADY = { from: 0.1, to: 0.9 };
+
+/** The share of a rate that was used in the steady state, while the middle four fifths were served; 0 if that took no time. */
+export function usedShare({ served, course }: Usage, perSecond: number): number {
+  const at = (share: number): [number, number] => course.find(([, units]) => units >= served * share) ?? [0, 0];
+  const [fromMs, before] = at(STEADY.from);
+  const [toMs, after] = at(STEADY.to);
+  return toMs > fromMs ? (after - before) / (perSecond * ((toMs - fromMs) / 1000)) : 0;
 }

@@ -360,22 +360,22 @@ describe('an answer is paid once', () => {
       if (standsStill && text.includes('tardy')) await new Promise<void>((resolve) => waiting.push(resolve));
       return told(goodAnswer(prompt.scorers));
     });
-    // 100 answers are saved at once. It waits for the others.
-    const lines = Array.from({ length: 102 }, (_, n) => chatLine(n < 100 ? `n${n}` : `tardy${n}`));
+    // The first 50 answers are saved, to be written. It waits for the others.
+    const lines = Array.from({ length: 52 }, (_, n) => chatLine(n < 50 ? `n${n}` : `tardy${n}`));
     const frozen = rig.evaluate(rig.request(lines));
     while (waiting.length < 2 || rig.segments().length < 1) await settled();
     standsStill = false;
     const next = rig.request(lines, { progress: { bounds: [], kills: 1, more: true } });
     const second = await rig.evaluate(next);
-    const third = await rig.evaluate(rig.request(lines, { progress: { bounds: [51], kills: 0, more: true } }));
-    expect(second.takenOver).toEqual([{ from: ['r1'], spend: expect.objectContaining({ calls: 100 }) }]);
+    const third = await rig.evaluate(rig.request(lines, { progress: { bounds: [26], kills: 0, more: true } }));
+    expect(second.takenOver).toEqual([{ from: ['r1'], spend: expect.objectContaining({ calls: 50 }) }]);
     expect(third.takenOver).toBeUndefined();
     for (const resume of waiting) resume();
     const first = await frozen;
-    expect([first, second, third].map(({ spend }) => spend.calls)).toEqual([102, 100, 2]);
-    expect(rig.asks).toHaveLength(104);
+    expect([first, second, third].map(({ spend }) => spend.calls)).toEqual([52, 50, 2]);
+    expect(rig.asks).toHaveLength(54);
     rig.storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(next.chunk)}\n`);
-    expect(await rig.spent()).toMatchObject({ calls: 104 });
+    expect(await rig.spent()).toMatchObject({ calls: 54 });
   });
 
   test('when the next attempt asks about the rest of a throttled or held capture', async () => {
