@@ -46,7 +46,7 @@ interface Finished {
  * Captures that are written together: one OTLP request, and one reading of what exists. The first one is smaller, so that
  * MLflow, which is slower than most judges, waits less for the first answers.
  */
-const AT_ONCE = { first: 50, then: 100 };
+const AT_ONCE = { first: 50, later: 100 };
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
 /** Traces whose verdicts are written at the same time. The client has its own limit for the requests. */
@@ -96,7 +96,7 @@ export class VerdictWriter {
     this.#weight += work.weight;
     if (this.#waiting.length < this.#atOnce && this.#weight < weightAtOnce()) return;
     this.#start();
-    this.#atOnce = AT_ONCE.then;
+    this.#atOnce = AT_ONCE.later;
   }
 
   /**
