@@ -98,8 +98,9 @@ function grantWorkBucket(
     upload: ['batchState'],
   });
   grantWork(workBucket, summarizer.role, {
-    read: ['plan', 'manifest', 'ranges', 'receipts', 'batchState', 'summaryState'],
-    write: ['summary', 'summaryState', 'files'],
+    read: ['plan', 'manifest', 'ranges', 'receipts', 'batchState', 'summaryState', 'newCounts', 'dayCounts'],
+    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts'],
+    remove: ['newCounts'],
   });
 }
 

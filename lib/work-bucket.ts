@@ -14,6 +14,8 @@ const CLAIMS_DAYS = 14;
 const REPLAYS_DAYS = 90;
 /** Requests and answers of batch inference contain captured text. A job ends within a day or two. */
 const BATCH_DAYS = 7;
+/** Counts by hour outlive the runs: two years, to compare with the same season. A day takes some 100 kB. */
+const COUNTS_DAYS = 731;
 /** Lines that could not become traces: a year to fix the cause and retry them. */
 const QUARANTINE_DAYS = 365;
 
@@ -42,6 +44,7 @@ export class WorkBucket extends Construct {
         { id: 'replays', prefix: 'replays/', expiration: Duration.days(REPLAYS_DAYS) },
         { id: 'batch', prefix: 'batch/', expiration: Duration.days(BATCH_DAYS) },
         { id: 'claims', prefix: 'claims/', expiration: Duration.days(CLAIMS_DAYS) },
+        { id: 'counts', prefix: 'counts/', expiration: Duration.days(COUNTS_DAYS) },
         { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(QUARANTINE_DAYS) },
         { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(1) },
       ],

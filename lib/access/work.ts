@@ -22,6 +22,8 @@ export const workPatterns = {
   answers: `${workKeys.answersOf(ANY_RUN)}*`,
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
   claims: workKeys.claim('*'),
+  newCounts: `${workKeys.newCountsPrefix}*`,
+  dayCounts: `${workKeys.dayCountsPrefix}*`,
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,
   batchManifest: workKeys.batchManifest(ANY_RUN),
   batchRequests: `${workKeys.batchRequestsPrefix(ANY_RUN)}*`,
@@ -52,12 +54,13 @@ export const WHY_WORK_PART =
  *
  * @param access.read parts that are read and listed
  * @param access.write parts that are written
+ * @param access.remove parts whose objects are deleted
  * @param access.upload parts that are written by multipart upload, since the length is unknown in advance
  */
 export function grantWork(
   bucket: IBucket,
   role: Role,
-  access: { read?: WorkPart[]; write?: WorkPart[]; upload?: WorkPart[] },
+  access: { read?: WorkPart[]; write?: WorkPart[]; upload?: WorkPart[]; remove?: WorkPart[] },
 ): void {
   const add = (actions: string[], parts: WorkPart[] = []): void => {
     const resources = parts.map((part) => bucket.arnForObjects(workPatterns[part]));
@@ -66,6 +69,7 @@ export function grantWork(
   add(['s3:GetObject'], access.read);
   add(['s3:PutObject'], [...(access.write ?? []), ...(access.upload ?? [])]);
   add(['s3:AbortMultipartUpload'], access.upload);
+  add(['s3:DeleteObject'], access.remove);
   // Without this permission S3 answers 403 for a missing object.
   if (access.read !== undefined) allow(role, { actions: ['s3:ListBucket'], resources: [bucket.bucketArn] });
   const isRead = access.read !== undefined;

@@ -110,7 +110,7 @@ export async function* readManifest(storage: Storage, workBucket: string, run: s
 }
 
 /** The receipts of one step of a chunk: the last success of each part, by the part’s first line, and the last failure. */
-interface StepState<R extends Receipt> {
+export interface StepState<R extends Receipt> {
   done: Map<number, R>;
   failed?: R;
 }
@@ -119,6 +119,8 @@ interface StepState<R extends Receipt> {
 export interface ChunkState {
   log: StepState<LogReceipt>;
   evaluate: StepState<EvaluateReceipt>;
+  /** What failed attempts have counted. */
+  failedCounts: Pick<Receipt, 'step' | 'part' | 'quality'>[];
   /** Every receipt of the evaluation, with the fields that money and attempts are counted by. */
   evaluations: Evaluation[];
 }
@@ -131,6 +133,7 @@ type Evaluation = Pick<
 export const emptyChunkState = (): ChunkState => ({
   log: { done: new Map() },
   evaluate: { done: new Map() },
+  failedCounts: [],
   evaluations: [],
 });
 
@@ -151,6 +154,8 @@ function foldStep<R extends Receipt>(state: StepState<R>, receipt: R): void {
 
 /** Adds a receipt to the state of its chunk. Receipts may come in any order. */
 export function foldReceipt(state: ChunkState, receipt: Receipt): void {
+  const { step, part: at, quality } = receipt;
+  if (!receipt.ok && quality !== undefined) state.failedCounts.push({ step, part: at, quality });
   if (receipt.step === 'log') {
     foldStep(state.log, receipt);
     return;

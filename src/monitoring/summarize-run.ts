@@ -1,9 +1,12 @@
 /** Makes the summary of a run, chunk by chunk: memory does not grow with the run, and one invocation need not be enough. */
 import type { BatchReport, NamedError } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
+import { writeCounts } from '../quality/counts-store.ts';
+import { RunSums, type RunSumsState } from '../quality/run-sums.ts';
 import { inOrder } from '../shared/concurrency.ts';
 import type { Storage } from '../shared/storage.ts';
 import { withRanges } from './chunk/ranges.ts';
+import { qualityOfChunk } from './chunk-quality.ts';
 import type { FilesState } from './file-reports.ts';
 import { readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
@@ -17,12 +20,13 @@ const CHUNKS_AT_ONCE = 16;
 /** What the parts of a summary have added up so far. */
 interface SummaryState extends SummarySums {
   files: FilesState;
+  quality: RunSumsState;
   /** The chunk to continue with. */
   next: number;
 }
 
 /**
- * Sums a run from what it left in the work bucket. If the time is short, it stores the sums and stops.
+ * Sums a run from what it left in the work bucket, and writes what it has done to the counts. If the time is short, it stores the sums and stops.
  *
  * @param time the number of this part, from 0, and the time for it; by default all of the run is one part
  * @returns a summary with the status `unfinished` if another part follows
@@ -38,6 +42,7 @@ export async function summarizeRun(
   const key = (next: number): string => workKeys.summaryState(name, next);
   const earlier = part === 0 ? undefined : await storage.getJson<SummaryState>(workBucket, key(part));
   const summary = new SummaryBuilder(run, error, earlier);
+  const quality = new RunSums(earlier?.quality);
   if (earlier === undefined) {
     for await (const plan of readPlanReceipts(storage, workBucket, name)) summary.addPlan(plan);
   }
@@ -50,14 +55,17 @@ export async function summarizeRun(
     summary.addSpend(state);
     if (line === undefined) continue;
     summary.addChunk(line, state);
+    quality.add(qualityOfChunk(state, line.lines));
     await summary.files.write(storage, workBucket, name);
     if (remainingMs() > FINISH_RESERVE_MS) continue;
     await summary.files.write(storage, workBucket, name, 'closed');
-    const sums = { ...summary.sums(), files: summary.files.state(), next: line.chunk + 1 };
+    const sums = { ...summary.sums(), files: summary.files.state(), quality: quality.state(), next: line.chunk + 1 };
     await storage.putJson(workBucket, key(part + 1), sums satisfies SummaryState);
     return { ...sums.summary, status: 'unfinished' };
   }
   await summary.files.write(storage, workBucket, name, 'all');
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
+  summary.warn(quality.warnings());
+  await writeCounts(storage, workBucket, name, quality.counts);
   return summary.build();
 }

@@ -151,10 +151,7 @@ export class SummaryBuilder {
     if (plan.outcome === 'duplicate' || plan.outcome === 'dryRun') summary.status = plan.outcome;
     summary.duplicateOf ??= plan.duplicateOf;
     if (plan.duplicates !== undefined) summary.duplicates = (summary.duplicates ?? 0) + plan.duplicates;
-    if (plan.warnings !== undefined) {
-      // Each part of a plan may warn of the same.
-      summary.warnings = [...new Set([...(summary.warnings ?? []), ...plan.warnings])].slice(0, MAX_FAILURES);
-    }
+    this.warn(plan.warnings ?? []);
     if (plan.judgeModelEnding) summary.judgeModelEnding = true;
     if (plan.failedFiles !== undefined) {
       const { count = 0, first = [] } = summary.failedFiles ?? {};
@@ -162,6 +159,12 @@ export class SummaryBuilder {
       summary.failedFiles = { count: count + plan.failedFiles.length, first: all };
     }
     if (plan.estimate !== undefined) summary.estimate = addEstimates(summary.estimate, plan.estimate);
+  }
+
+  warn(warnings: readonly string[]): void {
+    if (warnings.length === 0) return;
+    // Each part of a plan may warn of the same.
+    this.#summary.warnings = [...new Set([...(this.#summary.warnings ?? []), ...warnings])].slice(0, MAX_FAILURES);
   }
 
   /** Adds the money of all attempts of a chunk. The answers of a batch job were paid once, and count once. */

@@ -4,30 +4,31 @@ export interface CountTree {
   [name: string]: number | CountTree | null | undefined;
 }
 
-/** An empty tree. It has no prototype: a variant or a value may be named `constructor`. */
-export const emptyTree = <T extends object = CountTree>(): T => Object.create(null) as T;
-
 /** The names in a tree have no meaning here; an interface has no index signature by itself. */
 const asTree = (tree: object): CountTree => tree as CountTree;
 
-/** Adds every number of `more` to `total`, `times` times. @param total made by `emptyTree`; `more` may be parsed JSON */
+/** A variant or a value may be named `constructor`. One that is named like the prototype is left out. */
+const PROTOTYPE = '__proto__';
+const at = (tree: CountTree, name: string) => (Object.hasOwn(tree, name) ? tree[name] : undefined);
+
+/** Adds every number of `more` to `total`, `times` times. Either may be parsed JSON. */
 export function addTree(total: object, more: object, times = 1): void {
   const [sums, terms] = [asTree(total), asTree(more)];
   for (const name of Object.keys(terms)) {
-    const term = terms[name];
-    const sum = sums[name];
+    const term = at(terms, name);
+    const sum = at(sums, name);
+    if (name === PROTOTYPE) continue;
     if (typeof term === 'number') sums[name] = (typeof sum === 'number' ? sum : 0) + times * term;
     else if (term) addTree(branch(sums, name), term, times);
   }
 }
 
-/** Returns the tree of that name in a tree that `emptyTree` has made; an empty one if there was none. */
+/** Returns the tree of that name in a tree; an empty one, which is put there, if there was none. */
 export function branch(tree: object, name: string): CountTree {
-  const branches = asTree(tree);
-  const found = branches[name];
+  const found = at(asTree(tree), name);
   if (typeof found === 'object' && found !== null) return found;
-  const made = emptyTree();
-  branches[name] = made;
+  const made: CountTree = {};
+  if (name !== PROTOTYPE) asTree(tree)[name] = made;
   return made;
 }
 
@@ -35,8 +36,8 @@ export function branch(tree: object, name: string): CountTree {
 export function takeFarthest(total: object, other: object): void {
   const [known, others] = [asTree(total), asTree(other)];
   for (const name of Object.keys(others)) {
-    const one = others[name];
+    const one = at(others, name);
     if (typeof one !== 'number') takeFarthest(branch(known, name), one ?? {});
-    else if (Math.abs(one) > Math.abs(Number(known[name] ?? 0))) known[name] = one;
+    else if (Math.abs(one) > Math.abs(Number(at(known, name) ?? 0))) known[name] = one;
   }
 }

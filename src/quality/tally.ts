@@ -4,7 +4,7 @@ import { capturePathOf, HOUR_MS } from '../formats/files/capture-path.ts';
 import type { Capture, LinePlace } from '../formats/types.ts';
 import { JUDGE_COST, RUN_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
-import { addTree, branch, emptyTree } from './count-tree.ts';
+import { addTree, branch } from './count-tree.ts';
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
 const MAX_VARIANTS = 20;
@@ -53,7 +53,7 @@ export function captureFacts(capture: Capture | undefined, place: LinePlace): Ca
   const { variant = NO_VARIANT, hourMs } = capturePathOf(place.key);
   return {
     inferenceMs: capture?.inferenceTimeMs ?? hourMs ?? place.objectTimeMs,
-    variant: variant.slice(0, MAX_NAME_CHARS),
+    variant: variant.slice(0, MAX_NAME_CHARS).replace('__proto__', OTHER),
     isError: capture?.error !== undefined,
     inputTokens: capture?.usage?.inputTokens,
     outputTokens: capture?.usage?.outputTokens,
@@ -64,13 +64,13 @@ export function captureFacts(capture: Capture | undefined, place: LinePlace): Ca
 export const hourOf = (ms: number): string => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString().slice(0, 13);
 
 export class QualityTally {
-  readonly #counts = emptyTree<QualityCounts>();
+  readonly #counts: QualityCounts = {};
   readonly #variants = new Set<string>();
 
   /** Counts a capture. Call it once for each that has a trace. */
   add({ facts, isWritten, verdicts, replaced, judgeable, notJudged }: CountedCapture): void {
     const { inputTokens = 0, outputTokens = 0, isError } = facts;
-    const cell = emptyTree<QualityCell>();
+    const cell: QualityCell = {};
     const written = { captures: 1, errorReplies: isError ? 1 : 0, inputTokens, outputTokens };
     if (isWritten) addTree(cell, counted(written));
     if (Object.keys(notJudged).length > 0) addTree(cell, { notJudged });
@@ -111,7 +111,7 @@ function addVerdict(cell: QualityCell, { name, value, metadata, sourceType }: Co
   const counts: SampleCounts =
     typeof value === 'number'
       ? { numbers: { count: times, sum: times * value, squares: times * value * value } }
-      : { values: { [String(value).slice(0, MAX_NAME_CHARS)]: times } };
+      : { values: { [String(value).slice(0, MAX_NAME_CHARS).replace('__proto__', OTHER)]: times } };
   addTree(cell, { scorers: { [name]: { [sourceType === 'CODE' ? EVERY_CAPTURE : sample]: counts } } });
   const usd = Number(metadata[JUDGE_COST] ?? 0);
   // What a verdict has cost is spent, even if it is replaced.

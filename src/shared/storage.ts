@@ -90,13 +90,19 @@ export class Storage {
 
   /** Returns the text of the object, `undefined` if it does not exist. */
   async getText(bucket: string, key: string): Promise<StoredText | undefined> {
+    const stored = await this.getBytes(bucket, key);
+    return stored && { text: stored.bytes.toString('utf8'), etag: stored.etag };
+  }
+
+  /** Returns the bytes of the object, `undefined` if it does not exist. */
+  async getBytes(bucket: string, key: string): Promise<{ bytes: Buffer; etag: string } | undefined> {
     const request = { Bucket: bucket, Key: key };
     try {
       const reply = await this.s3.send(new GetObjectCommand(request));
       const pieces: Buffer[] = [];
       const same = { ...request, IfMatch: reply.ETag };
       for await (const piece of objectBytes(this.s3, reply, same)) pieces.push(piece);
-      return { text: Buffer.concat(pieces).toString('utf8'), etag: unquote(reply.ETag) };
+      return { bytes: Buffer.concat(pieces), etag: unquote(reply.ETag) };
     } catch (error) {
       if (isMissing(error)) return undefined;
       const where = `s3://${bucket}/${key}`;
@@ -138,14 +144,24 @@ export class Storage {
    *
    * @returns the new etag, `undefined` if the object was not written
    */
-  async putJsonIf(bucket: string, key: string, value: unknown, replaces?: string): Promise<string | undefined> {
+  putJsonIf(bucket: string, key: string, value: unknown, replaces?: string): Promise<string | undefined> {
+    return this.putIf(bucket, key, { body: JSON.stringify(value), type: 'application/json' }, replaces);
+  }
+
+  /** The same for any content. */
+  async putIf(
+    bucket: string,
+    key: string,
+    { body, type }: { body: string | Buffer; type: string },
+    replaces?: string,
+  ): Promise<string | undefined> {
     try {
       const { ETag } = await this.s3.send(
         new PutObjectCommand({
           Bucket: bucket,
           Key: key,
-          Body: JSON.stringify(value),
-          ContentType: 'application/json',
+          Body: body,
+          ContentType: type,
           ...(replaces === undefined ? { IfNoneMatch: '*' } : { IfMatch: `"${replaces}"` }),
         }),
       );

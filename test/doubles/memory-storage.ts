@@ -83,6 +83,30 @@ export class MemoryStorage {
     return this.put(key, value).etag;
   }
 
+  async getBytes(_: string, key: string): Promise<{ bytes: Buffer; etag: string } | undefined> {
+    const bytes = this.objects.get(key);
+    return bytes && { bytes, etag: this.#facts(key, bytes).etag };
+  }
+
+  async putIf(
+    _: string,
+    key: string,
+    { body }: { body: string | Buffer },
+    replaces?: string,
+  ): Promise<string | undefined> {
+    const bytes = this.objects.get(key);
+    if ((bytes && this.#facts(key, bytes).etag) !== replaces) return undefined;
+    this.objects.set(key, Buffer.from(body));
+    return this.#facts(key, Buffer.from(body)).etag;
+  }
+
+  /** Only deletes. */
+  readonly s3 = {
+    send: async ({ input }: { input: { Key: string } }): Promise<void> => {
+      this.objects.delete(input.Key);
+    },
+  };
+
   async *list(_: string, prefix: string, startAfter = ''): AsyncGenerator<ObjectFacts> {
     for (const key of [...this.objects.keys()].sort()) {
       if (key.startsWith(prefix) && key > startAfter) yield this.#facts(key, this.objects.get(key) ?? Buffer.alloc(0));

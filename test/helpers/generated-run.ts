@@ -1,6 +1,7 @@
 /** A finished run of any size: its plans, manifests and receipts are generated when they are read. */
 import { CONTRACT } from '../../src/contract/contract.ts';
 import type { ManifestLine } from '../../src/contract/payloads.ts';
+import type { QualityCounts } from '../../src/contract/quality.ts';
 import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../src/contract/receipts.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
 import { emptyLogCounts, emptyVerdictCounts } from '../../src/monitoring/counts.ts';
@@ -134,6 +135,23 @@ function logReceipt(chunk: number): LogReceipt {
   return isFailed(chunk) ? { ...receipt, ok: false, error } : receipt;
 }
 
+/** Captures of an hour are in so many chunks. */
+const HOUR_CHUNKS = 1_000;
+
+/** The hours of the counts, and their captures. */
+export function countedCaptures(hours: Record<string, Record<string, { captures?: number }>>): [number, number] {
+  const cells = Object.values(hours).flatMap((variants) => Object.values(variants));
+  return [Object.keys(hours).length, cells.reduce((sum, { captures = 0 }) => sum + captures, 0)];
+}
+
+function qualityOf(chunk: number): QualityCounts {
+  const hour = new Date(Date.UTC(2026, 0, 1) + Math.floor(chunk / HOUR_CHUNKS) * 3_600_000).toISOString().slice(0, 13);
+  const sample = { 1: { captures: LINES, values: { yes: LINES - 1, no: 1 } } };
+  const scorers = Object.fromEntries(Array.from({ length: SCORERS }, (_, n) => [`scorer_${n}`, sample]));
+  const cell = { captures: LINES, inputTokens: 1, outputTokens: 1, judgeUsd: 0.25, scorers };
+  return { [hour]: { Blue: cell, Green: cell } };
+}
+
 function evaluateReceipt(chunk: number): EvaluateReceipt {
   const verdicts = Array.from({ length: SCORERS }, (_, n) => [`scorer_${n}`, { yes: LINES - 1, no: 1 }]);
   return {
@@ -144,6 +162,7 @@ function evaluateReceipt(chunk: number): EvaluateReceipt {
     evaluatedTraces: LINES,
     counts: { ...emptyVerdictCounts(), newVerdicts: LINES * SCORERS },
     failedRecorded: 0,
+    quality: qualityOf(chunk),
     reasons: {},
     verdicts: Object.fromEntries(verdicts),
     spend: { calls: LINES, inputTokens: 40_000, outputTokens: 15_000, usd: 0.25 },

@@ -199,7 +199,7 @@ export const USES: Record<string, Record<string, string[]>> = {
     work: [...READ, ...WRITE, ...UPLOAD],
     jobs: ['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'],
   },
-  'summarize-run': { work: [...READ, ...WRITE] },
+  'summarize-run': { work: [...READ, ...WRITE, 's3:DeleteObject'] },
   'plan-replay': {
     captures: READ,
     work: [...READ, ...WRITE, ...UPLOAD],

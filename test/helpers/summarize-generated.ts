@@ -2,9 +2,12 @@
  * Summarizes a generated run, or plans its retry, in a process of its own, and prints the memory and the time that it took.
  * Arguments: `summary` or `retry`, and the number of chunks.
  */
+
+import { workKeys } from '../../src/contract/work-keys.ts';
 import { retriedUnits } from '../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
-import { GeneratedRun } from './generated-run.ts';
+import type { RunCounts } from '../../src/quality/counts-store.ts';
+import { countedCaptures, GeneratedRun } from './generated-run.ts';
 
 const KIB = 1024;
 
@@ -25,7 +28,10 @@ async function summary(): Promise<object> {
     const remainingMs = (): number => (--left > 0 ? 900_000 : 0);
     const made = await summarizeRun(storage, 'work', run, undefined, { part, remainingMs });
     if (made.status === 'unfinished') continue;
-    return { parts: part + 1, summary: made, fileLines: generated.fileLines, expected: generated.expected() };
+    const days = [...generated.written].filter(([key]) => key.startsWith(workKeys.newCountsPrefix));
+    const hours = Object.assign({}, ...days.map(([, text]) => (JSON.parse(text) as RunCounts).hours));
+    const counted = [days.length, ...countedCaptures(hours)];
+    return { parts: part + 1, summary: made, counted, fileLines: generated.fileLines, expected: generated.expected() };
   }
 }
 

@@ -40,7 +40,7 @@ describe('the work bucket', () => {
 
   const { Rules } = bucket.Properties.LifecycleConfiguration as { Rules: Record<string, unknown>[] };
 
-  it('expires every kind of object, quarantined lines last', () => {
+  it('expires every kind of object, counts last', () => {
     const days = (key: string): unknown => Rules.find(({ Prefix }) => key.startsWith(String(Prefix)))?.ExpirationInDays;
     const run = 'some-run';
     expect(days(workKeys.manifest(run, 0))).toBe(90);
@@ -52,6 +52,9 @@ describe('the work bucket', () => {
     expect(days(replayKeys.schedule(run, 0))).toBe(90);
     expect(days(replayKeys.claim(run, 0))).toBe(90);
     expect(days(workKeys.claim('digest'))).toBe(14);
+    // What `rates` shows outlives the runs that counted it.
+    expect(days(workKeys.newCounts('2026-11-20', run, 'digest'))).toBe(731);
+    expect(days(workKeys.dayCounts('2026-11-20'))).toBe(731);
     // These contain captured data.
     expect(days(workKeys.batchRequests(run, 0))).toBe(7);
     expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);

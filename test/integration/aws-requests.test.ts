@@ -18,6 +18,8 @@ import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts
 import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { workKeys } from '../../src/contract/work-keys.ts';
+import { daysWithCounts, readCounts, writeCounts } from '../../src/quality/counts-store.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import { putFile, TextUpload } from '../../src/shared/uploads.ts';
 import { awsRequests } from '../aws-requests/aws-requests.ts';
@@ -251,6 +253,27 @@ test('right requests are counted, and no rule is found broken', async () => {
     'stepfunctions:StartExecution': 1,
   });
   expect(await awsRequests.violations()).toEqual([]);
+});
+
+test('the counts of many runs of a day become one object, and each run still counts once', async () => {
+  const storage = new Storage(clients.s3);
+  const day = '2026-11-20';
+  const write = (run: number, captures: number) =>
+    writeCounts(storage, BUCKET, `run-${run}`, { [`${day}T10`]: { Blue: { captures } } });
+  for (let run = 0; run < 50; run += 1) await write(run, 1);
+  await Promise.all([write(7, 100), write(50, 1)]);
+  let small = 0;
+  for await (const _ of storage.list(BUCKET, workKeys.newCountsPrefix)) small += 1;
+  expect(small).toBe(2);
+  let captures = 0;
+  const days = await daysWithCounts(storage, BUCKET);
+  for await (const { hours } of readCounts(storage, BUCKET, days)) captures += hours[`${day}T10`]?.Blue?.captures ?? 0;
+  expect([days, captures]).toEqual([[day], 150]);
+  // Another has merged the day since it was read: nothing is written.
+  const { etag = '' } = (await storage.head(BUCKET, workKeys.dayCounts(day))) ?? {};
+  const content = { body: Buffer.from('x'), type: 'application/gzip' };
+  expect(await storage.putIf(BUCKET, workKeys.dayCounts(day), content, `${etag.slice(1)}0`)).toBeUndefined();
+  expect(await storage.putIf(BUCKET, workKeys.dayCounts(day), content)).toBeUndefined();
 });
 
 test('the product’s uploads in parts are right', async () => {

@@ -1,0 +1,142 @@
+/** The counts in the work bucket: whatever SummarizeRun is killed between, each run counts once. */
+import { gzipSync } from 'node:zlib';
+import type { QualityCounts } from '../../../src/contract/quality.ts';
+import { workKeys } from '../../../src/contract/work-keys.ts';
+import { addTree } from '../../../src/quality/count-tree.ts';
+import { daysWithCounts, readCounts, writeCounts } from '../../../src/quality/counts-store.ts';
+import { RunSums } from '../../../src/quality/run-sums.ts';
+import { logger } from '../../../src/shared/logging.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+
+// Merges that fail are warned of.
+beforeEach(() => void jest.spyOn(logger, 'warn').mockImplementation());
+
+const DAY = '2026-11-20';
+const OTHER_DAY = '2026-11-21';
+const captures = (count: number, day = DAY): QualityCounts => ({ [`${day}T10`]: { Blue: { captures: count } } });
+
+/** S3 that is cut off after so many writes, as for a function that is killed. */
+class Killed extends MemoryStorage {
+  writesLeft = Number.POSITIVE_INFINITY;
+  #write(): void {
+    this.writesLeft -= 1;
+    if (this.writesLeft < 0) throw new Error('killed');
+  }
+  override async putJson(bucket: string, key: string, value: object): Promise<void> {
+    this.#write();
+    await super.putJson(bucket, key, value);
+  }
+  override async putIf(bucket: string, key: string, content: { body: Buffer }, replaces?: string) {
+    this.#write();
+    return super.putIf(bucket, key, content, replaces);
+  }
+  override readonly s3 = {
+    send: async ({ input }: { input: { Key: string } }): Promise<void> => {
+      this.#write();
+      this.objects.delete(input.Key);
+    },
+  };
+  get small(): number {
+    return [...this.objects.keys()].filter((key) => key.startsWith(workKeys.newCountsPrefix)).length;
+  }
+}
+
+async function total(memory: MemoryStorage, days?: string[]): Promise<{ captures: number; runs: number }> {
+  const counts: QualityCounts = {};
+  let runs = 0;
+  for await (const { hours } of readCounts(memory.storage, 'w', days ?? (await daysWithCounts(memory.storage, 'w')))) {
+    addTree(counts, hours);
+    runs += 1;
+  }
+  const cells = Object.values(counts).flatMap((hour) => Object.values(hour));
+  return { captures: cells.reduce((sum, cell) => sum + (cell.captures ?? 0), 0), runs };
+}
+
+const write = (memory: MemoryStorage, run: string, counts: QualityCounts, days?: string[]) =>
+  writeCounts(memory.storage, 'w', run, counts, days);
+
+test('many runs of a day are merged, also a second time, and a run that is summarized again replaces its own counts', async () => {
+  const memory = new Killed();
+  for (let n = 0; n < 120; n += 1) await write(memory, `run-${n}`, captures(1));
+  expect(memory.small).toBe(20);
+  expect(await total(memory)).toEqual({ captures: 120, runs: 120 });
+  // Of a run that is merged, and of one that is not; the same twice changes nothing.
+  for (const run of ['run-3', 'run-119', 'run-119']) await write(memory, run, captures(10));
+  expect(await total(memory)).toEqual({ captures: 138, runs: 120 });
+  for (let n = 0; n < 60; n += 1) await write(memory, `late-${n}`, captures(1));
+  expect(await total(memory)).toEqual({ captures: 198, runs: 180 });
+});
+
+test('a kill after any write loses nothing and counts nothing twice', async () => {
+  for (let writes = 1; writes <= 52; writes += 1) {
+    const memory = new Killed();
+    for (let n = 0; n < 49; n += 1) await write(memory, `run-${n}`, captures(1));
+    memory.writesLeft = writes;
+    await write(memory, 'last', captures(1)).catch(() => undefined);
+    memory.writesLeft = Number.POSITIVE_INFINITY;
+    expect(await total(memory)).toEqual({ captures: 50, runs: 50 });
+    // SummarizeRun is repeated.
+    await write(memory, 'last', captures(1));
+    expect(await total(memory)).toEqual({ captures: 50, runs: 50 });
+  }
+});
+
+test('two runs that merge a day at the same time: one of them wins, and no counts are lost', async () => {
+  const memory = new Killed();
+  for (let n = 0; n < 48; n += 1) await write(memory, `run-${n}`, captures(1));
+  await Promise.all([
+    write(memory, 'a', captures(1)),
+    write(memory, 'b', captures(1)),
+    write(memory, 'c', captures(1)),
+  ]);
+  expect(await total(memory)).toEqual({ captures: 51, runs: 51 });
+  expect(memory.small).toBeLessThan(48);
+});
+
+test('counts that change while they are merged are not deleted with the old ones', async () => {
+  const memory = new Killed();
+  for (let n = 0; n < 49; n += 1) await write(memory, `run-${n}`, captures(1));
+  const { putIf } = Killed.prototype;
+  memory.putIf = async function (this: Killed, ...args: Parameters<typeof putIf>) {
+    memory.putIf = putIf;
+    await write(memory, 'run-0', captures(100));
+    return putIf.apply(this, args);
+  };
+  await write(memory, 'last', captures(1));
+  expect(await total(memory)).toEqual({ captures: 149, runs: 50 });
+});
+
+test('a backfill of several days is counted on each, and only days that have counts are read', async () => {
+  const memory = new MemoryStorage();
+  await write(memory, 'backfill', { ...captures(3), ...captures(4, OTHER_DAY) });
+  expect(await daysWithCounts(memory.storage, 'w')).toEqual([DAY, OTHER_DAY]);
+  expect(await total(memory, [OTHER_DAY])).toEqual({ captures: 4, runs: 1 });
+  await write(memory, 'backfill', captures(3), [OTHER_DAY]);
+  expect(await total(memory)).toMatchObject({ captures: 3 });
+});
+
+test('a merged object that is damaged is named, and a run is counted all the same', async () => {
+  const memory = new MemoryStorage();
+  memory.put(workKeys.dayCounts(DAY), 'no gzip');
+  for (let n = 0; n < 51; n += 1) await write(memory, `run-${n}`, captures(1));
+  await expect(total(memory)).rejects.toMatchObject({ name: 'StorageUnavailable' });
+  memory.objects.set(
+    workKeys.dayCounts(DAY),
+    gzipSync('{"run":"old","at":"","hours":{"2026-11-20T10":{"Blue":{"captures":9}}}}\n'),
+  );
+  expect(await total(memory)).toEqual({ captures: 60, runs: 52 });
+});
+
+test('a run counts a bounded number of hours, continues where an invocation stopped, and says what is missing', () => {
+  const sums = new RunSums();
+  const hour = (n: number) => new Date(Date.UTC(2000, 0, 1) + n * 3_600_000).toISOString().slice(0, 13);
+  for (let n = 0; n < 50_000; n += 1) sums.add({ [hour(n)]: { Blue: { captures: 1 } } });
+  expect(Object.keys(sums.counts)).toHaveLength(20_000);
+  const next = new RunSums(JSON.parse(JSON.stringify(sums.state())));
+  next.add({ [hour(50_000)]: { Blue: { captures: 1 } }, [hour(0)]: { Blue: { captures: 1 } } });
+  expect(next.counts[hour(0)]).toEqual({ Blue: { captures: 2 } });
+  expect(next.warnings()).toEqual([expect.stringMatching(/^30001 captures are in no counts/)]);
+  const days = new RunSums();
+  for (let n = 0; n < 2_000; n += 1) days.add({ [hour(24 * n)]: { Blue: { captures: 1 } } });
+  expect(Object.keys(days.counts)).toHaveLength(1_100);
+});
