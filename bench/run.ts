@@ -19,6 +19,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'http-client': { rounds: 'number' },
   gate: { releases: 'number' },
   alarms: { years: 'number', drops: 'number' },
+  rates: { simulations: 'number' },
   'judge-cost': { records: 'number' },
   quotas: {
     only: 'texts',

@@ -62,6 +62,9 @@ const AWS_CHECKS_ENVIRONMENT = locked('aws-checks', {
   'policy-sentry': '0.15.2',
 });
 
+/** The peer of `npm run bench -- rates`: prediction-powered inference by its authors. */
+const PPI_ENVIRONMENT = locked('ppi', { 'ppi-python': '0.2.3' });
+
 /** The packages with what AWS publishes, by pinned version. */
 export const AWS_SOURCES = AWS_CHECKS_ENVIRONMENT.packages;
 
@@ -76,6 +79,7 @@ export const LOCKED_ENVIRONMENTS: LockedSpec[] = [
   ...MLFLOW_ENVIRONMENTS.values(),
   SAGEMAKER_PLUGIN_ENVIRONMENT,
   AWS_CHECKS_ENVIRONMENT,
+  PPI_ENVIRONMENT,
 ];
 
 export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promise<PythonEnvironment> =>
@@ -83,6 +87,9 @@ export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promi
 
 export const sagemakerPluginEnvironment = (log?: Log): Promise<PythonEnvironment> =>
   ensurePythonEnvironment({ ...SAGEMAKER_PLUGIN_ENVIRONMENT, log });
+
+export const ppiEnvironment = (log?: Log): Promise<PythonEnvironment> =>
+  ensurePythonEnvironment({ ...PPI_ENVIRONMENT, log });
 
 /** The variable with the `bin` folder of another environment to check with, which `check-sources.ts` sets. */
 export const OTHER_CHECKS = 'CHECKS_ENVIRONMENT';

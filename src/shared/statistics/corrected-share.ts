@@ -1,5 +1,13 @@
 /** The share of captures that pass, corrected for the judge's errors by people's labels. */
 import { Z_95 } from './distributions.ts';
+import {
+  type JudgeErrors,
+  type LabelCells,
+  MIN_RARER,
+  plugIn,
+  predictionPowered,
+  type SampledShare,
+} from './label-correction.ts';
 import type { Estimate } from './share.ts';
 
 /** Verdicts of one stratum of the sample. */
@@ -31,16 +39,10 @@ export interface CorrectedShare {
   judge: Estimate;
   /** The share that people would pass; `null` where the labels do not tell it. */
   share: number | null;
-  /** Ends of its 95% interval; with “judge only” those of the judge's share. */
+  /** Ends of its 95% interval; with “judge only” those of the judge's share, with “too few labels” what is not excluded. */
   low: number;
   high: number;
   method: CorrectionMethod;
-}
-
-/** The judge's share of all captures, as if it were of `of` judged captures of equal weight. */
-interface Weighed {
-  value: number;
-  of: number;
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
@@ -49,7 +51,7 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, numbe
  * Returns the share over the strata, each with the weight of its captures. The captures themselves count as a sample of what the
  * endpoint answers, so that the interval does not vanish where all are judged.
  */
-function weigh(strata: readonly JudgedStratum[]): Weighed | null {
+function weigh(strata: readonly JudgedStratum[]): SampledShare | null {
   const known = strata.filter(({ judged }) => judged > 0);
   const all = sum(known.map(({ captures, judged }) => Math.max(captures, judged)));
   const shares = known.map(({ captures, judged, passed }) => ({
@@ -61,34 +63,106 @@ function weigh(strata: readonly JudgedStratum[]): Weighed | null {
   if (shares.length === 0) return null;
   const [only] = known;
   const value = sum(shares.map(({ weight, share }) => weight * share));
-  if (known.length === 1 && only !== undefined) return { value, of: only.judged };
+  if (known.length === 1 && only !== undefined) return { share: value, of: only.judged };
   const within = sum(shares.map(({ weight, spread }) => weight * weight * spread));
   const between = sum(shares.map(({ weight, share }) => weight * (share - value) ** 2)) / all;
   const n = sum(known.map(({ judged }) => judged));
   const smooth = ((value * n + 1) * (n - value * n + 1)) / (n + 2) ** 2;
-  return { value, of: Math.min(n, smooth / (within + between)) };
+  return { share: value, of: Math.min(n, smooth / (within + between)) };
 }
 
 /** Wilson's interval (1927) at a number of cases that need not be whole. */
-function scoreInterval({ value, of }: Weighed): Estimate {
+function scoreInterval({ share: value, of }: SampledShare): Estimate {
   const z2 = Z_95 * Z_95;
   const center = (value + z2 / (2 * of)) / (1 + z2 / of);
   const half = (Z_95 / (1 + z2 / of)) * Math.sqrt((value * (1 - value)) / of + z2 / (4 * of * of));
   return { value, low: Math.max(0, center - half), high: Math.min(1, center + half) };
 }
 
-/** @returns `null` without judged captures */
+/** Returns the weighted share of hits, at the number of cases of equal weight with the same variance (Kish 1965). */
+function cellOf(cases: readonly LabeledPair[], isHit: (pair: LabeledPair) => boolean): SampledShare {
+  const total = sum(cases.map(({ weight }) => weight));
+  if (!(total > 0)) return { share: Number.NaN, of: 0 };
+  const share = sum(cases.map((pair) => (isHit(pair) ? pair.weight : 0))) / total;
+  return { share, of: total ** 2 / sum(cases.map(({ weight }) => weight ** 2)) };
+}
+
+/** With fewer labels, no share is given. */
+const MIN_LABELS = 10;
+
+function labelCells(labels: readonly LabeledPair[]): LabelCells {
+  const good = labels.filter(({ label }) => label).length;
+  return {
+    passed: cellOf(
+      labels.filter(({ passed }) => passed),
+      ({ label }) => label,
+    ),
+    failed: cellOf(
+      labels.filter(({ passed }) => !passed),
+      ({ label }) => label,
+    ),
+    labels: labels.length,
+    rarer: Math.min(good, labels.length - good),
+  };
+}
+
+/** A judge that is right so little more often than chance says nothing about the true share. */
+const MIN_INFORMED = 0.2;
+
+function judgeErrors(labels: readonly LabeledPair[]): JudgeErrors | undefined {
+  const [good, bad] = [labels.filter(({ label }) => label), labels.filter(({ label }) => !label)];
+  if (Math.min(good.length, bad.length) < MIN_RARER) return undefined;
+  const errors = { tpr: cellOf(good, ({ passed }) => passed), tnr: cellOf(bad, ({ passed }) => !passed) };
+  return errors.tpr.share + errors.tnr.share - 1 > MIN_INFORMED ? errors : undefined;
+}
+
+/**
+ * Returns the share that people would pass.
+ *
+ * With labels of these captures it is prediction-powered, because that assumes nothing of the judge and is as narrow as any
+ * estimate from the same labels. Only where they are too few (10 of the rarer class) and labels of other captures of the same
+ * judge suffice, TPR and TNR are taken from all labels.
+ *
+ * @param labels of these captures
+ * @param others labels of other captures, judged by the same judge and scorer
+ * @returns `null` without judged captures
+ */
 export function correctedShare(
   strata: readonly JudgedStratum[],
   labels: readonly LabeledPair[],
-  _others: readonly LabeledPair[] = [],
+  others: readonly LabeledPair[] = [],
 ): CorrectedShare | null {
   const weighed = weigh(strata);
   if (weighed === null) return null;
   const judge = scoreInterval(weighed);
-  const n = sum(strata.map(({ judged }) => judged));
-  return { n, labels: labels.length, judge, share: null, low: judge.low, high: judge.high, method: 'judge only' };
+  const known = { n: sum(strata.map(({ judged }) => judged)), labels: labels.length, judge };
+  const cells = labelCells(labels);
+  if (cells.rarer < MIN_RARER && others.length > 0) {
+    const errors = judgeErrors([...labels, ...others]);
+    if (errors !== undefined) return { ...known, ...shareOf(plugIn(weighed, errors)), method: 'plug-in' };
+  }
+  if (labels.length === 0) return { ...known, ...shareOf(judge), share: null, method: 'judge only' };
+  return { ...known, ...correctedBy(weighed, cells) };
 }
+
+/** Returns the share, its interval and the method, by labels of the captures themselves. */
+export function correctedBy(
+  judge: SampledShare,
+  cells: LabelCells,
+): Pick<CorrectedShare, 'share' | 'low' | 'high' | 'method'> {
+  const powered = shareOf(predictionPowered(judge, cells));
+  const isSeen = (cell: SampledShare, share: number): boolean => cell.of > 0 || share === 0;
+  if (cells.labels < MIN_LABELS || !isSeen(cells.passed, judge.share) || !isSeen(cells.failed, 1 - judge.share)) {
+    return { ...powered, share: null, method: 'too few labels' };
+  }
+  return { ...powered, method: cells.rarer < MIN_RARER ? 'exact' : 'prediction-powered' };
+}
+
+const shareOf = ({ value, low, high }: Estimate): { share: number; low: number; high: number } => ({
+  share: value,
+  low,
+  high,
+});
 
 /** One of two samples to be compared. */
 export interface JudgedSample {
@@ -100,25 +174,41 @@ export interface JudgedSample {
 export interface CorrectedDifference {
   /** The difference of the judge's shares, b − a. */
   judge: Estimate;
-  /** The difference of the shares that people would pass, b − a; `null` where the labels do not tell it. */
+  /** The difference of the shares that people would pass, b − a; `null` where the labels of one do not tell its share. */
   share: number | null;
   low: number;
   high: number;
+  /** The weaker one of the two. */
   method: CorrectionMethod;
 }
 
+/** From the weakest to the strongest. */
+const METHODS: readonly CorrectionMethod[] = ['judge only', 'too few labels', 'exact', 'plug-in', 'prediction-powered'];
+
 /**
- * Returns b − a with the 95% interval of Newcombe (1998), which combines the intervals of both shares. The samples must have no
- * capture in common.
+ * Returns b − a with the 95% interval that combines those of both shares (Newcombe 1998; Zou and Donner 2008). The samples must
+ * have no capture in common. Where both are corrected by the same TPR and TNR, it is wider than it need be.
  *
  * @returns `null` if one of them has no judged captures
  */
 export function correctedDifference(a: JudgedSample, b: JudgedSample): CorrectedDifference | null {
-  const before = correctedShare(a.strata, a.labels, a.others)?.judge;
-  const after = correctedShare(b.strata, b.labels, b.others)?.judge;
-  if (before === undefined || after === undefined) return null;
-  const value = after.value - before.value;
-  const low = value - Math.hypot(after.value - after.low, before.high - before.value);
-  const high = value + Math.hypot(after.high - after.value, before.value - before.low);
-  return { judge: { value, low, high }, share: null, low, high, method: 'judge only' };
+  const before = correctedShare(a.strata, a.labels, a.others);
+  const after = correctedShare(b.strata, b.labels, b.others);
+  if (before === null || after === null) return null;
+  const judge = difference(before.judge, after.judge);
+  const method = METHODS[Math.min(METHODS.indexOf(before.method), METHODS.indexOf(after.method))] ?? 'judge only';
+  if (before.share === null || after.share === null) {
+    return { judge, share: null, low: judge.low, high: judge.high, method };
+  }
+  const { value, low, high } = difference({ ...before, value: before.share }, { ...after, value: after.share });
+  return { judge, share: value, low, high, method };
+}
+
+function difference(a: Estimate, b: Estimate): Estimate {
+  const value = b.value - a.value;
+  return {
+    value,
+    low: value - Math.hypot(b.value - b.low, a.high - a.value),
+    high: value + Math.hypot(b.high - b.value, a.value - a.low),
+  };
 }

@@ -1,6 +1,27 @@
 /** Tests of shares that are corrected for the judge's errors. */
-import { correctedDifference, correctedShare } from '../../../../src/shared/statistics/corrected-share.ts';
-import { wilson } from '../../../../src/shared/statistics/share.ts';
+import { Random } from '../../../../src/shared/random.ts';
+import {
+  correctedDifference,
+  correctedShare,
+  type LabeledPair,
+} from '../../../../src/shared/statistics/corrected-share.ts';
+import { shareBounds, wilson } from '../../../../src/shared/statistics/share.ts';
+
+/** Labels of equal weight. */
+function pairs(
+  counts: { passedGood?: number; passedBad?: number; failedGood?: number; failedBad?: number },
+  weight = 1,
+) {
+  const some = (count = 0, passed: boolean, label: boolean): LabeledPair[] =>
+    Array.from({ length: count }, () => ({ passed, label, weight }));
+  const { passedGood, passedBad, failedGood, failedBad } = counts;
+  return [
+    ...some(passedGood, true, true),
+    ...some(passedBad, true, false),
+    ...some(failedGood, false, true),
+    ...some(failedBad, false, false),
+  ];
+}
 
 describe('the judge’s share', () => {
   test('has Wilson’s interval without strata', () => {
@@ -42,4 +63,96 @@ test('the difference of two judges’ shares is positive for a rise', () => {
   expect(rise?.low).toBeCloseTo(0.0557, 3);
   expect(rise?.high).toBeCloseTo(0.1441, 3);
   expect(correctedDifference(before, { strata: [], labels: [] })).toBeNull();
+});
+
+describe('the share that people would pass', () => {
+  const strata = [{ captures: 2000, judged: 2000, passed: 1600 }];
+
+  test('is that of the labels of each verdict, in the proportions of all verdicts', () => {
+    // PPI++ at λ = 36/40 − 15/60: mean label + λ · (0.8 − the share of passing verdicts among the labels).
+    const labels = pairs({ passedGood: 36, passedBad: 4, failedGood: 15, failedBad: 45 });
+    const found = correctedShare(strata, labels);
+    expect(found).toMatchObject({ n: 2000, labels: 100, method: 'prediction-powered' });
+    expect(found?.share).toBeCloseTo(0.8 * 0.9 + 0.2 * 0.25, 12);
+    expect(found?.share).toBeCloseTo(0.51 + (0.9 - 0.25) * (0.8 - 0.4), 12);
+    // Its standard error: 0.8² · 0.9 · 0.1/40 + 0.2² · 0.25 · 0.75/60 + 0.65² · 0.8 · 0.2/2000.
+    const half = 1.96 * Math.sqrt(0.00144 + 0.000125 + 0.0000338);
+    expect((found?.high ?? 0) - (found?.low ?? 0)).toBeGreaterThan(1.8 * half);
+    expect((found?.high ?? 0) - (found?.low ?? 0)).toBeLessThan(2.2 * half);
+  });
+
+  test('has the exact limits with fewer than 10 labels of the rarer class', () => {
+    const judged = [{ captures: 1e9, judged: 1e9, passed: 1e9 }];
+    const found = correctedShare(judged, pairs({ passedGood: 47, passedBad: 3 }));
+    expect(found?.method).toBe('exact');
+    expect(found?.low).toBeCloseTo(shareBounds(47, 50).lower(0.025), 6);
+    expect(found?.high).toBeCloseTo(shareBounds(47, 50).upper(0.025), 6);
+    const none = correctedShare(judged, pairs({ passedGood: 50 }));
+    expect(none?.low).toBeCloseTo(shareBounds(50, 50).lower(0.025), 6);
+    expect(none?.high).toBeCloseTo(1, 6);
+  });
+
+  test('is not given from a few labels, or without one of a verdict', () => {
+    expect(correctedShare(strata, pairs({ passedGood: 5, failedBad: 4 }))).toMatchObject({
+      share: null,
+      method: 'too few labels',
+    });
+    const oneSided = correctedShare(strata, pairs({ passedGood: 30, passedBad: 20 }));
+    expect(oneSided).toMatchObject({ share: null, method: 'too few labels' });
+    // What the judge fails may be all good, or all bad.
+    expect(oneSided?.low).toBeLessThan(0.6 * 0.8);
+    expect(oneSided?.high).toBeGreaterThan(0.6 * 0.8 + 0.2);
+    expect(correctedShare(strata, [])).toMatchObject({ share: null, method: 'judge only' });
+  });
+
+  test('counts a label for those it stands for', () => {
+    const labels = [...pairs({ passedGood: 50, failedGood: 5, failedBad: 15 }), ...pairs({ passedBad: 10 }, 20)];
+    expect(correctedShare(strata, labels)?.share).toBeCloseTo(0.8 * (50 / 250) + 0.2 * 0.25, 12);
+  });
+
+  test('takes the judge’s errors from other labels where its own do not suffice', () => {
+    const others = pairs({ passedGood: 180, passedBad: 10, failedGood: 20, failedBad: 90 });
+    const found = correctedShare(strata, pairs({ passedGood: 3 }), others);
+    expect(found?.method).toBe('plug-in');
+    expect(found?.share).toBeCloseTo((0.8 + 0.9 - 1) / (183 / 203 + 0.9 - 1), 12);
+    expect(found?.low).toBeLessThan(found?.share ?? 0);
+    expect(found?.high).toBeLessThanOrEqual(1);
+    // Own labels that suffice assume nothing of the judge.
+    const own = pairs({ passedGood: 36, passedBad: 4, failedGood: 15, failedBad: 45 });
+    expect(correctedShare(strata, own, others)).toEqual(correctedShare(strata, own));
+    // A coin says nothing.
+    const coin = pairs({ passedGood: 50, passedBad: 50, failedGood: 50, failedBad: 50 });
+    expect(correctedShare(strata, [], coin)?.method).toBe('judge only');
+  });
+
+  test('is in its interval in 95 of 100 samples, whichever verdicts were labelled more often', () => {
+    const random = new Random(3);
+    const samples = 1500;
+    let covered = 0;
+    for (let sample = 0; sample < samples; sample++) {
+      // A rate of 0.9 by people; the judge's TPR is 0.9 and its TNR 0.8.
+      const [passedGood, passedBad] = [random.binomial(1800, 0.9), random.binomial(200, 0.2)];
+      const good = random.binomial(60, passedGood / (passedGood + passedBad));
+      const failedGood = random.binomial(60, (1800 - passedGood) / (2000 - passedGood - passedBad));
+      const labels = [
+        ...pairs({ passedGood: good, passedBad: 60 - good }, 28),
+        ...pairs({ failedGood, failedBad: 60 - failedGood }, 5),
+      ];
+      const found = correctedShare([{ captures: 2000, judged: 2000, passed: passedGood + passedBad }], labels);
+      if ((found?.low ?? 1) <= 0.9 && 0.9 <= (found?.high ?? 0)) covered++;
+    }
+    expect(covered / samples).toBeGreaterThan(0.93);
+    expect(covered / samples).toBeLessThan(0.985);
+  });
+
+  test('has a difference only where both shares are known', () => {
+    const labels = pairs({ passedGood: 36, passedBad: 4, failedGood: 15, failedBad: 45 });
+    const worse = { strata: [{ captures: 2000, judged: 2000, passed: 1200 }], labels };
+    const change = correctedDifference({ strata, labels }, worse);
+    expect(change?.share).toBeCloseTo(-0.2 * 0.65, 12);
+    expect(change?.method).toBe('prediction-powered');
+    expect(change?.low).toBeLessThan(-0.13);
+    expect(change?.high).toBeLessThan(0.1);
+    expect(correctedDifference({ strata, labels: [] }, worse)).toMatchObject({ share: null, method: 'judge only' });
+  });
 });

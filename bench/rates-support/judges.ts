@@ -1,0 +1,163 @@
+/** Simulated captures with the judge's verdicts and people's labels, and the product's intervals from them. */
+import { labelQuotas } from '../../src/quality/label-quotas.ts';
+import type { Random } from '../../src/shared/random.ts';
+import { correctedBy } from '../../src/shared/statistics/corrected-share.ts';
+import { type LabelCells, plugIn } from '../../src/shared/statistics/label-correction.ts';
+
+/** Judged captures. */
+export const JUDGED = 2000;
+/** Labels that `label --next` picks at a time. */
+const BATCH = 50;
+
+export interface Judge {
+  /** Share of the replies that people would pass. */
+  rate: number;
+  /** Share of the good replies that the judge passes. */
+  tpr: number;
+  /** Share of the bad replies that the judge fails. */
+  tnr: number;
+}
+
+export interface Cell extends Judge {
+  labels: number;
+}
+
+const RATES = [0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
+const RIGHTS = [0.7, 0.85, 0.95, 0.99];
+const LABELS = [50, 100, 200, 500];
+
+export const CELLS: Cell[] = LABELS.flatMap((labels) =>
+  RATES.flatMap((rate) => RIGHTS.flatMap((tpr) => RIGHTS.map((tnr) => ({ labels, rate, tpr, tnr })))),
+);
+
+export const nameOf = ({ labels, rate, tpr, tnr }: Cell): string =>
+  `${labels} labels, rate ${rate}, TPR ${tpr}, TNR ${tnr}`;
+
+/** Labels of the rarer class that are expected of a random sample. */
+export const expectedRarer = ({ labels, rate }: Cell): number => labels * Math.min(rate, 1 - rate) + 1e-9;
+
+/** What the intervals of one cell are like. */
+export interface Intervals {
+  simulations: number;
+  /** Intervals that contain the true rate. */
+  covered: number;
+  /** Sum of the widths. */
+  width: number;
+  /** Figures by method. */
+  methods: Record<string, number>;
+}
+
+/** Labels by what the judge and what people said, and the captures that the judge passes. */
+export type Counts = [passedGood: number, passedBad: number, failedGood: number, failedBad: number, passed: number];
+
+function add(to: Intervals, { rate }: Judge, counts: Counts): void {
+  const [passedGood, passedBad, failedGood, failedBad, passed] = counts;
+  const good = passedGood + failedGood;
+  const labels = good + passedBad + failedBad;
+  const share = (hits: number, of: number) => ({ share: of === 0 ? Number.NaN : hits / of, of });
+  const cells: LabelCells = {
+    passed: share(passedGood, passedGood + passedBad),
+    failed: share(failedGood, failedGood + failedBad),
+    labels,
+    rarer: Math.min(good, labels - good),
+  };
+  const { low, high, method } = correctedBy({ share: passed / JUDGED, of: JUDGED }, cells);
+  to.simulations++;
+  to.covered += low <= rate && rate <= high ? 1 : 0;
+  to.width += high - low;
+  to.methods[method] = (to.methods[method] ?? 0) + 1;
+}
+
+const none = (): Intervals => ({ simulations: 0, covered: 0, width: 0, methods: {} });
+
+/** Labels of captures that were drawn at random. @param counts receives those of the first simulations, five numbers each */
+export function randomLabels(cell: Cell, simulations: number, random: Random, counts: Int32Array): Intervals {
+  const { labels, rate, tpr, tnr } = cell;
+  const found = none();
+  const passRate = rate * tpr + (1 - rate) * (1 - tnr);
+  for (let at = 0; at < simulations; at++) {
+    const good = random.binomial(labels, rate);
+    const passedGood = random.binomial(good, tpr);
+    const passedBad = random.binomial(labels - good, 1 - tnr);
+    const others = random.binomial(JUDGED - labels, passRate);
+    const drawn: Counts = [
+      passedGood,
+      passedBad,
+      good - passedGood,
+      labels - good - passedBad,
+      passedGood + passedBad + others,
+    ];
+    if (at * drawn.length < counts.length) counts.set(drawn, at * drawn.length);
+    add(found, cell, drawn);
+  }
+  return found;
+}
+
+/** The rate of the captures whose labels are used for others. */
+const RATE_ELSEWHERE = 0.7;
+
+/** Labels of other captures, of the same judge. @returns none where they would not have 10 of each class or say too little */
+export function plugInLabels({ labels, rate, tpr, tnr }: Cell, simulations: number, random: Random): Intervals {
+  const found = none();
+  if (labels * (1 - RATE_ELSEWHERE) < 20) return found;
+  for (let at = 0; at < simulations; at++) {
+    const good = random.binomial(labels, RATE_ELSEWHERE);
+    const bad = labels - good;
+    const errors = {
+      tpr: { share: random.binomial(good, tpr) / good, of: good },
+      tnr: { share: random.binomial(bad, tnr) / bad, of: bad },
+    };
+    const passed = random.binomial(JUDGED, rate * tpr + (1 - rate) * (1 - tnr));
+    const { low, high } = plugIn({ share: passed / JUDGED, of: JUDGED }, errors);
+    found.simulations++;
+    found.covered += low <= rate && rate <= high ? 1 : 0;
+    found.width += high - low;
+  }
+  return found;
+}
+
+/** Labels of captures that `label --next` picks, 50 at a time, each time with the labels of those before. */
+export function pickedLabels(
+  judge: Judge,
+  wanted: readonly number[],
+  simulations: number,
+  random: Random,
+): Intervals[] {
+  const found = wanted.map(none);
+  const { rate, tpr, tnr } = judge;
+  for (let at = 0; at < simulations; at++) {
+    const good = random.binomial(JUDGED, rate);
+    const passedGood = random.binomial(good, tpr);
+    const passedBad = random.binomial(JUDGED - good, 1 - tnr);
+    const strata = [
+      { passed: true, judged: passedGood + passedBad, labelled: 0, good: 0, taken: 0, left: passedGood },
+      {
+        passed: false,
+        judged: JUDGED - passedGood - passedBad,
+        labelled: 0,
+        good: 0,
+        taken: 0,
+        left: good - passedGood,
+      },
+    ];
+    for (let labels = BATCH; labels <= Math.max(...wanted); labels += BATCH) {
+      const quotas = labelQuotas(strata, BATCH);
+      for (const [index, stratum] of strata.entries()) {
+        for (let picked = 0; picked < (quotas[index] ?? 0); picked++) {
+          const isGood = random.below(stratum.judged - stratum.taken) < stratum.left;
+          stratum.left -= isGood ? 1 : 0;
+          stratum.good += isGood ? 1 : 0;
+          stratum.taken++;
+          stratum.labelled++;
+        }
+      }
+      const index = wanted.indexOf(labels);
+      const [p, f] = strata;
+      if (index < 0 || p === undefined || f === undefined) continue;
+      const target = found[index];
+      if (target !== undefined)
+        add(target, judge, [p.good, p.labelled - p.good, f.good, f.labelled - f.good, p.judged]);
+    }
+  }
+  return found;
+}
