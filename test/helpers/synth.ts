@@ -30,8 +30,18 @@ export function testStack(more: Record<string, string> = {}, app = testApp(), re
   return new MonitoringStack(app, resourceNames(settings.STACK_PREFIX).stack, { settings, env });
 }
 
-export const templateOf = (more: Record<string, string> = {}, region?: string): Template =>
-  Template.fromStack(testStack(more, testApp(), region));
+/** Templates by their settings, as JSON: a synth takes a quarter of a second, and most tests of a file look at the same one. */
+const templates = new Map<string, string>();
+
+/** The template of these settings, which the test may change. */
+export function templateOf(more: Record<string, string> = {}, region?: string): Template {
+  const key = JSON.stringify([more, region]);
+  const known = templates.get(key);
+  if (known !== undefined) return Template.fromJSON(JSON.parse(known) as object);
+  const template = Template.fromStack(testStack(more, testApp(), region));
+  templates.set(key, JSON.stringify(template.toJSON()));
+  return template;
+}
 
 export interface Resource {
   Type: string;

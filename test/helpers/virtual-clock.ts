@@ -5,6 +5,10 @@ export class VirtualClock implements Clock {
   #now: number;
   /** Those who sleep, by the time at which they wake. */
   readonly #sleepers = new Map<number, (() => void)[]>();
+  /** Those times, the next one last. */
+  readonly #times: number[] = [];
+  /** What ends the sleeps of a signal. It has one listener: an `AbortSignal` compares a new one with all that it has. */
+  readonly #canceled = new WeakMap<AbortSignal, Set<() => void>>();
 
   constructor(now = Date.UTC(2026, 10, 20, 12)) {
     this.#now = now;
@@ -16,11 +20,43 @@ export class VirtualClock implements Clock {
     new Promise((resolve, reject) => {
       // Whole milliseconds, so that many wake together and the simulation is fast.
       const at = Math.ceil(this.#now + Math.max(0, ms));
-      const others = this.#sleepers.get(at);
-      if (others === undefined) this.#sleepers.set(at, [resolve]);
-      else others.push(resolve);
-      signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+      const cancel = (): void => reject(signal?.reason);
+      const cancels = signal && this.#cancelsOf(signal);
+      cancels?.add(cancel);
+      this.#wakeAt(at, () => {
+        cancels?.delete(cancel);
+        resolve();
+      });
     });
+
+  #wakeAt(at: number, wake: () => void): void {
+    const others = this.#sleepers.get(at);
+    if (others !== undefined) {
+      others.push(wake);
+      return;
+    }
+    this.#sleepers.set(at, [wake]);
+    let low = 0;
+    let high = this.#times.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#times[middle] ?? 0) > at) low = middle + 1;
+      else high = middle;
+    }
+    this.#times.splice(low, 0, at);
+  }
+
+  #cancelsOf(signal: AbortSignal): Set<() => void> {
+    const known = this.#canceled.get(signal);
+    if (known !== undefined) return known;
+    const cancels = new Set<() => void>();
+    this.#canceled.set(signal, cancels);
+    const all = (): void => {
+      for (const cancel of cancels) cancel();
+    };
+    signal.addEventListener('abort', all, { once: true });
+    return cancels;
+  }
 
   /** Lets this much time pass. */
   async pass(ms: number): Promise<void> {
@@ -28,9 +64,9 @@ export class VirtualClock implements Clock {
     for (;;) {
       // What needs no time happens first.
       await new Promise((resolve) => setImmediate(resolve));
-      let at = Number.POSITIVE_INFINITY;
-      for (const time of this.#sleepers.keys()) at = Math.min(at, time);
+      const at = this.#times.at(-1) ?? Number.POSITIVE_INFINITY;
       if (at > end) break;
+      this.#times.pop();
       this.#now = Math.max(this.#now, at);
       const due = this.#sleepers.get(at) ?? [];
       this.#sleepers.delete(at);

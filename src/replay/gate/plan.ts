@@ -7,6 +7,7 @@ import {
   simulatedSize,
   zeroToleranceSize,
 } from '../../shared/statistics/power.ts';
+import type { ComparedData } from '../compare/compared-data.ts';
 import { NEEDED_VALUES } from '../compare/differences.ts';
 import { isLargerBetter } from '../compare/run-data.ts';
 import { evidenceOf } from './evidence.ts';
@@ -90,8 +91,18 @@ function drawnSize(
   scale: (worse: number) => number,
   options: SimulatedOptions,
 ): Sized {
+  const worst = (data: ComparedData): number => scale(evidenceOf(threshold, data).bounds?.upper(LEVEL) ?? Number.NaN);
+  // Few counts are drawn, each often, and the bound of some is a sum over many tables.
+  const known = new Map<string, number>();
+  const worstOf = (data: ComparedData): number => {
+    if (threshold.kind === 'metric') return worst(data);
+    const counts = JSON.stringify(data.pairs);
+    const found = known.get(counts) ?? worst(data);
+    known.set(counts, found);
+    return found;
+  };
   const size = simulatedSize(
-    (pairs, random) => scale(evidenceOf(threshold, unchanged.draw(pairs, random)).bounds?.upper(LEVEL) ?? Number.NaN),
+    (pairs, random) => worstOf(unchanged.draw(pairs, random)),
     scale(threshold.limit),
     options,
   );

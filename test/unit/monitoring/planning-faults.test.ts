@@ -265,24 +265,26 @@ describe('a list of files', () => {
     const named = files.map((file) => ({ bucket: CAPTURES, ...file }));
     wire.put(WORK, KEY, named.map((file) => `${JSON.stringify(file)}\n`).join(''));
   };
-  const keys = Array.from({ length: 1_000 }, (_, n) => `${HOUR}/${String(n).padStart(4, '0')}.jsonl`);
+  /** More than a chunk has lines. */
+  const FILES = 520;
+  const keys = Array.from({ length: FILES }, (_, n) => `${HOUR}/${String(n).padStart(4, '0')}.jsonl`);
 
-  test('of a thousand files is a run of two chunks, and the same list again is a duplicate while it runs', async () => {
+  test('of hundreds of files is a run of two chunks, and the same list again is a duplicate while it runs', async () => {
     for (const key of keys) wire.put(CAPTURES, key, lines(key, 1));
     list(keys.map((key) => ({ key })));
     const summary = await run('first', input);
     expect(summary).toMatchObject({
       status: 'succeeded',
-      objects: 1_000,
+      objects: FILES,
       chunks: { planned: 2 },
-      lines: { traced: 1_000 },
+      lines: { traced: FILES },
     });
     running.add('arn:first');
     const again = await run('again', input);
-    expect(again).toMatchObject({ status: 'duplicate', duplicateOf: 'first', duplicates: 1_000, objects: 0 });
+    expect(again).toMatchObject({ status: 'duplicate', duplicateOf: 'first', duplicates: FILES, objects: 0 });
     running.clear();
     // Its traces are in MLflow; a real store says so.
-    expect(await run('later', input)).toMatchObject({ status: 'succeeded', lines: { planned: 1_000 } });
+    expect(await run('later', input)).toMatchObject({ status: 'succeeded', lines: { planned: FILES } });
   });
 
   test('leaves out the files of a running execution, and files that it has twice', async () => {
