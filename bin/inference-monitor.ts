@@ -13,6 +13,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   stop: async () => (await import('./commands/stop.ts')).stopCommand(),
   doctor: async () => (await import('./commands/doctor.ts')).doctorCommand(),
   calibrate: async () => (await import('./commands/calibrate.ts')).calibrateCommand(),
+  rates: async () => (await import('./commands/rates.ts')).ratesCommand(),
 };
 
 /** The same directory as Node's default. */
@@ -33,7 +34,7 @@ async function main(): Promise<void> {
   enableCompileCache(COMPILE_CACHE);
   const { Command } = await import('commander');
   const program = new Command('inference-monitor').description(
-    'Replays captured traffic of SageMaker endpoints, compares and stops replays, and checks the judge.',
+    'Replays captured traffic of SageMaker endpoints, compares and stops replays, checks the judge, and tells rates of quality.',
   );
   const load = COMMANDS[asked];
   program.exitOverride();

@@ -2,6 +2,9 @@
 import type { JudgeScorer } from '../judge/types.ts';
 import { SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 
+/** The part of the sample of code scorers. */
+export const EVERY_CAPTURE = 'all';
+
 /** An always rule has the capture judged. */
 export const ALWAYS = 'always';
 

@@ -5,6 +5,7 @@ import type { Capture, LinePlace } from '../formats/types.ts';
 import { JUDGE_COST, RUN_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
 import { addTree, branch } from './count-tree.ts';
+import { EVERY_CAPTURE } from './sample.ts';
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
 const MAX_VARIANTS = 20;
@@ -15,8 +16,6 @@ const MAX_NAME_CHARS = 63;
 const OTHER = '(other)';
 /** The key of the object names no variant. */
 const NO_VARIANT = '(none)';
-/** The part of the sample of code scorers. */
-const EVERY_CAPTURE = 'all';
 
 /** What the counts need to know of a capture, which is not kept itself. */
 export interface CaptureFacts {

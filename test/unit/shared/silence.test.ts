@@ -17,7 +17,9 @@ import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, ExecutionDoesNotExist } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { checkOutputs } from '../../../bin/commands/gate-flags.ts';
+import { instantMs } from '../../../bin/commands/instants.ts';
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
+import { checkNames, ratesReport } from '../../../bin/commands/rates.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
 import { commandSettings } from '../../../bin/commands/settings.ts';
 import { findExecution } from '../../../bin/commands/stop.ts';
@@ -659,6 +661,7 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidSettings: () => commandSettings({}, { JUDGE_CALLS: 'no' }),
   InvalidTarget: () => new UrlTarget('ftp://x'),
   InvalidThreshold: () => parseThreshold('no'),
+  InvalidTime: () => instantMs('yesterday', 0),
   JudgeBatchFailed: () => withJob('Failed'),
   JudgeBatchRefused: () => withJob('Refused'),
   JudgeCredentialsMissing: judgeWithoutCredentials,
@@ -688,6 +691,7 @@ const PROVOKE: Record<string, () => unknown> = {
   MlflowSecretUnreadable: () => loadMlflowSecret(failing(aws('AccessDeniedException', 400)) as never, 'arn'),
   MlflowTrackingUriInvalid: () => createMlflowClient({ trackingUri: `http://u:${MARK}@x` }),
   MlflowTrackingUriMissing: () => mlflowOf({}),
+  NoCounts: () => ratesReport(memory(), 'w', { from: '1d' }, { active: [], nowMs: 0 }),
   NoSuchReplay: () => {
     const missing = new ExecutionDoesNotExist({ message: mark(), $metadata: {} });
     const send = async (command: object) =>
@@ -720,6 +724,7 @@ const PROVOKE: Record<string, () => unknown> = {
   },
   RunNameNotForBatch: planForBatch,
   RunNameTaken: planAgain,
+  UnknownName: () => checkNames('scorer', ['x'], ['y']),
   RunUnknown: () => optionsOfRun(memory(), 'w', { run: 'r', what: 'failed' }),
   ShardAlreadyClaimed: async () => {
     const storage = memory();

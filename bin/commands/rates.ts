@@ -1,0 +1,204 @@
+/** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
+import { styleText } from 'node:util';
+import { Command, Option } from 'commander';
+import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
+import { destroyClients, environmentClients } from '../../local/stack/aws-clients.ts';
+import { readStackOutputs, stackPrefix } from '../../local/stack/stack-outputs.ts';
+import { HOUR_MS } from '../../src/formats/files/capture-path.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { daysWithCounts } from '../../src/quality/counts-store.ts';
+import { type CountedCell, cellsOf, type GroupBy, readWindow, type TimeWindow } from '../../src/quality/fold.ts';
+import {
+  differencesOf,
+  type GroupRates,
+  groupRates,
+  lacksRuns,
+  type RateDifference,
+  type RatesQuery,
+  scorersIn,
+} from '../../src/quality/rates.ts';
+import { differencesText, PLAIN, ratesCsv, ratesTable, type Style, windowText } from '../../src/quality/rates-text.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import { nearest } from '../../src/shared/nearest.ts';
+import { Storage } from '../../src/shared/storage.ts';
+import { instantMs } from './instants.ts';
+import { commandSettings } from './settings.ts';
+
+export interface RatesFlags {
+  from: string;
+  to?: string;
+  compareFrom?: string;
+  compareTo?: string;
+  by?: GroupBy;
+  scorer?: string[];
+  variant?: string[];
+  json?: boolean;
+  csv?: boolean;
+  prefix?: string;
+}
+
+const HELP = `
+Times are instants such as 2026-11-20T09:00:00Z, days such as 2026-11-20 (UTC), or ages such as 12h, 7d. Windows are whole hours
+of the time of inference: --from is rounded down, --to up. With --compare-from, the differences to that window are printed (by
+default it is as long, and ends where the other starts); with --by variant and two variants, those between the variants.
+
+A rate is the share of captures that pass a scorer, estimated from those that the judge has judged. “judge only” means that no
+person's labels correct the judge's errors. docs/rates.md says how to read it.
+
+Examples:
+  inference-monitor rates --from 24h
+  inference-monitor rates --from 2026-11-20 --to 2026-11-21 --by variant --scorer safety relevance_to_query
+  inference-monitor rates --from 1d --compare-from 8d --compare-to 1d
+  inference-monitor rates --from 30d --by day --csv > rates.csv`;
+
+export function ratesCommand(): Command {
+  return new Command('rates')
+    .description('print the share of captures that pass each scorer, with its interval, its sample and what changed')
+    .option('--from <time>', 'start of the window', '7d')
+    .option('--to <time>', 'end of the window (default: now)')
+    .option('--compare-from <time>', 'start of an earlier window to compare with')
+    .option('--compare-to <time>', 'end of that window')
+    .addOption(new Option('--by <what>', 'a table for each').choices(['variant', 'hour', 'day']))
+    .option('--scorer <names...>', 'only these scorers, or “error replies”')
+    .option('--variant <names...>', 'only these variants of the endpoint')
+    .addOption(new Option('--json', 'print all figures as JSON').conflicts('csv'))
+    .option('--csv', 'print a row for each rate')
+    .option('--prefix <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)")
+    .addHelpText('after', HELP)
+    .action(rates);
+}
+
+async function rates(flags: RatesFlags): Promise<void> {
+  const settings = commandSettings({});
+  const prefix = stackPrefix(flags.prefix, dotenvOfCommand());
+  const clients = environmentClients();
+  try {
+    const { workBucket } = await readStackOutputs(clients.cloudFormation, prefix);
+    const query = { active: activeScorers(settings), nowMs: Date.now() };
+    const report = await ratesReport(new Storage(clients.s3), workBucket, flags, query);
+    for (const warning of report.warnings) console.error(warning);
+    process.stdout.write(textOf(report, flags));
+  } finally {
+    destroyClients(clients);
+  }
+}
+
+export interface RatesReport {
+  window: TimeWindow;
+  by?: GroupBy | undefined;
+  groups: GroupRates[];
+  /** What was compared, if anything was. */
+  compared?: { before: string; after: string; differences: RateDifference[] };
+  warnings: string[];
+}
+
+/** Reads the counts of the windows and computes the rates. @throws PermanentError `NoCounts`, `UnknownName`, `InvalidTime` */
+export async function ratesReport(
+  storage: Storage,
+  bucket: string,
+  flags: RatesFlags,
+  { active, nowMs }: Pick<RatesQuery, 'active'> & { nowMs: number },
+): Promise<RatesReport> {
+  const window = windowOf(flags.from, flags.to, nowMs);
+  const days = await daysWithCounts(storage, bucket);
+  const read = async (of: TimeWindow): Promise<CountedCell[]> => {
+    const cells = cellsOf(await readWindow(storage, bucket, days, of));
+    if (cells.length === 0) throw noCounts(of, days);
+    const known = [...new Set(cells.map(({ variant }) => variant))];
+    checkNames('variant', flags.variant, known);
+    return cells.filter(({ variant }) => flags.variant === undefined || flags.variant.includes(variant));
+  };
+  const cells = await read(window);
+  checkNames('scorer', flags.scorer, [...new Set([...active.map(({ name }) => name), ...scorersIn(cells)])]);
+  const query: RatesQuery = { window, by: flags.by, scorers: flags.scorer, active };
+  const groups = groupRates(cells, query);
+  const warnings = lacksRuns(cells) ? [LACKS_RUNS] : [];
+  const compared = await compare(flags, { window, nowMs, cells, groups, query, read });
+  return { window, by: flags.by, groups, ...(compared === undefined ? {} : { compared }), warnings };
+}
+
+const LACKS_RUNS =
+  'The counts of a run are gone whose verdicts were replaced by a later one: rates of that time are too low. `inference-monitor rebuild-counts` tells which.';
+
+interface Compared {
+  window: TimeWindow;
+  nowMs: number;
+  cells: CountedCell[];
+  groups: GroupRates[];
+  query: RatesQuery;
+  read(of: TimeWindow): Promise<CountedCell[]>;
+}
+
+async function compare(
+  { compareFrom, compareTo, by }: RatesFlags,
+  { window, nowMs, cells, groups, query, read }: Compared,
+): Promise<RatesReport['compared']> {
+  if (compareFrom !== undefined || compareTo !== undefined) {
+    const to = compareTo ?? new Date(window.fromMs).toISOString();
+    const length = window.toMs - window.fromMs;
+    const from = compareFrom ?? new Date(instantMs(to, nowMs) - length).toISOString();
+    const earlier = windowOf(from, to, nowMs);
+    const differences = differencesOf(await read(earlier), cells, query);
+    return { before: windowText(earlier), after: windowText(window), differences };
+  }
+  const [a, b, ...more] = groups;
+  if (by !== 'variant' || a === undefined || b === undefined || more.length > 0) return undefined;
+  const of = (name: string) => cells.filter(({ variant }) => variant === name);
+  return { before: a.group, after: b.group, differences: differencesOf(of(a.group), of(b.group), query) };
+}
+
+/** @throws PermanentError `InvalidTime` */
+function windowOf(from: string, to: string | undefined, nowMs: number): TimeWindow {
+  const fromMs = Math.floor(instantMs(from, nowMs) / HOUR_MS) * HOUR_MS;
+  const toMs = Math.ceil((to === undefined ? nowMs : instantMs(to, nowMs)) / HOUR_MS) * HOUR_MS;
+  if (fromMs < toMs) return { fromMs, toMs };
+  const facts = { got: `${from} to ${to ?? 'now'}`, expected: 'a window that ends after it starts' };
+  throw new PermanentError('InvalidTime', 'The window is empty', facts);
+}
+
+function noCounts(window: TimeWindow, days: readonly string[]): PermanentError {
+  const [first, last] = [days[0], days.at(-1)];
+  const expected =
+    first === undefined ? 'counts of any run; there are none yet' : `a window within ${first} to ${last} (UTC)`;
+  return new PermanentError('NoCounts', 'There are no captures in the window', { got: windowText(window), expected });
+}
+
+/** @throws PermanentError `UnknownName` */
+export function checkNames(what: string, given: readonly string[] | undefined, known: readonly string[]): void {
+  for (const name of given ?? []) {
+    if (known.includes(name)) continue;
+    const meant = nearest(name, known);
+    const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
+    const facts = { got: name, expected: `one of ${known.toSorted().join(', ')}` };
+    throw new PermanentError('UnknownName', `There is no ${what} of this name in the window${hint}`, facts);
+  }
+}
+
+/** Formats the report as the flags say. */
+export function textOf(report: RatesReport, { json, csv }: RatesFlags, out: TextOptions = terminal()): string {
+  const { window, by, groups, compared } = report;
+  if (json === true) return `${JSON.stringify({ ...report, window: isoWindow(window) }, null, 2)}\n`;
+  if (csv === true) return ratesCsv(groups, window);
+  const differences =
+    compared === undefined
+      ? ''
+      : differencesText(`${compared.after} against ${compared.before}`, compared.differences, out.width, out.style);
+  return `${windowText(window)}\n\n${ratesTable(groups, by, out.width, out.style)}${differences}`;
+}
+
+const isoWindow = ({ fromMs, toMs }: TimeWindow) => ({
+  from: new Date(fromMs).toISOString(),
+  to: new Date(toMs).toISOString(),
+});
+
+interface TextOptions {
+  width: number;
+  style: Style;
+}
+
+/** A file or a pipe has no width and no colors. */
+function terminal(): TextOptions {
+  const { stdout } = process;
+  if (stdout.isTTY !== true) return { width: Number.POSITIVE_INFINITY, style: PLAIN };
+  return { width: stdout.columns ?? 80, style: (style, text) => styleText(style, text, { stream: stdout }) };
+}

@@ -1,0 +1,152 @@
+/** Rates as text: tables for terminals of any width, and CSV. */
+import { singleLine } from '../shared/terminal-text.ts';
+import type { TimeWindow } from './fold.ts';
+import { ERROR_REPLIES } from './objectives.ts';
+import type { GroupRates, Rate, RateDifference } from './rates.ts';
+
+/** Styles a text for a terminal, or returns it as it is. */
+export type Style = (style: 'bold' | 'dim' | 'red' | 'green', text: string) => string;
+export const PLAIN: Style = (_, text) => text;
+
+const BARS = '▁▂▃▄▅▆▇█';
+/** In a trend: no verdicts. */
+const NO_BAR = '·';
+
+/** Returns a bar for each part, from the lowest value to the highest. One that never changes is in the middle. */
+export function sparkline(values: readonly (number | null)[]): string {
+  const known = values.filter((value) => value !== null);
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const bar = (value: number): string => BARS[high === low ? 3 : Math.round(((value - low) / (high - low)) * 7)] ?? '';
+  return values.map((value) => (value === null ? NO_BAR : bar(value))).join('');
+}
+
+const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
+const points = (share: number): string => `${share > 0 ? '+' : ''}${(share * 100).toFixed(1)}`;
+const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
+
+/** Whether the figure is a mean and no share. */
+const isMean = ({ is, scorer }: Pick<Rate, 'is' | 'scorer'>): boolean => is === undefined && scorer !== ERROR_REPLIES;
+const figure = (rate: Rate, value: number): string => (isMean(rate) ? value.toPrecision(4) : percent(value));
+
+/** The columns of a rate. */
+function cellsOf(rate: Rate): string[] {
+  const { scorer, is, n, captures, judge, share, low, high, method, labels, trend } = rate;
+  const name = is === undefined ? (isMean(rate) ? `${scorer} (mean)` : scorer) : `${scorer} = ${is}`;
+  const sampled = captures > 0 ? percent(n / captures) : '–';
+  const seen = judge === null ? '–' : figure(rate, judge.value);
+  const ofJudge = judge === null ? '–' : `${figure(rate, judge.low)} – ${figure(rate, judge.high)}`;
+  const corrected =
+    share === null || low === null || high === null
+      ? method
+      : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels`;
+  return [singleLine(name), whole(n), sampled, seen, ofJudge, corrected, sparkline(trend)];
+}
+
+const HEAD = ['scorer', 'n', 'sampled', 'rate', '95% interval', 'corrected', 'trend'];
+
+/** Columns that are aligned to the right. */
+const RIGHT = new Set([1, 2, 3]);
+
+/** Returns the lines of a table with the first columns. */
+function table(rows: readonly string[][], columns: number): string[] {
+  const widths = HEAD.map((_, column) => Math.max(...rows.map((row) => [...(row[column] ?? '')].length)));
+  const padded = (cell: string, column: number): string =>
+    RIGHT.has(column) ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0);
+  return rows.map((row) => row.slice(0, columns).map(padded).join('  ').trimEnd());
+}
+
+/** A rate in lines of its own, for narrow terminals. */
+const stacked = ([name = '', n, sampled, rate, interval, corrected, trend]: string[], style: Style): string[] => [
+  style('bold', name),
+  `  ${rate}  (${interval})`,
+  `  n ${n}, ${sampled} sampled`,
+  `  ${corrected}`,
+  ...(trend === '' ? [] : [`  ${trend}`]),
+];
+
+function totalsLines({ totals, rates }: GroupRates): string[] {
+  const { captures = 0, errorReplies = 0, inputTokens = 0, outputTokens = 0, judgeUsd = 0, notJudged = {} } = totals;
+  const why = Object.entries(notJudged).filter(([, count]) => count !== 0);
+  const open = why.map(([reason, count]) => `${singleLine(reason)} ${whole(count)}`).join(', ');
+  const usd = rates.length === 0 || judgeUsd === 0 ? '' : `, judge $${judgeUsd.toFixed(2)}`;
+  return [
+    `${whole(captures)} captures, ${whole(errorReplies)} error replies, ${whole(inputTokens)} + ${whole(outputTokens)} tokens${usd}`,
+    ...(open === '' ? [] : [`not judged: ${open}`]),
+  ];
+}
+
+/** Cuts a line between words to the width, so that no terminal breaks it within one. */
+function wrapped(line: string, width: number): string[] {
+  const indent = /^ */.exec(line)?.[0] ?? '';
+  const lines: string[] = [];
+  let rest = line;
+  while (rest.length > width) {
+    const at = rest.lastIndexOf(' ', width);
+    if (at <= indent.length) break;
+    lines.push(rest.slice(0, at));
+    rest = `${indent}  ${rest.slice(at + 1)}`;
+  }
+  return [...lines, rest];
+}
+
+const time = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')}`;
+export const windowText = ({ fromMs, toMs }: TimeWindow): string => `${time(fromMs)} to ${time(toMs)} UTC`;
+
+/** @param width of the terminal; `Infinity` for none */
+export function ratesTable(groups: readonly GroupRates[], by: string | undefined, width: number, style: Style): string {
+  const lines = groups.flatMap((group) => {
+    const rows = group.rates.map(cellsOf);
+    const fits = (lines: readonly string[]): boolean => lines.every((line) => [...line].length <= width);
+    // Without the trend if there is no room for it.
+    const lined = [HEAD.length, HEAD.length - 1].map((count) => table([HEAD, ...rows], count)).find(fits);
+    const [head = '', ...body] = lined ?? [];
+    const title = by === undefined ? [] : [style('bold', `${by} ${singleLine(group.group)}`)];
+    const wide = [style('dim', head), ...body.map((line, n) => (group.rates[n]?.judge ? line : style('dim', line)))];
+    const narrow = rows.flatMap((row) => stacked(row, style));
+    return [...title, ...totalsLines(group).flatMap((line) => wrapped(line, width)), ...(lined ? wide : narrow), ''];
+  });
+  return `${lines.join('\n')}\n`;
+}
+
+/** A difference whose interval excludes 0 is colored, unless it is of a value that is neither good nor bad by itself. */
+export function differencesText(
+  title: string,
+  differences: readonly RateDifference[],
+  width: number,
+  style: Style,
+): string {
+  const lines = differences.flatMap(({ scorer, is, judge, share, low, high, method }) => {
+    const value = share ?? judge.value;
+    const name = scorer === ERROR_REPLIES ? scorer : `${scorer} = ${is}`;
+    const text = `  ${singleLine(name)}: ${points(value)} points (${points(low)} to ${points(high)}), ${method}`;
+    const isShown = scorer === ERROR_REPLIES || method !== 'computed';
+    const isWorse = isShown && (scorer === ERROR_REPLIES ? low > 0 : high < 0);
+    const isBetter = isShown && (scorer === ERROR_REPLIES ? high < 0 : low > 0);
+    const shown = (line: string): string => (isWorse ? style('red', line) : isBetter ? style('green', line) : line);
+    return wrapped(text, width).map(shown);
+  });
+  const none = '  no scorer has verdicts in both';
+  return `${[style('bold', title), ...(lines.length === 0 ? [none] : lines)].join('\n')}\n`;
+}
+
+const csvCell = (value: string | number | null | undefined): string => {
+  const text = value === null || value === undefined ? '' : String(value);
+  // A spreadsheet would take a text that begins like this for a formula.
+  const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+};
+
+const CSV_HEAD = 'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels';
+
+/** One row for each rate. Shares are from 0 to 1; cells without a figure are empty. */
+export function ratesCsv(groups: readonly GroupRates[], { fromMs, toMs }: TimeWindow): string {
+  const window = [fromMs, toMs].map((ms) => new Date(ms).toISOString());
+  const rows = groups.flatMap(({ group, rates }) =>
+    rates.map(({ scorer, is, n, captures, judge, share, low, high, method, labels }) => {
+      const corrected = share === null ? [null, null, null] : [share, low, high];
+      const seen = [judge?.value, judge?.low, judge?.high];
+      return [...window, group, scorer, is, n, captures, ...seen, ...corrected, method, labels].map(csvCell).join(',');
+    }),
+  );
+  return `${[CSV_HEAD, ...rows].join('\n')}\n`;
+}

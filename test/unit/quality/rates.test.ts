@@ -1,0 +1,166 @@
+/** Rates from counts in a bucket, as the command reads and prints them. */
+import { instantMs } from '../../../bin/commands/instants.ts';
+import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
+import type { QualityCell, QualityCounts, SampleCounts } from '../../../src/contract/quality.ts';
+import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { writeCounts } from '../../../src/quality/counts-store.ts';
+import { PLAIN, sparkline } from '../../../src/quality/rates-text.ts';
+import { wilson } from '../../../src/shared/statistics/share.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+
+const NOW = Date.parse('2026-11-22T00:00:00Z');
+const DAY = { from: '2026-11-20', to: '2026-11-21' };
+const active = scorersFor();
+
+const yesNo = (captures: number, yes: number, no: number): SampleCounts => ({ captures, values: { yes, no } });
+const cell = (samples: Record<string, SampleCounts>, more: QualityCell = {}): QualityCell => ({
+  captures: 100,
+  errorReplies: 2,
+  inputTokens: 3000,
+  outputTokens: 1200,
+  judgeUsd: 0.5,
+  notJudged: { notSampled: 90, judgedLater: -3 },
+  scorers: { safety: samples },
+  ...more,
+});
+
+async function report(counts: QualityCounts, flags: Partial<RatesFlags> = {}) {
+  const memory = new MemoryStorage();
+  await writeCounts(memory.storage, 'w', 'run', counts);
+  return ratesReport(memory.storage, 'w', { ...DAY, ...flags }, { active, nowMs: NOW });
+}
+const hour = (n: number, day = '2026-11-20') => `${day}T${String(n).padStart(2, '0')}`;
+const rateIn = ({ groups }: Awaited<ReturnType<typeof report>>, scorer = 'safety', group = 0) =>
+  groups[group]?.rates.find((rate) => rate.scorer === scorer);
+
+test('a sampled rate is weighed by the captures that each part of the sample stands for', async () => {
+  // Of 1,000 captures one in twenty is judged: 48 of 50 pass. A rule has 100 others judged: 50 of them pass.
+  const made = await report({ [hour(3)]: { Blue: cell({ '0.05': yesNo(1000, 48, 2), always: yesNo(100, 50, 50) }) } });
+  const rate = rateIn(made);
+  expect(rate).toMatchObject({ n: 150, captures: 1100, method: 'judge only', share: null, is: 'yes' });
+  expect(rate?.judge?.value).toBeCloseTo((1000 * 0.96 + 100 * 0.5) / 1100, 10);
+  expect(rate?.low).toBeLessThan(rate?.judge?.value ?? 0);
+  expect(rate?.trend.filter((part) => part !== null)).toHaveLength(1);
+  expect(rateIn(made, 'error replies')?.judge).toMatchObject({ value: 0.02, low: wilson(2, 100)?.low });
+});
+
+test('a scorer that is newer than the counts of the captures is weighed by its sample', async () => {
+  const counts = { '0.05': { values: { yes: 50 } }, always: { values: { no: 50 } } };
+  const rate = rateIn(await report({ [hour(3)]: { Blue: cell(counts) } }));
+  expect(rate).toMatchObject({ n: 100, captures: 1050 });
+  expect(rate?.judge?.value).toBeCloseTo(1000 / 1050, 10);
+});
+
+test('without judged captures there is no rate, whatever else there is', async () => {
+  const made = await report({ [hour(3)]: { Blue: cell({ '0.05': { captures: 1000 } }) } });
+  expect(rateIn(made)).toMatchObject({ n: 0, captures: 1000, judge: null, low: null, method: 'no verdicts' });
+  const text = textOf(made, DAY, { width: 200, style: PLAIN });
+  expect(text).toMatch(/safety = yes +0 +0\.0% +– +– +no verdicts/);
+  expect(textOf(made, { ...DAY, csv: true })).toContain(',all,safety,yes,0,1000,,,,,,,no verdicts,0\n');
+});
+
+test('numbers have a mean, code scorers a share of their own value, and a scorer that fails by yes is counted by no', async () => {
+  const numbers = { count: 4, sum: 10, squares: 30 };
+  const made = await report({
+    [hour(3)]: {
+      Blue: cell(
+        {},
+        { scorers: { response_words: { all: { numbers } }, pii_detected: { all: { values: { true: 1, false: 9 } } } } },
+      ),
+    },
+  });
+  const words = rateIn(made, 'response_words');
+  expect(words).toMatchObject({ n: 4, judge: { value: 2.5 }, method: 'computed' });
+  expect(words?.judge?.high).toBeCloseTo(2.5 + 1.959964 * Math.sqrt(5 / 3 / 4), 5);
+  expect(rateIn(made, 'pii_detected')).toMatchObject({ is: 'true', n: 10, captures: 10, judge: { value: 0.1 } });
+});
+
+test('groups, differences between variants and between windows', async () => {
+  const both = (n: number, good: number, day?: string): QualityCounts => ({
+    [hour(n, day)]: { Blue: cell({ 1: yesNo(100, 99, 1) }), Green: cell({ 1: yesNo(100, good, 100 - good) }) },
+  });
+  const counts = { ...both(3, 70), ...both(4, 72), ...both(3, 99, '2026-11-19') };
+  const made = await report(counts, { by: 'variant' });
+  expect(made.groups.map(({ group }) => group)).toEqual(['Blue', 'Green']);
+  expect(made.compared?.differences).toMatchObject([
+    { scorer: 'safety', is: 'yes', judge: { value: expect.closeTo(0.71 - 0.99, 10) } },
+    { scorer: 'error replies', judge: { value: 0 } },
+  ]);
+  const windows = await report(counts, { compareFrom: '2026-11-19', variant: ['Green'], scorer: ['safety'] });
+  expect(windows.compared).toMatchObject({ before: '2026-11-19 00:00 to 2026-11-20 00:00 UTC' });
+  expect(windows.compared?.differences).toMatchObject([{ judge: { value: expect.closeTo(0.71 - 0.99, 10) } }]);
+  const hours = await report(counts, { by: 'hour' });
+  expect(hours.groups.map(({ group, totals }) => [group, totals.captures])).toEqual([
+    [hour(3), 200],
+    [hour(4), 200],
+  ]);
+  expect(hours.compared).toBeUndefined();
+});
+
+test('the table fits the terminal, and nothing of it is lost', async () => {
+  const made = await report(
+    { [hour(3)]: { '\u001b[31mBlue\n': cell({ 1: yesNo(1000, 970, 30) }) } },
+    { by: 'variant' },
+  );
+  for (const width of [40, 80, 200]) {
+    const lines = textOf(made, DAY, { width, style: PLAIN }).split('\n');
+    expect(Math.max(...lines.map((line) => [...line].length))).toBeLessThanOrEqual(width);
+    const text = lines.join(' ').replace(/\s+/g, ' ');
+    const trend = width === 80 ? [] : ['▄'];
+    for (const part of [
+      'safety = yes',
+      '97.0%',
+      '1,000',
+      'judge only',
+      'not judged:',
+      'judgedLater -3',
+      '$0.50',
+      ...trend,
+    ])
+      expect(text).toContain(part);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the name of a variant must not color the terminal
+    expect(text).not.toMatch(/\u001b/);
+  }
+  const json = JSON.parse(textOf(made, { ...DAY, json: true }));
+  expect(json.window).toEqual({ from: '2026-11-20T00:00:00.000Z', to: '2026-11-21T00:00:00.000Z' });
+  const [head = '', row = ''] = textOf(
+    { ...made, groups: [{ ...made.groups[0], group: '=1,"x"' } as never] },
+    { ...DAY, csv: true },
+  ).split('\n');
+  expect(head.split(',')).toHaveLength(15);
+  expect(row).toContain(`,"'=1,""x""",safety,yes,1000,1000,0.97,`);
+});
+
+test('a trend', () => {
+  expect([sparkline([0, null, 1, 0.6]), sparkline([0.5, 0.5]), sparkline([null])]).toEqual(['▁·█▅', '▄▄', '·']);
+});
+
+test.each<[Partial<RatesFlags>, string, RegExp]>([
+  [{ scorer: ['saftey'] }, 'UnknownName', /did you mean safety\?.*one of .*relevance_to_query/],
+  [{ variant: ['blu'] }, 'UnknownName', /no variant .*did you mean Blue\?.*one of Blue/],
+  [{ from: '2026-10-01', to: '2026-10-02' }, 'NoCounts', /a window within 2026-11-20 to 2026-11-20/],
+  [{ from: '2026-11-21', to: '2026-11-20' }, 'InvalidTime', /The window is empty/],
+  [{ from: 'yesterday' }, 'InvalidTime', /A time cannot be read.*an age such as 12h/],
+  [{ from: '2026-02-31' }, 'InvalidTime', /A time cannot be read/],
+  [{ compareFrom: '2026-01-01', compareTo: '2026-01-02' }, 'NoCounts', /got: 2026-01-01 00:00 to/],
+])('%j is told with what there is', async (flags, name, message) => {
+  const made = report({ [hour(3)]: { Blue: cell({ 1: yesNo(100, 97, 3) }) } }, flags);
+  await expect(made).rejects.toMatchObject({ name, message: expect.stringMatching(message) });
+});
+
+test('counts of a run that are gone are said to be missing', async () => {
+  const made = await report({ [hour(3)]: { Blue: cell({ 1: { captures: 8, values: { no: 8, yes: -8 } } }) } });
+  expect(made.warnings).toEqual([expect.stringContaining('The counts of a run are gone')]);
+  expect(rateIn(made)).toMatchObject({ n: 8, judge: { value: 0 } });
+});
+
+test('times are days, instants or ages', () => {
+  const of = (text: string) => new Date(instantMs(text, NOW)).toISOString();
+  expect([of('2026-11-20'), of('2026-11-20T09:30Z'), of('2026-11-20T09:30:00+02:00'), of('36h'), of('1w')]).toEqual([
+    '2026-11-20T00:00:00.000Z',
+    '2026-11-20T09:30:00.000Z',
+    '2026-11-20T07:30:00.000Z',
+    '2026-11-20T12:00:00.000Z',
+    '2026-11-15T00:00:00.000Z',
+  ]);
+});
