@@ -40,7 +40,7 @@ interface AlarmsProps {
 }
 
 const PERIOD = Duration.minutes(5);
-/** 15 minutes. Retries last 18 minutes on average for a throttled judge, 28 for a throttled function, and at most 2 otherwise. */
+/** 15 minutes. Retries last 18 minutes on average for a throttled judge, 41 hours for a throttled function, and at most 2 minutes otherwise. */
 const SUSTAINED_PERIODS = 3;
 
 /** The longest window is 5 minutes, and a batch that failed once is tried again after 6 to 11. */

@@ -7,6 +7,7 @@ import { chatFile } from '../support/records.ts';
 import { machine } from '../support/result.ts';
 import { explain, type PerUnit } from './explain.ts';
 import { CALLS, type CallKind, MEASURED_FILE, type Measured, ROLES, type Role } from './measured.ts';
+import { measurePlanning } from './planning.ts';
 
 /** Files and captures a file. Four different shapes are the least from which runs, files, chunks and captures can be told. */
 const SHAPES = [
@@ -20,6 +21,8 @@ const SHAPES = [
 export const SCALE_ENDPOINT = 'bench-scale';
 
 export async function measure(log: Log): Promise<Measured> {
+  const planning = await measurePlanning();
+  log(`planning: ${JSON.stringify(planning)}`);
   const stack = await QuotaEnvironment.start({
     endpoint: SCALE_ENDPOINT,
     limits: {},
@@ -54,6 +57,7 @@ export async function measure(log: Log): Promise<Measured> {
       mlflow: APP_VERSION,
       seconds: fitSeconds(judged),
       secondsUnjudged: fitSeconds(unjudged),
+      planning,
       calls: fitCalls(judged),
       callsUnjudged: fitCalls(unjudged),
     };

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
 import type { PerUnit } from './explain.ts';
+import type { PlanningSeconds } from './planning.ts';
 
 export const MEASURED_FILE = projectPath('bench', 'scale', 'measured.json');
 
@@ -34,6 +35,8 @@ export interface Measured {
   seconds: Record<Role, PerUnit>;
   /** The same, for a run that is not judged. */
   secondsUnjudged: Record<Role, PerUnit>;
+  /** Of a whole processor, for each file that is planned. */
+  planning: PlanningSeconds;
   calls: Record<CallKind, PerUnit>;
   callsUnjudged: Record<CallKind, PerUnit>;
 }
@@ -43,6 +46,10 @@ export interface Measured {
  * S3's developer guide counts on 100 to 200.
  */
 export const S3_SECONDS = 0.04;
+/** Requests to S3 for a file that is planned: it is read; one of a list is also found and claimed. */
+export const PLANNING_REQUESTS = { backfill: 1, list: 3 };
+/** Lambda gives a function a whole processor at this memory (Lambda's developer guide, "Configure Lambda function memory"). */
+export const PROCESSOR_MB = 1769;
 /** From `StartExecution` to the first state, from one state to the next function, and a function's start from nothing. */
 export const STEP_SECONDS = 0.1;
 /** A real judge's answer for all scorers (src/monitoring/chunk/chunk-bounds.ts). */

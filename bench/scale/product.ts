@@ -2,12 +2,13 @@
 import type { RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
 import { STARTERS_AT_ONCE } from '../../lib/capture-rule.ts';
 import { STORE_RETRIES } from '../../lib/state-machines/retries.ts';
-import { seatWait } from '../../src/gate/seats.ts';
+import { type Refusals, seatWait, WINDOW_MS } from '../../src/gate/seats.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { MAX_CONCURRENT_CALLS } from '../../src/judge/transports/transport.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import { RANGES_AT_ONCE } from '../../src/monitoring/chunk/ranges.ts';
+import { LEAST_PART_CHUNKS, partMs } from '../../src/monitoring/plan/part-bounds.ts';
 import { OBJECTS_AT_ONCE } from '../../src/monitoring/plan/units.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
 import { chatRecord } from '../support/records.ts';
@@ -32,7 +33,16 @@ export const CHUNK_LINES = CHUNK_BOUNDS.maxLines;
 export const CALLS_AT_ONCE = MAX_CONCURRENT_CALLS;
 /** Capture files that planning and a chunk read at the same time. */
 /** How long a function that finds no seat stays away. */
-export { OBJECTS_AT_ONCE, RANGES_AT_ONCE, STARTERS_AT_ONCE, seatWait };
+export {
+  LEAST_PART_CHUNKS,
+  OBJECTS_AT_ONCE,
+  partMs,
+  RANGES_AT_ONCE,
+  type Refusals,
+  STARTERS_AT_ONCE,
+  seatWait,
+  WINDOW_MS,
+};
 
 /** Events in the 6 MB that a function is given (decision 0081). */
 export const EVENTS_AT_ONCE = 3000;

@@ -7,15 +7,27 @@ import { Random } from '../../src/shared/random.ts';
 import { LIST_PRICES } from '../support/list-prices.ts';
 import { Clock, Places, Rate, Times } from './engine.ts';
 import { predict, type Shape } from './explain.ts';
-import { CALLS, type Measured, type Role, S3_SECONDS, STEP_SECONDS } from './measured.ts';
+import {
+  CALLS,
+  type Measured,
+  PLANNING_REQUESTS,
+  PROCESSOR_MB,
+  type Role,
+  S3_SECONDS,
+  STEP_SECONDS,
+} from './measured.ts';
 import {
   CALLS_AT_ONCE,
   CHUNK_LINES,
   JUDGED_CAPTURE,
+  LEAST_PART_CHUNKS,
   OBJECTS_AT_ONCE,
+  partMs,
   RANGES_AT_ONCE,
+  type Refusals,
   seatWait,
   THROTTLED_RETRY,
+  WINDOW_MS,
 } from './product.ts';
 
 /** What an account bears. */
@@ -103,6 +115,8 @@ const BURST = { every: 7200, seconds: 600, factor: 3 };
 const CHILDREN_PER_SECOND = 100;
 /** Captures of a chunk that are written together while others are being judged. */
 const FINISH_RESERVE_SECONDS = 60;
+/** What planning keeps of its time to finish. */
+const PLAN_RESERVE_SECONDS = 30;
 /** A backfill is given so long. */
 const MOST_SECONDS = 7 * 86_400;
 const LOOK_SECONDS = 60;
@@ -144,8 +158,9 @@ class Simulation {
   #waiting: Group[] = [];
   #counts: Shape = { runs: 0, files: 0, chunks: 0, captures: 0 };
   #retries = 0;
-  /** Invocations that found no seat. */
+  /** Invocations that found no seat; and those of a window and the one before it. */
   #returns = 0;
+  #refusals = { window: 0, before: 0, now: 0 };
   #failed = 0;
   #invocations = 0;
   #gbSeconds = 0;
@@ -231,30 +246,50 @@ class Simulation {
   }
 
   #plan(groups: Group[]): void {
-    const { choices } = this.#scenario;
     const shape = shapeOf(groups, 1);
     this.#counts.runs += 1;
     this.#counts.files += shape.files;
     this.#counts.captures += shape.captures;
-    const reading = (shape.files / OBJECTS_AT_ONCE) * S3_SECONDS;
-    // A long plan is made in parts, by one invocation after another.
-    const parts = Math.max(1, Math.ceil(reading / (choices.timeoutSeconds - FINISH_RESERVE_SECONDS)));
-    const plan = (part: number, from: Group[][]): void => {
-      const own = from[part];
+    const parts = this.#partsOf(chunksOf(groups));
+    const plan = (part: number, then: () => void): void => {
+      const own = parts[part] ?? [];
+      const files = own.reduce((sum, chunk) => sum + chunk.files, 0);
+      const captures = own.reduce((sum, chunk) => sum + chunk.captures, 0);
+      this.#invoke('planner', { runs: 1, files: 0, chunks: own.length, captures }, then, files * this.#planningOf());
+    };
+    const run = (part: number): void => {
+      const own = parts[part];
       if (own === undefined) {
         this.#summarize(shape);
         return;
       }
-      const chunks = chunksOf(own);
-      const one = { ...shapeOf(own, chunks.length), runs: 1 };
-      this.#invoke(
-        'planner',
-        one,
-        () => this.#map(chunks, () => plan(part + 1, from)),
-        (one.files / OBJECTS_AT_ONCE) * S3_SECONDS,
-      );
+      const isLast = part === parts.length - 1;
+      let left = isLast ? 1 : 2;
+      const ended = (): void => {
+        left -= 1;
+        if (left === 0) run(part + 1);
+      };
+      this.#map(own, ended);
+      if (!isLast) plan(part + 1, ended);
     };
-    plan(0, divide(groups, parts));
+    plan(0, () => run(0));
+  }
+
+  /** Divides chunks into the parts that are planned one after the other, each beside the work on the part before it. */
+  #partsOf(chunks: readonly Chunk[]): Chunk[][] {
+    const most = this.#scenario.choices.timeoutSeconds - PLAN_RESERVE_SECONDS;
+    const parts: Chunk[][] = [];
+    let [part, seconds] = [[] as Chunk[], 0];
+    for (const [n, chunk] of chunks.entries()) {
+      const { files, captures } = chunk;
+      part.push(chunk);
+      seconds += this.#seconds('planner', { runs: 0, files: 0, chunks: 1, captures }) + files * this.#planningOf();
+      const isEnough = part.length >= LEAST_PART_CHUNKS && seconds * 1000 >= partMs(parts.length);
+      if (n < chunks.length - 1 && !isEnough && seconds < most) continue;
+      parts.push(part);
+      [part, seconds] = [[], 0];
+    }
+    return parts;
   }
 
   /** One child for each chunk, at most `MAX_CONCURRENCY` at a time. A single chunk needs no Map. */
@@ -298,8 +333,18 @@ class Simulation {
     }
     this.#returns += 1;
     this.#spent(STEP_SECONDS);
-    const wait = seatWait(waited, () => this.#random.next());
+    const wait = seatWait(waited, this.#refused(), () => this.#random.next());
     this.#clock.after(STEP_SECONDS + wait, () => this.#chunk(chunk, then, wait));
+  }
+
+  /** Counts who found no seat, in windows as the product does. */
+  #refused(): Refusals {
+    const ms = this.#clock.now * 1000;
+    const window = Math.floor(ms / WINDOW_MS);
+    const { window: last, now, before } = this.#refusals;
+    const moved = window === last ? { now, before } : { now: 0, before: window === last + 1 ? now : 0 };
+    this.#refusals = { window, before: moved.before, now: moved.now + 1 };
+    return { ...this.#refusals, elapsedMs: ms - window * WINDOW_MS };
   }
 
   /**
@@ -429,9 +474,15 @@ class Simulation {
 
   #seconds(role: Role, shape: Shape): number {
     const { seconds, secondsUnjudged } = this.#measured;
-    // The runs that were not judged were backfills, whose planning claims no files.
-    const isBackfill = role === 'planner' && this.#scenario.load.backfillFiles > 0;
-    return predict((this.#isJudged && !isBackfill ? seconds : secondsUnjudged)[role], shape);
+    return predict((this.#isJudged ? seconds : secondsUnjudged)[role], shape);
+  }
+
+  /** Seconds for each file: many requests are in flight, so either the processor or S3 is what planning waits for. */
+  #planningOf(): number {
+    const { load, choices } = this.#scenario;
+    const kind = load.backfillFiles > 0 ? 'backfill' : 'list';
+    const working = this.#measured.planning[kind] / Math.min(1, choices.memoryMb / PROCESSOR_MB);
+    return Math.max(working, (PLANNING_REQUESTS[kind] * S3_SECONDS) / OBJECTS_AT_ONCE);
   }
 
   #callsOf(kind: (typeof CALLS)[number], shape: Shape): number {

@@ -55,6 +55,12 @@ const ARN_NAMES = [
 ] as const satisfies (keyof CheckedSettings)[];
 
 /**
+ * A call takes its worst case of about 5,000 tokens. If functions wait for longer than some minutes for one, their time ends before
+ * their turn comes, and the turn is lost.
+ */
+const LEAST_TOKENS_PER_FUNCTION = 1000;
+
+/**
  * Combinations that would make every run fail.
  *
  * @param faulty names of settings that are wrong by themselves. Checks that depend on them are skipped
@@ -116,6 +122,14 @@ export function wrongTogether(
     if (settings.EVALUATION_BUDGET_USD === 0 || model === undefined) return undefined;
     const expected = 'the price of that model, which the budget needs; or EVALUATION_BUDGET_USD=0 (no limit)';
     return { name: 'JUDGE_PRICES', got: `no price of ${model}`, expected };
+  });
+  check(['JUDGE_TOKENS_PER_MINUTE', 'MAX_FUNCTIONS', 'JUDGE_CONCURRENCY'], () => {
+    const { JUDGE_TOKENS_PER_MINUTE: tokens, MAX_FUNCTIONS, JUDGE_CONCURRENCY } = settings;
+    const functions = Math.min(MAX_FUNCTIONS || Infinity, JUDGE_CONCURRENCY || Infinity);
+    const least = LEAST_TOKENS_PER_FUNCTION * functions;
+    if (tokens === 0 || !Number.isFinite(least) || tokens >= least) return undefined;
+    const expected = `at least ${least}, for a call in five minutes from each of ${functions} functions (MAX_FUNCTIONS, JUDGE_CONCURRENCY); or 0 (no limit)`;
+    return { name: 'JUDGE_TOKENS_PER_MINUTE', got: String(tokens), expected };
   });
   return wrong;
 }

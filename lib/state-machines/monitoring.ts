@@ -1,6 +1,6 @@
 /**
  * The state machine of monitoring runs: PlanCaptures → a Distributed Map over the manifest → SummarizeRun. A long backfill
- * runs in parts.
+ * runs in parts, each while the next one is planned.
  *
  * It uses JSONPath throughout. The state stays small, since it contains no results of children and no payloads.
  */
@@ -38,10 +38,7 @@ import {
   LOG_CHUNK_RETRIES,
   STORE_RETRIES,
 } from './retries.ts';
-import { inExecution, invoke, type MAPS, overManifest } from './states.ts';
-
-/** A child waits for its seat while three others have theirs in turn. */
-const CHILDREN_PER_SEAT = 4;
+import { inExecution, invoke, type MAPS, meanwhile, overManifest } from './states.ts';
 
 interface MonitoringStateMachineProps extends MonitoringFunctions {
   settings: Settings;
@@ -76,20 +73,7 @@ export class MonitoringStateMachine extends Construct {
         result: { part: 0 },
       },
     });
-    const plan = invoke(this, 'PlanCaptures', {
-      lambda: props.planner,
-      comment: 'Makes a manifest of byte ranges from the input; one part of a long backfill at a time',
-      payload: TaskInput.fromObject({
-        'input.$': '$$.Execution.Input',
-        run: RUN,
-        'part.$': '$.plan.nextPart',
-        'nextChunk.$': '$.plan.nextChunk',
-        'cursor.$': '$.plan.cursor',
-      }),
-      resultPath: '$.plan',
-      retries: STORE_RETRIES,
-    });
-
+    const plan = this.#plan(props);
     const summarize = invoke(this, 'SummarizeRun', {
       lambda: props.summarizer,
       comment: 'Makes summary.json and metrics from the receipts of all chunks',
@@ -98,7 +82,11 @@ export class MonitoringStateMachine extends Construct {
       retries: STORE_RETRIES,
     });
 
-    const map = this.#map(props);
+    const map = this.#distributedMap(props, 'ForEachChunk', {
+      comment: 'Runs one child execution per chunk of capture lines',
+      manifestKey: '$.plan.manifest.key',
+      results: workKeys.mapResultPrefix('{}'),
+    }).itemProcessor(this.#chunk(props));
     // The state machine ends in one place: errors of planning or the Map go to the summary, which fails the execution.
     plan.addCatch(summarize, { resultPath: '$.error' });
     map.addCatch(summarize, { resultPath: '$.error' });
@@ -119,10 +107,16 @@ export class MonitoringStateMachine extends Construct {
     });
     // What a failed chunk lacks is missing in the work bucket, and the summary finds it.
     alone.addCatch(more, { resultPath: '$.failed' }).next(more);
+    const andPlan = meanwhile(this, 'RunAndPlan', map, plan);
     const planned = new Choice(this, 'AnythingPlanned')
       .when(Condition.isPresent('$.plan.chunk'), alone)
-      .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
-      .otherwise(more);
+      .when(Condition.not(Condition.stringEquals('$.plan.outcome', 'planned')), more)
+      .when(Condition.booleanEquals('$.plan.more', true), andPlan)
+      .otherwise(map);
+    const nextPlanned = new Choice(this, 'NextPartPlanned')
+      .when(Condition.stringEquals('$.error.Error', ''), planned)
+      .otherwise(summarize);
+    andPlan.addCatch(summarize, { resultPath: '$.error' }).next(nextPlanned);
     const outcome = new Choice(this, 'NothingMissing')
       .when(Condition.booleanEquals('$.result.more', true), summarize)
       .when(Condition.booleanEquals('$.result.ok', true), new Succeed(this, 'RunSucceeded', { outputPath: '$.result' }))
@@ -130,6 +124,23 @@ export class MonitoringStateMachine extends Construct {
     summarize.next(outcome);
     plan.next(planned);
     return start.next(plan);
+  }
+
+  #plan(props: MonitoringStateMachineProps): LambdaInvoke {
+    return invoke(this, 'PlanCaptures', {
+      lambda: props.planner,
+      comment: 'Makes a manifest of byte ranges from the input; one part of a long backfill at a time',
+      payload: TaskInput.fromObject({
+        'input.$': '$$.Execution.Input',
+        run: RUN,
+        'part.$': '$.plan.nextPart',
+        'attempt.$': '$$.State.RetryCount',
+        'nextChunk.$': '$.plan.nextChunk',
+        'cursor.$': '$.plan.cursor',
+      }),
+      resultPath: '$.plan',
+      retries: STORE_RETRIES,
+    });
   }
 
   /** Batch inference: start the jobs of the whole run, wait for them, apply their answers chunk by chunk. */
@@ -174,28 +185,15 @@ export class MonitoringStateMachine extends Construct {
     return start;
   }
 
-  #map(props: MonitoringStateMachineProps): DistributedMap {
-    return this.#distributedMap(props, 'ForEachChunk', {
-      comment: 'Runs one child execution per chunk of capture lines',
-      manifestKey: '$.plan.manifest.key',
-      results: workKeys.mapResultPrefix('{}'),
-    }).itemProcessor(this.#chunk(props));
-  }
-
   #distributedMap(
     { settings, workBucket }: MonitoringStateMachineProps,
     id: (typeof MAPS.monitoring)[number],
     manifest: { comment: string; manifestKey: string; results: string },
   ): DistributedMap {
-    const { MAX_CONCURRENCY, MAX_FUNCTIONS } = settings;
     return overManifest(this, id, {
       ...manifest,
       workBucket,
-      // Children without a seat only ask for one, and use up the events that their executions may have.
-      maxConcurrency: Math.min(
-        MAX_CONCURRENCY,
-        MAX_FUNCTIONS === 0 ? MAX_CONCURRENCY : CHILDREN_PER_SEAT * MAX_FUNCTIONS,
-      ),
+      maxConcurrency: settings.MAX_CONCURRENCY,
       itemSelector: { ...this.#chunkInput(), 'chunk.$': '$$.Map.Item.Value' },
     });
   }
@@ -289,6 +287,7 @@ export class MonitoringStateMachine extends Construct {
         'bounds.$': '$.bounds',
         'kills.$': '$.kills',
         'more.$': '$.more',
+        'attempts.$': '$.attempts',
         'waitSeconds.$': '$.waitSeconds',
       },
       resultPath: '$.progress',

@@ -47,13 +47,15 @@ const JUDGE_RETRY: RetryProps = {
 };
 
 /**
- * 2, 4, 8, 16, 32, then 55 × 60 s: at most 56 minutes, 28 on average. A new account has a concurrency of 10 for all its
- * functions, and an invocation may run for 15 minutes: files that arrive together wait for one another and must not fail.
+ * 2, 4, …, 256, then 992 × 300 s: at most 83 hours, 41 on average. A new account has a concurrency of 10 for all its functions, and
+ * an invocation may run for 15 minutes: what arrives together waits for one another and must not fail, planning included. A retry
+ * is three events of the 25,000 that an execution may have.
  */
 const THROTTLED_RETRY: RetryProps = {
   ...TRANSIENT_RETRY,
   errors: [LAMBDA_THROTTLED],
-  maxAttempts: 60,
+  maxAttempts: 1000,
+  maxDelay: Duration.seconds(300),
 };
 
 /** A function may be killed once because of its host; if it is killed three times, the cause is its own. */

@@ -9,6 +9,7 @@ import {
   ResultWriterV2,
   type RetryProps,
   S3JsonLItemReader,
+  type State,
   StateMachineType,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { LambdaInvoke, type LambdaInvokeProps } from 'aws-cdk-lib/aws-stepfunctions-tasks';
@@ -38,7 +39,7 @@ export function invoke(
 
 /** The Maps of the state machines, by the names of their states. */
 export const MAPS = {
-  monitoring: ['ForEachChunk', 'ForEachAnsweredChunk'],
+  monitoring: ['ForEachChunk', 'ForEachChunkOfPart', 'ForEachAnsweredChunk'],
   replay: ['ForEachShard', 'ForEachReplayedShard'],
 } as const;
 type MapName = (typeof MAPS)[keyof typeof MAPS][number];
@@ -76,6 +77,18 @@ export const overManifest = (
 /** The fields in which a state names another. */
 const REFERENCES = new Set(['StartAt', 'Next', 'Default']);
 
+/** Returns states with another ending of all their names, since a name is used once in a state machine. */
+function renamed(value: unknown, ending: string, key = ''): unknown {
+  if (typeof value === 'string') return REFERENCES.has(key) ? `${value}${ending}` : value;
+  if (Array.isArray(value)) return value.map((each) => renamed(each, ending));
+  if (typeof value !== 'object' || value === null || Token.isUnresolved(value)) return value;
+  const entries = Object.entries(value).map(([name, each]) => [
+    key === 'States' ? `${name}${ending}` : name,
+    renamed(each, ending, name),
+  ]);
+  return Object.fromEntries(entries);
+}
+
 /**
  * Runs the states of a Map's children in the execution itself, for its only item: without a Map Run, a child execution and
  * their files. A failure is no error of the execution, as it is none of the Map.
@@ -89,21 +102,39 @@ export function inExecution(
   comment: string,
   item: object,
 ): CustomState {
-  const { StartAt, States } = (map.toStateJson() as { ItemProcessor: object }).ItemProcessor as {
-    StartAt: string;
-    States: object;
-  };
-  // A name is used once in a state machine.
-  const own = (name: string): string => `${name}${id}`;
-  const renamed = (value: unknown, key = ''): unknown => {
-    if (typeof value === 'string') return REFERENCES.has(key) ? own(value) : value;
-    if (Array.isArray(value)) return value.map((each) => renamed(each));
-    if (typeof value !== 'object' || value === null || Token.isUnresolved(value)) return value;
-    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, renamed(each, name)]));
-  };
-  const states = Object.entries(States).map(([name, state]) => [own(name), renamed(state)]);
-  const branch = { StartAt: own(StartAt), States: Object.fromEntries(states) };
+  const { StartAt, States } = (map.toStateJson() as { ItemProcessor: Record<string, unknown> }).ItemProcessor;
   return new CustomState(scope, id, {
-    stateJson: { Type: 'Parallel', Comment: comment, Parameters: item, Branches: [branch], ResultPath: null },
+    stateJson: {
+      Type: 'Parallel',
+      Comment: comment,
+      Parameters: item,
+      Branches: [renamed({ StartAt, States }, id)],
+      ResultPath: null,
+    },
+  });
+}
+
+/**
+ * Runs the Map of a part and, at the same time, the task that plans the next part. Goes on with the result of the task when both have
+ * ended. If the Map fails, so does this state. If the task fails, the Map goes on, and `$.error` of the output is the failure.
+ */
+export function meanwhile(scope: Construct, id: string, map: DistributedMap, task: LambdaInvoke): CustomState {
+  const ending = 'OfPart';
+  const failed = `${task.id}Failed`;
+  const branch = (state: State, own: object, others: object = {}): unknown => {
+    const { Next: _next, Catch: _catch, ...json } = state.toStateJson() as Record<string, unknown>;
+    return renamed({ StartAt: state.id, States: { [state.id]: { ...json, ...own }, ...others } }, ending);
+  };
+  const caught = { Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.error', Next: failed }], End: true };
+  return new CustomState(scope, id, {
+    stateJson: {
+      Type: 'Parallel',
+      Comment: 'Runs the chunks of a part while the next part is planned',
+      Branches: [
+        branch(map, { Label: `${map.id}${ending}`, End: true }),
+        branch(task, caught, { [failed]: { Type: 'Pass', End: true } }),
+      ],
+      OutputPath: '$[1]',
+    },
   });
 }

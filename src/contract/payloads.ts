@@ -53,6 +53,8 @@ export interface PlanRequest {
   run: Execution;
   /** Number of this part, from 0. */
   part: number;
+  /** How often planning it was retried. */
+  attempt?: number;
   /** First chunk ordinal of this part. */
   nextChunk: number;
   /** Where the previous part stopped; `null` or empty for the first part. Opaque to the state machine. */
@@ -80,7 +82,7 @@ export const chunkRequestSchema = z.object({
   run: z.string().min(1),
   chunk: manifestLineSchema,
   options: runOptionsSchema,
-  /** Step Functions' retry count of this state, from 0. */
+  /** Step Functions' retry count of this state, from 0; and what `progress` has counted before, once the request is read. */
   attempt: z.number().int().min(0),
   /** EvaluateTraces also writes the traces that are absent, each with its verdicts. */
   write: z.boolean().optional(),
@@ -98,6 +100,8 @@ export const chunkRequestSchema = z.object({
       kills: z.number().int().min(0),
       /** Whether parts remain. */
       more: z.boolean().optional(),
+      /** Attempts at the part before the last wait, after which Step Functions counts retries anew. */
+      attempts: z.number().int().min(0).optional(),
       /** For how long the state machine waits before the next invocation. */
       waitSeconds: z.number().min(0).optional(),
     })

@@ -33,17 +33,35 @@ interface SeatsOptions {
   clock?: Clock;
 }
 
-const WINDOW_MS = 10_000;
+export const WINDOW_MS = 10_000;
 /** The seats of the next window are taken from the middle of this one on, each function at a time of its own. */
 const RENEW_FROM = 0.5;
+/** Those who wait come so seldom that together they are sent away about so often a second, however many they are. */
+const REFUSALS_PER_SECOND = 0.25;
+/** Seconds, up to a third more or less. An execution may have 25,000 events, and asks for a seat with nine: they last for weeks. */
+const LONGEST_WAIT = 675;
+
+/** How often somebody found no seat, in the window before this one and in this one so far. */
+export interface Refusals {
+  before: number;
+  now: number;
+  /** Milliseconds of this window that have passed. */
+  elapsedMs: number;
+}
+
 /**
- * Returns for how many seconds to stay away who finds no seat: 2 to 4 at first, since seats are free soon in a short burst, then up
- * to twice as long each time, and at last 20 to 40. Those who came together do not return together.
+ * Returns for how many seconds to stay away who finds no seat: 3 or 4 at first, since seats are free soon in a short burst. Later up
+ * to twice as long each time while the line is long, and down to half as long when it is short. Those who came together do not
+ * return together.
  *
  * @param waited how long it stayed away before, 0 at first
  */
-export const seatWait = (waited: number, random: () => number): number =>
-  Math.ceil(Math.min(20, Math.max(2, waited)) * (1 + random()));
+export function seatWait(waited: number, { before, now, elapsedMs }: Refusals, random: () => number): number {
+  const perSecond = ((before + now) * 1000) / (WINDOW_MS + elapsedMs);
+  const change = Math.min(2, Math.max(0.5, perSecond / REFUSALS_PER_SECOND));
+  const seconds = Math.min(LONGEST_WAIT, Math.max(3, waited * change));
+  return Math.ceil((seconds * (2 + 2 * random())) / 3);
+}
 const TTL_SECONDS = 3_600;
 
 /** One window in which this function has seats. */
@@ -81,7 +99,7 @@ export class TableSeats implements Slots {
         most,
       },
     );
-    if (seated === undefined) return { waitSeconds: seatWait(waited, Math.random) };
+    if (seated === undefined) return { waitSeconds: await this.#sentAway(window, waited) };
     const taken = { window, calls: await this.#takeCalls(window, this.#share(seated)) };
     this.#taken.push(taken);
     this.#apply(taken.calls);
@@ -102,6 +120,16 @@ export class TableSeats implements Slots {
         .filter(({ window }) => window >= now)
         .map(({ window, calls }) => this.#add(window, { functions: -1, calls: -calls })),
     );
+  }
+
+  async #sentAway(window: number, waited: number): Promise<number> {
+    const [counted, before] = await Promise.all([this.#add(window, { refusals: 1 }), this.#read(window - 1)]);
+    const refusals = {
+      before: asNumber(before.refusals),
+      now: asNumber(counted?.refusals),
+      elapsedMs: this.#clock.now() - window * WINDOW_MS,
+    };
+    return seatWait(waited, refusals, Math.random);
   }
 
   #window(): number {

@@ -49,7 +49,7 @@ export function parseInvocation(event: unknown): Invocation {
     // Before the form is checked, which may be what has changed.
     assertContract(Object(shape.chunk), 'chunk');
     const request = chunkRequestSchema.safeParse(event);
-    if (request.success) return { kind: 'chunk', request: request.data };
+    if (request.success) return { kind: 'chunk', request: numbered(request.data) };
     throw invalid(event, z.prettifyError(request.error));
   }
   if ('Records' in shape) {
@@ -69,6 +69,12 @@ export function parseInvocation(event: unknown): Invocation {
   if (file.success) return { kind: 'files', files: [file.data] };
   throw invalid(event, z.prettifyError(file.error));
 }
+
+/** A wait must not start the numbers of the attempts anew: the latest receipt of a part is the one that counts. */
+const numbered = (request: ChunkRequest): ChunkRequest => ({
+  ...request,
+  attempt: request.attempt + (request.progress?.attempts ?? 0),
+});
 
 const invalid = (event: unknown, problem: string): PermanentError =>
   new PermanentError('InvalidInput', `The input of the function is invalid: ${problem.replaceAll('\n', ' ')}`, {
@@ -125,6 +131,7 @@ export async function forEachChunkOf<Result>(
         results.push(await handle({ run: `invoke-${requestId}`, chunk, options, attempt: 0, leaveOut }));
       }
       if (unit.outOfTime) throw outOfTime(file);
+      if (unit.unavailable) throw unit.unavailable;
       if (unit.failed) throw new PermanentError(unit.failed.error.name, unit.failed.error.message);
     }
   }

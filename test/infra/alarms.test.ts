@@ -66,9 +66,10 @@ it('has one alarm for each cause', () => {
     // The children of a Map have metrics of their own, by its label.
     RunThrottled: [
       3,
-      'SUM([FILL(m0, 0), FILL(m1, 0), FILL(m2, 0)])',
+      'SUM([FILL(m0, 0), FILL(m1, 0), FILL(m2, 0), FILL(m3, 0)])',
       `AWS/States ExecutionThrottled ${MACHINE}`,
       `AWS/States ExecutionThrottled ${MACHINE}/ForEachChunk`,
+      `AWS/States ExecutionThrottled ${MACHINE}/ForEachChunkOfPart`,
       `AWS/States ExecutionThrottled ${MACHINE}/ForEachAnsweredChunk`,
     ],
     FunctionErrors: [3, ...ofFunctions('Errors')],

@@ -24,7 +24,12 @@ const transient = {
   JitterStrategy: 'FULL',
 };
 const judge = { ...transient, IntervalSeconds: 5, MaxAttempts: 12, MaxDelaySeconds: 300 };
-const throttled = { ...transient, ErrorEquals: ['Lambda.TooManyRequestsException'], MaxAttempts: 60 };
+const throttled = {
+  ...transient,
+  ErrorEquals: ['Lambda.TooManyRequestsException'],
+  MaxAttempts: 1000,
+  MaxDelaySeconds: 300,
+};
 const ended = {
   ErrorEquals: ['Sandbox.Timedout', 'States.Timeout', 'Runtime.ExitError', 'Runtime.OutOfMemory', 'Lambda.Unknown'],
   IntervalSeconds: 2,
@@ -54,6 +59,7 @@ const chunkTask = (lambdaId: string, evaluation: { phase?: string; write?: true 
     'bounds.$': '$.bounds',
     'kills.$': '$.kills',
     'more.$': '$.more',
+    'attempts.$': '$.attempts',
     'waitSeconds.$': '$.waitSeconds',
   },
   ResultPath: '$.progress',
@@ -131,7 +137,7 @@ const batchTask = (action: string) => ({
 });
 
 it('has exactly these states', () => {
-  const { OnlyChunk: _, ...States } = definition.States;
+  const { OnlyChunk: _, RunAndPlan: __, ...States } = definition.States;
   expect(withoutComments({ ...definition, States })).toEqual({
     StartAt: 'Start',
     States: {
@@ -151,6 +157,7 @@ it('has exactly these states', () => {
           'input.$': '$$.Execution.Input',
           run,
           'part.$': '$.plan.nextPart',
+          'attempt.$': '$$.State.RetryCount',
           'nextChunk.$': '$.plan.nextChunk',
           'cursor.$': '$.plan.cursor',
         },
@@ -163,9 +170,15 @@ it('has exactly these states', () => {
         Type: 'Choice',
         Choices: [
           { Variable: '$.plan.chunk', IsPresent: true, Next: 'OnlyChunk' },
-          { Variable: '$.plan.outcome', StringEquals: 'planned', Next: 'ForEachChunk' },
+          { Not: { Variable: '$.plan.outcome', StringEquals: 'planned' }, Next: 'MoreParts' },
+          { Variable: '$.plan.more', BooleanEquals: true, Next: 'RunAndPlan' },
         ],
-        Default: 'MoreParts',
+        Default: 'ForEachChunk',
+      },
+      NextPartPlanned: {
+        Type: 'Choice',
+        Choices: [{ Variable: '$.error.Error', StringEquals: '', Next: 'AnythingPlanned' }],
+        Default: 'SummarizeRun',
       },
       ForEachChunk: {
         ...mapOver('ForEachChunk', '$.plan.manifest.key', 'runs/{}/map', {
@@ -292,13 +305,43 @@ it('runs the only chunk of a run in the execution, with the states of the Map’
   });
 });
 
+it('runs a part while the next one is planned, and lets its chunks end if that fails', () => {
+  const { RunAndPlan, ForEachChunk, PlanCaptures } = definition.States as Record<string, Record<string, unknown>>;
+  const { Branches, ...rest } = RunAndPlan ?? {};
+  const alone = ({ Next: _, Catch: __, ...state }: Record<string, unknown> = {}) => ({ ...state, End: true });
+  const [run, plan] = Branches as [Record<string, unknown>, Record<string, unknown>];
+  const { Label, ...map } = (run.States as Record<string, Record<string, unknown>>).ForEachChunkOfPart ?? {};
+  // Two Maps of a state machine need different labels.
+  expect(Label).toBe('ForEachChunkOfPart');
+  const { Label: _, ...first } = alone(ForEachChunk) as Record<string, unknown>;
+  expect(JSON.parse(JSON.stringify(map).replaceAll('OfPart', ''))).toEqual(first);
+  expect(plan).toEqual({
+    StartAt: 'PlanCapturesOfPart',
+    States: {
+      PlanCapturesOfPart: {
+        ...alone(PlanCaptures),
+        Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.error', Next: 'PlanCapturesFailedOfPart' }],
+      },
+      PlanCapturesFailedOfPart: { Type: 'Pass', End: true },
+    },
+  });
+  expect(withoutComments(rest)).toEqual({
+    Type: 'Parallel',
+    // The state with the next plan.
+    OutputPath: '$[1]',
+    Catch: toSummary,
+    Next: 'NextPartPlanned',
+  });
+});
+
 it('neither retries nor swallows permanent errors, such as CaptureMissing', () => {
   const all = JSON.stringify(definition);
   expect(all).not.toContain('"States.TaskFailed"');
-  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(4);
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(5);
   // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed","Next":"MoreParts"/g)).toHaveLength(1);
-  expect(all.match(/States\.ALL/g)).toHaveLength(6);
+  // Planning that fails beside the Map of the part before it.
+  expect(all.match(/States\.ALL/g)).toHaveLength(8);
 });
 
 /** The longest time that the retries can take, in seconds. */
@@ -319,8 +362,8 @@ it('retries for as long as the runbook states', () => {
   const { EvaluateTraces, LogTraces } = ForEachChunk.ItemProcessor.States as Record<string, { Retry: never[] }>;
   const minutes = (task: { Retry: never[] } | undefined) =>
     task?.Retry.map((retry) => Math.round(longest(retry) / 6) / 10);
-  expect(minutes(LogTraces)).toEqual([2, 56]);
-  expect(minutes(EvaluateTraces)).toEqual([35.3, 56]);
+  expect(minutes(LogTraces)).toEqual([2, 4968.5]);
+  expect(minutes(EvaluateTraces)).toEqual([35.3, 4968.5]);
 });
 
 it('is a STANDARD state machine that logs everything to a log group under /aws/vendedlogs', () => {

@@ -344,6 +344,19 @@ describe('settings that must match', () => {
     );
   });
 
+  it('requires tokens for a call of each function that waits for them', () => {
+    expect(refusal({ ...required, JUDGE_TOKENS_PER_MINUTE: '7999' })).toEqual([
+      '  JUDGE_TOKENS_PER_MINUTE: got 7999; expected: at least 8000, for a call in five minutes from each of 8 functions (MAX_FUNCTIONS, JUDGE_CONCURRENCY); or 0 (no limit)',
+    ]);
+    for (const enough of [
+      { JUDGE_TOKENS_PER_MINUTE: '8000' },
+      { JUDGE_TOKENS_PER_MINUTE: '1000', MAX_FUNCTIONS: '1' },
+      { JUDGE_TOKENS_PER_MINUTE: '2000', JUDGE_CONCURRENCY: '2' },
+      { JUDGE_TOKENS_PER_MINUTE: '1', MAX_FUNCTIONS: '0', JUDGE_CONCURRENCY: '0' },
+    ])
+      expect(() => parse(enough)).not.toThrow();
+  });
+
   it('requires the price of the judge if there is a budget', () => {
     const judge = { BEDROCK_MODEL_ID: 'sagemaker:/my-judge' };
     expect(refusal({ ...required, ...judge })).toEqual([

@@ -57,7 +57,7 @@ export function partOf({ chunk, attempt, progress }: Pick<ChunkRequest, 'chunk' 
     kills,
     condemned,
     isRepeated: attempt > 0 || kills > 0 || from > 0 || (progress?.waitSeconds ?? 0) > 0,
-    next: { bounds: more ? bounds : [], kills: 0, more, waitSeconds: 0 },
+    next: { bounds: more ? bounds : [], kills: 0, more, attempts: 0, waitSeconds: 0 },
   };
 }
 

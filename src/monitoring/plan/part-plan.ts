@@ -6,7 +6,7 @@ import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../
 import type { FailedFile, PlanReceipt } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import { backfillObjects, fileOf, isOfOneFile } from '../../formats/files/capture-objects.ts';
-import { PermanentError } from '../../shared/errors.ts';
+import { PermanentError, type RetryableError } from '../../shared/errors.ts';
 import { TextUpload } from '../../shared/uploads.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { addEstimates } from '../counts.ts';
@@ -14,27 +14,20 @@ import { estimateChunk } from './dry-run.ts';
 import { FileFinder } from './find-files.ts';
 import type { ParsedInput } from './input.ts';
 import { ChunkPacker } from './pack-chunks.ts';
+import {
+  FINISH_RESERVE_MS,
+  LAST_RETRIES_FROM,
+  LEAST_PART_CHUNKS,
+  MAX_FAILED_FILES,
+  MAX_LINE_BYTES,
+  MAX_PART_BYTES,
+  MAX_PART_CHUNKS,
+  MAX_UNAVAILABLE_FILES,
+  partMs,
+} from './part-bounds.ts';
 import { failedFiles, retriedUnits } from './retry-source.ts';
 import type { PlannerDependencies } from './types.ts';
 import { type PlannedUnit, unitsOfFiles, unitsOfObjects, unitsOfRetry } from './units.ts';
-
-/** Time reserved to finish the upload of the manifest and to write the plan’s receipt. */
-const FINISH_RESERVE_MS = 30_000;
-
-/** The most chunks of a part: at about 300 bytes for a chunk of one file, its manifest stays under 10 MB. */
-const MAX_PART_CHUNKS = 30_000;
-
-/** The most bytes of a part’s manifest, if its chunks have many files. It is read as a whole. */
-const MAX_PART_BYTES = 32_000_000;
-
-/**
- * The most bytes of a line of the manifest, about ten files. Step Functions passes on 256 KiB, but it also logs the line with each
- * event of the chunk: from 2 KB on, an object that is written once and read three times costs less.
- */
-const MAX_LINE_BYTES = 4_000;
-
-/** If more files than this fail in one part, the files are not the cause, unless each is archived or gone. */
-const MAX_FAILED_FILES = 1_000;
 
 /** Warnings about the run. */
 interface Notices {
@@ -52,6 +45,8 @@ export class PartPlan {
   readonly #notices: Notices;
   readonly #failed: FailedFile[] = [];
   readonly #totals = { objects: 0, chunks: 0, lines: 0, bytes: 0 };
+  readonly #startedAtMs: number;
+  #unavailable = 0;
   #manifestBytes = 0;
   /** The first chunk, as the manifest has it. */
   #first: ManifestLine | undefined;
@@ -63,6 +58,7 @@ export class PartPlan {
     this.#deps = deps;
     this.#options = options;
     this.#notices = notices;
+    this.#startedAtMs = deps.remainingMs();
   }
 
   /** Writes the manifest of this part. */
@@ -194,6 +190,7 @@ export class PartPlan {
         this.#duplicates.duplicateOf ??= unit.duplicateOf;
         continue;
       }
+      if (unit.unavailable !== undefined) this.#doWithout(unit.unavailable);
       if (unit.failed !== undefined) this.#fail(unit.failed);
       else await take(unit);
       this.#totals.objects += 1;
@@ -205,6 +202,13 @@ export class PartPlan {
   #fail({ bucket, key, versionId, etag, error }: FailedFile): void {
     if (this.#failed.length === MAX_FAILED_FILES) throw new PermanentError(error.name, error.message);
     this.#failed.push({ bucket, key, versionId, etag, error });
+  }
+
+  /** @throws the failure, if a retry of the part may read the file, or if this is one of many */
+  #doWithout(failure: RetryableError): void {
+    this.#unavailable += 1;
+    const isLast = (this.#request.attempt ?? 0) >= LAST_RETRIES_FROM;
+    if (!isLast || this.#unavailable > MAX_UNAVAILABLE_FILES) throw failure;
   }
 
   /** Whether running executions process all files of the run. */
@@ -229,8 +233,13 @@ export class PartPlan {
     if (this.#failed.length === MAX_FAILED_FILES && this.#failed.every(({ error }) => isOfOneFile(error))) {
       return true;
     }
-    const isLong = this.#totals.chunks >= MAX_PART_CHUNKS || this.#manifestBytes >= MAX_PART_BYTES;
-    return isLong || this.#deps.remainingMs() < FINISH_RESERVE_MS;
+    const { chunks } = this.#totals;
+    const leftMs = this.#deps.remainingMs();
+    const isLong = chunks >= MAX_PART_CHUNKS || this.#manifestBytes >= MAX_PART_BYTES;
+    if (isLong || leftMs < FINISH_RESERVE_MS) return true;
+    // Nothing runs beside a dry run.
+    if (this.#options.dryRun || chunks < LEAST_PART_CHUNKS) return false;
+    return this.#startedAtMs - leftMs >= partMs(this.#request.part);
   }
 
   async #finish(

@@ -5,7 +5,7 @@ import type { CaptureRange } from '../../contract/payloads.ts';
 import type { FailedFile } from '../../contract/receipts.ts';
 import { type ChunkBounds, scanChunks } from '../../formats/lines/chunks.ts';
 import { inOrder } from '../../shared/concurrency.ts';
-import { PermanentError, toNamedError } from '../../shared/errors.ts';
+import { PermanentError, RetryableError, toNamedError } from '../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../shared/storage.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
@@ -25,6 +25,8 @@ export interface PlannedUnit {
   duplicateOf?: string;
   /** The file could not be read; `ranges` is empty. Other files are not affected. */
   failed?: FailedFile;
+  /** The failure, if the file could not be read now, and may be later. */
+  unavailable?: RetryableError;
   /** Chunks of an earlier run that need no retry, so that planning advances where there are many. */
   passedOver?: true;
 }
@@ -111,9 +113,10 @@ async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLim
 
 /** @throws an error that is not the file’s fault */
 function failedUnit({ bucket, key, versionId, etag }: Omit<FailedFile, 'error'>, error: unknown): PlannedUnit {
-  if (!(error instanceof PermanentError)) throw error;
+  const unavailable = error instanceof RetryableError && error.name === 'StorageUnavailable' ? error : undefined;
+  if (unavailable === undefined && !(error instanceof PermanentError)) throw error;
   const failed = { bucket, key, versionId, etag, error: toNamedError(error) };
-  return { ...emptyUnit(key), failed };
+  return { ...emptyUnit(key), failed, ...(unavailable === undefined ? {} : { unavailable }) };
 }
 
 /** Begins the cursor of a retry that has planned all chunks or lines, and this many files. */

@@ -19,6 +19,7 @@ const measured: Measured = {
   secondsUnjudged: seconds,
   calls,
   callsUnjudged: calls,
+  planning: { backfill: 0.001, list: 0.003 },
 };
 
 describe('the parts', () => {

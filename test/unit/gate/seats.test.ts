@@ -1,7 +1,8 @@
 /** The seats of functions and of their calls, with many functions in one process and its timers advanced. */
-import { type CallLimit, TableSeats } from '../../../src/gate/seats.ts';
+import { type CallLimit, seatWait, TableSeats } from '../../../src/gate/seats.ts';
 import { BudgetTable } from '../../../src/gate/table.ts';
 import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
+import { Random } from '../../../src/shared/random.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
 
 const NOON = Date.UTC(2026, 10, 20, 12);
@@ -31,15 +32,59 @@ test('those who are sent away do not return together', async () => {
   await seatsOf(1).enter();
   const ranges: number[][] = [];
   let seconds = Array.from({ length: 300 }, () => 0);
-  for (let round = 0; round < 8; round += 1) {
+  for (let round = 0; round < 12; round += 1) {
     const waits = await Promise.all(seconds.map((waited) => seatsOf(1).enter(waited)));
     seconds = waits.map((each) => (each === 'in' ? 0 : each.waitSeconds));
     ranges.push([Math.min(...seconds), Math.max(...seconds)]);
   }
   expect(ranges[0]).toEqual([3, 4]);
-  expect(ranges.at(-1)?.[0]).toBeGreaterThan(10);
-  expect(ranges.at(-1)?.[1]).toBeLessThanOrEqual(40);
-  expect(new Set(seconds).size).toBeGreaterThan(15);
+  expect(ranges.at(-1)?.[0]).toBeGreaterThanOrEqual(450);
+  expect(ranges.at(-1)?.[1]).toBeLessThanOrEqual(900);
+  expect(new Set(seconds).size).toBeGreaterThan(100);
+  expect(taken('refusals')).toBe(12 * 300);
+});
+
+/** Many wait for few seats, for three hours. @returns refusals a second and the share of the seats in use, in the last two */
+function stand(waiting: number, functions: number, busySeconds: number): { refused: number; used: number } {
+  const source = new Random(1);
+  const random = (): number => source.next();
+  const HOURS = 3;
+  const come: { at: number; waited: number }[] = Array.from({ length: waiting }, () => ({ at: random(), waited: 0 }));
+  const free = Array.from({ length: functions }, () => 0);
+  const refusals = new Map<number, number>();
+  let [refused, used] = [0, 0];
+  for (;;) {
+    const next = come.reduce((first, each) => (each.at < first.at ? each : first));
+    const { at } = next;
+    if (at > HOURS * 3600) return { refused: refused / 7200, used: used / (7200 * functions) };
+    const seat = free.findIndex((until) => until <= at);
+    if (seat >= 0) {
+      free[seat] = at + busySeconds;
+      if (at > 3600) used += busySeconds;
+      // Another one takes its place in the line.
+      Object.assign(next, { at: at + 0.001, waited: 0 });
+      continue;
+    }
+    const window = Math.floor(at / 10);
+    refusals.set(window, (refusals.get(window) ?? 0) + 1);
+    const counts = { before: refusals.get(window - 1) ?? 0, now: refusals.get(window) ?? 0 };
+    const waited = seatWait(next.waited, { ...counts, elapsedMs: (at - window * 10) * 1000 }, random);
+    if (at > 3600) refused += 1;
+    Object.assign(next, { at: at + waited, waited });
+  }
+}
+
+test.each([
+  [10, 8, 120],
+  [300, 8, 120],
+  [1000, 90, 60],
+])('a line of %i for %i seats asks seldom, and leaves no seat empty', (waiting, functions, busySeconds) => {
+  const { refused, used } = stand(waiting, functions, busySeconds);
+  console.info(
+    `${waiting} wait: ${refused.toFixed(2)} refusals a second, ${(100 * used).toFixed(1)}% of the seats in use`,
+  );
+  expect(refused).toBeLessThan(2.5);
+  expect(used).toBeGreaterThan(0.9);
 });
 
 test('a function keeps its seat while it runs, and loses it within two windows of its end by a crash', async () => {

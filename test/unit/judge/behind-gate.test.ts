@@ -4,6 +4,7 @@ import type { JudgeGate } from '../../../src/gate/gate.ts';
 import { answeredBefore, CallFailure, JudgeHeld, JudgePaused } from '../../../src/judge/errors.ts';
 import { quotaTokens } from '../../../src/judge/pricing/quota-tokens.ts';
 import { inGate } from '../../../src/monitoring/in-gate.ts';
+import { RetryableError } from '../../../src/shared/errors.ts';
 import { takeThrottles } from '../../../src/shared/throttles.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chatCapture, YES_NO_SCORERS } from './captures.ts';
@@ -101,7 +102,7 @@ test('an answer of a newer Claude counts five times, and reading from the cache 
 });
 
 describe('a chunk', () => {
-  const request = { progress: { bounds: [3, 9], kills: 1 } } as never;
+  const request = { attempt: 4, progress: { bounds: [3, 9], kills: 1 } } as never;
   const work = async () => 'done';
   const seats = (entered: 'in' | { waitSeconds: number }) => ({
     enter: jest.fn(async (_waited?: number) => entered),
@@ -120,7 +121,8 @@ describe('a chunk', () => {
   test('is left as it is for later when there is none, or when the judge is paused', async () => {
     const slots = seats({ waitSeconds: 17 });
     const later = { bounds: [3, 9], kills: 1, more: true };
-    expect(await inGate({ slots }, request, work)).toEqual({ ...later, waitSeconds: 17 });
+    // Without a seat nothing was attempted, and Step Functions counts anew after the wait.
+    expect(await inGate({ slots }, request, work)).toEqual({ ...later, attempts: 4, waitSeconds: 17 });
     expect(slots.leave).not.toHaveBeenCalled();
     const again = { progress: { bounds: [], kills: 0, waitSeconds: 9 } } as never;
     await inGate({ slots }, again, work);
@@ -132,9 +134,22 @@ describe('a chunk', () => {
       [1, 1, 2],
     ] as const) {
       const { waitSeconds, ...rest } = (await pause(ms)) as { waitSeconds: number };
-      expect(rest).toEqual(later);
+      expect(rest).toEqual({ ...later, attempts: 5 });
       expect(waitSeconds).toBeGreaterThanOrEqual(least);
       expect(waitSeconds).toBeLessThanOrEqual(most);
+    }
+  });
+
+  test('that fails again and again between its waits fails for good at last', async () => {
+    const failures = [new JudgePaused({}, undefined, 1), new RetryableError('MlflowUnavailable', 'away')];
+    for (const failure of failures) {
+      const attempt = (n: number) => inGate({}, { attempt: n } as never, () => Promise.reject(failure));
+      await expect(attempt(999)).rejects.toMatchObject({
+        name: 'RetriesUsedUp',
+        message: expect.stringContaining(failure.name),
+      });
+      const before = await attempt(998).catch((error: Error) => error);
+      expect(before).not.toMatchObject({ name: 'RetriesUsedUp' });
     }
   });
 });

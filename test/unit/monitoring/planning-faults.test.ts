@@ -1,6 +1,6 @@
 /** Planning, chunks, the summary and retries against an S3 double with faulty files and faulty replies. */
 import type { RunOptions } from '../../../src/contract/input.ts';
-import type { CaptureRange, ManifestLine, PlanResult } from '../../../src/contract/payloads.ts';
+import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../../src/contract/payloads.ts';
 import type { PlanReceipt, QuarantineEntry } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
@@ -88,6 +88,7 @@ const plan = (
   input: unknown,
   cursor: string | null = null,
   more: Partial<PlannerDependencies> = {},
+  request: Partial<PlanRequest> = {},
 ): Promise<PlanResult> =>
   planCaptures(
     {
@@ -96,6 +97,7 @@ const plan = (
       part: cursor === null ? 0 : 1,
       nextChunk: 0,
       cursor,
+      ...request,
     },
     { ...plannerDependencies(), ...more },
   );
@@ -130,6 +132,33 @@ async function run(name: string, input: Record<string, unknown>, planned?: () =>
 }
 
 const backfill = { bucket: CAPTURES, prefix: 'e/' };
+
+test('the first part is short, so that its chunks run while the next is planned, but has chunks for many seats', async () => {
+  for (let n = 0; n < 120; n += 1) {
+    wire.put(CAPTURES, `${HOUR}/${String(n).padStart(3, '0')}.jsonl`, '{}\n'.repeat(500));
+  }
+  /** @returns the chunks of the first part, if planning takes so long */
+  const firstPart = async (secondsAFile: number, more: object = {}) => {
+    let left = 900_000;
+    remainingMs = () => {
+      left -= secondsAFile * 1000;
+      return left;
+    };
+    const name = `p${secondsAFile}-${Object.keys(more).length}`;
+    const { more: isMore } = await plan(name, { ...backfill, ...more });
+    return { chunks: planOf(name)?.chunks ?? 0, isMore };
+  };
+  const hurried = await firstPart(4);
+  expect(hurried.isMore).toBe(true);
+  expect([50, 51]).toContain(hurried.chunks);
+  const { chunks } = await firstPart(0.4);
+  expect(chunks).toBeGreaterThan(55);
+  expect(chunks).toBeLessThan(85);
+  expect(await firstPart(0.1)).toEqual({ chunks: 120, isMore: false });
+  // Nothing runs beside a dry run.
+  expect(await firstPart(1, { dryRun: true, evaluate: false })).toEqual({ chunks: 120, isMore: false });
+});
+
 const event = (key: string, more: object = {}) => ({
   detail: { bucket: { name: CAPTURES }, object: { key, ...more } },
 });
@@ -160,6 +189,33 @@ describe('a file of a backfill', () => {
     wire.put(CAPTURES, `${HOUR}/b.jsonl`, lines('b', 4));
     expect(await run('healed', retry('again', 'failed'))).toMatchObject({ status: 'succeeded', lines: { traced: 4 } });
     expect(new Set(traces.map(({ traceId }) => traceId)).size).toBe(10);
+  });
+
+  describe('that S3 does not give', () => {
+    const away = { kind: 'error', status: 503, code: 'SlowDown' } as const;
+    const planAway = (name: string, attempt: number) => plan(name, backfill, null, {}, { attempt });
+
+    test('is planned again with the others first, and at last it fails alone, by name', async () => {
+      wire.fault = ({ method, key }) => (method === 'GET' && key.endsWith('b.jsonl') ? away : undefined);
+      await expect(planAway('early', 3)).rejects.toMatchObject({ name: 'StorageUnavailable' });
+      expect(planOf('early')).toBeUndefined();
+      await planAway('late', 4);
+      expect(planOf('late')).toMatchObject({
+        objects: 3,
+        lines: 6,
+        failedFiles: [{ key: `${HOUR}/b.jsonl`, error: { name: 'StorageUnavailable' } }],
+      });
+      wire.fault = () => undefined;
+      expect(await run('again', retry('late', 'failed'))).toMatchObject({ lines: { traced: 9 } });
+    });
+
+    test('is no failed file if S3 gives none of many', async () => {
+      for (let n = 0; n < 18; n += 1) wire.put(CAPTURES, `${HOUR}/d${n}.jsonl`, lines(`d${n}`, 1));
+      wire.fault = ({ method, bucket, key }) =>
+        method === 'GET' && bucket === CAPTURES && key !== '' ? away : undefined;
+      await expect(planAway('outage', 6)).rejects.toMatchObject({ name: 'StorageUnavailable' });
+      expect(planOf('outage')).toBeUndefined();
+    });
   });
 
   test('that takes longer than a Lambda has fails alone, and planning continues after it', async () => {

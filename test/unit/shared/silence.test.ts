@@ -51,6 +51,7 @@ import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { inGate } from '../../../src/monitoring/in-gate.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { createMetrics } from '../../../src/monitoring/metrics.ts';
 import { parseInput } from '../../../src/monitoring/plan/input.ts';
@@ -673,6 +674,7 @@ const PROVOKE: Record<string, () => unknown> = {
   JudgeSecretUnreadable: () => loadApiKey(secretOf(`{"api_key":${mark()}`), 'arn'),
   JudgeThrottled: () => judgeAnswers(429),
   JudgeUnavailable: () => startOf(aws('InternalServerException', 500)),
+  RetriesUsedUp: () => inGate({}, { attempt: 999 } as never, () => judgeAnswers(429)),
   RangesMissing: () => withRanges(new MemoryStorage().storage, 'work', { ...chunkOf([]), rangesIn: 'gone' }),
   LineCountMismatch: () => run(undefined).then(() => logShort()),
   MlflowArtifactAccessDenied: () => putToS3(failing(s3('AccessDenied', 403)) as never, 'b', 'k', Buffer.from(mark())),

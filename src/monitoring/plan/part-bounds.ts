@@ -1,0 +1,34 @@
+/** How much one part of a plan contains, and what it leaves out. */
+
+/** Time reserved to finish the upload of the manifest and to write the plan’s receipt. */
+export const FINISH_RESERVE_MS = 30_000;
+
+/** The most chunks of a part: at about 300 bytes for a chunk of one file, its manifest stays under 10 MB. */
+export const MAX_PART_CHUNKS = 30_000;
+
+/**
+ * The chunks of a part run while the next one is planned. So the first part is planned for a minute, for the work to begin, and each
+ * further one for up to three times as long as the one before: reading lines takes a fraction of the time of judging or writing them.
+ *
+ * @returns milliseconds
+ */
+export const partMs = (part: number): number => 60_000 * 3 ** part;
+
+/** A part of fewer chunks ends without them only for lack of time: each further part is another Map Run. */
+export const LEAST_PART_CHUNKS = 50;
+
+/** The most bytes of a part’s manifest, if its chunks have many files. It is read as a whole. */
+export const MAX_PART_BYTES = 32_000_000;
+
+/**
+ * The most bytes of a line of the manifest, about ten files. Step Functions passes on 256 KiB, but it also logs the line with each
+ * event of the chunk: from 2 KB on, an object that is written once and read three times costs less.
+ */
+export const MAX_LINE_BYTES = 4_000;
+
+/** If more files than this fail in one part, the files are not the cause, unless each is archived or gone. */
+export const MAX_FAILED_FILES = 1_000;
+
+/** The last retries of planning do without files that cannot be read, if they are at most so many. More are an outage of S3. */
+export const LAST_RETRIES_FROM = 4;
+export const MAX_UNAVAILABLE_FILES = 20;
