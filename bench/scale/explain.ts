@@ -6,23 +6,26 @@ export interface Shape {
   files: number;
   chunks: number;
   captures: number;
+  /** Of the functions that process chunks: some calls are made as long as they run. Absent: what is counted is not. */
+  seconds?: number;
 }
 
-export type PerUnit = Record<keyof Shape, number>;
-const UNITS = ['runs', 'files', 'chunks', 'captures'] as const;
+export type PerUnit = Omit<Record<keyof Shape, number>, 'seconds'> & { seconds?: number };
+const UNITS = ['runs', 'files', 'chunks', 'captures', 'seconds'] as const;
 const ROUNDS = 20_000;
 
 /** The least squares of the relative errors, by coordinate descent. Exact counts of at least four different shapes are found exactly. */
 export function explain(samples: readonly { shape: Shape; count: number }[]): PerUnit {
-  const found: PerUnit = { runs: 0, files: 0, chunks: 0, captures: 0 };
+  const found: Required<PerUnit> = { runs: 0, files: 0, chunks: 0, captures: 0, seconds: 0 };
   const used = samples.filter(({ count }) => count > 0);
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const unit of UNITS) {
       let [over, under] = [0, 0];
       for (const { shape, count } of used) {
-        const rest = count - (predict(found, shape) - found[unit] * shape[unit]);
-        over += (rest * shape[unit]) / count ** 2;
-        under += shape[unit] ** 2 / count ** 2;
+        const size = shape[unit] ?? 0;
+        const rest = count - (predict(found, shape) - found[unit] * size);
+        over += (rest * size) / count ** 2;
+        under += size ** 2 / count ** 2;
       }
       if (under > 0) found[unit] = Math.max(0, over / under);
     }
@@ -31,4 +34,4 @@ export function explain(samples: readonly { shape: Shape; count: number }[]): Pe
 }
 
 export const predict = (each: PerUnit, shape: Shape): number =>
-  UNITS.reduce((sum, unit) => sum + each[unit] * shape[unit], 0);
+  UNITS.reduce((sum, unit) => sum + (each[unit] ?? 0) * (shape[unit] ?? 0), 0);

@@ -5,18 +5,25 @@ import { APP_VERSION, QuotaEnvironment } from '../../test/helpers/quota-environm
 import { countWindow, type Window } from '../cost/count-window.ts';
 import { chatFile } from '../support/records.ts';
 import { machine } from '../support/result.ts';
-import { explain, type PerUnit } from './explain.ts';
-import { CALLS, type CallKind, MEASURED_FILE, type Measured, ROLES, type Role } from './measured.ts';
+import { explain, type PerUnit, type Shape } from './explain.ts';
+import { BY_SECONDS, CALLS, type CallKind, MEASURED_FILE, type Measured, ROLES, type Role } from './measured.ts';
 import { measurePlanning } from './planning.ts';
 
-/** Files and captures a file. Four different shapes are the least from which runs, files, chunks and captures can be told. */
+/**
+ * Files and captures a file, and the judge's time. Five different ones are the least from which runs, files, chunks, captures and
+ * seconds can be told. The seconds of the functions are those without a judge that is waited for.
+ */
 const SHAPES = [
   { files: 1, captures: 1 },
   { files: 24, captures: 1 },
   { files: 1, captures: 60 },
+  { files: 1, captures: 60, delayMs: 4000 },
   { files: 12, captures: 20 },
+  { files: 12, captures: 20, delayMs: 4000 },
   { files: 2, captures: 560 },
-] as const;
+] as const satisfies { files: number; captures: number; delayMs?: number }[];
+/** So high that nobody waits, but the pace is kept. */
+const NO_PACE = '100000';
 
 export const SCALE_ENDPOINT = 'bench-scale';
 
@@ -27,15 +34,19 @@ export async function measure(log: Log): Promise<Measured> {
     endpoint: SCALE_ENDPOINT,
     limits: {},
     likeApp: true,
-    settings: { EVALUATION_BUDGET_USD: '1000' },
+    settings: { EVALUATION_BUDGET_USD: '1000', MLFLOW_REQUESTS_PER_SECOND: NO_PACE },
     log,
   });
   try {
     await countWindow(stack, { name: 'warm-up', bodies: [chatFile(1, 900_000)], captures: 1 });
     const judged: Window[] = [];
+    const awaited: Window[] = [];
     const unjudged: Window[] = [];
-    for (const [n, { files, captures }] of SHAPES.entries()) {
-      for (const kind of ['judged', 'unjudged'] as const) {
+    for (const [n, shape] of SHAPES.entries()) {
+      const { files, captures } = shape;
+      const delayMs = 'delayMs' in shape ? shape.delayMs : 0;
+      stack.environment.judge.behave({ delayMs });
+      for (const kind of delayMs > 0 ? (['judged'] as const) : (['judged', 'unjudged'] as const)) {
         const from = (kind === 'judged' ? 0 : 500_000) + n * 20_000;
         const bodies = Array.from({ length: files }, (_, file) => chatFile(captures, from + file * captures));
         const name = `${kind}-${n}`;
@@ -45,7 +56,7 @@ export async function measure(log: Log): Promise<Measured> {
           captures: files * captures,
           judged: kind === 'judged',
         });
-        (kind === 'judged' ? judged : unjudged).push(window);
+        (kind === 'unjudged' ? unjudged : delayMs > 0 ? awaited : judged).push(window);
         log(
           `${name}: ${JSON.stringify({ ...window.shape, ...window.units, mlflow: window.mlflow, ...window.seconds })}`,
         );
@@ -58,7 +69,7 @@ export async function measure(log: Log): Promise<Measured> {
       seconds: fitSeconds(judged),
       secondsUnjudged: fitSeconds(unjudged),
       planning,
-      calls: fitCalls(judged),
+      calls: fitCalls([...judged, ...awaited]),
       callsUnjudged: fitCalls(unjudged),
     };
     writeFileSync(MEASURED_FILE, `${JSON.stringify(measured, rounded, 2)}\n`);
@@ -77,12 +88,15 @@ function fitSeconds(windows: readonly Window[]): Record<Role, PerUnit> {
   ) as Record<Role, PerUnit>;
 }
 
+export const countOf = (kind: CallKind, { units, mlflow }: Window): number =>
+  kind === 'mlflow' ? mlflow : units[kind];
+
+/** The shape of a window, with the seconds of its chunks for what depends on them. */
+export const shapeFor = (kind: CallKind, { shape, seconds }: Window): Shape =>
+  BY_SECONDS.includes(kind) ? { ...shape, seconds: seconds.processor + seconds.evaluator } : shape;
+
 function fitCalls(windows: readonly Window[]): Record<CallKind, PerUnit> {
-  const countOf = (kind: CallKind, { units, mlflow }: Window): number => (kind === 'mlflow' ? mlflow : units[kind]);
-  return Object.fromEntries(
-    CALLS.map((kind) => [
-      kind,
-      explain(windows.map((window) => ({ shape: window.shape, count: countOf(kind, window) }))),
-    ]),
-  ) as Record<CallKind, PerUnit>;
+  const fit = (kind: CallKind): PerUnit =>
+    explain(windows.map((window) => ({ shape: shapeFor(kind, window), count: countOf(kind, window) })));
+  return Object.fromEntries(CALLS.map((kind) => [kind, fit(kind)])) as Record<CallKind, PerUnit>;
 }

@@ -24,6 +24,9 @@ export const CALLS = [
 ] as const;
 export type CallKind = (typeof CALLS)[number];
 
+/** Seats, pace and leases are written for as long as a function runs. */
+export const BY_SECONDS: readonly CallKind[] = ['dynamodbWriteUnit', 'dynamodbReadUnit'];
+
 export interface Measured {
   /** ISO 8601. */
   at: string;

@@ -164,6 +164,7 @@ class Simulation {
   #failed = 0;
   #invocations = 0;
   #gbSeconds = 0;
+  #chunkSeconds = 0;
   #arrived = 0;
   #done = 0;
   #backlog = 0;
@@ -369,6 +370,7 @@ class Simulation {
     const leave = (next: () => void): void => {
       this.#lambda.leave();
       this.#spent(this.#clock.now - begun);
+      this.#chunkSeconds += this.#clock.now - begun;
       next();
     };
     const round = (from: number): void => {
@@ -511,7 +513,7 @@ class Simulation {
   outcome(): Outcome {
     const { load, choices } = this.#scenario;
     const calls = Object.fromEntries(
-      CALLS.map((kind) => [kind, this.#callsOf(kind, this.#counts)]),
+      CALLS.map((kind) => [kind, this.#callsOf(kind, { ...this.#counts, seconds: this.#chunkSeconds })]),
     ) as Outcome['calls'];
     // A wait, the choice before it, and the task again.
     calls.stateTransition += this.#retries + 3 * this.#returns;

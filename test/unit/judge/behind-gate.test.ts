@@ -3,10 +3,14 @@ import type { Circuit } from '../../../src/gate/circuit.ts';
 import type { JudgeGate } from '../../../src/gate/gate.ts';
 import { answeredBefore, CallFailure, JudgeHeld, JudgePaused } from '../../../src/judge/errors.ts';
 import { quotaTokens } from '../../../src/judge/pricing/quota-tokens.ts';
+import { partOf } from '../../../src/monitoring/chunk/parts.ts';
 import { inGate } from '../../../src/monitoring/in-gate.ts';
+import { parseInvocation } from '../../../src/monitoring/invocation.ts';
 import { RetryableError } from '../../../src/shared/errors.ts';
 import { takeThrottles } from '../../../src/shared/throttles.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
+import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatCapture, YES_NO_SCORERS } from './captures.ts';
 
 class FakeCircuit implements Circuit {
@@ -138,6 +142,18 @@ describe('a chunk', () => {
       expect(waitSeconds).toBeGreaterThanOrEqual(least);
       expect(waitSeconds).toBeLessThanOrEqual(most);
     }
+  });
+
+  test('has attempts whose numbers go on after a wait, and start anew with the next part', () => {
+    const event = {
+      ...chunkRequest(new MemoryStorage(), ['{}']),
+      attempt: 2,
+      progress: { bounds: [], kills: 0, attempts: 5, waitSeconds: 3 },
+    };
+    const invocation = parseInvocation(event);
+    if (invocation.kind !== 'chunk') throw new Error(invocation.kind);
+    expect(invocation.request.attempt).toBe(7);
+    expect(partOf(invocation.request)).toMatchObject({ isRepeated: true, next: { attempts: 0 } });
   });
 
   test('that fails again and again between its waits fails for good at last', async () => {
