@@ -96,7 +96,7 @@ export const shapeFor = (kind: CallKind, { shape, seconds }: Window): Shape =>
   BY_SECONDS.includes(kind) ? { ...shape, seconds: seconds.processor + seconds.evaluator } : shape;
 
 function fitCalls(windows: readonly Window[]): Record<CallKind, PerUnit> {
-  const fit = (kind: CallKind): PerUnit =>
+  const fitted = (kind: CallKind): PerUnit =>
     explain(windows.map((window) => ({ shape: shapeFor(kind, window), count: countOf(kind, window) })));
-  return Object.fromEntries(CALLS.map((kind) => [kind, fit(kind)])) as Record<CallKind, PerUnit>;
+  return Object.fromEntries(CALLS.map((kind) => [kind, fitted(kind)])) as Record<CallKind, PerUnit>;
 }
