@@ -14,6 +14,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   doctor: async () => (await import('./commands/doctor.ts')).doctorCommand(),
   calibrate: async () => (await import('./commands/calibrate.ts')).calibrateCommand(),
   rates: async () => (await import('./commands/rates.ts')).ratesCommand(),
+  'rebuild-counts': async () => (await import('./commands/rebuild-counts.ts')).rebuildCountsCommand(),
 };
 
 /** The same directory as Node's default. */

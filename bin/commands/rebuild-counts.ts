@@ -1,0 +1,68 @@
+/** `inference-monitor rebuild-counts`: makes the counts behind `rates` anew from the receipts of the runs. */
+import { Command } from 'commander';
+import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
+import { destroyClients, environmentClients } from '../../local/stack/aws-clients.ts';
+import { readStackOutputs, stackPrefix } from '../../local/stack/stack-outputs.ts';
+import { type CountsDifference, type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
+import { dayOf } from '../../src/quality/counts-store.ts';
+import { Storage } from '../../src/shared/storage.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
+import { instantMs } from './instants.ts';
+
+interface RebuildFlags {
+  from?: string;
+  to?: string;
+  dryRun?: boolean;
+  json?: boolean;
+  prefix?: string;
+}
+
+const HELP = `
+Each run wrote its counts when it ended. This reads the receipts of all runs again, writes the counts that differ, and prints
+them. Counts of runs whose receipts have expired (after 90 days) are kept, and named. It may run beside other runs, and be
+repeated.
+
+Examples:
+  inference-monitor rebuild-counts --dry-run
+  inference-monitor rebuild-counts --from 2026-11-01 --to 2026-11-08`;
+
+export function rebuildCountsCommand(): Command {
+  return new Command('rebuild-counts')
+    .description('make the counts behind rates anew from the receipts of the runs, and say where they differed')
+    .option('--from <time>', 'first day of inference (UTC); default: all')
+    .option('--to <time>', 'end of the days, exclusive')
+    .option('--dry-run', 'only say what differs')
+    .option('--json', 'print what differed as JSON')
+    .option('--prefix <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)")
+    .addHelpText('after', HELP)
+    .action(rebuild);
+}
+
+async function rebuild({ from, to, dryRun = false, json, prefix }: RebuildFlags): Promise<void> {
+  const nowMs = Date.now();
+  const day = (text: string, afterMs = 0): string => dayOf(new Date(instantMs(text, nowMs) + afterMs).toISOString());
+  const first = from === undefined ? undefined : day(from);
+  // The day that contains the last millisecond before the end.
+  const last = to === undefined ? undefined : day(to, -1);
+  const isInside = (one: string): boolean =>
+    (first === undefined || one >= first) && (last === undefined || one <= last);
+  const clients = environmentClients();
+  try {
+    const { workBucket } = await readStackOutputs(clients.cloudFormation, stackPrefix(prefix, dotenvOfCommand()));
+    const rebuilt = await rebuildCounts(new Storage(clients.s3), workBucket, isInside, !dryRun);
+    process.stdout.write(json === true ? `${JSON.stringify(rebuilt, null, 2)}\n` : rebuiltText(rebuilt, dryRun));
+  } finally {
+    destroyClients(clients);
+  }
+}
+
+export function rebuiltText({ runs, differences, kept }: RebuiltCounts, dryRun: boolean): string {
+  const counted = (of: CountsDifference['before']): string =>
+    of === undefined ? 'nothing' : `${of.captures} captures, ${of.verdicts} verdicts`;
+  const lines = [
+    ...differences.map((one) => `${one.day} ${one.run}: ${counted(one.before)} → ${counted(one.after)}`),
+    ...Object.entries(kept).map(([run, why]) => `kept: ${run}: ${why}`),
+    `${runs} runs read; ${differences.length} days of runs ${dryRun ? 'differ' : 'differed and were written'}; ${Object.keys(kept).length} runs kept as they were`,
+  ];
+  return lines.map((line) => `${singleLine(line)}\n`).join('');
+}

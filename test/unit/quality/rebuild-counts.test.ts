@@ -1,0 +1,96 @@
+/** Counts that are made anew from receipts: what differs is written and told, what cannot be known is kept. */
+import { rebuiltText } from '../../../bin/commands/rebuild-counts.ts';
+import { CONTRACT } from '../../../src/contract/contract.ts';
+import type { QualityCounts } from '../../../src/contract/quality.ts';
+import { workKeys } from '../../../src/contract/work-keys.ts';
+import { rebuildCounts } from '../../../src/monitoring/rebuild-counts.ts';
+import { daysWithCounts, readCounts, writeCounts } from '../../../src/quality/counts-store.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+
+const [DAY, NEXT] = ['2026-11-20', '2026-11-21'];
+const counts = (captures: number, day = DAY): QualityCounts => ({
+  [`${day}T10`]: { Blue: { captures, scorers: { safety: { 1: { captures, values: { yes: captures } } } } } },
+});
+
+class Bucket extends MemoryStorage {
+  /** A finished run of one chunk for each of these; `undefined` leaves no receipt. */
+  run(name: string, chunks: (QualityCounts | undefined)[], planned = true): void {
+    const lines = chunks.map((_, chunk) => ({ contract: CONTRACT, chunk, experimentId: '7', lines: 1, ranges: [] }));
+    if (planned) this.put(workKeys.manifest(name, 0), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    for (const [chunk, quality] of chunks.entries()) {
+      if (quality === undefined) continue;
+      const facts = { run: name, chunk, attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok: true, quality };
+      const rest = { step: 'evaluate', spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 } };
+      this.put(workKeys.receipt(name, chunk, 'evaluate', 0, 'q'), { ...facts, ...rest });
+    }
+  }
+
+  async captures(): Promise<Record<string, number>> {
+    const found: Record<string, number> = {};
+    for await (const { run, hours } of readCounts(this.storage, 'w', await daysWithCounts(this.storage, 'w'))) {
+      for (const { Blue } of Object.values(hours)) found[run] = (found[run] ?? 0) + (Blue?.captures ?? 0);
+    }
+    return found;
+  }
+
+  rebuild = (isInside = (_: string) => true, writes = true) => rebuildCounts(this.storage, 'w', isInside, writes);
+}
+
+async function bucketOfRuns(): Promise<Bucket> {
+  const bucket = new Bucket();
+  bucket.run('same', [counts(3), counts(4)]);
+  await writeCounts(bucket.storage, 'w', 'same', counts(7));
+  bucket.run('wrong', [counts(5)]);
+  await writeCounts(bucket.storage, 'w', 'wrong', { ...counts(1), ...counts(9, NEXT) });
+  bucket.run('never-summed', [counts(2, NEXT)]);
+  bucket.run('invoke-directly', [counts(1)], false);
+  await writeCounts(bucket.storage, 'w', 'expired', counts(8));
+  bucket.run('half-expired', [undefined, counts(1)]);
+  await writeCounts(bucket.storage, 'w', 'half-expired', counts(6));
+  return bucket;
+}
+
+test('what differs is written and told; counts whose receipts are gone are kept and named', async () => {
+  const bucket = await bucketOfRuns();
+  const before = await bucket.captures();
+  const tried = await bucket.rebuild(undefined, false);
+  expect(await bucket.captures()).toEqual(before);
+  const made = await bucket.rebuild();
+  expect(made).toEqual(tried);
+  expect(made).toEqual({
+    runs: 4,
+    differences: [
+      { run: 'invoke-directly', day: DAY, after: { captures: 1, verdicts: 1 } },
+      { run: 'wrong', day: DAY, before: { captures: 1, verdicts: 1 }, after: { captures: 5, verdicts: 5 } },
+      { run: 'never-summed', day: NEXT, after: { captures: 2, verdicts: 2 } },
+      { run: 'wrong', day: NEXT, before: { captures: 9, verdicts: 9 } },
+    ],
+    kept: { expired: 'its receipts are gone', 'half-expired': '1 of its 2 chunks have no receipt' },
+  });
+  expect(await bucket.captures()).toEqual({
+    ...{ same: 7, wrong: 5, 'never-summed': 2, 'invoke-directly': 1 },
+    ...{ expired: 8, 'half-expired': 6 },
+  });
+  expect(rebuiltText(made, false)).toContain(`${DAY} wrong: 1 captures, 1 verdicts → 5 captures, 5 verdicts\n`);
+  expect(rebuiltText(made, false)).toContain('kept: expired: its receipts are gone\n');
+  expect((await bucket.rebuild()).differences).toEqual([]);
+});
+
+test('only the days that are asked for are rebuilt', async () => {
+  const bucket = await bucketOfRuns();
+  const { differences } = await bucket.rebuild((day) => day === NEXT);
+  expect(differences.map(({ run }) => run)).toEqual(['never-summed', 'wrong']);
+  expect(await bucket.captures()).toMatchObject({ wrong: 1, 'never-summed': 2 });
+});
+
+test('a run of another contract keeps its counts', async () => {
+  const bucket = new Bucket();
+  bucket.put(
+    workKeys.manifest('old', 0),
+    `${JSON.stringify({ contract: 1, chunk: 0, experimentId: '7', lines: 1, ranges: [] })}\n`,
+  );
+  await writeCounts(bucket.storage, 'w', 'old', counts(3));
+  const { kept } = await bucket.rebuild();
+  expect(kept.old).toMatch(/^ContractChanged/);
+  expect(await bucket.captures()).toEqual({ old: 3 });
+});
