@@ -79,8 +79,11 @@ export async function writeOutputs(
   const jobSummary = process.env.GITHUB_STEP_SUMMARY;
   if (markdown === undefined && !jobSummary) return;
   const { markdownSummary } = await import('../../src/replay/gate/outputs/markdown.ts');
-  const { traceUrl } = await import('../../src/replay/gate/outputs/trace-url.ts');
-  const text = markdownSummary(comparison, gate, { traceUrl: ({ requestId }) => traceUrl(after, requestId), report });
+  const { replayTraceUrl } = await import('../../src/replay/gate/outputs/trace-url.ts');
+  const text = markdownSummary(comparison, gate, {
+    traceUrl: ({ requestId }) => replayTraceUrl(after, requestId),
+    report,
+  });
   if (markdown !== undefined) await writeFile(markdown, text);
   if (!jobSummary) return;
   await appendFile(jobSummary, text).catch((error: Error) => {

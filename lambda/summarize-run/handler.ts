@@ -5,9 +5,11 @@ import type { SummarizeRequest, SummarizeResult } from '../../src/contract/paylo
 import { workKeys } from '../../src/contract/work-keys.ts';
 import { isCacheMissed } from '../../src/monitoring/cache-missed.ts';
 import { createMetrics } from '../../src/monitoring/metrics.ts';
+import { ObservedChunks } from '../../src/monitoring/observed-chunks.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
+import { connectQuality } from '../../src/monitoring/watch-run.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { causeOf, withinCause } from '../../src/shared/cause.ts';
 import { logged, logger } from '../../src/shared/logging.ts';
@@ -16,18 +18,21 @@ import { createS3Client, Storage } from '../../src/shared/storage.ts';
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const metrics = createMetrics(environment.STACK_PREFIX);
+const watchRun = connectQuality(environment, storage);
 
 export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, error, part = 0 }, context) => {
   const bucket = environment.WORK_BUCKET;
   // The state machine starts with an empty error.
   const failure = !error?.Error ? undefined : { name: error.Error, message: causeOf(error.Cause) };
   const time = { part, remainingMs: () => context.getRemainingTimeInMillis() };
-  const summary = await summarizeRun(storage, bucket, run, failure, time);
+  const observed = new ObservedChunks();
+  const summary = await summarizeRun(storage, bucket, run, failure, time, observed);
   const key = workKeys.summary(run.name);
   const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
   await storage.putText(bucket, key, JSON.stringify(summary, null, 2));
   publish(summary);
+  await watchRun(summary, observed.state());
   const ok = summary.status !== 'failed';
   const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);
   if (!ok) logger.error('run failed', { summary } as never);

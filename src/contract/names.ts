@@ -72,6 +72,14 @@ export const THROTTLE_METRICS = {
 } as const;
 export type ThrottleMetric = (typeof THROTTLE_METRICS)[keyof typeof THROTTLE_METRICS];
 
+/**
+ * The metrics of quality, which runs of new captures publish: `Judged` and `Passed` by scorer and variant; `ErrorReplies`
+ * and `VerdictAge` (seconds from the inference to the end of the run) by variant; `QualityMissed` by objective,
+ * only while it is missed.
+ */
+export type QualityMetric = 'Judged' | 'Passed' | 'ErrorReplies' | 'VerdictAge' | 'QualityMissed';
+export const QUALITY_DIMENSIONS = { scorer: 'Scorer', variant: 'Variant', objective: 'Objective' } as const;
+
 /** The attributes that the definition of the budget's DynamoDB table names. */
 export const budgetTable = {
   /** String: `day#2026-11-20` or `run#<execution name>`, and what begins so (src/judge/budget); or of the gate (src/gate). */

@@ -35,3 +35,24 @@ export interface SampleCounts {
   /** Verdicts that are numbers. */
   numbers?: { count?: number; sum?: number; squares?: number };
 }
+
+/** What the captures of a chunk, or of a run, showed about the objectives; see src/quality/observations.ts. */
+export interface QualityObservations {
+  /** By measure, then by variant: captures by the second of their inference. */
+  series: Record<string, Record<string, ObservedSecond[]>>;
+  /** By measure: the captures that failed and that a person should look at first, a few. */
+  failures: Record<string, ObservedFailure[]>;
+}
+
+/** Epoch seconds, captures, and how many of them failed. */
+export type ObservedSecond = [second: number, cases: number, failed: number];
+
+export interface ObservedFailure {
+  traceId: string;
+  second: number;
+  variant: string;
+  /** How many objectives' measures the capture failed. */
+  failing: number;
+  /** The judge's words, cut; only with `ALARM_QUOTES`. */
+  said?: string;
+}

@@ -65,6 +65,8 @@ export const workKeys = {
   /** The same of many runs, a line each. */
   dayCounts: (day: string) => `${workKeys.dayCountsPrefix}${day}.jsonl.gz`,
   dayCountsPrefix: 'counts/days/',
+  /** The state of the detectors of all objectives. */
+  detectors: 'counts/detectors.json',
 };
 
 /** Keys of a cloud replay. */

@@ -8,6 +8,7 @@ import type { Storage } from '../shared/storage.ts';
 import { withRanges } from './chunk/ranges.ts';
 import { qualityOfChunk } from './chunk-quality.ts';
 import type { FilesState } from './file-reports.ts';
+import type { ObservedChunks } from './observed-chunks.ts';
 import { readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
 
@@ -19,6 +20,7 @@ const CHUNKS_AT_ONCE = 16;
 
 /** What the parts of a summary have added up so far. */
 interface SummaryState extends SummarySums {
+  observed?: ReturnType<ObservedChunks['state']>;
   files: FilesState;
   quality: RunSumsState;
   /** The chunk to continue with. */
@@ -29,6 +31,7 @@ interface SummaryState extends SummarySums {
  * Sums a run from what it left in the work bucket, and writes what it has done to the counts. If the time is short, it stores the sums and stops.
  *
  * @param time the number of this part, from 0, and the time for it; by default all of the run is one part
+ * @param observed gets what the captures showed about the objectives
  * @returns a summary with the status `unfinished` if another part follows
  */
 export async function summarizeRun(
@@ -37,12 +40,14 @@ export async function summarizeRun(
   run: { name: string; startTime: string },
   error?: NamedError,
   { part, remainingMs }: { part: number; remainingMs(): number } = { part: 0, remainingMs: () => Infinity },
+  observed?: ObservedChunks,
 ): Promise<RunSummary> {
   const { name } = run;
   const key = (next: number): string => workKeys.summaryState(name, next);
   const earlier = part === 0 ? undefined : await storage.getJson<SummaryState>(workBucket, key(part));
   const summary = new SummaryBuilder(run, error, earlier);
   const quality = new RunSums(earlier?.quality);
+  observed?.restore(earlier?.observed);
   if (earlier === undefined) {
     for await (const plan of readPlanReceipts(storage, workBucket, name)) summary.addPlan(plan);
   }
@@ -56,10 +61,12 @@ export async function summarizeRun(
     if (line === undefined) continue;
     summary.addChunk(line, state);
     quality.add(qualityOfChunk(state, line.lines));
+    observed?.add(line, state);
     await summary.files.write(storage, workBucket, name);
     if (remainingMs() > FINISH_RESERVE_MS) continue;
     await summary.files.write(storage, workBucket, name, 'closed');
-    const sums = { ...summary.sums(), files: summary.files.state(), quality: quality.state(), next: line.chunk + 1 };
+    const added = { files: summary.files.state(), quality: quality.state(), observed: observed?.state() };
+    const sums = { ...summary.sums(), ...added, next: line.chunk + 1 };
     await storage.putJson(workBucket, key(part + 1), sums satisfies SummaryState);
     return { ...sums.summary, status: 'unfinished' };
   }

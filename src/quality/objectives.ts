@@ -97,14 +97,22 @@ export function readObjectives(raw: readonly unknown[], sampling: Sampling): Obj
   return objectives;
 }
 
+/** Whether an entry of the setting is about error replies. */
+export const isAboutErrors = (entry: unknown): boolean =>
+  typeof entry === 'object' && entry !== null && 'errorReplies' in entry;
+
+/** Returns the measures of the objectives, each once. */
+export const measuresOf = (objectives: readonly Objective[]): Measure[] => [
+  ...new Map(objectives.map(({ measure }) => [measure.name, measure])).values(),
+];
+
 const invalid = (problem: string): PermanentError =>
   new PermanentError('InvalidObjectives', `The objectives are invalid: ${problem}`, { where: 'QUALITY_OBJECTIVES' });
 
 const EXAMPLES = '{"scorer":"safety","atLeast":0.95,"over":"1d"} or {"errorReplies":{"atMost":0.02}}';
 
 function readObjective(entry: unknown, sampling: Sampling): Objective {
-  const isErrors = typeof entry === 'object' && entry !== null && 'errorReplies' in entry;
-  const parsed = (isErrors ? errorsSchema : scorerSchema).safeParse(entry);
+  const parsed = (isAboutErrors(entry) ? errorsSchema : scorerSchema).safeParse(entry);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';

@@ -1,5 +1,5 @@
 /** Counts what a run does with the captures of a chunk, by hour of the inference and variant, for its receipt. */
-import type { QualityCell, QualityCounts, SampleCounts } from '../contract/quality.ts';
+import type { QualityCell, QualityCounts, QualityObservations, SampleCounts } from '../contract/quality.ts';
 import { capturePathOf, HOUR_MS } from '../formats/files/capture-path.ts';
 import type { Capture, LinePlace } from '../formats/types.ts';
 import { JUDGE_COST, RUN_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
@@ -27,7 +27,8 @@ export interface CaptureFacts {
 }
 
 /** A verdict, before or after it is written. */
-export type CountedVerdict = Pick<StoredAssessment, 'name' | 'value' | 'metadata' | 'sourceType'>;
+export type CountedVerdict = Pick<StoredAssessment, 'name' | 'value' | 'metadata' | 'sourceType'> &
+  Pick<NewAssessment, 'rationale'>;
 
 /** One capture, and what this run has done with it so far, in whichever attempt. */
 export interface CountedCapture {
@@ -62,12 +63,26 @@ export function captureFacts(capture: Capture | undefined, place: LinePlace): Ca
 /** Returns the hour of an instant, such as `2026-11-20T10`. @param ms epoch milliseconds */
 export const hourOf = (ms: number): string => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString().slice(0, 13);
 
+/** Sees each capture that is counted. */
+export interface CaptureObserver {
+  add(capture: CountedCapture): void;
+  observations(): QualityObservations | undefined;
+}
+
 export class QualityTally {
   readonly #counts: QualityCounts = {};
   readonly #variants = new Set<string>();
+  readonly #observed: CaptureObserver | undefined;
+
+  /** @param observed what the captures show about the objectives, if there are any */
+  constructor(observed?: CaptureObserver) {
+    this.#observed = observed;
+  }
 
   /** Counts a capture. Call it once for each that has a trace. */
-  add({ facts, isWritten, verdicts, replaced, judgeable, notJudged }: CountedCapture): void {
+  add(capture: CountedCapture): void {
+    this.#observed?.add(capture);
+    const { facts, isWritten, verdicts, replaced, judgeable, notJudged } = capture;
     const { inputTokens = 0, outputTokens = 0, isError } = facts;
     const cell: QualityCell = {};
     const written = { captures: 1, errorReplies: isError ? 1 : 0, inputTokens, outputTokens };
@@ -90,8 +105,12 @@ export class QualityTally {
   }
 
   /** The part of the receipt. */
-  counts(): { quality?: QualityCounts } {
-    return Object.keys(this.#counts).length === 0 ? {} : { quality: this.#counts };
+  counts(): { quality?: QualityCounts; observations?: QualityObservations } {
+    const observations = this.#observed?.observations();
+    return {
+      ...(Object.keys(this.#counts).length === 0 ? {} : { quality: this.#counts }),
+      ...(observations && { observations }),
+    };
   }
 }
 

@@ -23,6 +23,8 @@ const environmentSchema = z.object({
   MLFLOW_EXPERIMENT_NAME: text,
   /** The role that Bedrock assumes for a batch job. */
   BATCH_ROLE_ARN: z.string().optional(),
+  /** The topic of the alarms, if there are objectives. */
+  ALARM_TOPIC_ARN: z.string().optional(),
   /** The state machine that the starter starts. */
   STATE_MACHINE_ARN: z.string().optional(),
   /** How often the state machine checks a batch job. */

@@ -13,7 +13,7 @@ import { createMlflowClient } from '../../src/mlflow/client.ts';
 import type { RunFacts } from '../../src/replay/compare/compare-runs.ts';
 import type { StoredReply } from '../../src/replay/compare/replies-file.ts';
 import { readRun } from '../../src/replay/compare/run-data.ts';
-import { traceUrl } from '../../src/replay/gate/outputs/trace-url.ts';
+import { replayTraceUrl } from '../../src/replay/gate/outputs/trace-url.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
 import { fetchOnNewConnection } from '../helpers/new-connection.ts';
 import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
@@ -376,7 +376,7 @@ describe('MLflow', () => {
       // A comparison of the run links to the traces.
       const { mlflow: logged, run: name } = await readRun(out);
       const urls = readLines<StoredReply>(join(out, 'replies.jsonl')).map(({ request_id }) =>
-        traceUrl({ run: name, mlflow: logged } as RunFacts, request_id),
+        replayTraceUrl({ run: name, mlflow: logged } as RunFacts, request_id),
       );
       const page = (info: Info) =>
         `${mlflow.url}/#/experiments/${id}/traces?selectedEvaluationId=${info.trace_id}&startTimeLabel=ALL`;

@@ -7,6 +7,7 @@ import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { EvaluateReceipt, TakenOver, UnreadRange } from '../../contract/receipts.ts';
 import { capturePathOf } from '../../formats/files/capture-path.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
+import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { RetryableError } from '../../shared/errors.ts';
@@ -51,7 +52,7 @@ class EvaluateChunk {
   readonly #startedAt = new Date().toISOString();
   readonly #journal: AnswerJournal;
   readonly #tally: VerdictTally;
-  readonly #quality = new QualityTally();
+  readonly #quality: QualityTally;
   readonly #gate = new WeightGate();
   readonly #assessor: CaptureAssessor;
   readonly #writer: VerdictWriter;
@@ -67,8 +68,9 @@ class EvaluateChunk {
   constructor(request: ChunkRequest, deps: EvaluateDependencies) {
     this.#request = request;
     this.#deps = deps;
-    const { storage, environment, requestId } = deps;
+    const { storage, environment, requestId, scorers } = deps;
     this.#journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
+    this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
     this.#book = request.write ? new LineBook(request, deps) : undefined;

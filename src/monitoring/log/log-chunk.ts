@@ -2,6 +2,7 @@
 
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { LogReceipt } from '../../contract/receipts.ts';
+import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
@@ -18,7 +19,7 @@ import { TraceBatch } from './trace-batch.ts';
  */
 export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
   const { storage, environment } = deps;
-  const book = new LineBook(request, deps, new QualityTally());
+  const book = new LineBook(request, deps, new QualityTally(observerOf(environment, request.options.sampleRate)));
   const attempt = { run: () => logLines(request, deps, book), receipt: (failure: unknown) => book.receipt(failure) };
   return withReceipt(storage, environment.WORK_BUCKET, attempt);
 }

@@ -76,3 +76,10 @@ export function runOptions(input: ExecutionInput, defaults: { sampleRate: number
     window: from === undefined && to === undefined ? undefined : { fromMs: msOf(from), toMs: msOf(to) },
   };
 }
+
+/** Whether the captures of a run are new: nobody asked for a range of time, for unfinished work, or for new verdicts. */
+export function isLive(raw: unknown, options: Pick<RunOptions, 'reevaluate'> | null): boolean {
+  if (options === null || options.reevaluate) return false;
+  const { kind } = parseInput(raw);
+  return kind === 'object' || kind === 'files';
+}

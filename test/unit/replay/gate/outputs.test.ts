@@ -4,7 +4,7 @@ import type { RunsComparison } from '../../../../src/replay/compare/compare-runs
 import type { RegressionRow } from '../../../../src/replay/compare/quality.ts';
 import { junitXml } from '../../../../src/replay/gate/outputs/junit.ts';
 import { markdownSummary } from '../../../../src/replay/gate/outputs/markdown.ts';
-import { traceUrl } from '../../../../src/replay/gate/outputs/trace-url.ts';
+import { replayTraceUrl } from '../../../../src/replay/gate/outputs/trace-url.ts';
 import type { GateResult, ThresholdResult } from '../../../../src/replay/gate/types.ts';
 
 const result = (over: Partial<ThresholdResult> = {}): ThresholdResult => ({
@@ -168,10 +168,13 @@ describe('the address of a trace', () => {
   const facts = (mlflow?: RunsComparison['after']['mlflow']) => ({ ...comparisonOf().after, mlflow });
 
   test('leads to the replayed request', () => {
-    expect(traceUrl(facts({ experimentId: '7', url: 'https://mlflow.test:5000/base/' }), 'request-1')).toMatch(
+    expect(replayTraceUrl(facts({ experimentId: '7', url: 'https://mlflow.test:5000/base/' }), 'request-1')).toMatch(
       /^https:\/\/mlflow\.test:5000\/base\/#\/experiments\/7\/traces\?selectedEvaluationId=tr-[0-9a-f]{32}&startTimeLabel=ALL$/,
     );
-    const root = traceUrl(facts({ experimentId: 'a>b)/..', url: 'http://user:secret@mlflow.test?token=secret' }), 'r');
+    const root = replayTraceUrl(
+      facts({ experimentId: 'a>b)/..', url: 'http://user:secret@mlflow.test?token=secret' }),
+      'r',
+    );
     expect(root).toMatch(/^http:\/\/mlflow\.test\/#\/experiments\/a%3Eb\)%2F\.\.\/traces\?/);
   });
 
@@ -182,6 +185,6 @@ describe('the address of a trace', () => {
     [{ experimentId: '7', url: 'https://' }, 'request-1'],
     [{ experimentId: '7', url: 'https://mlflow.test' }, undefined],
   ])('is unknown for %j and %j', (mlflow, requestId) => {
-    expect(traceUrl(facts(mlflow), requestId)).toBeUndefined();
+    expect(replayTraceUrl(facts(mlflow), requestId)).toBeUndefined();
   });
 });

@@ -1,0 +1,49 @@
+/** Watches the quality that a run has seen: metrics, detectors and messages. */
+import { activeScorers } from '../judge/active-scorers.ts';
+import { Detectors } from '../quality/detectors.ts';
+import { readObjectives } from '../quality/objectives.ts';
+import { watchQuality } from '../quality/watch.ts';
+import type { LambdaEnvironment } from '../settings/environment.ts';
+import { logger } from '../shared/logging.ts';
+import { publishToTopic } from '../shared/publish-to-topic.ts';
+import type { Storage } from '../shared/storage.ts';
+import type { ObservedChunks } from './observed-chunks.ts';
+import { isLive } from './plan/input.ts';
+import { publishQuality } from './quality-metrics.ts';
+import type { RunSummary } from './summary.ts';
+
+type Watch = (
+  summary: Pick<RunSummary, 'run' | 'startedAt' | 'input' | 'options'>,
+  observed: ReturnType<ObservedChunks['state']>,
+) => Promise<void>;
+
+/**
+ * Returns a function that watches a run, if its captures are new. Backfills, retries and re-evaluations neither ring nor
+ * appear in the metrics, whose time is now.
+ */
+export function connectQuality(environment: LambdaEnvironment, storage: Storage): Watch {
+  const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE: sampleRate, ALARM_TOPIC_ARN: topic } = environment;
+  if (raw.length === 0) return async () => undefined;
+  const detectors = new Detectors(readObjectives(raw, { scorers: activeScorers(environment), sampleRate }));
+  return async ({ run, startedAt, input, options }, { experimentId, observations }) => {
+    if (observations === undefined || !isLive(input, options)) return;
+    const context = {
+      stackPrefix: environment.STACK_PREFIX,
+      endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
+      mlflow: environment.MLFLOW_TRACKING_URI,
+      experimentId,
+    };
+    const observedRun = { name: run, startedMs: Date.parse(startedAt), observations };
+    const missed = await watchQuality(observedRun, {
+      storage,
+      workBucket: environment.WORK_BUCKET,
+      detectors,
+      context,
+      publish: async (message) => {
+        if (topic !== undefined) await publishToTopic(topic, message);
+        logger.info('A message about quality was sent', { subject: message.subject });
+      },
+    });
+    publishQuality(environment.STACK_PREFIX, observations, missed, Date.now());
+  };
+}

@@ -1,0 +1,236 @@
+/**
+ * The state of all detectors of a stack, and how a run changes it. Everything here is a function of the state and the run, so
+ * that the state can be written under the condition that nobody else has written it.
+ *
+ * Runs end in any order. So captures of the last minutes are kept as a tail, in which those of each further run find their
+ * place, and the detectors start over from the end of what is settled. A run counts once, however often it is summarized.
+ */
+import { hash } from 'node:crypto';
+import type { ObservedFailure, ObservedSecond, QualityObservations } from '../contract/quality.ts';
+import {
+  createDetector,
+  type Detector,
+  type DetectorState,
+  feed,
+  newState,
+  rateOf,
+  type Span,
+  type Turn,
+} from './detector.ts';
+import type { Objective } from './objectives.ts';
+import { worst } from './observations.ts';
+
+/** A run of new files, with what it observed. */
+export interface ObservedRun {
+  name: string;
+  startedMs: number;
+  observations: QualityObservations;
+}
+
+interface ObjectiveState {
+  /** The objective's figures. A detector of other figures begins anew. */
+  design: string;
+  /** After all captures before `settledUntil`. */
+  settled: DetectorState;
+  /** The last turn that was announced, and the second of its last capture. */
+  said: { isMissed: boolean; second: number };
+  failures: ObservedFailure[];
+}
+
+/** An announcement that is not known to have been sent. */
+export interface Announcement {
+  id: string;
+  /** The run that showed it. */
+  run: string;
+  writtenMs: number;
+  /** The last capture that shows it, epoch seconds. */
+  second: number;
+  objective: string;
+  turn: Turn;
+  /** The rate in the objective's own window. */
+  window: Span;
+  failures: ObservedFailure[];
+}
+
+/** `counts/detectors.json` in the work bucket. */
+export interface DetectorsState {
+  /** Epoch seconds: captures before it are settled. Later ones are in the tail. */
+  settledUntil: number;
+  objectives: Record<string, ObjectiveState>;
+  /** Runs that are not settled, by the digest of their name. */
+  tail: Record<string, { startedMs: number; series: Record<string, ObservedSecond[]> }>;
+  /** Runs that are settled, by digest, with their start. Runs that started before `horizonMs` are not fed any more. */
+  applied: Record<string, number>;
+  horizonMs: number;
+  outbox: Announcement[];
+}
+
+/** How long runs may differ in their duration, without being fed in another order than that of the inferences. */
+const TAIL_S = 900;
+/** Long after this, a run may be summarized again only by a person. */
+const REMEMBERED_MS = 48 * 3_600_000;
+const MAX_REMEMBERED = 20_000;
+/** Many more than are shown, so that some are left of the time since the change. */
+const KEPT_FAILURES = 20;
+const MAX_OUTBOX = 100;
+
+const digestOf = (run: string): string => hash('sha256', run).slice(0, 12);
+
+const emptyState = (nowS: number): DetectorsState => ({
+  settledUntil: nowS - TAIL_S,
+  objectives: {},
+  tail: {},
+  applied: {},
+  horizonMs: 0,
+  outbox: [],
+});
+
+/** The detectors in force, and their objectives' state. */
+export class Detectors {
+  readonly #detectors: readonly Detector[];
+
+  constructor(objectives: readonly Objective[]) {
+    this.#detectors = objectives.map(createDetector);
+  }
+
+  objective(id: string): Objective | undefined {
+    return this.#detectors.find(({ objective }) => objective.id === id)?.objective;
+  }
+
+  /**
+   * Feeds a run to the detectors.
+   *
+   * @param before as it was read; it is not changed
+   * @returns the state after the run; `undefined` if the run was fed before and nothing has changed
+   */
+  apply(before: DetectorsState | undefined, run: ObservedRun, nowMs: number): DetectorsState | undefined {
+    const nowS = Math.floor(nowMs / 1000);
+    const state = before === undefined ? emptyState(nowS) : structuredClone(before);
+    if (run.startedMs < state.horizonMs || Object.hasOwn(state.applied, digestOf(run.name))) return undefined;
+    this.#fit(state);
+    this.#enter(state, run);
+    const until = Math.max(state.settledUntil, nowS - TAIL_S);
+    for (const detector of this.#detectors) this.#feed(state, detector, until, { run: run.name, writtenMs: nowMs });
+    state.settledUntil = until;
+    settle(state, nowMs);
+    return state;
+  }
+
+  /** Forgets objectives that are no longer, and begins those that are new. */
+  #fit(state: DetectorsState): void {
+    const objectives: DetectorsState['objectives'] = {};
+    for (const { objective } of this.#detectors) {
+      const { id, failing, perDay, together } = objective;
+      const design = JSON.stringify([failing, perDay, together]);
+      const known = Object.hasOwn(state.objectives, id) ? state.objectives[id] : undefined;
+      objectives[id] =
+        known?.design === design
+          ? known
+          : { design, settled: newState(), said: { isMissed: false, second: 0 }, failures: [] };
+    }
+    state.objectives = objectives;
+  }
+
+  /** Puts what the run observed into the tail, in place of what an earlier summary of the same run put there. */
+  #enter(state: DetectorsState, { name, startedMs, observations }: ObservedRun): void {
+    const run = digestOf(name);
+    const isKnown = Object.hasOwn(state.tail, run);
+    const series: Record<string, ObservedSecond[]> = {};
+    for (const { objective } of this.#detectors) {
+      const seconds = secondsOf(observations, objective);
+      // What is late is fed after what is settled. Of a known run, it has been fed.
+      const own = isKnown ? seconds.filter(([second]) => second >= state.settledUntil) : seconds;
+      if (own.length > 0) series[objective.id] = own;
+      const { failures } = state.objectives[objective.id] ?? { failures: [] };
+      const found = observations.failures[objective.measure.name] ?? [];
+      const mine = found.filter(({ variant }) => objective.variant === undefined || variant === objective.variant);
+      const all = new Map([...failures, ...mine].map((failure) => [failure.traceId, failure]));
+      const latest = [...all.values()].toSorted((a, b) => b.second - a.second);
+      failures.splice(0, Infinity, ...latest.slice(0, KEPT_FAILURES));
+    }
+    state.tail[run] = { startedMs, series };
+  }
+
+  #feed(state: DetectorsState, detector: Detector, until: number, by: Pick<Announcement, 'run' | 'writtenMs'>): void {
+    const { id } = detector.objective;
+    const own = state.objectives[id];
+    if (own === undefined) return;
+    const seconds = Object.values(state.tail).flatMap(({ series }) => series[id] ?? []);
+    seconds.sort(([a], [b]) => a - b);
+    const announce = (second: number, turn: Turn, now: DetectorState): void => {
+      if (turn.isMissed === own.said.isMissed || second < own.said.second) return;
+      own.said = { isMissed: turn.isMissed, second };
+      const failures = worst(own.failures.filter((one) => one.second >= turn.evidence.since));
+      const window = rateOf(now, detector.objective);
+      const announced = {
+        id: `${id} ${second} ${turn.isMissed}`,
+        ...by,
+        second,
+        objective: id,
+        turn,
+        window,
+        failures,
+      };
+      state.outbox.push(structuredClone(announced));
+    };
+    const feedAll = (into: DetectorState, some: readonly ObservedSecond[]): void => {
+      for (const [second, cases, failed] of some) {
+        for (const turn of feed(detector, into, second, cases, failed)) announce(second, turn, into);
+      }
+    };
+    const later = seconds.findIndex(([second]) => second >= until);
+    const split = later < 0 ? seconds.length : later;
+    feedAll(own.settled, seconds.slice(0, split));
+    const present = structuredClone(own.settled);
+    feedAll(present, seconds.slice(split));
+    // A late run can take away what its predecessors showed.
+    const isMissed = present.missed !== undefined;
+    const before = { since: own.said.second, cases: 0, failed: 0 };
+    if (isMissed !== own.said.isMissed)
+      announce(nowSecond(seconds, own), { isMissed, evidence: present.evidence, before }, present);
+  }
+}
+
+/** Returns the ids of the objectives that are missed, or were for a time within the run. */
+export function missedObjectives({ objectives, outbox }: DetectorsState, run: string): string[] {
+  const missed = Object.entries(objectives).filter(([, { said }]) => said.isMissed);
+  const lately = outbox.filter(({ turn, run: by }) => turn.isMissed && by === run);
+  return [...new Set([...missed.map(([id]) => id), ...lately.map(({ objective }) => objective)])];
+}
+
+const nowSecond = (seconds: readonly ObservedSecond[], { said }: ObjectiveState): number =>
+  Math.max(said.second, seconds.at(-1)?.[0] ?? 0);
+
+/** Returns what was observed of an objective, by second, in order. */
+function secondsOf({ series }: QualityObservations, { measure, variant }: Objective): ObservedSecond[] {
+  const variants = Object.hasOwn(series, measure.name) ? (series[measure.name] ?? {}) : {};
+  const own =
+    variant === undefined ? Object.values(variants) : [Object.hasOwn(variants, variant) ? variants[variant] : []];
+  const sums = new Map<number, ObservedSecond>();
+  for (const [second, cases, failed] of own.flatMap((each) => each ?? [])) {
+    const sum = sums.get(second);
+    sums.set(second, [second, (sum?.[1] ?? 0) + cases, (sum?.[2] ?? 0) + failed]);
+  }
+  return [...sums.values()].toSorted(([a], [b]) => a - b);
+}
+
+/** Takes what is settled out of the tail, and forgets what is long ago. */
+function settle(state: DetectorsState, nowMs: number): void {
+  for (const [name, run] of Object.entries(state.tail)) {
+    for (const [id, seconds] of Object.entries(run.series)) {
+      const left = Object.hasOwn(state.objectives, id)
+        ? seconds.filter(([second]) => second >= state.settledUntil)
+        : [];
+      if (left.length > 0) run.series[id] = left;
+      else delete run.series[id];
+    }
+    if (Object.keys(run.series).length > 0) continue;
+    delete state.tail[name];
+    state.applied[name] = run.startedMs;
+  }
+  const runs = Object.entries(state.applied).toSorted(([, a], [, b]) => b - a);
+  const dropped = runs.slice(MAX_REMEMBERED)[0]?.[1] ?? 0;
+  state.horizonMs = Math.max(state.horizonMs, nowMs - REMEMBERED_MS, dropped === 0 ? 0 : dropped + 1);
+  state.applied = Object.fromEntries(runs.filter(([, startedMs]) => startedMs >= state.horizonMs));
+  state.outbox = state.outbox.slice(-MAX_OUTBOX);
+}

@@ -1,0 +1,90 @@
+/** Feeds a run to the detectors of the stack, whose state is in the work bucket, and sends what they announce. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { workKeys } from '../contract/work-keys.ts';
+import { RetryableError, toNamedError } from '../shared/errors.ts';
+import { logger } from '../shared/logging.ts';
+import type { Storage } from '../shared/storage.ts';
+import { parseStored } from '../shared/storage-errors.ts';
+import {
+  type Announcement,
+  type Detectors,
+  type DetectorsState,
+  missedObjectives,
+  type ObservedRun,
+} from './detectors.ts';
+import { type Message, type MessageContext, messageOf } from './message.ts';
+
+interface WatchDependencies {
+  storage: Storage;
+  workBucket: string;
+  detectors: Detectors;
+  context: MessageContext;
+  /** Publishes to the topic of the alarms. */
+  publish(message: Message): Promise<void>;
+  nowMs?: number;
+}
+
+/** Runs of a stack end a few at a time. Each write takes some 50 ms. */
+const ATTEMPTS = 25;
+const LONGEST_WAIT_MS = 400;
+/** By then, the run that made an announcement has sent it, or was killed. */
+const OTHERS_MS = 60_000;
+/** An older message would be read as news. */
+const STALE_MS = 24 * 3_600_000;
+
+/**
+ * Feeds the run, once, and sends the messages of what turned. A message is sent again if the function is killed before it has
+ * noted that it was sent. One that cannot be sent now is sent by a later run.
+ *
+ * @returns the ids of the objectives that are missed
+ * @throws RetryableError `StorageUnavailable` if the state cannot be written, for example since others write it all the time
+ */
+export async function watchQuality(run: ObservedRun, deps: WatchDependencies): Promise<string[]> {
+  const nowMs = deps.nowMs ?? Date.now();
+  const state = await update(deps, (before) => deps.detectors.apply(before, run, nowMs));
+  if (state === undefined) return [];
+  const due = state.outbox.filter((one) => one.run === run.name || one.writtenMs < nowMs - OTHERS_MS);
+  const done = new Set<string>();
+  for (const announced of due) if (await send(announced, deps, nowMs)) done.add(announced.id);
+  if (done.size > 0) {
+    await update(deps, (now) => now && { ...now, outbox: now.outbox.filter(({ id }) => !done.has(id)) });
+  }
+  return missedObjectives(state, run.name);
+}
+
+/** @returns whether the announcement need not be sent any more */
+async function send(announced: Announcement, { detectors, context, publish }: WatchDependencies, nowMs: number) {
+  const objective = detectors.objective(announced.objective);
+  if (objective === undefined || announced.writtenMs < nowMs - STALE_MS) return true;
+  try {
+    await publish(messageOf(announced, objective, context));
+    return true;
+  } catch (error) {
+    // The alarm of the objective rings too. The run has done its work.
+    logger.error('A message about quality could not be sent', { objective: objective.id, error: toNamedError(error) });
+    return false;
+  }
+}
+
+/**
+ * Changes the state under the condition that nobody else has.
+ *
+ * @param change returns `undefined` to leave it
+ * @returns the state as it is now
+ */
+async function update(
+  { storage, workBucket }: Pick<WatchDependencies, 'storage' | 'workBucket'>,
+  change: (before: DetectorsState | undefined) => DetectorsState | undefined,
+): Promise<DetectorsState | undefined> {
+  const key = workKeys.detectors;
+  const where = `s3://${workBucket}/${key}`;
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    const stored = await storage.getText(workBucket, key);
+    const before = stored && parseStored<DetectorsState>(stored.text, where);
+    const after = change(before);
+    if (after === undefined) return before;
+    if ((await storage.putJsonIf(workBucket, key, after, stored?.etag)) !== undefined) return after;
+    await sleep(Math.random() * LONGEST_WAIT_MS);
+  }
+  throw new RetryableError('StorageUnavailable', 'Other runs write the state of the detectors all the time', { where });
+}

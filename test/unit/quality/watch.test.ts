@@ -1,0 +1,192 @@
+/** What becomes of runs at the detectors: in any order, twice, at the same time, and killed between two writes. */
+import type { ObservedFailure, ObservedSecond, QualityObservations } from '../../../src/contract/quality.ts';
+import { workKeys } from '../../../src/contract/work-keys.ts';
+import { Detectors, type DetectorsState, type ObservedRun } from '../../../src/quality/detectors.ts';
+import type { Message } from '../../../src/quality/message.ts';
+import { readObjectives } from '../../../src/quality/objectives.ts';
+import { watchQuality } from '../../../src/quality/watch.ts';
+import { Random } from '../../../src/shared/random.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+
+const objectives = readObjectives(
+  [{ errorReplies: { atMost: 0.05 } }, { errorReplies: { atMost: 0.05 }, variant: 'B' }],
+  {
+    scorers: [],
+    sampleRate: 1,
+  },
+);
+const detectors = new Detectors(objectives);
+const NOW_S = 1_763_856_000;
+const RUN_S = 60;
+
+/** A run over the captures of a minute, one in 2 seconds, of which this share fails. */
+function runOf(minute: number, share: number, variant = 'A'): ObservedRun {
+  const random = new Random(minute + 1);
+  const begin = NOW_S + minute * RUN_S;
+  const seconds = Array.from(
+    { length: RUN_S / 2 },
+    (_, index): ObservedSecond => [begin + 2 * index, 1, random.next() < share ? 1 : 0],
+  );
+  const failures = seconds
+    .filter(([, , failed]) => failed > 0)
+    .map(([second]): ObservedFailure => ({ traceId: `tr-${second}`, second, variant, failing: 1 }));
+  const observations: QualityObservations = {
+    series: { 'error replies': { [variant]: seconds } },
+    failures: { 'error replies': failures.slice(0, 5) },
+  };
+  return { name: `files-${minute}`, startedMs: (begin + RUN_S) * 1000, observations };
+}
+
+const endMs = (minute: number): number => (NOW_S + (minute + 2) * RUN_S) * 1000;
+
+/** Ten minutes of good captures, ten of bad ones, and thirty of good ones: 1,500 captures. */
+const shareAt = (minute: number): number => (minute >= 10 && minute < 20 ? 0.3 : 0.01);
+const MINUTES = Array.from({ length: 50 }, (_, minute) => minute);
+
+class Rig {
+  readonly storage = new MemoryStorage();
+  readonly sent: Message[] = [];
+  isDeaf = false;
+
+  async watch(run: ObservedRun, nowMs: number): Promise<string[]> {
+    return watchQuality(run, {
+      storage: this.storage.storage,
+      workBucket: 'b',
+      detectors,
+      nowMs,
+      context: { stackPrefix: 'prod', endpointName: 'my-endpoint', mlflow: 'https://mlflow.test', experimentId: '7' },
+      publish: async (message) => {
+        if (this.isDeaf) throw new Error('no route');
+        this.sent.push(message);
+      },
+    });
+  }
+
+  get state(): DetectorsState {
+    return JSON.parse(this.storage.objects.get(workKeys.detectors)?.toString() ?? '{}');
+  }
+
+  get subjects(): string[] {
+    return this.sent.map(({ subject }) => subject);
+  }
+}
+
+const RANG = ['ALARM: quality: error replies of my-endpoint', 'OK: quality again: error replies of my-endpoint'];
+
+test('rings within minutes of a change, and when it is over', async () => {
+  const rig = new Rig();
+  const missed: number[] = [];
+  for (const minute of MINUTES) {
+    const now = await rig.watch(runOf(minute, shareAt(minute)), endMs(minute));
+    if (now.includes('error replies')) missed.push(minute);
+    expect(now).not.toContain('error replies B');
+  }
+  expect(rig.subjects).toEqual(RANG);
+  expect(missed[0]).toBeLessThanOrEqual(13);
+  expect(missed.at(-1)).toBeGreaterThan(19);
+  expect(missed.at(-1)).toBeLessThan(40);
+  expect(rig.state.outbox).toEqual([]);
+  const [alarm, ok] = rig.sent;
+  expect(alarm?.body.default).toMatch(
+    /^Stack prod\. Since 2025-11-23 00:\d\d UTC: \d+\.\d% of \d+ captures \(95% interval /,
+  );
+  expect(alarm?.body.default).toMatch(/\nBefore: \d\.\d% of \d{3} captures/);
+  expect(alarm?.body.default).toContain('Objective: at most 5% of the captures are error replies.');
+  const links = alarm?.body.default.match(
+    /https:\/\/mlflow\.test\/#\/experiments\/7\/traces\?selectedEvaluationId=tr-\d+/g,
+  );
+  expect(links?.length).toBeGreaterThanOrEqual(3);
+  expect(ok?.body.default).toContain('While it was missed: ');
+  // The form of Amazon Q: https://docs.aws.amazon.com/chatbot/latest/adminguide/custom-notifs.html
+  expect(JSON.parse(alarm?.body.https ?? '')).toMatchObject({
+    version: '1.0',
+    source: 'custom',
+    content: { textType: 'client-markdown', title: RANG[0] },
+    metadata: { threadId: 'prod error replies', eventType: 'QualityMissed' },
+  });
+});
+
+test('runs that end in another order, or are summarized again, come to the same', async () => {
+  const straight = new Rig();
+  for (const minute of MINUTES) await straight.watch(runOf(minute, shareAt(minute)), endMs(minute));
+  const crooked = new Rig();
+  const random = new Random(5);
+  const order = MINUTES.map((minute) => ({ minute, at: minute + random.below(6) })).toSorted((a, b) => a.at - b.at);
+  for (const { minute, at } of order) {
+    await crooked.watch(runOf(minute, shareAt(minute)), endMs(at));
+    const again = order[random.below(order.length)]?.minute ?? 0;
+    if (again < minute) await crooked.watch(runOf(again, shareAt(again)), endMs(at));
+  }
+  expect(crooked.subjects).toEqual(RANG);
+  // The same captures are settled in the same order.
+  for (const rig of [straight, crooked]) await rig.watch(runOf(100, 0), endMs(200));
+  for (const id of ['error replies', 'error replies B']) {
+    expect(crooked.state.objectives[id]?.settled).toEqual(straight.state.objectives[id]?.settled);
+  }
+});
+
+test('runs that end at the same time all count', async () => {
+  const rig = new Rig();
+  await Promise.all(MINUTES.slice(0, 8).map((minute) => rig.watch(runOf(minute, 0.01), endMs(9))));
+  await rig.watch(runOf(100, 0), endMs(200));
+  const [[, cases] = []] = rig.state.objectives['error replies']?.settled.hours ?? [];
+  expect(cases).toBe(8 * 30);
+});
+
+test.each([1, 2])('a function that is killed before its write %i loses nothing', async (write) => {
+  const rig = new Rig();
+  for (const minute of MINUTES.slice(0, 10)) await rig.watch(runOf(minute, 0.01), endMs(minute));
+  const put = rig.storage.putJsonIf.bind(rig.storage);
+  let writes = 0;
+  rig.storage.putJsonIf = async (...args) => {
+    writes += 1;
+    if (writes === write) throw new Error('killed');
+    return put(...args);
+  };
+  const bad = { ...runOf(10, 1), startedMs: endMs(10) };
+  await rig.watch(bad, endMs(10)).catch(() => undefined);
+  // Lambda's next attempt at the same run.
+  await rig.watch(bad, endMs(10) + 5000);
+  // It was killed after sending and before it could note that: the message comes twice, and not more often.
+  expect(rig.subjects).toEqual(write === 2 ? [RANG[0], RANG[0]] : [RANG[0]]);
+  expect(rig.state.outbox).toEqual([]);
+  await rig.watch(runOf(100, 0.3), endMs(200));
+  const hours = rig.state.objectives['error replies']?.settled.hours ?? [];
+  expect(hours.reduce((sum, [, cases]) => sum + cases, 0)).toBe(12 * 30);
+});
+
+test('a message that cannot be sent is sent by a later run, or never if it is old', async () => {
+  const rig = new Rig();
+  rig.isDeaf = true;
+  expect(await rig.watch(runOf(0, 1), endMs(0))).toEqual(['error replies']);
+  rig.isDeaf = false;
+  await rig.watch(runOf(1, 1), endMs(0) + 30_000);
+  expect(rig.subjects).toEqual([]);
+  await rig.watch(runOf(2, 1), endMs(2));
+  expect(rig.subjects).toEqual([RANG[0]]);
+  const late = new Rig();
+  late.isDeaf = true;
+  await late.watch(runOf(0, 1), endMs(0));
+  late.isDeaf = false;
+  await late.watch(runOf(1500, 1), endMs(1500));
+  expect(late.subjects).toEqual([]);
+  expect(late.state.outbox).toEqual([]);
+});
+
+test('late captures count after those that are settled, and a run of long ago does not', () => {
+  const first = detectors.apply(undefined, runOf(60, 0.01), endMs(60));
+  const second = detectors.apply(first, runOf(0, 0.01), endMs(61));
+  expect(second?.objectives['error replies']?.settled.hours.reduce((sum, [, cases]) => sum + cases, 0)).toBe(30);
+  expect(detectors.apply(second, runOf(0, 0.01), endMs(62))).toBeUndefined();
+  const old = { ...runOf(0, 1), name: 'old', startedMs: endMs(0) - 49 * 3_600_000 };
+  expect(detectors.apply(detectors.apply(second, runOf(62, 0), endMs(62)), old, endMs(63))).toBeUndefined();
+});
+
+test('an objective of another figure begins anew, and one that is gone is forgotten', () => {
+  const before = detectors.apply(undefined, runOf(0, 1), endMs(0));
+  expect(before?.objectives['error replies']?.said.isMissed).toBe(true);
+  const other = readObjectives([{ errorReplies: { atMost: 0.95 } }], { scorers: [], sampleRate: 1 });
+  const after = new Detectors(other).apply(before, runOf(1, 0), endMs(1));
+  expect(Object.keys(after?.objectives ?? {})).toEqual(['error replies']);
+  expect(after?.objectives['error replies']?.said.isMissed).toBe(false);
+});
