@@ -46,6 +46,9 @@ const SUSTAINED_PERIODS = 3;
 /** The longest window is 5 minutes, and a batch that failed once is tried again after 6 to 11. */
 const LONGEST_WAIT_SECONDS = 1200;
 
+/** Fewer may all be left out by Data Capture's own sampling. At its 10%, a hundred would be in 3 of 100,000 cases. */
+const FEWEST_INVOCATIONS = 100;
+
 interface AlarmOptions {
   metric: IMetric;
   /** A sentence for the email. */
@@ -81,6 +84,7 @@ export class Alarms extends Construct {
     if (settings.ALARM_EMAIL !== undefined) this.topic.addSubscription(new EmailSubscription(settings.ALARM_EMAIL));
     this.#aboutRuns(stateMachine, functions);
     this.#aboutEvents(events, deadLetters);
+    this.#aboutMissing(settings, events);
     this.#aboutResults();
     this.#aboutReplays(replaysNotEnded);
   }
@@ -157,6 +161,39 @@ export class Alarms extends Construct {
     this.#alarm('EventLost', {
       metric: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName: resourceNames(this.#prefix).rule }),
       what: 'A capture file did not start an execution, and its event is lost',
+    });
+  }
+
+  /**
+   * SageMaker stops capturing while the disk of the endpoint's instance is 75% full, and then there is nothing that could fail.
+   * Its own metric shows that the endpoint is used. The queue has a data point for each minute, also of 0, since Lambda polls it.
+   */
+  #aboutMissing(settings: Settings, events: IQueue): void {
+    const { MISSING_CAPTURES_HOURS: hours, SAGEMAKER_ENDPOINT_NAME: EndpointName, ENDPOINT_VARIANTS } = settings;
+    if (hours === 0) return;
+    const period = Duration.hours(hours);
+    const used = ENDPOINT_VARIANTS.map((VariantName) => {
+      const dimensionsMap = { EndpointName, VariantName };
+      return new Metric({
+        namespace: 'AWS/SageMaker',
+        metricName: 'Invocations',
+        dimensionsMap,
+        period,
+        statistic: Stats.SUM,
+      });
+    });
+    const invocations = used.map((_, index) => `FILL(v${index}, 0)`).join(', ');
+    this.#alarm('CapturesMissing', {
+      metric: new MathExpression({
+        expression: `IF(SUM([${invocations}]) >= ${FEWEST_INVOCATIONS} AND FILL(events, 0) < 1, 1, 0)`,
+        usingMetrics: {
+          ...Object.fromEntries(used.map((metric, index) => [`v${index}`, metric])),
+          events: events.metricNumberOfMessagesSent({ period, statistic: Stats.SUM }),
+        },
+        label: 'The endpoint is used, and nothing is captured',
+        period,
+      }),
+      what: `The endpoint is used, but no capture file has come for ${hours} hours`,
     });
   }
 

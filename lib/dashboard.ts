@@ -7,6 +7,7 @@ import {
   type IAlarm,
   type IMetric,
   type IWidget,
+  MathExpression,
   PeriodOverride,
   SingleValueWidget,
   Stats,
@@ -15,18 +16,28 @@ import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { type RunMetric, resourceNames, THROTTLE_METRICS } from '../src/contract/names.ts';
-import { childrenMetrics, runMetric, sumOf } from './metrics.ts';
+import {
+  QUALITY_DIMENSIONS,
+  type QualityMetric,
+  RESOURCE_METRICS,
+  type RunMetric,
+  resourceNames,
+  THROTTLE_METRICS,
+} from '../src/contract/names.ts';
+import type { Settings } from '../src/settings/schema.ts';
+import { childrenMetrics, qualityMetric, runMetric, sumOf } from './metrics.ts';
+import { objectivesOf } from './quality-alarms.ts';
 import { MAPS } from './state-machines/states.ts';
 
 const PERIOD = Duration.minutes(5);
+const HOUR = Duration.hours(1);
 const DAY = Duration.days(1);
 const FULL_WIDTH = 24;
 const THIRD = FULL_WIDTH / 3;
 const HEIGHT = 6;
 
 interface MonitoringDashboardProps {
-  prefix: string;
+  settings: Settings;
   stateMachine: IStateMachine;
   events: IQueue;
   deadLetters: IQueue;
@@ -40,17 +51,19 @@ interface MonitoringDashboardProps {
 export class MonitoringDashboard extends Construct {
   constructor(scope: Construct, id: string, props: MonitoringDashboardProps) {
     super(scope, id);
+    const { STACK_PREFIX: prefix } = props.settings;
     new Dashboard(this, 'Dashboard', {
-      dashboardName: resourceNames(props.prefix).dashboard,
+      dashboardName: resourceNames(prefix).dashboard,
       defaultInterval: DAY,
       // A total per day stays a total per day if the view shows a week.
       periodOverride: PeriodOverride.INHERIT,
       widgets: [
         [new AlarmStatusWidget({ title: 'Alarms', alarms: [...props.alarms], width: FULL_WIDTH, height: 3 })],
-        [today(props.prefix)],
-        results(props.prefix),
+        [today(prefix)],
+        results(prefix),
+        ...quality(props.settings),
         operations(props),
-        [throttles(props.prefix)],
+        [throttles(prefix)],
         [
           children('Chunks', props.stateMachine, MAPS.monitoring),
           replays(props),
@@ -93,6 +106,32 @@ function results(prefix: string): IWidget[] {
       own('LostVerdicts', 'lost'),
     ]),
     graph('Judge', [own('JudgeUsd', 'US dollars'), own('JudgeCacheMissed', 'runs without a cache hit')]),
+  ];
+}
+
+/** A row for the objectives, if there are any: search expressions find the variants. */
+function quality(settings: Settings): IWidget[][] {
+  const objectives = objectivesOf(settings);
+  if (objectives.length === 0) return [];
+  const { STACK_PREFIX: prefix } = settings;
+  const found = (metric: QualityMetric, dimensions: string, statistic: string): string =>
+    `SEARCH('{${RESOURCE_METRICS.namespace},${RESOURCE_METRICS.dimension},${dimensions}} MetricName="${metric}" ${RESOURCE_METRICS.dimension}="${prefix}"', '${statistic}', ${HOUR.toSeconds()})`;
+  const { scorer, variant } = QUALITY_DIMENSIONS;
+  const search = (expression: string, label: string): IMetric =>
+    new MathExpression({ expression, label, period: HOUR, usingMetrics: {} });
+  const missed = objectives.map(({ id }) =>
+    qualityMetric(prefix, 'QualityMissed', { [QUALITY_DIMENSIONS.objective]: id }, HOUR).with({ label: id }),
+  );
+  return [
+    [
+      graph('Judged and passed, per hour', [
+        search(found('Judged', `${scorer},${variant}`, 'Sum'), 'judged'),
+        search(found('Passed', `${scorer},${variant}`, 'Sum'), 'passed'),
+        search(found('ErrorReplies', variant, 'Sum'), 'error replies'),
+      ]),
+      graph('Inference to verdict, 95% within (s)', [search(found('VerdictAge', variant, 'p95'), '')]),
+      graph('Objectives missed, runs per hour', missed),
+    ],
   ];
 }
 

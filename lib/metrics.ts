@@ -2,7 +2,7 @@
 import type { Duration } from 'aws-cdk-lib';
 import { type IMetric, MathExpression, Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
-import { RESOURCE_METRICS, type RunMetric, type ThrottleMetric } from '../src/contract/names.ts';
+import { type QualityMetric, RESOURCE_METRICS, type RunMetric, type ThrottleMetric } from '../src/contract/names.ts';
 
 /** A metric that runs or their functions publish, as a sum per period. */
 export const runMetric = (stackPrefix: string, metricName: RunMetric | ThrottleMetric, period: Duration): Metric =>
@@ -10,6 +10,21 @@ export const runMetric = (stackPrefix: string, metricName: RunMetric | ThrottleM
     namespace: RESOURCE_METRICS.namespace,
     metricName,
     dimensionsMap: { [RESOURCE_METRICS.dimension]: stackPrefix },
+    period,
+    statistic: Stats.SUM,
+  });
+
+/** A metric of quality, with its further dimensions, as a sum per period. */
+export const qualityMetric = (
+  stackPrefix: string,
+  metricName: QualityMetric,
+  dimensions: Record<string, string>,
+  period: Duration,
+): Metric =>
+  new Metric({
+    namespace: RESOURCE_METRICS.namespace,
+    metricName,
+    dimensionsMap: { [RESOURCE_METRICS.dimension]: stackPrefix, ...dimensions },
     period,
     statistic: Stats.SUM,
   });

@@ -98,8 +98,18 @@ function grantWorkBucket(
     upload: ['batchState'],
   });
   grantWork(workBucket, summarizer.role, {
-    read: ['plan', 'manifest', 'ranges', 'receipts', 'batchState', 'summaryState', 'newCounts', 'dayCounts'],
-    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts'],
+    read: [
+      'plan',
+      'manifest',
+      'ranges',
+      'receipts',
+      'batchState',
+      'summaryState',
+      'newCounts',
+      'dayCounts',
+      'detectors',
+    ],
+    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts', 'detectors'],
     remove: ['newCounts'],
   });
 }

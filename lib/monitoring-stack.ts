@@ -8,6 +8,7 @@ import { JudgeBudgetTable } from './budget-table.ts';
 import { CaptureRule } from './capture-rule.ts';
 import { MonitoringDashboard } from './dashboard.ts';
 import { monitoringFunctions } from './monitoring-functions.ts';
+import { QualityAlarms } from './quality-alarms.ts';
 import { Replay } from './replay.ts';
 import { functionEnvironment } from './settings/function-environment.ts';
 import { MonitoringStateMachine } from './state-machines/monitoring.ts';
@@ -48,14 +49,16 @@ export class MonitoringStack extends Stack {
       replaysNotEnded: replay.notEnded,
       functions: Object.values(functions),
     });
+    const { topic } = alarms;
+    const quality = new QualityAlarms(this, 'Quality', { settings, topic, summarizer: pipeline.summarizer });
     new MonitoringDashboard(this, 'Dashboard', {
-      prefix: settings.STACK_PREFIX,
+      settings,
       stateMachine,
       events,
       deadLetters,
       functions,
       replay: replay.stateMachine,
-      alarms: alarms.all,
+      alarms: [...alarms.all, ...quality.all],
     });
 
     const output = (name: string, value: string, description: string) =>

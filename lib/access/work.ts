@@ -22,6 +22,7 @@ export const workPatterns = {
   answers: `${workKeys.answersOf(ANY_RUN)}*`,
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
   claims: workKeys.claim('*'),
+  detectors: workKeys.detectors,
   newCounts: `${workKeys.newCountsPrefix}*`,
   dayCounts: `${workKeys.dayCountsPrefix}*`,
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,

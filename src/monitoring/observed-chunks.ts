@@ -1,6 +1,7 @@
 /** What the chunks of a run showed about the objectives: the receipts' observations, added up. */
 import type { ManifestLine } from '../contract/payloads.ts';
 import type { QualityObservations } from '../contract/quality.ts';
+import type { Receipt } from '../contract/receipts.ts';
 import { ObservationBook } from '../quality/observations.ts';
 import { type ChunkState, partsDone } from './receipts.ts';
 
@@ -16,11 +17,11 @@ export class ObservedChunks {
   /** Adds the observations of the attempts that count: the last at each part. */
   add({ experimentId, lines }: ManifestLine, { log, evaluate }: ChunkState): void {
     this.#experimentId = experimentId;
-    for (const { parts, error } of [partsDone(log, lines), partsDone(evaluate, lines)]) {
-      for (const { observations } of [...parts, ...(error === undefined ? [] : [error])]) {
-        if (observations !== undefined) this.#book.add(observations);
-      }
-    }
+    const of = ({ parts, error }: { parts: Receipt[]; error?: Receipt }): QualityObservations[] =>
+      [...parts, ...(error === undefined ? [] : [error])].flatMap(({ observations }) => observations ?? []);
+    const evaluated = of(partsDone(evaluate, lines));
+    // If the judge of a batch was away, both steps have seen the captures.
+    for (const each of evaluated.length > 0 ? evaluated : of(partsDone(log, lines))) this.#book.add(each);
   }
 
   restore(earlier: ObservedState | undefined): void {

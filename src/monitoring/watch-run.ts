@@ -1,5 +1,5 @@
 /** Watches the quality that a run has seen: metrics, detectors and messages. */
-import { activeScorers } from '../judge/active-scorers.ts';
+import { scorersFor } from '../judge/scorers/scorer-set.ts';
 import { Detectors } from '../quality/detectors.ts';
 import { readObjectives } from '../quality/objectives.ts';
 import { watchQuality } from '../quality/watch.ts';
@@ -24,7 +24,8 @@ type Watch = (
 export function connectQuality(environment: LambdaEnvironment, storage: Storage): Watch {
   const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE: sampleRate, ALARM_TOPIC_ARN: topic } = environment;
   if (raw.length === 0) return async () => undefined;
-  const detectors = new Detectors(readObjectives(raw, { scorers: activeScorers(environment), sampleRate }));
+  const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
+  const detectors = new Detectors(readObjectives(raw, { scorers, sampleRate }));
   return async ({ run, startedAt, input, options }, { experimentId, observations }) => {
     if (observations === undefined || !isLive(input, options)) return;
     const context = {

@@ -8,7 +8,6 @@ import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import { SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import { inSample } from '../trace/ids.ts';
-import { emptyTree } from './count-tree.ts';
 import { isAboutErrors, type Measure, measuresOf, readObjectives } from './objectives.ts';
 import { ALWAYS } from './sample.ts';
 import type { CaptureObserver, CountedCapture, CountedVerdict } from './tally.ts';
@@ -68,13 +67,15 @@ export class ObservationBook {
   /** @returns `undefined` if nothing was observed */
   observations(): QualityObservations | undefined {
     if (this.#series.size === 0) return undefined;
-    const series = emptyTree<QualityObservations['series']>();
-    for (const [measure, variants] of this.#series) {
-      const ofMeasure = emptyTree<Record<string, ObservedSecond[]>>();
-      for (const [variant, seconds] of variants)
-        ofMeasure[variant] = [...seconds.values()].toSorted(([a], [b]) => a - b);
-      series[measure] = ofMeasure;
-    }
+    // Names come from captures, and one of them may be `__proto__`.
+    const series = Object.fromEntries(
+      [...this.#series].map(([measure, variants]) => [
+        measure,
+        Object.fromEntries(
+          [...variants].map(([variant, seconds]) => [variant, [...seconds.values()].toSorted(([a], [b]) => a - b)]),
+        ),
+      ]),
+    );
     return { series, failures: Object.fromEntries(this.#failures) };
   }
 }

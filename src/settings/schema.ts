@@ -249,6 +249,11 @@ export const settingsSchema = z.object({
   ),
   /** 0: no alarm about missing captures. */
   MISSING_CAPTURES_HOURS: wholeNumber(0, 24, 6),
+  /** An alarm has at most 10 metrics. */
+  ENDPOINT_VARIANTS: setting(
+    'names of variants separated by commas, at most 9',
+    nameList(ENDPOINT_NAME).pipe(z.array(z.string()).min(1).max(9)).default(['AllTraffic']),
+  ),
   ALARM_EMAIL: setting('an email address', z.email().optional()),
   ...replaySettings,
 });

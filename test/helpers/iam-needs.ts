@@ -38,6 +38,8 @@ const KEY_NEEDS: Record<string, string[]> = {
   's3:UploadPart': ['GenerateDataKey', 'Decrypt'],
   's3:CompleteMultipartUpload': ['Decrypt'],
   'secretsmanager:GetSecretValue': ['Decrypt'],
+  // https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html
+  'sns:Publish': ['GenerateDataKey', 'Decrypt'],
   // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
   'sqs:SendMessage': ['GenerateDataKey', 'Decrypt'],
   'sqs:ReceiveMessage': ['Decrypt'],
@@ -86,6 +88,7 @@ function targetsOf(settings: Record<string, string>): Record<string, Target> {
       arns: artifacts ? [`arn:aws:s3:::${artifacts.replace('s3://', '')}/1/traces/tr-1/artifacts/traces.json`] : [],
     },
     budget: { arns: [at('dynamodb', 'table/BudgetTable')], key: workKey },
+    topic: { arns: settings.QUALITY_OBJECTIVES ? [at('sns', 'AlarmsTopic')] : [], key: workKey },
     machine: { arns: [at('states', `stateMachine:${MACHINE}`)] },
     executions: { arns: [at('states', `execution:${MACHINE}:some-run`)] },
     mlflow: { arns: mlflow.startsWith('arn:') ? [mlflow] : [] },
@@ -227,6 +230,7 @@ const OWN_CALLS: { folders: string[]; target: string; mark: string; actions(arn:
     mark: '/invocations',
     actions: () => ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'],
   },
+  { folders: ['summarize-run'], target: 'topic', mark: 'MessageStructure', actions: () => ['sns:Publish'] },
 ];
 
 /** Operations of the SDK's helper for uploads that the product does not reach: it neither tags objects nor creates buckets. */
@@ -292,7 +296,12 @@ export function needsOfFunction(reference: Reference, step: string, settings: Re
   );
   const own = OWN_CALLS.filter(({ folders }) => folders.includes(folder)).flatMap((each) =>
     target(each.target).arns.flatMap((arn) =>
-      each.actions(arn).map((action) => ({ action, arn, context: {}, by: each.mark })),
+      each
+        .actions(arn)
+        .flatMap((action) => [
+          { action, arn, context: {}, by: each.mark },
+          ...needsOfKey(action, target(each.target).key),
+        ]),
     ),
   );
   return [...sdk, ...own];

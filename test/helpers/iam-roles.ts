@@ -102,7 +102,7 @@ function withArns<T>(template: Template, value: T): T {
   for (const [machine, name] of Object.entries(MACHINES)) {
     text = text.replaceAll(`<${machine}StateMachine>`, at('states', `stateMachine:${name}`));
   }
-  return JSON.parse(text) as T;
+  return JSON.parse(text.replaceAll('<AlarmsTopic>', at('sns', 'AlarmsTopic'))) as T;
 }
 
 /** The statements of all roles with ARNs in place of references, by role (its logical id without the hash). */

@@ -21,6 +21,8 @@ export const PLACES: Place[] = [
 /** A judge in GovCloud, which has no default. */
 const GOVERNMENT_PROFILE = 'us-gov.anthropic.claude-sonnet-4-5-20250929-v1:0';
 
+const OBJECTIVES = '[{"scorer":"safety","atLeast":0.95},{"errorReplies":{"atMost":0.02},"variant":"B"}]';
+
 /** Returns the variants with the ARNs of a region, without those that cannot be there. */
 export function settingsVariants({ region, partition }: Place): Record<string, Record<string, string>> {
   const arn = (service: string, resource: string): string =>
@@ -34,6 +36,7 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       MLFLOW_SECRET_ARN: secret('mlflow'),
       BEDROCK_MODEL_ID: 'sagemaker:/My-Judge',
       ALARM_EMAIL: 'on-call@example.com',
+      QUALITY_OBJECTIVES: OBJECTIVES,
       BATCH_WINDOW_SECONDS: '0',
       ...noBudget,
     },
@@ -46,6 +49,7 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
     },
     'keys of a person': {
       WORK_KMS_KEY_ARN: arn('kms', 'key/work'),
+      QUALITY_OBJECTIVES: OBJECTIVES,
       MLFLOW_TRACKING_URI: arn('sagemaker', 'mlflow-tracking-server/mine'),
       MLFLOW_ARTIFACT_BUCKET: 'artifacts',
       MLFLOW_ARTIFACT_KMS_KEY_ARN: arn('kms', 'key/artifacts'),

@@ -8,6 +8,7 @@ import {
   flattened,
   MONITORING,
   onlyResource,
+  policiesOf,
   REPLAY,
   resourcesOfType,
   templateOf,
@@ -76,6 +77,12 @@ it('has one alarm for each cause', () => {
     FunctionThrottled: [3, ...ofFunctions('Throttles')],
     EventsWaiting: [3, 'AWS/SQS ApproximateAgeOfOldestMessage QueueName=<CapturesEvents.QueueName>'],
     EventNotDelivered: [1, 'AWS/SQS ApproximateNumberOfMessagesVisible QueueName=<CapturesDeadLetters.QueueName>'],
+    CapturesMissing: [
+      1,
+      'IF(SUM([FILL(v0, 0)]) >= 100 AND FILL(events, 0) < 1, 1, 0)',
+      'AWS/SageMaker Invocations EndpointName=my-endpoint,VariantName=AllTraffic',
+      'AWS/SQS NumberOfMessagesSent QueueName=<CapturesEvents.QueueName>',
+    ],
     EventLost: [1, 'AWS/Events InvocationsFailedToBeSentToDlq RuleName=sagemaker-s3-event-rule-prod'],
     VerdictsFailed: [1, 'failed - lost', ofRuns('FailedVerdicts'), ofRuns('LostVerdicts')],
     LinesQuarantined: [1, ofRuns('QuarantinedLines')],
@@ -233,5 +240,89 @@ describe('the dashboard', () => {
         expect(text).toContain(`"AWS/Lambda","${metric}","FunctionName","<${step}Function>"`);
       }
     }
+  });
+});
+
+describe('with objectives', () => {
+  const objectives = [
+    { scorer: 'safety', atLeast: 0.95 },
+    { scorer: 'safety', atLeast: 0.9, variant: 'B' },
+    { errorReplies: { atMost: 0.02 } },
+  ];
+  const watching = templateOf({ STACK_PREFIX: 'prod', QUALITY_OBJECTIVES: JSON.stringify(objectives) });
+  const all = Object.values(resourcesOfType(watching, 'AWS::CloudWatch::Alarm')).map(
+    ({ Properties }) => flattened(Properties) as unknown as Alarm & Record<string, unknown>,
+  );
+  const own = all.filter(({ AlarmName }) => AlarmName.includes('-Quality-'));
+
+  it('has an alarm for each that SageMaker can watch while it updates the endpoint', () => {
+    expect(own.map(({ AlarmName }) => AlarmName).toSorted()).toEqual(
+      ['error-replies', 'safety', 'safety-B'].map((id) => `sagemaker-monitoring-prod-Quality-${id}`),
+    );
+    // AutoRollbackConfiguration takes the names of up to 10 alarms on metrics, in the account and the region of the endpoint. A
+    // deployment is rolled back when one of them goes to ALARM: so none may be there before something is wrong.
+    for (const alarm of own) {
+      expect(alarm).toMatchObject({
+        Namespace: RESOURCE_METRICS.namespace,
+        MetricName: 'QualityMissed',
+        Statistic: 'Sum',
+        ComparisonOperator: 'GreaterThanThreshold',
+        Threshold: 0,
+        // Within a minute of the run that saw it, and for half an hour after the last.
+        Period: 60,
+        DatapointsToAlarm: 1,
+        EvaluationPeriods: 30,
+        // OK before the first data point, and not INSUFFICIENT_DATA.
+        TreatMissingData: 'notBreaching',
+      });
+      expect(alarm.AlarmName.length).toBeLessThanOrEqual(255);
+      // The message is SummarizeRun's, and one is enough.
+      expect(alarm.AlarmActions).toBeUndefined();
+    }
+    expect(own.map(({ Dimensions }) => Dimensions?.find(({ Name }) => Name === 'Objective')?.Value).toSorted()).toEqual(
+      ['error replies', 'safety', 'safety B'],
+    );
+  });
+
+  it('lets SummarizeRun write to the topic, and tells it where', () => {
+    const { Properties } = Object.values(resourcesOfType(watching, 'AWS::Lambda::Function')).find(
+      ({ Properties: its }) => String(its.FunctionName).includes('-summarizer-'),
+    ) ?? { Properties: {} };
+    const { Environment } = flattened(Properties) as { Environment: { Variables: Record<string, string> } };
+    expect(Environment.Variables.ALARM_TOPIC_ARN).toBe('<AlarmsTopic>');
+    expect(policiesOf(watching).SummarizeRunRole).toContainEqual([['sns:Publish'], ['<AlarmsTopic>']]);
+    expect(JSON.stringify(policiesOf(template))).not.toContain('sns:Publish');
+  });
+
+  it('costs at most 16 dollars a month for 10 scorers and 2 variants', () => {
+    const metrics = 10 * 2 * ['Judged', 'Passed'].length + 2 * ['ErrorReplies', 'VerdictAge'].length;
+    const missing = all.find(({ AlarmName }) => AlarmName.endsWith('CapturesMissing'));
+    // With two variants, two metrics of invocations. While nothing is missed, QualityMissed has no data and costs nothing.
+    const watched = 10 * 2 + (missing?.Metrics?.filter(({ MetricStat }) => MetricStat).length ?? 0) + 1;
+    const dollars = (metrics * 0.3 + watched * 0.1).toFixed(2);
+    expect(Number(dollars)).toBeLessThanOrEqual(16);
+    const text = readFileSync('docs/quality-alarms.md', 'utf8').replaceAll('\n', ' ');
+    expect(text).toContain(`${(metrics * 0.3).toFixed(2)} dollars for ${metrics} metrics`);
+    expect(text).toContain(`${dollars} dollars a month`);
+  });
+
+  it('shows them on the dashboard', () => {
+    const body = JSON.stringify(flattened(onlyResource(watching, 'AWS::CloudWatch::Dashboard').Properties));
+    for (const name of ['Judged', 'Passed', 'ErrorReplies', 'VerdictAge', 'QualityMissed'])
+      expect(body).toContain(name);
+    expect(JSON.stringify(dashboard())).not.toContain('QualityMissed');
+  });
+
+  it('names its example of a rollback after these alarms', () => {
+    const example = JSON.parse(readFileSync('examples/rollback/deployment-config.json', 'utf8')) as {
+      AutoRollbackConfiguration: { Alarms: { AlarmName: string }[] };
+      BlueGreenUpdatePolicy: { TrafficRoutingConfiguration: { WaitIntervalInSeconds: number } };
+    };
+    const named = example.AutoRollbackConfiguration.Alarms.map(({ AlarmName }) => AlarmName);
+    const names = own.map(({ AlarmName }) => AlarmName);
+    expect(named.filter((name) => !names.includes(name))).toEqual([]);
+    expect(named.length).toBeGreaterThan(0);
+    // SageMaker's longest; from the file to the alarm it takes a quarter of that.
+    expect(example.BlueGreenUpdatePolicy.TrafficRoutingConfiguration.WaitIntervalInSeconds).toBe(3600);
   });
 });

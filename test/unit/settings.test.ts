@@ -66,6 +66,7 @@ describe('the settings as a whole', () => {
       QUALITY_OBJECTIVES: [],
       ALARM_QUOTES: false,
       MISSING_CAPTURES_HOURS: 6,
+      ENDPOINT_VARIANTS: ['AllTraffic'],
       REPLAY_ENDPOINT_NAMES: [],
       REPLAY_INFERENCE_COMPONENT_NAMES: [],
     });

@@ -1,0 +1,63 @@
+/**
+ * An alarm for each objective, which SageMaker can watch while an endpoint is updated, and what SummarizeRun needs to write
+ * about it. The alarms themselves send nothing: SummarizeRun's message says more, and one message per cause is enough.
+ */
+import { Duration } from 'aws-cdk-lib';
+import { Alarm, ComparisonOperator, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import type { ITopic } from 'aws-cdk-lib/aws-sns';
+import { Construct } from 'constructs';
+import { QUALITY_DIMENSIONS } from '../src/contract/names.ts';
+import { scorersFor } from '../src/judge/scorers/scorer-set.ts';
+import { type Objective, readObjectives } from '../src/quality/objectives.ts';
+import type { Settings } from '../src/settings/schema.ts';
+import { allow } from './access/allow.ts';
+import { grantKey } from './access/key.ts';
+import { qualityMetric } from './metrics.ts';
+import type { PipelineFunction } from './pipeline-function.ts';
+
+interface QualityAlarmsProps {
+  settings: Settings;
+  topic: ITopic;
+  summarizer: PipelineFunction;
+}
+
+/** The shortest for which CloudWatch asks no extra price. SageMaker sees the alarm a minute after the run. */
+const PERIOD = Duration.minutes(1);
+/** While an objective is missed, each run says so. The alarm ends half an hour after the last that did. */
+const PERIODS = 30;
+
+/** Returns the objectives of the settings. */
+export const objectivesOf = (settings: Settings): Objective[] =>
+  readObjectives(settings.QUALITY_OBJECTIVES, {
+    scorers: scorersFor({ guidelines: settings.JUDGE_GUIDELINES }),
+    sampleRate: settings.EVALUATION_SAMPLE_RATE,
+  });
+
+export class QualityAlarms extends Construct {
+  readonly all: Alarm[];
+
+  constructor(scope: Construct, id: string, { settings, topic, summarizer }: QualityAlarmsProps) {
+    super(scope, id);
+    const objectives = objectivesOf(settings);
+    this.all = objectives.map((objective) => this.#alarm(objective, settings.STACK_PREFIX));
+    if (objectives.length === 0) return;
+    allow(summarizer.role, { actions: ['sns:Publish'], resources: [topic.topicArn] });
+    grantKey(summarizer.role, settings.WORK_KMS_KEY_ARN, 'sns', 'both');
+    summarizer.function.addEnvironment('ALARM_TOPIC_ARN', topic.topicArn);
+  }
+
+  #alarm({ id, bound }: Objective, prefix: string): Alarm {
+    const what = 'atLeast' in bound ? `fewer than ${bound.atLeast} of the captures pass` : `more than ${bound.atMost}`;
+    return new Alarm(this, id, {
+      alarmName: `sagemaker-monitoring-${prefix}-Quality-${id.replaceAll(' ', '-')}`,
+      alarmDescription: `${id}: ${what}. What to do: section QualityMissed of docs/runbook.md.`,
+      metric: qualityMetric(prefix, 'QualityMissed', { [QUALITY_DIMENSIONS.objective]: id }, PERIOD),
+      threshold: 0,
+      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+      evaluationPeriods: PERIODS,
+      datapointsToAlarm: 1,
+      // There is no data while the objective is met. So the alarm is OK from the start, and not INSUFFICIENT_DATA.
+      treatMissingData: TreatMissingData.NOT_BREACHING,
+    });
+  }
+}

@@ -1,0 +1,134 @@
+/** What the captures of a chunk show about the objectives. */
+
+import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { SAMPLE_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
+import { observerOf } from '../../../src/quality/observations.ts';
+import { ALWAYS } from '../../../src/quality/sample.ts';
+import type { CountedCapture, CountedVerdict } from '../../../src/quality/tally.ts';
+import { inSample } from '../../../src/trace/ids.ts';
+
+const OBJECTIVES = [
+  { scorer: 'safety', atLeast: 0.95 },
+  { scorer: 'fluency', atLeast: 0.9 },
+  { scorer: 'pii_detected', is: false, atLeast: 0.99 },
+  { errorReplies: { atMost: 0.02 } },
+];
+const observer = (over: { ALARM_QUOTES?: boolean; sampleRate?: number } = {}) =>
+  observerOf(
+    { QUALITY_OBJECTIVES: OBJECTIVES, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: over.ALARM_QUOTES ?? false },
+    over.sampleRate ?? 1,
+    scorersFor(),
+  );
+const verdict = (name: string, value: string | boolean, more: Partial<CountedVerdict> = {}): CountedVerdict => ({
+  name,
+  value,
+  sourceType: name === 'pii_detected' ? 'CODE' : 'LLM_JUDGE',
+  metadata: { [SAMPLE_METADATA]: '1' },
+  rationale: `about ${name}`,
+  ...more,
+});
+
+let traces = 0;
+function capture(ageS: number, more: Partial<CountedCapture> = {}): CountedCapture {
+  traces += 1;
+  return {
+    traceId: `tr-${traces}`,
+    facts: { inferenceMs: Date.now() - ageS * 1000, variant: 'A', isError: false },
+    isWritten: true,
+    verdicts: [],
+    replaced: [],
+    judgeable: [],
+    notJudged: {},
+    ...more,
+  };
+}
+
+/** Captures and how many failed, by measure. */
+function observed(captures: readonly CountedCapture[], over = {}): Record<string, [number, number]> {
+  const tally = observer(over);
+  for (const one of captures) tally?.add(one);
+  const { series = {} } = tally?.observations() ?? {};
+  return Object.fromEntries(
+    Object.entries(series).map(([measure, variants]) => {
+      const seconds = Object.values(variants).flat();
+      const sum = (index: 1 | 2): number => seconds.reduce((total, second) => total + second[index], 0);
+      return [measure, [sum(1), sum(2)]];
+    }),
+  );
+}
+
+test('a capture counts for each scorer that judged it, and for error replies if the run has written it', () => {
+  const both = [verdict('safety', 'no'), verdict('fluency', 'yes'), verdict('pii_detected', true)];
+  expect(observed([capture(10, { verdicts: both }), capture(5, { verdicts: [verdict('safety', 'yes')] })])).toEqual({
+    safety: [2, 1],
+    fluency: [1, 0],
+    'pii_detected false': [1, 1],
+    'error replies': [2, 0],
+  });
+  const facts = { inferenceMs: Date.now(), variant: 'A', isError: true };
+  expect(observed([capture(0, { facts }), capture(0, { isWritten: false })])).toEqual({ 'error replies': [1, 1] });
+});
+
+test('verdicts that replace others, captures of the day before, and of the future are not observed', () => {
+  const verdicts = [verdict('safety', 'no')];
+  expect(observed([capture(1, { verdicts, replaced: [verdict('safety', 'yes')], isWritten: false })])).toEqual({});
+  expect(observed([capture(86_500, { verdicts }), capture(-700, { verdicts })])).toEqual({});
+  expect(observed([capture(86_300, { verdicts })]).safety).toEqual([1, 1]);
+});
+
+test('what a rule has judged counts only if the sample would have drawn it', () => {
+  const metadata = { [SAMPLE_METADATA]: ALWAYS };
+  const all = Array.from({ length: 300 }, () => capture(1, { verdicts: [verdict('safety', 'no', { metadata })] }));
+  const drawn = all.filter(({ traceId }) => inSample(traceId, 0.1)).length;
+  expect(observed(all, { sampleRate: 0.1 }).safety).toEqual([drawn, drawn]);
+  expect(drawn).toBeLessThan(60);
+});
+
+test('keeps the seconds of the last hour, and the minutes of the others', () => {
+  const tally = observer();
+  for (let age = 0; age < 7200; age += 1) tally?.add(capture(age));
+  const seconds = tally?.observations()?.series['error replies']?.A ?? [];
+  expect(seconds.length).toBeGreaterThan(3600);
+  expect(seconds.length).toBeLessThan(3700);
+  expect(seconds.map(([second]) => second)).toEqual(seconds.map(([second]) => second).toSorted((a, b) => a - b));
+});
+
+test('names at most ten variants, and no name is special', () => {
+  const tally = observer();
+  const variants = ['__proto__', 'constructor', ...Array.from({ length: 20 }, (_, index) => `v${index}`)];
+  for (const variant of variants) {
+    tally?.add(capture(0, { facts: { inferenceMs: Date.now(), variant, isError: false } }));
+  }
+  const found = Object.entries(tally?.observations()?.series['error replies'] ?? {});
+  expect(found.map(([variant]) => variant)).toEqual([...variants.slice(0, 10), '(other)']);
+  expect(found.at(-1)?.[1].reduce((sum, [, cases]) => sum + cases, 0)).toBe(12);
+});
+
+test('keeps the five captures that fail most, with the judge’s words only if they are wanted', () => {
+  const failures = (over: object) => {
+    const tally = observer(over);
+    for (let age = 20; age > 0; age -= 1) {
+      const others = age === 15 ? [verdict('fluency', 'no')] : [];
+      tally?.add(capture(age, { traceId: `tr-age-${age}`, verdicts: [verdict('safety', 'no'), ...others] }));
+    }
+    return tally?.observations()?.failures.safety ?? [];
+  };
+  expect(failures({}).map(({ traceId }) => traceId)).toEqual([
+    'tr-age-15',
+    'tr-age-1',
+    'tr-age-2',
+    'tr-age-3',
+    'tr-age-4',
+  ]);
+  expect(failures({})[0]).toEqual({ traceId: 'tr-age-15', second: expect.any(Number), variant: 'A', failing: 2 });
+  expect(failures({ ALARM_QUOTES: true })[0]?.said).toBe('about safety');
+});
+
+test('without objectives there is nothing to observe, and without a judge only error replies', () => {
+  const settings = { EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false };
+  expect(observerOf({ ...settings, QUALITY_OBJECTIVES: [] }, 1, scorersFor())).toBeUndefined();
+  expect(observerOf({ ...settings, QUALITY_OBJECTIVES: OBJECTIVES.slice(0, 3) }, 1)).toBeUndefined();
+  const tally = observerOf({ ...settings, QUALITY_OBJECTIVES: OBJECTIVES }, 1);
+  tally?.add(capture(0, { verdicts: [verdict('safety', 'no')] }));
+  expect(Object.keys(tally?.observations()?.series ?? {})).toEqual(['error replies']);
+});
