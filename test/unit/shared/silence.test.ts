@@ -92,10 +92,10 @@ import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.
 import { readEnvironment, readReplayEnvironment } from '../../../src/settings/environment.ts';
 import { PermanentError, toNamedError } from '../../../src/shared/errors.ts';
 import { logged } from '../../../src/shared/logging.ts';
+import { publishToTopic } from '../../../src/shared/publish-to-topic.ts';
 import { simulatedSize } from '../../../src/shared/statistics/power.ts';
 import { Storage } from '../../../src/shared/storage.ts';
 import { namedStorageError } from '../../../src/shared/storage-errors.ts';
-import { publishToTopic } from '../../../src/shared/publish-to-topic.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { type MisbehavingServer, type SeenRequest, startMisbehavingServer } from '../../doubles/misbehaving-server.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
@@ -678,7 +678,8 @@ const PROVOKE: Record<string, () => unknown> = {
   RetriesUsedUp: () => inGate({}, { attempt: 999 } as never, () => judgeAnswers(429)),
   RangesMissing: () => withRanges(new MemoryStorage().storage, 'work', { ...chunkOf([]), rangesIn: 'gone' }),
   LineCountMismatch: () => run(undefined).then(() => logShort()),
-  MessageNotSent: () => publishToTopic('arn:aws:sns:eu-west-1:123456789012:t', { subject: mark(), body: { default: mark() } }),
+  MessageNotSent: () =>
+    publishToTopic('arn:aws:sns:eu-west-1:123456789012:t', { subject: mark(), body: { default: mark() } }),
   MlflowArtifactAccessDenied: () => putToS3(failing(s3('AccessDenied', 403)) as never, 'b', 'k', Buffer.from(mark())),
   MlflowArtifactStoreUnsupported: () => spansStore(store.rest, experiment('gs://x'), undefined),
   MlflowBadReply: () => mlflowAnswers(200, mark()),
