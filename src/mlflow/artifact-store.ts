@@ -7,6 +7,8 @@ import type { Experiment } from './types.ts';
 
 /** Stores the spans of traces as files. Putting a file again changes nothing. */
 export interface SpansStore {
+  /** Whether the tracking server stores them itself, so that files and posts wait for the same server. */
+  served: boolean;
   /** Resolves when the whole file is stored. */
   put(traceId: string, body: Uint8Array): Promise<void>;
   /** Puts the file of an existing trace again, if it is missing or incomplete. */
@@ -47,6 +49,7 @@ export function spansStore(rest: MlflowRest, experiment: Experiment, s3: S3Clien
   if ('path' in folder) {
     const file = (traceId: string): ServedFile => servedFile(rest, `${folder.path}traces/${traceId}/${FILE}`);
     return {
+      served: true,
       put: (traceId, body) => file(traceId).put(body),
       mend: async (traceId, body) => {
         if (!(await file(traceId).isWhole())) await file(traceId).put(body);
@@ -58,6 +61,7 @@ export function spansStore(rest: MlflowRest, experiment: Experiment, s3: S3Clien
     throw new PermanentError('MlflowS3ClientMissing', 'The experiment stores its spans in S3', facts);
   }
   return {
+    served: false,
     put: (traceId, body) => putToS3(s3, folder.bucket, `${folder.prefix}traces/${traceId}/${FILE}`, body),
     // S3 writes an object atomically, and the object is written before its trace.
     mend: async () => undefined,

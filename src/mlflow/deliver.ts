@@ -28,8 +28,8 @@ export interface Delivery<T extends { traceId: string }> {
   retry: RetryPolicy;
   /** Work on traces that were absent when it began, before the last look: it may take long. */
   before?(batch: readonly T[]): Promise<void>;
-  /** Waits until `send` may make a request at once. */
-  turn(): Promise<void>;
+  /** Does the work, which is the last look and `send`, when that may make a request at once. */
+  inTurn<R>(work: () => Promise<R>): Promise<R>;
   /** Writes the whole batch or nothing. */
   send(batch: readonly T[]): Promise<void>;
   /** Writes a control trace, once. */
@@ -68,16 +68,17 @@ export class Deliveries<T extends { traceId: string }> {
     let unknown = false;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const { before, turn, send } = this.#delivery;
+        const { before, inTurn, send } = this.#delivery;
         if (before) {
           rest = await this.#absent(rest, unknown);
           if (rest.length > 0) await before(rest);
         }
-        if (rest.length > 0) {
-          await turn();
-          rest = await this.#absent(rest, unknown && !before);
-        }
-        if (rest.length > 0) await send(rest);
+        const wasSent = unknown && !before;
+        const lookAndSend = async (): Promise<void> => {
+          rest = await this.#absent(rest, wasSent);
+          if (rest.length > 0) await send(rest);
+        };
+        if (rest.length > 0) await inTurn(lookAndSend);
         this.#failedInARow = 0;
         this.#result.written.push(...rest.map(({ traceId }) => traceId));
         return;
@@ -124,17 +125,18 @@ export class Deliveries<T extends { traceId: string }> {
   }
 
   async #trySuspects(): Promise<void> {
-    const { retry, control, existing, before, turn, send } = this.#delivery;
+    const { retry, control, existing, before, inTurn, send } = this.#delivery;
     const verdicts = await trySuspects(this.#suspects, {
       retry,
       control,
       existing: (traces) => existing(traces, true),
       send: async (trace) => {
         await before?.([trace]);
-        await turn();
-        const outcome = (await existing([trace], false)).get(trace.traceId);
-        if (outcome === undefined) await send([trace]);
-        return outcome ?? 'written';
+        return inTurn(async () => {
+          const outcome = (await existing([trace], false)).get(trace.traceId);
+          if (outcome === undefined) await send([trace]);
+          return outcome ?? 'written';
+        });
       },
       mayBeTheContent,
     });

@@ -23,10 +23,12 @@ const OTLP_PATH = '/v1/traces';
 /** One request is sent while the next is built. More would only wait at a server with one worker. */
 const CONCURRENT_OTLP = 2;
 /**
- * A trace waits for the artifact store and then for the server. Four keep both busy: on 3.10.1 with 12 verdicts a trace they
+ * Posts at a time. Four keep the server busy: on 3.10.1 with 12 verdicts a trace they
  * wrote 31 traces a second; one 11, two 21, three 27, six 24 and sixteen 20 (medians of three on a busy machine, SQLite).
  */
 export const CONCURRENT_REST = 4;
+/** With an artifact store of its own, files are put while other traces are posted, so that the server does not wait for it. */
+const CONCURRENT_WITH_STORE = 8;
 
 export type Outcome = Omit<WriteTracesResult, 'bare'>;
 export type AssessmentsOf = ReadonlyMap<string, readonly NewAssessment[]>;
@@ -46,8 +48,10 @@ interface PostedTrace {
   info: Record<string, unknown>;
 }
 
-type Way<T extends { traceId: string }> = Omit<Delivery<T>, 'retry' | 'turn' | 'control' | 'checkRefusal'> & {
+type Way<T extends { traceId: string }> = Omit<Delivery<T>, 'retry' | 'inTurn' | 'control' | 'checkRefusal'> & {
   prepare(trace: TraceRecord): T;
+  /** Bounds the requests of all calls together. */
+  slots?: Semaphore;
 };
 
 export class TraceSender {
@@ -100,7 +104,9 @@ export class TraceSender {
     const { experiment } = sending;
     const facts = spans ? traceInfo : factsBeforeSpans;
     const put = new Set<string>();
+    const atOnce = spans?.served === false ? CONCURRENT_WITH_STORE : CONCURRENT_REST;
     const way: Way<PostedTrace> = {
+      slots: this.#posts,
       prepare: (trace) => {
         // A trace that is absent has nothing to override.
         const assessments = (assessmentsOf.get(trace.traceId) ?? []).map(({ overrides: _none, ...one }) =>
@@ -135,7 +141,7 @@ export class TraceSender {
       },
     };
     return this.#deliver(sending, way, (deliveries, prepared) =>
-      forEachConcurrently(CONCURRENT_REST, prepared, (trace) => this.#posts.run(() => deliveries.deliver([trace]))),
+      forEachConcurrently(atOnce, prepared, (trace) => deliveries.deliver([trace])),
     );
   }
 
@@ -157,19 +163,23 @@ export class TraceSender {
     const checkRefusal = async () => {
       await getExperiment(this.#rest, experiment.id);
     };
-    const turn = () => this.#rest.turn();
+    const { slots = new Semaphore(CONCURRENT_OTLP) } = way;
+    const inTurn = <R>(request: () => Promise<R>): Promise<R> =>
+      slots.run(async () => {
+        await this.#rest.turn();
+        return request();
+      });
     const control = async () => {
       try {
         const trace = way.prepare(controls.make());
         await way.before?.([trace]);
-        await turn();
-        await way.send([trace]);
+        await inTurn(() => way.send([trace]));
       } catch (error) {
         if (error instanceof MlflowRefusedError && !error.routeMissing) await checkRefusal();
         throw error;
       }
     };
-    const deliveries = new Deliveries<T>({ ...way, retry: this.#rest.retry, turn, control, checkRefusal });
+    const deliveries = new Deliveries<T>({ ...way, retry: this.#rest.retry, inTurn, control, checkRefusal });
     try {
       await work(deliveries, prepared());
       const result = await deliveries.result();

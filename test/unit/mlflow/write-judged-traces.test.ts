@@ -1,4 +1,5 @@
 /** Tests of writing traces together with their verdicts, on servers that refuse, fail or are changed by people meanwhile. */
+import type { S3Client } from '@aws-sdk/client-s3';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import type { NewAssessment } from '../../../src/mlflow/types.ts';
 import type { TraceRecord } from '../../../src/trace/types.ts';
@@ -208,6 +209,28 @@ test('a trace that another run writes while a post waits for the pace of the sta
     clock.mockRestore();
     paced.close();
   }
+});
+
+test('files are put into S3 while four other traces are posted, so that MLflow does not wait for S3', async () => {
+  server = await startScriptedMlflow({ version: '3.10.1' });
+  const put: string[] = [];
+  const send = async ({ input }: { input: { Key: string } }) => void put.push(input.Key);
+  client = createMlflowClient({ trackingUri: server.url, s3: { send } as unknown as S3Client });
+  const records = traces(12);
+  server.expect(idsOf(records));
+  let free: () => void = () => {};
+  const freed = new Promise<void>((resolve) => (free = resolve));
+  server.fault((request) =>
+    request.path === POST ? { kind: 'after', work: () => freed, next: server.take(request) } : undefined,
+  );
+  const inS3 = { ...experiment, artifactLocation: 's3://bucket/7' };
+  const writing = client.writeTraces(inS3, records, judged(records));
+  while (posted().length < 4 || put.length < 8) await new Promise((resolve) => setTimeout(resolve, 5));
+  // Time for more, if they were not bounded.
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  expect([posted().length, put.length]).toEqual([4, 8]);
+  free();
+  expect((await writing).written.sort()).toEqual(idsOf(records));
 });
 
 test('every request takes one turn of the pace', async () => {
