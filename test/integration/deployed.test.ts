@@ -2,10 +2,14 @@
  * The deployed path: the CDK stack on emulated AWS, with a real MLflow server. The test uploads a file, the rule starts the
  * state machine, and the functions run. A Python reader that shares no code with the product compares S3 with MLflow.
  */
+
+import type { RatesReport } from '../../bin/commands/rates.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
+import { countsInMlflow } from '../helpers/mlflow-counts.ts';
+import { runCli } from '../helpers/replay.ts';
 
 const ENDPOINT = 'garden-endpoint';
 const HOUR = `${ENDPOINT}/AllTraffic/2026/11/20/10`;
@@ -415,6 +419,39 @@ describe('a second stack in the same account', () => {
       expect(assessments.map((one) => one.name)).toEqual(expect.arrayContaining(JUDGED));
       expect(assessments.filter((one) => one.error !== null)).toEqual([]);
     });
+  });
+
+  test('the counts of all these runs are what MLflow has, in the hours of inference', async () => {
+    const truth = await countsInMlflow(environment.mlflowUrl, endpoint);
+    const window = ['rates', '--prefix', 'second', '--from', '2026-11-20', '--to', '2026-11-21'];
+    const variables = {
+      ...environment.ministack.env,
+      MLFLOW_TRACKING_URI: environment.mlflowUrl,
+      SAGEMAKER_ENDPOINT_NAME: endpoint,
+    };
+    const { code, stdout, stderr } = await runCli([...window, '--by', 'hour', '--json'], variables);
+    expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
+    const { groups } = JSON.parse(stdout) as RatesReport;
+    const told = groups.map(({ group, totals: { captures = 0, errorReplies = 0 }, rates }) => {
+      const verdicts = rates.flatMap(({ scorer, n }) => (scorer === 'error replies' || n === 0 ? [] : [[scorer, n]]));
+      const values = rates.flatMap((rate) =>
+        Object.entries(rate.values).map(([value, n]) => [`${rate.scorer} ${value}`, n]),
+      );
+      const known = values.filter(([, n]) => n !== 0);
+      return [
+        group,
+        { captures, errorReplies, verdicts: Object.fromEntries(verdicts), values: Object.fromEntries(known) },
+      ];
+    });
+    expect(Object.fromEntries(told)).toEqual(truth);
+    // The hour of the inference, not that of the file or of the run.
+    expect(Object.keys(truth)).toEqual(expect.arrayContaining(['2026-11-20T06', '2026-11-20T10']));
+    const csv = await runCli([...window, '--scorer', 'safety', '--csv'], variables);
+    expect(csv.stdout.split('\n').map((line) => line.split(',').slice(2, 5).join())).toEqual([
+      'group,scorer,value',
+      'all,safety,yes',
+      '',
+    ]);
   });
 
   describe('direct invocations', () => {
