@@ -42,9 +42,10 @@ export async function countExecutions(stack: QuotaEnvironment, arns: readonly st
   for (const arn of arns) {
     const { mapRuns = [] } = await sfn.send(new ListMapRunsCommand({ executionArn: arn }));
     counted.mapRuns += mapRuns.length;
-    const children = await pipeline.childHistories(arn);
-    counted.chunks += Math.max(1, children.length);
-    for (const history of [await pipeline.history(arn), ...children]) {
+    // That of the run itself, and those of the children.
+    const histories = await pipeline.childHistories(arn);
+    counted.chunks += Math.max(1, histories.length - 1);
+    for (const history of histories) {
       counted.executions += 1;
       counted.transitions += transitionsIn(history);
       if (loggingConfiguration?.level !== 'ALL') continue;

@@ -37,9 +37,9 @@ export const WINDOW_MS = 10_000;
 /** The seats of the next window are taken from the middle of this one on, each function at a time of its own. */
 const RENEW_FROM = 0.5;
 /** Those who wait come so seldom that together they are sent away about so often a second, however many they are. */
-const REFUSALS_PER_SECOND = 0.25;
-/** Seconds, up to a third more or less. An execution may have 25,000 events, and asks for a seat with nine: they last for weeks. */
-const LONGEST_WAIT = 675;
+const REFUSALS_PER_SECOND = 0.5;
+/** Seconds, up to a third more or less. An execution may have 25,000 events, and asks for a seat with nine: they last for a week. */
+const LONGEST_WAIT = 225;
 
 /** How often somebody found no seat, in the window before this one and in this one so far. */
 export interface Refusals {

@@ -38,9 +38,9 @@ test('those who are sent away do not return together', async () => {
     ranges.push([Math.min(...seconds), Math.max(...seconds)]);
   }
   expect(ranges[0]).toEqual([3, 4]);
-  expect(ranges.at(-1)?.[0]).toBeGreaterThanOrEqual(450);
-  expect(ranges.at(-1)?.[1]).toBeLessThanOrEqual(900);
-  expect(new Set(seconds).size).toBeGreaterThan(100);
+  expect(ranges.at(-1)?.[0]).toBeGreaterThanOrEqual(150);
+  expect(ranges.at(-1)?.[1]).toBeLessThanOrEqual(300);
+  expect(new Set(seconds).size).toBeGreaterThan(80);
   expect(taken('refusals')).toBe(12 * 300);
 });
 
@@ -83,7 +83,7 @@ test.each([
   console.info(
     `${waiting} wait: ${refused.toFixed(2)} refusals a second, ${(100 * used).toFixed(1)}% of the seats in use`,
   );
-  expect(refused).toBeLessThan(2.5);
+  expect(refused).toBeLessThan(5.5);
   expect(used).toBeGreaterThan(0.9);
 });
 
