@@ -31,8 +31,8 @@ const level = (name, extra = {}) => ({
 const withPython = { globalSetup: '<rootDir>/test/helpers/python-environments.ts' };
 const withAwsChecks = { globalSetup: '<rootDir>/test/helpers/aws-checks-environment.ts' };
 
-/** Tests wait for servers almost as long as they compute: four at a time fill two cores. */
-const maxWorkers = Math.max(4, availableParallelism() - 1);
+/** Tests wait for servers almost as long as they compute: four at a time leave a sixth of two cores idle. */
+const maxWorkers = Math.max(5, availableParallelism() - 1);
 
 export default {
   maxWorkers,

@@ -6,6 +6,8 @@
 3. A new database passes through every migration since MLflow 1.0. The first server keeps a copy of the empty result in
    the file that EMPTY_DATABASE names, and later ones start from it.
 
+The tests set SQLITE_SYNCHRONOUS=OFF: what a power cut may take is theirs to lose, and every write waits for the disk.
+
 Usage: mlflow_server.py DATABASE [options of `mlflow server`]
 """
 
@@ -19,6 +21,8 @@ gc.disable()
 
 import mlflow.server  # noqa: E402
 from mlflow.cli import cli  # noqa: E402
+from sqlalchemy import event  # noqa: E402
+from sqlalchemy.engine import Engine  # noqa: E402
 
 
 def copy_database(source, target):
@@ -26,6 +30,12 @@ def copy_database(source, target):
     part = f"{target}.{os.getpid()}"
     shutil.copyfile(source, part)
     os.replace(part, target)
+
+
+def wait_for_disk(synchronous):
+    """Sets SQLite's pragma for every connection to come, if a value is given."""
+    if synchronous:
+        event.listen(Engine, "connect", lambda connection, _: connection.execute(f"PRAGMA synchronous = {synchronous}"))
 
 
 def main():
@@ -46,6 +56,7 @@ def main():
             gc.enable()
             return start_process(command, extra_env=extra_env, **others)
         os.environ.update(extra_env or {})
+        wait_for_disk(os.environ.get("SQLITE_SYNCHRONOUS"))
         sys.argv = command[command.index("uvicorn") :]
         import mlflow.server.fastapi_app  # noqa: F401
 

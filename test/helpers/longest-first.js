@@ -12,19 +12,37 @@ const LEVELS = ['faults', 'memory', 'matrix', 'integration', 'infra', 'unit'];
 
 const levelOf = ({ context }) => LEVELS.indexOf(context.config.displayName?.name);
 
-/** Files of more than 15 s that are short: their work is in what they start, or in the number of their inputs. */
-const SHORT_BUT_LONG = [
-  'integration/hostile.test.ts',
+/**
+ * Files that take long whatever their length, the longest first: their time is in what they start, wait for or repeat. It
+ * is worth a line here when a file of more than 15 s starts among the last.
+ */
+const LONG = [
+  'integration/replay-evaluation/replay-evaluation.test.ts',
+  'integration/deployed-replay-results.test.ts',
+  'integration/deployed-policies.test.ts',
+  'integration/deployed-replay.test.ts',
+  'integration/deployed-batch.test.ts',
+  'integration/deployed-start.test.ts',
   'integration/canary.test.ts',
+  'integration/hostile.test.ts',
+  'integration/faults.test.ts',
+  'integration/calibration.test.ts',
+  'integration/deployed.test.ts',
+  'infra/cfn-lint.test.ts',
   'integration/mlflow-newest.test.ts',
   'integration/mlflow-managed.test.ts',
   'integration/mlflow-app.test.ts',
-  'integration/deployed-start.test.ts',
-  'infra/cfn-lint.test.ts',
-  'unit/expressions.test.ts',
+  'integration/mlflow-server.test.ts',
+  'integration/judge/throttling.test.ts',
+  'unit/monitoring/planning-faults.test.ts',
+  'unit/replay/gate/plan.test.ts',
 ];
 
-const takesLong = ({ path }) => SHORT_BUT_LONG.some((name) => path.endsWith(name));
+/** @returns the place in the list, or the place after it for any other file */
+function rankOf({ path }) {
+  const place = LONG.findIndex((name) => path.endsWith(name));
+  return place === -1 ? LONG.length : place;
+}
 
 /** The length of a test file with the suites that it imports for their tests alone, in characters. */
 function lengthOf(file) {
@@ -34,13 +52,13 @@ function lengthOf(file) {
 }
 
 export default class LongestFirst extends TestSequencer {
-  /** @returns the tests in jest's order if all durations are known, else by level and length */
+  /** @returns the tests in jest's order if all durations are known, else the long ones, then by level and length */
   sort(tests) {
     const sorted = super.sort(tests);
     if (sorted.every(({ duration }) => duration !== undefined)) return sorted;
     const lengths = new Map(sorted.map(({ path }) => [path, lengthOf(path)]));
     return sorted.toSorted(
-      (a, b) => levelOf(a) - levelOf(b) || takesLong(b) - takesLong(a) || lengths.get(b.path) - lengths.get(a.path),
+      (a, b) => rankOf(a) - rankOf(b) || levelOf(a) - levelOf(b) || lengths.get(b.path) - lengths.get(a.path),
     );
   }
 }

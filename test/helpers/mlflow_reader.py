@@ -3,12 +3,19 @@
 It shares no code with the product, so it sees what users of MLflow see.
 """
 
+import gc
 import json
 import sys
 import warnings
 
+# Nothing of a client that is imported is garbage, and looking for it takes a quarter of the time.
+gc.disable()
+
 import mlflow
 from mlflow.entities import AssessmentSource, Feedback
+
+gc.freeze()
+gc.enable()
 
 warnings.filterwarnings("ignore")
 

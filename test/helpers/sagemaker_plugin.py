@@ -3,11 +3,18 @@
 Logs a run and a trace, reads this trace and another one, and prints the results as JSON.
 """
 
+import gc
 import json
 import sys
 import warnings
 
+# Nothing of a client that is imported is garbage, and looking for it takes a quarter of the time.
+gc.disable()
+
 import mlflow
+
+gc.freeze()
+gc.enable()
 
 warnings.filterwarnings("ignore")
 

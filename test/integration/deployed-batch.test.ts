@@ -163,14 +163,6 @@ test('uses Converse, and reports it, for fewer records than Bedrock’s minimum'
   expect(summary.verdictsByScorer.safety).toEqual({ yes: 5 });
 });
 
-test('asks Converse about the records that failed within a job', async () => {
-  environment.judge.batch.behavior = { errorEvery: 10 };
-  const summary = summaryOf(await judgeInBatch('faulty', RECORDS));
-  expect(summary.batch?.jobs).toMatchObject([{ status: 'PartiallyCompleted' }]);
-  expect(environment.judge.counts.calls).toBe(RECORDS / 10);
-  expect(summary.verdictsByScorer.safety).toEqual({ yes: RECORDS });
-});
-
 describe('captures without verdicts', () => {
   test('fails the run by name when Bedrock refuses the job', async () => {
     environment.judge.batch.behavior = { refuseWith: 'The model does not support batch inference.' };
@@ -192,12 +184,22 @@ describe('captures without verdicts', () => {
   });
 });
 
-test('keeps the verdicts of incomplete answers, and asks for the missing ones', async () => {
-  environment.judge.batch.behavior = { fault: { kind: 'missing-keys', every: 4 } };
+test('asks Converse about the records that failed within a job, and for what incomplete answers miss', async () => {
+  const ERROR_EVERY = 10;
+  const INCOMPLETE_EVERY = 4;
+  environment.judge.batch.behavior = {
+    errorEvery: ERROR_EVERY,
+    fault: { kind: 'missing-keys', every: INCOMPLETE_EVERY },
+  };
   const summary = summaryOf(await judgeInBatch('partial', RECORDS));
-  expect(environment.judge.counts.calls).toBe(RECORDS / 4);
-  expect(summary.spend.calls).toBe(RECORDS + RECORDS / 4);
+  expect(summary.batch?.jobs).toMatchObject([{ status: 'PartiallyCompleted' }]);
+  const failed = RECORDS / ERROR_EVERY;
+  // Every other one of the records that failed would have had an incomplete answer.
+  const incomplete = RECORDS / INCOMPLETE_EVERY - failed / 2;
+  expect(environment.judge.counts.calls).toBe(failed + incomplete);
+  expect(summary.spend.calls).toBe(RECORDS - failed + failed + incomplete);
   expect(summary.verdicts.failed).toBe(0);
+  expect(summary.verdictsByScorer.safety).toEqual({ yes: RECORDS });
   for (const values of Object.values(summary.verdictsByScorer)) {
     const { sum: _, ...counts } = values;
     expect(Object.values(counts).reduce((a, b) => a + b, 0)).toBe(RECORDS);
