@@ -15,6 +15,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   calibrate: async () => (await import('./commands/calibrate.ts')).calibrateCommand(),
   rates: async () => (await import('./commands/rates.ts')).ratesCommand(),
   'rebuild-counts': async () => (await import('./commands/rebuild-counts.ts')).rebuildCountsCommand(),
+  label: async () => (await import('./commands/label.ts')).labelCommand(),
 };
 
 /** The same directory as Node's default. */

@@ -1,5 +1,5 @@
 /** Simulated captures with the judge's verdicts and people's labels, and the product's intervals from them. */
-import { labelQuotas } from '../../src/quality/label-quotas.ts';
+import { labelQuotas } from '../../src/calibration/label-quotas.ts';
 import type { Random } from '../../src/shared/random.ts';
 import { correctedBy } from '../../src/shared/statistics/corrected-share.ts';
 import { type LabelCells, plugIn } from '../../src/shared/statistics/label-correction.ts';

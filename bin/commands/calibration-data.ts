@@ -14,6 +14,8 @@ import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
+import type { MlflowRest } from '../../src/mlflow/rest.ts';
+import type { Experiment } from '../../src/mlflow/types.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { CommandSettings } from './settings.ts';
 
@@ -33,7 +35,7 @@ export const say = (text: string): void => {
   process.stderr.write(`${text}\n`);
 };
 /** Replaces the current line of the terminal. */
-const progress = (text: string): void => {
+export const progress = (text: string): void => {
   if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
 };
 
@@ -123,24 +125,32 @@ async function askJudge(
   return asked;
 }
 
+/**
+ * Returns the experiment of the settings.
+ *
+ * @throws PermanentError `MlflowExperimentMissing`
+ */
+export async function experimentOf(rest: MlflowRest, settings: CommandSettings): Promise<Experiment> {
+  const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
+  if (name === undefined) {
+    throw new Error(
+      'The source of the labels is missing; expected: an MLflow experiment (--experiment, MLFLOW_EXPERIMENT_NAME, SAGEMAKER_ENDPOINT_NAME), or of calibrate --labels FILE or --anchors',
+    );
+  }
+  const experiment = await findExperiment(rest, name);
+  if (experiment !== undefined) return experiment;
+  const facts = { got: name, expected: 'the name of an experiment with assessed traces' };
+  throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', facts);
+}
+
 async function readFromMlflow(
   options: DataOptions,
   settings: CommandSettings,
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
-  const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
-  if (name === undefined) {
-    throw new Error(
-      'The source of the labels is missing; expected: --labels FILE, --anchors, or an MLflow experiment (--experiment, MLFLOW_EXPERIMENT_NAME, SAGEMAKER_ENDPOINT_NAME)',
-    );
-  }
   const mlflow = mlflowOf(settings);
   try {
-    const experiment = await findExperiment(mlflow.rest, name);
-    if (experiment === undefined) {
-      const facts = { got: name, expected: 'the name of an experiment with assessed traces' };
-      throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', facts);
-    }
+    const experiment = await experimentOf(mlflow.rest, settings);
     const found = await readMlflowLabels(mlflow.rest, {
       experimentId: experiment.id,
       filter: options.filter,
@@ -150,7 +160,7 @@ async function readFromMlflow(
       progress: (traces) => progress(`${traces} traces read`),
     });
     progress('');
-    const where = `experiment ${name} (${found.traces} traces)`;
+    const where = `experiment ${experiment.name} (${found.traces} traces)`;
     return calibrationReport({ source: { kind: 'mlflow', where }, scorers, ...found });
   } finally {
     mlflow.close();

@@ -10,6 +10,8 @@ const MIN_LABELS = 30;
 /** With fewer labels of either kind, TPR or TNR mean little. */
 const MIN_OF_EACH = 10;
 
+const WEIGHTED = 'each label counts for the captures that it stands for, since some were likelier to be picked';
+
 /** Counts items by a text, in the order of their first occurrence. */
 export const countBy = <T>(items: readonly T[], textOf: (item: T) => string): Record<string, number> =>
   Object.fromEntries([...Map.groupBy(items, textOf)].map(([text, group]) => [text, group.length]));
@@ -42,8 +44,21 @@ export function guessValues(given: readonly AssessmentValue[]): ScorerValues {
   return { kind: 'categories', values: words };
 }
 
-function notesOn({ n, confusion: table, kappa, positive, tpr, tnr }: Omit<ScorerReport, 'notes'>): string[] {
+/**
+ * Returns what each pair counts. Pairs with different chances to be labelled count for what they stand for, and together as
+ * many as the pairs of equal weight that would tell as much (Kish 1965). Without such differences, each counts 1.
+ */
+function countsOf(pairs: readonly LabeledVerdict[]): number[] {
+  const weights = pairs.map(({ weight = 1 }) => weight);
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const squares = weights.reduce((sum, weight) => sum + weight * weight, 0);
+  const isEven = weights.every((weight) => Math.abs(weight * pairs.length - total) < 1e-9 * total);
+  return weights.map((weight) => (isEven ? 1 : (weight * total) / squares));
+}
+
+function notesOn({ n, confusion: table, kappa, positive, tpr, tnr, agreement }: Omit<ScorerReport, 'notes'>): string[] {
   const notes: string[] = [];
+  if (agreement !== null && agreement.of !== n) notes.push(WEIGHTED);
   if (n === 0 || table === null) return notes;
   const rows = table.counts.filter((row) => row.some((count) => count > 0));
   const columns = table.values.filter((_, column) => table.counts.some((row) => row[column]));
@@ -66,21 +81,29 @@ function scorerReport(
   version?: string,
 ): ScorerReport {
   const isNumber = values.kind === 'number';
-  const words = pairs.map(({ label, verdict }) => ({ label: String(label), verdict: String(verdict) }));
+  const counts = countsOf(pairs);
+  const words = pairs.map(({ label, verdict }, index) => ({
+    label: String(label),
+    verdict: String(verdict),
+    weight: counts[index] ?? 1,
+  }));
   const list = valueList(values, pairs);
   const table = list.length === 0 ? null : confusion(list, words);
+  const sumOf = (chosen: typeof words): number => chosen.reduce((sum, { weight }) => sum + weight, 0);
+  const shareWith = (isHit: (word: (typeof words)[number]) => boolean) =>
+    wilson(sumOf(words.filter(isHit)), sumOf(words));
   const positive = isNumber ? undefined : list[0];
   const classes = table === null || isNumber ? [] : classFigures(table);
   const n = pairs.length;
   const ordered = isNumber ? 'quadratic' : values.kind === 'categories' && list.length > 2 ? 'linear' : undefined;
   const shareOfPositive = (side: 'label' | 'verdict') =>
-    positive === undefined ? null : wilson(words.filter((word) => word[side] === positive).length, n);
+    positive === undefined ? null : shareWith((word) => word[side] === positive);
   const report: Omit<ScorerReport, 'notes'> = {
     name,
     version,
     values,
     n,
-    agreement: wilson(pairs.filter(({ agrees }) => agrees).length, n),
+    agreement: shareWith(({ label, verdict }) => label === verdict),
     kappa: table === null ? null : cohensKappa(table),
     weightedKappa: table === null || ordered === undefined || list.length < 2 ? null : cohensKappa(table, ordered),
     positive,
@@ -88,7 +111,13 @@ function scorerReport(
     tnr: classes[0]?.specificity ?? null,
     positiveShare: { people: shareOfPositive('label'), judge: shareOfPositive('verdict') },
     classes,
-    confusion: table,
+    confusion:
+      table === null
+        ? null
+        : confusion(
+            list,
+            words.map(({ label, verdict }) => ({ label, verdict })),
+          ),
     numbers: isNumber
       ? numberFigures(pairs.map(({ label, verdict }) => ({ label: Number(label), verdict: Number(verdict) })))
       : null,

@@ -32,7 +32,12 @@ export interface LabeledVerdict {
   verdict: AssessmentValue;
   verdictRationale?: string;
   agrees: boolean;
+  /** Captures that it stands for. Absent: as many as any other. */
+  weight?: number;
   traceId?: string;
+  /** Time of the inference, epoch milliseconds. */
+  inferenceMs?: number;
+  variant?: string;
   judge?: string;
   /** The user's last message and the reply, as text. */
   request: string;

@@ -8,15 +8,19 @@ export interface Confusion {
   counts: number[][];
 }
 
-export function confusion(values: readonly string[], pairs: readonly { label: string; verdict: string }[]): Confusion {
+/** @param pairs `weight`: what the pair counts, 1 by default */
+export function confusion(
+  values: readonly string[],
+  pairs: readonly { label: string; verdict: string; weight?: number }[],
+): Confusion {
   const index = new Map(values.map((value, position) => [value, position]));
   const counts = values.map(() => values.map(() => 0));
-  for (const { label, verdict } of pairs) {
+  for (const { label, verdict, weight = 1 } of pairs) {
     const row = counts[index.get(label) ?? -1];
     const column = index.get(verdict) ?? -1;
     if (row?.[column] === undefined)
       throw new Error(`A value is not in the table; got: ${label}, ${verdict}; expected: ${values.join(', ')}`);
-    row[column] += 1;
+    row[column] += weight;
   }
   return { values: [...values], counts };
 }

@@ -13,8 +13,10 @@ export interface LabelStratum {
   taken: number;
 }
 
-/** Labels before any is known have the weight of this many. */
+/** What is presumed of the judge before any label has the weight of this many labels. */
 const FIRST = 10;
+/** What a stratum has in common with the others of its verdict has the weight of this many labels. */
+const SHARED = 3;
 
 /**
  * Returns the part of the labels that the rarer verdict gets while nothing is known of the judge. It is more than its share of
@@ -38,16 +40,22 @@ export function labelQuotas(strata: readonly LabelStratum[], next: number): numb
     ({ passed, judged: of }) =>
       (passed ? firstPart(passing) : 1 - firstPart(passing)) * (of / judged / (passed ? passing : 1 - passing)),
   );
-  const spreads = strata.map(
-    ({ labelled: n, good, judged: of }) => (of * Math.sqrt((good + 0.5) * (n - good + 0.5))) / (n + 1),
-  );
+  const spreads = strata.map(({ passed, labelled: n, good, judged: of }) => {
+    const alike = strata.filter((stratum) => stratum.passed === passed);
+    const sum = (field: 'labelled' | 'good'): number => alike.reduce((all, stratum) => all + stratum[field], 0);
+    const share = (good + SHARED * ((sum('good') + 0.5) / (sum('labelled') + 1))) / (n + SHARED);
+    return of * Math.sqrt(share * (1 - share));
+  });
   const total = spreads.reduce((sum, spread) => sum + spread, 0);
   const known = labelled / (labelled + FIRST);
   const parts = spreads.map((spread, index) => known * (spread / total) + (1 - known) * (first[index] ?? 0));
   return fill(strata, parts, next);
 }
 
-/** Divides the picks so that all labels together come near to the parts, within what is left of each stratum. */
+/**
+ * Divides the picks so that all labels together come near to the parts, within what is left of each stratum. Each stratum gets
+ * one first: what can never be picked would bias the estimate.
+ */
 function fill(strata: readonly LabelStratum[], parts: readonly number[], next: number): number[] {
   const quotas = strata.map(() => 0);
   for (let picked = 0; picked < next; picked++) {
@@ -55,7 +63,7 @@ function fill(strata: readonly LabelStratum[], parts: readonly number[], next: n
     let least = Number.POSITIVE_INFINITY;
     for (const [index, { taken, judged }] of strata.entries()) {
       const all = taken + (quotas[index] ?? 0);
-      const fullness = (all + 0.5) / (parts[index] ?? 0);
+      const fullness = all === 0 ? 0 : (all + 0.5) / (parts[index] ?? 0);
       if (all < judged && fullness < least) [best, least] = [index, fullness];
     }
     if (best < 0) break;

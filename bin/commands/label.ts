@@ -1,0 +1,134 @@
+/** `inference-monitor label`: picks the traces whose labels tell most about the true rate, and puts them before people. */
+import { Command, InvalidArgumentError } from 'commander';
+import { pickedFilter } from '../../src/calibration/label-tag.ts';
+import { type LabelPicks, pickLabels } from '../../src/calibration/pick-labels.ts';
+import { queueName } from '../../src/calibration/review-queue.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import type { JudgeScorer } from '../../src/judge/types.ts';
+import { mlflowOf } from '../../src/mlflow/connect.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import { nearest } from '../../src/shared/nearest.ts';
+import { experimentOf, progress } from './calibration-data.ts';
+import { instantMs } from './instants.ts';
+import { number } from './numbers.ts';
+import { commandSettings } from './settings.ts';
+
+interface LabelFlags {
+  next: number;
+  scorer: string[];
+  from?: string;
+  to?: string;
+  filter?: string;
+  experiment?: string;
+  trackingUri?: string;
+  json?: boolean;
+}
+
+/** One of each verdict at least; more than this nobody labels before the next call. */
+const [FEWEST, MOST] = [2, 5000];
+
+const count = (text: string): number => {
+  const value = number(text);
+  if (Number.isInteger(value) && value >= FEWEST && value <= MOST) return value;
+  throw new InvalidArgumentError(`expected a whole number from ${FEWEST} to ${MOST}`);
+};
+
+const HELP = `
+Reads the judged traces of the window, and makes sure that --next of them wait for a person's label: those that are missing are
+picked. Verdicts of which labels tell more are picked more often, and each trace keeps its probability in the tag label_<scorer>,
+so that rates and calibrate stay unbiased. Where MLflow has review queues (3.14 and newer), the traces are in the queue
+“labels: <scorer>”. Called again, it replaces those that have a label by now. docs/labels.md says how to label.
+
+Examples:
+  inference-monitor label --next 50 --scorer relevance_to_query
+  inference-monitor label --next 100 --scorer safety refusal --from 2026-11-20 --to 2026-11-21`;
+
+export function labelCommand(): Command {
+  return new Command('label')
+    .description('pick the traces whose labels by people narrow the interval of a rate most')
+    .requiredOption('--scorer <names...>', 'the scorers to label')
+    .option('--next <count>', 'how many traces are to wait for a label, per scorer', count, 50)
+    .option('--from <time>', 'start of the window: an instant, a day, or an age such as 12h, 7d', '7d')
+    .option('--to <time>', 'end of the window (default: now)')
+    .option('--filter <expression>', 'MLflow’s trace filter, e.g. "tag.sagemaker_variant_name = \'AllTraffic\'"')
+    .option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)')
+    .option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)')
+    .option('--json', 'print what was picked as JSON')
+    .addHelpText('after', HELP)
+    .action(label);
+}
+
+async function label(flags: LabelFlags): Promise<void> {
+  const settings = commandSettings({
+    MLFLOW_TRACKING_URI: flags.trackingUri,
+    MLFLOW_EXPERIMENT_NAME: flags.experiment,
+  });
+  const scorers = activeScorers(settings).filter(isJudgeScorer);
+  const chosen = [...new Set(flags.scorer)].map((name) => labelledScorer(name, scorers));
+  const nowMs = Date.now();
+  const fromMs = instantMs(flags.from ?? '7d', nowMs);
+  const toMs = flags.to === undefined ? nowMs : instantMs(flags.to, nowMs);
+  if (fromMs >= toMs) {
+    const got = `${new Date(fromMs).toISOString()} to ${new Date(toMs).toISOString()}`;
+    throw new PermanentError('InvalidTime', 'The window is empty', { got, expected: '--from before --to' });
+  }
+  const mlflow = mlflowOf(settings);
+  try {
+    const experiment = await experimentOf(mlflow.rest, settings);
+    const all: LabelPicks[] = [];
+    for (const scorer of chosen) {
+      const query = { experimentId: experiment.id, filter: flags.filter, fromMs, toMs };
+      const read = (traces: number): void => progress(`${scorer.name}: ${traces} traces read`);
+      all.push(await pickLabels(mlflow.rest, { ...query, scorer, scorers, next: flags.next, progress: read }));
+      progress('');
+    }
+    process.stdout.write(flags.json ? `${JSON.stringify(all, null, 2)}\n` : all.map(picksText).join('\n'));
+  } finally {
+    mlflow.close();
+  }
+}
+
+/** @throws PermanentError `UnknownScorer`, `ScorerWithoutPass` */
+export function labelledScorer(name: string, scorers: readonly JudgeScorer[]): JudgeScorer {
+  const names = scorers.map((scorer) => scorer.name);
+  const scorer = scorers.find((one) => one.name === name);
+  if (scorer === undefined) {
+    const like = nearest(name, names);
+    const expected = `${like === undefined ? '' : `${like}? `}One of ${names.join(', ')}`;
+    throw new PermanentError('UnknownScorer', 'No LLM scorer has this name', { got: name, expected });
+  }
+  if (scorer.values.kind !== 'number') return scorer;
+  const facts = { got: name, expected: 'a scorer whose values pass or fail' };
+  throw new PermanentError('ScorerWithoutPass', 'A scorer that answers with numbers has no rate to correct', facts);
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}%`;
+
+function picksText({ scorer, strata, waiting, picked, queue }: LabelPicks): string {
+  const rows = [
+    ['verdict', 'judged', 'labelled', 'waiting', 'picked now', 'probability'],
+    ...strata.map((one) => [
+      one.name,
+      String(one.judged),
+      String(one.labelled),
+      String(one.waiting),
+      String(one.picked),
+      percent(one.probability),
+    ]),
+  ];
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? '').length)));
+  const lines = rows.map((row) =>
+    row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  '),
+  );
+  const where =
+    queue === null
+      ? `This MLflow has no review queues. Find the traces by ${pickedFilter(scorer)} and assess them with the name ${scorer}.`
+      : `They are in MLflow’s review queue “${queueName(scorer)}”.`;
+  return [
+    `${scorer}: ${waiting.length} traces wait for a label, ${picked} of them picked now`,
+    ...lines,
+    where,
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,98 @@
+/** Reads traces with their assessments and tags from MLflow, page by page. */
+import * as z from 'zod';
+import { SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
+import { assessment } from '../mlflow/replies.ts';
+import type { MlflowRest } from '../mlflow/rest.ts';
+import { chanceOf } from '../quality/sample.ts';
+
+const assessmentSchema = assessment.extend({
+  rationale: z.string().default(''),
+  create_time: z.string().default(''),
+  last_update_time: z.string().default(''),
+});
+const traceSchema = z.object({
+  trace_id: z.string(),
+  request_time: z.string().default(''),
+  request_preview: z.string().default(''),
+  response_preview: z.string().default(''),
+  tags: z.record(z.string(), z.string()).default({}),
+  assessments: z.array(assessmentSchema).default([]),
+});
+const searchSchema = z.object({ traces: z.array(traceSchema).default([]), next_page_token: z.string().optional() });
+
+export type ReadAssessment = z.infer<typeof assessmentSchema>;
+export type AssessedTrace = z.infer<typeof traceSchema>;
+
+/** Traces per page. Each has about 20 assessments of half a kilobyte. */
+const PAGE = 100;
+
+export interface TraceQuery {
+  experimentId: string;
+  /** MLflow's own filter, for example `tag.sagemaker_variant_name = 'AllTraffic'`. */
+  filter?: string | undefined;
+  /** Only inferences from this instant on, epoch milliseconds. */
+  fromMs?: number | undefined;
+  /** Only inferences before this instant. */
+  toMs?: number | undefined;
+  progress?: ((traces: number) => void) | undefined;
+}
+
+/** Reads all traces of the experiment that match, in the order of their inference. */
+export async function* assessedTraces(
+  rest: Pick<MlflowRest, 'repeat'>,
+  query: TraceQuery,
+): AsyncGenerator<AssessedTrace> {
+  const { experimentId, fromMs, toMs, progress } = query;
+  const filter = [
+    ...(fromMs === undefined ? [] : [`timestamp_ms >= ${fromMs}`]),
+    ...(toMs === undefined ? [] : [`timestamp_ms < ${toMs}`]),
+    ...(query.filter ? [query.filter] : []),
+  ].join(' AND ');
+  let traces = 0;
+  let pageToken: string | undefined;
+  do {
+    const json = {
+      locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } }],
+      max_results: PAGE,
+      order_by: ['timestamp_ms ASC'],
+      filter: filter || undefined,
+      page_token: pageToken,
+    };
+    const page = await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/traces/search', json }, searchSchema);
+    yield* page.traces;
+    traces += page.traces.length;
+    progress?.(traces);
+    pageToken = page.next_page_token || undefined;
+  } while (pageToken !== undefined);
+}
+
+const timeOf = ({ last_update_time, create_time }: ReadAssessment): number =>
+  Date.parse(last_update_time || create_time) || 0;
+const newest = (list: readonly ReadAssessment[]): ReadAssessment | undefined =>
+  list.toSorted((a, b) => timeOf(b) - timeOf(a))[0];
+
+export const givenBy = ({ feedback, expectation }: Pick<ReadAssessment, 'feedback' | 'expectation'>): unknown =>
+  feedback?.value ?? expectation?.value;
+
+/** A judge's verdict counts even if a person overrode it, because that is how people correct it. */
+const isVerdict = ({ source, feedback }: ReadAssessment): boolean =>
+  (source.source_type === 'LLM_JUDGE' || source.source_type === 'CODE') &&
+  feedback?.value !== undefined &&
+  feedback.value !== null &&
+  feedback.error === undefined;
+
+/** Returns the latest verdict. @param judge only of this judge, for example `bedrock:/…` */
+export const latestVerdict = (assessments: readonly ReadAssessment[], judge?: string): ReadAssessment | undefined =>
+  newest(assessments.filter((a) => isVerdict(a) && (judge === undefined || a.source.source_id === judge)));
+
+/** Returns the latest assessment of each person: it replaces their earlier ones. */
+export function latestByPerson(assessments: readonly ReadAssessment[]): ReadAssessment[] {
+  const given = assessments.filter(
+    (a) => a.source.source_type === 'HUMAN' && a.valid && givenBy(a) !== undefined && givenBy(a) !== null,
+  );
+  return [...Map.groupBy(given, ({ source }) => source.source_id).values()].flatMap((own) => newest(own) ?? []);
+}
+
+/** Returns how many captures a judged one stands for: 1 ÷ its chance to be judged. */
+export const judgedWeight = ({ metadata }: Pick<ReadAssessment, 'metadata'>): number =>
+  1 / (chanceOf(metadata[SAMPLE_METADATA] ?? '') || 1);
