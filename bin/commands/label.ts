@@ -8,10 +8,10 @@ import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
-import { nearest } from '../../src/shared/nearest.ts';
 import { experimentOf, progress } from './calibration-data.ts';
 import { instantMs } from './instants.ts';
 import { number } from './numbers.ts';
+import { checkNames } from './rates.ts';
 import { commandSettings } from './settings.ts';
 
 interface LabelFlags {
@@ -65,7 +65,9 @@ async function label(flags: LabelFlags): Promise<void> {
     MLFLOW_EXPERIMENT_NAME: flags.experiment,
   });
   const scorers = activeScorers(settings).filter(isJudgeScorer);
-  const chosen = [...new Set(flags.scorer)].map((name) => labelledScorer(name, scorers));
+  const names = scorers.map(({ name }) => name);
+  checkNames('LLM scorer', flags.scorer, names);
+  const chosen = scorers.filter(({ name }) => flags.scorer.includes(name)).map(withPass);
   const nowMs = Date.now();
   const fromMs = instantMs(flags.from ?? '7d', nowMs);
   const toMs = flags.to === undefined ? nowMs : instantMs(flags.to, nowMs);
@@ -89,17 +91,10 @@ async function label(flags: LabelFlags): Promise<void> {
   }
 }
 
-/** @throws PermanentError `UnknownScorer`, `ScorerWithoutPass` */
-export function labelledScorer(name: string, scorers: readonly JudgeScorer[]): JudgeScorer {
-  const names = scorers.map((scorer) => scorer.name);
-  const scorer = scorers.find((one) => one.name === name);
-  if (scorer === undefined) {
-    const like = nearest(name, names);
-    const expected = `${like === undefined ? '' : `${like}? `}One of ${names.join(', ')}`;
-    throw new PermanentError('UnknownScorer', 'No LLM scorer has this name', { got: name, expected });
-  }
+/** @throws PermanentError `ScorerWithoutPass` */
+export function withPass(scorer: JudgeScorer): JudgeScorer {
   if (scorer.values.kind !== 'number') return scorer;
-  const facts = { got: name, expected: 'a scorer whose values pass or fail' };
+  const facts = { got: scorer.name, expected: 'a scorer whose values pass or fail' };
   throw new PermanentError('ScorerWithoutPass', 'A scorer that answers with numbers has no rate to correct', facts);
 }
 

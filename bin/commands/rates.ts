@@ -4,6 +4,7 @@ import { Command, Option } from 'commander';
 import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
 import { destroyClients, environmentClients } from '../../local/stack/aws-clients.ts';
 import { readStackOutputs, stackPrefix } from '../../local/stack/stack-outputs.ts';
+import { labelsByCell, type WindowLabel } from '../../src/calibration/window-labels.ts';
 import { HOUR_MS } from '../../src/formats/files/capture-path.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { daysWithCounts } from '../../src/quality/counts-store.ts';
@@ -12,6 +13,7 @@ import {
   differencesOf,
   type GroupRates,
   groupRates,
+  type LabelsOf,
   lacksRuns,
   type RateDifference,
   type RatesQuery,
@@ -22,6 +24,7 @@ import { PermanentError } from '../../src/shared/errors.ts';
 import { nearest } from '../../src/shared/nearest.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import { instantMs } from './instants.ts';
+import { type LabelReader, labelReader } from './read-labels.ts';
 import { commandSettings } from './settings.ts';
 
 export interface RatesFlags {
@@ -35,6 +38,8 @@ export interface RatesFlags {
   json?: boolean;
   csv?: boolean;
   prefix?: string;
+  /** `--no-labels`: false. */
+  labels?: boolean;
 }
 
 const HELP = `
@@ -63,6 +68,7 @@ export function ratesCommand(): Command {
     .option('--variant <names...>', 'only these variants of the endpoint')
     .addOption(new Option('--json', 'print all figures as JSON').conflicts('csv'))
     .option('--csv', 'print a row for each rate')
+    .option('--no-labels', 'do not read people’s labels from MLflow, for which the traces of the window are read')
     .option('--prefix <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)")
     .addHelpText('after', HELP)
     .action(rates);
@@ -74,7 +80,9 @@ async function rates(flags: RatesFlags): Promise<void> {
   const clients = environmentClients();
   try {
     const { workBucket } = await readStackOutputs(clients.cloudFormation, prefix);
-    const query = { active: activeScorers(settings), nowMs: Date.now() };
+    const active = activeScorers(settings);
+    const readLabels = flags.labels === false ? undefined : labelReader(settings, active, flags.scorer);
+    const query = { active, nowMs: Date.now(), readLabels };
     const report = await ratesReport(new Storage(clients.s3), workBucket, flags, query);
     for (const warning of report.warnings) console.error(warning);
     process.stdout.write(textOf(report, flags));
@@ -97,22 +105,29 @@ export async function ratesReport(
   storage: Storage,
   bucket: string,
   flags: RatesFlags,
-  { active, nowMs }: Pick<RatesQuery, 'active'> & { nowMs: number },
+  { active, nowMs, readLabels }: Pick<RatesQuery, 'active'> & { nowMs: number; readLabels?: LabelReader | undefined },
 ): Promise<RatesReport> {
   const window = windowOf(flags.from, flags.to, nowMs);
+  const labels = new Map<string, WindowLabel>();
+  const warnings: string[] = [];
   const days = await daysWithCounts(storage, bucket);
   const read = async (of: TimeWindow): Promise<CountedCell[]> => {
     const cells = cellsOf(await readWindow(storage, bucket, days, of));
     if (cells.length === 0) throw noCounts(of, days);
     const known = [...new Set(cells.map(({ variant }) => variant))];
     checkNames('variant', flags.variant, known);
+    const found = await readLabels?.(of);
+    for (const label of found?.labels ?? []) labels.set(`${label.traceId} ${label.scorer}`, label);
+    warnings.push(...(found?.warnings ?? []));
     return cells.filter(({ variant }) => flags.variant === undefined || flags.variant.includes(variant));
   };
   const cells = await read(window);
   checkNames('scorer', flags.scorer, [...new Set([...active.map(({ name }) => name), ...scorersIn(cells)])]);
-  const query: RatesQuery = { window, by: flags.by, scorers: flags.scorer, active };
+  // A window to compare with may bring more labels.
+  const labelsOf: LabelsOf = (...asked) => labelsByCell([...labels.values()])(...asked);
+  const query: RatesQuery = { window, by: flags.by, scorers: flags.scorer, active, labelsOf };
   const groups = groupRates(cells, query);
-  const warnings = lacksRuns(cells) ? [LACKS_RUNS] : [];
+  if (lacksRuns(cells)) warnings.push(LACKS_RUNS);
   const compared = await compare(flags, { window, nowMs, cells, groups, query, read });
   return { window, by: flags.by, groups, ...(compared === undefined ? {} : { compared }), warnings };
 }
@@ -170,7 +185,7 @@ export function checkNames(what: string, given: readonly string[] | undefined, k
     const meant = nearest(name, known);
     const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
     const facts = { got: name, expected: `one of ${known.toSorted().join(', ')}` };
-    throw new PermanentError('UnknownName', `There is no ${what} of this name in the window${hint}`, facts);
+    throw new PermanentError('UnknownName', `There is no ${what} of this name${hint}`, facts);
   }
 }
 

@@ -394,7 +394,7 @@ describe.each([DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION])(
     test('names scorers that cannot be labelled, and windows without judged traces', async () => {
       const queue = new LabelQueue(mlflow.url, 'to-label');
       await expect(queue.label(['--scorer', 'safty'])).rejects.toMatchObject({
-        stderr: expect.stringMatching(/UnknownScorer.*safty.*safety\?/),
+        stderr: expect.stringMatching(/UnknownName.*did you mean safety\?/),
       });
       await expect(queue.label(['--from', '2020-01-01', '--to', '2020-01-02'])).rejects.toMatchObject({
         stderr: expect.stringContaining('NothingToLabel'),

@@ -18,6 +18,7 @@ import { DescribeExecutionCommand, ExecutionDoesNotExist } from '@aws-sdk/client
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { checkOutputs } from '../../../bin/commands/gate-flags.ts';
 import { instantMs } from '../../../bin/commands/instants.ts';
+import { withPass } from '../../../bin/commands/label.ts';
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { checkNames, ratesReport } from '../../../bin/commands/rates.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
@@ -26,6 +27,8 @@ import { findExecution } from '../../../bin/commands/stop.ts';
 import { plannerDependencies } from '../../../lambda/plan-captures/dependencies.ts';
 import { parseBaseline } from '../../../src/calibration/drift.ts';
 import { parseLabels } from '../../../src/calibration/labels-file.ts';
+import { pickLabels } from '../../../src/calibration/pick-labels.ts';
+import { queueOf } from '../../../src/calibration/review-queue.ts';
 import { assertContract, CONTRACT } from '../../../src/contract/contract.ts';
 import type { ChunkRequest } from '../../../src/contract/payloads.ts';
 import { MAX_SHARDS } from '../../../src/contract/replay.ts';
@@ -42,7 +45,7 @@ import { createAlwaysRule } from '../../../src/judge/scorers/always-rules.ts';
 import { checkScorers, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { loadApiKey } from '../../../src/judge/transports/api-key.ts';
 import { readParameters } from '../../../src/judge/transports/parameters.ts';
-import type { Judge } from '../../../src/judge/types.ts';
+import type { Judge, JudgeScorer } from '../../../src/judge/types.ts';
 import { putToS3, spansStore } from '../../../src/mlflow/artifact-store.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import { mlflowOf } from '../../../src/mlflow/connect.ts';
@@ -677,6 +680,14 @@ const PROVOKE: Record<string, () => unknown> = {
   JudgeUnavailable: () => startOf(aws('InternalServerException', 500)),
   RetriesUsedUp: () => inGate({}, { attempt: 999 } as never, () => judgeAnswers(429)),
   RangesMissing: () => withRanges(new MemoryStorage().storage, 'work', { ...chunkOf([]), rangesIn: 'gone' }),
+  LabelSchemaUnfit: () =>
+    queueOf(
+      {
+        repeat: async () => ({ label_schema: { schema_id: '1', input: { categorical: { options: [mark()] } } } }),
+      } as never,
+      '7',
+      YES_NO_SCORERS[0] as JudgeScorer,
+    ),
   LineCountMismatch: () => run(undefined).then(() => logShort()),
   MessageNotSent: () =>
     publishToTopic('arn:aws:sns:eu-west-1:123456789012:t', { subject: mark(), body: { default: mark() } }),
@@ -707,6 +718,14 @@ const PROVOKE: Record<string, () => unknown> = {
   NotACapture: replayedNoCapture,
   NotACaptureFile: () => capturedObject(memory(), scope, 'b', 'ep/a.txt'),
   NotAReplay: () => parseLine(Buffer.from(`{"a":${mark()}`), 'f'),
+  NothingToLabel: () =>
+    pickLabels({ repeat: async () => ({ traces: [] }) } as never, {
+      experimentId: '7',
+      filter: mark(),
+      scorer: YES_NO_SCORERS[0] as JudgeScorer,
+      scorers: [],
+      next: 2,
+    }),
   OtherCaptures: () => {
     const index = new SortedIndex();
     index.seal();
@@ -731,6 +750,8 @@ const PROVOKE: Record<string, () => unknown> = {
   RunNameTaken: planAgain,
   UnknownName: () => checkNames('scorer', ['x'], ['y']),
   RunUnknown: () => optionsOfRun(memory(), 'w', { run: 'r', what: 'failed' }),
+  ScorerWithoutPass: () =>
+    withPass({ name: 'n', question: mark(), values: { kind: 'number', min: 0, max: 1 } } as never),
   ShardAlreadyClaimed: async () => {
     const storage = memory();
     for (const at of [1, 2]) await claimShard(storage, 'w', { run: 'r', shard: 0, claimedAtMs: at });

@@ -1,0 +1,58 @@
+/** Reads people's labels of a window for `rates`. */
+
+import { countBy } from '../../src/calibration/report.ts';
+import type { Unanswered } from '../../src/calibration/types.ts';
+import { readWindowLabels, type WindowLabel } from '../../src/calibration/window-labels.ts';
+import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import type { Scorer } from '../../src/judge/types.ts';
+import { mlflowOf } from '../../src/mlflow/connect.ts';
+import type { TimeWindow } from '../../src/quality/fold.ts';
+import { experimentOf, progress } from './calibration-data.ts';
+import type { CommandSettings } from './settings.ts';
+
+/** Labels, and what a person should know of those that are missing. */
+export type LabelReader = (window: TimeWindow) => Promise<{ labels: WindowLabel[]; warnings: string[] }>;
+
+/** Rates are of use without labels too, so that a failure to read them is a warning. */
+export function labelReader(
+  settings: CommandSettings,
+  active: readonly Scorer[],
+  only: readonly string[] | undefined,
+): LabelReader {
+  return async ({ fromMs, toMs }) => {
+    try {
+      const mlflow = mlflowOf(settings);
+      try {
+        const experiment = await experimentOf(mlflow.rest, settings);
+        const { labels, unanswered } = await readWindowLabels(mlflow.rest, {
+          experimentId: experiment.id,
+          fromMs,
+          toMs,
+          scorers: active.filter(isJudgeScorer),
+          only,
+          progress: (traces) => progress(`${traces} traces read for their labels`),
+        });
+        progress('');
+        return { labels, warnings: leftOut(unanswered) };
+      } finally {
+        mlflow.close();
+      }
+    } catch (error) {
+      const { name, message } = error as Error;
+      return {
+        labels: [],
+        warnings: [`No rate is corrected, because people’s labels cannot be read; ${name}: ${message}`],
+      };
+    }
+  };
+}
+
+const leftOut = (unanswered: readonly Unanswered[]): string[] =>
+  Object.entries(
+    countBy(unanswered, ({ scorer, reason }) => `${scorer} are left out: ${REASONS[reason] ?? reason}`),
+  ).map(([what, count]) => `${count} labels of ${what}`);
+
+const REASONS: Record<string, string> = {
+  unknownValue: 'a value is none of the scorer’s',
+  peopleDisagree: 'people disagree',
+};
