@@ -1,7 +1,7 @@
 /** JudgeBatch: packs the requests of a run into batch inference jobs, and starts and checks these until they have ended. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/contract/payloads.ts';
-import { firstModel } from '../../src/judge/judge-id.ts';
+import { judgeModels, parseJudgeId } from '../../src/judge/judge-id.ts';
 import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
@@ -12,12 +12,15 @@ const dependencies = {
   storage: new Storage(createS3Client()),
   workBucket: environment.WORK_BUCKET,
   bedrock: new BedrockClient({}),
-  modelId: firstModel(environment),
+  // The first model of a cascade is asked first.
+  models: judgeModels(environment)
+    .reverse()
+    .map((model) => parseJudgeId(model).name),
   roleArn: environment.BATCH_ROLE_ARN ?? '',
   pollSeconds: environment.BATCH_POLL_SECONDS,
 };
 
-export const handler = logged<JudgeBatchRequest, JudgeBatchResult>(({ action, run }, context) => {
+export const handler = logged<JudgeBatchRequest, JudgeBatchResult>(({ action, run: { name }, round = 0 }, context) => {
   const deps = { ...dependencies, remainingMs: () => context.getRemainingTimeInMillis() };
-  return action === 'start' ? startBatch(run.name, deps) : checkBatch(run.name, deps);
+  return (action === 'start' ? startBatch : checkBatch)({ run: name, round }, deps);
 });

@@ -25,19 +25,13 @@ import {
 import type { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
 import { resourceNames } from '../../src/contract/names.ts';
-import type { BatchPhase, JudgeBatchRequest } from '../../src/contract/payloads.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
 import { MOST_KILLS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import type { Settings } from '../../src/settings/schema.ts';
 import type { MonitoringFunctions } from '../monitoring-functions.ts';
+import { BATCH_BEGINS, batchStates } from './batch.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
-import {
-  EVALUATE_CHUNK_RETRIES,
-  JUDGE_RETRIES,
-  LAMBDA_ENDED_ERRORS,
-  LOG_CHUNK_RETRIES,
-  STORE_RETRIES,
-} from './retries.ts';
+import { EVALUATE_CHUNK_RETRIES, LAMBDA_ENDED_ERRORS, LOG_CHUNK_RETRIES, STORE_RETRIES } from './retries.ts';
 import { inExecution, invoke, type MAPS, meanwhile, overManifest } from './states.ts';
 
 interface MonitoringStateMachineProps extends MonitoringFunctions {
@@ -71,6 +65,7 @@ export class MonitoringStateMachine extends Construct {
         plan: { nextPart: 0, nextChunk: 0, cursor: '' },
         error: { Error: '', Cause: '' },
         result: { part: 0 },
+        batch: BATCH_BEGINS,
       },
     });
     const plan = this.#plan(props);
@@ -143,58 +138,26 @@ export class MonitoringStateMachine extends Construct {
     });
   }
 
-  /** Batch inference: start the jobs of the whole run, wait for them, apply their answers chunk by chunk. */
   #batch(props: MonitoringStateMachineProps, summarize: TaskStateBase): IChainable {
-    const ask = (id: string, action: JudgeBatchRequest['action'], comment: string): TaskStateBase =>
-      invoke(this, id, {
-        lambda: props.batcher,
-        comment,
-        payload: TaskInput.fromObject({ action, run: RUN }),
-        resultPath: '$.batch',
-        retries: JUDGE_RETRIES,
-      });
-    const start = ask(
-      'StartBatch',
-      'start',
-      'Packs the requests of all chunks into jobs, and starts the first of them',
-    );
-    const check = ask(
-      'CheckBatch',
-      'check',
-      'Checks whether the jobs have ended, and starts those that waited for a place',
-    );
-    const wait = new Wait(this, 'WaitForBatch', { time: WaitTime.secondsPath('$.batch.pollSeconds') });
-    const apply = this.#distributedMap(props, 'ForEachAnsweredChunk', {
-      comment: 'Makes assessments from the answers of the batch job',
+    const answered = this.#distributedMap(props, 'ForEachAnsweredChunk', {
+      comment: 'Makes assessments from the answers of the batch jobs, or requests for the next round',
       manifestKey: '$.batch.manifest.key',
       results: workKeys.batchMapResultPrefix('{}'),
-    })
-      .itemProcessor(this.#evaluation(props, 'ApplyBatch', new Succeed(this, 'AnswersApplied'), 'apply'))
-      .addCatch(summarize, { resultPath: '$.error' });
-    start.addCatch(summarize, { resultPath: '$.error' });
-    // The captures are traced even if nobody knows what became of the jobs.
-    check.addCatch(apply, { resultPath: '$.error' });
-    const ended = new Choice(this, 'BatchEnded')
-      .when(Condition.stringEquals('$.batch.outcome', 'ready'), apply)
-      .when(Condition.stringEquals('$.batch.outcome', 'waiting'), wait.next(check))
-      .when(Condition.stringEquals('$.batch.outcome', 'more'), start)
-      .otherwise(summarize);
-    check.next(ended);
-    start.next(ended);
-    apply.next(summarize);
-    return start;
+      item: { 'phase.$': '$.batch.phase', 'round.$': '$.batch.round' },
+    }).itemProcessor(this.#evaluation(props, 'ApplyBatch', new Succeed(this, 'AnswersApplied'), 'answered'));
+    return batchStates(this, props.batcher, answered, summarize);
   }
 
   #distributedMap(
     { settings, workBucket }: MonitoringStateMachineProps,
     id: (typeof MAPS.monitoring)[number],
-    manifest: { comment: string; manifestKey: string; results: string },
+    { item, ...manifest }: { comment: string; manifestKey: string; results: string; item?: object },
   ): DistributedMap {
     return overManifest(this, id, {
       ...manifest,
       workBucket,
       maxConcurrency: settings.MAX_CONCURRENCY,
-      itemSelector: { ...this.#chunkInput(), 'chunk.$': '$$.Map.Item.Value' },
+      itemSelector: { ...this.#chunkInput(), 'chunk.$': '$$.Map.Item.Value', ...item },
     });
   }
 
@@ -227,17 +190,23 @@ export class MonitoringStateMachine extends Construct {
       .otherwise(this.#evaluation(props, 'EvaluateTraces', done));
   }
 
-  /** The evaluator: completely, or one phase of batch inference. */
-  #evaluation(props: MonitoringStateMachineProps, id: string, done: Succeed, phase?: BatchPhase): IChainable {
+  /** The evaluator: completely, or a phase of batch inference: the first, or what follows the answers of a round. */
+  #evaluation(
+    props: MonitoringStateMachineProps,
+    id: string,
+    done: Succeed,
+    phase?: 'prepare' | 'answered',
+  ): IChainable {
     const comments = {
       prepare: 'Writes the judge’s requests to the input of a batch job',
-      apply: 'Makes traces with assessments from the answers of the batch job',
+      answered: 'Makes traces with assessments from the answers of the batch jobs, or requests for the next round',
     };
+    const phases = { prepare: { phase }, answered: { 'phase.$': '$.phase', 'round.$': '$.round', write: true } };
     const evaluate = invoke(this, id, {
       lambda: props.evaluator,
       comment: phase ? comments[phase] : 'Has captures judged, and makes traces with their assessments',
       // The requests of a batch job are prepared without the traces.
-      ...this.#chunkTask(props, { phase, ...(phase === 'prepare' ? {} : { write: true }) }),
+      ...this.#chunkTask(props, phase ? phases[phase] : { write: true }),
       retries: EVALUATE_CHUNK_RETRIES,
     });
     return this.#inParts(evaluate, `${id}Done`, (next) => next.otherwise(done));
@@ -272,7 +241,7 @@ export class MonitoringStateMachine extends Construct {
   }
 
   /** The task of a function that processes one chunk. */
-  #chunkTask({ settings }: MonitoringStateMachineProps, evaluation: { phase?: BatchPhase; write?: true } = {}) {
+  #chunkTask({ settings }: MonitoringStateMachineProps, evaluation: object = {}) {
     return {
       payload: TaskInput.fromObject({
         'run.$': '$.run',

@@ -38,6 +38,8 @@ const manifestLineSchema = z.object({
   lines: z.number().int().min(0),
   /** In a retry: an earlier run wrote every trace of the chunk. A person has deleted those that are missing. */
   traced: z.literal(true).optional(),
+  /** The run has no other chunk. */
+  only: z.literal(true).optional(),
   /** In this order, of one or more files. */
   ranges: z.array(captureRangeSchema),
   /** Key in the work bucket of the ranges, if they are too long for a line; `ranges` is empty then. */
@@ -88,6 +90,8 @@ export const chunkRequestSchema = z.object({
   write: z.boolean().optional(),
   /** With batch inference, evaluation has two phases: the first writes the requests, the second reads the answers. */
   phase: z.enum(['prepare', 'apply']).optional(),
+  /** The round of batch jobs that is prepared, or the last one whose answers are applied. Absent: the first, which is 0. */
+  round: z.number().int().min(0).optional(),
   /** How far a step has come with the chunk. Each invocation returns it for the next one. Absent: the whole chunk is left. */
   progress: z
     .object({
@@ -115,19 +119,25 @@ export type ChunkRequest = z.infer<typeof chunkRequestSchema> & {
 export type ChunkProgress = NonNullable<ChunkRequest['progress']>;
 export type BatchPhase = NonNullable<ChunkRequest['phase']>;
 
-/** The request to JudgeBatch: once to start the jobs, then repeatedly until they have ended. */
+/** The request to JudgeBatch: once to start the jobs of a round, then repeatedly until they have ended. */
 export interface JudgeBatchRequest {
   action: 'start' | 'check';
   run: Execution;
+  /** Default 0. */
+  round?: number;
 }
 
 /** The result of JudgeBatch. */
 export interface JudgeBatchResult {
   /**
    * `more`: start again, since one invocation did not have the time for all requests; `waiting`: check again after
-   * `pollSeconds`; `ready`: apply the answers to the manifest's chunks; `empty`: there are no chunks.
+   * `pollSeconds`; `ready`: do the next phase with the manifest's chunks; `empty`: there are no chunks.
    */
   outcome: 'more' | 'waiting' | 'ready' | 'empty';
+  /** What follows this round: the requests of the next one are prepared, or all answers are applied. */
+  phase: BatchPhase;
+  /** The round of the next phase, and of the next request to JudgeBatch. */
+  round: number;
   pollSeconds: number;
   manifest: ObjectPlace;
 }

@@ -2,8 +2,10 @@
  * A cascade of two judges: a cheap one is asked first, and says of each answer whether it is sure. The other is asked for
  * what the first one fails, is not sure of, or leaves out.
  */
+import type { Capture } from '../formats/types.ts';
 import { afterAnswers, answeredBefore } from './errors.ts';
 import { memoByScorer } from './memo.ts';
+import type { ModelAnswer } from './model-answer.ts';
 import { isPass } from './scorers/values.ts';
 import type { CacheUse, Judge, JudgeResult, JudgeScorer, Verdict, VerdictUsage } from './types.ts';
 
@@ -41,17 +43,36 @@ function merged(
   return { verdicts, spend: spentTogether(early.spend, late.spend) };
 }
 
+/** Returns those of the first judge's verdicts that stand, under its name. */
+const standingOf = (first: Judge, scorers: readonly JudgeScorer[], { verdicts }: JudgeResult): Verdict[] =>
+  scorers.flatMap((scorer) =>
+    verdicts
+      .filter(
+        (verdict) => verdict.scorer === scorer.name && verdict.outcome === 'verdict' && isPass(scorer, verdict.value),
+      )
+      .map((verdict) => ({ ...verdict, source: first.sourceId })),
+  );
+
+const without = (scorers: readonly JudgeScorer[], standing: readonly Verdict[]): JudgeScorer[] =>
+  scorers.filter(({ name }) => !standing.some(({ scorer }) => scorer === name));
+
+/**
+ * Returns the questions that an answer of the first judge leaves to the other.
+ *
+ * @param first a judge that asks once at most, and so does not ask again here
+ */
+export async function leftOpen(
+  first: Judge,
+  capture: Capture,
+  scorers: readonly JudgeScorer[],
+  answer: ModelAnswer,
+): Promise<JudgeScorer[]> {
+  const early = await first.judge(capture, scorers.map(askedFirst), undefined, { answer });
+  return without(scorers, standingOf(first, scorers, early));
+}
+
 /** @param first asked once about each capture, with the answer of a batch job if there is one */
 export function cascade(first: Judge, main: Judge): Judge {
-  /** Those of the first judge's verdicts that stand, under its name. */
-  const standingOf = (scorers: readonly JudgeScorer[], { verdicts }: JudgeResult): Verdict[] =>
-    scorers.flatMap((scorer) =>
-      verdicts
-        .filter(
-          (verdict) => verdict.scorer === scorer.name && verdict.outcome === 'verdict' && isPass(scorer, verdict.value),
-        )
-        .map((verdict) => ({ ...verdict, source: first.sourceId })),
-    );
   return {
     sourceId: main.sourceId,
     maxCostUsd(capture, scorers) {
@@ -62,14 +83,16 @@ export function cascade(first: Judge, main: Judge): Judge {
     async judge(capture, scorers, signal, money) {
       const early = await first.judge(capture, scorers.map(askedFirst), signal, money).catch((error: unknown) => {
         const before = answeredBefore(error);
-        throw afterAnswers(error as Error, { ...before, verdicts: standingOf(scorers, before) });
+        throw afterAnswers(error as Error, { ...before, verdicts: standingOf(first, scorers, before) });
       });
-      const standing = standingOf(scorers, early);
-      const open = scorers.filter(({ name }) => !standing.some(({ scorer }) => scorer === name));
+      const standing = standingOf(first, scorers, early);
+      const open = without(scorers, standing);
       if (open.length === 0) return { ...early, verdicts: standing };
-      const late = await main.judge(capture, open, signal, { limit: money?.limit }).catch((error: unknown) => {
-        throw afterAnswers(error as Error, merged(scorers, early, standing, answeredBefore(error)));
-      });
+      const late = await main
+        .judge(capture, open, signal, money?.late ?? { limit: money?.limit })
+        .catch((error: unknown) => {
+          throw afterAnswers(error as Error, merged(scorers, early, standing, answeredBefore(error)));
+        });
       return merged(scorers, early, standing, late);
     },
   };

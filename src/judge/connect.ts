@@ -7,7 +7,7 @@ import { activeScorers } from './active-scorers.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import { type Budget, createBudget } from './budget/leased-budget.ts';
 import type { CallerOptions } from './calls/model-caller.ts';
-import { askedFirst, cascade } from './cascade.ts';
+import { askedFirst, cascade, leftOpen } from './cascade.ts';
 import { createJudge, type JudgeConfig } from './create-judge.ts';
 import { createJudgeOver } from './judge-capture.ts';
 import { assertBatchPossible, judgeModels, parseJudgeId } from './judge-id.ts';
@@ -107,13 +107,21 @@ async function keyLoader(secretArn: string | undefined): Promise<(() => Promise<
 const guardrailOf = ({ BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: version = 'DRAFT' }: JudgeSettings) =>
   id === undefined ? undefined : { id, version };
 
-/** The parts of the judge that batch inference needs. Only Bedrock supports it. */
-export interface BatchJudging {
+/** What a round of batch jobs asks, and at which price. */
+interface RoundJudging {
   record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
   /** Returns the cost of a batch job's answer in US dollars; `null` if the price is unknown. */
   priceOf(answer: ModelAnswer): number | null;
-  /** Reads a job's answers, and asks online where they are not enough; of a cascade, the main model too. */
+}
+
+/** The parts of the judge that batch inference needs: those of the first round, and the others. Only Bedrock supports it. */
+export interface BatchJudging extends RoundJudging {
+  /** The second round of a cascade, which asks the main model. */
+  again?: RoundJudging;
+  /** Returns the questions that an answer of a cascade's first round leaves to the second. */
+  leftOpen(capture: Capture, scorers: readonly JudgeScorer[], answer: ModelAnswer): Promise<JudgeScorer[]>;
+  /** Reads the jobs' answers, and asks online where they are not enough. */
   judge: Judge;
   /** The active scorers in the form in which a job asks them. */
   batchScorers: readonly Scorer[];
@@ -122,25 +130,42 @@ export interface BatchJudging {
 /** @throws PermanentError `InvalidJudge` when a model is not on Bedrock */
 export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
   for (const model of judgeModels(environment)) assertBatchPossible(model);
-  const settings = firstSettings(environment);
+  const isCascade = environment.JUDGE_CASCADE !== undefined;
+  const main = batchRound(environment, environment);
+  const first = isCascade ? batchRound(firstSettings(environment), environment, askedFirst, 1) : main;
+  return {
+    ...first,
+    ...(isCascade && { again: main }),
+    leftOpen: (capture, scorers, answer) => leftOpen(first.judge, capture, scorers, answer),
+    judge: isCascade ? cascade(first.judge, main.judge) : main.judge,
+    batchScorers: activeScorers(environment, 'batch'),
+  };
+}
+
+/**
+ * @param settings with the model of the round
+ * @param environment with the prices, and what the calls share
+ */
+function batchRound(
+  settings: FunctionSettings,
+  environment: FunctionSettings,
+  asAsked = (scorer: JudgeScorer) => scorer,
+  maxAnswers?: number,
+): RoundJudging & { judge: Judge } {
   const { name } = parseJudgeId(settings.BEDROCK_MODEL_ID);
   const online = priceOptions(environment);
   const batch = priceOptions(environment, 'batch');
   const parameters = readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM);
   const transport = bedrockTransport(name, parameters, guardrailOf(environment));
   const bounds = answerBounds(parameters);
-  const isCascade = environment.JUDGE_CASCADE !== undefined;
   const judgeAt = (price: JudgeConfig['price']): Judge =>
-    createJudgeOver(transport, { ...environment.shared, ...bounds, price, maxAnswers: isCascade ? 1 : undefined });
-  const asAsked = (scorers: readonly JudgeScorer[]) => (isCascade ? scorers.map(askedFirst) : scorers);
+    createJudgeOver(transport, { ...environment.shared, ...bounds, price, maxAnswers });
   const pricedAsBatch = judgeAt((usage) => priceCall(name, usage, batch));
-  const first = judgeAt((usage) => priceCall(name, usage, usage.batch ? batch : online));
   return {
-    record: (traceId, capture, scorers) => batchRecord(transport, traceId, capture, asAsked(scorers), bounds),
-    maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, asAsked(scorers)),
+    record: (traceId, capture, scorers) => batchRecord(transport, traceId, capture, scorers.map(asAsked), bounds),
+    maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, scorers.map(asAsked)),
     priceOf: ({ usage }) => priceCall(name, usage, batch),
-    judge: isCascade ? cascade(first, createJudge(configOf(environment))) : first,
-    batchScorers: activeScorers(environment, 'batch'),
+    judge: judgeAt((usage) => priceCall(name, usage, usage.batch ? batch : online)),
   };
 }
 

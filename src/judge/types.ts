@@ -93,6 +93,8 @@ export interface JudgeMoney {
   limit?: Pick<SpendingLimit, 'reserve'> | undefined;
   /** A batch job's answer to the first question. It is paid for, so the question is not asked again. */
   answer?: ModelAnswer | undefined;
+  /** The same for the questions of a cascade's second judge. Default: the limit, without an answer. */
+  late?: JudgeMoney | undefined;
 }
 
 /** The judge as the pipeline uses it. Bedrock Converse, OpenAI-compatible URLs and SageMaker endpoints are supported. */

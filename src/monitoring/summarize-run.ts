@@ -71,7 +71,11 @@ export async function summarizeRun(
     return { ...sums.summary, status: 'unfinished' };
   }
   await summary.files.write(storage, workBucket, name, 'all');
-  summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
+  for (const round of [0, 1]) {
+    const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(workKeys.batchRound(name, round)));
+    if (report === undefined) break;
+    summary.addBatch(report);
+  }
   summary.warn(quality.warnings());
   await writeCounts(storage, workBucket, name, quality.counts);
   return summary.build();

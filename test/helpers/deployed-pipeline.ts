@@ -43,6 +43,7 @@ export type FunctionKey =
   | 'starter'
   | 'planner'
   | 'processor'
+  | 'batcher'
   | 'evaluator'
   | 'replayPlanner'
   | 'replayer'

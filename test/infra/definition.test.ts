@@ -51,7 +51,7 @@ function withoutComments(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value, (key, part) => (key === 'Comment' ? undefined : part)));
 }
 
-const chunkTask = (lambdaId: string, evaluation: { phase?: string; write?: true } = {}) => ({
+const chunkTask = (lambdaId: string, evaluation: object = {}) => ({
   Type: 'Task',
   Resource: lambda(lambdaId),
   Parameters: { ...chunkPayload, ...evaluation },
@@ -101,6 +101,7 @@ const mapOver = (
   manifestKey: string,
   results: string,
   children: { StartAt: string; States: object },
+  item: object = {},
 ) => ({
   Type: 'Map',
   Label: label,
@@ -116,6 +117,7 @@ const mapOver = (
     'chunk.$': '$$.Map.Item.Value',
     'options.$': '$.plan.options',
     progress: { bounds: [], kills: 0 },
+    ...item,
   },
   ItemProcessor: { ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' }, ...children },
   ResultWriter: {
@@ -126,13 +128,13 @@ const mapOver = (
   Catch: toSummary,
 });
 
-const batchTask = (action: string) => ({
+const batchTask = (action: string, failed: string) => ({
   Type: 'Task',
   Resource: lambda('JudgeBatchFunction'),
-  Parameters: { action, run },
+  Parameters: { action, run, 'round.$': '$.batch.round' },
   ResultPath: '$.batch',
   Retry: [judge, throttled, ended],
-  Catch: toSummary,
+  Catch: [{ ...toSummary[0], Next: failed }],
   Next: 'BatchEnded',
 });
 
@@ -147,6 +149,11 @@ it('has exactly these states', () => {
           plan: { nextPart: 0, nextChunk: 0, cursor: '' },
           error: { Error: '', Cause: '' },
           result: { part: 0 },
+          batch: {
+            round: 0,
+            phase: 'apply',
+            manifest: { 'key.$': "States.Format('runs/{}/manifest/00000000.jsonl', $$.Execution.Name)" },
+          },
         },
         Next: 'PlanCaptures',
       },
@@ -233,8 +240,9 @@ it('has exactly these states', () => {
         ],
         Default: 'SummarizeRun',
       },
-      StartBatch: batchTask('start'),
-      CheckBatch: { ...batchTask('check'), Catch: [{ ...toSummary[0], Next: 'ForEachAnsweredChunk' }] },
+      StartBatch: batchTask('start', 'CheckBatch'),
+      CheckBatch: batchTask('check', 'JobsUnknown'),
+      JobsUnknown: { Type: 'Pass', Result: 'apply', ResultPath: '$.batch.phase', Next: 'ForEachAnsweredChunk' },
       BatchEnded: {
         Type: 'Choice',
         Choices: [
@@ -246,20 +254,32 @@ it('has exactly these states', () => {
       },
       WaitForBatch: { Type: 'Wait', SecondsPath: '$.batch.pollSeconds', Next: 'CheckBatch' },
       ForEachAnsweredChunk: {
-        ...mapOver('ForEachAnsweredChunk', '$.batch.manifest.key', 'runs/{}/map-batch', {
-          StartAt: 'ApplyBatch',
-          States: {
-            ApplyBatch: {
-              ...chunkTask('EvaluateTracesFunction', { phase: 'apply', write: true }),
-              Retry: [judge, throttled],
-              ...onKill('ApplyBatch'),
-              Next: 'ApplyBatchDone',
+        ...mapOver(
+          'ForEachAnsweredChunk',
+          '$.batch.manifest.key',
+          'runs/{}/map-batch',
+          {
+            StartAt: 'ApplyBatch',
+            States: {
+              ApplyBatch: {
+                ...chunkTask('EvaluateTracesFunction', { 'phase.$': '$.phase', 'round.$': '$.round', write: true }),
+                Retry: [judge, throttled],
+                ...onKill('ApplyBatch'),
+                Next: 'ApplyBatchDone',
+              },
+              ...inParts('ApplyBatch', 'ApplyBatchDone', 'AnswersApplied'),
+              AnswersApplied: { Type: 'Succeed' },
             },
-            ...inParts('ApplyBatch', 'ApplyBatchDone', 'AnswersApplied'),
-            AnswersApplied: { Type: 'Succeed' },
           },
-        }),
-        Next: 'SummarizeRun',
+          { 'phase.$': '$.batch.phase', 'round.$': '$.batch.round' },
+        ),
+        Catch: [{ ...toSummary[0], Next: 'RoundEnded' }],
+        Next: 'RoundEnded',
+      },
+      RoundEnded: {
+        Type: 'Choice',
+        Choices: [{ Variable: '$.batch.phase', StringEquals: 'prepare', Next: 'StartBatch' }],
+        Default: 'SummarizeRun',
       },
       SummarizeRun: {
         Type: 'Task',
@@ -337,7 +357,7 @@ it('runs a part while the next one is planned, and lets its chunks end if that f
 it('neither retries nor swallows permanent errors, such as CaptureMissing', () => {
   const all = JSON.stringify(definition);
   expect(all).not.toContain('"States.TaskFailed"');
-  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(5);
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(3);
   // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed","Next":"MoreParts"/g)).toHaveLength(1);
   // Planning that fails beside the Map of the part before it.

@@ -56,10 +56,10 @@ describe('the work bucket', () => {
     expect(days(workKeys.newCounts('2026-11-20', run, 'digest'))).toBe(731);
     expect(days(workKeys.dayCounts('2026-11-20'))).toBe(731);
     // These contain captured data.
-    expect(days(workKeys.batchRequests(run, 0))).toBe(7);
-    expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);
-    expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(7);
-    expect(days(workKeys.batchJobs(run))).toBe(7);
+    expect(days(workKeys.batchRequests(run, 0))).toBe(10);
+    expect(days(workKeys.batchInput(run, 0, 0))).toBe(10);
+    expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(10);
+    expect(days(workKeys.batchJobs(run))).toBe(10);
     expect(days(workKeys.quarantine(run, 0))).toBe(365);
   });
 

@@ -199,8 +199,8 @@ test('starts a job with the requests of prepared chunks only, joined in one file
       return { jobArn: 'arn:job' };
     },
   };
-  const deps = { storage, workBucket: WORK, bedrock: bedrock as never, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
-  await startBatch(run, { ...deps, remainingMs: () => 900_000 });
+  const deps = { storage, workBucket: WORK, bedrock: bedrock as never, models: ['m'], roleArn: 'r', pollSeconds: 1 };
+  await startBatch({ run, round: 0 }, { ...deps, remainingMs: () => 900_000 });
   expect(given).toEqual([workKeys.batchInput(run, 0, 0)]);
   expect((await storage.getText(WORK, given[0] ?? ''))?.text).toBe(text + text);
   const report = await storage.getJson<BatchReport>(WORK, workKeys.batchJobs(run));

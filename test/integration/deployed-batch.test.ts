@@ -2,6 +2,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
+import { serviceError } from '../../local/stand-in-judge/http-answer.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
 import { dayScope } from '../../src/judge/budget/leased-budget.ts';
@@ -213,6 +214,113 @@ test('holds the verdicts that exceed the budget, and a retry judges them', async
   expect(summary.spend.usd).toBeLessThanOrEqual(0.05);
   const retried = await run({ retry: { run: held.name, what: 'held' }, judge: 'converse', budgetUsd: 10 });
   expect(summaryOf(retried).verdicts.heldByBudget).toBe(0);
+});
+
+test('a second run waits while the account’s quota has no place for its job, and then has its answers', async () => {
+  const { batch } = environment.judge;
+  const { create } = batch;
+  let refused = 0;
+  batch.behavior = { delayMs: 4_000 };
+  batch.create = (text) => {
+    const underWay = batch.jobs.filter(({ status }) => status === 'Submitted' || status === 'InProgress');
+    if (underWay.length < 1) return create.call(batch, text);
+    refused += 1;
+    return serviceError(400, 'ServiceQuotaExceededException', 'You have too many batch inference jobs.');
+  };
+  try {
+    const both = await Promise.all([judgeInBatch('busy', RECORDS), judgeInBatch('patient', RECORDS)]);
+    for (const outcome of both) {
+      const { jobs } = summaryOf(outcome).batch ?? {};
+      expect(jobs).toMatchObject([{ records: RECORDS, status: 'Completed' }]);
+    }
+    expect(refused).toBeGreaterThan(0);
+    expect(batch.records).toBe(2 * RECORDS);
+    expect(environment.judge.counts.calls).toBe(0);
+  } finally {
+    batch.create = create;
+  }
+});
+
+test('traces the captures when the jobs cannot be started at all', async () => {
+  const { workBucket } = pipeline.outputs;
+  await pipeline.setVariable('batcher', 'WORK_BUCKET', 'no-such-bucket');
+  try {
+    const failed = await judgeInBatch('unpacked', RECORDS);
+    expect(failed.status).toBe('FAILED');
+    expect(failed.summary).toMatchObject({ lines: { traced: RECORDS, lost: 0 }, spend: { usd: 0 } });
+    expect(environment.judge.batch.records + environment.judge.counts.calls).toBe(0);
+  } finally {
+    await pipeline.setVariable('batcher', 'WORK_BUCKET', workBucket);
+  }
+});
+
+describe('in a cascade', () => {
+  const FIRST = 'us.amazon.nova-lite-v1:0';
+  /** Refused, which the first model calls a failure. */
+  const refusal = (name: string): string =>
+    chatLine(name).replace(/Prune plant [^.]*\./, 'I am unable to help with that today, I am sorry.');
+
+  beforeAll(async () => {
+    for (const which of ['planner', 'evaluator', 'batcher'] as const) {
+      await pipeline.setVariable(which, 'JUDGE_CASCADE', FIRST);
+    }
+  });
+
+  async function judgeTwice(name: string, good: number, bad: number): Promise<Outcome> {
+    const key = `${ENDPOINT}/AllTraffic/2026/11/20/10/${name}.jsonl`;
+    const lines = Array.from({ length: good + bad }, (_, n) =>
+      n < good ? chatLine(`${name}-${n}`) : refusal(`${name}-${n}`),
+    );
+    await pipeline.put(key, lines);
+    return run(pipeline.event(key, { judge: 'batch' }));
+  }
+
+  test('the second round asks the judge about the captures with a failure, and all is paid at half the price', async () => {
+    const summary = summaryOf(await judgeTwice('cascade', 20, RECORDS));
+    expect(summary.batch?.jobs).toMatchObject([
+      { records: RECORDS + 20, status: 'Completed' },
+      { records: RECORDS, status: 'Completed' },
+    ]);
+    const models = environment.judge.batch.jobs.slice(-2).map(({ request }) => request.modelId);
+    expect(models).toEqual([FIRST, defaultJudgeModel('us-east-1')]);
+    expect(environment.judge.counts.calls).toBe(0);
+    expect(summary.verdictsByScorer.refusal).toEqual({ no: 20, yes: RECORDS });
+    expect(summary.spend.calls).toBe(2 * RECORDS + 20);
+    expect(summary.verdicts.failed).toBe(0);
+  });
+
+  test('what is too little for the second round is asked on demand, in words', async () => {
+    const summary = summaryOf(await judgeTwice('few-left', RECORDS, 7));
+    expect(summary.batch?.jobs).toMatchObject([{ records: RECORDS + 7, status: 'Completed' }]);
+    expect(summary.batch?.converse).toMatchObject([
+      { reason: "asked on demand: 7 captures are under batch's minimum of 100" },
+    ]);
+    expect(environment.judge.counts.calls).toBe(7);
+  });
+
+  test('when the second job fails, the verdicts of the first stand, and a retry asks for the rest', async () => {
+    const { batch } = environment.judge;
+    const before = batch.jobs.length;
+    Object.defineProperty(batch, 'behavior', {
+      configurable: true,
+      get: () => (batch.jobs.length > before + 1 ? { failWith: 'no capacity' } : {}),
+    });
+    let failed: Outcome;
+    try {
+      failed = await judgeTwice('half', 0, RECORDS);
+    } finally {
+      Object.defineProperty(batch, 'behavior', { configurable: true, writable: true, value: {} });
+    }
+    expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
+    expect(failed.cause).toContain('no capacity');
+    expect(failed.summary?.lines.traced).toBe(RECORDS);
+    expect(failed.summary?.verdictsByScorer.safety).toEqual({ yes: RECORDS });
+    expect(failed.summary?.verdictsByScorer.refusal).toBeUndefined();
+    const retried = summaryOf(await run({ retry: { run: failed.name, what: 'failed' }, judge: 'converse' }));
+    expect(retried.verdictsByScorer.refusal).toEqual({ yes: RECORDS });
+    // What stood is not asked again.
+    expect(retried.verdictsByScorer.safety).toBeUndefined();
+  });
 });
 
 test('its requests were held against AWS’s models', async () => {

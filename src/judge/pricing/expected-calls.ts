@@ -36,7 +36,7 @@ interface Way {
 
 /**
  * Expects a capture to be judged by one call, or by one for each scorer. In a cascade the judge is asked about the captures
- * with a verdict that fails, at the full price even if the first model is asked in batch inference.
+ * with a verdict that fails, in the same way as the first model.
  */
 export function expectedCalls(
   settings: PricedSettings,
@@ -64,7 +64,7 @@ export function expectedCalls(
   const fewer = Math.floor(asked);
   const again = (count: number): Expected => {
     const open = scorers.slice(0, count).map(withWords);
-    return priced(main, sized(open, settings.MLFLOW_EVALUATION_MODEL_PARAM), 'converse');
+    return priced(main, sized(open, settings.MLFLOW_EVALUATION_MODEL_PARAM), judging);
   };
   // Between two whole numbers of scorers, the average of both.
   const some = added(first, again(fewer), share * (fewer + 1 - asked));

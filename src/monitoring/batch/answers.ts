@@ -1,13 +1,15 @@
-/** The second phase of a chunk in batch inference: reads the answers of the job, and accounts for their cost. */
+/** The last phase of a chunk in batch inference: reads the answers of the jobs, and accounts for their cost. */
 
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { BatchReport, JudgeSpend } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
+import type { Capture } from '../../formats/types.ts';
 import { readBatchAnswers } from '../../judge/batch/answers.ts';
 import type { Budget } from '../../judge/budget/leased-budget.ts';
+import type { BatchJudging } from '../../judge/connect.ts';
 import type { ModelAnswer } from '../../judge/model-answer.ts';
 import { allInputTokens } from '../../judge/pricing/call-amounts.ts';
-import type { Judge } from '../../judge/types.ts';
+import type { Judge, JudgeMoney, JudgeScorer } from '../../judge/types.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { addSpend, emptySpend } from '../counts.ts';
@@ -21,67 +23,162 @@ type BatchJob = BatchReport['jobs'][number];
 export const REFUSED_JOB = 'Refused';
 export const WAITING_JOB = 'Waiting';
 
+/** How to continue. */
+const ADVICE = 'retry the failed chunks of the run';
+
 /** A job with this status may lack single records. A job with any other status has no answers at all. */
 const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
 
+/** Whether a job has ended with answers. A job that has ended without may have some. */
+export const hasAnswers = ({ status }: BatchJob): boolean => ENDED_WITH_ANSWERS.has(status);
+
+interface AnswerDependencies {
+  storage: Storage;
+  workBucket: string;
+  limit: Budget | undefined;
+  judge: Judge;
+  priceOf: BatchJudging['priceOf'];
+  again?: BatchJudging['again'];
+}
+
+/** Money for a trace that the budget had no room for. */
+const HELD: JudgeMoney = { limit: { reserve: async () => 'held' } };
+
 /**
- * Returns the judge and the limit of the second phase for each trace of a chunk. The judge uses the answer
- * of the batch job if it exists, and otherwise a call at the usual price. The deposit of the chunk is settled at the cost of
+ * Returns the judge and the limit of the last phase for each trace of a chunk. The judge uses the answers of the batch jobs
+ * where they exist, and otherwise a call at the usual price. The deposits of the chunk are settled at the cost of
  * the answers, even without answers.
  *
- * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the job of the chunk ended without any, or when its
- *   requests were never prepared
+ * @param request.round the last round whose answers are read
+ * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the first job of the chunk ended without any, or when
+ *   its requests were never prepared. A cascade keeps what the first round decided when the second fails in this way.
  */
-export async function batchAnswers(
+export async function batchAnswers(request: ChunkRequest, deps: AnswerDependencies): Promise<BatchAnswers> {
+  const { judge, limit, again, priceOf } = deps;
+  const first = await answersOfRound(request, 0, { ...deps, priceOf });
+  const second =
+    request.round && again ? await answersOfRound(request, request.round, { ...deps, ...again }) : undefined;
+  const spend = { ...first.spend };
+  if (second !== undefined) addSpend(spend, second.spend);
+  return {
+    spend,
+    killed: [...first.killed, ...(second?.killed ?? [])],
+    of(traceId) {
+      if (first.failure !== undefined) throw first.failure;
+      if (first.held.has(traceId)) return { judge, money: HELD };
+      const early = first.answerTo(traceId);
+      const late = early && second?.answerTo(traceId);
+      const paid = emptySpend();
+      for (const answer of [early, late]) if (answer) addSpend(paid, answer.paid);
+      const money = { limit, answer: early?.answer, ...(early && second && { late: moneyOf(second, traceId, limit) }) };
+      return { judge, money, ...(early && { paid }) };
+    },
+  };
+}
+
+function moneyOf({ failure, held, answerTo }: RoundAnswers, traceId: string, limit: Budget | undefined): JudgeMoney {
+  if (held.has(traceId)) return HELD;
+  if (failure === undefined) return { limit, answer: answerTo(traceId)?.answer };
+  const reserve = async (): Promise<never> => {
+    throw failure;
+  };
+  return { limit: { reserve } };
+}
+
+/** The questions about a chunk that the first round of a cascade leaves to the second. */
+export interface LeftOpen {
+  /** Ids of the lines that killed the function alone in the first round. */
+  killed: readonly string[];
+  /** Returns those about a trace. Without an answer of the first round there are none: its model is asked when all is applied. */
+  by(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): Promise<readonly JudgeScorer[]>;
+}
+
+/** Reads the answers of the first round, and settles its deposits, so that the second round finds their money. */
+export async function leftAfterFirst(
+  request: ChunkRequest,
+  { leftOpen, ...deps }: Omit<AnswerDependencies, 'judge' | 'again'> & Pick<BatchJudging, 'leftOpen'>,
+): Promise<LeftOpen> {
+  const { killed, answerTo } = await answersOfRound(request, 0, deps);
+  return {
+    killed,
+    async by(traceId, capture, scorers) {
+      const answer = answerTo(traceId)?.answer;
+      return answer === undefined ? [] : leftOpen(capture, scorers, answer);
+    },
+  };
+}
+
+interface RoundAnswers {
+  /** The cost of the answers to the chunk's own requests. */
+  spend: JudgeSpend;
+  killed: readonly string[];
+  held: ReadonlySet<string>;
+  /** Why none of the chunk's requests has an answer. */
+  failure: PermanentError | undefined;
+  /** Returns the answer about a trace, and what it cost: nothing if it is the answer to the same request about another trace. */
+  answerTo(traceId: string): { answer: ModelAnswer; paid: JudgeSpend } | undefined;
+}
+
+async function answersOfRound(
   { run, chunk }: ChunkRequest,
-  deps: {
-    storage: Storage;
-    workBucket: string;
-    limit: Budget | undefined;
-    judge: Judge;
-    priceOf(answer: ModelAnswer): number | null;
-  },
-): Promise<BatchAnswers> {
-  const { storage, workBucket, limit, judge, priceOf } = deps;
-  const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
-  const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
+  round: number,
+  deps: Pick<AnswerDependencies, 'storage' | 'workBucket' | 'limit' | 'priceOf'>,
+): Promise<RoundAnswers> {
+  const { storage, workBucket, limit, priceOf } = deps;
+  const name = workKeys.batchRound(run, round);
+  const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(name, chunk.chunk));
+  const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name));
   const outputOf = (ordinal: number): Promise<string | undefined> =>
-    readOutput(run, fileOfChunk(report, ordinal), deps);
+    readOutput(name, fileOfChunk(report, ordinal), deps);
 
   const job = fileOfChunk(report, chunk.chunk)?.job;
   const text = prepared?.records ? await outputOf(chunk.chunk) : '';
   const answers = ownAnswers(text ?? '', prepared);
-  // Lines that this chunk shares with other chunks: their jobs asked about them, and their receipts report the cost.
-  const shared = new Map<string, ModelAnswer>();
-  for (const other of new Set(Object.values(prepared?.elsewhere ?? {}))) {
-    for (const [id, answer] of readBatchAnswers((await outputOf(other)) ?? '')) shared.set(id, answer);
-  }
-  const spendOf = (answer: ModelAnswer): JudgeSpend => ({
+  const spendOf = ({ usage }: ModelAnswer, usd: number | null): JudgeSpend => ({
     calls: 1,
-    inputTokens: allInputTokens(answer.usage),
-    outputTokens: answer.usage.outputTokens,
-    usd: priceOf(answer),
+    inputTokens: allInputTokens(usage),
+    outputTokens: usage.outputTokens,
+    usd,
   });
   const spend = emptySpend();
-  for (const answer of answers.values()) addSpend(spend, spendOf(answer));
+  for (const answer of answers.values()) addSpend(spend, spendOf(answer, priceOf(answer)));
   // The cost of all answers is booked once, with the first deposit.
   for (const [index, deposit] of (prepared?.deposits ?? []).entries()) {
     await limit?.settleDeposit(deposit, index === 0 ? (spend.usd ?? 0) : 0);
   }
-  const held = new Set(prepared?.held);
+  // Lines that this chunk shares with other chunks: their jobs asked about them, and their receipts report the cost.
+  for (const other of new Set(Object.values(prepared?.elsewhere ?? {}))) {
+    for (const [id, answer] of readBatchAnswers((await outputOf(other)) ?? ''))
+      if (!answers.has(id)) answers.set(id, answer);
+  }
   const isCopy = copies(prepared);
   return {
     spend,
     killed: prepared?.killed ?? [],
-    of(traceId) {
-      if (prepared === undefined) throw notPrepared(chunk.chunk);
-      if (job !== undefined && text === undefined) throw withoutAnswer(job);
-      if (held.has(traceId)) return { judge, limit: { reserve: async () => 'held' } };
-      const record = prepared.asked[traceId] ?? '';
-      const answer = answers.get(record) ?? shared.get(record);
-      return { judge, limit, ...(answer && { answer, paid: spendOf(answer), isCopy: isCopy.has(traceId) }) };
+    held: new Set(prepared?.held),
+    failure: failureOf(chunk.chunk, prepared, report, text === undefined ? job : undefined),
+    answerTo(traceId) {
+      const answer = answers.get(prepared?.asked[traceId] ?? '');
+      if (answer === undefined) return undefined;
+      if (!isCopy.has(traceId)) return { answer, paid: spendOf(answer, priceOf(answer)) };
+      const free = { ...answer, usage: { inputTokens: 0, outputTokens: 0, batch: true } };
+      return { answer: free, paid: spendOf(free, 0) };
     },
   };
+}
+
+/** @param without the job of the chunk, if it ended without an answer */
+function failureOf(
+  chunk: number,
+  prepared: PreparedChunk | undefined,
+  report: BatchReport | undefined,
+  without: BatchJob | undefined,
+): PermanentError | undefined {
+  const where = `chunk ${chunk}`;
+  const named = (what: string) => new PermanentError('JudgeBatchFailed', `${what}; ${ADVICE}`, { where });
+  if (prepared === undefined) return named('The requests of the chunk were not prepared');
+  if (report === undefined || report.packing !== undefined) return named('The batch jobs of the run were not started');
+  return without && withoutAnswer(without);
 }
 
 /** Returns the traces whose request was made for another trace. */
@@ -103,31 +200,21 @@ function ownAnswers(text: string, prepared: PreparedChunk | undefined): Map<stri
 
 /** @returns the output of the job for a file of requests; `undefined` when the job produced none */
 async function readOutput(
-  run: string,
+  name: string,
   place: ReturnType<typeof fileOfChunk>,
   { storage, workBucket }: { storage: Storage; workBucket: string },
 ): Promise<string | undefined> {
   if (place === undefined) return undefined;
   const { job, first } = place;
   const jobId = job.arn.split('/').at(-1);
-  const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(run, jobId, first)) : undefined;
+  const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(name, jobId, first)) : undefined;
   // A job that ended with answers may lack the file whose records all failed.
-  return output?.text ?? (ENDED_WITH_ANSWERS.has(job.status) ? '' : undefined);
+  return output?.text ?? (hasAnswers(job) ? '' : undefined);
 }
-
-const notPrepared = (chunk: number): PermanentError =>
-  new PermanentError(
-    'JudgeBatchFailed',
-    'The requests of the chunk were not prepared; retry the failed chunks of the run',
-    {
-      where: `chunk ${chunk}`,
-    },
-  );
 
 function withoutAnswer({ arn, status, message }: BatchJob): PermanentError {
   const facts = { got: `${status}${message ? `: ${message}` : ''}`, expected: 'Completed', where: arn || undefined };
-  const advice = 'retry the failed chunks of the run';
   return status === REFUSED_JOB
-    ? new PermanentError('JudgeBatchRefused', `Bedrock refused the batch job; ${advice}`, facts)
-    : new PermanentError('JudgeBatchFailed', `The batch job ended without an answer; ${advice}`, facts);
+    ? new PermanentError('JudgeBatchRefused', `Bedrock refused the batch job; ${ADVICE}`, facts)
+    : new PermanentError('JudgeBatchFailed', `The batch job ended without an answer; ${ADVICE}`, facts);
 }

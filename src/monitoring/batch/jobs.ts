@@ -1,4 +1,4 @@
-/** Packs the requests of a run into batch inference jobs, starts as many as there is room for, and checks them until all have ended. */
+/** Packs the requests of a round into batch inference jobs, starts as many as there is room for, and checks them until all have ended. */
 import { hash } from 'node:crypto';
 import {
   type BedrockClient,
@@ -13,8 +13,8 @@ import { knownWords } from '../../shared/known-words.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { TextUpload } from '../../shared/uploads.ts';
 import { readManifest } from '../receipts.ts';
-import { REFUSED_JOB, WAITING_JOB } from './answers.ts';
-import { MIN_BATCH_RECORDS, pack } from './packing.ts';
+import { hasAnswers, REFUSED_JOB, WAITING_JOB } from './answers.ts';
+import { type BatchRound, MIN_BATCH_RECORDS, pack } from './packing.ts';
 
 /**
  * The most jobs of a run under way. Bedrock’s quota "Sum of in-progress and submitted batch inference jobs" is 20 per model for
@@ -25,7 +25,7 @@ const MAX_JOBS = 20;
 /** How long Bedrock keeps a job waiting for capacity before it expires. 24 h is the least that Bedrock allows. */
 const JOB_TIMEOUT_HOURS = 24;
 
-/** A job that finds no place for so long is given up: a week after they were written, the requests are deleted. */
+/** A job that finds no place for so long is given up: ten days after they were written, its requests are deleted. */
 const PLACE_TIMEOUT_MS = 72 * 3_600_000;
 
 /** After this, a job that waited for a place has ended or expired. */
@@ -46,7 +46,8 @@ interface BatchDependencies {
   storage: Storage;
   workBucket: string;
   bedrock: BedrockClient;
-  modelId: string;
+  /** The model of each round. */
+  models: readonly string[];
   /** The role that Bedrock assumes to read the input and write the output. */
   roleArn: string;
   pollSeconds: number;
@@ -55,38 +56,44 @@ interface BatchDependencies {
 }
 
 /**
- * Packs the requests into jobs, and starts the first ones. No job starts before all are packed, so a repeated call packs what
- * is left, and finds the jobs that it started before.
+ * Packs the requests of a round into jobs, and starts the first ones. No job starts before all are packed, so a repeated call
+ * packs what is left, and finds the jobs that it started before.
  */
-export async function startBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
+export async function startBatch(round: BatchRound, deps: BatchDependencies): Promise<JudgeBatchResult> {
   const { storage, workBucket } = deps;
-  const key = workKeys.batchJobs(run);
+  const key = jobsKeyOf(round);
   let report = await storage.getJson<BatchReport>(workBucket, key);
   if (report === undefined) {
-    if ((await writeManifest(run, deps)) === 0) return { ...result(run, emptyReport(), deps), outcome: 'empty' };
     report = emptyReport();
-    await pack(run, report, WAITING_JOB, deps);
+    if (!(await writeManifest(round.run, deps))) return { ...result(round, report, deps), outcome: 'empty' };
+    await pack(round, report, WAITING_JOB, deps);
   } else if (report.packing !== undefined) {
-    await pack(run, report, WAITING_JOB, deps);
+    await pack(round, report, WAITING_JOB, deps);
   }
   if (report.packing === undefined) askOnDemand(report);
   await storage.putJson(workBucket, key, report);
-  if (report.packing !== undefined) return { ...result(run, report, deps), outcome: 'more' };
-  return advance(run, report, deps);
+  if (report.packing !== undefined) return { ...result(round, report, deps), outcome: 'more' };
+  return advance(round, report, deps);
 }
 
 const emptyReport = (): BatchReport => ({ jobs: [], converse: [], startedAt: new Date().toISOString() });
 
-/** Writes the manifest of the second Map: all chunks of the run, also those whose requests could not be prepared. */
-async function writeManifest(run: string, { storage, workBucket }: BatchDependencies): Promise<number> {
+const jobsKeyOf = ({ run, round }: BatchRound): string => workKeys.batchJobs(workKeys.batchRound(run, round));
+
+/**
+ * Writes the manifest of the second Map: all chunks of the run, also those whose requests could not be prepared.
+ *
+ * @returns whether there are any
+ */
+async function writeManifest(run: string, { storage, workBucket }: BatchDependencies): Promise<boolean> {
   const manifest = new TextUpload(storage, workBucket, workKeys.batchManifest(run));
-  let chunks = 0;
+  let isEmpty = true;
   for await (const line of readManifest(storage, workBucket, run)) {
     await manifest.writeLine(line);
-    chunks += 1;
+    isEmpty = false;
   }
   await manifest.close();
-  return chunks;
+  return !isEmpty;
 }
 
 /** Leaves what is too little for a job to Converse. */
@@ -99,11 +106,17 @@ function askOnDemand(report: BatchReport): void {
   report.jobs = report.jobs.filter((job) => !isTooSmall(job));
 }
 
-/** Updates the status of the jobs, and starts those that have a place now. */
-export async function checkBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
+/**
+ * Updates the status of the jobs, and starts those that have a place now. A round whose start has failed before all was packed
+ * is ready without any job: its captures are traced without verdicts.
+ */
+export async function checkBatch(round: BatchRound, deps: BatchDependencies): Promise<JudgeBatchResult> {
   const { storage, workBucket, bedrock } = deps;
-  const stored = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
-  const report = stored ?? emptyReport();
+  const report = await storage.getJson<BatchReport>(workBucket, jobsKeyOf(round));
+  if (report === undefined || report.packing !== undefined) {
+    await writeManifest(round.run, deps);
+    return result(round, emptyReport(), deps);
+  }
   for (const job of report.jobs.filter(isActive)) {
     const command = new GetModelInvocationJobCommand({ jobIdentifier: job.arn });
     const state = await send(job.arn, () => bedrock.send(command)).catch((error: unknown) => {
@@ -115,28 +128,32 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
     job.status = state.status ?? job.status;
     if (state.message !== undefined) job.message = knownWords(state.message);
   }
-  return advance(run, report, deps);
+  return advance(round, report, deps);
 }
 
 /** Starts waiting jobs while there is a place, and saves the report. */
-async function advance(run: string, report: BatchReport, deps: BatchDependencies): Promise<JudgeBatchResult> {
+async function advance(round: BatchRound, report: BatchReport, deps: BatchDependencies): Promise<JudgeBatchResult> {
   for (const job of report.jobs) {
     if (report.jobs.filter(isActive).length >= MAX_JOBS) break;
     if (job.status !== WAITING_JOB) continue;
-    Object.assign(job, await createJob(run, job.group, waitedMs(report) < PLACE_TIMEOUT_MS, deps));
+    Object.assign(job, await createJob(round, job.group, waitedMs(report) < PLACE_TIMEOUT_MS, deps));
     if (job.status === WAITING_JOB) break;
   }
-  await deps.storage.putJson(deps.workBucket, workKeys.batchJobs(run), report);
-  return result(run, report, deps);
+  await deps.storage.putJson(deps.workBucket, jobsKeyOf(round), report);
+  return result(round, report, deps);
 }
 
 const waitedMs = ({ startedAt }: BatchReport): number =>
   startedAt === undefined ? 0 : Date.now() - Date.parse(startedAt);
 
-function result(run: string, report: BatchReport, deps: BatchDependencies): JudgeBatchResult {
+function result({ run, round }: BatchRound, report: BatchReport, deps: BatchDependencies): JudgeBatchResult {
+  const isReady = report.jobs.every(isEnded);
+  // Without an answer of this round, there is nothing to ask in the next one.
+  const goesOn = isReady && round + 1 < deps.models.length && report.jobs.some(hasAnswers);
   const seconds = Math.min(MAX_POLL_SECONDS, Math.round((waitedMs(report) / 1000) * WAIT_SHARE));
   return {
-    outcome: report.jobs.every(isEnded) ? 'ready' : 'waiting',
+    outcome: isReady ? 'ready' : 'waiting',
+    ...(goesOn ? { phase: 'prepare', round: round + 1 } : { phase: 'apply', round }),
     pollSeconds: Math.max(deps.pollSeconds, seconds),
     manifest: { bucket: deps.workBucket, key: workKeys.batchManifest(run) },
   };
@@ -147,20 +164,21 @@ function result(run: string, report: BatchReport, deps: BatchDependencies): Judg
  * which the account’s quota has no place waits.
  */
 async function createJob(
-  run: string,
+  round: BatchRound,
   group: number,
   mayWait: boolean,
   deps: BatchDependencies,
 ): Promise<Pick<BatchJob, 'arn' | 'status'> & { message: string | undefined }> {
-  const { bedrock, workBucket, modelId, roleArn } = deps;
-  // The token makes a repeated request for the same run and group idempotent.
+  const { bedrock, workBucket, models, roleArn } = deps;
+  const run = workKeys.batchRound(round.run, round.round);
+  // The token makes a repeated request for the same round and group idempotent.
   const name = `monitoring-${hash('sha256', `${run}\n${group}`).slice(0, 32)}`;
   const where = `s3://${workBucket}/${workKeys.batchInputPrefix(run, group)}`;
   const command = new CreateModelInvocationJobCommand({
     jobName: name,
     clientRequestToken: name,
     roleArn,
-    modelId,
+    modelId: models[round.round],
     modelInvocationType: 'Converse',
     inputDataConfig: { s3InputDataConfig: { s3Uri: where, s3InputFormat: 'JSONL' } },
     outputDataConfig: { s3OutputDataConfig: { s3Uri: `s3://${workBucket}/${workKeys.batchOutputPrefix(run)}` } },

@@ -17,6 +17,7 @@ import { AnswerJournal } from '../evaluate/answer-journal.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
+import type { LeftOpen } from './answers.ts';
 
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
@@ -48,6 +49,8 @@ interface PrepareDependencies
   record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   /** Returns the most that the answer to a record can cost, at the batch price; `null` when the price is unknown. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
+  /** Reads what the first round has decided. Absent in the first round. */
+  openLeft?(): Promise<LeftOpen>;
 }
 
 /**
@@ -56,15 +59,15 @@ interface PrepareDependencies
  */
 export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
   const { storage, environment, limit } = deps;
-  const { run, chunk } = request;
-  const deposit = depositName(run, chunk.chunk, partOf(request).from);
+  const { chunk } = request;
+  const deposit = depositName(nameOf(request), chunk.chunk, partOf(request).from);
   const bucket = environment.WORK_BUCKET;
   let prepared: PreparedChunk;
   let records: string;
   try {
     await limit?.dropDeposit(deposit);
     ({ prepared, records } = await prepare(request, deps, deposit));
-    await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
+    await storage.putJson(bucket, workKeys.batchPrepared(nameOf(request), chunk.chunk), prepared);
   } catch (error) {
     // No request will be made with the money that was reserved so far.
     await limit?.closeWithDeposit(deposit).catch(() => undefined);
@@ -76,7 +79,9 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
   return prepared;
 }
 
-const requestsKeyOf = ({ run, chunk: { chunk } }: ChunkRequest): string => workKeys.batchRequests(run, chunk);
+const nameOf = ({ run, round = 0 }: ChunkRequest): string => workKeys.batchRound(run, round);
+
+const requestsKeyOf = (request: ChunkRequest): string => workKeys.batchRequests(nameOf(request), request.chunk.chunk);
 
 async function prepare(
   request: ChunkRequest,
@@ -85,7 +90,8 @@ async function prepare(
 ): Promise<{ prepared: PreparedChunk; records: string }> {
   const { storage, store, environment, scorers, always, limit, requestId } = deps;
   const { run, options } = request;
-  const { chunk, captures, condemned } = await readCaptures(request, deps);
+  const left = await deps.openLeft?.();
+  const { chunk, captures, condemned } = await readCaptures(request, deps, { killed: left?.killed });
   const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
   await journal.open();
   const traceIds = captures.map(({ traceId }) => traceId);
@@ -100,7 +106,8 @@ async function prepare(
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (journal.mayCreate(traceId) ? NO_TRACE_YET : undefined);
     const { judge } = pendingVerdicts(traceId, look, trace, scorers, options, run);
-    const open = journal.openOf(traceId, judge, deps.judge.sourceId);
+    const unanswered = journal.openOf(traceId, judge, deps.judge.sourceId);
+    const open = left ? await left.by(traceId, capture, unanswered) : unanswered;
     const asks = open.length === 0 ? undefined : requestOf(traceId, capture, open, deps);
     if (asks === undefined) continue;
     const { recordId } = asks;
@@ -109,7 +116,10 @@ async function prepare(
     const other = await deps.claims?.take(recordId);
     if (other !== undefined) prepared.elsewhere[traceId] = other.chunk;
     else if (limit === undefined || (await limit.setAside(asks.maxUsd))) lines.set(recordId, asks.line);
-    else prepared.held.push(traceId);
+    else {
+      prepared.held.push(traceId);
+      await deps.claims?.release(recordId);
+    }
   }
   const records = [...lines.values()].map((line) => `${line}\n`).join('');
   prepared.ids = [...lines.keys()];
@@ -132,7 +142,7 @@ async function earlierParts(
   const prepared: PreparedChunk = { ...empty, asked: {}, elsewhere: {} };
   if (partOf(request).from === 0) return { prepared, lines: new Map() };
   const bucket = environment.WORK_BUCKET;
-  const key = workKeys.batchPrepared(request.run, request.chunk.chunk);
+  const key = workKeys.batchPrepared(nameOf(request), request.chunk.chunk);
   Object.assign(prepared, await storage.getJson<PreparedChunk>(bucket, key));
   prepared.held = prepared.held.filter((traceId) => !traceIds.has(traceId));
   const own = new Set([...traceIds].map((traceId) => prepared.asked[traceId]));
@@ -161,5 +171,5 @@ function requestOf(
 }
 
 /** The slash distinguishes a deposit from the lease of a Lambda. */
-const depositName = (run: string, chunk: number, from: number): string =>
-  `batch/${run}/${chunk}${from === 0 ? '' : `/${from}`}`;
+const depositName = (name: string, chunk: number, from: number): string =>
+  `batch/${name}/${chunk}${from === 0 ? '' : `/${from}`}`;

@@ -1,6 +1,7 @@
 /** Claims of the requests to the judge: of the chunks of a run with the same request, one asks. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { ChunkRequest } from '../../contract/payloads.ts';
+import { workKeys } from '../../contract/work-keys.ts';
 import { asNumber, BudgetTable } from '../../gate/table.ts';
 
 /** Another chunk’s claim. */
@@ -50,18 +51,20 @@ export class AskClaims {
     });
     if (made !== undefined) return undefined;
     const item = await this.#table.get(scope);
+    // It was released in the meantime.
+    if (item.chunk === undefined) return this.take(ask);
     return { chunk: asNumber(item.chunk), untilMs: asNumber(item.until) };
   }
 
-  /** Lets other chunks ask at once, since this one got no answer. A failure only makes them wait. */
+  /** Lets other chunks ask at once, since this one does not ask or got no answer. A failure only makes them wait. */
   async release(ask: string): Promise<void> {
     const { chunk } = this.#mine;
     await this.#table
       .update({
         scope: `${this.#scope}${ask}`,
-        expression: 'SET #until = :now',
+        expression: 'REMOVE #chunk, #until',
         condition: '#chunk = :chunk',
-        values: { chunk, now: Date.now() },
+        values: { chunk },
       })
       .catch(() => undefined);
   }
@@ -70,13 +73,19 @@ export class AskClaims {
 /**
  * Returns a function that gives the claims of a chunk.
  *
- * @returns claims for a function that has certainly ended at `untilMs`; `undefined` without a table
+ * @returns claims for a function that has certainly ended at `untilMs`; `undefined` without a table, and for the only chunk of a
+ *   run, since no other chunk can ask the same: its own attempts follow each other, and find each other's answers in the journal
  */
 export function connectClaims(
   table: string | undefined,
 ): (request: ChunkRequest, untilMs: number) => AskClaims | undefined {
   if (table === undefined) return () => undefined;
   const claimed = new BudgetTable(new DynamoDBClient({}), table);
-  return ({ run, chunk: { chunk }, phase }, untilMs) =>
-    new AskClaims(claimed, phase === 'prepare' ? 'batch' : 'ask', run, { chunk, untilMs });
+  return ({ run, chunk: { chunk, only }, phase, round = 0 }, untilMs) => {
+    if (only) return undefined;
+    const mine = { chunk, untilMs };
+    return phase === 'prepare'
+      ? new AskClaims(claimed, 'batch', workKeys.batchRound(run, round), mine)
+      : new AskClaims(claimed, 'ask', run, mine);
+  };
 }

@@ -149,14 +149,16 @@ export class CaptureAssessor {
   async #claimedOrAsked(asking: Asking & { ask: string }, signal: AbortSignal): Promise<Answered | 'claimed'> {
     const same = await this.#claimed(asking.ask);
     if (same === 'claimed') return same;
-    if (same === undefined) {
-      return this.#ask(asking, signal).catch(async (error: unknown) => {
-        // Chunks with the same request would wait until this function has certainly ended.
-        await this.#deps.claims?.release(asking.ask);
-        throw error;
-      });
+    if (same !== undefined) return { verdicts: this.#copied(same, asking.traceId, asking.ask), held: 0 };
+    let isWhole = false;
+    try {
+      const answered = await this.#ask(asking, signal);
+      isWhole = answered.verdicts.length === asking.open.length;
+      return answered;
+    } finally {
+      // Chunks with the same request would wait until this function has certainly ended.
+      if (!isWhole) await this.#deps.claims?.release(asking.ask);
     }
-    return { verdicts: this.#copied(same, asking.traceId, asking.ask), held: 0 };
   }
 
   /** Returns the digest of the request; `undefined` if the capture provokes a fault, which the judge meets too. */
@@ -191,17 +193,16 @@ export class CaptureAssessor {
 
   async #ask({ traceId: trace, capture, open, ask }: Asking, signal: AbortSignal): Promise<Answered> {
     const from = this.batch?.of(trace);
-    const { judge, limit } = from ?? this.#deps;
+    const { judge } = from ?? this.#deps;
     let failure: unknown;
-    const money = { limit, answer: from?.answer };
+    const money = from?.money ?? { limit: this.#deps.limit };
     const result = await judge.judge(capture, open, signal, money).catch((error: unknown) => {
       failure = error;
       return answeredBefore(error);
     });
     const spend = spendBeyond(result.spend, from?.paid);
     addSpend(this.spend, spend);
-    const isCopy = from?.isCopy === true && spend.calls === 0;
-    const verdicts = isCopy ? result.verdicts.map((one) => ({ ...one, usage: NOTHING_PAID })) : result.verdicts;
+    const { verdicts } = result;
     const heldFor = failure instanceof JudgeHeld ? failure.heldFor : undefined;
     const held = heldFor === undefined ? 0 : open.length - verdicts.length;
     const versions = new Map(open.map(({ name, version }) => [name, version]));
@@ -210,7 +211,6 @@ export class CaptureAssessor {
     if (answers.length > 0 || spend.calls > 0) {
       this.#journal.keep({ trace, ask, judge: judge.sourceId, answers, whole, spend });
     }
-    if (!whole && ask !== undefined) await this.#deps.claims?.release(ask);
     return { verdicts, held, heldFor, failure: heldFor === undefined ? failure : undefined };
   }
 }

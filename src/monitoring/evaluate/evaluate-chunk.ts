@@ -10,7 +10,7 @@ import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
-import { RetryableError } from '../../shared/errors.ts';
+import { PermanentError, RetryableError } from '../../shared/errors.ts';
 import { addSpend } from '../counts.ts';
 import { LineBook } from '../log/line-book.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
@@ -32,8 +32,9 @@ const CAPTURES_AT_ONCE = 48;
 /** Time reserved to write the traces of the chunk, with the verdicts that there are, and the receipt. */
 const FINISH_RESERVE_MS = 60_000;
 
-/** How often to check for the answer to a request that another chunk is asking. */
+/** How often to check for the answer to a request that another chunk is asking: first, and at last if its function was killed. */
 const CLAIM_POLL_MS = 1_000;
+const MAX_CLAIM_POLL_MS = 15_000;
 
 /**
  * Assesses the captures of the chunk, writes them, and writes a receipt whether it succeeds or fails.
@@ -62,6 +63,8 @@ class EvaluateChunk {
   #unread: UnreadRange[] = [];
   /** The first failure that ends the judging. Captures in progress finish, and no further one starts. */
   #stop: unknown;
+  /** The failure of the batch jobs that some answers are missing from. */
+  #withoutAnswer: unknown;
   /** Whether every line of the part is settled. */
   #isLogged = false;
 
@@ -117,13 +120,20 @@ class EvaluateChunk {
     }
     await this.#book?.close(chunk);
     this.#isLogged = true;
-    if (this.#stop !== undefined) throw this.#stop;
+    const failure = this.#stop ?? this.#withoutAnswer;
+    if (failure !== undefined) throw failure;
+  }
+
+  /** A job without answers keeps nobody from asking: what other captures need may be answered already. */
+  #note(failure: unknown): void {
+    if (failure instanceof PermanentError && WITHOUT_ANSWER.has(failure.name)) this.#withoutAnswer ??= failure;
+    else this.#stop ??= failure;
   }
 
   /** Assesses the captures. Those that cannot be judged now are handed over to be written without the judge’s verdicts. */
   async #assessAll(work: readonly PlannedWork[], signal: AbortSignal): Promise<void> {
     let left = work;
-    for (;;) {
+    for (let pollMs = CLAIM_POLL_MS; ; pollMs = Math.min(MAX_CLAIM_POLL_MS, 2 * pollMs)) {
       const claimed: PlannedWork[] = [];
       await forEachConcurrently(CAPTURES_AT_ONCE, left, async (item) => {
         const outcome = await this.#assess(item, signal);
@@ -133,7 +143,7 @@ class EvaluateChunk {
       if (claimed.length === 0) return;
       left = claimed;
       // Another chunk is asking the same. Its answer is here within seconds, or its function has ended.
-      await sleep(CLAIM_POLL_MS);
+      await sleep(pollMs);
     }
   }
 
@@ -146,7 +156,7 @@ class EvaluateChunk {
       try {
         signal.throwIfAborted();
         const outcome = await assess(signal);
-        if (outcome !== 'claimed') this.#stop ??= outcome.failure;
+        if (outcome !== 'claimed') this.#note(outcome.failure);
         return outcome;
       } catch (error) {
         this.#stop ??= signal.aborted ? this.#outOfTime(error) : error;
@@ -236,6 +246,9 @@ class EvaluateChunk {
 }
 
 type Condemned = Awaited<ReturnType<typeof readCaptures>>['condemned'][number];
+
+/** The errors of a capture whose batch job ended without an answer. */
+const WITHOUT_ANSWER = new Set(['JudgeBatchFailed', 'JudgeBatchRefused']);
 
 /** A capture that is in MLflow waits for the next attempt. */
 const NOT_JUDGED: Outcome = { assessments: [], notJudgeable: [], held: 0 };

@@ -2,9 +2,8 @@
 
 import type { JudgeSpend } from '../../contract/receipts.ts';
 import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';
-import type { ModelAnswer } from '../../judge/model-answer.ts';
 import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
-import type { Judge, Scorer } from '../../judge/types.ts';
+import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import type { Storage } from '../../shared/storage.ts';
@@ -36,13 +35,9 @@ export interface BatchAnswers {
   spend: JudgeSpend;
   /** Ids of the lines that killed the function alone when the requests were prepared. */
   killed: readonly string[];
-  /** Returns the judge and the limit for one trace, which replace those of the chunk, with its answer and the answer’s cost. */
-  of(traceId: string): {
-    judge: Judge;
-    limit?: Pick<SpendingLimit, 'reserve'> | undefined;
-    answer?: ModelAnswer;
-    paid?: JudgeSpend;
-    /** The answer is that to the same request about another trace, which is paid for there. */
-    isCopy?: boolean;
-  };
+  /**
+   * Returns the judge for one trace, and its limit with the answers, which replace those of the chunk. `paid` is the cost of the
+   * answers.
+   */
+  of(traceId: string): { judge: Judge; money: JudgeMoney; paid?: JudgeSpend };
 }

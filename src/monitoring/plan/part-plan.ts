@@ -277,7 +277,7 @@ export class PartPlan {
       cursor,
       // A run of one chunk needs no Map.
       ...(outcome === 'planned' && nextChunk === 0 && this.#totals.chunks === 1 && cursor === null
-        ? { chunk: this.#first }
+        ? { chunk: this.#first && { ...this.#first, only: true } }
         : {}),
     };
   }

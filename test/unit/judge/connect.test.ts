@@ -40,6 +40,15 @@ describe('batch inference in a cascade', () => {
     expect(judge.sourceId).toBe('bedrock:/anthropic.claude-sonnet-4-6');
   });
 
+  test('asks the main model in a second round as without a cascade', () => {
+    const plain = connectBatchJudge(testEnvironment());
+    const { again } = connectBatchJudge(testEnvironment({ JUDGE_CASCADE }));
+    const asked = again?.record('tr-1', chatCapture(), scorers).modelInput as { system: unknown };
+    expect(asked.system).toEqual((plain.record('tr-1', chatCapture(), scorers).modelInput as typeof asked).system);
+    expect(again?.maxCostUsd(chatCapture(), scorers)).toBe(plain.maxCostUsd(chatCapture(), scorers));
+    expect(plain.again).toBeUndefined();
+  });
+
   test('needs both models on Bedrock', () => {
     const elsewhere = testEnvironment({ JUDGE_CASCADE: 'sagemaker:/small-judge' });
     expect(() => connectBatchJudge(elsewhere)).toThrow('Batch inference needs a judge on Bedrock');

@@ -13,6 +13,8 @@ import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { fileOfChunk } from '../../../src/monitoring/batch/packing.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
+const ROUND = { run: 'run', round: 0 };
+
 /** The requests of a chunk; by default their text is there as it was prepared. */
 interface Chunk {
   chunk: number;
@@ -35,6 +37,7 @@ function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 
   const statuses: Record<string, string> = {};
   const tokens = new Map<string | undefined, string>();
   const inputs: (string | undefined)[] = [];
+  const asked: (string | undefined)[] = [];
   const checked: string[] = [];
   const refused: string[] = [];
   const ended = ['Completed', 'Failed', 'Expired'];
@@ -57,6 +60,7 @@ function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 
       tokens.set(clientRequestToken, arn);
       statuses[arn] = 'InProgress';
       inputs.push(inputDataConfig?.s3InputDataConfig?.s3Uri);
+      asked.push(command.input.modelId);
       return { jobArn: arn };
     },
   };
@@ -64,7 +68,7 @@ function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 
     storage: Object.assign(memory.storage, { s3 }),
     workBucket: 'work',
     bedrock: bedrock as unknown as BedrockClient,
-    modelId: 'm',
+    models: ['m'],
     roleArn: 'role',
     pollSeconds: 60,
     remainingMs,
@@ -91,7 +95,7 @@ function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 
         .filter(([key]) => key.startsWith(workKeys.batchInputsPrefix('run')))
         .map(([key, text]) => [key, text.toString().trim().split('\n').map(Number)]),
     );
-  return { memory, deps, statuses, inputs, checked, refused, report, counts, packed, manifest: () => manifest };
+  return { memory, deps, statuses, inputs, asked, checked, refused, report, counts, packed, manifest: () => manifest };
 }
 
 const chunksOf = (count: number, records: number): Chunk[] =>
@@ -99,7 +103,7 @@ const chunksOf = (count: number, records: number): Chunk[] =>
 
 test('many small chunks fill one job, in files that each contain whole chunks, and every chunk finds its file', async () => {
   const { deps, report, packed, inputs } = rig(chunksOf(2_000, 20));
-  expect(await startBatch('run', deps)).toMatchObject({ outcome: 'waiting', pollSeconds: 60 });
+  expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting', pollSeconds: 60 });
   const { jobs, converse } = await report();
   expect(jobs).toMatchObject([{ group: 0, records: 40_000, status: 'Submitted' }]);
   expect(converse).toEqual([]);
@@ -118,10 +122,10 @@ test('many small chunks fill one job, in files that each contain whole chunks, a
 
 test('a job has at most 50,000 records, and a rest that is too small for a job joins the one before', async () => {
   const { deps, report } = rig([...chunksOf(100, 499), { chunk: 100, records: 37 }]);
-  await startBatch('run', deps);
+  await startBatch(ROUND, deps);
   expect((await report()).jobs.map(({ records }) => records)).toEqual([49_937]);
   const larger = rig([...chunksOf(100, 499), { chunk: 100, records: 100 }]);
-  await startBatch('run', larger.deps);
+  await startBatch(ROUND, larger.deps);
   expect((await larger.report()).jobs.map(({ records }) => records)).toEqual([49_900, 100]);
 });
 
@@ -130,7 +134,7 @@ test('a job has at most 5 GB, and a file that is full of bytes is closed', async
   const sizes = jest.spyOn(Buffer, 'byteLength').mockReturnValue(bytes);
   try {
     const { deps, report } = rig(chunksOf(6, 120).map((chunk) => ({ ...chunk, bytes })));
-    await startBatch('run', deps);
+    await startBatch(ROUND, deps);
     expect((await report()).jobs).toMatchObject([
       { records: 480, files: [0, 1, 2, 3] },
       { records: 240, files: [4, 5] },
@@ -142,14 +146,14 @@ test('a job has at most 5 GB, and a file that is full of bytes is closed', async
 
 test('of 23 jobs 20 are under way, and the others start as jobs end, fail or expire, and nothing is refused', async () => {
   const { deps, statuses, counts, checked } = rig(chunksOf(2_300, 499), { quota: 99 });
-  expect(await startBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
+  expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting' });
   expect(await counts()).toEqual([
     ['Submitted', 20],
     [WAITING_JOB, 3],
   ]);
   const [first, second, third] = Object.keys(statuses) as [string, string, string];
   Object.assign(statuses, { [first]: 'Completed', [second]: 'Expired' });
-  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
+  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting' });
   expect(Object.fromEntries(await counts())).toEqual({
     Completed: 1,
     Expired: 1,
@@ -158,10 +162,10 @@ test('of 23 jobs 20 are under way, and the others start as jobs end, fail or exp
     [WAITING_JOB]: 1,
   });
   statuses[third] = 'Failed';
-  await checkBatch('run', deps);
+  await checkBatch(ROUND, deps);
   for (const arn of Object.keys(statuses)) if (statuses[arn] === 'InProgress') statuses[arn] = 'Completed';
   checked.length = 0;
-  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'ready' });
+  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'ready' });
   expect(Object.fromEntries(await counts())).toEqual({ Completed: 21, Expired: 1, Failed: 1 });
   // Those that had ended were not asked about again.
   expect(checked).toHaveLength(20);
@@ -170,12 +174,12 @@ test('of 23 jobs 20 are under way, and the others start as jobs end, fail or exp
 test('a quota that other runs have used up is waited for, and after three days the job is given up', async () => {
   const { deps, statuses, report, memory, refused } = rig(chunksOf(101, 499), { quota: 1 });
   statuses.other = 'InProgress';
-  expect(await startBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
+  expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting' });
   expect((await report()).jobs).toMatchObject([{ status: WAITING_JOB, arn: '' }, { status: WAITING_JOB }]);
   // Where there is no place for one, there is none for the next.
   expect(refused).toHaveLength(1);
   statuses.other = 'Completed';
-  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
+  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting' });
   expect((await report()).jobs).toMatchObject([{ status: 'Submitted' }, { status: WAITING_JOB }]);
   expect((await report()).jobs[0]).not.toHaveProperty('message');
 
@@ -184,14 +188,14 @@ test('a quota that other runs have used up is waited for, and after three days t
   const waiting = { group: 7, records: 200, arn: '', status: WAITING_JOB, files: [0] };
   memory.put(workKeys.batchJobs('run'), { jobs: [waiting], converse: [], startedAt });
   // The wait between two checks grows with the time so far.
-  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'ready', pollSeconds: 900 });
+  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'ready', pollSeconds: 900 });
   const [given] = (await report()).jobs;
   expect(given).toMatchObject({ status: REFUSED_JOB, message: expect.stringContaining('ServiceQuotaExceeded') });
 });
 
 test('what is below the minimum of a job is asked on demand, in words', async () => {
   const { deps, report, inputs } = rig(chunksOf(37, 1));
-  expect(await startBatch('run', deps)).toMatchObject({ outcome: 'ready' });
+  expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'ready' });
   expect(await report()).toMatchObject({
     jobs: [],
     converse: [{ records: 37, reason: "asked on demand: 37 captures are under batch's minimum of 100" }],
@@ -202,7 +206,7 @@ test('what is below the minimum of a job is asked on demand, in words', async ()
 test('the file of an attempt that failed is in no job, and chunks without requests are passed over', async () => {
   const chunks = [...chunksOf(2, 200), { chunk: 2, records: 300, bytes: 99 }, { chunk: 3, records: 0 }];
   const { deps, report, packed, manifest } = rig([...chunks, { chunk: 9_000, records: 150 }]);
-  await startBatch('run', deps);
+  await startBatch(ROUND, deps);
   expect((await report()).jobs).toMatchObject([{ records: 550 }]);
   expect(Object.values(packed())).toEqual([[0, 1], [9_000]]);
   // The second Map has every chunk, prepared or not.
@@ -212,12 +216,12 @@ test('the file of an attempt that failed is in no job, and chunks without reques
 test('packing stops before the time of its function ends, continues where it stopped, and no job starts before it is done', async () => {
   const chunks = [...chunksOf(1_100, 90), { chunk: 1_100, records: 40 }];
   const whole = rig(chunks);
-  await startBatch('run', whole.deps);
+  await startBatch(ROUND, whole.deps);
   let files = 0;
   const stepwise = rig(chunks, { remainingMs: () => (++files % 30 === 0 ? 1_000 : 900_000) });
   const outcomes: string[] = [];
   do {
-    const { outcome } = await startBatch('run', stepwise.deps);
+    const { outcome } = await startBatch(ROUND, stepwise.deps);
     outcomes.push(outcome);
     if (outcome === 'more') expect(stepwise.inputs).toEqual([]);
   } while (outcomes.at(-1) === 'more' && outcomes.length < 20);
@@ -226,7 +230,7 @@ test('packing stops before the time of its function ends, continues where it sto
   expect(await stepwise.report()).toMatchObject(report);
   expect(stepwise.packed()).toEqual(whole.packed());
   // A repeated start after all that changes nothing.
-  await startBatch('run', stepwise.deps);
+  await startBatch(ROUND, stepwise.deps);
   expect(await stepwise.report()).toMatchObject(report);
   expect(stepwise.inputs).toHaveLength(2);
 });
@@ -238,9 +242,85 @@ test('while Bedrock does not answer, jobs wait: they are started and checked lat
     throw Object.assign(new Error('…'), { name: 'InternalServerException', $metadata: { httpStatusCode: 500 } });
   };
   deps.bedrock.send = away as never;
-  expect((await startBatch('run', deps)).outcome).toBe('waiting');
+  expect((await startBatch(ROUND, deps)).outcome).toBe('waiting');
   deps.bedrock.send = send;
-  expect((await checkBatch('run', deps)).outcome).toBe('waiting');
+  expect((await checkBatch(ROUND, deps)).outcome).toBe('waiting');
   deps.bedrock.send = away as never;
-  expect((await checkBatch('run', deps)).outcome).toBe('waiting');
+  expect((await checkBatch(ROUND, deps)).outcome).toBe('waiting');
+});
+
+test('after a start that has failed before all was packed, a check starts no job and goes on to the captures', async () => {
+  const { deps, memory, inputs, manifest } = rig(chunksOf(3, 200));
+  const { getJson } = deps.storage;
+  deps.storage.getJson = async (_: string, key: string) => {
+    if (key.includes('/prepared/')) throw new Error('S3 is away');
+    return getJson.call(memory, '', key) as never;
+  };
+  await expect(startBatch(ROUND, deps)).rejects.toThrow('S3 is away');
+  deps.storage.getJson = getJson;
+  const before = manifest();
+  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'ready', phase: 'apply', round: 0 });
+  expect(inputs).toEqual([]);
+  // The start may have failed before it wrote the manifest.
+  expect(manifest()).toBe(`${before}${before}`);
+
+  // Stopped for its time, and then failed for good.
+  const packing = { next: 1, group: 0, records: 200, bytes: 9 };
+  const job = { group: 0, records: 200, arn: '', status: WAITING_JOB, files: [0] };
+  memory.put(workKeys.batchJobs('run'), { jobs: [job], converse: [], packing });
+  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'ready', phase: 'apply', round: 0 });
+  expect(inputs).toEqual([]);
+});
+
+test('a job that was created before its function was killed is not created again', async () => {
+  const { deps, report, inputs } = rig(chunksOf(2, 30_000));
+  const { putJson } = deps.storage;
+  let writes = 0;
+  deps.storage.putJson = async (...args: Parameters<typeof putJson>) => {
+    writes += 1;
+    // Killed between the request to Bedrock and the state that names the jobs.
+    if (writes === 2) throw new Error('killed');
+    return putJson.apply(deps.storage, args);
+  };
+  await expect(startBatch(ROUND, deps)).rejects.toThrow('killed');
+  expect(inputs).toHaveLength(2);
+  expect((await report()).jobs.map(({ arn }) => arn)).toEqual(['', '']);
+  expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting' });
+  expect(inputs).toHaveLength(2);
+  expect(new Set((await report()).jobs.map(({ arn }) => arn)).size).toBe(2);
+});
+
+describe('in a cascade', () => {
+  test('the jobs of the second round ask the other model, and have requests, names and a report of their own', async () => {
+    const { deps, memory, statuses, inputs, asked, report } = rig(chunksOf(1, 200));
+    const both = { ...deps, models: ['cheap', 'main'] };
+    await startBatch(ROUND, both);
+    expect(await checkBatch(ROUND, both)).toMatchObject({ outcome: 'waiting', phase: 'apply', round: 0 });
+    for (const arn of Object.keys(statuses)) statuses[arn] = 'PartiallyCompleted';
+    const next = await checkBatch(ROUND, both);
+    expect(next).toMatchObject({ outcome: 'ready', phase: 'prepare', round: 1 });
+
+    const second = { run: 'run', round: 1 };
+    const name = workKeys.batchRound('run', 1);
+    const { size } = memory.put(workKeys.batchRequests(name, 0), '0\n');
+    memory.put(workKeys.batchPrepared(name, 0), { records: 150, bytes: size });
+    expect(await startBatch(second, both)).toMatchObject({ outcome: 'waiting', phase: 'apply', round: 1 });
+    expect(asked).toEqual(['cheap', 'main']);
+    expect(inputs[1]).toBe(`s3://work/${workKeys.batchInputPrefix(name, 0)}`);
+    for (const arn of Object.keys(statuses)) statuses[arn] = 'Failed';
+    expect(await checkBatch(second, both)).toMatchObject({ outcome: 'ready', phase: 'apply', round: 1 });
+    expect((await report()).jobs).toMatchObject([{ records: 200, status: 'PartiallyCompleted' }]);
+  });
+
+  test.each([
+    ['all jobs have failed', 200],
+    ['there were too few captures for a job', 20],
+  ])('there is no second round when %s', async (_, records) => {
+    const { deps, statuses } = rig(chunksOf(1, records));
+    const both = { ...deps, models: ['cheap', 'main'] };
+    const started = await startBatch(ROUND, both);
+    for (const arn of Object.keys(statuses)) statuses[arn] = 'Expired';
+    const ended = started.outcome === 'ready' ? started : await checkBatch(ROUND, both);
+    expect(ended).toMatchObject({ outcome: 'ready', phase: 'apply', round: 0 });
+  });
 });

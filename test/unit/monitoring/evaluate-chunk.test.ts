@@ -13,7 +13,7 @@ import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
-import { AskClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
+import { AskClaims, connectClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
@@ -467,6 +467,25 @@ describe('a request that two chunks of a run make', () => {
       time.mockRestore();
     }
     expect(asks).toHaveLength(2);
+  });
+
+  test('is made by the other chunk at once when the budget held the first', async () => {
+    const rig = new Rig();
+    const [first, second] = both(rig);
+    const held = { reserve: async () => 'held' as const, close: async () => {} };
+    const { counts } = await rig.evaluate(first, { claims: rig.claims(0), limit: held });
+    expect(counts.heldByBudget).toBe(6);
+    // Less time than a wait for the claim would take.
+    const { judge, asks } = scriptedJudge();
+    await rig.evaluate(second, { judge, claims: rig.claims(1), remainingMs: () => 60_500 });
+    expect(asks).toHaveLength(2);
+  });
+
+  test('needs no claim in a run of one chunk', () => {
+    const { chunk, ...request } = new Rig().request(LINES);
+    const claimsOf = connectClaims('table');
+    expect(claimsOf({ ...request, chunk: { ...chunk, only: true } }, 0)).toBeUndefined();
+    expect(claimsOf({ ...request, chunk }, 0)).toBeInstanceOf(AskClaims);
   });
 
   test('is made once by a chunk in which it occurs again', async () => {

@@ -617,8 +617,8 @@ const startedOn = (bedrock: BedrockClient) => {
     killed: [],
   });
   storage.put(workKeys.batchRequests('run', 0), text);
-  const deps = { workBucket: 'work', bedrock, modelId: 'm', roleArn: 'r', pollSeconds: 1, remainingMs: () => 900_000 };
-  return startBatch('run', { storage: takingUploads(storage), ...deps });
+  const deps = { workBucket: 'work', bedrock, models: ['m'], roleArn: 'r', pollSeconds: 1, remainingMs: () => 900_000 };
+  return startBatch({ run: 'run', round: 0 }, { storage: takingUploads(storage), ...deps });
 };
 
 /** Provokes each named error that the pipelines above do not. */
