@@ -151,22 +151,26 @@ test('the money of the second round is set aside before, and the rest of the fir
   expect(JSON.parse(String(before)).recordId).toBe(again?.ids[0]);
 });
 
-test.each(['Failed', 'Refused', 'Expired'])(
+test.each([
+  // More than are judged at the same time.
+  ['Failed', 150],
+  ['Refused', 2],
+  ['Expired', 2],
+])(
   'when the job of the second round ended as %s, what the first model decided stands for every capture',
-  async (status) => {
-    // More than are judged at the same time.
-    const run = rig([linesOf(...Array.from({ length: 200 }, (_, n) => `${n}`))]);
+  async (status, captures) => {
+    const run = rig([linesOf(...Array.from({ length: captures }, (_, n) => `${n}`))]);
     await run.prepare(0);
     const bad = { ...GOOD, safety: word('no', true) };
-    await run.end(0, [bad, ...Array(198).fill(GOOD), bad]);
+    await run.end(0, [bad, ...Array(captures - 2).fill(GOOD), bad]);
     await run.prepare(1);
     await run.end(1, [undefined, undefined], status);
     await expect(run.apply(one(run))).rejects.toMatchObject({
       name: status === 'Refused' ? 'JudgeBatchRefused' : 'JudgeBatchFailed',
     });
-    expect(run.store.posts).toHaveLength(200);
-    expect(run.verdicts()).toHaveLength(398);
-    expect(run.verdicts().filter(([name]) => name === 'fluency')).toHaveLength(200);
+    expect(run.store.posts).toHaveLength(captures);
+    expect(run.verdicts()).toHaveLength(2 * captures - 2);
+    expect(run.verdicts().filter(([name]) => name === 'fluency')).toHaveLength(captures);
     expect(run.money().committed).toBe(run.money().spent);
   },
 );
