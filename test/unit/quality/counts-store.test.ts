@@ -93,17 +93,44 @@ test('two runs that merge a day at the same time: one of them wins, and no count
   expect(memory.small).toBeLessThan(48);
 });
 
-test('counts that change while they are merged are not deleted with the old ones', async () => {
+test('a day that is merged while it is read is read once, whole', async () => {
+  for (let reads = 0; reads < 50; reads += 1) {
+    const memory = new Killed();
+    for (let n = 0; n < 49; n += 1) await write(memory, `run-${n}`, captures(1));
+    const { getJson } = Killed.prototype;
+    let left = reads;
+    memory.getJson = async function (this: Killed, ...args: Parameters<typeof getJson>) {
+      left -= 1;
+      if (left === 0) {
+        memory.getJson = getJson;
+        await write(memory, 'last', captures(1));
+      }
+      return getJson.apply(this, args) as never;
+    };
+    const { captures: counted, runs } = await total(memory, [DAY]);
+    expect([49, 50]).toContain(counted);
+    expect(runs).toBe(counted);
+  }
+});
+
+test.each([
+  ['merges the day itself', Number.POSITIVE_INFINITY],
+  ['is killed before it merges', 1],
+])('counts that change while they are merged are not lost, when the other run %s', async (_, writes) => {
   const memory = new Killed();
   for (let n = 0; n < 49; n += 1) await write(memory, `run-${n}`, captures(1));
   const { putIf } = Killed.prototype;
   memory.putIf = async function (this: Killed, ...args: Parameters<typeof putIf>) {
     memory.putIf = putIf;
+    memory.writesLeft = writes;
     await write(memory, 'run-0', captures(100));
+    await write(memory, 'other', captures(7)).catch(() => undefined);
+    memory.writesLeft = Number.POSITIVE_INFINITY;
     return putIf.apply(this, args);
   };
   await write(memory, 'last', captures(1));
-  expect(await total(memory)).toEqual({ captures: 149, runs: 50 });
+  const others = writes === 1 ? 0 : 7;
+  expect((await total(memory)).captures).toBe(149 + others);
 });
 
 test('a backfill of several days is counted on each, and only days that have counts are read', async () => {
