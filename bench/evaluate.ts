@@ -22,6 +22,7 @@ interface Rounds {
   ours: SideReport[];
   peer: SideReport[];
   calls: { ours: number; peer: number };
+  verdicts: { ours: number; peer: number };
   /** MLflow's own ceiling in each round, captures per second. */
   ceilings: number[];
   /** Our requests about traces, per capture. */
@@ -35,7 +36,14 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   const mlflowVersion = managed ? MANAGED_MLFLOW_VERSION : DEFAULT_MLFLOW_VERSION;
   const stack = await startBenchStack(log, { judgeMs: JUDGE_MS, mlflowVersion, artifactsInS3: managed });
   try {
-    const measured: Rounds = { ours: [], peer: [], calls: { ours: 0, peer: 0 }, ceilings: [], requests: 0 };
+    const measured: Rounds = {
+      ours: [],
+      peer: [],
+      calls: { ours: 0, peer: 0 },
+      verdicts: { ours: 0, peer: 0 },
+      ceilings: [],
+      requests: 0,
+    };
     for (let n = 0; n < rounds; n += 1) await measureRound(stack, n, records, measured, log);
     return resultOf(measured, records, mlflowVersion);
   } finally {
@@ -71,6 +79,7 @@ async function measureRound(stack: BenchStack, n: number, records: number, to: R
     to.calls[side] += stack.judge.counts.calls - before;
     const found = await stack.readBack(`${side}-${n}`);
     const { traces, assessments, errors } = found;
+    to.verdicts[side] += assessments;
     log(`round ${n + 1}: ${side} ${rateOf(records, report)} captures/s, ${assessments} assessments, ${errors} errors`);
     if (traces < records || assessments < records * 12 || errors > 0) {
       throw new Error(
@@ -81,25 +90,26 @@ async function measureRound(stack: BenchStack, n: number, records: number, to: R
 }
 
 function resultOf(
-  { ours, peer, calls, ceilings, requests }: Rounds,
+  { ours, peer, calls, verdicts, ceilings, requests }: Rounds,
   records: number,
   mlflowVersion: string,
 ): BenchResult {
   const rates = (reports: SideReport[]): number[] => reports.map((report) => rateOf(records, report));
   const rss = (reports: SideReport[]): number => Math.max(...reports.map(({ maxRssMb }) => maxRssMb));
-  const figures = (reports: SideReport[], calls: number) => ({
+  const figures = (reports: SideReport[], calls: number, verdicts: number) => ({
     'captures/s': median(rates(reports)),
     rounds: rates(reports),
     'peak MB': round(rss(reports)),
     'judge calls per capture': calls / reports.length / records,
+    'verdicts per capture': verdicts / reports.length / records,
   });
   const ratio = median(rates(ours)) / median(rates(peer));
   const ofCeiling = median(rates(ours)) / median(ceilings);
   return {
     name: 'evaluate',
     ratio: round(ratio),
-    ours: figures(ours, calls.ours),
-    peer: figures(peer, calls.peer),
+    ours: figures(ours, calls.ours, verdicts.ours),
+    peer: figures(peer, calls.peer, verdicts.peer),
     machine: machine(),
     versions: {
       node: process.version,
