@@ -44,8 +44,8 @@ export interface RatesFlags {
 
 const HELP = `
 Times are instants such as 2026-11-20T09:00:00Z, days such as 2026-11-20 (UTC), or ages such as 12h, 7d. Windows are whole hours
-of the time of inference: --from is rounded down, --to up. With --compare-from, the differences to that window are printed (by
-default it is as long, and ends where the other starts); with --by variant and two variants, those between the variants.
+of the time of inference: --from is rounded down, --to up. With --compare-from, the differences to that window are
+printed (by default it is as long as the other); with --by variant and two variants, those between the variants.
 
 A rate is the share of captures that pass a scorer, estimated from those that the judge has judged. “judge only” means that no
 person's labels correct the judge's errors. docs/rates.md says how to read it.
@@ -53,7 +53,7 @@ person's labels correct the judge's errors. docs/rates.md says how to read it.
 Examples:
   inference-monitor rates --from 24h
   inference-monitor rates --from 2026-11-20 --to 2026-11-21 --by variant --scorer safety relevance_to_query
-  inference-monitor rates --from 1d --compare-from 8d --compare-to 1d
+  inference-monitor rates --from 1d --compare-from 8d
   inference-monitor rates --from 30d --by day --csv > rates.csv`;
 
 export function ratesCommand(): Command {
@@ -149,10 +149,17 @@ async function compare(
   { window, nowMs, cells, groups, query, read }: Compared,
 ): Promise<RatesReport['compared']> {
   if (compareFrom !== undefined || compareTo !== undefined) {
-    const to = compareTo ?? new Date(window.fromMs).toISOString();
     const length = window.toMs - window.fromMs;
-    const from = compareFrom ?? new Date(instantMs(to, nowMs) - length).toISOString();
-    const earlier = windowOf(from, to, nowMs);
+    const shifted = (text: string, ms: number): string => new Date(hourBefore(text, nowMs) + ms).toISOString();
+    const from = compareFrom ?? shifted(compareTo ?? '', -length);
+    const earlier = windowOf(from, compareTo ?? shifted(from, length), nowMs);
+    if (earlier.fromMs < window.toMs && window.fromMs < earlier.toMs) {
+      const facts = {
+        got: `${windowText(earlier)}, and ${windowText(window)}`,
+        expected: 'windows without a common hour',
+      };
+      throw new PermanentError('InvalidTime', 'The windows overlap', facts);
+    }
     const differences = differencesOf(await read(earlier), cells, query);
     return { before: windowText(earlier), after: windowText(window), differences };
   }
@@ -162,9 +169,12 @@ async function compare(
   return { before: a.group, after: b.group, differences: differencesOf(of(a.group), of(b.group), query) };
 }
 
+/** Returns the start of the hour of an instant. @throws PermanentError `InvalidTime` */
+const hourBefore = (text: string, nowMs: number): number => Math.floor(instantMs(text, nowMs) / HOUR_MS) * HOUR_MS;
+
 /** @throws PermanentError `InvalidTime` */
 function windowOf(from: string, to: string | undefined, nowMs: number): TimeWindow {
-  const fromMs = Math.floor(instantMs(from, nowMs) / HOUR_MS) * HOUR_MS;
+  const fromMs = hourBefore(from, nowMs);
   const toMs = Math.ceil((to === undefined ? nowMs : instantMs(to, nowMs)) / HOUR_MS) * HOUR_MS;
   if (fromMs < toMs) return { fromMs, toMs };
   const facts = { got: `${from} to ${to ?? 'now'}`, expected: 'a window that ends after it starts' };

@@ -86,9 +86,11 @@ test('groups, differences between variants and between windows', async () => {
     { scorer: 'safety', is: 'yes', judge: { value: expect.closeTo(0.71 - 0.99, 10) } },
     { scorer: 'error replies', judge: { value: 0 } },
   ]);
-  const windows = await report(counts, { compareFrom: '2026-11-19', variant: ['Green'], scorer: ['safety'] });
+  const windows = await report(counts, { compareTo: '2026-11-20', variant: ['Green'], scorer: ['safety'] });
   expect(windows.compared).toMatchObject({ before: '2026-11-19 00:00 to 2026-11-20 00:00 UTC' });
   expect(windows.compared?.differences).toMatchObject([{ judge: { value: expect.closeTo(0.71 - 0.99, 10) } }]);
+  const ages = { from: '46h', to: '43h', compareFrom: '70h' };
+  expect((await report(counts, ages)).compared).toMatchObject({ before: '2026-11-19 02:00 to 2026-11-19 05:00 UTC' });
   const hours = await report(counts, { by: 'hour' });
   expect(hours.groups.map(({ group, totals }) => [group, totals.captures])).toEqual([
     [hour(3), 200],
@@ -142,7 +144,8 @@ test.each<[Partial<RatesFlags>, string, RegExp]>([
   [{ from: '2026-11-21', to: '2026-11-20' }, 'InvalidTime', /The window is empty/],
   [{ from: 'yesterday' }, 'InvalidTime', /A time cannot be read.*an age such as 12h/],
   [{ from: '2026-02-31' }, 'InvalidTime', /A time cannot be read/],
-  [{ compareFrom: '2026-01-01', compareTo: '2026-01-02' }, 'NoCounts', /got: 2026-01-01 00:00 to/],
+  [{ compareFrom: '2026-01-01' }, 'NoCounts', /got: 2026-01-01 00:00 to 2026-01-02 00:00 UTC/],
+  [{ compareFrom: '2026-11-19T12:00' }, 'InvalidTime', /The windows overlap/],
 ])('%j is told with what there is', async (flags, name, message) => {
   const made = report({ [hour(3)]: { Blue: cell({ 1: yesNo(100, 97, 3) }) } }, flags);
   await expect(made).rejects.toMatchObject({ name, message: expect.stringMatching(message) });
