@@ -75,7 +75,7 @@ describe('weights', () => {
 
   test('take the latest probability of a stratum, and count labels that nobody picked like the others', () => {
     // The stratum was picked at 10%, then up to 20%; another label of the verdict was given without a pick.
-    const labels = [label('yes', 'a', 0.1), label('yes', 'a', 0.2), label('yes'), label('no', 'b', 0.5)];
+    const labels = [label('yes', 'a', 0.2), label('yes', 'a', 0.1), label('yes'), label('no', 'b', 0.5)];
     const weights = labelWeights(
       labels,
       new Map([
@@ -84,6 +84,12 @@ describe('weights', () => {
       ]),
     ).map((weight) => Number(weight.toFixed(9)));
     expect(weights).toEqual([10, 10, 10, 4]);
+  });
+
+  test('take the latest probability whatever the order of the labels', () => {
+    const labels = [label('yes', 'a', 0.2), label('yes', 'a', 0.1), label('yes', 'b', 0.1)];
+    const weights = labelWeights(labels, new Map([['yes', 20]])).map((weight) => Number(weight.toFixed(9)));
+    expect(weights).toEqual([5, 5, 10]);
   });
 
   test('ignore a tag that a person changed', () => {

@@ -125,6 +125,23 @@ describe('the share that people would pass', () => {
     expect(correctedShare(strata, [], coin)?.method).toBe('judge only');
   });
 
+  test('has the standard error of its parts, those of the verdicts included', () => {
+    const half = (found: ReturnType<typeof correctedShare>): number =>
+      ((found?.high ?? 0) - (found?.low ?? 0)) / 2 / 1.96;
+    const few = [{ captures: 300, judged: 300, passed: 180 }];
+    const labels = pairs({ passedGood: 4500, passedBad: 500, failedGood: 500, failedBad: 4500 });
+    // The labels are certain: 0.8 · √(0.6 · 0.4/300).
+    expect(half(correctedShare(few, labels))).toBeCloseTo(0.8 * Math.sqrt((0.6 * 0.4) / 300), 3);
+    // By plug-in, with TPR and TNR of 0.9: √(0.6 · 0.4/300)/0.8.
+    const plugIn = correctedShare(few, [], labels);
+    expect(plugIn?.share).toBeCloseTo(0.625, 12);
+    expect(half(plugIn)).toBeCloseTo(Math.sqrt((0.6 * 0.4) / 300) / 0.8, 2);
+    // With many verdicts, TPR and TNR make the error: √((0.625² + 0.375²) · 0.09/100)/0.8.
+    const many = [{ captures: 1e7, judged: 1e7, passed: 6e6 }];
+    const rough = pairs({ passedGood: 90, passedBad: 10, failedGood: 10, failedBad: 90 });
+    expect(half(correctedShare(many, [], rough))).toBeCloseTo(Math.sqrt((0.625 ** 2 + 0.375 ** 2) * 0.0009) / 0.8, 2);
+  });
+
   test('is in its interval in 95 of 100 samples, whichever verdicts were labelled more often', () => {
     const random = new Random(3);
     const samples = 1500;
