@@ -42,17 +42,20 @@ export async function startScriptedMlflow(
   let expected: { id: string; bytes: Buffer }[] = [];
   let fault: (request: SeenRequest, ordinal: number) => Behavior | undefined = () => undefined;
 
-  const tracesOf = ({ body }: SeenRequest) =>
-    expected.filter(({ id, bytes }) => body.includes(bytes) || body.includes(id)).map(({ id }) => id);
-  const takeTraces = (request: SeenRequest) => {
-    for (const id of tracesOf(request)) taken.set(id, (taken.get(id) ?? 0) + 1);
+  /** Spans have ids as bytes, and JSON has them as text. A body may be megabytes long, so it is searched once. */
+  const tracesOf = ({ path, body }: SeenRequest) => {
+    const isSpans = path.startsWith('/v1/traces');
+    return expected.filter(({ id, bytes }) => body.includes(isSpans ? bytes : id)).map(({ id }) => id);
+  };
+  const takeTraces = (ids: readonly string[]) => {
+    for (const id of ids) taken.set(id, (taken.get(id) ?? 0) + 1);
   };
   /** Like MLflow, makes a trace whose spans arrive and that does not exist. */
-  const takeSpans = (request: SeenRequest) => {
+  const takeSpans = (request: SeenRequest, ids: readonly string[]) => {
     const ownTags: Record<string, string> = request.body.includes('mlflow.traceTag.')
       ? { event_id: 'of the spans' }
       : {};
-    for (const id of tracesOf(request)) {
+    for (const id of ids) {
       const { tags = ownTags, assessments = [] } = stored.get(id) ?? {};
       stored.set(id, { tags: { ...tags, [SPANS_TAG]: 'TRACKING_STORE' }, assessments });
     }
@@ -73,12 +76,13 @@ export async function startScriptedMlflow(
     const path = request.path.split('?')[0] ?? '';
     if (path === '/version') return { kind: 'reply', status: 200, body: options.version ?? '3.17.2' };
     if (path === '/v1/traces') {
-      takeTraces(request);
-      takeSpans(request);
+      const ids = tracesOf(request);
+      takeTraces(ids);
+      takeSpans(request, ids);
       return { kind: 'reply', status: 200 };
     }
     if (path === '/api/3.0/mlflow/traces') {
-      takeTraces(request);
+      takeTraces(tracesOf(request));
       takePost(request);
       return json({});
     }
