@@ -108,7 +108,7 @@ export async function ratesReport(
   { active, nowMs, readLabels }: Pick<RatesQuery, 'active'> & { nowMs: number; readLabels?: LabelReader | undefined },
 ): Promise<RatesReport> {
   const window = windowOf(flags.from, flags.to, nowMs);
-  const labels = new Map<string, WindowLabel>();
+  const labels: WindowLabel[] = [];
   const warnings: string[] = [];
   const days = await daysWithCounts(storage, bucket);
   const read = async (of: TimeWindow): Promise<CountedCell[]> => {
@@ -117,14 +117,14 @@ export async function ratesReport(
     const known = [...new Set(cells.map(({ variant }) => variant))];
     checkNames('variant', flags.variant, known);
     const found = await readLabels?.(of);
-    for (const label of found?.labels ?? []) labels.set(`${label.traceId} ${label.scorer}`, label);
+    for (const label of found?.labels ?? []) labels.push(label);
     warnings.push(...(found?.warnings ?? []));
     return cells.filter(({ variant }) => flags.variant === undefined || flags.variant.includes(variant));
   };
   const cells = await read(window);
   checkNames('scorer', flags.scorer, [...new Set([...active.map(({ name }) => name), ...scorersIn(cells)])]);
   // A window to compare with may bring more labels.
-  const labelsOf: LabelsOf = (...asked) => labelsByCell([...labels.values()])(...asked);
+  const labelsOf: LabelsOf = (...asked) => labelsByCell(labels)(...asked);
   const query: RatesQuery = { window, by: flags.by, scorers: flags.scorer, active, labelsOf };
   const groups = groupRates(cells, query);
   if (lacksRuns(cells)) warnings.push(LACKS_RUNS);

@@ -44,6 +44,34 @@ test('a sampled rate is weighed by the captures that each part of the sample sta
   expect(rateIn(made, 'error replies')?.judge).toMatchObject({ value: 0.02, low: wilson(2, 100)?.low });
 });
 
+test('people’s labels correct the rate of their hour and variant, and by the judge’s errors that of others', async () => {
+  const memory = new MemoryStorage();
+  const counts = { Blue: cell({ '1': yesNo(2000, 1600, 400) }), Green: cell({ '1': yesNo(2000, 1000, 1000) }) };
+  await writeCounts(memory.storage, 'w', 'run', { [hour(3)]: counts });
+  const some = (count: number, passed: boolean, label: boolean) =>
+    Array.from({ length: count }, (_, n) => ({
+      ...{ scorer: 'safety', traceId: `${passed} ${label} ${n}`, hour: hour(3), variant: 'Blue', judge: 'j' },
+      ...{ passed, label, weight: 1 },
+    }));
+  const labels = [...some(36, true, true), ...some(4, true, false), ...some(5, false, true), ...some(55, false, false)];
+  const windows: unknown[] = [];
+  const readLabels = async (window: unknown) => {
+    windows.push(window);
+    return { labels, warnings: ['2 labels are left out'] };
+  };
+  const made = await ratesReport(memory.storage, 'w', { ...DAY, by: 'variant' }, { active, nowMs: NOW, readLabels });
+  expect(rateIn(made)).toMatchObject({ labels: 100, method: 'prediction-powered' });
+  expect(rateIn(made)?.share).toBeCloseTo(0.8 * 0.9 + 0.2 * (5 / 60), 12);
+  expect(rateIn(made, 'safety', 1)).toMatchObject({ labels: 0, method: 'plug-in' });
+  expect(rateIn(made, 'safety', 1)?.share).toBeCloseTo((0.5 + 55 / 59 - 1) / (36 / 41 + 55 / 59 - 1), 12);
+  expect(windows).toEqual([{ fromMs: Date.parse('2026-11-20'), toMs: Date.parse('2026-11-21') }]);
+  const [change] = made.compared?.differences ?? [];
+  expect(change).toMatchObject({ scorer: 'safety', method: 'plug-in' });
+  expect(change?.share).toBeCloseTo((rateIn(made, 'safety', 1)?.share ?? 0) - (rateIn(made)?.share ?? 0), 12);
+  expect(made.warnings).toContain('2 labels are left out');
+  expect(textOf(made, DAY, { width: 200, style: PLAIN })).toMatch(/73\.7% {2}\(.*\) prediction-powered, 100 labels/);
+});
+
 test('a scorer that is newer than the counts of the captures is weighed by its sample', async () => {
   const counts = { '0.05': { values: { yes: 50 } }, always: { values: { no: 50 } } };
   const rate = rateIn(await report({ [hour(3)]: { Blue: cell(counts) } }));
