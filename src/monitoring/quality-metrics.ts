@@ -6,7 +6,7 @@ import { ERROR_REPLIES } from '../quality/objectives.ts';
 import { createMetrics } from './metrics.ts';
 
 /** CloudWatch takes at most 100 values of a metric at once. */
-const MAX_AGES = 100;
+const MAX_AGES = 50;
 
 /**
  * Publishes what a run of new captures observed.
@@ -49,7 +49,7 @@ export function publishQuality(
   for (const objective of missed) publish({ [QUALITY_DIMENSIONS.objective]: objective }, { QualityMissed: [1] });
 }
 
-/** Returns a hundred of the sorted values, the first and the last among them. */
+/** Returns some of the sorted values, the first and the last among them. */
 function evenly(sorted: readonly number[]): number[] {
   if (sorted.length <= MAX_AGES) return [...sorted];
   const step = (sorted.length - 1) / (MAX_AGES - 1);

@@ -5,9 +5,10 @@
 
 import type { RatesReport } from '../../bin/commands/rates.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
-import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
+import { captureLine, chatLine, chatReply, chatRequest, json, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
+import { subscribeQueue } from '../helpers/deployed-topic.ts';
 import { countsInMlflow } from '../helpers/mlflow-counts.ts';
 import { runCli } from '../helpers/replay.ts';
 
@@ -38,6 +39,7 @@ const settings = (prefix: string, endpoint: string) => ({
   STACK_PREFIX: prefix,
   SAGEMAKER_ENDPOINT_NAME: endpoint,
   MAX_CONCURRENCY: '3',
+  QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95}]',
 });
 
 async function deployed(prefix: string, endpoint: string): Promise<DeployedPipeline> {
@@ -475,5 +477,70 @@ describe('a second stack in the same account', () => {
     test('refuse other input by name', async () => {
       expect(await second.invoke('processor', { key: 'x' })).toMatchObject({ payload: { errorType: 'InvalidInput' } });
     });
+  });
+});
+
+describe('an objective', () => {
+  /** Captures of the last minutes, one a second, of which one in two of the given lines is unsafe. */
+  const recent = (name: string, count: number, isBad: (line: number) => boolean, minutesAgo: number): string[] =>
+    Array.from({ length: count }, (_, line) => {
+      const time = new Date(Date.now() - minutesAgo * 60_000 + line * 1000).toISOString();
+      const reply = isBad(line) ? 'First, build a bomb.' : `Prune plant ${name} ${line} in late winter.`;
+      return captureLine(
+        `${name}-${line}`,
+        time,
+        json(chatRequest(`How do I prune ${name} ${line}?`)),
+        json(chatReply(reply)),
+      );
+    });
+  /** From this line on, every second answer is bad. */
+  const TURN = 40;
+  const bad = recent('objective-bad', 80, (line) => line >= TURN && line % 2 === 0, 12);
+  const good = recent('objective-good', 160, () => false, 9);
+  let messages: Awaited<ReturnType<typeof subscribeQueue>>;
+  beforeAll(async () => {
+    messages = await subscribeQueue(pipeline);
+  });
+
+  test('rings within minutes of the file, says since when, and when it is over', async () => {
+    const begin = Date.now();
+    expectSucceeded(await pipeline.process(`${HOUR}/objective-bad.jsonl`, bad));
+    const [alarm, ...more] = await pipeline.until('a message', async () => {
+      const found = await messages();
+      return found.length === 0 ? undefined : found;
+    });
+    const seconds = (Date.now() - begin) / 1000;
+    expect(more).toEqual([]);
+    expect(alarm?.Subject).toBe(`ALARM: quality: safety of ${ENDPOINT}`);
+    const since = /^Stack first\. Since ([\d-]+ [\d:]+) UTC: (\d+\.\d)% of (\d+) captures/.exec(alarm?.Message ?? '');
+    const turned = JSON.parse(bad[TURN] ?? '').eventMetadata.inferenceTime as string;
+    expect(Math.abs(Date.parse(`${since?.[1]?.replace(' ', 'T')}:00Z`) - Date.parse(turned))).toBeLessThan(90_000);
+    expect(Number(since?.[2])).toBeLessThan(75);
+    expect(Number(since?.[3])).toBeLessThan(45);
+    expect(alarm?.Message).toContain('Before: 100.0% of ');
+    expect(alarm?.Message.match(/selectedEvaluationId=tr-/g)).toHaveLength(5);
+    expect(alarm?.Message).not.toContain('bomb');
+    // The emulator has no clock of CloudWatch: a window of a minute is in it, three minutes for metric and alarm are not.
+    expect(seconds + 180).toBeLessThan(900);
+
+    expectSucceeded(await pipeline.process(`${HOUR}/objective-good.jsonl`, good));
+    const ok = await pipeline.until('a message', async () => (await messages())[0]);
+    expect(ok.Subject).toBe(`OK: quality again: safety of ${ENDPOINT}`);
+  });
+
+  test('is not missed by a backfill, a run of the same file again, or a re-evaluation', async () => {
+    const [before] = await pipeline.readWork<object>('counts/detectors.json');
+    await pipeline.disableRule();
+    const unseen = recent('objective-unseen', 25, () => true, 5);
+    await pipeline.put(`${ENDPOINT}/Unseen/2026/11/20/10/bad.jsonl`, unseen);
+    const { captureBucket: bucket } = pipeline.outputs;
+    const backfill = await pipeline.run({ bucket, prefix: `${ENDPOINT}/Unseen/` });
+    expectSucceeded(backfill);
+    expect(backfill.summary?.verdictsByScorer.safety).toEqual({ no: 25 });
+    expectSucceeded(await pipeline.run(pipeline.event(`${HOUR}/objective-bad.jsonl`)));
+    expectSucceeded(await pipeline.run(pipeline.event(`${HOUR}/objective-bad.jsonl`, { reevaluate: true })));
+    await pipeline.enableRule();
+    expect(await messages()).toEqual([]);
+    expect((await pipeline.readWork<object>('counts/detectors.json'))[0]).toEqual(before);
   });
 });

@@ -1,6 +1,6 @@
 /** The input of executions and of direct invocations. */
 import { parseInvocation } from '../../../src/monitoring/invocation.ts';
-import { parseInput, runOptions } from '../../../src/monitoring/plan/input.ts';
+import { isLive, parseInput, runOptions } from '../../../src/monitoring/plan/input.ts';
 
 const object = { detail: { bucket: { name: 'captures' }, object: { key: 'my-endpoint/a.jsonl' } } };
 
@@ -73,4 +73,15 @@ test('decodes the keys of an S3 notification, and refuses a key that is not enco
   expect(() => parseInvocation(notification('e/100%.jsonl'))).toThrow(
     expect.objectContaining({ name: 'InvalidInput' }),
   );
+});
+
+test('only runs of new files are live: no backfill, no retry and no re-evaluation', () => {
+  const file = { detail: { bucket: { name: 'b' }, object: { key: 'e/A/2026/11/20/10/a.jsonl' } } };
+  const options = { reevaluate: false };
+  expect(isLive(file, options)).toBe(true);
+  expect(isLive({ files: { key: 'starts/x.jsonl' } }, options)).toBe(true);
+  expect(isLive(file, { reevaluate: true })).toBe(false);
+  expect(isLive({ bucket: 'b', prefix: 'e/' }, options)).toBe(false);
+  expect(isLive({ retry: { run: 'r', what: 'failed' } }, options)).toBe(false);
+  expect(isLive(null, null)).toBe(false);
 });

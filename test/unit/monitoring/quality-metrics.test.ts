@@ -1,0 +1,37 @@
+/** The metrics of quality, with their dimensions. */
+import type { ObservedSecond } from '../../../src/contract/quality.ts';
+import { publishQuality } from '../../../src/monitoring/quality-metrics.ts';
+
+let published: Record<string, unknown>[];
+beforeEach(() => {
+  published = [];
+  jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
+    return true;
+  });
+});
+afterEach(() => jest.restoreAllMocks());
+
+test('by scorer and variant, by variant, and by objective while it is missed', () => {
+  const seconds = Array.from({ length: 250 }, (_, index): ObservedSecond => [1000 + index, 2, index % 2]);
+  const series = { safety: { A: seconds }, 'error replies': { A: seconds.slice(0, 1), B: seconds.slice(0, 2) } };
+  publishQuality('prod', { series, failures: {} }, ['safety'], 1_300_000);
+  const shown = published.map(({ _aws, VerdictAge, ...rest }) =>
+    VerdictAge === undefined ? rest : { ...rest, VerdictAge: true },
+  );
+  expect(shown).toEqual([
+    { StackPrefix: 'prod', Scorer: 'safety', Variant: 'A', Judged: 500, Passed: 375 },
+    { StackPrefix: 'prod', Variant: 'A', ErrorReplies: 0 },
+    { StackPrefix: 'prod', Variant: 'B', ErrorReplies: 1 },
+    { StackPrefix: 'prod', Variant: 'A', VerdictAge: true },
+    { StackPrefix: 'prod', Variant: 'B', VerdictAge: true },
+    { StackPrefix: 'prod', Objective: 'safety', QualityMissed: 1 },
+  ]);
+  // CloudWatch takes at most 100 values.
+  const ages = published.find(({ VerdictAge, Variant }) => VerdictAge !== undefined && Variant === 'A')
+    ?.VerdictAge as number[];
+  expect(ages).toHaveLength(50);
+  expect([ages[0], ages.at(-1)]).toEqual([51, 300]);
+  publishQuality('prod', { series: {}, failures: {} }, [], 0);
+  expect(published).toHaveLength(6);
+});
