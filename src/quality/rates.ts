@@ -82,12 +82,14 @@ export function scorersIn(cells: readonly CountedCell[]): string[] {
 export function groupRates(cells: readonly CountedCell[], query: RatesQuery): GroupRates[] {
   const groups = [...Map.groupBy(cells, (cell) => groupOf(cell, query.by))].toSorted(([a], [b]) => (a < b ? -1 : 1));
   const names = query.scorers ?? scorersIn(cells);
+  // A trend is the judge's own.
+  const unlabelled = { ...query, labelsOf: NO_LABELS };
   return groups.map(([group, members]) => {
     const partOf = partsOf(query, group);
     const { scorers: _, ...totals } = sumOfCells(members);
     const rates = names.map((name) => {
       const parts = Map.groupBy(members, ({ hour }) => partOf(hour));
-      const trend = Array.from({ length: partOf.count }, (_part, n) => rateOf(name, parts.get(n) ?? [], query).judge);
+      const trend = Array.from({ length: partOf.count }, (_part, n) => rateOf(name, parts.get(n) ?? [], unlabelled).judge);
       return { ...rateOf(name, members, query), trend: trend.map((one) => one?.value ?? null) };
     });
     return { group, rates, totals };

@@ -448,6 +448,9 @@ describe('a second stack in the same account', () => {
     expect(Object.fromEntries(told)).toEqual(truth);
     // The hour of the inference, not that of the file or of the run.
     expect(Object.keys(truth)).toEqual(expect.arrayContaining(['2026-11-20T06', '2026-11-20T10']));
+    // Also from the receipts: SummarizeRun has left nothing out.
+    const rebuilt = await runCli(['rebuild-counts', '--prefix', 'second', '--dry-run', '--json'], variables);
+    expect(JSON.parse(rebuilt.stdout)).toMatchObject({ differences: [], kept: {} });
     const csv = await runCli([...window, '--scorer', 'safety', '--csv'], variables);
     expect(csv.stdout.split('\n').map((line) => line.split(',').slice(2, 5).join())).toEqual([
       'group,scorer,value',
