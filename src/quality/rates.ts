@@ -11,6 +11,7 @@ import {
 } from '../shared/statistics/corrected-share.ts';
 import { Z_95 } from '../shared/statistics/distributions.ts';
 import type { Estimate } from '../shared/statistics/share.ts';
+import { addTree } from './count-tree.ts';
 import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './fold.ts';
 import { ERROR_REPLIES } from './objectives.ts';
 import { chanceOf, EVERY_CAPTURE } from './sample.ts';
@@ -89,7 +90,10 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
     const { scorers: _, ...totals } = sumOfCells(members);
     const rates = names.map((name) => {
       const parts = Map.groupBy(members, ({ hour }) => partOf(hour));
-      const trend = Array.from({ length: partOf.count }, (_part, n) => rateOf(name, parts.get(n) ?? [], unlabelled).judge);
+      const trend = Array.from(
+        { length: partOf.count },
+        (_part, n) => rateOf(name, parts.get(n) ?? [], unlabelled).judge,
+      );
       return { ...rateOf(name, members, query), trend: trend.map((one) => one?.value ?? null) };
     });
     return { group, rates, totals };
@@ -106,28 +110,48 @@ function partsOf({ by, window }: RatesQuery, group: string): ((hour: string) => 
   return Object.assign((hour: string) => Math.floor((hourMs(hour) - fromMs) / HOUR_MS / hours), { count });
 }
 
-function rateOf(scorer: string, members: readonly CountedCell[], { active, labelsOf = NO_LABELS }: RatesQuery): Rate {
-  const cell = sumOfCells(members);
-  if (scorer === ERROR_REPLIES) {
-    const { captures = 0, errorReplies = 0 } = cell;
-    return computed(scorer, undefined, [{ captures, judged: captures, passed: errorReplies }], {});
-  }
-  const samples = Object.entries(cell.scorers?.[scorer] ?? {});
-  const values: Record<string, number> = {};
-  for (const [, { values: more = {} }] of samples)
-    for (const [value, n] of Object.entries(more)) values[value] = (values[value] ?? 0) + n;
-  const isCode = samples.length > 0 && samples.every(([sample]) => sample === EVERY_CAPTURE);
-  const isNumber = samples.some(([, { numbers }]) => numbers !== undefined);
-  if (isNumber) return meanOf(scorer, samples);
-  const is = passingValue(scorer, active, values);
-  const strata = samples.map(([sample, counts]) => stratumOf(sample, counts, is));
-  if (isCode) return computed(scorer, is, strata, values);
-  const { labels, others } = labelsOf(scorer, members);
-  const made = correctedShare(strata, labels, others);
-  const captures = sum(strata.map((stratum) => stratum.captures));
-  const none = { n: 0, judge: null, share: null, low: null, high: null, method: 'no verdicts', labels: labels.length };
-  return { scorer, is, ...(made ?? none), captures, trend: [], values };
+/** The verdicts of a scorer on some captures, by part of the sample. */
+interface ScorerCounts {
+  /** The value that counts as passed; absent for error replies. */
+  is?: string;
+  isComputed: boolean;
+  samples: [string, SampleCounts][];
+  strata: JudgedStratum[];
+  values: Record<string, number>;
 }
+
+/** @param value the value that counts as passed; by default the scorer's own */
+function countsOf(scorer: string, cells: readonly CountedCell[], { active }: RatesQuery, value?: string): ScorerCounts {
+  if (scorer === ERROR_REPLIES) {
+    const captures = sum(cells.map(({ cell }) => cell.captures ?? 0));
+    const passed = sum(cells.map(({ cell }) => cell.errorReplies ?? 0));
+    return { isComputed: true, samples: [], strata: [{ captures, judged: captures, passed }], values: {} };
+  }
+  const sums: Record<string, SampleCounts> = {};
+  for (const { cell } of cells) addTree(sums, cell.scorers?.[scorer] ?? {});
+  const samples = Object.entries(sums);
+  const values: Record<string, number> = {};
+  for (const [, counts] of samples) addTree(values, counts.values ?? {});
+  const is = value ?? passingValue(scorer, active, values);
+  const isComputed = samples.length > 0 && samples.every(([sample]) => sample === EVERY_CAPTURE);
+  return { is, isComputed, samples, strata: samples.map(([sample, counts]) => stratumOf(sample, counts, is)), values };
+}
+
+const hasNumbers = ({ samples }: ScorerCounts): boolean => samples.some(([, { numbers }]) => numbers !== undefined);
+
+function rateOf(scorer: string, cells: readonly CountedCell[], query: RatesQuery): Rate {
+  const counts = countsOf(scorer, cells, query);
+  if (hasNumbers(counts)) return meanOf(scorer, counts.samples);
+  const { is, isComputed, strata, values } = counts;
+  const { labels, others } = isComputed ? NO_LABELS(scorer, cells) : (query.labelsOf ?? NO_LABELS)(scorer, cells);
+  const captures = sum(strata.map((stratum) => stratum.captures));
+  const facts = { scorer, ...(is === undefined ? {} : { is }), captures, trend: [], values };
+  const made = correctedShare(strata, labels, others);
+  if (made !== null) return { ...facts, ...made, ...(isComputed ? { method: 'computed' } : {}) };
+  return { ...facts, ...NO_RATE, labels: labels.length };
+}
+
+const NO_RATE = { n: 0, judge: null, share: null, low: null, high: null, method: 'no verdicts' };
 
 /** A run whose counts are gone leaves negative counts where a later one replaced its verdicts. */
 const counted = (count = 0): number => Math.max(0, count);
@@ -138,31 +162,6 @@ function stratumOf(sample: string, { captures, values = {} }: SampleCounts, is: 
   // A scorer that is new counts no captures that were evaluated before; its sample tells how many they are.
   const few = known < judged ? judged / (sample === EVERY_CAPTURE ? 1 : chanceOf(sample) || 1) : known;
   return { captures: Math.round(few), judged, passed: Math.min(judged, counted(values[is])) };
-}
-
-function computed(
-  scorer: string,
-  is: string | undefined,
-  strata: JudgedStratum[],
-  values: Record<string, number>,
-): Rate {
-  const made = correctedShare(strata, []);
-  const captures = sum(strata.map((stratum) => stratum.captures));
-  const { n = 0, judge = null } = made ?? {};
-  const ends = { share: null, low: judge?.low ?? null, high: judge?.high ?? null };
-  const method = judge === null ? 'no verdicts' : 'computed';
-  return {
-    scorer,
-    ...(is === undefined ? {} : { is }),
-    n,
-    captures,
-    judge,
-    ...ends,
-    method,
-    labels: 0,
-    trend: [],
-    values,
-  };
 }
 
 /** Returns the mean of numbers over the parts of the sample, each with the weight of its captures. */
@@ -178,10 +177,11 @@ function meanOf(scorer: string, samples: readonly [string, SampleCounts][]): Rat
   const value = sum(strata.map(({ weight, mean }) => (weight / all) * mean));
   const half =
     Z_95 * Math.sqrt(sum(strata.map(({ weight, variance, count }) => ((weight / all) ** 2 * variance) / count)));
-  const judge = n === 0 ? null : { value, low: value - half, high: value + half };
-  const method = n === 0 ? 'no verdicts' : strata.every(({ isCode }) => isCode) ? 'computed' : 'judge only';
-  const ends = { share: null, low: judge?.low ?? null, high: judge?.high ?? null };
-  return { scorer, n, captures: all, judge, ...ends, method, labels: 0, trend: [], values: {} };
+  const facts = { scorer, captures: all, labels: 0, trend: [], values: {} };
+  if (n === 0) return { ...facts, ...NO_RATE };
+  const ends = { low: value - half, high: value + half };
+  const method = strata.every(({ isCode }) => isCode) ? 'computed' : 'judge only';
+  return { ...facts, n, judge: { value, ...ends }, share: null, ...ends, method };
 }
 
 /** Returns the value whose share is shown: the one that passes; of a scorer without one, `true`, or the most frequent. */
@@ -211,24 +211,18 @@ export function differencesOf(
   after: readonly CountedCell[],
   query: RatesQuery,
 ): RateDifference[] {
-  const { labelsOf = NO_LABELS, active } = query;
   return (query.scorers ?? scorersIn([...before, ...after])).flatMap((scorer) => {
-    const [a, b] = [before, after].map((cells) => sumOfCells(cells));
-    if (a === undefined || b === undefined) return [];
-    const rates = [before, after].map((cells) => rateOf(scorer, cells, query));
-    if (rates.some(({ judge, is }) => judge === null || (is === undefined && scorer !== ERROR_REPLIES))) return [];
-    const is =
-      scorer === ERROR_REPLIES ? 'error' : passingValue(scorer, active, { ...rates[0]?.values, ...rates[1]?.values });
-    const sampleOf = (cell: QualityCell, cells: readonly CountedCell[]): JudgedSample => {
-      const { captures = 0, errorReplies = 0 } = cell;
-      if (scorer === ERROR_REPLIES)
-        return { strata: [{ captures, judged: captures, passed: errorReplies }], labels: [] };
-      const samples = Object.entries(cell.scorers?.[scorer] ?? {});
-      return { strata: samples.map(([sample, counts]) => stratumOf(sample, counts, is)), ...labelsOf(scorer, cells) };
-    };
-    const made = correctedDifference(sampleOf(a, before), sampleOf(b, after));
-    const method = rates[0]?.method === 'computed' ? 'computed' : made?.method;
-    return made === null || method === undefined ? [] : [{ scorer, is, ...made, method }];
+    const both = countsOf(scorer, [...before, ...after], query);
+    if (hasNumbers(both)) return [];
+    const { is, isComputed } = both;
+    const labelsOf = isComputed ? NO_LABELS : (query.labelsOf ?? NO_LABELS);
+    const sideOf = (cells: readonly CountedCell[]): JudgedSample => ({
+      strata: countsOf(scorer, cells, query, is).strata,
+      ...labelsOf(scorer, cells),
+    });
+    const made = correctedDifference(sideOf(before), sideOf(after));
+    if (made === null) return [];
+    return [{ scorer, is: is ?? 'error', ...made, ...(isComputed ? { method: 'computed' } : {}) }];
   });
 }
 
