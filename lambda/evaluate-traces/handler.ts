@@ -19,6 +19,7 @@ import { connectClaims } from '../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
+import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
 import { countingThrottles } from '../../src/monitoring/metrics.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
@@ -33,6 +34,7 @@ const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
 const judging = connectJudge(settings);
 const budget = connectBudget(environment);
 const claimsOf = connectClaims(environment.BUDGET_TABLE);
+const turnsOf = connectTurns(environment.BUDGET_TABLE);
 let batchJudging: BatchJudging | undefined;
 const batchJudge = (): BatchJudging => {
   batchJudging ??= connectBatchJudge(settings);
@@ -53,7 +55,8 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const scoring = await judging();
   const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
     const limit = budget(request.run, request.options.budgetUsd);
-    const limited = { ...deps, ...scoring, limit, claims: claimsOf(request, Date.now() + deps.remainingMs()) };
+    const claims = claimsOf(request, Date.now() + deps.remainingMs());
+    const limited = { ...deps, ...scoring, limit, claims, turns: turnsOf(request) };
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
     const { batchScorers: scorers } = batchJudge();
     const workBucket = environment.WORK_BUCKET;

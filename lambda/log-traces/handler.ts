@@ -11,6 +11,7 @@ import { sumLogCounts } from '../../src/monitoring/counts.ts';
 import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
+import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
 import { countingThrottles } from '../../src/monitoring/metrics.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
@@ -20,6 +21,7 @@ const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const gate = connectGate(environment);
 const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
+const turnsOf = connectTurns(environment.BUDGET_TABLE);
 
 type Result = LogCounts | ChunkProgress;
 
@@ -32,12 +34,12 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
     requestId: context.awsRequestId,
     remainingMs: () => context.getRemainingTimeInMillis(),
   };
+  const log = (request: ChunkRequest) => logChunk(request, { ...deps, turns: turnsOf(request) });
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return inGate(gate, request, async () => ({ ...(await logChunk(request, deps)).counts, ...partOf(request).next }));
+    return inGate(gate, request, async () => ({ ...(await log(request)).counts, ...partOf(request).next }));
   }
   const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
-  const log = (request: ChunkRequest) => logChunk(request, deps);
   return sumLogCounts(await forEachChunkOf(invocation.files, deps, experiment.id, log));
 };
 

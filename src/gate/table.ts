@@ -30,8 +30,10 @@ export interface ItemChange {
   expression: string;
   condition?: string | undefined;
   names?: Record<string, string>;
-  /** Numbers and maps of numbers by name, for `:name` in expressions. */
-  values: Record<string, number | object>;
+  /** Numbers, texts and maps of numbers by name, for `:name` in expressions. */
+  values: Record<string, number | string | object>;
+  /** Which attributes `update` returns: by default those that it changed, as they are now. */
+  returns?: 'ALL_OLD';
 }
 
 export const asNumber = (value: AttributeValue | undefined): number => Number(value?.N ?? 0);
@@ -39,7 +41,9 @@ export const asNumber = (value: AttributeValue | undefined): number => Number(va
 const toAttribute = (value: unknown): AttributeValue =>
   typeof value === 'object' && value !== null
     ? { M: Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, toAttribute(inner)])) }
-    : { N: String(value) };
+    : typeof value === 'string'
+      ? { S: value }
+      : { N: String(value) };
 
 export class BudgetTable {
   readonly #client: DynamoDBClient;
@@ -63,7 +67,7 @@ export class BudgetTable {
    * Makes the change, and in the same transaction the change of another item, if there is one. The SDK may send it twice: its
    * condition must not hold a second time, or its repetition do no harm.
    *
-   * @returns the changed attributes (empty after a transaction), or `undefined` if a condition was not met
+   * @returns the changed attributes (empty after a transaction) or those that `returns` names, or `undefined` if a condition was not met
    */
   async update(change: ItemChange, other?: ItemChange): Promise<Item | undefined> {
     return this.#send(change.scope, async () => {
@@ -72,7 +76,8 @@ export class BudgetTable {
         await this.#client.send(new TransactWriteItemsCommand({ TransactItems }));
         return {};
       }
-      const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues: 'UPDATED_NEW' });
+      const ReturnValues = change.returns ?? 'UPDATED_NEW';
+      const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues });
       return (await this.#client.send(command)).Attributes ?? {};
     });
   }

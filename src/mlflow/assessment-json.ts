@@ -1,5 +1,6 @@
 /** Converts assessments to the JSON of MLflow's REST API. */
 import { MAX_METADATA_CHARS } from '../trace/text.ts';
+import { REPLACED_AT } from './assessment-metadata.ts';
 import { MAX_NAME_CHARS, MAX_RATIONALE_CHARS, storableText } from './limits.ts';
 import type { NewAssessment } from './types.ts';
 
@@ -48,7 +49,7 @@ export function assessmentUpdateJson(assessment: NewAssessment): Record<string, 
       feedback: feedback(assessment),
       rationale: '',
       ...rationale(assessment),
-      metadata: metadata(assessment),
+      metadata: { ...metadata(assessment), [REPLACED_AT]: new Date().toISOString() },
     },
     update_mask: 'feedback,rationale,metadata',
   };

@@ -1,6 +1,8 @@
 /** Metadata keys of an assessment, as MLflow’s own judges name them. */
 export const SCORER_NAME = 'mlflow.assessment.scorerName';
 export const SCORER_VERSION = 'mlflow.assessment.scorerVersion';
+/** When a verdict replaced the error with the same id, as an ISO time. */
+export const REPLACED_AT = 'monitoring.replacedAt';
 export const JUDGE_COST = 'mlflow.assessment.judgeCost';
 export const JUDGE_INPUT_TOKENS = 'mlflow.assessment.judgeInputTokens';
 export const JUDGE_OUTPUT_TOKENS = 'mlflow.assessment.judgeOutputTokens';

@@ -26,7 +26,7 @@ export function planAssessments(trace: StoredTrace, assessments: readonly NewAss
 function stepFor(trace: StoredTrace, assessment: NewAssessment): { step: Step; overrides?: string } {
   const there: Step = 'alreadyThere';
   const sameName = trace.assessments.filter(({ name }) => name === assessment.name);
-  if (sameName.some(({ sourceType }) => sourceType === 'HUMAN')) return { step: there };
+  if (sameName.some(isByPerson)) return { step: there };
   const sameId = trace.assessments.find(({ assessmentId }) => assessmentId === assessment.assessmentId);
   if (sameId) {
     const heals = sameId.valid && isError(sameId) && assessment.error === undefined;
@@ -44,5 +44,9 @@ function stepFor(trace: StoredTrace, assessment: NewAssessment): { step: Step; o
   // The error is from another model or version. Overriding it preserves the source of each verdict.
   return assessment.error === undefined ? { step: 'override', overrides: failed.assessmentId } : { step: there };
 }
+
+/** Whether a person gave an assessment, or has changed it since. */
+export const isByPerson = ({ sourceType, isEdited, valid }: StoredAssessment): boolean =>
+  sourceType === 'HUMAN' || (isEdited === true && valid);
 
 const isError = (stored: StoredAssessment): boolean => stored.errorCode !== undefined;

@@ -3,6 +3,7 @@
 import { batches } from '../shared/batches.ts';
 import { forEachConcurrently } from '../shared/concurrency.ts';
 import { RUN_TAG } from '../trace/ids.ts';
+import { REPLACED_AT } from './assessment-metadata.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { type AssessmentReply, searchReply, type TraceInfoReply, traceInfosReply } from './replies.ts';
@@ -22,7 +23,11 @@ export async function readTraces(
   const ids = [...new Set(traceIds)];
   const found = new Map<string, StoredTrace>();
   await forEachConcurrently(CONCURRENT_READS, batches(ids, IDS_PER_READ), async (part) => {
-    for (const info of await readPart(rest, probe, experimentId, part)) found.set(info.trace_id, storedTrace(info));
+    const infos = await readPart(rest, probe, experimentId, part);
+    const { otlp } = await probe.get();
+    for (const stored of infos.map(storedTrace)) {
+      found.set(stored.traceId, otlp && lacksSpans(stored) ? { ...stored, lacksSpans: true } : stored);
+    }
   });
   return found;
 }
@@ -62,6 +67,13 @@ async function search(rest: MlflowRest, experimentId: string, ids: string[]): Pr
   return found;
 }
 
+/** MLflow sets this tag when it stores spans that came by OTLP. */
+const SPANS_TAG = 'mlflow.trace.spansLocation';
+
+/** Whether a trace exists without spans that came by OTLP. */
+export const lacksSpans = (stored: StoredTrace | undefined): boolean =>
+  stored?.info !== undefined && !stored.info.tagKeys.includes(SPANS_TAG);
+
 function storedTrace(info: TraceInfoReply): StoredTrace {
   return {
     readAtMs: Date.now(),
@@ -88,5 +100,16 @@ function storedAssessment(reply: AssessmentReply): StoredAssessment {
     valid: reply.valid,
     ...(reply.overrides ? { overrides: reply.overrides } : {}),
     metadata: reply.metadata,
+    ...(isEdited(reply) ? { isEdited: true } : {}),
   };
+}
+
+/** The clocks of the function and of MLflow may differ by this much. */
+const CLOCKS_MS = 60_000;
+
+/** An assessment is written with two equal times. MLflow changes the second one when somebody, or a verdict, replaces its content. */
+function isEdited({ create_time = '', last_update_time = '', metadata }: AssessmentReply): boolean {
+  const changed = Date.parse(last_update_time);
+  const replacedAt = metadata[REPLACED_AT];
+  return replacedAt === undefined ? changed > Date.parse(create_time) : changed - Date.parse(replacedAt) > CLOCKS_MS;
 }

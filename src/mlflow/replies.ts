@@ -27,6 +27,8 @@ export const assessment = z.object({
     .optional(),
   expectation: z.object({ value: z.unknown().optional() }).optional(),
   metadata: z.record(z.string(), z.string()).default({}),
+  create_time: z.string().optional(),
+  last_update_time: z.string().optional(),
   overrides: z.string().optional(),
   // MLflow omits the field if nothing has overridden the assessment.
   valid: z.boolean().default(true),

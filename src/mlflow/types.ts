@@ -40,6 +40,8 @@ export interface StoredAssessment {
   valid: boolean;
   overrides?: string;
   metadata: Record<string, string>;
+  /** Somebody has changed its value or its rationale since it was written. It is treated as a person’s. */
+  isEdited?: true;
 }
 
 export interface StoredTrace {
@@ -49,6 +51,8 @@ export interface StoredTrace {
   state: string;
   assessments: StoredAssessment[];
   info?: { experimentId: string; tagKeys: string[]; run?: string | undefined };
+  /** The trace was posted without its spans, which are to come by OTLP, and they did not come. */
+  lacksSpans?: true;
 }
 
 /** The outcome of each trace passed to `writeTraces`. */

@@ -12,7 +12,7 @@ import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
 import { deleteTraces } from './delete-traces.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { otlpTrace } from './otlp.ts';
-import { readTraces } from './read-traces.ts';
+import { lacksSpans, readTraces } from './read-traces.ts';
 import { RecentReads } from './recent-reads.ts';
 import type { MlflowRest } from './rest.ts';
 import {
@@ -224,12 +224,6 @@ function outcomeOf(stored: StoredTrace, assessmentsOf: AssessmentsOf, sent: bool
     ? 'written'
     : 'alreadyThere';
 }
-
-/** MLflow sets this tag when it stores spans that came by OTLP. */
-const SPANS_TAG = 'mlflow.trace.spansLocation';
-
-const lacksSpans = (stored: StoredTrace | undefined): boolean =>
-  stored?.info !== undefined && !stored.info.tagKeys.includes(SPANS_TAG);
 
 /** Whether a trace has none of the tags with which it was posted. */
 function isMadeAnew(trace: TraceRecord, stored: StoredTrace | undefined): boolean {

@@ -24,6 +24,8 @@ export type Fault =
   | { kind: 'cutBefore' }
   /** Breaks the connection after the request has had its effect. */
   | { kind: 'cutAfter' }
+  /** Neither forwards the request nor replies, as if one of the two ends were gone. */
+  | { kind: 'hang' }
   /** Forwards the request, then sends only the first half of the reply. */
   | { kind: 'stall' }
   /** Forwards the request, then runs this before it sends the reply. */
@@ -54,6 +56,7 @@ export async function startFaultProxy(upstream: string): Promise<FaultProxy> {
       response.socket?.destroy();
       return;
     }
+    if (fault?.kind === 'hang') return;
     const reply = await forward(upstream, seen);
     switch (fault?.kind) {
       case 'cutAfter':

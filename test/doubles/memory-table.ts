@@ -7,7 +7,7 @@ import {
   TransactionCanceledException,
   TransactWriteItemsCommand,
   type Update,
-  type UpdateItemCommand,
+  UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
 import { budgetTable } from '../../src/contract/names.ts';
 
@@ -41,6 +41,8 @@ export class MemoryTable {
     const updates = isTransaction
       ? (command.input.TransactItems ?? []).map(({ Update: update }) => update as Update)
       : [command.input as Update];
+    const old = command instanceof UpdateItemCommand && command.input.ReturnValues === 'ALL_OLD';
+    const before = old ? (this.items.get(scopeOf(command.input.Key)) ?? {}) : undefined;
     const isLost = this.lostReplies > 0;
     if (isLost) this.lostReplies -= 1;
     const isOnce = command.middlewareStack.identify().some((name) => name.includes('sentOnce'));
@@ -51,7 +53,7 @@ export class MemoryTable {
       this.afterWrite?.();
     }
     if (isLost && isOnce) throw Object.assign(new Error('socket hang up'), { name: 'TimeoutError' });
-    return isTransaction ? {} : { Attributes: this.items.get(scopeOf(command.input.Key)) };
+    return isTransaction ? {} : { Attributes: before ?? this.items.get(scopeOf(command.input.Key)) };
   }
 
   /** The size of an item in bytes, by DynamoDB's rules for texts and numbers. */
@@ -74,6 +76,8 @@ export class MemoryTable {
       if (absent !== undefined) return valueAt(item, absent, update) === undefined;
       const [path = '', operator, name = ''] = clause.split(' ');
       const [stored, given] = [valueAt(item, path, update)?.N, givenValue(update, name).N];
+      const text = givenValue(update, name).S;
+      if (text !== undefined) return operator === '=' && valueAt(item, path, update)?.S === text;
       if (stored === undefined || given === undefined) return false;
       const compare = COMPARISONS[operator ?? ''];
       if (compare === undefined) throw new Error(`The table does not know ${clause}`);

@@ -26,6 +26,7 @@ import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from 
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
+import type { EvaluateDependencies } from '../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readManifest } from '../../src/monitoring/receipts.ts';
@@ -39,7 +40,7 @@ import type { ChunkJob, ChunkStep } from './fault-chunk-worker.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
 
 const CAPTURES = 'fault-captures';
-const WORK = 'fault-work';
+export const WORK = 'fault-work';
 const MODEL = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
 /** Short waits: the tests are about what happens after them. */
 const RETRY = { baseMs: 20, capMs: 300 };
@@ -49,7 +50,7 @@ const MLFLOW_TIMEOUT_MS = 8_000;
 const ATTEMPTS = 7;
 const RETRYABLE = new Set<string>(RETRYABLE_ERRORS);
 /** The name that Step Functions gives to the end of a function’s process. */
-const KILLED = 'Runtime.ExitError';
+export const KILLED = 'Runtime.ExitError';
 const isFirst = (request: ChunkRequest): boolean => !partOf(request).isRepeated;
 /** The time that a function has left, unless a test overrides it. */
 const LAMBDA_MS = 300_000;
@@ -73,10 +74,18 @@ export interface RunHooks {
   evaluated?(): Promise<unknown>;
   /** Runs the first attempt at this step in a separate process, for `killWorker` and `freezeWorker`. */
   inProcess?: ChunkStep;
+  /** Returns the life of an attempt, which may end at any request that it makes. */
+  live?(request: ChunkRequest): Promise<Life>;
   /** How far the clock of that process is ahead, in milliseconds. */
   clockAheadMs?: number;
   /** Returns the milliseconds that an attempt to evaluate has left; by default, plenty. */
   evaluateMs?(attempt: number): number | undefined;
+}
+
+/** The servers as one attempt sees them. When it is killed, its requests end nowhere, and `killed` is rejected. */
+export interface Life {
+  deps: Partial<EvaluateDependencies> & Pick<EvaluateDependencies, 'storage' | 'store'>;
+  killed: Promise<never>;
 }
 
 interface Worker {
@@ -259,7 +268,7 @@ function shiftedClock(aheadMs: number): string {
   return `data:text/javascript,${encodeURIComponent(module)}`;
 }
 
-function clientOf(endpoint: string, maxAttempts: number): S3Client {
+export function clientOf(endpoint: string, maxAttempts: number): S3Client {
   return new S3Client({ endpoint, region: 'us-east-1', forcePathStyle: true, credentials: CREDENTIALS, maxAttempts });
 }
 
@@ -355,14 +364,18 @@ export class FaultCase {
         }
         await this.#inParts(errors, { run, chunk, options, attempt: 0, write: true }, async (request) => {
           if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request, hooks);
-          await evaluateChunk(request, {
+          const life = await hooks.live?.(request);
+          const attempt = evaluateChunk(request, {
             ...this.#dependencies(),
             judge: this.#pipeline.judgeUnderTest,
             scorers: this.scorers,
             always: () => undefined,
             requestId: randomUUID(),
             remainingMs: () => hooks.evaluateMs?.(request.attempt) ?? LAMBDA_MS,
+            ...life?.deps,
           });
+          attempt.catch(() => undefined);
+          await (life === undefined ? attempt : Promise.race([attempt, life.killed]));
         });
         await hooks.evaluated?.();
       } catch {

@@ -10,6 +10,7 @@ import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
+import type { StoredTrace, WriteTracesResult } from '../../mlflow/types.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { partOf } from '../chunk/parts.ts';
 import { addSpend, emptySpend } from '../counts.ts';
@@ -32,10 +33,18 @@ interface WrittenTraces {
   wrote: string[];
 }
 
-type Line = KeptAnswer | WrittenTraces;
+interface PostedVerdicts {
+  /** The ids of the assessments that are sent for a trace, by its id. */
+  posts: Record<string, string[]>;
+}
 
-/** A function that is killed loses at most this many answers, or those of this time. */
-const SEGMENT_ANSWERS = 100;
+type Line = KeptAnswer | WrittenTraces | PostedVerdicts;
+
+/**
+ * A function that is killed loses at most this many answers, or those of this time. A batch of 100 captures is saved when it is
+ * written, so this is for batches that wait.
+ */
+const SEGMENT_ANSWERS = 120;
 const SEGMENT_MS = 5_000;
 /** How long a listing of another chunk’s segments counts as current. */
 const LISTED_MS = 1_000;
@@ -47,6 +56,8 @@ export class AnswerJournal {
   readonly #requestId: string;
   /** Traces that an earlier attempt, or this one, has written. */
   readonly #wrote = new Set<string>();
+  /** What is sent for a trace, in one request or before the trace counts as written. */
+  readonly #posts = new Map<string, readonly string[]>();
   readonly #byTrace = new Map<string, KeptAnswer[]>();
   readonly #byAsk = new Map<string, KeptAnswer>();
   /** Lines that are not saved yet. */
@@ -75,7 +86,7 @@ export class AnswerJournal {
     const asksAgain = options.reevaluate && options.continues === undefined;
     for (const before of new Set(chunk.ranges.flatMap(({ answersIn = [] }) => answersIn))) {
       for await (const line of this.#read(workKeys.answersOf(before))) {
-        if ('wrote' in line) this.#learn(line);
+        if (!('answers' in line)) this.#learn(line);
         // The scorers without a verdict are asked again.
         else if (!asksAgain) this.#learn({ ...line, whole: false, answers: line.answers.filter(isVerdict) });
       }
@@ -83,7 +94,7 @@ export class AnswerJournal {
     const own: KeptAnswer[] = [];
     for await (const line of this.#read(workKeys.answersOfChunk(run, chunk.chunk))) {
       this.#learn(line);
-      if ('spend' in line) own.push(line);
+      if ('answers' in line) own.push(line);
     }
     return own.length === 0 ? [] : this.#unreported(own);
   }
@@ -94,7 +105,31 @@ export class AnswerJournal {
    */
   mayCreate(traceId: string): boolean {
     const { chunk, options } = this.#request;
-    return !(chunk.traced || options.reevaluate || this.#wrote.has(traceId));
+    return !(chunk.traced || options.reevaluate || this.isWritten(traceId));
+  }
+
+  isWritten(traceId: string): boolean {
+    return this.#wrote.has(traceId);
+  }
+
+  async learnWritten(chunkOfRun: string): Promise<void> {
+    for await (const line of this.#read(workKeys.answersOf(chunkOfRun))) if (!('answers' in line)) this.#learn(line);
+  }
+
+  /** Learns what a chunk of another run has sent. It is not presumed to be there, or to have been. */
+  async learnPosts(chunkOfRun: string): Promise<void> {
+    const seen = new Set<string>();
+    for await (const line of this.#read(workKeys.answersOf(chunkOfRun), seen)) if ('posts' in line) this.#learn(line);
+  }
+
+  /**
+   * Returns whether a person has deleted an assessment: it was written, or sent in one request with others that are there.
+   */
+  wasDeleted({ traceId, assessments }: StoredTrace, assessmentId: string): boolean {
+    const posted = this.#posts.get(traceId) ?? [];
+    const there = new Set(assessments.map((stored) => stored.assessmentId));
+    if (there.has(assessmentId) || !posted.includes(assessmentId)) return false;
+    return this.#wrote.has(traceId) || posted.some((id) => there.has(id));
   }
 
   async #unreported(own: readonly KeptAnswer[]): Promise<TakenOver[]> {
@@ -151,7 +186,10 @@ export class AnswerJournal {
 
   /** Adds answers, which are saved soon. */
   keep(answer: Omit<KeptAnswer, 'by'>): void {
-    const line = { by: this.#requestId, ...answer };
+    this.#add({ by: this.#requestId, ...answer });
+  }
+
+  #add(line: Line): void {
     this.#learn(line);
     this.#lines.push(line);
     // A segment that cannot be written now is written by `save`, which throws if it cannot be written then either.
@@ -168,11 +206,22 @@ export class AnswerJournal {
     return this.#saving;
   }
 
-  /** Saves that these traces are written. */
-  saveWritten(traceIds: readonly string[]): Promise<void> {
-    if (traceIds.length > 0) this.#lines.push({ wrote: [...traceIds] });
-    for (const traceId of traceIds) this.#wrote.add(traceId);
+  /** Saves which assessments are about to be sent together with their traces, and everything added so far. */
+  savePosts(posts: Record<string, string[]>): Promise<void> {
+    if (Object.keys(posts).length > 0) this.#add({ posts });
     return this.save();
+  }
+
+  /** Adds that a trace has all of these assessments, which is saved soon. */
+  keepRecorded(traceId: string, assessmentIds: readonly string[]): void {
+    this.#add({ posts: { [traceId]: [...(this.#posts.get(traceId) ?? []), ...assessmentIds] } });
+    this.#add({ wrote: [traceId] });
+  }
+
+  /** Saves which traces are written, and that the `bare` ones have none of the assessments that were sent with them. */
+  saveWritten({ written, bare }: Pick<WriteTracesResult, 'written' | 'bare'>): Promise<void> {
+    if (written.length > 0) this.#add({ wrote: written });
+    return this.savePosts(Object.fromEntries(bare.map((traceId) => [traceId, []])));
   }
 
   async #put(): Promise<void> {
@@ -195,8 +244,12 @@ export class AnswerJournal {
   #learn(line: Line): void {
     if ('wrote' in line) {
       for (const traceId of line.wrote) this.#wrote.add(traceId);
-      return;
-    }
+    } else if ('posts' in line) {
+      for (const [traceId, ids] of Object.entries(line.posts)) this.#posts.set(traceId, ids);
+    } else this.#learnAnswer(line);
+  }
+
+  #learnAnswer(line: KeptAnswer): void {
     this.#byTrace.set(line.trace, [...(this.#byTrace.get(line.trace) ?? []), line]);
     this.#learnAsk(line);
   }
@@ -206,10 +259,10 @@ export class AnswerJournal {
   }
 
   /** Yields the lines of segments that were not read before. */
-  async *#read(prefix: string): AsyncGenerator<Line> {
+  async *#read(prefix: string, seen = this.#segmentsRead): AsyncGenerator<Line> {
     for await (const { key } of this.#storage.list(this.#bucket, prefix)) {
-      if (this.#segmentsRead.has(key)) continue;
-      this.#segmentsRead.add(key);
+      if (seen.has(key)) continue;
+      seen.add(key);
       yield* await this.#storage.getJsonLines<Line>(this.#bucket, key);
     }
   }

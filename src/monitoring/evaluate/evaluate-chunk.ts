@@ -76,7 +76,7 @@ class EvaluateChunk {
     this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
-    this.#book = request.write ? new LineBook(request, deps) : undefined;
+    this.#book = request.write ? new LineBook(request, deps, { before: this.#journal }) : undefined;
     this.#writer = new VerdictWriter(request, deps, {
       journal: this.#journal,
       tally: this.#tally,

@@ -6,6 +6,7 @@ import type { Capture } from '../../formats/types.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
 import { RUN_METADATA } from '../../mlflow/assessment-metadata.ts';
+import { isByPerson } from '../../mlflow/plan-assessments.ts';
 import type { StoredAssessment, StoredTrace } from '../../mlflow/types.ts';
 import { captureSample, sampleOfTrace } from '../../quality/sample.ts';
 import { inSample } from '../../trace/ids.ts';
@@ -146,6 +147,6 @@ function previousVerdict(
   name: string,
 ): StoredAssessment | 'person' | undefined {
   const ofScorer = stored.assessments.filter((assessment) => assessment.name === name);
-  if (ofScorer.some(({ sourceType }) => sourceType === 'HUMAN')) return 'person';
+  if (ofScorer.some(isByPerson)) return 'person';
   return ofScorer.find(({ valid, value, errorCode }) => valid && value !== undefined && errorCode === undefined);
 }

@@ -7,6 +7,7 @@ import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import type { Storage } from '../../shared/storage.ts';
+import type { WriteTurns } from '../log/write-turns.ts';
 import type { AskClaims } from './ask-claims.ts';
 
 export interface EvaluateDependencies {
@@ -20,6 +21,7 @@ export interface EvaluateDependencies {
   limit?: SpendingLimit;
   /** Claims the requests of the judge among the chunks of the run. Absent: other chunks may ask the same. */
   claims?: AskClaims | undefined;
+  turns?: WriteTurns | undefined;
   /** Reads the answers of a batch job for the chunk. */
   openBatch?(): Promise<BatchAnswers>;
   requestId: string;

@@ -3,7 +3,7 @@
  * a trace that exists one by one. Before that, it saves the judge’s answers.
  */
 
-import type { ChunkRequest } from '../../contract/payloads.ts';
+import type { CaptureRange, ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
 import type { NewAssessment, StoredTrace } from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
 import {
@@ -66,7 +66,7 @@ export class VerdictWriter {
   failure: unknown;
   /** Traces that have a verdict, a new one or an older one. */
   readonly evaluated = new Set<string>();
-  readonly #experimentId: string;
+  readonly #chunk: ManifestLine;
   readonly #deps: EvaluateDependencies;
   readonly #journal: AnswerJournal;
   readonly #tally: VerdictTally;
@@ -81,7 +81,7 @@ export class VerdictWriter {
 
   constructor({ run, chunk }: ChunkRequest, deps: EvaluateDependencies, parts: Parts) {
     this.#run = run;
-    this.#experimentId = chunk.experimentId;
+    this.#chunk = chunk;
     this.#deps = deps;
     this.#journal = parts.journal;
     this.#tally = parts.tally;
@@ -129,17 +129,19 @@ export class VerdictWriter {
   }
 
   async #write(batch: readonly Finished[]): Promise<void> {
-    await this.#journal.save();
     const absent = batch.filter(({ work }) => work.stored === undefined);
+    const posts = absent.map(({ work, outcome }) => [work.traceId, idsOf(outcome.assessments)]);
+    await this.#journal.savePosts(Object.fromEntries(posts));
     const late = absent.length === 0 ? new Set<string>() : await this.#create(absent);
     const created = await this.#storedOf(late);
     await this.#mend(batch);
+    await this.#learn(batch);
     await forEachConcurrently(RECORDED_AT_ONCE, batch, async ({ work, outcome }) => {
       if (this.#book?.refusal(work.traceId) !== undefined) return;
       const isNew = work.stored === undefined && !late.has(work.traceId);
       const stored = work.stored ?? created.get(work.traceId);
       if (isNew) for (const assessment of outcome.assessments) this.#tally.recorded(work.range, assessment);
-      const written = isNew ? outcome.assessments : await this.#record(work, stored, outcome);
+      const written = isNew ? outcome.assessments : await this.#record(work, created.get(work.traceId), outcome);
       this.#count(work, outcome, isNew);
       if (isNew || written !== undefined) this.#countQuality(work, outcome, stored, written ?? []);
     });
@@ -155,35 +157,54 @@ export class VerdictWriter {
       for (const { work } of absent) await batch.add({ ...work, capture: work.read() });
       await batch.flush();
     });
-    const ids = absent.map(({ work }) => work.traceId);
-    await this.#journal.saveWritten(ids.filter((traceId) => book.refusal(traceId) === undefined));
     return new Set([...batch.there, ...batch.bare]);
   }
 
   async #storedOf(traceIds: ReadonlySet<string>): Promise<Map<string, StoredTrace>> {
-    return traceIds.size === 0 ? new Map() : this.#deps.store.getTraces(this.#experimentId, [...traceIds]);
+    return traceIds.size === 0 ? new Map() : this.#deps.store.getTraces(this.#chunk.experimentId, [...traceIds]);
+  }
+
+  /** Learns what another run has sent for traces that lack verdicts: a person may have deleted these. */
+  async #learn(batch: readonly Finished[]): Promise<void> {
+    const lacking = batch.filter(({ work: { stored }, outcome: { assessments } }) =>
+      assessments.some((one) => stored && one.overrides === undefined && hasOneOf(stored, one)),
+    );
+    if (lacking.length === 0) return;
+    const ranges = new Set(lacking.map(({ work }) => this.#chunk.ranges[work.range] as CaptureRange));
+    for (const writer of (await this.#deps.turns?.lastWriters([...ranges])) ?? [])
+      await this.#journal.learnPosts(writer);
   }
 
   /** Repairs the spans of traces that an attempt which was killed may have left incomplete. */
   async #mend(batch: readonly Finished[]): Promise<void> {
     const book = this.#book;
-    if (book?.mends !== true) return;
+    if (book === undefined) return;
     for (const { work } of batch) {
       if (work.stored === undefined || work.isCondemned) continue;
+      if (!book.mends && !work.stored.lacksSpans) continue;
       await this.#gate.pass(work.weight, () => book.mend({ ...work, capture: work.read() }));
     }
   }
 
-  /** Writes the assessments of a trace that exists, and counts them. @returns those written; `undefined` without a trace */
+  /**
+   * Writes the assessments of a trace that exists, and counts them.
+   *
+   * @param created the trace if it was absent when it was read first
+   * @returns those written; `undefined` without a trace
+   */
   async #record(
-    { traceId, range }: PlannedWork,
-    stored: StoredTrace | undefined,
-    { assessments: all }: Outcome,
+    work: PlannedWork,
+    created: StoredTrace | undefined,
+    outcome: Outcome,
   ): Promise<NewAssessment[] | undefined> {
+    const { traceId, range } = work;
+    const stored = work.stored ?? created;
+    const all = stored === undefined ? outcome.assessments : this.#wanted(work, stored, outcome);
     const { assessments, written, traceMissing } =
       stored === undefined
         ? { assessments: all, written: [], traceMissing: true }
         : await recordAssessments(this.#deps.store, stored, all);
+    if (!traceMissing && all.length > 0) this.#journal.keepRecorded(traceId, idsOf(assessments));
     const news = new Set(written);
     for (const assessment of assessments) {
       // An error assessment from an earlier attempt is still a failed verdict.
@@ -226,6 +247,17 @@ export class VerdictWriter {
     });
   }
 
+  /** Leaves out what a person has deleted, and counts it. */
+  #wanted({ range, stored: before }: PlannedWork, stored: StoredTrace, { assessments }: Outcome): NewAssessment[] {
+    return assessments.filter((one) => {
+      if (this.#journal.wasDeleted(stored, one.assessmentId)) this.#tally.notJudgeable(range, 'deletedByPerson');
+      // Another run has written the trace meanwhile, with its verdicts in the same request. A missing one is its business.
+      else if (before === undefined && hasOneOf(stored, one)) this.#tally.settle(range, 'alreadyThere');
+      else return true;
+      return false;
+    });
+  }
+
   #count(
     { traceId, range, pending }: PlannedWork,
     { assessments, notJudgeable, held, heldFor }: Outcome,
@@ -239,3 +271,9 @@ export class VerdictWriter {
     if (hasVerdict || pending.settled.alreadyThere > 0) this.evaluated.add(traceId);
   }
 }
+
+const idsOf = (assessments: readonly NewAssessment[]): string[] => assessments.map(({ assessmentId }) => assessmentId);
+
+/** Whether a trace has a verdict from the same kind of scorer: all of them were in one request. */
+const hasOneOf = ({ assessments }: StoredTrace, { sourceType }: NewAssessment): boolean =>
+  assessments.some((stored) => stored.sourceType === sourceType);

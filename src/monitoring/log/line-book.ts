@@ -1,6 +1,6 @@
 /** What becomes of the lines of a part: each is traced, quarantined or outside the time window. */
 
-import type { ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
+import type { CaptureRange, ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
 import {
   LOG_TERMS,
   type LogCounts,
@@ -9,7 +9,6 @@ import {
   type QuarantineEntry,
   type UnreadRange,
 } from '../../contract/receipts.ts';
-import { workKeys } from '../../contract/work-keys.ts';
 import { decodeLine } from '../../formats/decode.ts';
 import type { Capture, LinePlace, RawLine } from '../../formats/types.ts';
 import type { Experiment, NewAssessment, StoredTrace, TraceStore, WriteTracesResult } from '../../mlflow/types.ts';
@@ -22,15 +21,18 @@ import { buildTrace } from '../../trace/build.ts';
 import type { TraceRecord } from '../../trace/types.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { lineCountMismatch, type Part, partOf } from '../chunk/parts.ts';
-import { isInside } from '../chunk/ranges.ts';
 import { addCounts, emptyLogCounts, sumLogCounts } from '../counts.ts';
-import { attemptFacts, quarantineOfChunk } from '../receipts.ts';
+import { attemptFacts } from '../receipts.ts';
+import { writeQuarantine } from './write-quarantine.ts';
+import type { WriteTurns, WrittenTraces } from './write-turns.ts';
 
 export interface LogDependencies {
   storage: Storage;
   store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces'>;
   environment: LambdaEnvironment;
   requestId: string;
+  /** Absent: another run may write the same lines at the same time. */
+  turns?: WriteTurns | undefined;
 }
 
 /** A chunk of more than one line has no more bytes than this. */
@@ -68,6 +70,7 @@ export class LineBook {
   readonly #part: Part;
   readonly #deps: LogDependencies;
   readonly #quality: QualityTally | undefined;
+  readonly #before: WrittenTraces | undefined;
   readonly #startedAt = new Date().toISOString();
   /** By range. */
   readonly #counts: LogCounts[];
@@ -79,10 +82,18 @@ export class LineBook {
   /** The reasons of traces that could not be built or that MLflow refused. They apply to identical lines too. */
   readonly #refused = new Map<string, NamedError>();
 
-  /** @param quality counts the captures, where no other step does */
-  constructor(request: ChunkRequest, deps: LogDependencies, quality?: QualityTally) {
-    this.#quality = quality;
+  /**
+   * @param more.quality counts the captures, where no other step does
+   * @param more.before without it, an absent trace counts as one that was never written
+   */
+  constructor(
+    request: ChunkRequest,
+    deps: LogDependencies,
+    more: { quality?: QualityTally; before?: WrittenTraces } = {},
+  ) {
+    this.#quality = more.quality;
     this.#request = request;
+    this.#before = more.before;
     this.#part = partOf(request);
     this.#deps = deps;
     this.#counts = request.chunk.ranges.map(emptyLogCounts);
@@ -165,17 +176,35 @@ export class LineBook {
     assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
   ): Promise<{ there: string[]; bare: string[] }> {
     if (lines.length === 0) return { there: [], bare: [] };
+    const { turns } = this.#deps;
+    const write = () => this.#write(lines, assessmentsOf);
+    if (turns === undefined) return write();
+    const ranges = new Set(lines.map(({ range }) => this.#request.chunk.ranges[range] as CaptureRange));
+    return turns.during([...ranges], this.#before, write);
+  }
+
+  async #write(
+    lines: readonly BuiltLine[],
+    assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
+  ): Promise<{ there: string[]; bare: string[] }> {
     const { store } = this.#deps;
     const { experimentId } = this.#request.chunk;
     const traces = lines.map(({ trace }) => trace);
     const ids = traces.map(({ traceId }) => traceId);
     const experiment = await this.#resolved();
     // With assessments, the client itself reads what exists, just before it writes.
-    const existing = assessmentsOf === undefined ? await store.getTraces(experimentId, ids) : new Map();
-    const absent = traces.filter(({ traceId }) => !existing.has(traceId));
+    const existing: ReadonlyMap<string, StoredTrace> =
+      assessmentsOf === undefined ? await store.getTraces(experimentId, ids) : new Map();
+    // Of those that were written before, a person has deleted what is absent.
+    const before = ids.filter((traceId) => existing.has(traceId) || this.#before?.isWritten(traceId));
+    const there = new Set(before);
+    const absent = traces.filter(({ traceId }) => !there.has(traceId));
     const result = await store.writeTraces(experiment, absent, assessmentsOf);
-    const there = new Set([...existing.keys(), ...result.alreadyThere]);
-    const unmended = await this.#mend(traces.filter(({ traceId }) => there.has(traceId)));
+    await this.#before?.saveWritten(result);
+    for (const traceId of result.alreadyThere) there.add(traceId);
+    const isOpen = ({ traceId }: TraceRecord) =>
+      existing.get(traceId)?.lacksSpans || (this.mends && there.has(traceId));
+    const unmended = await this.#mend(traces.filter(isOpen));
     for (const { traceId, reason } of [...result.refused, ...unmended]) this.#refused.set(traceId, reason);
     const written = new Set(result.written);
     for (const { trace, range, raw, facts } of lines) {
@@ -212,7 +241,7 @@ export class LineBook {
   }
 
   async #mend(traces: readonly TraceRecord[]): Promise<WriteTracesResult['refused']> {
-    return this.mends ? this.#deps.store.mendTraces(await this.#resolved(), traces) : [];
+    return traces.length === 0 ? [] : this.#deps.store.mendTraces(await this.#resolved(), traces);
   }
 
   #resolved(): Promise<Experiment> {
@@ -229,7 +258,9 @@ export class LineBook {
         else this.#count(range, 'traced', 'duplicateLine');
       }
     }
-    await this.#writeQuarantine(part);
+    if (this.#quarantine.length > 0 || this.#part.isRepeated) {
+      await writeQuarantine(this.#deps, this.#request, part, this.#quarantine);
+    }
     for (const [range, planned] of part.ranges.entries()) {
       const lines = this.#counts[range]?.lines ?? 0;
       if (lines !== planned.lines && !this.#unread.some((one) => one.range === range)) {
@@ -251,29 +282,6 @@ export class LineBook {
       objectTimeMs,
       options: this.#request.options,
     });
-  }
-
-  /**
-   * Writes the quarantine object of the chunk. A later attempt replaces the lines of its part, also by nothing: a line that
-   * MLflow refused once and has accepted since must not stay in quarantine.
-   */
-  async #writeQuarantine(part: ManifestLine): Promise<void> {
-    const { storage, environment } = this.#deps;
-    const { run, chunk } = this.#request;
-    const { isRepeated } = this.#part;
-    if (this.#quarantine.length === 0 && !isRepeated) return;
-    const before = isRepeated ? await quarantineOfChunk(storage, environment.WORK_BUCKET, run, chunk.chunk) : [];
-    const others = before.filter((entry) => !part.ranges.some((range) => isInside(entry, range)));
-    const body = [...others, ...this.#quarantine]
-      .toSorted((a, b) => (a.key === b.key ? a.start - b.start : a.key < b.key ? -1 : 1))
-      .map((entry) => `${JSON.stringify(entry)}\n`)
-      .join('');
-    await storage.putText(
-      environment.WORK_BUCKET,
-      workKeys.quarantine(run, chunk.chunk),
-      body,
-      'application/jsonlines',
-    );
   }
 
   receipt(failure: unknown): LogReceipt {

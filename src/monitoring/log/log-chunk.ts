@@ -19,7 +19,8 @@ import { TraceBatch } from './trace-batch.ts';
  */
 export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
   const { storage, environment } = deps;
-  const book = new LineBook(request, deps, new QualityTally(observerOf(environment, request.options.sampleRate)));
+  const quality = new QualityTally(observerOf(environment, request.options.sampleRate));
+  const book = new LineBook(request, deps, { quality });
   const attempt = { run: () => logLines(request, deps, book), receipt: (failure: unknown) => book.receipt(failure) };
   return withReceipt(storage, environment.WORK_BUCKET, attempt);
 }

@@ -40,7 +40,7 @@ test('answers of two attempts at different questions are read by the third, with
   first.keep(answerOf(one));
   second.keep(answerOf(two));
   await Promise.all([first.save(), second.save()]);
-  await first.saveWritten(['tr-2']);
+  await first.saveWritten({ written: ['tr-2'], bare: [] });
   const third = attempt('r3', { attempt: 2 });
   const unreported = await third.open();
   expect(unreported).toEqual([

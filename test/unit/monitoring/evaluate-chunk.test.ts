@@ -519,7 +519,8 @@ describe('where the traces are written too', () => {
     rig.store.fault = () => void saved.push(rig.segments().flat().length);
     const { counts, log, traced } = await rig.evaluate(rig.request([...LINES, 'no capture', LINES[0] ?? '']));
     expect(rig.store.posts.toSorted()).toEqual(LINES.map(idOf).toSorted());
-    expect([rig.store.singles, saved]).toEqual([0, [3, 3, 3]]);
+    // Three answers, and what is sent.
+    expect([rig.store.singles, saved]).toEqual([0, [4, 4, 4]]);
     expect(log).toMatchObject({
       ok: true,
       counts: { lines: 5, traced: 4, written: 3, duplicateLine: 1, quarantined: 1 },
