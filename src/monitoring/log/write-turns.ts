@@ -36,6 +36,8 @@ export class WriteTurns {
   readonly #startedMs = Date.now();
   /** How many batches are being written, by range. */
   readonly #held = new Map<string, number>();
+  /** Other chunks that had the turn, ever. */
+  readonly #writers = new Set<string>();
 
   /** @param mine the chunk of the run; see `workKeys.chunkOfRun` */
   constructor(table: BudgetTable, mine: string) {
@@ -76,13 +78,18 @@ export class WriteTurns {
   }
 
   /** @returns the last chunks of other runs that wrote lines of these ranges, also if that was days ago */
-  async lastWriters(ranges: readonly Place[]): Promise<Set<string>> {
-    const writers = new Set<string>();
+  async lastWriters(ranges: readonly Place[]): Promise<ReadonlySet<string>> {
     await forEachConcurrently(WRITES_AT_ONCE, [...new Set(ranges.map(scopeOf))], async (scope) => {
-      const { by } = await this.#table.get(scope);
-      if (by?.S !== undefined && by.S !== this.#mine) writers.add(by.S);
+      this.#saw((await this.#table.get(scope)).by?.S);
     });
-    return writers;
+    return this.#writers;
+  }
+
+  /** @returns whether it is another chunk */
+  #saw(by: string | undefined): by is string {
+    const isOther = by !== undefined && by !== this.#mine;
+    if (isOther) this.#writers.add(by);
+    return isOther;
   }
 
   /** Takes or renews the turn. @returns the other chunk that has it, or that had it since this function started */
@@ -96,8 +103,8 @@ export class WriteTurns {
       returns: 'ALL_OLD',
     });
     const { by, at } = before ?? (await this.#table.get(scope));
-    const isOther = by?.S !== undefined && by.S !== this.#mine && asNumber(at) > this.#startedMs;
-    return { by: isOther ? by.S : undefined, isWriting: before === undefined };
+    const isNews = this.#saw(by?.S) && asNumber(at) > this.#startedMs;
+    return { by: isNews ? by?.S : undefined, isWriting: before === undefined };
   }
 
   async #release(scope: string): Promise<void> {

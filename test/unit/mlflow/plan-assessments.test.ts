@@ -66,3 +66,14 @@ test('writes nothing if a person has assessed the trace', () => {
     expect(plan([stored(failed), person], [one])).toMatchObject(nothing);
   }
 });
+
+test('leaves alone what somebody has edited, an error too', () => {
+  const isEdited = { isEdited: true as const };
+  expect(plan([stored(failed, isEdited)], [safety])).toMatchObject(nothing);
+  expect(plan([stored(failed, isEdited)], [newer])).toMatchObject(nothing);
+  expect(plan([stored(safety, isEdited)], [{ ...newer, overrides: safety.assessmentId }])).toMatchObject(nothing);
+  // It has been overridden since.
+  const before = stored(verdict(traceId, 'safety', { version: '0' }), { ...isEdited, valid: false });
+  const overriding = { ...newer, overrides: safety.assessmentId };
+  expect(plan([before, stored(safety)], [overriding]).override).toEqual([overriding]);
+});

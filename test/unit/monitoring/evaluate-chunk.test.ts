@@ -16,6 +16,7 @@ import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { AskClaims, connectClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
+import { WriteTurns } from '../../../src/monitoring/log/write-turns.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
@@ -644,6 +645,129 @@ describe('where the traces are written too', () => {
     expect(rig.store.assessments.get(gone)).toHaveLength(2);
   });
 
+  /** Deletes a verdict, as a person does. @returns a function that tells the names of those that are left */
+  const deleted = ({ store }: Writing, line: string | undefined): (() => string[]) => {
+    store.assessments.get(idOf(line))?.splice(0, 1);
+    return () => (store.assessments.get(idOf(line)) ?? []).map(({ name }) => name);
+  };
+  const [first = '', second = ''] = ASKED.map(({ name }) => name);
+
+  test('a deleted verdict is not written again by a later attempt or a retry', async () => {
+    const rig = new Writing();
+    // Killed before it has saved what it wrote.
+    const put = rig.storage.putText;
+    rig.storage.putText = async (bucket, key, text) => {
+      if (text.includes('"wrote"')) throw new Error('killed');
+      await put.call(rig.storage, bucket, key, text);
+    };
+    rig.dieBeforeReceipt();
+    await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
+    rig.live();
+    rig.storage.putText = put;
+    expect([
+      rig.store.posts.length,
+      rig
+        .segments()
+        .flat()
+        .some((line) => 'wrote' in line),
+    ]).toEqual([3, false]);
+    const left = deleted(rig, LINES[1]);
+    expect(left()).toEqual([second]);
+    const later = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
+    expect(later).toMatchObject({ counts: { notJudgeable: 1, alreadyThere: 5 }, reasons: { deletedByPerson: 1 } });
+    const others = deleted(rig, LINES[0]);
+    await rig.evaluate(withAnswersOf(rig.request(LINES, { run: 'retry' })));
+    expect([left(), others()]).toEqual([[second], [second]]);
+  });
+
+  test('a verdict that MLflow refused with its trace is written later, also if the function was killed in between', async () => {
+    const rig = new Writing();
+    rig.store.refusesAssessmentsOf.add(idOf(LINES[1]));
+    let singles = 0;
+    const write = rig.store.writeAssessments;
+    rig.store.writeAssessments = async (trace, assessments) => {
+      singles += 1;
+      // Killed between the two.
+      await write(trace, assessments.slice(0, 1));
+      throw new Error('killed');
+    };
+    await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
+    rig.store.writeAssessments = write;
+    expect([singles > 0, rig.store.assessments.get(idOf(LINES[1]))?.length]).toEqual([true, 1]);
+    const later = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
+    expect(later.reasons).not.toHaveProperty('deletedByPerson');
+    expect(rig.store.assessments.get(idOf(LINES[1]))).toHaveLength(2);
+  });
+
+  test('of a trace that another run has written meanwhile, a missing verdict is not added', async () => {
+    const rig = new Writing();
+    const read = rig.store.getTraces;
+    // The other run writes after this one has read, and a person deletes a verdict at once.
+    rig.store.getTraces = async () => {
+      rig.store.getTraces = read;
+      await rig.evaluate(rig.request(LINES, { run: 'other' }));
+      deleted(rig, LINES[1]);
+      return new Map();
+    };
+    const { counts, reasons, log } = await rig.evaluate(rig.request(LINES));
+    expect([counts.alreadyThere, reasons.deletedByPerson, counts.newVerdicts]).toEqual([5, 1, 0]);
+    expect(log?.counts.alreadyThere).toBe(3);
+    expect(rig.store.assessments.get(idOf(LINES[1]))?.map(({ name }) => name)).toEqual([second]);
+  });
+
+  describe('with turns', () => {
+    const turnsOf = ({ table }: Writing, run: string) =>
+      new WriteTurns(new BudgetTable(table.client, 'table'), workKeys.chunkOfRun(run, 0));
+
+    test('what a person deletes while two runs overlap stays deleted: a trace, and a verdict', async () => {
+      const rig = new Writing();
+      const read = rig.store.getTraces;
+      const turns = turnsOf(rig, 'run');
+      await settled();
+      rig.store.getTraces = async () => {
+        rig.store.getTraces = read;
+        await rig.evaluate(rig.request(LINES, { run: 'other' }), { turns: turnsOf(rig, 'other') });
+        rig.store.assessments.delete(idOf(LINES[1]));
+        return new Map();
+      };
+      const { reasons, log } = await rig.evaluate(rig.request(LINES), { turns });
+      expect([rig.store.posts.length, rig.store.assessments.size, reasons.traceMissing]).toEqual([3, 2, 2]);
+      expect(log?.counts).toMatchObject({ traced: 3, alreadyThere: 3, written: 0 });
+      // A run that reads the trace after the deletion of a verdict learns of it from the run that wrote it.
+      const left = deleted(rig, LINES[0]);
+      const third = await rig.evaluate(rig.request(LINES, { run: 'third' }), { turns: turnsOf(rig, 'third') });
+      expect([left(), third.reasons.deletedByPerson]).toEqual([[second], 1]);
+      expect(rig.store.assessments.get(idOf(LINES[1]))?.map(({ name }) => name)).toEqual([first, second]);
+    });
+
+    test('a run waits while another one writes the same lines, and not for the next attempt of its own chunk', async () => {
+      const rig = new Writing();
+      const order: string[] = [];
+      const write = rig.store.writeTraces;
+      rig.store.writeTraces = async (...given) => {
+        order.push('starts');
+        await new Promise((resolve) => setTimeout(resolve, 30));
+        const result = await write(...given);
+        order.push('ends');
+        return result;
+      };
+      const runs = ['a', 'b'].map((run) => rig.evaluate(rig.request(LINES, { run }), { turns: turnsOf(rig, run) }));
+      await Promise.all(runs);
+      expect(order).toEqual(['starts', 'ends', 'starts', 'ends']);
+      expect(rig.store.posts).toHaveLength(3);
+      // Two batches of one chunk, and a function that was killed in its turn.
+      const turn = (work: () => Promise<void>) =>
+        turnsOf(rig, 'c').during(rig.request(LINES).chunk.ranges, undefined, work);
+      let inner = false;
+      await turn(() =>
+        turn(async () => {
+          inner = true;
+        }),
+      );
+      expect(inner).toBe(true);
+    });
+  });
+
   test('a line that killed the function alone is quarantined if it has no trace, else it has errors', async () => {
     const rig = new Writing();
     const killed = { progress: { bounds: [1, 2, 3], kills: 1 } };
@@ -700,6 +824,22 @@ test('a retry adds the spans that the earlier run could not write', async () => 
   }) as never;
   await rig.evaluate({ ...withAnswersOf(rig.request(LINES, { write: true })), run: 'retry' } as never);
   expect(mended.length).toBe(3);
+});
+test('a run adds spans that never came, which is seen when the traces are read', async () => {
+  const rig = new Rig();
+  const mended: string[] = [];
+  const read = rig.store.getTraces;
+  const lacking = traceIdOf(rig.request(LINES).chunk.experimentId, Buffer.from(LINES[1] ?? ''));
+  rig.store.getTraces = async (experiment, ids) =>
+    new Map(
+      [...(await read(experiment, ids))].map(([id, one]) => [id, id === lacking ? { ...one, lacksSpans: true } : one]),
+    );
+  rig.store.mendTraces = (async (_e: unknown, traces: { traceId: string }[]) => {
+    mended.push(...traces.map(({ traceId }) => traceId));
+    return [];
+  }) as never;
+  await rig.evaluate(rig.request(LINES, { write: true }));
+  expect(mended).toEqual([lacking]);
 });
 test('a redriven execution, which counts its attempts anew, asks nothing that was answered', async () => {
   const rig = new Rig();
