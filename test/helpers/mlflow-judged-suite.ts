@@ -195,7 +195,18 @@ export function testJudgedTraces(setup: () => JudgedSetup): void {
     if (stored === undefined) throw new Error('the trace is not found');
     const kept = verdictsOf({ traceId: a }).filter((_, n) => n !== 2);
     expect((await client.writeAssessments(stored, kept)).written).toEqual([]);
+    const editedIds = ({ assessments }: typeof stored) =>
+      assessments.flatMap(({ assessmentId, isEdited }) => (isEdited ? [assessmentId] : []));
+    expect(editedIds(stored)).toEqual([idOf(1)]);
+    const anew = { ...verdict(a, 'scorer_1', { version: '2' }), overrides: idOf(1) };
+    expect((await client.writeAssessments(stored, [anew])).written).toEqual([]);
     expect(await read()).toEqual(before);
+    // A verdict that has replaced its error is not an edit.
+    const error = { code: 'JUDGE_REFUSED', message: 'no answer' };
+    const now = async () => (await client.getTraces(experiment.id, [a])).get(a) ?? stored;
+    await client.writeAssessments(await now(), [verdict(a, 'late', { error })]);
+    expect((await client.writeAssessments(await now(), [verdict(a, 'late')])).written).toHaveLength(1);
+    expect(editedIds(await now())).toEqual([idOf(1)]);
   });
 
   test('a trace whose verdicts MLflow refuses is written without them', async () => {

@@ -15,6 +15,7 @@ import { LEASE_MS } from '../../src/judge/budget/account.ts';
 import { type BudgetOptions, createBudget, dayScope, runScope } from '../../src/judge/budget/leased-budget.ts';
 import { estimateTokens } from '../../src/judge/prompt/tokens.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { WriteTurns } from '../../src/monitoring/log/write-turns.ts';
 import { priceOf, scriptedJudge, told } from '../doubles/scripted-judge.ts';
 import { readSpending } from '../helpers/spending.ts';
 import { chatCapture } from '../unit/judge/captures.ts';
@@ -439,6 +440,32 @@ describe('the gate', () => {
     now += 5000;
     expect(new Set(await checks())).toEqual(new Set([undefined]));
   });
+});
+
+test('of the runs over the same lines, one writes at a time, and the next one learns of it', async () => {
+  const range = { bucket: 'captures', key: 'a.jsonl', etag: 'e', start: 0 };
+  const turns = (mine: string) => new WriteTurns(new BudgetTable(client, table), mine);
+  const order: string[] = [];
+  const learned: string[] = [];
+  const written = {
+    isWritten: () => false,
+    saveWritten: async () => undefined,
+    learnWritten: async (chunk: string) => void learned.push(chunk),
+  };
+  const [first, second] = [turns('one/0'), turns('two/0')];
+  const write = (run: string) => async () => {
+    order.push(run);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    order.push(run);
+  };
+  await Promise.all([first.during([range], written, write('one')), second.during([range], written, write('two'))]);
+  const [winner = '', , loser = ''] = order;
+  expect(order).toEqual([winner, winner, loser, loser]);
+  expect(learned).toEqual([`${winner}/0`]);
+  // A run that starts later learns it only when it asks.
+  const third = turns('three/0');
+  await third.during([range], written, write('three'));
+  expect([learned.length, [...(await third.lastWriters([range]))]]).toEqual([1, [`${loser}/0`]]);
 });
 
 test('makes no request for a cap of 0, which means no cap', async () => {

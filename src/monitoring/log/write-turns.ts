@@ -10,6 +10,7 @@ import { workKeys } from '../../contract/work-keys.ts';
 import { asNumber, BudgetTable } from '../../gate/table.ts';
 import type { WriteTracesResult } from '../../mlflow/types.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
+import { partOf } from '../chunk/parts.ts';
 
 /** The turn of a function that was killed ends after this time. */
 const TURN_MS = 60_000;
@@ -17,6 +18,8 @@ const POLL_MS = 500;
 /** After this time the look right before each post must do: at most a change of a person in these 5 s is overwritten. */
 const LONGEST_WAIT_MS = 120_000;
 const WRITES_AT_ONCE = 16;
+/** For so long, at least, earlier attempts at the chunk may have been under way. */
+const ATTEMPTS_MS = 3_600_000;
 /** DynamoDB deletes the item this long after the turn. */
 const KEPT_SECONDS = 14 * 86_400;
 
@@ -33,14 +36,18 @@ export interface WrittenTraces {
 export class WriteTurns {
   readonly #table: BudgetTable;
   readonly #mine: string;
-  readonly #startedMs = Date.now();
+  readonly #sinceMs: number;
   /** How many batches are being written, by range. */
   readonly #held = new Map<string, number>();
   /** Other chunks that had the turn, ever. */
   readonly #writers = new Set<string>();
 
-  /** @param mine the chunk of the run; see `workKeys.chunkOfRun` */
-  constructor(table: BudgetTable, mine: string) {
+  /**
+   * @param mine the chunk of the run; see `workKeys.chunkOfRun`
+   * @param sinceMs when the chunk was begun, epoch milliseconds
+   */
+  constructor(table: BudgetTable, mine: string, sinceMs = Date.now()) {
+    this.#sinceMs = sinceMs;
     this.#table = table;
     this.#mine = mine;
   }
@@ -48,7 +55,7 @@ export class WriteTurns {
   /**
    * Does the work when no other run writes lines of these ranges.
    *
-   * @param written learns what other runs have written of them since this function started
+   * @param written learns what other runs have written of them since this chunk was begun
    */
   async during<T>(ranges: readonly Place[], written: WrittenTraces | undefined, work: () => Promise<T>): Promise<T> {
     const scopes = [...new Set(ranges.map(scopeOf))].sort();
@@ -92,18 +99,18 @@ export class WriteTurns {
     return isOther;
   }
 
-  /** Takes or renews the turn. @returns the other chunk that has it, or that had it since this function started */
+  /** Takes or renews the turn. @returns the other chunk that has it, or that had it since this chunk was begun */
   async #take(scope: string): Promise<{ by?: string | undefined; isWriting: boolean }> {
     const now = Date.now();
     const before = await this.#table.update({
       scope,
-      expression: 'SET #by = :by, #at = :now, #until = :until, #ttl = :ttl',
-      condition: '(attribute_not_exists(#by) OR #by = :by OR #until < :now)',
+      expression: 'SET #by = :by, #until = :until, #ttl = :ttl',
+      condition: '(attribute_not_exists(#by) OR #by = :by OR #until <= :now)',
       values: { by: this.#mine, now, until: now + TURN_MS, ttl: Math.ceil(now / 1000) + KEPT_SECONDS },
       returns: 'ALL_OLD',
     });
-    const { by, at } = before ?? (await this.#table.get(scope));
-    const isNews = this.#saw(by?.S) && asNumber(at) > this.#startedMs;
+    const { by, until } = before ?? (await this.#table.get(scope));
+    const isNews = this.#saw(by?.S) && asNumber(until) >= this.#sinceMs;
     return { by: isNews ? by?.S : undefined, isWriting: before === undefined };
   }
 
@@ -111,7 +118,7 @@ export class WriteTurns {
     const left = (this.#held.get(scope) ?? 1) - 1;
     this.#held.set(scope, left);
     if (left > 0) return;
-    const values = { by: this.#mine, ended: Date.now() - 1 };
+    const values = { by: this.#mine, ended: Date.now() };
     await this.#table.update({ scope, expression: 'SET #until = :ended', condition: '#by = :by', values });
   }
 }
@@ -125,5 +132,8 @@ const scopeOf = ({ bucket, key, versionId, etag, start }: Place): string =>
 export function connectTurns(table: string | undefined): (request: ChunkRequest) => WriteTurns | undefined {
   if (table === undefined) return () => undefined;
   const turns = new BudgetTable(new DynamoDBClient({}), table);
-  return ({ run, chunk: { chunk } }) => new WriteTurns(turns, workKeys.chunkOfRun(run, chunk));
+  return (request) => {
+    const sinceMs = Date.now() - (partOf(request).isRepeated ? ATTEMPTS_MS : 0);
+    return new WriteTurns(turns, workKeys.chunkOfRun(request.run, request.chunk.chunk), sinceMs);
+  };
 }

@@ -276,6 +276,15 @@ describe('the summary of a run', () => {
     expect(summarize([plan()], [log(), evaluate()])).not.toHaveProperty('warnings');
   });
 
+  test('warns of captures without a trace that a re-evaluation neither judges nor traces', () => {
+    const missing = evaluate({ reasons: { traceMissing: 8 } });
+    const options = { ...plan().options, reevaluate: true };
+    const { warnings } = summarize([plan({ options, scorers: 4 })], [log(), missing]);
+    expect(warnings).toEqual([expect.stringMatching(/^2 captures have no trace/)]);
+    expect(summarize([plan({ options, scorers: 4 })], [log(), evaluate()])).not.toHaveProperty('warnings');
+    expect(summarize([plan({ scorers: 4 })], [log(), missing])).not.toHaveProperty('warnings');
+  });
+
   test('fails when planning stopped before its last part, and advises against a retry, which would leave out the rest', () => {
     const summary = summarize([plan({ more: true })], [log(), evaluate()], {
       name: 'MlflowUnavailable',
