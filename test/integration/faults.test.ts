@@ -3,7 +3,10 @@
  * `npm run test:faults` injects all faults, with more MLflow versions.
  */
 
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
+import { BudgetTable } from '../../src/gate/table.ts';
 import {
   afterReplies,
   everyNth,
@@ -228,6 +231,94 @@ test('gets every verdict exactly once when Bedrock throttles half of the calls',
   expect(outcome.summary?.verdicts.failed).toBe(0);
   expect(count).toMatchObject({ failedVerdicts: 0, verdicts: outcome.summary?.verdicts.newVerdicts });
   expect((await faulty.equations(outcome.name)).usd).toBeCloseTo(count.judgeCost, 6);
+});
+
+describe('the gate of the stack', () => {
+  const WINDOW_MS = 10_000;
+  let dynamo: DynamoDBClient;
+  let gate: BudgetTable;
+  let most = 0;
+
+  beforeAll(async () => {
+    const { environment, pipeline } = faulty;
+    const FunctionName = pipeline.functionName('evaluator');
+    const { Environment } = await environment.clients.lambda.send(
+      new GetFunctionConfigurationCommand({ FunctionName }),
+    );
+    const { BUDGET_TABLE = '', MAX_FUNCTIONS = '' } = Environment?.Variables ?? {};
+    dynamo = new DynamoDBClient({
+      endpoint: environment.ministack.url,
+      region: environment.ministack.region,
+      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    });
+    gate = new BudgetTable(dynamo, BUDGET_TABLE);
+    most = Number(MAX_FUNCTIONS);
+  });
+  afterAll(() => dynamo?.destroy());
+
+  /** Opens the judge’s circuit, and has new processes, which do not remember that it was closed. */
+  const pause = async (until: number, forDay: 0 | 1): Promise<void> => {
+    const expression = 'SET #until = :until, #level = :level, #forDay = :forDay';
+    await gate.update({ scope: 'circuit#judge', expression, values: { until, level: 1, forDay } });
+    faulty.kill('evaluator');
+  };
+  /** How often the run waited in Step Functions, and what its attempts failed with. */
+  const waited = async ({ arn }: Outcome): Promise<{ waits: number; errors: string[] }> => {
+    const events = (await faulty.pipeline.childHistories(arn)).flat();
+    const waits = events.filter(({ type, stateEnteredEventDetails }) =>
+      `${type} ${stateEnteredEventDetails?.name}`.match(/^WaitStateEntered .*Waits$/),
+    );
+    return { waits: waits.length, errors: await faulty.pipeline.chunkErrors(arn) };
+  };
+
+  test('has a chunk wait in Step Functions for a seat, and process it then', async () => {
+    const key = await stage('seatless');
+    const now = Date.now();
+    // This window has no seat, and the next one neither if this one is almost over.
+    for (const time of [now, now + WINDOW_MS / 2]) {
+      const scope = `seats#${Math.floor(time / WINDOW_MS)}`;
+      await gate.update({ scope, expression: 'SET #functions = :functions', values: { functions: most } });
+    }
+    const outcome = await run(key);
+    const { waits, errors } = await waited(outcome);
+    expect([waits > 0, errors, outcome.summary?.unreportedAttempts]).toEqual([true, [], undefined]);
+    await expectWhole(outcome, key);
+  });
+
+  test('has a chunk wait in Step Functions while the judge is paused, with its traces written, and pays once', async () => {
+    const key = await stage('paused');
+    await pause(Date.now() + 6_000, 0);
+    const arn = await faulty.pipeline.start(faulty.pipeline.event(key));
+    await faulty.pipeline.until('traces without verdicts of the judge', async () => {
+      const { missing } = await faulty.count([key]);
+      return missing.length === 0 || undefined;
+    });
+    const { until } = await gate.get('circuit#judge');
+    expect(Number(until?.N)).toBeGreaterThan(Date.now());
+    const outcome = await faulty.pipeline.ended(arn);
+    const { waits, errors } = await waited(outcome);
+    expect([waits > 0, errors]).toEqual([true, []]);
+    const count = await expectWhole(outcome, key);
+    expect(count.failedVerdicts).toBe(0);
+    expect((await faulty.equations(outcome.name)).usd).toBeCloseTo(count.judgeCost, 6);
+    expect((await gate.get('circuit#judge')).level?.N).toBe('0');
+  });
+
+  test('holds what the provider’s day has no room for, until the day is over', async () => {
+    const key = await stage('day');
+    await pause(Date.now() + 3_600_000, 1);
+    const held = await run(key);
+    const { verdicts, reasons, spend } = held.summary ?? {};
+    expect([held.status, reasons?.providerDay, spend?.calls]).toEqual(['SUCCEEDED', verdicts?.heldByBudget, 0]);
+    expect(verdicts?.heldByBudget).toBeGreaterThan(0);
+    expect(await waited(held)).toEqual({ waits: 0, errors: [] });
+    await expectWhole(held, key);
+    await pause(Date.now(), 1);
+    const retry = await faulty.pipeline.run({ retry: { run: held.name, what: 'held' } });
+    const count = await expectWhole(retry, key);
+    expect(retry.summary?.verdicts).toMatchObject({ heldByBudget: 0, newVerdicts: verdicts?.heldByBudget });
+    expect((await faulty.equations(retry.name)).usd).toBeCloseTo(count.judgeCost, 6);
+  });
 });
 
 test('keeps a person’s override through a second run and a re-evaluation', async () => {
