@@ -95,6 +95,7 @@ async function prepare(
   const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
   await journal.open();
   const traceIds = captures.map(({ traceId }) => traceId);
+  await journal.openEarlier(new Set(traceIds));
   const stored = await store.getTraces(chunk.experimentId, traceIds);
   const { prepared, lines } = await earlierParts(request, deps, new Set(traceIds));
   prepared.killed.push(...condemned.filter(({ reason }) => reason === KILLED).map(({ raw }) => lineId(raw.place)));

@@ -11,6 +11,7 @@ import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../contract/rece
 import { workKeys } from '../../contract/work-keys.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 import type { StoredTrace, WriteTracesResult } from '../../mlflow/types.ts';
+import { forEachConcurrently } from '../../shared/concurrency.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { partOf } from '../chunk/parts.ts';
 import { addSpend, emptySpend } from '../counts.ts';
@@ -48,6 +49,8 @@ const SEGMENT_ANSWERS = 120;
 const SEGMENT_MS = 5_000;
 /** How long a listing of another chunk’s segments counts as current. */
 const LISTED_MS = 1_000;
+/** Journals of earlier runs that are read at the same time. */
+const READ_AT_ONCE = 8;
 
 export class AnswerJournal {
   readonly #storage: Storage;
@@ -76,27 +79,39 @@ export class AnswerJournal {
   }
 
   /**
-   * Reads what earlier attempts at the chunk have saved, in this run and in the runs that it retries.
+   * Reads what earlier attempts at the chunk have saved in this run.
    *
-   * @returns what earlier attempts of this run paid and did not report, because they were killed before their receipt
+   * @returns what they paid and did not report, because they were killed before their receipt
    */
   async open(): Promise<TakenOver[]> {
-    const { run, chunk, options } = this.#request;
-    // With `reevaluate`, an answer of an earlier run counts only if that run re-evaluated too.
-    const asksAgain = options.reevaluate && options.continues === undefined;
-    for (const before of new Set(chunk.ranges.flatMap(({ answersIn = [] }) => answersIn))) {
-      for await (const line of this.#read(workKeys.answersOf(before))) {
-        if (!('answers' in line)) this.#learn(line);
-        // The scorers without a verdict are asked again.
-        else if (!asksAgain) this.#learn({ ...line, whole: false, answers: line.answers.filter(isVerdict) });
-      }
-    }
+    const { run, chunk } = this.#request;
     const own: KeptAnswer[] = [];
     for await (const line of this.#read(workKeys.answersOfChunk(run, chunk.chunk))) {
       this.#learn(line);
       if ('answers' in line) own.push(line);
     }
     return own.length === 0 ? [] : this.#unreported(own);
+  }
+
+  /**
+   * Reads what the runs that this one retries have saved about these traces. Each line of a retried quarantine may be from
+   * another chunk, with hundreds of answers about others.
+   */
+  async openEarlier(traceIds: ReadonlySet<string>): Promise<void> {
+    const { chunk, options } = this.#request;
+    // With `reevaluate`, an answer of an earlier run counts only if that run re-evaluated too.
+    const asksAgain = options.reevaluate && options.continues === undefined;
+    const earlier = [...new Set(chunk.ranges.flatMap(({ answersIn = [] }) => answersIn))];
+    await forEachConcurrently(READ_AT_ONCE, earlier, (before) =>
+      this.#readOther(before, (line) => {
+        if ('wrote' in line) this.#learn({ wrote: line.wrote.filter((id) => traceIds.has(id)) });
+        // The scorers without a verdict are asked again.
+        else if ('answers' in line && !asksAgain && traceIds.has(line.trace)) {
+          this.#learn({ ...line, whole: false, answers: line.answers.filter(isVerdict) });
+        }
+      }),
+    );
+    for (const traceId of this.#posts.keys()) if (!traceIds.has(traceId)) this.#posts.delete(traceId);
   }
 
   /**
@@ -113,13 +128,24 @@ export class AnswerJournal {
   }
 
   async learnWritten(chunkOfRun: string): Promise<void> {
-    for await (const line of this.#read(workKeys.answersOf(chunkOfRun))) if (!('answers' in line)) this.#learn(line);
+    await this.#readOther(chunkOfRun, (line) => 'wrote' in line && this.#learn(line));
   }
 
   /** Learns what a chunk of another run has sent. It is not presumed to be there, or to have been. */
   async learnPosts(chunkOfRun: string): Promise<void> {
-    const seen = new Set<string>();
-    for await (const line of this.#read(workKeys.answersOf(chunkOfRun), seen)) if ('posts' in line) this.#learn(line);
+    await this.#readOther(chunkOfRun, () => undefined, new Set());
+  }
+
+  /** Reads the journal of a chunk of another run, and adds what it has sent to what this one has. */
+  async #readOther(chunkOfRun: string, take: (line: Line) => unknown, seen = this.#segmentsRead): Promise<void> {
+    const all: Record<string, string[]> = {};
+    for await (const line of this.#read(workKeys.answersOf(chunkOfRun), seen)) {
+      if ('posts' in line) Object.assign(all, line.posts);
+      else take(line);
+    }
+    for (const [traceId, ids] of Object.entries(all)) {
+      this.#posts.set(traceId, [...(this.#posts.get(traceId) ?? []), ...ids]);
+    }
   }
 
   /**

@@ -107,6 +107,7 @@ class EvaluateChunk {
     const { chunk, captures, duplicates, condemned, unread } = await readCaptures(this.#request, this.#deps, how);
     this.#unread = unread;
     const ids = [...captures, ...condemned].map(({ traceId }) => traceId);
+    await this.#journal.openEarlier(new Set(ids));
     const stored = await store.getTraces(chunk.experimentId, ids);
     for (const line of condemned) this.#condemn(line, stored.get(line.traceId));
     const work = captures.flatMap((capture) => this.#plan(capture, stored));

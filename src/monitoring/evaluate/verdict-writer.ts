@@ -181,7 +181,9 @@ export class VerdictWriter {
     if (book === undefined) return;
     for (const { work } of batch) {
       if (work.stored === undefined || work.isCondemned) continue;
-      if (!book.mends && !work.stored.lacksSpans) continue;
+      // What an attempt has saved as written has its spans.
+      const mayLack = book.mends && !this.#journal.isWritten(work.traceId);
+      if (!mayLack && !work.stored.lacksSpans) continue;
       await this.#gate.pass(work.weight, () => book.mend({ ...work, capture: work.read() }));
     }
   }

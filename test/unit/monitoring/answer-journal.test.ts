@@ -93,3 +93,24 @@ test('many answers are saved before anybody asks for it', async () => {
   await new Promise((resolve) => setTimeout(resolve, 5));
   expect(segments()).toHaveLength(1);
 });
+
+test('of the journals of earlier runs, only what is about the traces of the chunk is kept', async () => {
+  const before = attempt('r1', { run: 'before' });
+  for (const id of ['tr-1', 'tr-2']) before.keep({ ...answerOf(one), trace: id });
+  await before.savePosts({ 'tr-1': ['a-1', 'a-2'], 'tr-2': ['a-3', 'a-4'] });
+  await before.saveWritten({ written: ['tr-1', 'tr-2'], bare: [] });
+  const request = chunkRequest(memory, ['a line']);
+  const ranges = request.chunk.ranges.map((range) => ({ ...range, answersIn: [workKeys.chunkOfRun('before', 0)] }));
+  const journal = new AnswerJournal(memory.storage, 'work', { ...request, chunk: { ...request.chunk, ranges } }, 'r2');
+  expect(await journal.open()).toEqual([]);
+  await journal.openEarlier(new Set(['tr-1']));
+  const known = (id: string) => [journal.known(id, [one], judge).length, journal.isWritten(id)];
+  expect([known('tr-1'), known('tr-2')]).toEqual([
+    [1, true],
+    [0, false],
+  ]);
+  const with1 = (traceId: string, id: string) =>
+    ({ traceId, state: 'OK', assessments: [{ assessmentId: id }] }) as never;
+  expect(journal.wasDeleted(with1('tr-1', 'a-1'), 'a-2')).toBe(true);
+  expect(journal.wasDeleted(with1('tr-2', 'a-3'), 'a-4')).toBe(false);
+});

@@ -694,6 +694,9 @@ describe('where the traces are written too', () => {
     await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
     rig.store.writeAssessments = write;
     expect([singles > 0, rig.store.assessments.get(idOf(LINES[1]))?.length]).toEqual([true, 1]);
+    const retry = await rig.evaluate(withAnswersOf(rig.request(LINES, { run: 'retry' })));
+    expect(retry.reasons).not.toHaveProperty('deletedByPerson');
+    rig.store.assessments.get(idOf(LINES[1]))?.splice(1);
     const later = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
     expect(later.reasons).not.toHaveProperty('deletedByPerson');
     expect(rig.store.assessments.get(idOf(LINES[1]))).toHaveLength(2);
