@@ -15,6 +15,7 @@ import type {
   VerdictCounts,
 } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
+import { absentTraces } from './absent-traces.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import {
   addCounts,
@@ -264,15 +265,6 @@ export class SummaryBuilder {
     if (failedChunks.length < MAX_FAILURES) failedChunks.push(failedChunk(chunk, step, error));
   }
 
-  /** A re-evaluation cannot know whether a trace was deleted or never written. It writes none, and counts it as traced. */
-  #warnOfAbsent(): void {
-    const { reasons, verdicts } = this.#summary;
-    const absent = Math.ceil((reasons.traceMissing ?? 0) / Math.max(1, verdicts.scorers));
-    const what =
-      'A person has deleted them, or no run has written them: start the same input without "reevaluate" to trace them';
-    if (absent > 0) this.warn([`${absent} captures have no trace in MLflow and were not judged again. ${what}`]);
-  }
-
   build(): RunSummary {
     const summary = this.#summary;
     summary.endedAt = new Date().toISOString();
@@ -281,7 +273,7 @@ export class SummaryBuilder {
     const { lines, verdicts } = summary;
     if (!this.#planComplete && summary.chunks.planned > 0) summary.partlyPlanned = true;
     if (isCacheMissed(summary.spend)) summary.warnings = [...(summary.warnings ?? []), cacheMissedText(summary.spend)];
-    if (summary.options?.reevaluate) this.#warnOfAbsent();
+    if (summary.options?.reevaluate) this.warn(absentTraces(summary.reasons, verdicts.scorers));
     if (summary.status === 'succeeded') {
       summary.equations = {
         lines: lines.planned === lines.traced + lines.quarantined + lines.outsideWindow,
