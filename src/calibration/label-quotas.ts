@@ -16,7 +16,7 @@ export interface LabelStratum {
 /** What is presumed of the judge before any label has the weight of this many labels. */
 const FIRST = 10;
 /** What a stratum has in common with the others of its verdict has the weight of this many labels. */
-const SHARED = 3;
+const SHARED = 10;
 
 /**
  * Returns the part of the labels that the rarer verdict gets while nothing is known of the judge. It is more than its share of
@@ -43,7 +43,9 @@ export function labelQuotas(strata: readonly LabelStratum[], next: number): numb
   const spreads = strata.map(({ passed, labelled: n, good, judged: of }) => {
     const alike = strata.filter((stratum) => stratum.passed === passed);
     const sum = (field: 'labelled' | 'good'): number => alike.reduce((all, stratum) => all + stratum[field], 0);
-    const share = (good + SHARED * ((sum('good') + 0.5) / (sum('labelled') + 1))) / (n + SHARED);
+    const common = (sum('good') + 0.5) / (sum('labelled') + 1);
+    // Half a label on each side: without, a verdict that was always right would never be looked at again.
+    const share = (good + 0.5 + SHARED * common) / (n + 1 + SHARED);
     return of * Math.sqrt(share * (1 - share));
   });
   const total = spreads.reduce((sum, spread) => sum + spread, 0);
