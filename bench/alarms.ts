@@ -221,7 +221,7 @@ const KINDS: Kind[] = [
 ];
 
 export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
-  const years = numberFlag(flags, 'years', 20);
+  const years = numberFlag(flags, 'years', 10);
   const drops = numberFlag(flags, 'drops', 10_000);
   const captures = years * CAPTURES_A_YEAR;
   const detector = detectorOf(0.95);
