@@ -55,6 +55,9 @@ export async function writeCounts(
     const ofDay = Object.fromEntries(hours.map((hour) => [hour, counts[hour] ?? {}]));
     const digest = hash('sha256', JSON.stringify(ofDay)).slice(0, DIGEST_CHARS);
     await storage.putJson(bucket, workKeys.newCounts(day, run, digest), { run, at, hours: ofDay } satisfies RunCounts);
+  });
+  // A day is in memory while it is merged, and a backfill may touch a thousand.
+  await forEachConcurrently(DAYS_AT_ONCE, byDay.keys(), async (day) => {
     await mergeDay(storage, bucket, day).catch((error: unknown) => {
       // The counts are written. The next run that touches the day merges them.
       logger.warn('The counts of a day could not be merged', { day, error: error as Error });

@@ -122,7 +122,7 @@ export class Detectors {
     for (const { objective } of this.#detectors) {
       const { id, failing, perDay, together } = objective;
       const design = JSON.stringify([failing, perDay, together]);
-      const known = Object.hasOwn(state.objectives, id) ? state.objectives[id] : undefined;
+      const known = ownOf(state.objectives, id);
       objectives[id] =
         known?.design === design
           ? known
@@ -142,7 +142,7 @@ export class Detectors {
       const own = isKnown ? seconds.filter(([second]) => second >= state.settledUntil) : seconds;
       if (own.length > 0) series[objective.id] = own;
       const { failures } = state.objectives[objective.id] ?? { failures: [] };
-      const found = observations.failures[objective.measure.name] ?? [];
+      const found = ownOf(observations.failures, objective.measure.name) ?? [];
       const mine = found.filter(({ variant }) => objective.variant === undefined || variant === objective.variant);
       const all = new Map([...failures, ...mine].map((failure) => [failure.traceId, failure]));
       const latest = [...all.values()].toSorted((a, b) => b.second - a.second);
@@ -155,7 +155,7 @@ export class Detectors {
     const { id } = detector.objective;
     const own = state.objectives[id];
     if (own === undefined) return;
-    const seconds = Object.values(state.tail).flatMap(({ series }) => series[id] ?? []);
+    const seconds = Object.values(state.tail).flatMap(({ series }) => ownOf(series, id) ?? []);
     seconds.sort(([a], [b]) => a - b);
     const announce = (second: number, turn: Turn, now: DetectorState): void => {
       if (turn.isMissed === own.said.isMissed || second < own.said.second) return;
@@ -201,11 +201,14 @@ export function missedObjectives({ objectives, outbox }: DetectorsState, run: st
 const nowSecond = (seconds: readonly ObservedSecond[], { said }: ObjectiveState): number =>
   Math.max(said.second, seconds.at(-1)?.[0] ?? 0);
 
+/** A guideline may be named `constructor`, and parsed JSON has a prototype. */
+const ownOf = <T>(values: Readonly<Record<string, T>>, name: string): T | undefined =>
+  Object.hasOwn(values, name) ? values[name] : undefined;
+
 /** Returns what was observed of an objective, by second, in order. */
 function secondsOf({ series }: QualityObservations, { measure, variant }: Objective): ObservedSecond[] {
-  const variants = Object.hasOwn(series, measure.name) ? (series[measure.name] ?? {}) : {};
-  const own =
-    variant === undefined ? Object.values(variants) : [Object.hasOwn(variants, variant) ? variants[variant] : []];
+  const variants = ownOf(series, measure.name) ?? {};
+  const own = variant === undefined ? Object.values(variants) : [ownOf(variants, variant)];
   const sums = new Map<number, ObservedSecond>();
   for (const [second, cases, failed] of own.flatMap((each) => each ?? [])) {
     const sum = sums.get(second);

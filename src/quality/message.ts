@@ -42,7 +42,8 @@ function rate({ cases, failed }: Span, { bound: of }: Objective): string {
 
 /** Foreign text, such as a variant's name in a key or the judge's words, without what a chat would take for a command. */
 const harmless = (text: string): string =>
-  singleLine(text)
+  // Words that were cut may end in half a character, which is no JSON for others.
+  singleLine(text.toWellFormed())
     .replaceAll(/[<>@*_~`[\]()#|\\]/g, ' ')
     .trim();
 

@@ -23,13 +23,18 @@ const [LEAST_FAILING, MOST_FAILING] = [0.0001, 0.95];
 
 const MAX_HOURS = 7 * 24;
 
+/** SageMaker's names. Any other variant has no captures, so its objective would never be missed. */
+const VARIANT = /^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/;
+/** CloudWatch takes no other characters in a dimension, and `is` is in the name of the alarm. */
+const DIMENSION = /^[\x21-\x7e]([\x20-\x7e]{0,98}[\x21-\x7e])?$/;
+
 const common = {
   /** The window of the rate that is shown, at most 7 days. The detector has none. */
   over: z
     .string()
     .regex(/^[1-9]\d{0,2}[hd]$/, 'such as "12h" or "1d"')
     .default('1d'),
-  variant: z.string().min(1).max(63).optional(),
+  variant: z.string().regex(VARIANT, 'a variant has letters, digits and "-", 63 at most').optional(),
   /** Judged captures a day: the false alarms of a year are counted with it. */
   perDay: z.number().int().min(1).max(1_000_000_000).default(1000),
   /** Captures that tend to fail together, such as the turns of one conversation: they count as one. */
@@ -38,7 +43,7 @@ const common = {
 const scorerSchema = z.strictObject({
   scorer: z.string().min(1),
   /** What passes. Default: the scorer's own passing value. */
-  is: z.union([z.string(), z.boolean()]).optional(),
+  is: z.union([z.string().regex(DIMENSION, '1 to 100 characters of ASCII'), z.boolean()]).optional(),
   valueOver: z.number().optional(),
   valueUnder: z.number().optional(),
   atLeast: z.number(),

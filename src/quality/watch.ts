@@ -4,7 +4,6 @@ import { workKeys } from '../contract/work-keys.ts';
 import { RetryableError, toNamedError } from '../shared/errors.ts';
 import { logger } from '../shared/logging.ts';
 import type { Storage } from '../shared/storage.ts';
-import { parseStored } from '../shared/storage-errors.ts';
 import {
   type Announcement,
   type Detectors,
@@ -31,6 +30,8 @@ const LONGEST_WAIT_MS = 400;
 const OTHERS_MS = 60_000;
 /** An older message would be read as news. */
 const STALE_MS = 24 * 3_600_000;
+/** Without a route to the topic, each message takes until its timeout. A hundred would take longer than the function has. */
+const SENDING_MS = 30_000;
 
 /**
  * Feeds the run, once, and sends the messages of what turned. A message is sent again if the function is killed before it has
@@ -45,7 +46,11 @@ export async function watchQuality(run: ObservedRun, deps: WatchDependencies): P
   if (state === undefined) return [];
   const due = state.outbox.filter((one) => one.run === run.name || one.writtenMs < nowMs - OTHERS_MS);
   const done = new Set<string>();
-  for (const announced of due) if (await send(announced, deps, nowMs)) done.add(announced.id);
+  const untilMs = Date.now() + SENDING_MS;
+  for (const announced of due) {
+    if (Date.now() >= untilMs) break;
+    if (await send(announced, deps, nowMs)) done.add(announced.id);
+  }
   if (done.size > 0) {
     await update(deps, (now) => now && { ...now, outbox: now.outbox.filter(({ id }) => !done.has(id)) });
   }
@@ -66,6 +71,29 @@ async function send(announced: Announcement, { detectors, context, publish }: Wa
   }
 }
 
+/** @returns `undefined` if it is not a state: the detectors then begin anew, as if it were lost, since every run needs them */
+function readState(text: string, where: string): DetectorsState | undefined {
+  const state = parsed(text);
+  const { settledUntil, horizonMs, outbox, objectives, tail, applied } = state ?? {};
+  const isTree = [objectives, tail, applied].every((tree) => typeof tree === 'object' && tree !== null);
+  if (isTree && Number.isFinite(settledUntil) && Number.isFinite(horizonMs) && Array.isArray(outbox)) {
+    return state as DetectorsState;
+  }
+  logger.error('DetectorsUnreadable: the detectors of quality begin anew, without the evidence so far', {
+    got: `${text.length} characters that are no state`,
+    where,
+  });
+  return undefined;
+}
+
+function parsed(text: string): Partial<DetectorsState> | undefined {
+  try {
+    return JSON.parse(text) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * Changes the state under the condition that nobody else has.
  *
@@ -80,7 +108,7 @@ async function update(
   const where = `s3://${workBucket}/${key}`;
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const stored = await storage.getText(workBucket, key);
-    const before = stored && parseStored<DetectorsState>(stored.text, where);
+    const before = stored && readState(stored.text, where);
     const after = change(before);
     if (after === undefined) return before;
     if ((await storage.putJsonIf(workBucket, key, after, stored?.etag)) !== undefined) return after;

@@ -66,6 +66,16 @@ test.each<[string, unknown, RegExp]>([
   ['a window of weeks', { scorer: 'safety', atLeast: 0.9, over: '2w' }, /over: such as "12h" or "1d"/],
   ['a window of months', { scorer: 'safety', atLeast: 0.9, over: '30d' }, /longer than 7 days/],
   ['a misspelled field', { scorer: 'safety', atleast: 0.9 }, /is not like \{"scorer":"safety"/],
+  [
+    'a variant that SageMaker has not',
+    { scorer: 'safety', atLeast: 0.9, variant: 'Größe 2' },
+    /variant: a variant has letters/,
+  ],
+  [
+    'a value that is no dimension',
+    { scorer: 'rare', is: 'schön', atLeast: 0.9 },
+    /is: .*1 to 100 characters of ASCII|Invalid input/,
+  ],
   ['no object', 'safety', /is not like/],
 ])('refuses %s', (_, entry, problem) => {
   expect(() => read([entry])).toThrow(problem);

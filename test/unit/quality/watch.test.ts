@@ -1,10 +1,12 @@
 /** What becomes of runs at the detectors: in any order, twice, at the same time, and killed between two writes. */
 import type { ObservedFailure, ObservedSecond, QualityObservations } from '../../../src/contract/quality.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
+import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { Detectors, type DetectorsState, type ObservedRun } from '../../../src/quality/detectors.ts';
-import type { Message } from '../../../src/quality/message.ts';
+import { type Message, messageOf } from '../../../src/quality/message.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { watchQuality } from '../../../src/quality/watch.ts';
+import { logger } from '../../../src/shared/logging.ts';
 import { Random } from '../../../src/shared/random.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
@@ -47,6 +49,7 @@ class Rig {
   readonly storage = new MemoryStorage();
   readonly sent: Message[] = [];
   isDeaf = false;
+  sendsTo = async (message: Message): Promise<void> => void this.sent.push(message);
 
   async watch(run: ObservedRun, nowMs: number): Promise<string[]> {
     return watchQuality(run, {
@@ -57,7 +60,7 @@ class Rig {
       context: { stackPrefix: 'prod', endpointName: 'my-endpoint', mlflow: 'https://mlflow.test', experimentId: '7' },
       publish: async (message) => {
         if (this.isDeaf) throw new Error('no route');
-        this.sent.push(message);
+        await this.sendsTo(message);
       },
     });
   }
@@ -189,4 +192,59 @@ test('an objective of another figure begins anew, and one that is gone is forgot
   const after = new Detectors(other).apply(before, runOf(1, 0), endMs(1));
   expect(Object.keys(after?.objectives ?? {})).toEqual(['error replies']);
   expect(after?.objectives['error replies']?.said.isMissed).toBe(false);
+});
+
+test.each(['{"settledUntil":1', '[]', 'null', '{"outbox":[]}'])(
+  'a state that is %s is begun anew, and said',
+  async (text) => {
+    const said = jest.spyOn(logger, 'error').mockImplementation();
+    const rig = new Rig();
+    rig.storage.put(workKeys.detectors, text);
+    expect(await rig.watch(runOf(0, 1), endMs(0))).toEqual(['error replies']);
+    expect(said.mock.calls[0]?.[0]).toMatch(/^DetectorsUnreadable/);
+    expect(rig.subjects).toEqual([RANG[0]]);
+    said.mockRestore();
+  },
+);
+
+test('where each message times out, a run does not wait for all of them', async () => {
+  const errors = jest.spyOn(logger, 'error').mockImplementation();
+  const rig = new Rig();
+  await rig.watch(runOf(0, 0), endMs(0));
+  const [one] = detectors.apply(undefined, runOf(0, 1), endMs(0))?.outbox ?? [];
+  const outbox = Array.from({ length: 100 }, (_, n) => ({ ...one, id: `${n}` }));
+  rig.storage.put(workKeys.detectors, JSON.stringify({ ...rig.state, outbox }));
+  let [clockMs, tries] = [endMs(5), 0];
+  const clock = jest.spyOn(Date, 'now').mockImplementation(() => clockMs);
+  rig.sendsTo = async () => {
+    tries += 1;
+    clockMs += 10_000;
+    throw new Error('no route');
+  };
+  await rig.watch(runOf(3, 0), endMs(5));
+  expect(tries).toBe(3);
+  expect(rig.state.outbox).toHaveLength(100);
+  clock.mockRestore();
+  errors.mockRestore();
+});
+
+test('a guideline may be named as what every object has', () => {
+  const scorers = scorersFor({ guidelines: { constructor: 'Be kind.' } });
+  const named = new Detectors(readObjectives([{ scorer: 'constructor', atLeast: 0.9 }], { scorers, sampleRate: 1 }));
+  const run = runOf(0, 0.01);
+  const observations = {
+    series: { constructor: { A: run.observations.series['error replies']?.A ?? [] } },
+    failures: {},
+  };
+  const state = named.apply(undefined, run, endMs(0));
+  expect(named.apply(state, { ...run, name: 'next', observations }, endMs(1))?.outbox).toEqual([]);
+});
+
+test('words that were cut within a character are still JSON for others', () => {
+  const announced = detectors.apply(undefined, runOf(0, 1), endMs(0))?.outbox[0];
+  const objective = detectors.objective('error replies');
+  if (announced === undefined || objective === undefined) throw new Error('nothing rang');
+  announced.failures = [{ traceId: 'tr-1', second: NOW_S, variant: 'A', failing: 1, said: 'sad \ud83d' }];
+  const context = { stackPrefix: 'prod', endpointName: 'e', mlflow: 'https://mlflow.test', experimentId: '7' };
+  expect(JSON.stringify(messageOf(announced, objective, context))).not.toContain('ud83d');
 });
