@@ -58,6 +58,8 @@ export async function rebuildCounts(
   await forEachConcurrently(RUNS_AT_ONCE, runsIn(storage, bucket), async (run) => {
     seen.add(run);
     const before = stored.get(run) ?? new Map<string, DayFacts>();
+    // A run that ends from now on knows more, and its own counts are the later ones.
+    const readMs = Date.now();
     const { counts, missing } = await countsFromReceipts(storage, bucket, run);
     if (missing !== undefined && before.size > 0) result.kept[run] = missing;
     if (missing !== undefined) return;
@@ -67,7 +69,7 @@ export async function rebuildCounts(
     if (!writes || changed.length === 0) return;
     const touched = new Set(changed.map(({ day }) => day));
     const hours = Object.entries(counts).filter(([hour]) => touched.has(dayOf(hour)));
-    await writeCounts(storage, bucket, run, Object.fromEntries(hours), [...touched]);
+    await writeCounts(storage, bucket, run, Object.fromEntries(hours), [...touched], readMs);
   });
   for (const [run, ofRun] of stored) if (!seen.has(run) && ofRun.size > 0) result.kept[run] = 'its receipts are gone';
   result.differences.sort((a, b) => (`${a.day} ${a.run}` < `${b.day} ${b.run}` ? -1 : 1));

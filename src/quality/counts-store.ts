@@ -40,6 +40,7 @@ export const dayOf = (hour: string): string => hour.slice(0, 10);
  * Writes what a run has done, for each day. Repeated, it writes the same objects again.
  *
  * @param days of the run's earlier counts that have none any more
+ * @param nowMs when what the counts are made of was read: later ones replace them
  */
 export async function writeCounts(
   storage: Storage,
@@ -47,8 +48,9 @@ export async function writeCounts(
   run: string,
   counts: QualityCounts,
   days: readonly string[] = [],
+  nowMs = Date.now(),
 ): Promise<void> {
-  const at = new Date().toISOString();
+  const at = new Date(nowMs).toISOString();
   const byDay = Map.groupBy(Object.keys(counts), dayOf);
   for (const day of days) if (!byDay.has(day)) byDay.set(day, []);
   await forEachConcurrently(AT_ONCE, byDay, async ([day, hours]) => {

@@ -52,8 +52,12 @@ async function total(memory: MemoryStorage, days?: string[]): Promise<{ captures
   return { captures: cells.reduce((sum, cell) => sum + (cell.captures ?? 0), 0), runs };
 }
 
-const write = (memory: MemoryStorage, run: string, counts: QualityCounts, days?: string[]) =>
-  writeCounts(memory.storage, 'w', run, counts, days);
+/** Of two writes within a millisecond, none would be the later one. */
+let nowMs = Date.parse(DAY);
+const write = (memory: MemoryStorage, run: string, counts: QualityCounts, days?: string[]) => {
+  nowMs += 1;
+  return writeCounts(memory.storage, 'w', run, counts, days, nowMs);
+};
 
 test('many runs of a day are merged, also a second time, and a run that is summarized again replaces its own counts', async () => {
   const memory = new Killed();

@@ -1,4 +1,5 @@
 /** Counts that are made anew from receipts: what differs is written and told, what cannot be known is kept. */
+import { setTimeout } from 'node:timers/promises';
 import { rebuiltText } from '../../../bin/commands/rebuild-counts.ts';
 import { CONTRACT } from '../../../src/contract/contract.ts';
 import type { QualityCounts } from '../../../src/contract/quality.ts';
@@ -93,4 +94,22 @@ test('a run of another contract keeps its counts', async () => {
   const { kept } = await bucket.rebuild();
   expect(kept.old).toMatch(/^ContractChanged/);
   expect(await bucket.captures()).toEqual({ old: 3 });
+});
+
+test('a run that ends while its receipts are read keeps its own counts', async () => {
+  const bucket = new Bucket();
+  bucket.run('running', [counts(1)]);
+  const list = bucket.list.bind(bucket);
+  let ended = false;
+  bucket.list = async function* (_: string, prefix: string, startAfter?: string) {
+    yield* list(_, prefix, startAfter);
+    if (prefix !== workKeys.receiptPrefix('running') || ended) return;
+    ended = true;
+    await setTimeout(2);
+    await writeCounts(bucket.storage, 'w', 'running', counts(5));
+    await setTimeout(2);
+  };
+  await bucket.rebuild();
+  expect(ended).toBe(true);
+  expect(await bucket.captures()).toEqual({ running: 5 });
 });
