@@ -155,11 +155,15 @@ export function wrongObjectives(
 const MAX_ENVIRONMENT_BYTES = 4096;
 /** The longest names that AWS may generate for the work bucket and the budget's table. */
 const [BUCKET_NAME, TABLE_NAME] = ['b'.repeat(63), 't'.repeat(128)] as const;
-/** The other variables that `lib/pipeline-function.ts` and `lib/batch-inference.ts` set, at their longest. */
+/** The other variables that `lib/pipeline-function.ts`, `lib/batch-inference.ts` and `lib/quality-alarms.ts` set, at their longest. */
 const FURTHER =
   `,"POWERTOOLS_SERVICE_NAME":"${'f'.repeat(64)}"`.length +
   `,"NODE_OPTIONS":"${nodeOptions(10_240)}"`.length +
-  `,"BATCH_ROLE_ARN":"arn:aws-us-gov:iam::123456789012:role/${'r'.repeat(64)}"`.length;
+  // No function has both.
+  Math.max(
+    `,"BATCH_ROLE_ARN":"arn:aws-us-gov:iam::123456789012:role/${'r'.repeat(64)}"`.length,
+    `,"ALARM_TOPIC_ARN":"arn:aws-us-gov:sns:us-gov-west-1:123456789012:${'t'.repeat(128)}"`.length,
+  );
 
 /** The longest setting, if all of them together do not fit into the environment of a function. */
 export function wrongInLength(settings: Settings): WrongSetting[] {

@@ -44,7 +44,9 @@ function rate({ cases, failed }: Span, { bound: of }: Objective): string {
 const harmless = (text: string): string =>
   // Words that were cut may end in half a character, which is no JSON for others.
   singleLine(text.toWellFormed())
-    .replaceAll(/[<>@*_~`[\]()#|\\]/g, ' ')
+    .replaceAll(/[<>@*_~`[\]()#|\\]|:\/\//g, ' ')
+    // Mail and chats make a link of every `name.domain`.
+    .replaceAll(/\.(?=[^\s\d.])/g, '. ')
     .trim();
 
 const verbOf = ({ bound: of }: Objective): string => ('atLeast' in of ? 'pass' : 'are error replies');

@@ -240,11 +240,22 @@ test('a guideline may be named as what every object has', () => {
   expect(named.apply(state, { ...run, name: 'next', observations }, endMs(1))?.outbox).toEqual([]);
 });
 
-test('words that were cut within a character are still JSON for others', () => {
+test('the judge’s words are still JSON if they were cut within a character, and no link', () => {
   const announced = detectors.apply(undefined, runOf(0, 1), endMs(0))?.outbox[0];
   const objective = detectors.objective('error replies');
   if (announced === undefined || objective === undefined) throw new Error('nothing rang');
-  announced.failures = [{ traceId: 'tr-1', second: NOW_S, variant: 'A', failing: 1, said: 'sad \ud83d' }];
+  announced.failures = [
+    {
+      traceId: 'tr-1',
+      second: NOW_S,
+      variant: 'A',
+      failing: 1,
+      said: 'see https://evil.test/x or evil.test, 3.5 of 5 \ud83d',
+    },
+  ];
   const context = { stackPrefix: 'prod', endpointName: 'e', mlflow: 'https://mlflow.test', experimentId: '7' };
-  expect(JSON.stringify(messageOf(announced, objective, context))).not.toContain('ud83d');
+  const text = JSON.stringify(messageOf(announced, objective, context));
+  expect(text).not.toContain('ud83d');
+  expect(text).not.toMatch(/evil\.test|:\/\/evil/);
+  expect(text).toContain('3.5 of 5');
 });
