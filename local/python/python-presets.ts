@@ -73,6 +73,7 @@ export const SOURCES: Record<string, string> = {
   ...SAGEMAKER_PLUGIN_ENVIRONMENT.packages,
   ...DEFAULT_ENVIRONMENT.packages,
   ...AWS_SOURCES,
+  ...PPI_ENVIRONMENT.packages,
 };
 
 export const LOCKED_ENVIRONMENTS: LockedSpec[] = [

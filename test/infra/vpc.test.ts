@@ -47,12 +47,14 @@ const ENDPOINTS: Record<string, string> = {
   'client-sfn': 'com.amazonaws.<region>.states',
   // https://docs.aws.amazon.com/sagemaker/latest/dg/mlflow-interface-endpoint-create.html
   mlflow: 'aws.sagemaker.<region>.experiments',
+  sns: 'com.amazonaws.<region>.sns',
 };
 
 it('documents an endpoint for exactly the services that the bundles call', async () => {
   const bundles = Object.values(await bundlesOf(Object.values(FOLDERS)));
   const called = new Set(bundles.flatMap(({ clients }) => clients));
   if (bundles.some(({ text }) => text.includes('x-sm-mlflow-app-arn'))) called.add('mlflow');
+  if (bundles.some(({ text }) => text.includes('https://sns.'))) called.add('sns');
   const documented = [
     ...readFileSync('docs/operations.md', 'utf8').matchAll(
       /^\| `([\w.]*<region>[\w.-]*)` \| (?:gateway|interface) \|/gm,
