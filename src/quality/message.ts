@@ -24,8 +24,8 @@ export interface Message {
   body: { default: string; https: string };
 }
 
-/** SNS accepts 100 characters of ASCII, and no line breaks. */
-const MAX_SUBJECT = 100;
+/** SNS accepts ASCII of less than 100 characters, and no line breaks. */
+const MAX_SUBJECT = 99;
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 const bound = (share: number): string => `${Number((100 * share).toFixed(2))}%`;

@@ -9,7 +9,7 @@ const TIMEOUT_MS = 10_000;
 /**
  * Publishes a message. See https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
  *
- * @param subject at most 100 characters of ASCII
+ * @param subject less than 100 characters of ASCII
  * @param body a text for each protocol, and `default`
  * @throws PermanentError `MessageNotSent`
  */

@@ -228,6 +228,16 @@ test('where each message times out, a run does not wait for all of them', async 
   errors.mockRestore();
 });
 
+test('a subject is shorter than 100 characters', () => {
+  const announced = detectors.apply(undefined, runOf(0, 1), endMs(0))?.outbox[0];
+  const objective = detectors.objective('error replies');
+  if (announced === undefined || objective === undefined) throw new Error('nothing rang');
+  const context = { stackPrefix: 'prod', endpointName: 'e'.repeat(63), mlflow: '', experimentId: '7' };
+  const { subject } = messageOf(announced, { ...objective, variant: 'v'.repeat(63) }, context);
+  expect(subject).toMatch(/^ALARM: quality: error replies \(v{63}\) of e+$/);
+  expect(subject.length).toBeLessThan(100);
+});
+
 test('a guideline may be named as what every object has', () => {
   const scorers = scorersFor({ guidelines: { constructor: 'Be kind.' } });
   const named = new Detectors(readObjectives([{ scorer: 'constructor', atLeast: 0.9 }], { scorers, sampleRate: 1 }));
