@@ -14,6 +14,8 @@ export const workKeys = {
   /** The ranges of a chunk whose line of the manifest would be too long. */
   ranges: (run: string, chunk: number) => `${workKeys.rangesPrefix(run)}${padded(chunk)}.json`,
   rangesPrefix: (run: string) => `runs/${run}/ranges/`,
+  /** When the last retry of planning a part began. */
+  planningTurn: (run: string, part: number) => `${workKeys.rangesPrefix(run)}turn-${padded(part)}.json`,
   plan: (run: string, part: number) => `${workKeys.planPrefix(run)}${padded(part)}.json`,
   planPrefix: (run: string) => `runs/${run}/plan/`,
   receiptPrefix: (run: string) => `runs/${run}/receipts/`,

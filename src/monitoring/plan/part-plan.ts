@@ -25,6 +25,7 @@ import {
   MAX_UNAVAILABLE_FILES,
   partMs,
 } from './part-bounds.ts';
+import { PlanningTurn } from './planning-turn.ts';
 import { failedFiles, retriedUnits } from './retry-source.ts';
 import type { PlannerDependencies } from './types.ts';
 import { type PlannedUnit, unitsOfFiles, unitsOfObjects, unitsOfRetry } from './units.ts';
@@ -46,6 +47,7 @@ export class PartPlan {
   readonly #failed: FailedFile[] = [];
   readonly #totals = { objects: 0, chunks: 0, lines: 0, bytes: 0 };
   readonly #startedAtMs: number;
+  readonly #turn: PlanningTurn;
   #unavailable = 0;
   #manifestBytes = 0;
   /** The first chunk, as the manifest has it. */
@@ -59,12 +61,14 @@ export class PartPlan {
     this.#options = options;
     this.#notices = notices;
     this.#startedAtMs = deps.remainingMs();
+    this.#turn = new PlanningTurn(deps.storage, deps.environment.WORK_BUCKET, request);
   }
 
   /** Writes the manifest of this part. */
   async write(parsed: ParsedInput): Promise<PlanResult> {
     const { storage, environment, store, estimateSizes } = this.#deps;
     const { run, part } = this.#request;
+    await this.#turn.begin();
     const found = await this.#units(parsed, true);
     if ('duplicateOf' in found) return this.#finish('duplicate', null, found);
     const experiment = await store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
@@ -95,6 +99,7 @@ export class PartPlan {
       for (const range of unit.ranges) await add(packer.add(range, unit.experimentId || experimentId));
       await add(unit.chunk);
     });
+    await this.#turn.assertLast(this.#startedAtMs - this.#deps.remainingMs());
     await add(packer.close());
     return cursor;
   }

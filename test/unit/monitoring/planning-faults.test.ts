@@ -191,6 +191,38 @@ describe('a file of a backfill', () => {
     expect(new Set(traces.map(({ traceId }) => traceId)).size).toBe(10);
   });
 
+  test('an attempt that was given up does not replace the plan of the one after it', async () => {
+    wire.put(CAPTURES, `${HOUR}/b.jsonl`, lines('b', 1));
+    let leftMs = 900_000;
+    let read: () => void = () => undefined;
+    const late = new Promise<void>((resolve) => {
+      read = resolve;
+    });
+    const slow = {
+      remainingMs: () => leftMs,
+      store: {
+        resolveExperiment: async (name: string) => {
+          await late;
+          return { id: '7', name, artifactLocation: '' };
+        },
+      },
+    };
+    const first = plan('twice', backfill, null, slow).catch((error: unknown) => error);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    await plan('twice', backfill, null, {}, { attempt: 1 });
+    const manifest = wire.text(WORK, workKeys.manifest('twice', 0));
+    wire.put(CAPTURES, `${HOUR}/c.jsonl`, lines('more', 9));
+    leftMs = 839_000;
+    read();
+    expect(await first).toMatchObject({ name: 'PlanSuperseded' });
+    expect(wire.text(WORK, workKeys.manifest('twice', 0))).toBe(manifest);
+    // The last one may take as long.
+    leftMs = 900_000;
+    const last = plan('twice', backfill, null, slow, { attempt: 2 });
+    leftMs = 839_000;
+    await expect(last).resolves.toMatchObject({ outcome: 'planned' });
+  });
+
   describe('that S3 does not give', () => {
     const away = { kind: 'error', status: 503, code: 'SlowDown' } as const;
     const planAway = (name: string, attempt: number) => plan(name, backfill, null, {}, { attempt });

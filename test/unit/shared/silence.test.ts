@@ -59,6 +59,7 @@ import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { createMetrics } from '../../../src/monitoring/metrics.ts';
 import { parseInput } from '../../../src/monitoring/plan/input.ts';
 import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
+import { PlanningTurn } from '../../../src/monitoring/plan/planning-turn.ts';
 import { optionsOfRun } from '../../../src/monitoring/plan/retry-source.ts';
 import { unitsOfObjects } from '../../../src/monitoring/plan/units.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
@@ -735,6 +736,11 @@ const PROVOKE: Record<string, () => unknown> = {
     );
   },
   OutputUnusable: () => writableDirectory('/dev/null/x'),
+  PlanSuperseded: () => {
+    const storage = new MemoryStorage();
+    storage.put(workKeys.planningTurn('r', 0), JSON.stringify({ begunAt: Number.MAX_VALUE, by: MARK }));
+    return new PlanningTurn(storage.storage, 'w', { run: { name: 'r' }, part: 0 } as never).assertLast(60_000);
+  },
   OutsideCaptureScope: () => capturedObject(memory(), scope, 'b', 'other/a.jsonl'),
   ReplayNotPlanned: () => replayShard({ run: 'r', shard: 0 } as never, { storage: memory(), environment } as never),
   ReplayNotSummarized: () =>
