@@ -31,8 +31,9 @@ export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, e
   const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
   await storage.putText(bucket, key, JSON.stringify(summary, null, 2));
-  publish(summary);
   await watchRun(summary, observed.state());
+  // Last, since a retry of what failed before would count everything twice.
+  publish(summary);
   const ok = summary.status !== 'failed';
   const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);
   if (!ok) logger.error('run failed', { summary } as never);
