@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import type { Command } from 'commander';
-import { missingAwsSetup } from '../local/terminal/describe-error.ts';
+import { missingAwsSetup } from '../src/terminal/describe-error.ts';
 
 const COMMANDS: Record<string, () => Promise<Command>> = {
   replay: async () => (await import('./commands/replay.ts')).replayCommand(),

@@ -8,11 +8,11 @@ import { execFile, spawnSync } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
+import { describeError } from '../src/terminal/describe-error.ts';
 import { projectPath } from './project-root.ts';
 import { ensurePythonEnvironment, uvEnvironment } from './python/python-environment.ts';
 import { AWS_SOURCES, OTHER_CHECKS, SOURCES } from './python/python-presets.ts';
 import { type PriceTable, TABLE_FILE } from './refresh-prices.ts';
-import { describeError } from './terminal/describe-error.ts';
 
 /** The tests that hold the project against what AWS publishes: permissions, templates, and the requests of each operation. */
 export const CHECKS = [

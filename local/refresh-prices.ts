@@ -8,7 +8,7 @@ import { execFileSync, type StdioOptions } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { describeError } from './terminal/describe-error.ts';
+import { describeError } from '../src/terminal/describe-error.ts';
 
 interface CatalogEntry {
   mode?: string;

@@ -12,11 +12,11 @@ import { ensurePythonEnvironment, type Log, type PythonEnvironment } from '../..
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import { synthesize } from '../../local/stack/deploy.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { budgetTable } from '../../src/contract/names.ts';
 import type { ChunkRequest, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
 
 export const PEER_MLFLOW = '3.9.0';
 export const PEER_LITELLM = '1.81.0';

@@ -1,7 +1,6 @@
 /** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
 import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import { INTERRUPTED } from '../../local/terminal/stop-signals.ts';
 import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { type Difference, STATISTICS } from '../../src/replay/compare/differences.ts';
 import { judgeReplies, judgeWarning, stoppedBy } from '../../src/replay/compare/judge-replies.ts';
@@ -15,6 +14,7 @@ import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { Storage } from '../../src/shared/storage.ts';
+import { INTERRUPTED } from '../../src/terminal/stop-signals.ts';
 import { checkOutputs, type GateFlags, type OutputFlags, withGateFile, writeOutputs } from './gate-flags.ts';
 import { amount } from './numbers.ts';
 import { qualityText } from './quality-text.ts';

@@ -1,7 +1,6 @@
 /** Performs the replay command: source, target, replay, result files and exit code. */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { INTERRUPTED } from '../../local/terminal/stop-signals.ts';
 import {
   type CaptureWindow,
   indexFor,
@@ -22,6 +21,7 @@ import type { IndexEntry, SkippedLine, SourceFile } from '../../src/replay/sourc
 import type { Target } from '../../src/replay/targets/target.ts';
 import { type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 import type { Storage } from '../../src/shared/storage.ts';
+import { INTERRUPTED } from '../../src/terminal/stop-signals.ts';
 import { prepareDirectory } from './replay-directory.ts';
 import { ReplayDisplay } from './replay-display.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';

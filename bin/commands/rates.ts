@@ -1,9 +1,5 @@
 /** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
-import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
-import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
-import { destroyClients, environmentClients } from '../../local/stack/aws-clients.ts';
-import { readStackOutputs, stackPrefix } from '../../local/stack/stack-outputs.ts';
 import { labelsByCell, type WindowLabel } from '../../src/calibration/window-labels.ts';
 import { HOUR_MS } from '../../src/formats/files/capture-path.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -19,15 +15,17 @@ import {
   type RatesQuery,
   scorersIn,
 } from '../../src/quality/rates.ts';
-import { differencesText, PLAIN, ratesCsv, ratesTable, type Style, windowText } from '../../src/quality/rates-text.ts';
+import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import { nearest } from '../../src/shared/nearest.ts';
-import { Storage } from '../../src/shared/storage.ts';
+import type { Storage } from '../../src/shared/storage.ts';
+import { type TextOptions, terminal } from '../cli/output.ts';
+import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { instantMs } from './instants.ts';
 import { type LabelReader, labelReader } from './read-labels.ts';
 import { commandSettings } from './settings.ts';
 
-export interface RatesFlags {
+export interface RatesFlags extends StackFlags {
   from: string;
   to?: string;
   compareFrom?: string;
@@ -37,7 +35,6 @@ export interface RatesFlags {
   variant?: string[];
   json?: boolean;
   csv?: boolean;
-  prefix?: string;
   /** `--no-labels`: false. */
   labels?: boolean;
 }
@@ -69,26 +66,21 @@ export function ratesCommand(): Command {
     .addOption(new Option('--json', 'print all figures as JSON').conflicts('csv'))
     .option('--csv', 'print a row for each rate')
     .option('--no-labels', 'do not read people’s labels from MLflow, for which the traces of the window are read')
-    .option('--prefix <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)")
+    .addOption(stackOption())
     .addHelpText('after', HELP)
     .action(rates);
 }
 
 async function rates(flags: RatesFlags): Promise<void> {
   const settings = commandSettings({});
-  const prefix = stackPrefix(flags.prefix, dotenvOfCommand());
-  const clients = environmentClients();
-  try {
-    const { workBucket } = await readStackOutputs(clients.cloudFormation, prefix);
+  await withStack(flags, async ({ storage, outputs }) => {
     const active = activeScorers(settings);
     const readLabels = flags.labels === false ? undefined : labelReader(settings, active, flags.scorer);
     const query = { active, nowMs: Date.now(), readLabels };
-    const report = await ratesReport(new Storage(clients.s3), workBucket, flags, query);
+    const report = await ratesReport(storage, outputs.workBucket, flags, query);
     for (const warning of report.warnings) console.error(warning);
     process.stdout.write(textOf(report, flags));
-  } finally {
-    destroyClients(clients);
-  }
+  });
 }
 
 export interface RatesReport {
@@ -215,15 +207,3 @@ const isoWindow = ({ fromMs, toMs }: TimeWindow) => ({
   from: new Date(fromMs).toISOString(),
   to: new Date(toMs).toISOString(),
 });
-
-interface TextOptions {
-  width: number;
-  style: Style;
-}
-
-/** A file or a pipe has no width and no colors. */
-function terminal(): TextOptions {
-  const { stdout } = process;
-  if (stdout.isTTY !== true) return { width: Number.POSITIVE_INFINITY, style: PLAIN };
-  return { width: stdout.columns ?? 80, style: (style, text) => styleText(style, text, { stream: stdout }) };
-}

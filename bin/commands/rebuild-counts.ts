@@ -1,20 +1,16 @@
 /** `inference-monitor rebuild-counts`: makes the counts behind `rates` anew from the receipts of the runs. */
 import { Command } from 'commander';
-import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
-import { destroyClients, environmentClients } from '../../local/stack/aws-clients.ts';
-import { readStackOutputs, stackPrefix } from '../../local/stack/stack-outputs.ts';
 import { type CountsDifference, type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import { dayOf } from '../../src/quality/counts-store.ts';
-import { Storage } from '../../src/shared/storage.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
+import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { instantMs } from './instants.ts';
 
-interface RebuildFlags {
+interface RebuildFlags extends StackFlags {
   from?: string;
   to?: string;
   dryRun?: boolean;
   json?: boolean;
-  prefix?: string;
 }
 
 const HELP = `
@@ -33,12 +29,12 @@ export function rebuildCountsCommand(): Command {
     .option('--to <time>', 'end of the days, exclusive')
     .option('--dry-run', 'only say what differs')
     .option('--json', 'print what differed as JSON')
-    .option('--prefix <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)")
+    .addOption(stackOption())
     .addHelpText('after', HELP)
     .action(rebuild);
 }
 
-async function rebuild({ from, to, dryRun = false, json, prefix }: RebuildFlags): Promise<void> {
+async function rebuild({ from, to, dryRun = false, json, stack }: RebuildFlags): Promise<void> {
   const nowMs = Date.now();
   const day = (text: string, afterMs = 0): string => dayOf(new Date(instantMs(text, nowMs) + afterMs).toISOString());
   const first = from === undefined ? undefined : day(from);
@@ -46,14 +42,10 @@ async function rebuild({ from, to, dryRun = false, json, prefix }: RebuildFlags)
   const last = to === undefined ? undefined : day(to, -1);
   const isInside = (one: string): boolean =>
     (first === undefined || one >= first) && (last === undefined || one <= last);
-  const clients = environmentClients();
-  try {
-    const { workBucket } = await readStackOutputs(clients.cloudFormation, stackPrefix(prefix, dotenvOfCommand()));
-    const rebuilt = await rebuildCounts(new Storage(clients.s3), workBucket, isInside, !dryRun);
+  await withStack({ stack }, async ({ storage, outputs }) => {
+    const rebuilt = await rebuildCounts(storage, outputs.workBucket, isInside, !dryRun);
     process.stdout.write(json === true ? `${JSON.stringify(rebuilt, null, 2)}\n` : rebuiltText(rebuilt, dryRun));
-  } finally {
-    destroyClients(clients);
-  }
+  });
 }
 
 export function rebuiltText({ runs, differences, kept }: RebuiltCounts, dryRun: boolean): string {

@@ -1,7 +1,7 @@
 /** The settings of the command line: the stack's own, and a person's login to MLflow and to the judge. */
 import * as z from 'zod';
-import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
 import { withDefaultJudge } from '../../src/settings/default-judge.ts';
+import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
 import { sharedSettings } from '../../src/settings/schema.ts';
 import { readVariables } from '../../src/settings/variables.ts';
 import { PermanentError } from '../../src/shared/errors.ts';

@@ -11,16 +11,14 @@ import {
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { Command } from 'commander';
-import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
-import { destroyClients, environmentClients } from '../../local/stack/aws-clients.ts';
-import { readStackOutputs, stackPrefix } from '../../local/stack/stack-outputs.ts';
 import { resourceNames } from '../../src/contract/names.ts';
 import type { EndedExecution } from '../../src/contract/replay.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
 import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
-import { Storage } from '../../src/shared/storage.ts';
+import type { Storage } from '../../src/shared/storage.ts';
+import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 
 const HELP = `
 Shards that are sending stop within seconds, and no further shard starts. The results so far are then summarized, and the
@@ -30,7 +28,7 @@ stopped.
 
 Examples:
   inference-monitor stop before-the-migration
-  inference-monitor stop before-the-migration --prefix staging`;
+  inference-monitor stop before-the-migration --stack staging`;
 
 const EXIT_NOT_YET = 1;
 const POLL_MS = 2_000;
@@ -43,17 +41,14 @@ export function stopCommand(): Command {
   return new Command('stop')
     .description('stop a cloud replay, and wait for its results')
     .argument('<run>', 'name of the execution')
-    .option('--prefix <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)")
+    .addOption(stackOption())
     .addHelpText('after', HELP)
     .action(stop);
 }
 
-async function stop(run: string, flags: { prefix?: string }): Promise<void> {
-  const prefix = stackPrefix(flags.prefix, dotenvOfCommand());
-  const clients = environmentClients();
-  try {
-    const { workBucket: bucket, all } = await readStackOutputs(clients.cloudFormation, prefix);
-    const storage = new Storage(clients.s3);
+async function stop(run: string, flags: StackFlags): Promise<void> {
+  await withStack(flags, async ({ prefix, outputs, clients, storage }) => {
+    const { workBucket: bucket, all } = outputs;
     const machine = all.ReplayStateMachineArn ?? '';
     const { executionArn, status: found, startDate, error, cause } = await findExecution(clients.sfn, machine, run);
     let status = found;
@@ -90,7 +85,7 @@ async function stop(run: string, flags: { prefix?: string }): Promise<void> {
       if (Date.now() > deadline) {
         console.error(
           'There are no results yet. A crashed shard delays them until its 15 minutes are over. ' +
-            `Then repeat: inference-monitor stop ${run} --prefix ${prefix}`,
+            `Then repeat: inference-monitor stop ${run} --stack ${prefix}`,
         );
         process.exitCode = EXIT_NOT_YET;
         return;
@@ -98,9 +93,7 @@ async function stop(run: string, flags: { prefix?: string }): Promise<void> {
       await sleep(POLL_MS);
     }
     console.log(await resultsText(storage, bucket, run));
-  } finally {
-    destroyClients(clients);
-  }
+  });
 }
 
 /** Describes the execution of a replay. @throws PermanentError `NoSuchReplay`, which names running ones */

@@ -1,9 +1,9 @@
 /** Checks the settings of the stack, and passes on those that are valid. */
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES } from '../../lib/settings/settings.ts';
-import { dotenvOfCommand } from '../../local/settings/dotenv-file.ts';
-import { settingSlips } from '../../local/settings/person-settings.ts';
+import { slips } from '../../lib/settings/slips.ts';
 import { withDefaultJudge } from '../../src/settings/default-judge.ts';
+import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
 import { type CheckedSettings, settingsSchema } from '../../src/settings/schema.ts';
 import { readEach } from '../../src/settings/variables.ts';
 import { type Finding, finding } from './finding.ts';
@@ -23,7 +23,10 @@ export function checkSettingsFor(region: string | undefined, flags: Record<strin
   const variables = { ...Object.fromEntries(given), CDK_DEFAULT_REGION: region };
   return {
     settings: readEach(settingsSchema, withDefaultJudge(variables, region)).values,
-    findings: [...settingSlips(dotenv).map((slip) => finding('warning', 'names', slip)), ...faultsOf(variables)],
+    findings: [
+      ...slips(SETTING_NAMES, dotenv, process.env).map((slip) => finding('warning', 'names', slip)),
+      ...faultsOf(variables),
+    ],
   };
 }
 

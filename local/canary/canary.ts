@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DescribeExecutionCommand, GetExecutionHistoryCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
+import { type AwsClients, environmentClients } from '../../src/operate/aws-clients.ts';
+import { readRunSummaries } from '../../src/operate/run-summaries.ts';
+import { readStackOutputs, type StackOutputs } from '../../src/operate/stack-outputs.ts';
 import { Storage } from '../../src/shared/storage.ts';
-import { readRunSummaries } from '../runs/run-summaries.ts';
-import { type AwsClients, environmentClients } from '../stack/aws-clients.ts';
-import { readStackOutputs, type StackOutputs } from '../stack/stack-outputs.ts';
-import type { ProgressLine } from '../terminal/progress.ts';
+import type { ProgressLine } from '../../src/terminal/progress.ts';
 import { CLAIM_IDS, type ClaimId, claimOf, type StepName } from './claims.ts';
 import { type CanaryState, type Finding, saveState } from './state.ts';
 

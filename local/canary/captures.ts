@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
+import { callAws } from '../../src/operate/aws-json.ts';
 import { projectPath } from '../project-root.ts';
-import { callAws } from '../stack/aws-json.ts';
 import type { Canary } from './canary.ts';
 
 /** Judged one by one, for about 35 cents with the default judge. */

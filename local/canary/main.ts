@@ -1,11 +1,11 @@
 /** `npm run canary`: proves in an AWS account what no emulator can, and leaves nothing behind. */
 
 import { existsSync } from 'node:fs';
+import { destroyClients, environmentClients } from '../../src/operate/aws-clients.ts';
+import { describeError } from '../../src/terminal/describe-error.ts';
+import { startProgress } from '../../src/terminal/progress.ts';
+import { INTERRUPTED, type Stopping, stopOnSignals } from '../../src/terminal/stop-signals.ts';
 import { removeFolder } from '../machine/own-folder.ts';
-import { destroyClients, environmentClients } from '../stack/aws-clients.ts';
-import { describeError } from '../terminal/describe-error.ts';
-import { startProgress } from '../terminal/progress.ts';
-import { INTERRUPTED, type Stopping, stopOnSignals } from '../terminal/stop-signals.ts';
 import { Canary } from './canary.ts';
 import type { StepName } from './claims.ts';
 import { forecastLines } from './forecast.ts';

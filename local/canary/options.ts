@@ -1,7 +1,8 @@
 /** The command line of `npm run canary`. */
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { dotenvSettings } from '../settings/dotenv-file.ts';
+import { dotenvSettings } from '../../src/settings/dotenv-file.ts';
+import { projectPath } from '../project-root.ts';
 
 export const CANARY_HELP = `Usage: npm run canary -- [options]
 
@@ -83,7 +84,10 @@ const WITHOUT_FLAG = [
 ];
 
 /** Settings of the canary's judge, MLflow and network: a flag, else the environment, else `.env`. */
-export function canarySettings(options: CanaryOptions, dotenv = dotenvSettings()): Record<string, string> {
+export function canarySettings(
+  options: CanaryOptions,
+  dotenv = dotenvSettings(projectPath('.env')),
+): Record<string, string> {
   const given: Record<string, string | undefined> = {
     MLFLOW_TRACKING_URI: options.mlflow,
     MLFLOW_ARTIFACT_BUCKET: options.artifactBucket,

@@ -2,8 +2,9 @@
 import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { slips } from '../../lib/settings/slips.ts';
 import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
+import { dotenvSettings } from '../../src/settings/dotenv-file.ts';
 import type { Settings } from '../../src/settings/schema.ts';
-import { dotenvSettings } from './dotenv-file.ts';
+import { projectPath } from '../project-root.ts';
 
 /** Settings for decoding and judging, which apply with any judge. */
 const APPLIED = [
@@ -36,7 +37,7 @@ interface PersonSettings {
 
 /** Reads settings from `.env` and the environment, which has precedence. An empty value counts as not set. */
 export function givenSettings(): Record<string, string> {
-  const dotenv = dotenvSettings();
+  const dotenv = dotenvSettings(projectPath('.env'));
   const given = [...APPLIED, ...WITH_REAL_JUDGE, ...OF_OTHER_JUDGE].flatMap((name) => {
     const value = process.env[name] || dotenv[name];
     return value ? [[name, value]] : [];
@@ -45,8 +46,10 @@ export function givenSettings(): Record<string, string> {
 }
 
 /** Returns a sentence for each variable of `.env` and the environment that looks like a misspelled setting, as at synth. */
-export const settingSlips = (dotenv = dotenvSettings(), environment: NodeJS.ProcessEnv = process.env): string[] =>
-  slips(SETTING_NAMES, dotenv, environment);
+export const settingSlips = (
+  dotenv = dotenvSettings(projectPath('.env')),
+  environment: NodeJS.ProcessEnv = process.env,
+): string[] => slips(SETTING_NAMES, dotenv, environment);
 
 /**
  * Checks the settings that apply, a minute before the CDK would.

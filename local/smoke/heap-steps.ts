@@ -1,9 +1,9 @@
 /** Reads from the functions' logs whether V8 took the limits of the heap that the stack sets. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { resourceNames } from '../../src/contract/names.ts';
+import type { AwsClients } from '../../src/operate/aws-clients.ts';
+import { callAws } from '../../src/operate/aws-json.ts';
 import { HEAP_MESSAGE } from '../../src/shared/logging.ts';
-import type { AwsClients } from '../stack/aws-clients.ts';
-import { callAws } from '../stack/aws-json.ts';
 
 /** The line that a function logs at its cold start, as in `src/shared/heap.ts`. */
 interface HeapLine {

@@ -7,11 +7,11 @@ import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { StoredAssessment } from '../../src/mlflow/types.ts';
+import type { AwsClients } from '../../src/operate/aws-clients.ts';
+import { processFiles, type Run } from '../../src/operate/process-files.ts';
+import type { StackOutputs } from '../../src/operate/stack-outputs.ts';
 import { type LambdaEnvironment, readEnvironment } from '../../src/settings/environment.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
-import { processFiles, type Run } from '../runs/process-files.ts';
-import type { AwsClients } from '../stack/aws-clients.ts';
-import type { StackOutputs } from '../stack/stack-outputs.ts';
 
 /** Reads the environment of the deployed functions: the settings in effect, whatever the local `.env` says. */
 export async function deployedEnvironment(clients: AwsClients, outputs: StackOutputs): Promise<LambdaEnvironment> {

@@ -3,23 +3,24 @@
  * AWS environment. It reports what it found at each step. The exit code is 1 if something is missing.
  */
 import { parseArgs } from 'node:util';
-import { readRunSummaries } from '../runs/run-summaries.ts';
-import { dotenvSettings } from '../settings/dotenv-file.ts';
-import { destroyClients, environmentClients } from '../stack/aws-clients.ts';
-import { readStackOutputs, stackPrefix } from '../stack/stack-outputs.ts';
-import { describeError } from '../terminal/describe-error.ts';
-import { startProgress } from '../terminal/progress.ts';
+import { destroyClients, environmentClients } from '../../src/operate/aws-clients.ts';
+import { readRunSummaries } from '../../src/operate/run-summaries.ts';
+import { readStackOutputs, stackPrefix } from '../../src/operate/stack-outputs.ts';
+import { dotenvSettings } from '../../src/settings/dotenv-file.ts';
+import { describeError } from '../../src/terminal/describe-error.ts';
+import { startProgress } from '../../src/terminal/progress.ts';
+import { projectPath } from '../project-root.ts';
 import { judgeHeap, readHeapLines } from './heap-steps.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';
 
-const HELP = `Usage: npm run smoke -- [--prefix STACK_PREFIX] [--keep]
+const HELP = `Usage: npm run smoke -- [--stack STACK_PREFIX] [--keep]
 
 Puts one capture into the bucket that a deployed stack watches and follows it: the object, the execution that the rule
 starts, the run's summary, the trace in MLflow and its verdicts, and whether the functions' limits of memory took effect.
 Needs AWS credentials, or the variables that npm start
 prints. It costs one judge call.
 
-  --prefix PREFIX   the stack's STACK_PREFIX (default: from the environment or .env)
+  --stack PREFIX    the stack's STACK_PREFIX (default: from the environment or .env)
   --keep            keep the capture in the bucket (default: remove it; its trace stays)`;
 
 let missing = 0;
@@ -84,13 +85,13 @@ async function smoke(prefix: string, keep: boolean): Promise<void> {
 try {
   const { values } = parseArgs({
     options: {
-      prefix: { type: 'string' },
+      stack: { type: 'string' },
       keep: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
   if (values.help) console.log(HELP);
-  else await smoke(stackPrefix(values.prefix, dotenvSettings()), values.keep);
+  else await smoke(stackPrefix(values.stack, dotenvSettings(projectPath('.env'))), values.keep);
 } catch (error) {
   missing += 1;
   console.error(describeError(error));

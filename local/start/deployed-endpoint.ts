@@ -1,7 +1,7 @@
 /** Deploys the stack of each endpoint. */
 import { availableParallelism } from 'node:os';
-import { putCaptures } from '../runs/process-files.ts';
-import type { StackOutputs } from '../stack/stack-outputs.ts';
+import { putCaptures } from '../../src/operate/process-files.ts';
+import type { StackOutputs } from '../../src/operate/stack-outputs.ts';
 import type { EndpointCaptures } from './capture-files.ts';
 import { CAPTURE_BUCKET, type LocalEnvironment } from './environment.ts';
 

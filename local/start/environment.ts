@@ -4,15 +4,15 @@
  */
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
+import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
+import { readStackOutputs, type StackOutputs } from '../../src/operate/stack-outputs.ts';
 import { freePort } from '../machine/free-port.ts';
 import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';
 import type { Log } from '../python/python-environment.ts';
 import { defaultPythonEnvironment } from '../python/python-presets.ts';
 import { type MiniStack, startMiniStack } from '../servers/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../servers/mlflow-server.ts';
-import { type AwsClients, destroyClients, emulatedClients } from '../stack/aws-clients.ts';
 import { bootstrap, deploy, makeBundles, synthesize } from '../stack/deploy.ts';
-import { readStackOutputs, type StackOutputs } from '../stack/stack-outputs.ts';
 import { type StandInJudge, type StandInOptions, startStandInJudge } from '../stand-in-judge/server.ts';
 
 interface EnvironmentOptions {

@@ -1,9 +1,9 @@
 /** The report that `npm start` prints when the executions have ended. */
 import { resourceNames } from '../../src/contract/names.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
-import type { Run } from '../runs/process-files.ts';
-import { quarantineLines, type ReasonWithLines } from '../runs/quarantine-report.ts';
-import { addUp, totalLines, verdictLines } from '../runs/summary-report.ts';
+import type { Run } from '../../src/operate/process-files.ts';
+import { quarantineLines, type ReasonWithLines } from '../../src/operate/quarantine-report.ts';
+import { addUp, totalLines, verdictLines } from '../../src/operate/summary-report.ts';
 import type { DeployedEndpoint } from './deployed-endpoint.ts';
 import type { LocalEnvironment } from './environment.ts';
 import { asShown, type StartOptions } from './start-options.ts';

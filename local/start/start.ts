@@ -1,15 +1,15 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
+import { type FileProgress, processFiles, type Run, runBackfill } from '../../src/operate/process-files.ts';
+import { readReasons } from '../../src/operate/quarantine-report.ts';
+import { readRunSummaries } from '../../src/operate/run-summaries.ts';
+import { describeError } from '../../src/terminal/describe-error.ts';
+import { bar, type ProgressLine, startProgress } from '../../src/terminal/progress.ts';
+import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../src/terminal/stop-signals.ts';
 import { projectPath } from '../project-root.ts';
-import { type FileProgress, processFiles, type Run, runBackfill } from '../runs/process-files.ts';
-import { readReasons } from '../runs/quarantine-report.ts';
-import { readRunSummaries } from '../runs/run-summaries.ts';
 import { checkSettings, givenSettings, personSettings, settingSlips } from '../settings/person-settings.ts';
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
-import { describeError } from '../terminal/describe-error.ts';
-import { bar, type ProgressLine, startProgress } from '../terminal/progress.ts';
-import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../terminal/stop-signals.ts';
 import { findCaptures } from './capture-files.ts';
 import { type DeployedEndpoint, deployEndpoints, isBackfill } from './deployed-endpoint.ts';
 import { type LocalEnvironment, startEnvironment } from './environment.ts';

@@ -35,7 +35,7 @@ export class DeployedStop {
   /** `inference-monitor stop`. */
   command(run: string): Promise<CliResult> {
     const { environment, prefix } = this.#replays;
-    return runCli(['stop', run, '--prefix', prefix], environment.ministack.env);
+    return runCli(['stop', run, '--stack', prefix], environment.ministack.env);
   }
 
   /** Waits for the children of a replay's Map. The emulator does not stop them with their execution. */

@@ -15,10 +15,10 @@ import { InvokeEndpointCommand, SageMakerRuntimeClient } from '@aws-sdk/client-s
 import { CreateStateMachineCommand, DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
 import { daysWithCounts, readCounts, writeCounts } from '../../src/quality/counts-store.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import { putFile, TextUpload } from '../../src/shared/uploads.ts';

@@ -2,7 +2,6 @@
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { CONTRACT } from '../../src/contract/contract.ts';
 import { budgetTable } from '../../src/contract/names.ts';
@@ -17,6 +16,7 @@ import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { startBatch } from '../../src/monitoring/batch/jobs.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
 import { MemoryTraces } from '../doubles/memory-traces.ts';

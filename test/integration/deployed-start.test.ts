@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
-import { type FileProgress, putCaptures, runBackfill } from '../../local/runs/process-files.ts';
-import { destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
+import { destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
+import { type FileProgress, putCaptures, runBackfill } from '../../src/operate/process-files.ts';
 import { mixedLines } from '../helpers/deployed-captures.ts';
 import { runningProcesses } from '../helpers/deployed-processes.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
@@ -177,7 +177,7 @@ describe('npm start', () => {
   });
 
   test('npm run smoke fails if the stack does not exist', async () => {
-    const smoke = command('smoke/smoke.ts', ['--prefix', 'nowhere'], variables);
+    const smoke = command('smoke/smoke.ts', ['--stack', 'nowhere'], variables);
     expect(await smoke.code).toBe(1);
     expect(smoke.output()).toContain('no stack SageMakerInferenceMonitoringStack-nowhere');
   });

@@ -425,7 +425,7 @@ describe('a second stack in the same account', () => {
 
   test('the counts of all these runs are what MLflow has, in the hours of inference', async () => {
     const truth = await countsInMlflow(environment.mlflowUrl, endpoint);
-    const window = ['rates', '--prefix', 'second', '--from', '2026-11-20', '--to', '2026-11-21'];
+    const window = ['rates', '--stack', 'second', '--from', '2026-11-20', '--to', '2026-11-21'];
     const variables = {
       ...environment.ministack.env,
       MLFLOW_TRACKING_URI: environment.mlflowUrl,
@@ -449,7 +449,7 @@ describe('a second stack in the same account', () => {
     // The hour of the inference, not that of the file or of the run.
     expect(Object.keys(truth)).toEqual(expect.arrayContaining(['2026-11-20T06', '2026-11-20T10']));
     // Also from the receipts: SummarizeRun has left nothing out.
-    const rebuilt = await runCli(['rebuild-counts', '--prefix', 'second', '--dry-run', '--json'], variables);
+    const rebuilt = await runCli(['rebuild-counts', '--stack', 'second', '--dry-run', '--json'], variables);
     expect(JSON.parse(rebuilt.stdout)).toMatchObject({ differences: [], kept: {} });
     const csv = await runCli([...window, '--scorer', 'safety', '--csv'], variables);
     expect(csv.stdout.split('\n').map((line) => line.split(',').slice(2, 5).join())).toEqual([

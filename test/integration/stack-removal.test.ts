@@ -12,7 +12,7 @@ import {
   ListBucketsCommand,
 } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { type AwsClients, destroyClients, emulatedClients } from '../../local/stack/aws-clients.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
 import { resourcesOf, templateOf } from '../helpers/synth.ts';
 
 let ministack: MiniStack;

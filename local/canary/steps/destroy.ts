@@ -15,7 +15,7 @@ import { artifactFolder } from '../../../src/mlflow/artifact-store.ts';
 import { mlflowOf } from '../../../src/mlflow/connect.ts';
 import { findExperiment } from '../../../src/mlflow/experiments.ts';
 import { anyReply } from '../../../src/mlflow/replies.ts';
-import { callAws } from '../../stack/aws-json.ts';
+import { callAws } from '../../../src/operate/aws-json.ts';
 import type { Canary } from '../canary.ts';
 import { deleteStack, groundName } from '../ground.ts';
 import { stackResources } from '../stack.ts';

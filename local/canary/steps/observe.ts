@@ -1,8 +1,8 @@
 /** What CloudWatch and the queues show after the runs: heaps, metrics, alarms, logs, dead letters. */
 import { RESOURCE_METRICS, resourceNames } from '../../../src/contract/names.ts';
+import { callAws } from '../../../src/operate/aws-json.ts';
 import { judgeHeap, readHeapLines } from '../../smoke/heap-steps.ts';
 import { deployedEnvironment } from '../../smoke/smoke-steps.ts';
-import { callAws } from '../../stack/aws-json.ts';
 import type { Canary } from '../canary.ts';
 import { JUDGED } from '../captures.ts';
 import { stackResources } from '../stack.ts';

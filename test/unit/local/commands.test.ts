@@ -8,8 +8,8 @@ import { whyUnanswered } from '../../../bin/commands/calibrate.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { checkSettings } from '../../../local/settings/person-settings.ts';
 import { forecastLines, measureFiles } from '../../../local/start/forecast.ts';
-import { describeError } from '../../../local/terminal/describe-error.ts';
-import { startProgress } from '../../../local/terminal/progress.ts';
+import { describeError } from '../../../src/terminal/describe-error.ts';
+import { startProgress } from '../../../src/terminal/progress.ts';
 
 let folder: string;
 beforeEach(() => {

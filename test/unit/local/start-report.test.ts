@@ -1,7 +1,8 @@
 /** The report that `npm start` prints. */
-import type { ReasonWithLines } from '../../../local/runs/quarantine-report.ts';
+
 import { exitCode, type Report, reportLines } from '../../../local/start/start-report.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
+import type { ReasonWithLines } from '../../../src/operate/quarantine-report.ts';
 
 const run = { name: 'run-1', arn: 'arn', keys: ['my-endpoint/a.jsonl'], status: 'SUCCEEDED' };
 

@@ -1,6 +1,7 @@
 /** The summary of several runs, as local commands print it. */
-import { addUp, totalLines, verdictLines } from '../../../local/runs/summary-report.ts';
+
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
+import { addUp, totalLines, verdictLines } from '../../../src/operate/summary-report.ts';
 
 function summary(change: (draft: RunSummary) => void): RunSummary {
   const draft = new SummaryBuilder({ name: 'run', startTime: '2026-11-20T10:00:00Z' }).build();

@@ -1,8 +1,8 @@
 /** Reads the summaries of runs. */
-import { workKeys } from '../../src/contract/work-keys.ts';
-import type { RunSummary } from '../../src/monitoring/summary.ts';
-import { Storage } from '../../src/shared/storage.ts';
-import type { AwsClients } from '../stack/aws-clients.ts';
+import { workKeys } from '../contract/work-keys.ts';
+import type { RunSummary } from '../monitoring/summary.ts';
+import { Storage } from '../shared/storage.ts';
+import type { AwsClients } from './aws-clients.ts';
 
 /**
  * Reads `summary.json` of each run from the work bucket.

@@ -1,11 +1,18 @@
-/** The AWS clients that the local commands use. */
+/** The AWS clients of the command line and of local runs. */
 import { Agent } from 'node:https';
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
-import type { MiniStack } from '../servers/ministack.ts';
+
+/** Where an emulated AWS listens, and the variables that its users set. */
+interface EmulatedAws {
+  url: string;
+  region: string;
+  ca?: string | undefined;
+  env: Readonly<Record<string, string | undefined>>;
+}
 
 export interface AwsClients {
   s3: S3Client;
@@ -15,18 +22,18 @@ export interface AwsClients {
 }
 
 /** Creates clients of the emulated AWS. Their configuration is complete, so they use nothing of the caller's shell or profile. */
-export function emulatedClients(ministack: Pick<MiniStack, 'url' | 'region' | 'ca' | 'env'>): AwsClients {
+export function emulatedClients(aws: EmulatedAws): AwsClients {
   const config = {
-    endpoint: ministack.url,
-    region: ministack.region,
+    endpoint: aws.url,
+    region: aws.region,
     credentials: {
-      accessKeyId: ministack.env.AWS_ACCESS_KEY_ID ?? '',
-      secretAccessKey: ministack.env.AWS_SECRET_ACCESS_KEY ?? '',
+      accessKeyId: aws.env.AWS_ACCESS_KEY_ID ?? '',
+      secretAccessKey: aws.env.AWS_SECRET_ACCESS_KEY ?? '',
     },
     // If the shell switches these on, the SDK refuses every custom endpoint.
     useFipsEndpoint: false,
     useDualstackEndpoint: false,
-    requestHandler: new NodeHttpHandler(ministack.ca ? { httpsAgent: new Agent({ ca: ministack.ca }) } : {}),
+    requestHandler: new NodeHttpHandler(aws.ca ? { httpsAgent: new Agent({ ca: aws.ca }) } : {}),
   };
   return {
     s3: new S3Client({ ...config, forcePathStyle: true }),

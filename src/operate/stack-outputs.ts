@@ -1,6 +1,6 @@
 /** The outputs of a deployed stack. */
 import { type CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
-import { resourceNames } from '../../src/contract/names.ts';
+import { resourceNames } from '../contract/names.ts';
 
 export interface StackOutputs {
   stateMachineArn: string;
@@ -17,7 +17,7 @@ export function stackPrefix(option: string | undefined, dotenv: Record<string, s
   const prefix = option ?? process.env.STACK_PREFIX ?? dotenv.STACK_PREFIX;
   if (prefix) return prefix;
   throw new Error(
-    'STACK_PREFIX is missing; got: nothing; expected: STACK_PREFIX in the environment or .env, or --prefix',
+    'STACK_PREFIX is missing; got: nothing; expected: STACK_PREFIX in the environment or .env, or --stack',
   );
 }
 

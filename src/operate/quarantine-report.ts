@@ -1,10 +1,10 @@
 /** The reasons for which lines are in quarantine, for the terminal. */
 import type { S3Client } from '@aws-sdk/client-s3';
-import type { QuarantineEntry } from '../../src/contract/receipts.ts';
-import { workKeys } from '../../src/contract/work-keys.ts';
-import type { RunSummary } from '../../src/monitoring/summary.ts';
-import { Storage } from '../../src/shared/storage.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
+import type { QuarantineEntry } from '../contract/receipts.ts';
+import { workKeys } from '../contract/work-keys.ts';
+import type { RunSummary } from '../monitoring/summary.ts';
+import { Storage } from '../shared/storage.ts';
+import { singleLine } from '../shared/terminal-text.ts';
 
 export interface ReasonWithLines {
   reason: string;

@@ -2,7 +2,7 @@
 import { text } from 'node:stream/consumers';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { SignatureV4 } from '@smithy/signature-v4';
-import { NodeSha256 } from '../../src/shared/sha256.ts';
+import { NodeSha256 } from '../shared/sha256.ts';
 
 /** Names and versions as in botocore's models. */
 const SERVICES = {

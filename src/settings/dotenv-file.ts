@@ -1,10 +1,9 @@
 /** The user's `.env`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { parse } from 'dotenv';
-import { projectPath } from '../project-root.ts';
 
 /** Reads the settings of a `.env`; none if the file does not exist. */
-export const dotenvSettings = (file = projectPath('.env')): Record<string, string> =>
+export const dotenvSettings = (file = '.env'): Record<string, string> =>
   existsSync(file) ? parse(readFileSync(file)) : {};
 
 /** Reads the `.env` of the working directory, or the file that `DOTENV_CONFIG_PATH` names. */

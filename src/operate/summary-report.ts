@@ -1,6 +1,6 @@
 /** The totals of several runs, as lines that people and scripts can read. */
-import { VERDICT_TERMS, type VerdictCounts } from '../../src/contract/receipts.ts';
-import type { RunSummary } from '../../src/monitoring/summary.ts';
+import { VERDICT_TERMS, type VerdictCounts } from '../contract/receipts.ts';
+import type { RunSummary } from '../monitoring/summary.ts';
 
 interface Totals {
   runs: number;

@@ -11,11 +11,17 @@ import {
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { Upload } from '@aws-sdk/lib-storage';
-import type { FilesInput, ListedFile } from '../../src/contract/input.ts';
-import { forEachConcurrently } from '../../src/shared/concurrency.ts';
-import { Storage } from '../../src/shared/storage.ts';
-import type { AwsClients } from '../stack/aws-clients.ts';
-import type { CaptureFile } from '../start/capture-files.ts';
+import type { FilesInput, ListedFile } from '../contract/input.ts';
+import { forEachConcurrently } from '../shared/concurrency.ts';
+import { Storage } from '../shared/storage.ts';
+import type { AwsClients } from './aws-clients.ts';
+
+/** A file to put: its path, and its key in the capture bucket. */
+interface FileToPut {
+  path: string;
+  key: string;
+  bytes: number;
+}
 
 export interface Run {
   /** Name of the execution. */
@@ -45,7 +51,7 @@ interface ProcessFilesOptions {
   captureBucket: string;
   workBucket: string;
   stateMachineArn: string;
-  files: readonly CaptureFile[];
+  files: readonly FileToPut[];
   onProgress?: (progress: FileProgress) => void;
   signal?: AbortSignal;
   /** Time in which an execution must start after a file was put. */
@@ -119,7 +125,7 @@ const runOf = (
   keys: readonly string[],
 ): Run => ({ name: name ?? '', arn: executionArn ?? '', keys, status: status ?? 'RUNNING', error, cause, output });
 
-async function put({ s3 }: Pick<AwsClients, 's3'>, bucket: string, file: CaptureFile): Promise<void> {
+async function put({ s3 }: Pick<AwsClients, 's3'>, bucket: string, file: FileToPut): Promise<void> {
   const params = {
     Bucket: bucket,
     Key: file.key,
@@ -133,7 +139,7 @@ async function put({ s3 }: Pick<AwsClients, 's3'>, bucket: string, file: Capture
 export async function putCaptures(
   clients: Pick<AwsClients, 's3'>,
   bucket: string,
-  files: readonly CaptureFile[],
+  files: readonly FileToPut[],
   signal?: AbortSignal,
 ): Promise<void> {
   await forEachConcurrently(PUT_CONCURRENCY, files, (file) => {

@@ -1,0 +1,30 @@
+/** How commands print: data to stdout, as text or as JSON; everything else to stderr. */
+import { styleText } from 'node:util';
+import { Option } from 'commander';
+import type * as z from 'zod';
+import { PLAIN, type Style } from '../../src/quality/rates-text.ts';
+
+/** The option of every command that prints data. */
+export const jsonOption = (what = 'print the result as JSON'): Option => new Option('--json', what);
+
+/** Prints a result of the command's published schema. */
+export const writeJson = <T extends z.ZodType>(_schema: T, value: z.input<T>): void => {
+  process.stdout.write(`${JSON.stringify(value, null, 2)}\n`);
+};
+
+export interface TextOptions {
+  /** Columns. */
+  width: number;
+  style: Style;
+}
+
+const DEFAULT_COLUMNS = 80;
+
+/** Width and style of the terminal; a file or a pipe has no width and no colors. */
+export function terminal(): TextOptions {
+  const { stdout } = process;
+  if (stdout.isTTY !== true) return { width: Number.POSITIVE_INFINITY, style: PLAIN };
+  // Some terminals report 0 columns.
+  const width = stdout.columns || DEFAULT_COLUMNS;
+  return { width, style: (style, text) => styleText(style, text, { stream: stdout }) };
+}

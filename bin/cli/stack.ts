@@ -1,0 +1,38 @@
+/** The deployed stack that a command is for: found by `--stack` or STACK_PREFIX, with clients of its services. */
+import { Option } from 'commander';
+import { type AwsClients, destroyClients, environmentClients } from '../../src/operate/aws-clients.ts';
+import { readStackOutputs, type StackOutputs, stackPrefix } from '../../src/operate/stack-outputs.ts';
+import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
+import { Storage } from '../../src/shared/storage.ts';
+
+export interface DeployedStack {
+  /** Its STACK_PREFIX. */
+  prefix: string;
+  outputs: StackOutputs;
+  clients: AwsClients;
+  storage: Storage;
+}
+
+export interface StackFlags {
+  stack?: string;
+}
+
+/** The option of every command that needs a stack. */
+export const stackOption = (): Option =>
+  new Option('--stack <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)");
+
+/**
+ * Finds the stack, does the work and closes the clients.
+ *
+ * @throws Error that names the remedy if the stack is not known, not deployed, or its deployment is incomplete
+ */
+export async function withStack<T>(flags: StackFlags, work: (stack: DeployedStack) => Promise<T>): Promise<T> {
+  const prefix = stackPrefix(flags.stack, dotenvOfCommand());
+  const clients = environmentClients();
+  try {
+    const outputs = await readStackOutputs(clients.cloudFormation, prefix);
+    return await work({ prefix, outputs, clients, storage: new Storage(clients.s3) });
+  } finally {
+    destroyClients(clients);
+  }
+}
