@@ -1,7 +1,9 @@
 /** The stand-in's answer to a prompt: an object, its text, and the ways in which a fault can corrupt it. */
+
+import { answerByRule } from '../../src/judge/stand-in/answer.ts';
+import { readOwnPrompt } from '../../src/judge/stand-in/read-prompt.ts';
 import type { AnswerFault } from './behavior.ts';
-import { type AskedQuestion, isYesNo, type RecognizedPrompt, readJudgePrompt } from './prompt-reader.ts';
-import { type RuleVerdict, verdictByRule } from './rules.ts';
+import { readMlflowPrompt } from './mlflow-prompts.ts';
 
 interface Answer {
   /** The input of a tool call. */
@@ -13,27 +15,6 @@ interface Answer {
 }
 
 const NO_QUESTION = 'Stand-in judge: this prompt contains no question that it recognizes.';
-
-function answerObject(prompt: RecognizedPrompt): Record<string, unknown> {
-  const verdicts = prompt.asked.map((asked) => [asked, verdictByRule(asked, prompt.exchange)] as const);
-  if (prompt.form === 'result') {
-    const [, verdict] = verdicts[0] ?? [];
-    return verdict === undefined ? {} : { rationale: verdict.rationale, result: verdict.value };
-  }
-  // The prompts ask for the rationale first, so a model writes it first.
-  return Object.fromEntries(verdicts.map(([asked, verdict]) => [asked.name, entryOf(asked, verdict, prompt)]));
-}
-
-/** A rule is not sure of a reply that is as short as this. */
-const UNSURE_CHARS = 8;
-
-/** The answer to one question, in the brevity that the prompt asks for. */
-function entryOf(asked: AskedQuestion, { rationale, value }: RuleVerdict, { brevity, exchange }: RecognizedPrompt) {
-  const sure = exchange.reply.length > UNSURE_CHARS;
-  if (brevity?.marks && isYesNo(asked)) return sure ? value : 'unsure';
-  if (brevity?.bare[asked.name] === value) return value;
-  return { rationale, value, ...(brevity?.sure ? { sure } : {}) };
-}
 
 const mapValues = (object: Record<string, unknown>, change: (value: unknown) => unknown): Record<string, unknown> =>
   Object.fromEntries(
@@ -108,8 +89,8 @@ interface Answered {
  * @param maxTokens the request's limit: a longer answer is truncated, as a model's would be
  */
 export function answerTo(system: string, user: string, fault: AnswerFault | undefined, maxTokens = Infinity): Answered {
-  const prompt = readJudgePrompt(system, user);
-  const object = prompt === undefined ? {} : answerObject(prompt);
+  const prompt = readOwnPrompt(system, user) ?? readMlflowPrompt(system, user);
+  const object = prompt === undefined ? {} : answerByRule(prompt);
   const good: Answer = {
     object,
     text: prompt === undefined ? NO_QUESTION : JSON.stringify(object),

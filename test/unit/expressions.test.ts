@@ -32,7 +32,7 @@ const READS_SETTINGS = new Set([
   'src/settings/variables.ts /\\/\\/.*@/s',
   'lib/access/work.ts /\\d+\\/$/',
   // Prompts of MLflow's own judges, only in a benchmark.
-  'local/stand-in-judge/prompt-reader.ts /Tool Call \\d+: (\\S+)[\\s\\S]*?Arguments: (.*)/g',
+  'local/stand-in-judge/mlflow-prompts.ts /Tool Call \\d+: (\\S+)[\\s\\S]*?Arguments: (.*)/g',
   // Reads only paths on the disk.
   'local/start/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
 ]);
@@ -42,8 +42,8 @@ const PUT_TOGETHER: Record<string, RegExp[]> = {
   'src/replay/source/peek.ts': [/^replay-[0-9a-f]{32}$/],
   'src/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
   'local/machine/own-folder.ts': [/^mlflow-(\d+)-/],
-  'local/stand-in-judge/prompt-reader.ts': [
-    /^#0a1b2c3d4e5f /m,
+  'src/judge/stand-in/read-prompt.ts': [/^#0a1b2c3d4e5f /m],
+  'local/stand-in-judge/mlflow-prompts.ts': [
     /(?:^|\n)inputs: ([\s\S]*?)(?=\n(?:inputs|outputs|expectations|conversation): |$)/,
   ],
 };

@@ -1,130 +1,14 @@
 /** Reads the lines of one chunk from S3 and decodes them. */
 
 import type { RunOptions } from '../../contract/input.ts';
-import { decodeLine } from '../../formats/decode.ts';
-import { type LineRead, readLines } from '../../formats/lines/read-lines.ts';
-import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineCause, RawLine } from '../../formats/types.ts';
-import { BYTES_A_CHARACTER, tooHeavyNote } from '../../formats/weight.ts';
+import { readLines } from '../../formats/lines/read-lines.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
-import { collectGarbage, functionMb, weightAtOnce } from '../../shared/memory.ts';
 import type { Storage } from '../../shared/storage.ts';
-import { traceIdOf } from '../../trace/ids.ts';
+import { type DecodedChunkLine, LineDecoder, type Reading } from './decode-lines.ts';
 import { openRanges, type UnnumberedChunk } from './ranges.ts';
-import type { TryOut } from './trial.ts';
-
-export interface CaptureLine {
-  kind: 'capture';
-  raw: RawLine;
-  capture: Capture;
-  traceId: string;
-  /** The line is identical to an earlier line of the chunk. */
-  duplicate: boolean;
-  /** The memory that the line takes when decoded, in bytes. */
-  weight: number;
-  /** The line can be traced, but the rest of the work on it needs more memory than there is. */
-  onlyTraced?: QuarantineCause | undefined;
-  /** Decodes the line once more, in the same way. */
-  again(): DecodedLine;
-}
-
-interface QuarantinedLine {
-  kind: 'quarantine';
-  place: LinePlace;
-  /** Absent when the line is longer than `MAX_LINE_BYTES`; so is `traceId`. */
-  bytes?: Buffer;
-  traceId?: string;
-  reason: QuarantineCause;
-  /** This step cannot decode the line. Another step may have done so. */
-  tooHeavy?: true;
-}
-
-type DecodedChunkLine = CaptureLine | QuarantinedLine | { kind: 'outsideWindow' };
 
 /** A line, or a range that cannot be read although others of the chunk can; with the ordinal of the range. */
 type ChunkLine = { range: number } & (DecodedChunkLine | { kind: 'unread'; lines: number; fault: Error });
-
-const decodeOptions = (environment: LambdaEnvironment): DecodeOptions => ({
-  csvHeader: environment.CSV_HEADER,
-  ...(environment.FEATURE_NAMES.length > 0 ? { featureNames: environment.FEATURE_NAMES } : {}),
-});
-
-const isOutside = (capture: Capture, window: RunOptions['window']): boolean =>
-  window !== undefined &&
-  ((window.fromMs !== undefined && capture.inferenceTimeMs < window.fromMs) ||
-    (window.toMs !== undefined && capture.inferenceTimeMs >= window.toMs));
-
-/** The total time for the trials of a chunk. A hostile chunk has hundreds of lines that need one. */
-const TRIALS_MS = 60_000;
-
-/** How to decode a line that is too heavy to decode without a trial; `undefined` if it must not be decoded at all. */
-type Ruling = { options: DecodeOptions; weight?: number; onlyTraced?: true } | undefined;
-
-interface Reading {
-  /** Returns the reason to quarantine a line without decoding it. */
-  leaveOut?(place: LinePlace): QuarantineCause | undefined;
-  /** Runs the trial of a line that could exhaust the function’s memory or time. */
-  tryOut: TryOut;
-  /** Whether a line is traced even if the rest of the work on it does not succeed. */
-  traces?: boolean;
-  /** Frees as much memory as possible before a trial. */
-  makeRoom?(): Promise<void>;
-}
-
-class LineDecoder {
-  readonly #options: DecodeOptions;
-  readonly #how: Reading;
-  /** The rulings on heavy lines, by trace id. Identical lines share one. */
-  readonly #rulings = new Map<string, Ruling>();
-  #trialsMs = 0;
-
-  constructor(options: DecodeOptions, how: Reading) {
-    this.#options = options;
-    this.#how = how;
-  }
-
-  async decode(raw: RawLine, traceId: string): Promise<DecodedLine & Pick<CaptureLine, 'again' | 'onlyTraced'>> {
-    const first = raw.bytes.length * BYTES_A_CHARACTER > weightAtOnce() ? undefined : decodeLine(raw, this.#options);
-    if (first !== undefined && !first.tooHeavy) return { ...first, again: () => decodeLine(raw, this.#options) };
-    if (!this.#rulings.has(traceId)) this.#rulings.set(traceId, await this.#rule(raw, first?.kind === 'capture'));
-    const ruling = this.#rulings.get(traceId);
-    const again = (): DecodedLine => {
-      if (ruling === undefined) return tooHeavy(raw);
-      // The trial started with little garbage, and so must this.
-      if (ruling.weight !== undefined) collectGarbage();
-      return decodeLine(raw, ruling.options);
-    };
-    const decoded = again();
-    const onlyTraced = ruling?.onlyTraced && tooHeavyFor(raw);
-    return { ...decoded, ...(ruling?.weight === undefined ? {} : { weight: ruling.weight }), again, onlyTraced };
-  }
-
-  /** @param keeps whether the line is known to fit in memory as captured */
-  async #rule(raw: RawLine, keeps: boolean): Promise<Ruling> {
-    const whole = { ...this.#options, maxWeight: Number.MAX_VALUE };
-    const kept = { ...this.#options, keepRaw: tooHeavyNote(), maxWeight: Number.MAX_VALUE };
-    const { tryOut, traces, makeRoom } = this.#how;
-    const attempts = (keeps ? [whole] : [whole, kept]).map((options) => ({ options, only: undefined }));
-    const lesser = traces && !keeps ? [{ options: kept, only: 'trace' as const }] : [];
-    for (const { options, only } of [...attempts, ...lesser]) {
-      if (this.#trialsMs > TRIALS_MS) break;
-      await makeRoom?.();
-      const started = performance.now();
-      const weight = await tryOut(raw, options, only);
-      this.#trialsMs += performance.now() - started;
-      if (weight !== undefined) return { options, weight, ...(only && { onlyTraced: true }) };
-    }
-    return keeps ? { options: kept } : undefined;
-  }
-}
-
-const tooHeavyFor = ({ bytes }: RawLine): QuarantineCause => ({
-  name: 'LineTooHeavy',
-  message:
-    `The line has ${bytes.length} bytes and needs more memory than a function of ${functionMb()} MB has. ` +
-    'Raise LAMBDA_MEMORY_MB to process it, or lower MAX_LINE_BYTES to skip such lines unread.',
-});
-
-const tooHeavy = (raw: RawLine): DecodedLine => ({ kind: 'quarantine', tooHeavy: true, reason: tooHeavyFor(raw) });
 
 /**
  * Yields the non-blank lines of a chunk in order, decoded. A line identical to an earlier line of the chunk is marked as
@@ -140,8 +24,7 @@ export async function* readChunk(
   window: RunOptions['window'],
   how: Reading,
 ): AsyncGenerator<ChunkLine> {
-  const decoder = new LineDecoder(decodeOptions(environment), how);
-  const seen = new Set<string>();
+  const decoder = new LineDecoder(environment, { experimentId: chunk.experimentId, window }, how);
   for await (const opened of openRanges(storage, chunk, environment.WORK_BUCKET)) {
     const { index: range } = opened;
     if (opened.fault !== undefined) {
@@ -149,32 +32,6 @@ export async function* readChunk(
       continue;
     }
     const lines = readLines(opened.bytes, opened.range, { maxLineBytes: environment.MAX_LINE_BYTES });
-    for await (const line of lines) yield { range, ...(await decoded(line)) };
-  }
-
-  async function decoded(line: LineRead): Promise<DecodedChunkLine> {
-    if (line.kind === 'tooLong')
-      return { kind: 'quarantine', place: line.place, reason: tooLong(line.place, environment) };
-    const { raw } = line;
-    const { place, bytes } = raw;
-    const traceId = traceIdOf(chunk.experimentId, bytes);
-    const leftOut = how.leaveOut?.(place);
-    const read =
-      leftOut === undefined
-        ? await decoder.decode(raw, traceId)
-        : { kind: 'quarantine' as const, reason: leftOut, tooHeavy: undefined };
-    if (read.kind === 'quarantine') {
-      return { kind: 'quarantine', place, bytes, traceId, reason: read.reason, tooHeavy: read.tooHeavy };
-    }
-    if (isOutside(read.capture, window)) return { kind: 'outsideWindow' };
-    const { capture, weight, again, onlyTraced } = read;
-    const duplicate = seen.has(traceId);
-    seen.add(traceId);
-    return { kind: 'capture', raw, capture, traceId, duplicate, weight, again, onlyTraced };
+    for await (const line of lines) yield { range, ...(await decoder.decode(line)) };
   }
 }
-
-const tooLong = ({ start, end }: LinePlace, { MAX_LINE_BYTES: most }: LambdaEnvironment): QuarantineCause => ({
-  name: 'LineTooLong',
-  message: `The line has ${end - start + 1} bytes; MAX_LINE_BYTES allows ${most}. The quarantine refers to the line, and does not contain its bytes.`,
-});

@@ -9,25 +9,16 @@
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
-import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 import type { StoredTrace, WriteTracesResult } from '../../mlflow/types.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { partOf } from '../chunk/parts.ts';
 import { addSpend, emptySpend } from '../counts.ts';
+import { isVerdict, KnownAnswers, type NewAnswer } from './known-answers.ts';
 
-/** The answers to one request of the judge, or a part of them. */
-export interface KeptAnswer {
+export interface KeptAnswer extends NewAnswer {
   /** The request id of the attempt. */
   by: string;
-  trace: string;
-  /** The digest of the request; see `questionOf`. */
-  ask?: string | undefined;
-  judge: string;
-  answers: { version: string; verdict: Verdict }[];
-  /** Every scorer of the request has its answer. */
-  whole: boolean;
-  spend: JudgeSpend;
 }
 
 interface WrittenTraces {
@@ -52,7 +43,7 @@ const LISTED_MS = 1_000;
 /** Journals of earlier runs that are read at the same time. */
 const READ_AT_ONCE = 8;
 
-export class AnswerJournal {
+export class AnswerJournal extends KnownAnswers {
   readonly #storage: Storage;
   readonly #bucket: string;
   readonly #request: ChunkRequest;
@@ -61,8 +52,6 @@ export class AnswerJournal {
   readonly #wrote = new Set<string>();
   /** What is sent for a trace, in one request or before the trace counts as written. */
   readonly #posts = new Map<string, readonly string[]>();
-  readonly #byTrace = new Map<string, KeptAnswer[]>();
-  readonly #byAsk = new Map<string, KeptAnswer>();
   /** Lines that are not saved yet. */
   #lines: Line[] = [];
   #segments = 0;
@@ -72,6 +61,7 @@ export class AnswerJournal {
   readonly #listedAtMs = new Map<number, number>();
 
   constructor(storage: Storage, bucket: string, request: ChunkRequest, requestId: string) {
+    super();
     this.#storage = storage;
     this.#bucket = bucket;
     this.#request = request;
@@ -178,40 +168,17 @@ export class AnswerJournal {
     return [...sums].map(([by, spend]) => ({ from: [by], spend }));
   }
 
-  /** @returns the verdicts on a trace that were answered before */
-  known(traceId: string, scorers: readonly JudgeScorer[], judge: string): Verdict[] {
-    const all = (this.#byTrace.get(traceId) ?? []).filter((kept) => kept.judge === judge);
-    return scorers.flatMap(({ name, version }) => {
-      const found = all
-        .flatMap(({ answers }) => answers)
-        .filter((answer) => answer.version === version && answer.verdict.scorer === name);
-      return (found.find(isVerdict) ?? found[0])?.verdict ?? [];
-    });
-  }
-
-  /** @returns the scorers without a verdict on the trace */
-  openOf(traceId: string, scorers: readonly JudgeScorer[], judge: string): JudgeScorer[] {
-    const known = new Set(this.known(traceId, scorers, judge).map(({ scorer }) => scorer));
-    return scorers.filter(({ name }) => !known.has(name));
-  }
-
-  /** @returns the whole answer to the same request about another trace */
-  answered(ask: string, judge: string): KeptAnswer | undefined {
-    const kept = this.#byAsk.get(ask);
-    return kept?.judge === judge ? kept : undefined;
-  }
-
-  /** Looks up the answer to a request among those of another chunk of the run. */
-  async answeredIn(chunk: number, ask: string, judge: string): Promise<KeptAnswer | undefined> {
+  override async answeredIn(chunk: number, ask: string, judge: string): Promise<NewAnswer | undefined> {
     if (Date.now() - (this.#listedAtMs.get(chunk) ?? 0) > LISTED_MS) {
       this.#listedAtMs.set(chunk, Date.now());
-      for await (const line of this.#read(workKeys.answersOfChunk(this.#request.run, chunk))) this.#learnAsk(line);
+      for await (const line of this.#read(workKeys.answersOfChunk(this.#request.run, chunk)))
+        if ('answers' in line) this.learnAsk(line);
     }
     return this.answered(ask, judge);
   }
 
   /** Adds answers, which are saved soon. */
-  keep(answer: Omit<KeptAnswer, 'by'>): void {
+  override keep(answer: NewAnswer): void {
     this.#add({ by: this.#requestId, ...answer });
   }
 
@@ -272,16 +239,7 @@ export class AnswerJournal {
       for (const traceId of line.wrote) this.#wrote.add(traceId);
     } else if ('posts' in line) {
       for (const [traceId, ids] of Object.entries(line.posts)) this.#posts.set(traceId, ids);
-    } else this.#learnAnswer(line);
-  }
-
-  #learnAnswer(line: KeptAnswer): void {
-    this.#byTrace.set(line.trace, [...(this.#byTrace.get(line.trace) ?? []), line]);
-    this.#learnAsk(line);
-  }
-
-  #learnAsk(line: Line): void {
-    if ('ask' in line && line.ask !== undefined && line.whole) this.#byAsk.set(line.ask, line);
+    } else super.keep(line);
   }
 
   /** Yields the lines of segments that were not read before. */
@@ -293,5 +251,3 @@ export class AnswerJournal {
     }
   }
 }
-
-const isVerdict = ({ verdict }: KeptAnswer['answers'][number]): boolean => verdict.outcome === 'verdict';

@@ -9,10 +9,10 @@ import type { NewAssessment } from '../../mlflow/types.ts';
 import { ownFault } from '../../shared/own-fault.ts';
 import { timeOf, withinTime } from '../../shared/within-time.ts';
 import { addSpend, emptySpend } from '../counts.ts';
-import type { AnswerJournal, KeptAnswer } from './answer-journal.ts';
 import { codeAssessments, failedAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
+import type { KnownAnswers, NewAnswer } from './known-answers.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
-import type { BatchAnswers, EvaluateDependencies } from './types.ts';
+import type { AssessDependencies, BatchAnswers } from './types.ts';
 
 interface Work {
   traceId: string;
@@ -52,12 +52,12 @@ export class CaptureAssessor {
   /** The answers of the chunk’s batch job, if it has one; set before the first capture. */
   batch: BatchAnswers | undefined;
   readonly #run: string;
-  readonly #deps: EvaluateDependencies;
-  readonly #journal: AnswerJournal;
+  readonly #deps: AssessDependencies;
+  readonly #journal: KnownAnswers;
   /** The requests that this attempt is asking now, by their digest. */
   readonly #asking = new Map<string, Promise<unknown>>();
 
-  constructor(run: string, deps: EvaluateDependencies, journal: AnswerJournal) {
+  constructor(run: string, deps: AssessDependencies, journal: KnownAnswers) {
     this.#run = run;
     this.#deps = deps;
     this.#journal = journal;
@@ -172,7 +172,7 @@ export class CaptureAssessor {
   }
 
   /** @returns the answer to the same request; `undefined` if this attempt must ask */
-  async #claimed(ask: string): Promise<KeptAnswer | 'claimed' | undefined> {
+  async #claimed(ask: string): Promise<NewAnswer | 'claimed' | undefined> {
     const { claims, judge } = this.#deps;
     const own = this.#journal.answered(ask, judge.sourceId);
     if (own !== undefined || claims === undefined) return own;
@@ -185,7 +185,7 @@ export class CaptureAssessor {
   }
 
   /** The answer to the same request costs nothing again. */
-  #copied({ answers, judge }: KeptAnswer, trace: string, ask: string): Verdict[] {
+  #copied({ answers, judge }: NewAnswer, trace: string, ask: string): Verdict[] {
     const copies = answers.map(({ version, verdict }) => ({ version, verdict: { ...verdict, usage: NOTHING_PAID } }));
     this.#journal.keep({ trace, ask, judge, answers: copies, whole: true, spend: emptySpend() });
     return copies.map(({ verdict }) => verdict);

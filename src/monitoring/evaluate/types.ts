@@ -31,6 +31,9 @@ export interface EvaluateDependencies {
   timeMs?: number;
 }
 
+/** What assessing one capture needs of them. */
+export type AssessDependencies = Pick<EvaluateDependencies, 'judge' | 'limit' | 'claims' | 'timeMs'>;
+
 /** The answers of a batch job to the requests of a chunk. */
 export interface BatchAnswers {
   /** The cost of all of them. */

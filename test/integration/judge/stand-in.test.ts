@@ -2,7 +2,6 @@
 import { ConverseCommand } from '@aws-sdk/client-bedrock-runtime';
 import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
 import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
-import { verdictByRule } from '../../../local/stand-in-judge/rules.ts';
 import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
 import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
@@ -10,6 +9,7 @@ import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { priceCall } from '../../../src/judge/pricing/prices.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { verdictByRule } from '../../../src/judge/stand-in/rules.ts';
 import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
 import { judgePair } from '../../../src/replay/compare/pairwise.ts';

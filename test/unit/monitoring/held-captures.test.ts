@@ -1,5 +1,5 @@
 /** The limits on decoded captures in memory. */
-import type { CaptureLine } from '../../../src/monitoring/chunk/chunk-reader.ts';
+import type { CaptureLine } from '../../../src/monitoring/chunk/decode-lines.ts';
 import { HeldCaptures, WeightGate } from '../../../src/monitoring/evaluate/held-captures.ts';
 import { weightAtOnce } from '../../../src/shared/memory.ts';
 import { textCapture } from '../../helpers/captures.ts';

@@ -1,7 +1,4 @@
-/**
- * Reads a judge's prompt as a model would: the questions, and the exchange that they are about. It recognizes this
- * project's prompts and those of MLflow's own judges by their text alone.
- */
+/** Reads the judge's prompt as a model would, by its text alone: the questions, and the exchange that they are about. */
 
 type AllowedValues =
   | { kind: 'strings'; values: string[] }
@@ -62,8 +59,13 @@ function readBrevity(text: string, asked: readonly AskedQuestion[]): Brevity {
   };
 }
 
-const YES_NO: AllowedValues = { kind: 'strings', values: ['yes', 'no'] };
-const emptyExchange = (): ReadExchange => ({ systemPrompt: '', request: '', reply: '', toolCalls: [], tools: '' });
+export const emptyExchange = (): ReadExchange => ({
+  systemPrompt: '',
+  request: '',
+  reply: '',
+  toolCalls: [],
+  tools: '',
+});
 
 function readAllowed(words: string): AllowedValues {
   if (words === 'true or false') return { kind: 'boolean' };
@@ -113,75 +115,14 @@ function readQuestions(system: string): AskedQuestion[] {
   );
 }
 
-function tag(text: string, name: string): string | undefined {
-  const open = text.indexOf(`<${name}>`);
-  const close = text.lastIndexOf(`</${name}>`);
-  return open === -1 || close < open ? undefined : text.slice(open + name.length + 2, close);
-}
-
-/** Reads a prompt of MLflow's judges, which ask one question per request, in one of a few wordings. */
-function readMlflow(system: string, user: string): RecognizedPrompt | undefined {
-  const all = `${system}\n${user}`;
-  const one = (
-    name: string,
-    question: string,
-    exchange: Partial<ReadExchange>,
-    allowed = YES_NO,
-  ): RecognizedPrompt => ({
-    form: 'result',
-    asked: [{ name, question, allowed }],
-    exchange: { ...emptyExchange(), ...exchange },
-  });
-  const guidelines = tag(all, 'guidelines');
-  if (guidelines !== undefined) {
-    const sentence = guidelines.replaceAll(/<\/?guideline>/g, ' ').trim();
-    return one('guideline', sentence, { request: tag(all, 'request') ?? '', reply: tag(all, 'response') ?? '' });
-  }
-  if (/content safety classifier/i.test(all)) return one('safety', '', { reply: tag(all, 'text') ?? '' });
-  const calls = tag(all, 'actual_tool_calls') ?? tag(all, 'tools_called');
-  if (calls !== undefined) {
-    const toolCalls = [...calls.matchAll(/Tool Call \d+: (\S+)[\s\S]*?Arguments: (.*)/g)].map(([, name, args]) => ({
-      name: name ?? '',
-      arguments: (args ?? '').replaceAll("'", '"'),
-    }));
-    return one('tool_call_correctness', '', {
-      request: tag(all, 'request') ?? '',
-      toolCalls,
-      tools: tag(all, 'available_tools') ?? '',
-    });
-  }
-  const answer = tag(all, 'answer');
-  if (answer !== undefined) {
-    const name = /explicit (user )?requests?/i.test(all) ? 'completeness' : 'relevance_to_query';
-    return one(name, '', { request: tag(all, 'question') ?? '', reply: answer });
-  }
-  if (/expert judge/i.test(system) || /evaluat/i.test(system)) {
-    const field = (name: string): string | undefined =>
-      new RegExp(`(?:^|\\n)${name}: ([\\s\\S]*?)(?=\\n(?:inputs|outputs|expectations|conversation): |$)`).exec(
-        user,
-      )?.[1];
-    const exchange = { request: field('inputs') ?? '', reply: field('outputs') ?? user };
-    if (/somewhat coherent/i.test(all)) {
-      const values = ['coherent', 'somewhat coherent', 'incoherent'];
-      return one('coherence', system, exchange, { kind: 'strings', values });
-    }
-    if (/fluency/i.test(all)) return one('fluency', system, exchange);
-    if (/explicit (user )?requests?/i.test(all)) return one('completeness', system, exchange);
-    return one('guideline', system, exchange);
-  }
-  return undefined;
-}
-
-/** Reads a judge's prompt. @returns `undefined` if it contains no question that the stand-in recognizes */
-export function readJudgePrompt(system: string, user: string): RecognizedPrompt | undefined {
-  // For a model without system prompts, the user turn contains everything.
+/** Reads a prompt of this project. @returns `undefined` if it contains no record */
+export function readOwnPrompt(system: string, user: string): RecognizedPrompt | undefined {
   const exchange = readRecord(user);
-  if (exchange !== undefined) {
-    const instructions = system.includes('\nThe questions\n')
-      ? system
-      : user.slice(0, user.indexOf('\nThe code of this record'));
-    const asked = readQuestions(instructions);
-    return { form: 'verdicts', asked, exchange, brevity: readBrevity(instructions, asked) };
-  }
-  return readMlflow(system, user);
+  if (exchange === undefined) return undefined;
+  // For a model without system prompts, the user turn contains everything.
+  const instructions = system.includes('\nThe questions\n')
+    ? system
+    : user.slice(0, user.indexOf('\nThe code of this record'));
+  const asked = readQuestions(instructions);
+  return { form: 'verdicts', asked, exchange, brevity: readBrevity(instructions, asked) };
 }

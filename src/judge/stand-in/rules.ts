@@ -2,7 +2,7 @@
  * Rule-based verdicts: simple rules over the words of the exchange, never over ids. A changed text changes the verdict,
  * and the same text always gets the same one. They do not replace a model, and every rationale states this.
  */
-import type { AskedQuestion, ReadExchange } from './prompt-reader.ts';
+import type { AskedQuestion, ReadExchange } from './read-prompt.ts';
 
 export interface RuleVerdict {
   value: string | number | boolean;
