@@ -5,9 +5,9 @@ import { scanChunks } from '../../src/formats/lines/chunks.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
+import type { CaptureFile } from '../../src/operate/capture-files.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import type { Settings } from '../../src/settings/schema.ts';
-import type { CaptureFile } from './capture-files.ts';
 
 interface CaptureSizes {
   files: number;

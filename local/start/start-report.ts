@@ -1,5 +1,6 @@
 /** The report that `npm start` prints when the executions have ended. */
 import { resourceNames } from '../../src/contract/names.ts';
+import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { Run } from '../../src/operate/process-files.ts';
 import { quarantineLines, type ReasonWithLines } from '../../src/operate/quarantine-report.ts';
@@ -61,9 +62,7 @@ function keptLines({ options: { keep } }: Report): string[] {
 function addressLines(report: Report): string[] {
   return [
     '── MLflow ──',
-    ...report.experiments.map(
-      ({ id, name }) => `${report.environment.mlflowUrl}/#/experiments/${id}/traces?startTimeLabel=ALL  (${name})`,
-    ),
+    ...report.experiments.map(({ id, name }) => `${tracesUrl(report.environment.mlflowUrl, id)}  (${name})`),
     '',
     '── For AWS tools ──',
     ...exportLines(report),

@@ -1,5 +1,6 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
+import { findCaptures } from '../../src/operate/capture-files.ts';
 import { type FileProgress, processFiles, type Run, runBackfill } from '../../src/operate/process-files.ts';
 import { readReasons } from '../../src/operate/quarantine-report.ts';
 import { readRunSummaries } from '../../src/operate/run-summaries.ts';
@@ -10,7 +11,6 @@ import { projectPath } from '../project-root.ts';
 import { checkSettings, givenSettings, personSettings, settingSlips } from '../settings/person-settings.ts';
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
-import { findCaptures } from './capture-files.ts';
 import { type DeployedEndpoint, deployEndpoints, isBackfill } from './deployed-endpoint.ts';
 import { type LocalEnvironment, startEnvironment } from './environment.ts';
 import { experimentId } from './experiment-id.ts';

@@ -34,7 +34,7 @@ const READS_SETTINGS = new Set([
   // Prompts of MLflow's own judges, only in a benchmark.
   'local/stand-in-judge/mlflow-prompts.ts /Tool Call \\d+: (\\S+)[\\s\\S]*?Arguments: (.*)/g',
   // Reads only paths on the disk.
-  'local/start/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
+  'src/operate/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
 ]);
 /** Results of the patterns that are composed at run time, in the order of the code. */
 const PUT_TOGETHER: Record<string, RegExp[]> = {

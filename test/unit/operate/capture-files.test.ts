@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { findCaptures } from '../../../local/start/capture-files.ts';
+import { findCaptures } from '../../../src/operate/capture-files.ts';
 
 const record = (time: string) => `${JSON.stringify({ captureData: {}, eventMetadata: { inferenceTime: time } })}\n`;
 

@@ -3,7 +3,7 @@ import { createReadStream, existsSync, realpathSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
-import { DEFAULT_MAX_LINE_BYTES } from '../../src/shared/line-bound.ts';
+import { DEFAULT_MAX_LINE_BYTES } from '../shared/line-bound.ts';
 
 export interface CaptureFile {
   /** Absolute path. */

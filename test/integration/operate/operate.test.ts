@@ -1,0 +1,2 @@
+/** The commands for a running stack, on a deployed one that the suites share. */
+import './runs.ts';

@@ -1,0 +1,96 @@
+/**
+ * The stack for the tests in this folder: deployed once, with one processed capture file, for all suites. Commands run in this
+ * process: starting one takes half a second of a CPU, so each is started as a process once at most.
+ */
+import type { Command } from 'commander';
+import { type LocalEnvironment, startEnvironment } from '../../../local/start/environment.ts';
+import { chatLine, mixedLines } from '../../helpers/deployed-captures.ts';
+import { DeployedPipeline, type Outcome } from '../../helpers/deployed-pipeline.ts';
+
+const START_MS = 6 * 60_000;
+export const PREFIX = 'operated';
+export const ENDPOINT = 'garden-endpoint';
+export const HOUR = `${ENDPOINT}/AllTraffic/2026/11/20/10`;
+/** The file that is processed before the suites begin: five captures, three of which are judged, and a line that is cut off. */
+export const PROCESSED_KEY = `${HOUR}/processed.jsonl`;
+export const PROCESSED_LINES = mixedLines('processed');
+
+export let environment: LocalEnvironment;
+export let pipeline: DeployedPipeline;
+/** The run over `PROCESSED_KEY`. */
+export let processed: Outcome;
+
+/** The variables of a person who works with the stack. */
+export const personVariables = (): Record<string, string> => ({
+  ...environment.ministack.env,
+  AWS_ENDPOINT_URL_BEDROCK_RUNTIME: environment.judge.url,
+  AWS_ENDPOINT_URL_BEDROCK: environment.judge.url,
+  STACK_PREFIX: PREFIX,
+  SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+  DATA_CAPTURE_S3_BUCKET: pipeline.outputs.captureBucket,
+  MLFLOW_TRACKING_URI: environment.mlflowUrl,
+  MLFLOW_EXPERIMENT_NAME: ENDPOINT,
+});
+
+/** Puts a file of chats, without a line for each that is not a capture. @returns its key */
+export async function putChats(name: string, count: number): Promise<string> {
+  const key = `${HOUR}/${name}.jsonl`;
+  await pipeline.put(
+    key,
+    Array.from({ length: count }, (_, index) => chatLine(`${name}-${index}`)),
+  );
+  return key;
+}
+
+export interface CommandOutput {
+  stdout: string;
+  stderr: string;
+  /** As the entry would end the process: 2 if the command threw. */
+  code: number;
+  /** What it threw. */
+  error?: Error;
+}
+
+/** Runs a command in this process, as its entry does, and captures what it prints. */
+export async function run(command: Command, ...args: string[]): Promise<CommandOutput> {
+  const written = { stdout: '', stderr: '' };
+  const capture = (name: 'stdout' | 'stderr') => {
+    const take = (text: unknown): void => {
+      written[name] += String(text);
+    };
+    const write = jest.spyOn(process[name], 'write').mockImplementation((text) => {
+      take(text);
+      return true;
+    });
+    const log = jest
+      .spyOn(console, name === 'stdout' ? 'log' : 'error')
+      .mockImplementation((...texts: unknown[]) => take(`${texts.join(' ')}\n`));
+    return [write, log];
+  };
+  const spies = [...capture('stdout'), ...capture('stderr')];
+  try {
+    await command.exitOverride().parseAsync(args, { from: 'user' });
+    return { ...written, code: Number(process.exitCode ?? 0) };
+  } catch (error) {
+    return { ...written, code: 2, error: error as Error };
+  } finally {
+    process.exitCode = undefined;
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
+beforeAll(async () => {
+  // Shortens the waits between retries to a twentieth: the tests are not about them.
+  environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.05' } });
+  const settings = { STACK_PREFIX: PREFIX, SAGEMAKER_ENDPOINT_NAME: ENDPOINT, BATCH_WINDOW_SECONDS: '0' };
+  pipeline = new DeployedPipeline(environment, PREFIX, await environment.deployStack(settings));
+  await environment.mlflow;
+  Object.assign(process.env, personVariables());
+  processed = await pipeline.process(PROCESSED_KEY, PROCESSED_LINES);
+}, START_MS);
+
+afterAll(() => environment?.stop());
+
+afterEach(() => {
+  environment.judge.behave({});
+});
