@@ -46,5 +46,6 @@ export default {
     level('matrix'),
     level('faults'),
     level('memory'),
+    level('slow', withPython),
   ],
 };

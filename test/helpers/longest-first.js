@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import TestSequencer from '@jest/test-sequencer';
 
 /** Levels in the order in which they start: deployments wait for servers, and units fill both cores to the end. */
-const LEVELS = ['faults', 'memory', 'matrix', 'integration', 'infra', 'unit'];
+const LEVELS = ['slow', 'faults', 'memory', 'matrix', 'integration', 'infra', 'unit'];
 
 const levelOf = ({ context }) => LEVELS.indexOf(context.config.displayName?.name);
 
@@ -23,7 +23,8 @@ const LONG = [
   'integration/deployed-replay.test.ts',
   'integration/deployed-batch.test.ts',
   'integration/deployed-start.test.ts',
-  'integration/canary.test.ts',
+  'slow/canary.test.ts',
+  'slow/deployed-batch-faults.test.ts',
   'integration/hostile.test.ts',
   'integration/faults.test.ts',
   'integration/calibration.test.ts',
@@ -37,6 +38,13 @@ const LONG = [
   'unit/monitoring/planning-faults.test.ts',
   'unit/replay/gate/plan.test.ts',
 ];
+
+const TESTS = join(import.meta.dirname, '..');
+const gone = LONG.filter((name) => !existsSync(join(TESTS, name)));
+if (gone.length > 0)
+  throw new Error(
+    `Test files are gone; got: ${gone.join(', ')}; expected: files; where: LONG in ${import.meta.filename}`,
+  );
 
 /** @returns the place in the list, or the place after it for any other file */
 function rankOf({ path }) {

@@ -1,0 +1,116 @@
+/** A stack whose runs judge in batch jobs of Bedrock, and the budget that they spend. */
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
+import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
+import { dayScope } from '../../src/judge/budget/leased-budget.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
+import { chatLine } from './deployed-captures.ts';
+import { DeployedPipeline, type Outcome } from './deployed-pipeline.ts';
+import { readSpending } from './spending.ts';
+
+const ENDPOINT = 'batch-endpoint';
+/** Bedrock's minimum for a job. */
+export const RECORDS = 100;
+
+export class BatchStack {
+  readonly environment: LocalEnvironment;
+  readonly pipeline: DeployedPipeline;
+  readonly #dynamo: DynamoDBClient;
+  readonly #table: string;
+  /** US dollars according to the summaries of all runs so far. */
+  #paidUsd = 0;
+  readonly #firstDay = dayScope(Date.now());
+
+  private constructor(pipeline: DeployedPipeline, dynamo: DynamoDBClient, table: string) {
+    this.environment = pipeline.environment;
+    this.pipeline = pipeline;
+    this.#dynamo = dynamo;
+    this.#table = table;
+  }
+
+  static async deploy(): Promise<BatchStack> {
+    const environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.01' } });
+    try {
+      const settings = { STACK_PREFIX: 'batch', SAGEMAKER_ENDPOINT_NAME: ENDPOINT };
+      const pipeline = new DeployedPipeline(environment, 'batch', await environment.deployStack(settings));
+      await environment.mlflow;
+      // The rule would start a run without batch inference for every file.
+      await pipeline.disableRule();
+      const { url, region, env } = environment.ministack;
+      const credentials = {
+        accessKeyId: env.AWS_ACCESS_KEY_ID ?? '',
+        secretAccessKey: env.AWS_SECRET_ACCESS_KEY ?? '',
+      };
+      const FunctionName = pipeline.functionName('evaluator');
+      const { Environment } = await environment.clients.lambda.send(
+        new GetFunctionConfigurationCommand({ FunctionName }),
+      );
+      const dynamo = new DynamoDBClient({ endpoint: url, region, credentials });
+      return new BatchStack(pipeline, dynamo, Environment?.Variables?.BUDGET_TABLE ?? '');
+    } catch (error) {
+      await environment.stop();
+      throw error;
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#dynamo.destroy();
+    await this.environment.stop();
+  }
+
+  /** Forgets what the judge was asked, and lets it behave. */
+  reset(): void {
+    const { judge } = this.environment;
+    judge.forget();
+    judge.batch.records = 0;
+    judge.batch.behavior = {};
+  }
+
+  judgeInBatch(name: string, records: number, more: object = {}): Promise<Outcome> {
+    return this.judgeLines(
+      name,
+      Array.from({ length: records }, (_, n) => chatLine(`${name}-${n}`)),
+      more,
+    );
+  }
+
+  async judgeLines(name: string, lines: readonly string[], more: object = {}): Promise<Outcome> {
+    const key = `${ENDPOINT}/AllTraffic/2026/11/20/10/${name}.jsonl`;
+    await this.pipeline.put(key, lines);
+    return this.run(this.pipeline.event(key, { judge: 'batch', ...more }));
+  }
+
+  async run(input: object): Promise<Outcome> {
+    const outcome = await this.pipeline.run(input);
+    this.#paidUsd += outcome.summary?.spend.usd ?? 0;
+    return outcome;
+  }
+
+  /** Returns the spending of the day, or of both days if midnight has passed. */
+  async spending(): Promise<{ spentUsd: number; committedUsd: number }> {
+    const sum = { spentUsd: 0, committedUsd: 0 };
+    for (const scope of new Set([this.#firstDay, dayScope(Date.now())])) {
+      const day = await readSpending({ client: this.#dynamo, table: this.#table }, scope);
+      sum.spentUsd += day.spentUsd;
+      sum.committedUsd += day.committedUsd;
+    }
+    return sum;
+  }
+
+  /** The booked cost equals the paid cost, and no reservation or deposit remains. */
+  async expectBooked(): Promise<void> {
+    const { spentUsd, committedUsd } = await this.spending();
+    // Each booking is rounded up to a nanodollar.
+    expect(spentUsd).toBeCloseTo(this.#paidUsd, 6);
+    expect(committedUsd).toBeCloseTo(spentUsd, 9);
+  }
+}
+
+/** Returns the summary of a run that succeeded, with nothing lost. */
+export function summaryOf({ status, error, cause, summary }: Outcome): RunSummary {
+  expect({ status, error, cause }).toEqual({ status: 'SUCCEEDED' });
+  if (summary === undefined) throw new Error('The run has no summary');
+  expect(summary.equations).toEqual({ lines: true, verdicts: true });
+  expect(summary.verdicts.lost).toBe(0);
+  return summary;
+}
