@@ -1,4 +1,6 @@
-/** What the exit codes of all commands mean. */
+/** What the exit codes of all commands mean. docs/commands.md lists them. */
+import { GATE_EXIT_CODES } from '../../src/replay/gate/types.ts';
+import { INTERRUPTED } from '../../src/terminal/stop-signals.ts';
 
 export const EXIT = {
   /** The command did what was asked. */
@@ -7,6 +9,8 @@ export const EXIT = {
   found: 1,
   /** It could not do it: a wrong option, a missing stack, no permission. */
   notDone: 2,
-  /** It was interrupted by Ctrl-C, as shells report it: 128 + the number of SIGINT. */
-  interrupted: 130,
+  /** It did, and the data at hand cannot decide a threshold. */
+  undecided: GATE_EXIT_CODES['cannot-tell'],
+  /** It was interrupted by Ctrl-C. */
+  interrupted: INTERRUPTED,
 } as const;

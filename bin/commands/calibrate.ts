@@ -12,6 +12,7 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { scorerExamples } from '../../src/judge/scorers/scorer-examples.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
+import { EXIT } from '../cli/exit-codes.ts';
 import { compareWithPeople, type DataOptions, readGiven, say } from './calibration-data.ts';
 import { amount } from './numbers.ts';
 import { type CommandSettings, commandSettings } from './settings.ts';
@@ -59,7 +60,6 @@ The exit code is 1 if a scorer misses --min-agreement, or if the judge has drift
 
 export function calibrateCommand(): Command {
   return new Command('calibrate')
-    .description("compare the judge's verdicts with people's: agreement, Cohen's kappa, error rates, disagreements")
     .addOption(new Option('--labels <file>', 'labels in JSON lines, judged now').conflicts(['anchors', 'experiment']))
     .addOption(new Option('--anchors', 'the project’s anchor set, judged now').conflicts(['labels', 'experiment']))
     .option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)')
@@ -121,17 +121,17 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
 }
 
 function setExitCode(report: CalibrationReport, minAgreement = 0): void {
-  if (report.drift?.verdict === 'drifted') process.exitCode = 1;
+  if (report.drift?.verdict === 'drifted') process.exitCode = EXIT.found;
   if (report.pairs.length === 0) {
     say('No label has a verdict, so nothing can be compared.');
     for (const line of whyUnanswered(report.unanswered)) say(line);
-    process.exitCode = 1;
+    process.exitCode = EXIT.found;
   }
   for (const { name, agreement } of report.scorers) {
     if (agreement === null || agreement.value >= minAgreement) continue;
     const got = `${(agreement.value * 100).toFixed(1)}%`;
     say(`${name} agrees with too few labels; got: ${got}; expected: at least ${minAgreement * 100}%`);
-    process.exitCode = 1;
+    process.exitCode = EXIT.found;
   }
 }
 

@@ -14,7 +14,7 @@ import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { Storage } from '../../src/shared/storage.ts';
-import { INTERRUPTED } from '../../src/terminal/stop-signals.ts';
+import { EXIT } from '../cli/exit-codes.ts';
 import { checkOutputs, type GateFlags, type OutputFlags, withGateFile, writeOutputs } from './gate-flags.ts';
 import { amount } from './numbers.ts';
 import { qualityText } from './quality-text.ts';
@@ -28,8 +28,6 @@ interface CompareFlags extends GateFlags, OutputFlags {
   plan?: boolean;
   captures?: string;
 }
-
-const EXIT_NOT_COMPARED = 2;
 
 const HELP = `
 Thresholds limit how much worse the second run may be (repeatable):
@@ -54,7 +52,6 @@ Examples:
 
 export function compareCommand(): Command {
   return new Command('compare')
-    .description('compare two replays of the same captures: speed, failures, replies')
     .argument('[before]', 'results of a replay: a directory, or s3://bucket/replays/<execution> for a cloud replay')
     .argument('[after]', 'results of another replay')
     .option(
@@ -140,7 +137,7 @@ async function compare(
   } catch (error) {
     if (stopping.started || !stopping.signal.aborted) throw error;
     console.error('Stopped before the runs were compared.');
-    process.exitCode = INTERRUPTED;
+    process.exitCode = EXIT.interrupted;
   } finally {
     stopping.dispose();
     for (const { dispose } of opened) await dispose();
@@ -186,8 +183,8 @@ async function compareOpened(
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   if (gate) await writeOutputs(flags, gate, comparison, report);
   if (comparison.judgeFailure) console.error(judgeWarning(comparison.judgeFailure));
-  process.exitCode = gate?.exitCode ?? (comparison.judgeFailure ? EXIT_NOT_COMPARED : 0);
-  if (signal.aborted) process.exitCode = INTERRUPTED;
+  process.exitCode = gate?.exitCode ?? (comparison.judgeFailure ? EXIT.notDone : EXIT.done);
+  if (signal.aborted) process.exitCode = EXIT.interrupted;
 }
 
 const tableLine = (name: string, cells: readonly string[], interval: string): string =>

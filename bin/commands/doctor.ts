@@ -3,6 +3,7 @@ import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { Command } from 'commander';
+import { EXIT } from '../cli/exit-codes.ts';
 import { checkArtifacts, checkCaptures } from '../doctor/buckets.ts';
 import { checked, type Finding, finding, lineOf } from '../doctor/finding.ts';
 import { checkJudge } from '../doctor/judge.ts';
@@ -43,12 +44,11 @@ async function diagnose(flags: { model?: string; region?: string }): Promise<Fin
 /** The exit code is 1 when the deployed stack would fail. */
 export function doctorCommand(): Command {
   return new Command('doctor')
-    .description("check settings, the judge's model and price, quotas, buckets and MLflow before a deployment")
     .option('--model <id>', 'a Bedrock model id, inference profile or ARN (default: BEDROCK_MODEL_ID)')
     .option('--region <region>', 'region of the stack (default: AWS_REGION)')
     .action(async (flags: { model?: string; region?: string }) => {
       const findings = await diagnose(flags);
       for (const each of findings) console.log(lineOf(each));
-      if (findings.some(({ level }) => level === 'error')) process.exitCode = 1;
+      if (findings.some(({ level }) => level === 'error')) process.exitCode = EXIT.found;
     });
 }

@@ -46,7 +46,6 @@ Examples:
 
 export function labelCommand(): Command {
   return new Command('label')
-    .description('pick the traces whose labels by people narrow the interval of a rate most')
     .requiredOption('--scorer <names...>', 'the scorers to label')
     .option('--next <count>', 'how many traces are to wait for a label, per scorer', count, 50)
     .option('--from <time>', 'start of the window: an instant, a day, or an age such as 12h, 7d', '7d')

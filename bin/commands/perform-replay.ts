@@ -21,18 +21,13 @@ import type { IndexEntry, SkippedLine, SourceFile } from '../../src/replay/sourc
 import type { Target } from '../../src/replay/targets/target.ts';
 import { type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 import type { Storage } from '../../src/shared/storage.ts';
-import { INTERRUPTED } from '../../src/terminal/stop-signals.ts';
+import { EXIT } from '../cli/exit-codes.ts';
 import { prepareDirectory } from './replay-directory.ts';
 import { ReplayDisplay } from './replay-display.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';
 import { dryRunText, longWarning, resultText } from './replay-text.ts';
 import { type CommandStopping, stopCommandOnSignals } from './stopping.ts';
 import type { OpenedGate, UntilDecidedFlags } from './until-decided.ts';
-
-/** The replay ran, and failed by its own measure. */
-const EXIT_FAILED = 1;
-/** The judge or MLflow failed after the replay. The same code as for a replay that could not run. */
-const EXIT_UNFINISHED = 2;
 
 export interface ReplayFlags extends TargetFlags, UntilDecidedFlags {
   report: boolean;
@@ -95,7 +90,7 @@ export async function performReplay(source: string, flags: ReplayFlags): Promise
   } catch (error) {
     if (stopping.started || !stopping.signal.aborted) throw error;
     console.error('Stopped before anything was sent.');
-    process.exitCode = INTERRUPTED;
+    process.exitCode = EXIT.interrupted;
   } finally {
     stopping.dispose();
   }
@@ -144,7 +139,7 @@ async function planOnly(
   const plan = await dryRun(files, index, scheduleOf(options), overridesOf(options), count, undefined, signal);
   console.log(json ? JSON.stringify({ ...plan, skipped: Object.fromEntries(reasons) }) : dryRunText(plan, reasons));
   // A replay without requests ends with the same code.
-  if (plan.requests === 0) process.exitCode = EXIT_FAILED;
+  if (plan.requests === 0) process.exitCode = EXIT.found;
 }
 
 async function replayAndReport(
@@ -256,7 +251,7 @@ async function followUp(
     `${judging ? 'The judge is not asked any more. ' : ''}The results are being written. Press Ctrl-C again to leave immediately.`,
   );
   process.exitCode = exitCodeOf(result, flags.options);
-  const followed = await followUps.finish(result, process.exitCode === EXIT_FAILED, stopping.signal);
+  const followed = await followUps.finish(result, process.exitCode === EXIT.found, stopping.signal);
   const { followUpText } = await import('./quality-text.ts');
   const { decided } = followed;
   const lines = [...followUpText(result.run, experiment, followed), resultText(result, directory)];
@@ -264,15 +259,16 @@ async function followUp(
   console.log(lines.join('\n'));
   if (decided) await (await untilDecided()).writeGateOutputs(flags, directory, decided);
   for (const failure of followed.failures) console.error(failure);
-  if (followed.judgeStopped) process.exitCode = INTERRUPTED;
-  else if (decided?.gate.outcome === 'failed') process.exitCode = EXIT_FAILED;
-  else if (followed.failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT_UNFINISHED;
-  else if (process.exitCode === 0 && decided) process.exitCode = decided.gate.exitCode;
+  if (followed.judgeStopped) process.exitCode = EXIT.interrupted;
+  else if (decided?.gate.outcome === 'failed') process.exitCode = EXIT.found;
+  // The judge or MLflow failed after the replay.
+  else if (followed.failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT.notDone;
+  else if (process.exitCode === EXIT.done && decided) process.exitCode = decided.gate.exitCode;
 }
 
 function exitCodeOf(result: ReplayResult, options: ReplayOptions): number {
-  if (result.wasCancelled) return INTERRUPTED;
+  if (result.wasCancelled) return EXIT.interrupted;
   const { stats } = result.results;
   const unsent = stats.completed === 0 || result.incomplete !== undefined;
-  return unsent || tooManyFailed(stats, options.maxErrorRate) !== undefined ? EXIT_FAILED : 0;
+  return unsent || tooManyFailed(stats, options.maxErrorRate) !== undefined ? EXIT.found : EXIT.done;
 }

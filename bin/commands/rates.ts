@@ -55,7 +55,6 @@ Examples:
 
 export function ratesCommand(): Command {
   return new Command('rates')
-    .description('print the share of captures that pass each scorer, with its interval, its sample and what changed')
     .option('--from <time>', 'start of the window', '7d')
     .option('--to <time>', 'end of the window (default: now)')
     .option('--compare-from <time>', 'start of an earlier window to compare with')

@@ -24,7 +24,6 @@ Examples:
 
 export function rebuildCountsCommand(): Command {
   return new Command('rebuild-counts')
-    .description('make the counts behind rates anew from the receipts of the runs, and say where they differed')
     .option('--from <time>', 'first day of inference (UTC); default: all')
     .option('--to <time>', 'end of the days, exclusive')
     .option('--dry-run', 'only say what differs')

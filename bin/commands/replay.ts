@@ -20,9 +20,7 @@ MLflow failed after it, and 130 after Ctrl-C. With --until-decided it is 0 if th
 cannot tell.`;
 
 export function replayCommand(): Command {
-  const command = new Command('replay')
-    .description('send captured requests to another endpoint with their original timing, and measure the replies')
-    .argument('<captures>', 'a capture file, a directory, or s3://bucket/prefix');
+  const command = new Command('replay').argument('<captures>', 'a capture file, a directory, or s3://bucket/prefix');
   for (const option of REPLAY_OPTIONS) command.addOption(option);
   return command.addHelpText('after', EXAMPLES).action(async (source: string, parsed: ParsedOptions) => {
     await performReplay(source, flagsOf(parsed));

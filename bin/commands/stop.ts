@@ -18,6 +18,7 @@ import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { Storage } from '../../src/shared/storage.ts';
+import { EXIT } from '../cli/exit-codes.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 
 const HELP = `
@@ -30,7 +31,6 @@ Examples:
   inference-monitor stop before-the-migration
   inference-monitor stop before-the-migration --stack staging`;
 
-const EXIT_NOT_YET = 1;
 const POLL_MS = 2_000;
 const WAIT_MS = 5 * 60_000;
 
@@ -39,7 +39,6 @@ const MAX_NAMED = 10;
 
 export function stopCommand(): Command {
   return new Command('stop')
-    .description('stop a cloud replay, and wait for its results')
     .argument('<run>', 'name of the execution')
     .addOption(stackOption())
     .addHelpText('after', HELP)
@@ -87,7 +86,7 @@ async function stop(run: string, flags: StackFlags): Promise<void> {
           'There are no results yet. A crashed shard delays them until its 15 minutes are over. ' +
             `Then repeat: inference-monitor stop ${run} --stack ${prefix}`,
         );
-        process.exitCode = EXIT_NOT_YET;
+        process.exitCode = EXIT.found;
         return;
       }
       await sleep(POLL_MS);

@@ -5,6 +5,7 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
+import { nameOperations } from '../terminal/aws-failures.ts';
 
 /** Where an emulated AWS listens, and the variables that its users set. */
 interface EmulatedAws {
@@ -47,10 +48,10 @@ export function emulatedClients(aws: EmulatedAws): AwsClients {
 export function environmentClients(): AwsClients {
   return {
     // An emulator's address has no subdomains for buckets.
-    s3: new S3Client(process.env.AWS_ENDPOINT_URL ? { forcePathStyle: true } : {}),
-    sfn: new SFNClient({}),
-    cloudFormation: new CloudFormationClient({}),
-    lambda: new LambdaClient({}),
+    s3: nameOperations(new S3Client(process.env.AWS_ENDPOINT_URL ? { forcePathStyle: true } : {})),
+    sfn: nameOperations(new SFNClient({})),
+    cloudFormation: nameOperations(new CloudFormationClient({})),
+    lambda: nameOperations(new LambdaClient({})),
   };
 }
 

@@ -1,0 +1,60 @@
+/** The table of the commands. `--help` is printed from it alone; a command's own files are loaded when it is used. */
+import type { Command } from 'commander';
+
+interface CommandEntry {
+  /** The heading in `--help`. */
+  group: keyof typeof GROUPS;
+  /** What it does, in one line: the description in its own help, too. */
+  summary: string;
+  load(): Promise<Command>;
+}
+
+/** The headings of `--help`. */
+export const GROUPS = {
+  setUp: 'Set up:',
+  quality: 'Quality:',
+  replay: 'Replay:',
+} as const;
+
+export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
+  doctor: {
+    group: 'setUp',
+    summary: "check settings, the judge's model and price, quotas, buckets and MLflow before a deployment",
+    load: async () => (await import('../commands/doctor.ts')).doctorCommand(),
+  },
+  rates: {
+    group: 'quality',
+    summary: 'print the share of captures that pass each scorer, with its interval, its sample and what changed',
+    load: async () => (await import('../commands/rates.ts')).ratesCommand(),
+  },
+  label: {
+    group: 'quality',
+    summary: 'pick the traces whose labels by people narrow the interval of a rate most',
+    load: async () => (await import('../commands/label.ts')).labelCommand(),
+  },
+  calibrate: {
+    group: 'quality',
+    summary: "compare the judge's verdicts with people's: agreement, Cohen's kappa, error rates, disagreements",
+    load: async () => (await import('../commands/calibrate.ts')).calibrateCommand(),
+  },
+  'rebuild-counts': {
+    group: 'quality',
+    summary: 'make the counts behind rates anew from the receipts of the runs, and say where they differed',
+    load: async () => (await import('../commands/rebuild-counts.ts')).rebuildCountsCommand(),
+  },
+  replay: {
+    group: 'replay',
+    summary: 'send captured requests to another endpoint with their original timing, and measure the replies',
+    load: async () => (await import('../commands/replay.ts')).replayCommand(),
+  },
+  compare: {
+    group: 'replay',
+    summary: 'compare two replays of the same captures: speed, failures, replies',
+    load: async () => (await import('../commands/compare.ts')).compareCommand(),
+  },
+  stop: {
+    group: 'replay',
+    summary: 'stop a cloud replay, and wait for its results',
+    load: async () => (await import('../commands/stop.ts')).stopCommand(),
+  },
+};

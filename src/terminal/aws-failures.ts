@@ -1,0 +1,198 @@
+/** What a person can do about a failure of AWS or of the way to it: credentials, region, permission, clock, network. */
+
+/** A failure in the project's words. */
+interface AwsFailure {
+  name: string;
+  /** What happened; got: …; expected: … */
+  message: string;
+}
+
+/** An error of the AWS SDK, or of the network below it. */
+interface SdkError extends Error {
+  code?: string;
+  hostname?: string;
+  address?: string;
+  port?: number;
+  /** Present in all errors that a client of the SDK throws. */
+  $metadata?: { httpStatusCode?: number };
+  /** What was asked, such as `s3:HeadObject`. See `nameOperations`. */
+  operation?: string;
+}
+
+interface Kind {
+  name: string;
+  test(error: SdkError): boolean;
+  what: string;
+  expected(error: SdkError): string;
+}
+
+const NEW_CREDENTIALS =
+  'fresh credentials: aws sso login, or new values of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN';
+
+/** IAM's reasons: `User: … is not authorized to perform: states:StartExecution on resource: arn:… because …`. */
+const NOT_AUTHORIZED = /not authorized to perform: (\S+?)(?: on resource: (\S+?))?[.,;]?(?:\s|$)/;
+
+/** Operations of S3 whose action has another name. */
+const S3_ACTIONS: Record<string, string> = {
+  's3:HeadObject': 's3:GetObject',
+  's3:HeadBucket': 's3:ListBucket',
+  's3:ListObjectsV2': 's3:ListBucket',
+};
+
+const isNamed = (...names: string[]) => {
+  const all = new Set(names);
+  return ({ name }: SdkError): boolean => all.has(name);
+};
+
+const NETWORK = /^(?:E(?:NOTFOUND|AI_AGAIN|CONN(?:REFUSED|RESET|ABORTED)|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE))$/;
+const CERTIFICATE = /CERT|^UNABLE_TO_(?:VERIFY|GET_ISSUER)|^ERR_TLS/;
+
+function reach(): string {
+  const { AWS_ENDPOINT_URL: custom, AWS_REGION: region = process.env.AWS_DEFAULT_REGION } = process.env;
+  if (custom) return `a service at AWS_ENDPOINT_URL, which is ${custom}`;
+  return `the network, and a region that exists${region ? `: AWS_REGION is ${region}` : ''}`;
+}
+
+/** The first kind that matches counts. Names are those of S3, of services that speak JSON, and of those that speak XML. */
+const KINDS: readonly Kind[] = [
+  {
+    name: 'AwsRegionMissing',
+    test: ({ message }) => /^Region is missing/.test(message),
+    what: 'The AWS region is missing',
+    expected: () => 'AWS_REGION, or a profile with a region',
+  },
+  {
+    name: 'AwsCredentialsExpired',
+    test: (error) =>
+      isNamed('ExpiredToken', 'ExpiredTokenException', 'RequestExpired', 'TokenRefreshRequired')(error) ||
+      (isNamed('CredentialsProviderError', 'TokenProviderError')(error) &&
+        /expired|aws sso login/i.test(error.message)),
+    what: 'The AWS credentials have expired',
+    expected: () => NEW_CREDENTIALS,
+  },
+  {
+    name: 'AwsCredentialsMissing',
+    test: (error) =>
+      isNamed('CredentialsProviderError', 'TokenProviderError')(error) ||
+      /^Could not load credentials/.test(error.message),
+    what: 'AWS credentials are missing',
+    expected: () =>
+      'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or aws sso login. While npm start runs, use the variables that it prints',
+  },
+  {
+    name: 'ClockSkewed',
+    test: ({ name, message }) =>
+      name === 'RequestTimeTooSkewed' || /^Signature (?:expired|not yet current)/.test(message),
+    what: "This machine's clock differs too much from that of AWS",
+    expected: () => 'the right time; it is compared in UTC',
+  },
+  {
+    name: 'AwsCredentialsInvalid',
+    test: isNamed(
+      'AuthFailure',
+      'IncompleteSignature',
+      'IncompleteSignatureException',
+      'InvalidAccessKeyId',
+      'InvalidClientTokenId',
+      'InvalidSignatureException',
+      'InvalidToken',
+      'MissingAuthenticationToken',
+      'MissingAuthenticationTokenException',
+      'SignatureDoesNotMatch',
+      'UnrecognizedClientException',
+    ),
+    what: 'AWS does not accept the credentials',
+    expected: () =>
+      'credentials that are valid in this account, with AWS_SESSION_TOKEN if they are temporary, and a region that is enabled for it',
+  },
+  {
+    name: 'AccessDenied',
+    test: ({ name, message, $metadata }) =>
+      /AccessDenied|^Unauthorized(?:Operation|Access)|^NotAuthorized|^Forbidden$/.test(name) ||
+      NOT_AUTHORIZED.test(message) ||
+      $metadata?.httpStatusCode === 403,
+    what: 'AWS denies access',
+    expected: ({ message, operation }) => {
+      const [, action = operation && (S3_ACTIONS[operation] ?? operation), resource] =
+        NOT_AUTHORIZED.exec(message) ?? [];
+      return action
+        ? `a policy that allows you ${action}${resource ? ` on ${resource}` : ''}`
+        : 'a policy that allows it';
+    },
+  },
+  {
+    name: 'Throttled',
+    test: ({ name }) =>
+      /Throttl|^TooManyRequests|^SlowDown$|^RequestLimitExceeded$|^BandwidthLimitExceeded$/.test(name),
+    what: 'AWS accepts no more requests for now',
+    expected: () => 'fewer requests at a time: try again in a minute',
+  },
+  {
+    name: 'CertificateRefused',
+    test: ({ code = '' }) => CERTIFICATE.test(code),
+    what: 'The certificate of the service is not trusted',
+    expected: () => 'a proxy or service whose authority is in NODE_EXTRA_CA_CERTS',
+  },
+  {
+    name: 'AwsUnreachable',
+    test: ({ code = '', name }) => NETWORK.test(code) || name === 'TimeoutError',
+    what: 'AWS cannot be reached',
+    expected: reach,
+  },
+];
+
+function gotOf({ name, message, code, hostname, address, port, operation }: SdkError): string {
+  const place = hostname ?? (address && (port ? `${address}:${port}` : address));
+  // Of several addresses that refused, Node names none.
+  const words = message || [code, place].filter(Boolean).join(' ');
+  const plain = name === 'Error' || name === 'AggregateError' || words.startsWith(name);
+  return `${operation ? `${operation}: ` : ''}${plain ? '' : `${name}: `}${words}`;
+}
+
+/** The longest chain of causes that is looked at. */
+const MAX_CAUSES = 5;
+
+/**
+ * Describes a failure of AWS, or of the way to it; `undefined` for any other error. Errors that have one as their cause count
+ * too: a person can repair the cause.
+ */
+export function awsFailure(error: unknown, depth = 0): AwsFailure | undefined {
+  if (!(error instanceof Error) || depth > MAX_CAUSES) return undefined;
+  const failed: SdkError = error;
+  // Other programs' services fail with the same codes of the network, and their errors say where.
+  const isOfAws = depth === 0 || '$metadata' in failed || /^(?:Credentials|Token)ProviderError$/.test(failed.name);
+  const kind = isOfAws ? KINDS.find(({ test }) => test(failed)) : undefined;
+  if (kind === undefined) return awsFailure(error.cause, depth + 1);
+  return { name: kind.name, message: `${kind.what}; got: ${gotOf(failed)}; expected: ${kind.expected(failed)}` };
+}
+
+interface Client {
+  middlewareStack: {
+    add(middleware: (next: Next, context: Context) => Next, options: { step: 'initialize'; name: string }): void;
+  };
+}
+// biome-ignore lint/suspicious/noExplicitAny: the SDK's clients differ in the types of their requests
+type Next = (args: any) => Promise<any>;
+interface Context {
+  clientName?: string;
+  commandName?: string;
+}
+
+/** Has a client's errors name what was asked: a denied HEAD request has no message. Returns the client. */
+export function nameOperations<C>(client: C): C {
+  (client as unknown as Client).middlewareStack.add(
+    (next, { clientName = '', commandName = '' }) =>
+      async (args) => {
+        try {
+          return await next(args);
+        } catch (error) {
+          const service = clientName.replace(/Client$/, '').toLowerCase();
+          if (error instanceof Error)
+            Object.assign(error, { operation: `${service}:${commandName.replace(/Command$/, '')}` });
+          throw error;
+        }
+      },
+    { step: 'initialize', name: 'nameOperations' },
+  );
+  return client;
+}
