@@ -8,6 +8,7 @@ import { JudgeBudgetTable } from './budget-table.ts';
 import { CaptureRule } from './capture-rule.ts';
 import { MonitoringDashboard } from './dashboard.ts';
 import { monitoringFunctions } from './monitoring-functions.ts';
+import { OutputParameters } from './output-parameters.ts';
 import { QualityAlarms } from './quality-alarms.ts';
 import { Replay } from './replay.ts';
 import { functionEnvironment } from './settings/function-environment.ts';
@@ -61,12 +62,25 @@ export class MonitoringStack extends Stack {
       alarms: [...alarms.all, ...quality.all],
     });
 
+    const outputs = {
+      stateMachineArn: stateMachine.stateMachineArn,
+      replayStateMachineArn: replay.stateMachine.stateMachineArn,
+      processorArn: functions.log.functionArn,
+      captureBucket: settings.DATA_CAPTURE_S3_BUCKET,
+      capturePrefix: settings.DATA_CAPTURE_S3_PREFIX,
+      workBucket: workBucket.bucketName,
+      endpoint: settings.SAGEMAKER_ENDPOINT_NAME,
+      mlflowUri: settings.MLFLOW_TRACKING_URI,
+      experiment: settings.MLFLOW_EXPERIMENT_NAME,
+      alarmTopicArn: topic.topicArn,
+    };
+    new OutputParameters(this, 'Outputs', { prefix: settings.STACK_PREFIX, outputs });
     const output = (name: string, value: string, description: string) =>
       new CfnOutput(this, name, { value, description, exportName: `${name}-${settings.STACK_PREFIX}` });
-    output('ProcessorLambdaArn', functions.log.functionArn, 'Logs the traces of a capture file when invoked with it');
-    output('StateMachineArn', stateMachine.stateMachineArn, 'Start it manually for a backfill or a retry');
-    output('ReplayStateMachineArn', replay.stateMachine.stateMachineArn, 'Start it manually for a replay');
-    output('DataCaptureBucketName', settings.DATA_CAPTURE_S3_BUCKET, 'The bucket with the captures');
-    output('WorkBucketName', workBucket.bucketName, 'Manifests, receipts, quarantine and summaries');
+    output('ProcessorLambdaArn', outputs.processorArn, 'Logs the traces of a capture file when invoked with it');
+    output('StateMachineArn', outputs.stateMachineArn, 'Start it manually for a backfill or a retry');
+    output('ReplayStateMachineArn', outputs.replayStateMachineArn, 'Start it manually for a replay');
+    output('DataCaptureBucketName', outputs.captureBucket, 'The bucket with the captures');
+    output('WorkBucketName', outputs.workBucket, 'Manifests, receipts, quarantine and summaries');
   }
 }

@@ -1,7 +1,8 @@
 /** The deployed stack that a command is for: found by `--stack` or STACK_PREFIX, with clients of its services. */
 import { Option } from 'commander';
+import type { StackOutputs } from '../../src/contract/names.ts';
 import { type AwsClients, destroyClients, environmentClients } from '../../src/operate/aws-clients.ts';
-import { readStackOutputs, type StackOutputs, stackPrefix } from '../../src/operate/stack-outputs.ts';
+import { readStackOutputs, stackPrefix } from '../../src/operate/stack-outputs.ts';
 import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
 import { Storage } from '../../src/shared/storage.ts';
 
@@ -30,7 +31,7 @@ export async function withStack<T>(flags: StackFlags, work: (stack: DeployedStac
   const prefix = stackPrefix(flags.stack, dotenvOfCommand());
   const clients = environmentClients();
   try {
-    const outputs = await readStackOutputs(clients.cloudFormation, prefix);
+    const outputs = await readStackOutputs(clients, prefix);
     return await work({ prefix, outputs, clients, storage: new Storage(clients.s3) });
   } finally {
     destroyClients(clients);

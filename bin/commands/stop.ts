@@ -47,8 +47,7 @@ export function stopCommand(): Command {
 
 async function stop(run: string, flags: StackFlags): Promise<void> {
   await withStack(flags, async ({ prefix, outputs, clients, storage }) => {
-    const { workBucket: bucket, all } = outputs;
-    const machine = all.ReplayStateMachineArn ?? '';
+    const { workBucket: bucket, replayStateMachineArn: machine } = outputs;
     const { executionArn, status: found, startDate, error, cause } = await findExecution(clients.sfn, machine, run);
     let status = found;
     const state = () => replayState(storage, bucket, run, status === 'FAILED');

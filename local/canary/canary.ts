@@ -1,10 +1,11 @@
 /** The canary under way: its clients, its stack, and what it has found. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DescribeExecutionCommand, GetExecutionHistoryCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
+import type { StackOutputs } from '../../src/contract/names.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type AwsClients, environmentClients } from '../../src/operate/aws-clients.ts';
 import { readRunSummaries } from '../../src/operate/run-summaries.ts';
-import { readStackOutputs, type StackOutputs } from '../../src/operate/stack-outputs.ts';
+import { readStackOutputs } from '../../src/operate/stack-outputs.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import type { ProgressLine } from '../../src/terminal/progress.ts';
 import { CLAIM_IDS, type ClaimId, claimOf, type StepName } from './claims.ts';
@@ -40,12 +41,12 @@ export class Canary {
   }
 
   outputs(): Promise<StackOutputs> {
-    this.#outputs ??= readStackOutputs(this.clients.cloudFormation, this.state.prefix);
+    this.#outputs ??= readStackOutputs(this.clients, this.state.prefix);
     return this.#outputs;
   }
 
-  async machine(which: 'StateMachineArn' | 'ReplayStateMachineArn'): Promise<string> {
-    return (await this.outputs()).all[which] ?? '';
+  async machine(which: 'stateMachineArn' | 'replayStateMachineArn'): Promise<string> {
+    return (await this.outputs())[which];
   }
 
   /** Records whether a claim was seen, with the figures that show it. */

@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
+import type { StackOutputs } from '../../src/contract/names.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { StoredAssessment } from '../../src/mlflow/types.ts';
 import type { AwsClients } from '../../src/operate/aws-clients.ts';
 import { processFiles, type Run } from '../../src/operate/process-files.ts';
-import type { StackOutputs } from '../../src/operate/stack-outputs.ts';
 import { type LambdaEnvironment, readEnvironment } from '../../src/settings/environment.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
 

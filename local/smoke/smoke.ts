@@ -34,7 +34,7 @@ async function smoke(prefix: string, keep: boolean): Promise<void> {
   const clients = environmentClients();
   const progress = startProgress(process.stderr);
   try {
-    const outputs = await readStackOutputs(clients.cloudFormation, prefix);
+    const outputs = await readStackOutputs(clients, prefix);
     const environment = await deployedEnvironment(clients, outputs);
     report(true, 'stack', `${outputs.stateMachineArn}, writes to ${environment.MLFLOW_TRACKING_URI}`);
 

@@ -4,8 +4,9 @@
  */
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
+import type { StackOutputs } from '../../src/contract/names.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
-import { readStackOutputs, type StackOutputs } from '../../src/operate/stack-outputs.ts';
+import { readStackOutputs } from '../../src/operate/stack-outputs.ts';
 import { freePort } from '../machine/free-port.ts';
 import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';
 import type { Log } from '../python/python-environment.ts';
@@ -108,7 +109,7 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
         bootstrapped,
       ]);
       await parts.background(deploy(target, assembly));
-      return readStackOutputs(clients.cloudFormation, own.STACK_PREFIX);
+      return readStackOutputs(clients, own.STACK_PREFIX);
     };
     return { ministack, clients, judge, mlflow, mlflowUrl, directory, stop, deployStack };
   } catch (error) {

@@ -148,7 +148,7 @@ function exportLines({ environment, deployed, settings, endpointUrl }: Report): 
     CAPTURE_BUCKET: first?.outputs.captureBucket,
     WORK_BUCKET: first?.outputs.workBucket,
     STATE_MACHINE_ARN: first?.outputs.stateMachineArn,
-    REPLAY_ARN: first?.outputs.all.ReplayStateMachineArn,
+    REPLAY_ARN: first?.outputs.replayStateMachineArn,
   };
   return [
     'unset AWS_PROFILE AWS_SESSION_TOKEN',

@@ -39,6 +39,26 @@ export const resourceNames = (prefix: string) => ({
   dashboard: `SageMakerMonitoring-${prefix}`,
 });
 
+/** The path of a stack's SSM parameters, and without a prefix that of all stacks. */
+export const outputPath = (prefix?: string): string =>
+  `/sagemaker-inference-monitor/${prefix === undefined ? '' : `${prefix}/`}`;
+
+/** The names of a stack's SSM parameters below its path: what commands and other stacks need to know of it. */
+export const OUTPUT_PARAMETERS = {
+  stateMachineArn: 'state-machine-arn',
+  replayStateMachineArn: 'replay-state-machine-arn',
+  processorArn: 'processor-arn',
+  captureBucket: 'capture-bucket',
+  capturePrefix: 'capture-prefix',
+  /** Manifests, receipts, quarantine and summaries. */
+  workBucket: 'work-bucket',
+  endpoint: 'endpoint',
+  mlflowUri: 'mlflow-uri',
+  experiment: 'experiment',
+  alarmTopicArn: 'alarm-topic-arn',
+} as const;
+export type StackOutputs = Record<keyof typeof OUTPUT_PARAMETERS, string>;
+
 /** The namespace and the only dimension of the metrics that SummarizeRun publishes to CloudWatch. */
 export const RESOURCE_METRICS = {
   namespace: 'SageMakerInferenceMonitor',

@@ -1,4 +1,5 @@
-/** Calls AWS services that speak JSON over POST and for which the project has no client: logs, metrics, queues, quotas, endpoints. */
+/** Calls AWS services that speak JSON over POST and for which the project has no client: logs, metrics, parameters, queues, quotas,
+ * endpoints. */
 import { text } from 'node:stream/consumers';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { SignatureV4 } from '@smithy/signature-v4';
@@ -10,6 +11,7 @@ const SERVICES = {
   monitoring: { target: 'GraniteServiceVersion20100801', json: '1.0' },
   servicequotas: { target: 'ServiceQuotasV20190624', json: '1.1' },
   'api.sagemaker': { target: 'SageMaker', json: '1.1' },
+  ssm: { target: 'AmazonSSM', json: '1.1' },
   sqs: { target: 'AmazonSQS', json: '1.0' },
 } as const;
 

@@ -60,7 +60,7 @@ export class DeployedReplay extends DeployedPipeline {
   /** @param monitoring the deployed stack, by its monitoring pipeline */
   constructor(monitoring: DeployedPipeline) {
     const { environment, prefix, outputs } = monitoring;
-    super(environment, prefix, { ...outputs, stateMachineArn: outputs.all.ReplayStateMachineArn ?? '' });
+    super(environment, prefix, { ...outputs, stateMachineArn: outputs.replayStateMachineArn });
   }
 
   async text(key: string): Promise<string> {

@@ -1,6 +1,6 @@
 /** The names of deployed resources. Stacks with different prefixes do not collide. */
 import { resourceNames } from '../../src/contract/names.ts';
-import { flattened, resourcesOf, templateOf, testApp, testStack } from '../helpers/synth.ts';
+import { flattened, resourcesOf, resourcesOfType, templateOf, testApp, testStack } from '../helpers/synth.ts';
 
 const LONGEST = 'a'.repeat(30);
 
@@ -73,6 +73,25 @@ it('allows two stacks in one app, each with separate metrics', () => {
     'SageMakerInferenceMonitoringStack-two',
   ]);
   expect(new Set(stacks.map(({ stackName }) => stackName)).size).toBe(2);
+});
+
+it('keeps what commands need as parameters of the prefix, one after the other', () => {
+  const parameters = Object.values(resourcesOfType(templateOf(), 'AWS::SSM::Parameter'));
+  const values = parameters.map(({ Properties }) => [Properties.Name, flattened(Properties.Value)]);
+  const path = '/sagemaker-inference-monitor/test';
+  expect(Object.fromEntries(values)).toEqual({
+    [`${path}/state-machine-arn`]: '<MonitoringStateMachine>',
+    [`${path}/replay-state-machine-arn`]: '<ReplayMachineStateMachine>',
+    [`${path}/processor-arn`]: '<LogTracesFunction.Arn>',
+    [`${path}/capture-bucket`]: 'captures',
+    [`${path}/capture-prefix`]: 'my-endpoint/',
+    [`${path}/work-bucket`]: '<WorkBucket>',
+    [`${path}/endpoint`]: 'my-endpoint',
+    [`${path}/mlflow-uri`]: 'http://mlflow.internal:5000',
+    [`${path}/experiment`]: 'my-endpoint',
+    [`${path}/alarm-topic-arn`]: '<AlarmsTopic>',
+  });
+  expect(parameters.filter(({ DependsOn = [] }) => DependsOn.length === 1)).toHaveLength(values.length - 1);
 });
 
 it('exports the outputs with the prefix', () => {

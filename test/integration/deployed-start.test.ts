@@ -179,7 +179,7 @@ describe('npm start', () => {
   test('npm run smoke fails if the stack does not exist', async () => {
     const smoke = command('smoke/smoke.ts', ['--stack', 'nowhere'], variables);
     expect(await smoke.code).toBe(1);
-    expect(smoke.output()).toContain('no stack SageMakerInferenceMonitoringStack-nowhere');
+    expect(smoke.output()).toContain('no stack with STACK_PREFIX=nowhere');
   });
 
   test('leaves no process and no file after Ctrl-C', async () => {

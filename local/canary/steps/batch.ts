@@ -22,7 +22,7 @@ export async function batchStep(canary: Canary): Promise<void> {
   const { captureBucket } = await canary.outputs();
   if (!canary.fact('batchExecution')) {
     const input = eventInput(captureBucket, BATCH_KEY, { judge: 'batch' });
-    canary.fact('batchExecution', await canary.start(await canary.machine('StateMachineArn'), input));
+    canary.fact('batchExecution', await canary.start(await canary.machine('stateMachineArn'), input));
   }
   canary.progress.log('The batch job may take a day. Ctrl-C leaves the canary; it says how to resume');
   const { status, error, summary } = await canary.ended(canary.fact('batchExecution'), JOB_LIMIT_MS);

@@ -11,10 +11,10 @@ export async function deployStep(canary: Canary): Promise<void> {
   await putBatchFile(canary);
   const at = Date.now();
   await deployStack(canary);
-  const { all } = await canary.outputs();
+  const outputs = await canary.outputs();
   canary.note(
     'stack-deploys',
     true,
-    `${Object.keys(all).length} outputs after ${Math.round((Date.now() - at) / 1000)} s`,
+    `${Object.keys(outputs).length} outputs after ${Math.round((Date.now() - at) / 1000)} s`,
   );
 }

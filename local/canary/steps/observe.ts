@@ -60,7 +60,7 @@ async function checkMetrics(canary: Canary): Promise<void> {
 
 const startedChildren = async (canary: Canary): Promise<number> =>
   sumOf(canary, 'AWS/States', 'ExecutionsStarted', {
-    StateMachineArn: `${await canary.machine('StateMachineArn')}/ForEachChunk`,
+    StateMachineArn: `${await canary.machine('stateMachineArn')}/ForEachChunk`,
   });
 
 /** Bedrock's own metrics are of the whole account: another user of the same model is counted too. */

@@ -11,7 +11,7 @@ const OTHER_SETTINGS = { MAX_LINE_BYTES: '60000000' };
 const isNamed = (error: string): boolean => error !== '' && !error.includes('.');
 
 export async function redeployStep(canary: Canary): Promise<void> {
-  const machine = await canary.machine('StateMachineArn');
+  const machine = await canary.machine('stateMachineArn');
   const { captureBucket } = await canary.outputs();
   const input = eventInput(captureBucket, judgedKey(canary), { evaluate: false });
   let isDeploying = true;

@@ -14,7 +14,7 @@ export const eventInput = (bucket: string, key: string, more: object = {}) => ({
 });
 
 export async function refusalsStep(canary: Canary): Promise<void> {
-  const machine = await canary.machine('StateMachineArn');
+  const machine = await canary.machine('stateMachineArn');
   const { captureBucket } = await canary.outputs();
   await checkTwice(canary, machine, captureBucket);
   const missing = await canary.ended(await canary.start(machine, eventInput(captureBucket, captureKey('not-there'))));

@@ -32,7 +32,7 @@ const targetOf = ({ state }: Canary) =>
   state.endpoint ? { endpoint: state.endpoint } : { url: state.url ?? state.facts.endpointUrl };
 
 async function startReplay(canary: Canary, name: string, more: object): Promise<{ arn: string; run: string }> {
-  const machine = await canary.machine('ReplayStateMachineArn');
+  const machine = await canary.machine('replayStateMachineArn');
   const run = `${canary.state.prefix}-${name}-${Date.now()}`;
   const source = { prefix: judgedKey(canary) };
   const arn = await canary.start(machine, { source, target: targetOf(canary), autoOffset: true, ...more }, run);

@@ -1,6 +1,7 @@
 /** The report that `npm start` prints. */
 
 import { exitCode, type Report, reportLines } from '../../../local/start/start-report.ts';
+import type { StackOutputs } from '../../../src/contract/names.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
 import type { ReasonWithLines } from '../../../src/operate/quarantine-report.ts';
 
@@ -24,11 +25,11 @@ function report(more: Partial<Report>): string {
     mlflowUrl: 'http://mlflow',
     judge: { url: 'http://judge' },
   };
-  const outputs = { captureBucket: 'captures', workBucket: 'work', stateMachineArn: 'arn', all: {} };
+  const outputs = { captureBucket: 'captures', workBucket: 'work' } as StackOutputs;
   const files = [{ path: '/home/me/captures/a.jsonl', key: 'my-endpoint/a.jsonl', bytes: 1 }];
   return reportLines({
     environment: environment as unknown as Report['environment'],
-    deployed: [{ endpoint: 'my-endpoint', prefix: 'local', files, outputs: { ...outputs, processorArn: '' } }],
+    deployed: [{ endpoint: 'my-endpoint', prefix: 'local', files, outputs }],
     runs: [run],
     summaries: new Map([['run-1', summary({ planned: 3, traced: 2, quarantined: 1 })]]),
     experiments: [{ name: 'my-endpoint', id: '1' }],

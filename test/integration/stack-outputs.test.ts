@@ -1,0 +1,53 @@
+/** Finding a deployed stack by its prefix, in the emulator's Parameter Store. */
+import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { OUTPUT_PARAMETERS, outputPath } from '../../src/contract/names.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
+import { callAws } from '../../src/operate/aws-json.ts';
+import { readStackOutputs } from '../../src/operate/stack-outputs.ts';
+
+let ministack: MiniStack;
+let clients: AwsClients;
+
+const put = (prefix: string, name: string): Promise<object> =>
+  callAws(clients.lambda, 'ssm', 'PutParameter', {
+    Name: outputPath(prefix) + name,
+    Value: `${name} of ${prefix}`,
+    Type: 'String',
+  });
+
+beforeAll(async () => {
+  ministack = await startMiniStack();
+  clients = emulatedClients(ministack);
+  for (const prefix of ['prod', 'prod-eu']) {
+    for (const name of Object.values(OUTPUT_PARAMETERS)) await put(prefix, name);
+  }
+  await put('half', OUTPUT_PARAMETERS.workBucket);
+});
+
+afterAll(async () => {
+  destroyClients(clients);
+  await ministack.stop();
+});
+
+it('reads the outputs of this prefix alone', async () => {
+  const outputs = await readStackOutputs(clients, 'prod');
+  expect(outputs).toEqual(
+    Object.fromEntries(Object.entries(OUTPUT_PARAMETERS).map(([field, name]) => [field, `${name} of prod`])),
+  );
+});
+
+it.each([
+  ['the nearest prefix', 'prod-ue', 'did you mean prod-eu?'],
+  ['all prefixes if none is like it', 'canary-42', 'deployed are: half, prod, prod-eu'],
+])('names %s', async (_, prefix, words) => {
+  const error = await readStackOutputs(clients, prefix).catch((thrown: Error) => thrown);
+  expect(error).toBeInstanceOf(Error);
+  expect((error as Error).message).toContain(`no stack with STACK_PREFIX=${prefix} in us-east-1`);
+  expect((error as Error).message).toContain(words);
+});
+
+it('says what a deployment that has not finished lacks', async () => {
+  await expect(readStackOutputs(clients, 'half')).rejects.toThrow(
+    /^The deployment of half is incomplete; got: .*stateMachineArn, /,
+  );
+});
