@@ -22,6 +22,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: "check settings, the judge's model and price, quotas, buckets and MLflow before a deployment",
     load: async () => (await import('../commands/doctor.ts')).doctorCommand(),
   },
+  inspect: {
+    group: 'setUp',
+    summary: 'show what capture files contain, what the stack would make of them, and what judging them costs, offline',
+    load: async () => (await import('../commands/inspect.ts')).inspectCommand(),
+  },
   rates: {
     group: 'quality',
     summary: 'print the share of captures that pass each scorer, with its interval, its sample and what changed',

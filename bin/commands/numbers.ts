@@ -13,3 +13,10 @@ export const amount = (text: string): number => {
   if (value < 0) throw new InvalidArgumentError('expected a number of 0 or more');
   return value;
 };
+
+/** Parses a number to count with, from 1. */
+export const wholeNumber = (text: string): number => {
+  const value = number(text);
+  if (!Number.isSafeInteger(value) || value < 1) throw new InvalidArgumentError('expected a whole number of 1 or more');
+  return value;
+};

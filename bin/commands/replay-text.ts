@@ -3,6 +3,7 @@
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import { durationSeconds } from '../../src/replay/results/summary.ts';
+import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 
@@ -26,9 +27,7 @@ const NO_CAPTURES = ['NotJson', 'NotACaptureRecord'];
 /** Explains why nothing can be sent, and what was expected. */
 const nothingToSend = (skipped: ReadonlyMap<string, number>): string =>
   `no record is valid, or none is in the window.${
-    NO_CAPTURES.some((reason) => skipped.has(reason))
-      ? ' Expected: files of Data Capture, uncompressed, with a JSON object with captureData on each line.'
-      : ''
+    NO_CAPTURES.some((reason) => skipped.has(reason)) ? ` Expected: ${CAPTURE_FILES}.` : ''
   }`;
 
 const UNITS: readonly [seconds: number, name: string][] = [

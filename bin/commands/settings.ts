@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { withDefaultJudge } from '../../src/settings/default-judge.ts';
 import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
-import { sharedSettings } from '../../src/settings/schema.ts';
+import { functionSettings, sharedSettings } from '../../src/settings/schema.ts';
 import { readVariables } from '../../src/settings/variables.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 
@@ -21,19 +21,43 @@ const settingsSchema = z.object({
 
 export type CommandSettings = z.infer<typeof settingsSchema>;
 
+/** Also those that decide how captures are read, and which of them are judged. */
+const captureSettingsSchema = settingsSchema.extend({
+  CSV_HEADER: functionSettings.CSV_HEADER,
+  FEATURE_NAMES: functionSettings.FEATURE_NAMES,
+  MAX_LINE_BYTES: functionSettings.MAX_LINE_BYTES,
+  EVALUATION_SAMPLE_RATE: functionSettings.EVALUATION_SAMPLE_RATE,
+  EVALUATION_BUDGET_USD: functionSettings.EVALUATION_BUDGET_USD,
+  EVALUATION_ALWAYS: functionSettings.EVALUATION_ALWAYS,
+});
+
+export type CaptureSettings = z.infer<typeof captureSettingsSchema>;
+
+type Flags<S> = Partial<Record<keyof S, string>>;
+
 /**
  * Reads the settings from the environment, which takes precedence over `.env`.
  *
  * @param flags values from the command line, which take precedence over both
  * @throws PermanentError `InvalidSettings` with every setting that is wrong
  */
-export function commandSettings(
-  flags: Partial<Record<keyof CommandSettings, string>>,
-  variables: NodeJS.ProcessEnv = { ...dotenvOfCommand(), ...process.env },
-): CommandSettings {
+export const commandSettings = (flags: Flags<CommandSettings>, variables = ownVariables()): CommandSettings =>
+  settingsOf(settingsSchema, flags, variables);
+
+/** Reads the settings in the same way, for commands that read captures. */
+export const captureSettings = (flags: Flags<CaptureSettings>, variables = ownVariables()): CaptureSettings =>
+  settingsOf(captureSettingsSchema, flags, variables);
+
+const ownVariables = (): NodeJS.ProcessEnv => ({ ...dotenvOfCommand(), ...process.env });
+
+function settingsOf<S extends z.ZodRawShape>(
+  schema: z.ZodObject<S>,
+  flags: Readonly<Record<string, string | undefined>>,
+  variables: NodeJS.ProcessEnv,
+): z.output<z.ZodObject<S>> {
   const given = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined));
   return readVariables(
-    settingsSchema,
+    schema,
     withDefaultJudge({ ...variables, ...given }, variables.AWS_REGION ?? variables.AWS_DEFAULT_REGION),
     (wrong) => new PermanentError('InvalidSettings', `Some settings are invalid: ${wrong}`),
   );

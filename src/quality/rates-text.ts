@@ -1,5 +1,6 @@
 /** Rates as text: tables for terminals of any width, and CSV. */
 import { singleLine } from '../shared/terminal-text.ts';
+import { wrapped } from '../terminal/wrap.ts';
 import type { TimeWindow } from './fold.ts';
 import { ERROR_REPLIES } from './objectives.ts';
 import type { GroupRates, Rate, RateDifference } from './rates.ts';
@@ -73,20 +74,6 @@ function totalsLines({ totals, rates }: GroupRates): string[] {
     `${whole(captures)} captures, ${whole(errorReplies)} error replies, ${whole(inputTokens)} + ${whole(outputTokens)} tokens${usd}`,
     ...(open === '' ? [] : [`not judged: ${open}`]),
   ];
-}
-
-/** Cuts a line between words to the width, so that no terminal breaks it within one. */
-function wrapped(line: string, width: number): string[] {
-  const indent = /^ */.exec(line)?.[0] ?? '';
-  const lines: string[] = [];
-  let rest = line;
-  while (rest.length > width) {
-    const at = rest.lastIndexOf(' ', width);
-    if (at <= indent.length) break;
-    lines.push(rest.slice(0, at));
-    rest = `${indent}  ${rest.slice(at + 1)}`;
-  }
-  return [...lines, rest];
 }
 
 const time = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace('T', ' ')}`;

@@ -68,12 +68,17 @@ export interface Reading {
   makeRoom?(): Promise<void>;
 }
 
+interface SeenIds {
+  has(id: string): boolean;
+  add(id: string): void;
+}
+
 /** What the lines belong to. */
 interface LinesOf {
   experimentId: string;
   window?: RunOptions['window'];
   /** The trace ids so far. */
-  seen?: Pick<Set<string>, 'has' | 'add'>;
+  seen?: SeenIds;
 }
 
 /** Decodes the lines of a chunk. A line identical to an earlier one is marked as its duplicate. */
@@ -82,7 +87,7 @@ export class LineDecoder {
   readonly #options: DecodeOptions;
   readonly #how: Reading;
   readonly #of: LinesOf;
-  readonly #seen: Pick<Set<string>, 'has' | 'add'>;
+  readonly #seen: SeenIds;
   /** The rulings on heavy lines, by trace id. Identical lines share one. */
   readonly #rulings = new Map<string, Ruling>();
   #trialsMs = 0;

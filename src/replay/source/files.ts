@@ -6,14 +6,19 @@ import type { SourceFile } from './types.ts';
 
 const CAPTURE_SUFFIX = '.jsonl';
 
+/** What a capture file is, for a person who gave another one. */
+export const CAPTURE_FILES =
+  'files of Data Capture: uncompressed JSON lines, named *.jsonl, with an object with captureData on each line';
+
 const byName = (a: SourceFile, b: SourceFile): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 
 /**
  * Lists the capture files of a path: the file itself, or all `*.jsonl` below a directory, sorted by path.
  *
+ * @param endings the ends of the names that count in a directory
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
  */
-export async function localFiles(path: string): Promise<SourceFile[]> {
+export async function localFiles(path: string, endings = [CAPTURE_SUFFIX]): Promise<SourceFile[]> {
   let facts: Awaited<ReturnType<typeof stat>>;
   try {
     facts = await stat(path);
@@ -25,7 +30,7 @@ export async function localFiles(path: string): Promise<SourceFile[]> {
   const entries = await readdir(path, { recursive: true, withFileTypes: true });
   const files: SourceFile[] = [];
   for (const entry of entries) {
-    if (!entry.name.endsWith(CAPTURE_SUFFIX)) continue;
+    if (!endings.some((ending) => entry.name.endsWith(ending))) continue;
     const file = join(entry.parentPath, entry.name);
     // Links are followed. A broken link is reported when the file is read.
     const target = await stat(file).catch(() => undefined);
@@ -34,7 +39,7 @@ export async function localFiles(path: string): Promise<SourceFile[]> {
   if (files.length === 0) {
     throw new PermanentError('NoCaptureFiles', 'The directory contains no capture files', {
       got: path,
-      expected: `files that end with ${CAPTURE_SUFFIX}, at any depth`,
+      expected: `files that end with ${endings.join(' or ')}, at any depth`,
     });
   }
   return files.sort(byName);

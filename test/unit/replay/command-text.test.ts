@@ -26,7 +26,9 @@ test('a dry run without captures explains the expected files', () => {
     ...{ requests: 0, seconds: 0, peakPerSecond: 0, meanPerSecond: 0, shape: [], streaming: 0, contentTypes: {} },
     ...{ bodyBytes: 0, inputTokens: tokens, outputTokens: tokens },
   };
-  expect(dryRunText(nothing, new Map([['NotJson', 13]]))).toMatch(/Nothing can be sent: .*uncompressed, .*captureData/);
+  expect(dryRunText(nothing, new Map([['NotJson', 13]]))).toMatch(
+    /Nothing can be sent: .*uncompressed JSON lines, .*captureData/,
+  );
   expect(dryRunText(nothing, new Map())).toMatch(/none is in the window\.$/);
   expect(dryRunText({ ...nothing, requests: 1, seconds: 9_366 }, new Map())).toMatch(
     /duration: 2 h 36 min\n.*--speedup/,

@@ -1,0 +1,191 @@
+/** The reports of `inspect` as text, for terminals of any width. */
+import { stringify } from 'yaml';
+import type { InspectReport, LineReport, Place } from '../../src/offline/reports.ts';
+import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
+import { wrapped } from '../../src/terminal/wrap.ts';
+import type { TextOptions } from '../cli/output.ts';
+
+const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
+const some = (count: number, noun: string): string => `${whole(count)} ${noun}${count === 1 ? '' : 's'}`;
+const MB = 1e6;
+export const megabytes = (bytes: number): string =>
+  bytes < MB ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / MB).toFixed(1)} MB`;
+export const placeText = ({ file, line }: Place): string => `${singleLine(file)}:${line}`;
+/** A price of cents needs more digits than one of dollars. */
+export const dollars = (usd: number | null): string =>
+  usd === null ? 'an unknown amount' : `$${usd.toFixed(usd !== 0 && usd < 1 ? 4 : 2)}`;
+
+/** Collects lines, each broken at the width. */
+export class Page {
+  readonly #lines: string[] = [];
+  readonly #out: TextOptions;
+
+  constructor(out: TextOptions) {
+    this.#out = out;
+  }
+
+  add(text: string, style?: Parameters<TextOptions['style']>[0]): void {
+    for (const line of wrapped(text, this.#out.width)) this.#lines.push(style ? this.#out.style(style, line) : line);
+  }
+
+  /** A heading, with an empty line above it. */
+  section(title: string): void {
+    if (this.#lines.length > 0) this.#lines.push('');
+    this.add(title, 'bold');
+  }
+
+  text(): string {
+    return `${this.#lines.join('\n')}\n`;
+  }
+}
+
+const time = (iso: string): string => iso.slice(0, 19).replace('T', ' ');
+
+const notText = (not: Readonly<Record<string, number>>): string =>
+  Object.entries(not)
+    .sort(([, a], [, b]) => b - a)
+    .map(([reason, count]) => `${singleLine(reason)} ${whole(count)}`)
+    .join(', ');
+
+export function inspectText(report: InspectReport, out: TextOptions): string {
+  const page = new Page(out);
+  const { files, bytes, gzip, lines, captures, duplicates, times, needTrial } = report;
+  const quarantined = report.quarantined.reduce((sum, { count }) => sum + count, 0);
+  page.add(`${some(files, 'file')}, ${megabytes(bytes)}, ${some(lines, 'line')}`, 'bold');
+  page.add(`${some(captures, 'capture')}, ${some(duplicates, 'duplicate')}, ${whole(quarantined)} quarantined`);
+  if (times) page.add(`captured ${time(times.first)} to ${time(times.last)} UTC`);
+  if (gzip > 0) page.add(`${some(gzip, 'file')} compressed: the stack reads only uncompressed *.jsonl`, 'red');
+  if (captures === 0) page.add(`No line is a capture. Expected: ${CAPTURE_FILES}.`, 'red');
+  for (const { file, message } of report.unreadable) page.add(`${singleLine(file)}: ${singleLine(message)}`, 'red');
+  if (needTrial.count > 0) {
+    page.add(
+      `${some(needTrial.count, 'line')} large: whether it is decoded depends on the function's memory, LAMBDA_MEMORY_MB (${needTrial.at.map(placeText).join(', ')})`,
+    );
+  }
+  if (quarantined > 0) page.section('Quarantined');
+  for (const { name, count, at } of report.quarantined) {
+    page.add(`  ${name}: ${whole(count)}`, 'red');
+    for (const place of at) page.add(`    ${placeText(place)}: ${singleLine(place.message)}`);
+    if (count > at.length) page.add(`    … and ${whole(count - at.length)} more`);
+  }
+  addContent(page, report);
+  addJudging(page, report);
+  return page.text();
+}
+
+function addContent(page: Page, { formats, models, usage, notes }: InspectReport): void {
+  if (formats.length > 0) page.section('Formats');
+  for (const { format, wireFormat, captures, streamed, errorReplies } of formats) {
+    const facts = [some(captures, 'capture'), streamed > 0 && `${whole(streamed)} streamed`];
+    if (errorReplies > 0 && format !== 'error') facts.push(some(errorReplies, 'error'));
+    page.add(`  ${format}${wireFormat === undefined ? '' : ` (${wireFormat})`}: ${facts.filter(Boolean).join(', ')}`);
+  }
+  const named = notText(models);
+  if (named !== '') page.add(`  models: ${named}`);
+  const { captures, inputTokens, outputTokens } = usage;
+  if (captures > 0) {
+    page.add(
+      `  tokens: ${whole(inputTokens)} in, ${whole(outputTokens)} out, as ${some(captures, 'capture')} report them`,
+    );
+  }
+  if (notes.length > 0) page.section('Notes on the traces');
+  for (const { note, count, at } of notes)
+    page.add(`  ${whole(count)} × ${singleLine(note)} (${at.slice(0, 1).map(placeText)})`);
+}
+
+function addJudging(page: Page, { captures, scorers, cost }: InspectReport): void {
+  if (captures === 0) return;
+  page.section('What can be judged, of captures');
+  const width = Math.max(...scorers.map(({ name }) => name.length));
+  for (const { name, kind, captures: judged, not } of scorers) {
+    const others = notText(not);
+    page.add(
+      `  ${singleLine(name).padEnd(width)}  ${whole(judged)}${kind === 'code' ? ' by code' : ''}${others === '' ? '' : `; not: ${others}`}`,
+    );
+  }
+  page.section(`Judging costs about ${dollars(cost.usd)}`);
+  page.add(
+    `  ${whole(cost.judgedCaptures)} of ${some(cost.captures, 'capture')}, ${some(cost.judgeCalls, 'call')}, ${whole(cost.inputTokens)} tokens in, ${whole(cost.outputTokens)} out`,
+  );
+  page.add(`  ${cost.basis}`);
+}
+
+/** Longer texts, lists and objects are cut in the view of a line; `--json` has all of them. */
+const MAX_CHARS = 2_000;
+const MAX_ITEMS = 50;
+const MAX_DEPTH = 20;
+
+function shortened(value: unknown, depth = 0): unknown {
+  if (typeof value === 'string') {
+    return value.length > MAX_CHARS
+      ? `${value.slice(0, MAX_CHARS)}… (${whole(value.length - MAX_CHARS)} characters more)`
+      : value;
+  }
+  if (value === null || typeof value !== 'object') return value;
+  if (depth >= MAX_DEPTH) return '… (deeper)';
+  const more = (count: number): string[] => (count > MAX_ITEMS ? [`… (${whole(count - MAX_ITEMS)} more)`] : []);
+  if (Array.isArray(value)) {
+    return [...value.slice(0, MAX_ITEMS).map((item) => shortened(item, depth + 1)), ...more(value.length)];
+  }
+  const entries = Object.entries(value).filter(([, item]) => item !== undefined);
+  const kept = entries.slice(0, MAX_ITEMS).map(([name, item]) => [name, shortened(item, depth + 1)] as const);
+  return Object.fromEntries([...kept, ...more(entries.length).map((text) => ['…', text] as const)]);
+}
+
+/** Adds a value in YAML. */
+function addValue(page: Page, title: string, value: unknown): void {
+  page.section(title);
+  const lines = stringify(shortened(value), { lineWidth: 0, aliasDuplicateObjects: false }).trimEnd().split('\n');
+  for (const line of lines) {
+    const text = line.trimStart();
+    page.add(`  ${' '.repeat(line.length - text.length)}${singleLine(text)}`);
+  }
+}
+
+export function lineText(report: LineReport, out: TextOptions): string {
+  const page = new Page(out);
+  page.add(placeText(report), 'bold');
+  if (report.needsTrial) {
+    page.add("The line is large: whether it is decoded depends on the function's memory, LAMBDA_MEMORY_MB.", 'red');
+  }
+  const { quarantined, trace, format, wireFormat, notes = [] } = report;
+  if (quarantined !== undefined)
+    page.add(`quarantined: ${quarantined.name}: ${singleLine(quarantined.message)}`, 'red');
+  if (trace === undefined) return page.text();
+  const { name, state, startTimeMs, tags, spans, tokenUsage, clientRequestId, sessionId, userId, model } = trace;
+  const [root, ...children] = spans;
+  const facts = { format, wireFormat, model, clientRequestId, sessionId, userId };
+  page.add(`${singleLine(name)}: ${state}, ${time(new Date(startTimeMs).toISOString())} UTC`);
+  if (root?.status.message !== undefined) page.add(`  ${singleLine(root.status.message)}`, 'red');
+  for (const [fact, value] of Object.entries(facts))
+    if (value !== undefined) page.add(`  ${fact}: ${singleLine(value)}`);
+  for (const note of notes) page.add(`  note: ${singleLine(note)}`);
+  if (root?.inputs !== undefined) addValue(page, 'Inputs', root.inputs);
+  if (root?.outputs !== undefined) addValue(page, 'Outputs', root.outputs);
+  if (tokenUsage !== undefined) addValue(page, 'Tokens', tokenUsage);
+  addValue(page, 'Tags', tags);
+  addValue(page, `Attributes of the ${root?.spanType} span`, root?.attributes ?? {});
+  if (children.length > 0) {
+    addValue(
+      page,
+      `${some(children.length, 'child span')}`,
+      children.map(({ name: child, inputs, outputs }) => ({ name: child, inputs, outputs })),
+    );
+  }
+  addScorers(page, report);
+  return page.text();
+}
+
+function addScorers(page: Page, { scorers = {}, judgeUsd = 0 }: LineReport): void {
+  const all = Object.entries(scorers);
+  const can = all.filter(([, reason]) => reason === null).map(([name]) => name);
+  page.section(`Can be judged by ${some(can.length, 'scorer')}, for about ${dollars(judgeUsd)}`);
+  if (can.length > 0) page.add(`  ${can.join(', ')}`);
+  const others = Map.groupBy(
+    all.filter(([, reason]) => reason !== null),
+    ([, reason]) => reason,
+  );
+  for (const [reason, entries] of others)
+    page.add(`  ${singleLine(String(reason))}: not ${entries.map(([name]) => name).join(', ')}`);
+}
