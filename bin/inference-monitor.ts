@@ -1,10 +1,10 @@
-#!/usr/bin/env node
 /** The command line. Each command is loaded only when it is used: a replay should not wait for the judge's modules. */
 import { readFileSync } from 'node:fs';
 import module from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
+import { packagePath } from '../src/shared/package-folder.ts';
 import { EXIT } from './cli/exit-codes.ts';
 
 /** The same directory as Node's default. */
@@ -26,10 +26,17 @@ async function main(): Promise<void> {
   }
   // Without the cache, every start strips the types of every file and compiles it again. Node 20 has none.
   module.enableCompileCache?.(COMPILE_CACHE);
+  if (!('withResolvers' in Promise)) await import('./cli/node20.ts');
   const { programFor } = await import('./cli/program.ts');
-  // The package is one folder above this file, in the sources and in what is built of them.
-  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));
   await (await programFor(words, version)).parseAsync();
+}
+
+// `… | head` closes the pipe: what is left to print is not wanted, but the work may be.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
 }
 
 let ended = false;

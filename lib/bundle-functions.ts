@@ -1,15 +1,24 @@
 /** Bundles the code of the Lambdas: each handler into one file, all in one esbuild call. */
 import { readdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { buildSync } from 'esbuild';
+import { packagePath } from '../src/shared/package-folder.ts';
 
-export const LAMBDA = join(import.meta.dirname, '..', 'lambda');
+/** The sources. An installed package has none: see `function-code.ts`. */
+export const LAMBDA = packagePath('lambda');
 const HANDLER = 'handler.ts';
 
-/** Writes every handler's bundle to `<outdir>/<its folder under lambda>/index.mjs`. */
-export function bundleFunctions(outdir: string): void {
+/**
+ * Writes every handler's bundle to `<outdir>/<its folder under lambda>/index.mjs`.
+ *
+ * @returns the handlers' folders, and the files that went into the bundles, relative to the project
+ */
+export function bundleFunctions(outdir: string): { folders: string[]; inputs: string[] } {
+  // Not imported: it is needed, and installed, only where the sources are.
+  const { buildSync } = createRequire(import.meta.url)('esbuild') as typeof import('esbuild');
   const handlers = readdirSync(LAMBDA, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith(HANDLER));
-  buildSync({
+  const { metafile } = buildSync({
+    absWorkingDir: packagePath(),
     entryPoints: handlers.map((file) => ({ in: join(LAMBDA, file), out: join(dirname(file), 'index') })),
     outdir,
     outExtension: { '.js': '.mjs' },
@@ -19,12 +28,15 @@ export function bundleFunctions(outdir: string): void {
     target: 'node24',
     minify: true,
     keepNames: true,
+    metafile: true,
     // A test checks the sizes of the bundles.
     logLevel: 'warning',
     mainFields: ['module', 'main'],
-    // CommonJS packages in an ES module still call require.
-    banner: {
-      js: "import{createRequire as __createRequire}from'node:module';const require=__createRequire(import.meta.url);",
-    },
+    banner: { js: REQUIRE },
   });
+  return { folders: handlers.map(dirname), inputs: Object.keys(metafile.inputs) };
 }
+
+/** CommonJS packages in an ES module still call require. */
+export const REQUIRE =
+  "import{createRequire as __createRequire}from'node:module';const require=__createRequire(import.meta.url);";

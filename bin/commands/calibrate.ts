@@ -1,8 +1,7 @@
 /** `inference-monitor calibrate`: measures how often the judge agrees with people. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { projectPath } from '../../local/project-root.ts';
 import { baselineOf, compareWithBaseline, parseBaseline } from '../../src/calibration/drift.ts';
 import { addExamples, MAX_EXAMPLES } from '../../src/calibration/examples.ts';
 import { calibrationPage } from '../../src/calibration/html-report.ts';
@@ -11,6 +10,7 @@ import type { CalibrationReport, Unanswered } from '../../src/calibration/types.
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { scorerExamples } from '../../src/judge/scorers/scorer-examples.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { compareWithPeople, type DataOptions, readGiven, say } from './calibration-data.ts';
@@ -20,6 +20,7 @@ import { type CommandSettings, commandSettings } from './settings.ts';
 /** Default for the most that one calibration may spend. The anchor set costs about one dollar. */
 const DEFAULT_BUDGET_USD = 20;
 
+/** In a clone: the functions are built with it. */
 const EXAMPLES_FILE = join('src', 'judge', 'scorers', 'scorer-examples.json');
 
 interface CalibrateOptions extends DataOptions {
@@ -98,6 +99,8 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
     MLFLOW_TRACKING_URI: options.trackingUri,
     MLFLOW_EXPERIMENT_NAME: options.experiment,
   });
+  // Before the judge costs money.
+  if (options.addExamples !== undefined) requireClone(process.cwd());
   const scorers = activeScorers(settings).filter(isJudgeScorer);
   const report = await compareWithPeople(options, settings, scorers);
   if (options.baseline !== undefined) {
@@ -118,6 +121,14 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
   const written = [options.json === '-' ? undefined : options.json, options.html, options.saveBaseline];
   for (const file of written) if (file !== undefined) say(`Wrote ${file}`);
   setExitCode(report, options.minAgreement);
+}
+
+/** @throws PermanentError `NoClone` */
+export function requireClone(folder: string): void {
+  if (existsSync(join(folder, dirname(EXAMPLES_FILE)))) return;
+  const expected = `a clone of the project, with ${EXAMPLES_FILE}, as the working directory`;
+  const facts = { got: folder, expected };
+  throw new PermanentError('NoClone', '--add-examples changes the sources that the stack is built from', facts);
 }
 
 function setExitCode(report: CalibrationReport, minAgreement = 0): void {
@@ -150,13 +161,12 @@ function writeExamples(report: CalibrationReport, settings: CommandSettings, cou
     say('No example was added. An example is a disagreement on a short text that a person corrected with a reason.');
     return;
   }
-  const file = projectPath(EXAMPLES_FILE);
-  writeFileSync(file, `${JSON.stringify(examples, null, 2)}\n`);
+  writeFileSync(EXAMPLES_FILE, `${JSON.stringify(examples, null, 2)}\n`);
   const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES, examples });
   for (const [name, { length }] of Object.entries(added)) {
     const version = scorers.find((scorer) => scorer.name === name)?.version;
     const suffix = version === undefined ? '' : `, version ${version}`;
     say(`${name}: ${length} example${length === 1 ? '' : 's'} added${suffix}`);
   }
-  say(`Wrote ${file}; deploy the stack to judge with these examples`);
+  say(`Wrote ${EXAMPLES_FILE}; deploy the stack to judge with these examples`);
 }

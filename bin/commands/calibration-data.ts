@@ -1,6 +1,5 @@
 /** Obtains labels and verdicts for `calibrate`: from MLflow, or from a file or the anchor set by asking the judge now. */
 import { readFileSync } from 'node:fs';
-import { projectPath } from '../../local/project-root.ts';
 import { readAnchors } from '../../src/calibration/anchors.ts';
 import { type Asked, askAll, givenPairs, mostUsd } from '../../src/calibration/ask-judge.ts';
 import { parseLabels } from '../../src/calibration/labels-file.ts';
@@ -17,6 +16,7 @@ import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
+import { packagePath } from '../../src/shared/package-folder.ts';
 import type { CommandSettings } from './settings.ts';
 
 export interface DataOptions {
@@ -60,7 +60,7 @@ export function compareWithPeople(
     return judgeItems(items, { kind: 'labels', where: labels }, options, settings, scorers);
   }
   if (anchors === true) {
-    const items = readAnchors(projectPath(), scorers, scorer);
+    const items = readAnchors(packagePath(), scorers, scorer);
     return judgeItems(items, { kind: 'anchors', where: `${items.length} items` }, options, settings, scorers);
   }
   return readFromMlflow(options, settings, scorers);

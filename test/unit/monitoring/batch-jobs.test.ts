@@ -84,10 +84,7 @@ function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 
   }
   const report = async () => (await memory.getJson<BatchReport>('', workKeys.batchJobs('run'))) as BatchReport;
   const counts = async () =>
-    Object.entries(Object.groupBy((await report()).jobs, ({ status }) => status)).map(([status, jobs]) => [
-      status,
-      jobs?.length,
-    ]);
+    [...Map.groupBy((await report()).jobs, ({ status }) => status)].map(([status, jobs]) => [status, jobs.length]);
   /** The chunks whose requests are in each file of the jobs' input. */
   const packed = (): Record<string, number[]> =>
     Object.fromEntries(

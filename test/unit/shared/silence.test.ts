@@ -16,6 +16,7 @@ import { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, ExecutionDoesNotExist } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
+import { requireClone } from '../../../bin/commands/calibrate.ts';
 import { checkOutputs } from '../../../bin/commands/gate-flags.ts';
 import { instantMs } from '../../../bin/commands/instants.ts';
 import { withPass } from '../../../bin/commands/label.ts';
@@ -716,6 +717,7 @@ const PROVOKE: Record<string, () => unknown> = {
     return findExecution({ send } as never, 'machine', 'r');
   },
   NoCaptureFiles: () => localFiles(mkdtempSync(join(tmpdir(), 'silence-'))),
+  NoClone: () => requireClone(tmpdir()),
   NotACapture: replayedNoCapture,
   NotACaptureFile: () => capturedObject(memory(), scope, 'b', 'ep/a.txt'),
   NotAReplay: () => parseLine(Buffer.from(`{"a":${mark()}`), 'f'),

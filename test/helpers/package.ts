@@ -1,0 +1,36 @@
+/** The package as people install it: built, packed, and installed without the network. */
+import { execFile } from 'node:child_process';
+import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { withFileLock } from '../../local/machine/file-lock.ts';
+import { projectPath } from '../../local/project-root.ts';
+
+export const run = promisify(execFile);
+
+/** What decides the package. */
+const SOURCES = '{bin,lambda,lib,local/package,src,docs,schemas}/**/*.*';
+
+/** Makes the tarball, unless it is newer than the sources: one for all tests. @returns its path */
+export async function packedTarball(): Promise<string> {
+  const folder = projectPath('.local', 'package');
+  mkdirSync(folder, { recursive: true });
+  const sources = globSync([SOURCES, 'package.json', 'package-lock.json', '.env.example'], { cwd: projectPath() });
+  const changed = Math.max(...sources.map((file) => statSync(projectPath(file)).mtimeMs));
+  const name = join(folder, 'name');
+  return withFileLock(join(folder, 'lock'), async () => {
+    const made = statSync(name, { throwIfNoEntry: false });
+    if (made === undefined || made.mtimeMs < changed) {
+      const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: projectPath() });
+      const [{ filename }] = JSON.parse(stdout.slice(stdout.indexOf('[\n'))) as [{ filename: string }];
+      writeFileSync(name, filename);
+    }
+    return join(folder, readFileSync(name, 'utf8'));
+  });
+}
+
+/** Installs the package in an empty folder, without the network. */
+export async function installPackage(folder: string): Promise<void> {
+  writeFileSync(join(folder, 'package.json'), '{"private":true}');
+  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', await packedTarball()], { cwd: folder });
+}

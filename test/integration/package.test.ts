@@ -1,0 +1,75 @@
+/** The package, installed in an empty folder: what is in it, how large it is, and that it does what a clone does. */
+import { accessSync, constants, existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { projectPath } from '../../local/project-root.ts';
+import { installPackage, run } from '../helpers/package.ts';
+
+let folder: string;
+let modules: string;
+let own: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'package-'));
+  await installPackage(folder);
+  modules = join(folder, 'node_modules');
+  own = join(modules, 'sagemaker-inference-monitor');
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const installed = (...words: string[]) => run(join(modules, '.bin', 'inference-monitor'), words, { cwd: folder });
+const cloned = (...words: string[]) =>
+  run(process.execPath, ['bin/inference-monitor.js', ...words], { cwd: projectPath() });
+
+test('is small, needs no other package, and has no sources', () => {
+  const files = globSync('**', { cwd: modules, withFileTypes: true }).filter((entry) => entry.isFile());
+  const bytes = files.reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
+  expect(bytes).toBeLessThan(15 * 1024 * 1024);
+  expect(globSync('{*,@*/*}/package.json', { cwd: modules })).toEqual(['sagemaker-inference-monitor/package.json']);
+  const names = files.map(({ parentPath, name }) => join(parentPath, name));
+  expect(names.filter((name) => /\.ts$|ministack|stand-in/.test(name) && !name.endsWith('.d.ts'))).toEqual([]);
+  for (const file of ['LICENSE', 'README.md', '.env.example', 'dist/THIRD-PARTY-NOTICES', 'docs/commands.md']) {
+    expect(existsSync(join(own, file))).toBe(true);
+  }
+});
+
+test('has both commands, which npm has made executable', async () => {
+  for (const name of ['inference-monitor', 'sagemaker-inference-monitor']) {
+    accessSync(join(modules, '.bin', name), constants.X_OK);
+  }
+  const { version } = JSON.parse(readFileSync(projectPath('package.json'), 'utf8'));
+  expect((await installed('--version')).stdout).toBe(`${version}\n`);
+});
+
+test('has a zip of each function, whose bytes depend on the sources alone', () => {
+  const zips = globSync('*.zip', { cwd: join(own, 'dist', 'functions') });
+  expect(zips.sort()).toEqual(
+    globSync('*/handler.ts', { cwd: projectPath('lambda') })
+      .map((file) => file.replace('/handler.ts', '.zip'))
+      .sort(),
+  );
+  for (const zip of zips) {
+    const bytes = readFileSync(join(own, 'dist', 'functions', zip));
+    // Midnight of 1 January 1980, and a file that everybody may read.
+    expect(bytes.readUInt32LE(10)).toBe(0x00210000);
+    const central = bytes.lastIndexOf('PK\x01\x02');
+    expect(bytes.readUInt32LE(central + 38) >>> 16).toBe(0o100644);
+  }
+});
+
+test('does what a clone does', async () => {
+  expect((await installed('--help')).stdout).toBe((await cloned('--help')).stdout);
+  const captures = projectPath('examples', 'replay');
+  const words = ['replay', captures, '--dry-run', '--json'];
+  expect((await installed(...words)).stdout).toBe((await cloned(...words)).stdout);
+  // The anchor set is a file of the package. Without a judge, the command ends before it asks anybody.
+  const calibration = installed('calibrate', '--anchors', '--model', 'vendor.new-model');
+  await expect(calibration).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('JudgePriceUnknown') });
+});
+
+test('a reader that has seen enough is no error', async () => {
+  const { stderr } = await run('bash', ['-c', 'set -o pipefail; node_modules/.bin/inference-monitor --help | true'], {
+    cwd: folder,
+  });
+  expect(stderr).toBe('');
+});
