@@ -1,31 +1,59 @@
-/** What `doctor` says: one line for each check, with what to do about it. */
+/** What `doctor` finds: for each check what is, and what to do about it. */
+import * as z from 'zod';
+import { awsFailure } from '../../src/terminal/aws-failures.ts';
 
-export interface Finding {
-  /** `error`: the deployed stack would fail; `warning`: it may, or the check was not possible. */
-  level: 'ok' | 'warning' | 'error';
-  subject: string;
-  message: string;
-}
+export const findingSchema = z.object({
+  /** What was checked, such as `endpoint`. */
+  check: z.string(),
+  /** `error`: the deployed stack fails or misses captures; `warning`: it may; `unknown`: this could not be asked from here. */
+  level: z.enum(['ok', 'warning', 'error', 'unknown']),
+  message: z.string(),
+  /** What a person can do. */
+  repair: z.string().optional(),
+});
+export type Finding = z.infer<typeof findingSchema>;
 
-export const finding = (level: Finding['level'], subject: string, message: string): Finding => ({
+export const finding = (level: Finding['level'], check: string, message: string, repair?: string): Finding => ({
+  check,
   level,
-  subject,
   message,
+  ...(repair === undefined ? {} : { repair }),
 });
 
-export const lineOf = ({ level, subject, message }: Finding): string =>
-  `${level.padEnd(7)}  ${subject.padEnd(9)}  ${message}`;
+/** A person waits. What does not answer by then does not answer from here. */
+const LIMIT_MS = 20_000;
 
-const DENIED = /AccessDenied|Unauthorized|Forbidden|^403$/;
+const TIMED_OUT = Symbol('timed out');
 
-/** Runs a check. If it cannot be made, that is a warning, which names the action that a person lacks. */
-export async function checked(subject: string, action: string, check: () => Promise<Finding[]>): Promise<Finding[]> {
+/**
+ * Makes a check within a time limit. One that cannot be made says why, and names the action that a person lacks.
+ *
+ * @param action in IAM
+ */
+export async function checked(check: string, action: string, make: () => Promise<Finding[]>): Promise<Finding[]> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<typeof TIMED_OUT>((resolve) => {
+    timer = setTimeout(resolve, LIMIT_MS, TIMED_OUT);
+  });
   try {
-    return await check();
+    const made = await Promise.race([make(), limit]);
+    if (made !== TIMED_OUT) return made;
+    return [
+      finding('unknown', check, `There was no answer within ${LIMIT_MS / 1000} s.`, 'check the network and try again'),
+    ];
   } catch (error) {
-    const { name, message } = error as Error;
-    const [said = ''] = message.split('\n');
-    const remedy = DENIED.test(name) ? `: allow yourself ${action}` : '';
-    return [finding('warning', subject, `This could not be checked (${name}: ${said})${remedy}.`)];
+    return [unasked(check, action, error)];
+  } finally {
+    clearTimeout(timer);
   }
+}
+
+function unasked(check: string, action: string, error: unknown): Finding {
+  const failure = awsFailure(error);
+  if (failure?.name === 'AccessDenied') {
+    return finding('unknown', check, 'You are not allowed to ask this.', `allow yourself ${action}`);
+  }
+  const { name, message } = failure ?? (error as Error);
+  const [said = ''] = message.split('\n');
+  return finding('unknown', check, `This could not be asked (${name}: ${said}).`);
 }

@@ -1,45 +1,75 @@
-/** Checks that the judge's model exists, until when, and what it costs. */
-import type { BedrockClient } from '@aws-sdk/client-bedrock';
-import { judgeModels } from '../../src/judge/judge-id.ts';
+/** Checks that the judge's model exists, until when, whether the account may use it, and what it costs. */
+import { GetFoundationModelAvailabilityCommand } from '@aws-sdk/client-bedrock';
+import { judgeModels, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
 import { PRICE_SOURCE, ratesOf } from '../../src/judge/pricing/prices.ts';
-import type { CheckedSettings } from '../../src/settings/schema.ts';
-import { type Finding, finding } from './finding.ts';
+import { checkServing } from './endpoint.ts';
+import { checked, type Finding, finding } from './finding.ts';
+import type { Ground } from './ground.ts';
+
+const CHECK = 'judge';
 
 /** The judge that the settings name, and the first model of a cascade; none in a region without a default. */
-export async function checkJudge(
-  { BEDROCK_MODEL_ID, JUDGE_CASCADE, JUDGE_PRICES }: Partial<CheckedSettings>,
-  client: BedrockClient,
-  region: string,
-): Promise<Finding[]> {
+export async function checkJudge(ground: Ground): Promise<Finding[]> {
+  const { BEDROCK_MODEL_ID, JUDGE_CASCADE } = ground.settings;
   if (BEDROCK_MODEL_ID === undefined) return [];
   const models = judgeModels({ BEDROCK_MODEL_ID, JUDGE_CASCADE });
-  return (await Promise.all(models.map((model) => checkModel(model, JUDGE_PRICES, client, region)))).flat();
+  return (await Promise.all(models.map((model) => checkModel(ground, model)))).flat();
 }
 
-async function checkModel(
-  model: string,
-  overrides: CheckedSettings['JUDGE_PRICES'] | undefined,
-  client: BedrockClient,
-  region: string,
-): Promise<Finding[]> {
-  const check = await checkJudgeModel(model, client);
-  // The answer of an emulator does not apply to Bedrock.
-  const asked = process.env.AWS_ENDPOINT_URL_BEDROCK ?? process.env.AWS_ENDPOINT_URL;
-  const source = asked ? ` (The answer is from ${asked}, not from Bedrock.)` : '';
-  const rates = ratesOf(model, { region, overrides });
-  return [
-    finding(check.level, 'judge', `${check.message}${source}`),
+async function checkModel(ground: Ground, model: string): Promise<Finding[]> {
+  const { bedrock, region, settings } = ground;
+  const { scheme, name } = parseJudgeId(model);
+  const rates = ratesOf(model, { region, overrides: settings.JUDGE_PRICES });
+  const price =
     rates === null
       ? finding(
           'warning',
           'price',
-          `The price of ${model} is unknown: set it in JUDGE_PRICES, or set EVALUATION_BUDGET_USD=0`,
+          `The price of ${model} is unknown.`,
+          'set it in JUDGE_PRICES, or set EVALUATION_BUDGET_USD=0',
         )
       : finding(
           'ok',
           'price',
-          `${rates.input} and ${rates.output} US dollars per million input and output tokens (${PRICE_SOURCE})`,
-        ),
-  ];
+          `${rates.input} and ${rates.output} US dollars per million input and output tokens (${PRICE_SOURCE}).`,
+        );
+  if (scheme === 'sagemaker') {
+    const setting = model === settings.JUDGE_CASCADE ? 'JUDGE_CASCADE' : 'BEDROCK_MODEL_ID';
+    const { found } = await checkServing(ground, splitEndpoint(name).endpoint, setting, CHECK);
+    return [found, price];
+  }
+  const { level, state, message, foundationModel } = await checkJudgeModel(model, bedrock);
+  // The answer of an emulator does not apply to Bedrock.
+  const asked = process.env.AWS_ENDPOINT_URL_BEDROCK ?? process.env.AWS_ENDPOINT_URL;
+  const source = asked ? ` (The answer is from ${asked}, not from Bedrock.)` : '';
+  const exists = finding(state === 'denied' ? 'unknown' : level, CHECK, `${message}${source}`);
+  if (foundationModel === undefined || level === 'error') return [exists, price];
+  const isProfile = name !== foundationModel;
+  const access = checked('access', 'bedrock:GetFoundationModelAvailability', () =>
+    checkAccess(ground, foundationModel, isProfile),
+  );
+  return [exists, ...(await access), price];
+}
+
+const USE_ONCE =
+  "use the model once in the account, in the playground of the Bedrock console, which also has its vendor's form: the functions cannot subscribe to it";
+
+/** Whether the account may use a foundation model. A profile may route to other regions than its own. */
+async function checkAccess({ bedrock, region }: Ground, modelId: string, isProfile: boolean): Promise<Finding[]> {
+  const reply = await bedrock.send(new GetFoundationModelAvailabilityCommand({ modelId }));
+  const { agreementAvailability, authorizationStatus, entitlementAvailability, regionAvailability } = reply;
+  if (regionAvailability === 'NOT_AVAILABLE' && !isProfile) {
+    return [
+      finding('error', 'access', `${modelId} is not available in ${region}.`, 'set BEDROCK_MODEL_ID to a profile'),
+    ];
+  }
+  const agreement = agreementAvailability?.status;
+  const refusals = [
+    agreement === 'AVAILABLE' ? '' : `the agreement with its vendor is ${agreement}`,
+    authorizationStatus === 'AUTHORIZED' ? '' : `the account is ${authorizationStatus}`,
+    entitlementAvailability === 'AVAILABLE' ? '' : `the entitlement is ${entitlementAvailability}`,
+  ].filter(Boolean);
+  if (refusals.length === 0) return [finding('ok', 'access', `The account may use ${modelId}.`)];
+  return [finding('error', 'access', `The account may not use ${modelId}: ${refusals.join(', ')}.`, USE_ONCE)];
 }

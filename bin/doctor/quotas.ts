@@ -23,14 +23,19 @@ export async function checkLambda(client: LambdaClient, settings: Partial<Checke
   const free = AccountLimit?.UnreservedConcurrentExecutions ?? limit;
   const found = `${number(limit)} concurrent invocations in the account, ${number(free)} not reserved; the chunks of all runs take up to MAX_FUNCTIONS=${ours}`;
   if (ours > 0 && ours + OTHERS <= free) return [finding('ok', 'lambda', `${found}.`)];
-  const remedy = 'lower it, or raise the quota L-B99A9384 in Service Quotas';
+  const message = `${found}, which leaves too few for planning, replays and other functions.`;
   return [
-    finding(
-      'warning',
-      'lambda',
-      `${found}, which leaves too few for planning, replays and other functions: ${remedy}.`,
-    ),
+    finding('warning', 'lambda', message, 'lower MAX_FUNCTIONS, or raise the quota L-B99A9384 in Service Quotas'),
   ];
+}
+
+/** The quotas of Step Functions' state transitions, which are small in new accounts and grow with use. */
+export async function checkStates(client: LambdaClient): Promise<Finding[]> {
+  const quotas = (await listQuotas(client, 'states')).filter(({ QuotaName = '' }) =>
+    /state ?transition/i.test(QuotaName),
+  );
+  const text = quotas.map(({ QuotaName, Value = 0 }) => `${QuotaName}: ${number(Value)}`).join('; ');
+  return text === '' ? [] : [finding('ok', 'states', `${text}.`)];
 }
 
 export interface ServiceQuota {
@@ -76,9 +81,11 @@ const LINE_BYTES = 3_000;
 export async function checkBedrock(client: LambdaClient, settings: Partial<CheckedSettings>): Promise<Finding[]> {
   const { BEDROCK_MODEL_ID: main, JUDGE_CASCADE: judge = main } = settings;
   if (judge === undefined || parseJudgeId(judge).scheme !== 'bedrock') return [];
-  const found = quotasOf(judge, await listQuotas(client));
-  const unknown = `Service Quotas has no quota of ${judge} under its name: look for it there, under Amazon Bedrock.`;
-  if (found.length === 0) return [finding('warning', 'bedrock', unknown)];
+  const found = quotasOf(judge, await listQuotas(client, 'bedrock'));
+  if (found.length === 0) {
+    const message = `Service Quotas has no quota of ${judge} under its name.`;
+    return [finding('warning', 'quota', message, 'look for it there, under Amazon Bedrock')];
+  }
   // Of a cascade, the model that is asked about every capture.
   const asked = { ...(settings as CheckedSettings), BEDROCK_MODEL_ID: judge, JUDGE_CASCADE: undefined };
   const size = estimateFromSizes(
@@ -93,21 +100,22 @@ export async function checkBedrock(client: LambdaClient, settings: Partial<Check
   const perDay = Math.floor(Math.min(...found.map(({ unit, perDay }) => perDay / (perCapture[unit] ?? 1))));
   const quotas = found.map(({ name }) => name).join(', ');
   const message = `${quotas}: about ${number(perDay)} captures a day, at ${number(tokens)} tokens each (${number(size.inputTokens)} in, ${number(size.outputTokens)} out${burndown > 1 ? `, which count ${burndown}-fold` : ''})`;
-  if (perDay > 0)
+  if (perDay > 0) {
     return [
-      finding('ok', 'bedrock', `${message}. More are throttled: lower EVALUATION_SAMPLE_RATE, or raise the quota.`),
+      finding('ok', 'quota', `${message}. More are throttled.`, 'lower EVALUATION_SAMPLE_RATE, or raise the quota'),
     ];
-  return [finding('error', 'bedrock', `${message}. Every call is throttled: raise the quota in Service Quotas.`)];
+  }
+  return [finding('error', 'quota', `${message}. Every call is throttled.`, 'raise the quota in Service Quotas')];
 }
 
 /** Bedrock has some 1,500 quotas. */
 const MAX_PAGES = 100;
 
-async function listQuotas(client: LambdaClient): Promise<ServiceQuota[]> {
+async function listQuotas(client: LambdaClient, ServiceCode: string): Promise<ServiceQuota[]> {
   const all: ServiceQuota[] = [];
   let NextToken: string | undefined;
   for (let page = 0; page < MAX_PAGES; page += 1) {
-    const input = { ServiceCode: 'bedrock', MaxResults: 100, NextToken };
+    const input = { ServiceCode, MaxResults: 100, NextToken };
     const reply = await callAws<{ Quotas?: ServiceQuota[]; NextToken?: string }>(
       client,
       'servicequotas',

@@ -4,13 +4,15 @@ import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES } from '../../lib/
 import { slips } from '../../lib/settings/slips.ts';
 import { withDefaultJudge } from '../../src/settings/default-judge.ts';
 import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
-import { type CheckedSettings, settingsSchema } from '../../src/settings/schema.ts';
+import { type CheckedSettings, type Settings, settingsSchema } from '../../src/settings/schema.ts';
 import { readEach } from '../../src/settings/variables.ts';
 import { type Finding, finding } from './finding.ts';
 
 interface ReadSettings {
   /** The valid ones, with defaults. */
   settings: Partial<CheckedSettings>;
+  /** As the stack has them, if all are valid. */
+  complete: Settings | undefined;
   findings: Finding[];
 }
 
@@ -21,27 +23,42 @@ export function checkSettingsFor(region: string | undefined, flags: Record<strin
     SETTING_NAMES.flatMap((name) => (variables[name]?.trim() ? [[name, variables[name]] as const] : [])),
   );
   const variables = { ...Object.fromEntries(given), CDK_DEFAULT_REGION: region };
+  const { complete, findings } = faultsOf(variables);
   return {
     settings: readEach(settingsSchema, withDefaultJudge(variables, region)).values,
+    complete,
     findings: [
-      ...slips(SETTING_NAMES, dotenv, process.env).map((slip) => finding('warning', 'names', slip)),
-      ...faultsOf(variables),
+      ...slips(SETTING_NAMES, dotenv, process.env).map((slip) => {
+        const [message = '', repair] = slip.split('; ');
+        return finding('warning', 'names', `${message}.`, repair);
+      }),
+      ...findings,
     ],
   };
 }
 
-function faultsOf(variables: Readonly<Record<string, string | undefined>>): Finding[] {
+function faultsOf(
+  variables: Readonly<Record<string, string | undefined>>,
+): Pick<ReadSettings, 'complete' | 'findings'> {
   if (REQUIRED_SETTING_NAMES.every((name) => variables[name] === undefined)) {
-    const message = `None of ${REQUIRED_SETTING_NAMES.join(', ')} is set: copy .env.example to .env and fill them in. The checks that need them are left out.`;
-    return [finding('warning', 'settings', message)];
+    const message = `None of ${REQUIRED_SETTING_NAMES.join(', ')} is set. The checks that need them are left out.`;
+    const findings = [finding('warning', 'settings', message, 'inference-monitor init writes .env')];
+    return { complete: undefined, findings };
   }
   try {
-    const doubts = doubtsAbout(parseSettings(variables));
-    if (doubts.length > 0) return doubts.map((doubt) => finding('warning', 'settings', doubt));
-    return [finding('ok', 'settings', 'All required settings are set, and all are valid.')];
+    const complete = parseSettings(variables);
+    const doubts = doubtsAbout(complete).map((doubt) => finding('warning', 'settings', `${doubt}.`));
+    const fine = finding('ok', 'settings', 'All required settings are set, and all are valid.');
+    return { complete, findings: doubts.length > 0 ? doubts : [fine] };
   } catch (error) {
     if ((error as Error).name !== 'InvalidSettings') throw error;
     const [, ...lines] = (error as Error).message.split('\n');
-    return lines.map((line) => finding('error', 'settings', line.trim()));
+    return { complete: undefined, findings: lines.map(faultIn) };
   }
+}
+
+/** A line such as `NAME: got …; expected: …`. */
+function faultIn(line: string): Finding {
+  const [message = '', expected] = line.trim().split(/; expected: (.*)/s);
+  return finding('error', 'settings', `${message}.`, expected === undefined ? undefined : `set it to: ${expected}`);
 }

@@ -23,6 +23,8 @@ export interface ModelCheck {
   /** `error`: judging will fail; `warning`: it will fail at some point, or the check was inconclusive. */
   level: 'ok' | 'warning' | 'error';
   endOfLife?: Date;
+  /** The model behind an inference profile, or the model itself; `undefined` if it is not known. */
+  foundationModel?: string | undefined;
   /** A sentence for people that names the remedy. */
   message: string;
 }
@@ -56,16 +58,17 @@ export async function checkJudgeModel(
   now: Date = new Date(),
 ): Promise<ModelCheck> {
   const { scheme, name } = parseJudgeId(model);
+  let foundationModel: string | undefined;
   const result = (state: ModelState, message: string, endOfLife?: Date): ModelCheck => ({
     model,
     state,
     level: LEVELS[state],
     endOfLife,
+    foundationModel,
     message,
   });
   if (scheme !== 'bedrock')
     return { ...result('unknown', `${model} is not on Bedrock: its life cycle is unknown.`), level: 'ok' };
-  let foundationModel: string | undefined;
   try {
     foundationModel = await modelBehind(client, name);
     if (foundationModel === undefined)

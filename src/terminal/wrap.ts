@@ -1,7 +1,8 @@
 /** Breaks lines for terminals of any width. */
 
 /**
- * Breaks a line between words, so that no terminal breaks it within one. Further lines are indented by two more columns.
+ * Breaks a line between words, so that no terminal breaks it within one. Further lines are indented by two more columns. A word
+ * that is longer than a line stays whole.
  *
  * @param width in columns; `Infinity` for none
  */
@@ -10,8 +11,10 @@ export function wrapped(line: string, width: number): string[] {
   const lines: string[] = [];
   let rest = line;
   while (rest.length > width) {
-    const at = rest.lastIndexOf(' ', width);
-    if (at <= indent.length + 2) break;
+    const start = rest.length - rest.trimStart().length;
+    const within = rest.lastIndexOf(' ', width);
+    const at = within > start ? within : rest.indexOf(' ', start);
+    if (at < 0) break;
     lines.push(rest.slice(0, at));
     rest = `${indent}  ${rest.slice(at + 1)}`;
   }

@@ -1,0 +1,43 @@
+/** Checks who asks: credentials, and whether the settings' ARNs are of the same account. */
+import type { LambdaClient } from '@aws-sdk/client-lambda';
+import { queryAws } from '../../src/operate/aws-query.ts';
+import type { CheckedSettings } from '../../src/settings/schema.ts';
+import { awsFailure } from '../../src/terminal/aws-failures.ts';
+import { type Finding, finding } from './finding.ts';
+
+const CHECK = 'account';
+
+/** Without these nothing else can be asked. */
+const USELESS = new Set(['AwsCredentialsMissing', 'AwsCredentialsExpired', 'AwsCredentialsInvalid', 'ClockSkewed']);
+
+/** @throws Error if STS cannot be asked for a reason other than the credentials */
+export async function checkAccount(
+  lambda: LambdaClient,
+  settings: Partial<CheckedSettings>,
+  region: string,
+): Promise<Finding[]> {
+  try {
+    const reply = await queryAws(lambda, 'sts', 'GetCallerIdentity');
+    const [account = ''] = reply('Account');
+    return [
+      finding('ok', CHECK, `You are ${reply('Arn')[0]}, in the account ${account} and the region ${region}.`),
+      ...foreignArns(settings, account),
+    ];
+  } catch (error) {
+    const failure = awsFailure(error);
+    if (failure === undefined || !USELESS.has(failure.name)) throw error;
+    const [what = '', got = '', expected = ''] = failure.message.split(/; (?:got|expected): /);
+    const repair = `${expected}. The checks that ask AWS are left out`;
+    return [finding('error', CHECK, `${what} (${got}).`, repair)];
+  }
+}
+
+/** ARNs of another account work only if its policies allow it. */
+function foreignArns(settings: Partial<CheckedSettings>, account: string): Finding[] {
+  return Object.entries(settings).flatMap(([name, value]) => {
+    const own = typeof value === 'string' && value.startsWith('arn:') ? value.split(':')[4] : undefined;
+    if (!own || own === account) return [];
+    const message = `${name} is an ARN of the account ${own}, and you are in ${account}.`;
+    return [finding('warning', CHECK, message, `use the credentials of the account of the stack, or correct ${name}`)];
+  });
+}

@@ -1,0 +1,131 @@
+/** Checks the endpoint whose captures are processed: that it serves, what it captures, and where to. */
+import { callAws } from '../../src/operate/aws-json.ts';
+import {
+  type CaptureConfig,
+  captureConfigOf,
+  captureLocation,
+  describeEndpoint,
+  type Endpoint,
+  listEndpoints,
+} from '../../src/operate/sagemaker.ts';
+import { nearest } from '../../src/shared/nearest.ts';
+import { type Finding, finding } from './finding.ts';
+import type { Ground } from './ground.ts';
+
+const CHECK = 'endpoint';
+const CAPTURE = 'capture';
+
+const BROKEN = new Set(['OutOfService', 'Failed', 'Deleting', 'UpdateRollbackFailed']);
+
+const ENABLE =
+  "update the endpoint to a configuration with DataCaptureConfig: EnableCapture true, CaptureOptions Input and Output (the SageMaker SDK's Predictor has update_data_capture_config)";
+
+/** The finding about an endpoint that a setting names, and the endpoint if it exists. */
+export async function checkServing(
+  { lambda, region }: Ground,
+  name: string,
+  setting: string,
+  check = CHECK,
+): Promise<{ endpoint?: Endpoint; found: Finding }> {
+  const endpoint = await describeEndpoint(lambda, name);
+  if (endpoint === undefined) {
+    const names = await listEndpoints(lambda).catch(() => []);
+    const near = nearest(
+      name,
+      names.map(({ EndpointName }) => EndpointName),
+    );
+    const repair =
+      near === undefined ? `correct ${setting}, or the region` : `did you mean ${near}? Correct ${setting}`;
+    return { found: finding('error', check, `There is no endpoint ${name} in ${region}.`, repair) };
+  }
+  const { EndpointStatus: status, FailureReason: reason } = endpoint;
+  const message = `The endpoint ${name} is ${status}${reason ? ` (${reason})` : ''}.`;
+  if (status === 'InService') return { endpoint, found: finding('ok', check, message) };
+  const repair = BROKEN.has(status) ? 'update or recreate it' : 'wait until it is InService';
+  return { endpoint, found: finding(BROKEN.has(status) ? 'error' : 'warning', check, message, repair) };
+}
+
+export async function checkEndpoint(ground: Ground): Promise<Finding[]> {
+  const { SAGEMAKER_ENDPOINT_NAME: name, ENDPOINT_VARIANTS: counted = [] } = ground.settings;
+  if (name === undefined) return [];
+  const { endpoint, found } = await checkServing(ground, name, 'SAGEMAKER_ENDPOINT_NAME');
+  if (endpoint === undefined) return [found];
+  const variants = (endpoint.ProductionVariants ?? []).map(({ VariantName }) => VariantName);
+  const missed = variants.filter((variant) => !counted.includes(variant));
+  const uncounted = `The endpoint has the variants ${variants.join(', ')}, and ENDPOINT_VARIANTS is ${counted.join(', ')}: the alarm about missing captures does not count the others.`;
+  return [
+    found,
+    ...(missed.length > 0 ? [finding('warning', CHECK, uncounted, `set ENDPOINT_VARIANTS=${variants.join(',')}`)] : []),
+    ...(await checkCapture(ground, endpoint)),
+  ];
+}
+
+/** Checks DataCaptureConfig. Its options are in the endpoint's configuration alone. */
+async function checkCapture(ground: Ground, endpoint: Endpoint): Promise<Finding[]> {
+  const { EndpointName: name, EndpointConfigName: configName, DataCaptureConfig: summary } = endpoint;
+  if (!summary?.EnableCapture) {
+    return [finding('error', CAPTURE, `Data Capture is off: the endpoint ${name} captures nothing.`, ENABLE)];
+  }
+  const { CaptureStatus: status, CurrentSamplingPercentage: share, DestinationS3Uri: to } = summary;
+  if (status === 'Stopped') {
+    const message = `Data Capture of the endpoint ${name} is stopped.`;
+    return [finding('error', CAPTURE, message, `start it again: ${ENABLE}`)];
+  }
+  const config = configName === undefined ? undefined : await captureConfigOf(ground.lambda, configName);
+  const wrong = [
+    ...samplingFaults(share),
+    ...sideFaults(config),
+    ...placeFaults(ground, to, name),
+    ...(await keyFaults(ground, summary.KmsKeyId)),
+  ];
+  if (wrong.length > 0) return wrong;
+  return [finding('ok', CAPTURE, `${share}% of the requests are captured to ${to}, ${contentTypes(config)}.`)];
+}
+
+const samplingFaults = (share: number): Finding[] =>
+  share > 0
+    ? []
+    : [finding('error', CAPTURE, 'Data Capture samples 0% of the requests.', 'raise its sampling percentage')];
+
+function sideFaults(config: CaptureConfig | undefined): Finding[] {
+  const modes = (config?.CaptureOptions ?? []).map(({ CaptureMode }) => CaptureMode);
+  const has = (side: 'Input' | 'Output'): boolean => modes.includes(side) || modes.includes('InputAndOutput');
+  if (modes.length === 0 || (has('Input') && has('Output'))) return [];
+  const [only, lost] = has('Input')
+    ? ['requests', 'no reply can be judged, and replays have nothing to compare with']
+    : ['replies', 'the judge does not see what was asked, and nothing can be replayed'];
+  return [finding('warning', CAPTURE, `Only ${only} are captured: ${lost}.`, 'capture Input and Output')];
+}
+
+function placeFaults({ settings, capturePrefix = '' }: Ground, to: string, name: string): Finding[] {
+  const place = captureLocation(to, name);
+  const bucket = settings.DATA_CAPTURE_S3_BUCKET;
+  if (place === undefined || bucket === undefined) return [];
+  // A setting that is longer selects a variant, a shorter one several endpoints.
+  const fits = place.prefix.startsWith(capturePrefix) || capturePrefix.startsWith(place.prefix);
+  if (place.bucket === bucket && fits) return [];
+  const message = `The captures go to s3://${place.bucket}/${place.prefix}, and the settings say s3://${bucket}/${capturePrefix}: no capture would be processed.`;
+  const prefix = place.prefix === `${name}/` ? '' : ` and DATA_CAPTURE_S3_PREFIX=${place.prefix}`;
+  return [finding('error', CAPTURE, message, `set DATA_CAPTURE_S3_BUCKET=${place.bucket}${prefix}`)];
+}
+
+async function keyFaults({ lambda, settings }: Ground, key: string | undefined): Promise<Finding[]> {
+  if (!key) return [];
+  const own = settings.DATA_CAPTURE_KMS_KEY_ARN;
+  const idOf = (arn: string): string => arn.split('/').at(-1) ?? '';
+  // It may be the id or the ARN of a key or of an alias.
+  const { KeyMetadata } = key.includes('alias/')
+    ? await callAws<{ KeyMetadata?: { Arn?: string } }>(lambda, 'kms', 'DescribeKey', { KeyId: key })
+    : {};
+  const arn = KeyMetadata?.Arn ?? key;
+  if (own !== undefined && idOf(own) === idOf(arn)) return [];
+  const message = `The captures are encrypted with the KMS key ${arn}, and DATA_CAPTURE_KMS_KEY_ARN is ${own ?? 'not set'}: the functions could not read them.`;
+  return [finding('error', CAPTURE, message, "set DATA_CAPTURE_KMS_KEY_ARN to that key's ARN")];
+}
+
+function contentTypes(config: CaptureConfig | undefined): string {
+  const { JsonContentTypes = [], CsvContentTypes = [] } = config?.CaptureContentTypeHeader ?? {};
+  const asText = [...JsonContentTypes, ...CsvContentTypes];
+  const which = asText.length === 0 ? 'all bodies' : `${asText.join(', ')} as text, other bodies`;
+  return `${which} as base64, which the stack decodes`;
+}

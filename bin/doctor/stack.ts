@@ -1,0 +1,168 @@
+/** Checks the deployed stack: its state, what of `.env` is not deployed, what does not run, alarms and dead letters. */
+import { DescribeStackResourcesCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
+import {
+  GetFunctionConfigurationCommand,
+  GetFunctionEventInvokeConfigCommand,
+  ListEventSourceMappingsCommand,
+} from '@aws-sdk/client-lambda';
+import { functionEnvironment, replayEnvironment } from '../../lib/settings/function-environment.ts';
+import { SETTING_NAMES } from '../../lib/settings/settings.ts';
+import { resourceNames } from '../../src/contract/names.ts';
+import { callAws } from '../../src/operate/aws-json.ts';
+import type { Settings } from '../../src/settings/schema.ts';
+import { type Finding, finding } from './finding.ts';
+import type { Clients } from './ground.ts';
+
+const doesNotExist = (error: Error): undefined => {
+  if (error.name !== 'ResourceNotFoundException' && !/does not exist/.test(error.message)) throw error;
+  return undefined;
+};
+
+/** The CloudFormation stack of a prefix, which is one of its own name or one of somebody's CDK app; `undefined` if there is none. */
+export async function findStack(
+  { cloudFormation }: Clients,
+  prefix: string,
+): Promise<{ name: string; status: string } | undefined> {
+  const { stack, processor } = resourceNames(prefix);
+  const describe = async (StackName: string): Promise<{ name: string; status: string } | undefined> => {
+    const reply = await cloudFormation.send(new DescribeStacksCommand({ StackName })).catch(doesNotExist);
+    const status = reply?.Stacks?.[0]?.StackStatus;
+    return status === undefined ? undefined : { name: StackName, status };
+  };
+  const own = await describe(stack);
+  if (own !== undefined) return own;
+  const command = new DescribeStackResourcesCommand({ PhysicalResourceId: processor });
+  const reply = await cloudFormation.send(command).catch(doesNotExist);
+  const name = reply?.StackResources?.[0]?.StackName;
+  return name === undefined ? undefined : describe(name);
+}
+
+/** Whether its functions are there: not while it is created or deleted, nor after its creation has failed. */
+export const isInUse = ({ status }: { status: string }): boolean =>
+  !/^(CREATE_(?!COMPLETE)|ROLLBACK_|DELETE_|REVIEW_)/.test(status);
+
+/** What to do about the state of a deployment. */
+export function stateFinding({ name, status }: { name: string; status: string }): Finding {
+  const message = `The stack ${name} is ${status}.`;
+  if (/^(CREATE|UPDATE|IMPORT)_COMPLETE$/.test(status)) return finding('ok', 'stack', message);
+  if (/IN_PROGRESS$/.test(status)) return finding('warning', 'stack', message, 'wait until it is complete');
+  if (status === 'UPDATE_ROLLBACK_COMPLETE') {
+    const what = `${message} The last deployment failed, and the one before it runs.`;
+    return finding('warning', 'stack', what, "look for the cause in the stack's events, and deploy again");
+  }
+  const repair = status.startsWith('ROLLBACK')
+    ? 'delete the stack'
+    : "continue its rollback in CloudFormation's console";
+  return finding('error', 'stack', message, `look for the cause in the stack's events, ${repair}, and deploy again`);
+}
+
+const MAX_SHOWN = 60;
+const shown = (value: string | undefined): string =>
+  value === undefined ? 'not set' : value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value || 'empty';
+
+/** Compares what the settings would deploy with the functions that are deployed. */
+export async function checkDeployed({ lambda }: Clients, settings: Settings): Promise<Finding[]> {
+  const { processor, replayer } = resourceNames(settings.STACK_PREFIX);
+  const configuration = (FunctionName: string) => lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
+  const [ours, replays] = await Promise.all([configuration(processor), configuration(replayer)]);
+  const expected: Record<string, string | undefined> = {
+    ...functionEnvironment(settings, '', ''),
+    ...replayEnvironment(settings),
+    LAMBDA_MEMORY_MB: String(settings.LAMBDA_MEMORY_MB),
+    LAMBDA_TIMEOUT_SECONDS: String(settings.LAMBDA_TIMEOUT_SECONDS),
+    VPC_SUBNET_IDS: settings.VPC_SUBNET_IDS.toSorted().join(','),
+    VPC_SECURITY_GROUP_IDS: settings.VPC_SECURITY_GROUP_IDS.toSorted().join(','),
+  };
+  const deployed: Record<string, string | undefined> = {
+    ...replays.Environment?.Variables,
+    ...ours.Environment?.Variables,
+    LAMBDA_MEMORY_MB: String(ours.MemorySize),
+    LAMBDA_TIMEOUT_SECONDS: String(ours.Timeout),
+    VPC_SUBNET_IDS: (ours.VpcConfig?.SubnetIds ?? []).toSorted().join(','),
+    VPC_SECURITY_GROUP_IDS: (ours.VpcConfig?.SecurityGroupIds ?? []).toSorted().join(','),
+  };
+  const different = SETTING_NAMES.filter((name) => expected[name] !== deployed[name]);
+  if (different.length === 0) {
+    return [finding('ok', 'deployed', "The functions' settings are those of .env and the environment.")];
+  }
+  return different.map((name) => {
+    const message = `${name} is deployed as ${shown(deployed[name])}, and here it is ${shown(expected[name])}.`;
+    return finding('warning', 'deployed', message, 'deploy again, or correct the setting');
+  });
+}
+
+const queueName = (arn: string): string => arn.split(':').at(-1) ?? '';
+
+async function queueAttributes({ lambda }: Clients, arn: string): Promise<Record<string, string>> {
+  const { QueueUrl } = await callAws<{ QueueUrl: string }>(lambda, 'sqs', 'GetQueueUrl', { QueueName: queueName(arn) });
+  const AttributeNames = ['ApproximateNumberOfMessages', 'RedrivePolicy'];
+  const input = { QueueUrl, AttributeNames };
+  const reply = await callAws<{ Attributes?: Record<string, string> }>(lambda, 'sqs', 'GetQueueAttributes', input);
+  return reply.Attributes ?? {};
+}
+
+async function lettersIn(clients: Clients, arn: string, what: string): Promise<Finding> {
+  const waiting = Number((await queueAttributes(clients, arn)).ApproximateNumberOfMessages ?? 0);
+  if (waiting === 0) return finding('ok', 'letters', `No dead letters of ${what}.`);
+  const message = `${waiting} dead letters of ${what} wait in the queue ${queueName(arn)}.`;
+  return finding('error', 'letters', message, 'repair their cause, then move them back: docs/runbook.md');
+}
+
+/** The way of a new capture to its run: the rule and the queue's mapping are on, and no event was left over. */
+export async function checkDelivery(clients: Clients, prefix: string): Promise<Finding[]> {
+  const { rule, starter, replayStopper } = resourceNames(prefix);
+  const { lambda } = clients;
+  const [{ State: ruleState }, { EventSourceMappings = [] }, stopper] = await Promise.all([
+    callAws<{ State?: string }>(lambda, 'events', 'DescribeRule', { Name: rule }),
+    lambda.send(new ListEventSourceMappingsCommand({ FunctionName: starter })),
+    lambda.send(new GetFunctionEventInvokeConfigCommand({ FunctionName: replayStopper })).catch(doesNotExist),
+  ]);
+  const [mapping] = EventSourceMappings;
+  const off = [
+    ...(ruleState === 'ENABLED' ? [] : [`the rule ${rule} is ${ruleState}`]),
+    ...(mapping?.State === 'Enabled'
+      ? []
+      : [`the mapping of the queue to ${starter} is ${mapping?.State ?? 'missing'}`]),
+  ];
+  const running =
+    off.length === 0
+      ? finding('ok', 'delivery', 'New captures start runs.')
+      : finding('error', 'delivery', `New captures start no runs: ${off.join(', ')}.`, 'enable it, or deploy again');
+  const events = mapping?.EventSourceArn;
+  const { RedrivePolicy = '{}' } = events === undefined ? {} : await queueAttributes(clients, events);
+  const { deadLetterTargetArn } = JSON.parse(RedrivePolicy) as { deadLetterTargetArn?: string };
+  const ofReplays = stopper?.DestinationConfig?.OnFailure?.Destination;
+  const letters = [
+    ...(deadLetterTargetArn ? [lettersIn(clients, deadLetterTargetArn, 'captures that started no run')] : []),
+    ...(ofReplays ? [lettersIn(clients, ofReplays, 'replays that could not be ended')] : []),
+  ];
+  return [running, ...(await Promise.all(letters))];
+}
+
+interface Alarm {
+  AlarmName: string;
+  AlarmDescription?: string;
+}
+
+/** The alarms that ring. */
+export async function checkAlarms({ lambda }: Clients, prefix: string): Promise<Finding[]> {
+  const AlarmNamePrefix = `sagemaker-monitoring-${prefix}-`;
+  const input = { AlarmNamePrefix, StateValue: 'ALARM' };
+  const reply = await callAws<{ MetricAlarms?: Alarm[] }>(lambda, 'monitoring', 'DescribeAlarms', input);
+  // A longer prefix may begin with this one.
+  const ringing = (reply.MetricAlarms ?? []).filter(({ AlarmName }) =>
+    /^(?:Quality-|[A-Za-z]+$)/.test(AlarmName.slice(AlarmNamePrefix.length)),
+  );
+  if (ringing.length === 0) return [finding('ok', 'alarms', 'No alarm rings.')];
+  return ringing.map(({ AlarmName, AlarmDescription = '' }) => {
+    const id = AlarmName.slice(AlarmNamePrefix.length);
+    const section = id.startsWith('Quality-') ? 'QualityMissed' : id;
+    const [what = ''] = AlarmDescription.split(/\. (?:What to do|Section)/);
+    return finding(
+      'error',
+      'alarms',
+      `The alarm ${AlarmName} rings: ${what}.`,
+      `section ${section} of docs/runbook.md`,
+    );
+  });
+}

@@ -1,0 +1,121 @@
+/** SageMaker's endpoints, what they capture and where to, and the account's MLflow apps. */
+import type { LambdaClient } from '@aws-sdk/client-lambda';
+import { callAws } from './aws-json.ts';
+
+/** As DescribeEndpoint tells it. */
+export interface Endpoint {
+  EndpointName: string;
+  EndpointConfigName?: string;
+  EndpointStatus: string;
+  FailureReason?: string;
+  ProductionVariants?: { VariantName: string }[];
+  /** Absent: nothing is captured. */
+  DataCaptureConfig?: {
+    EnableCapture: boolean;
+    CaptureStatus: 'Started' | 'Stopped';
+    CurrentSamplingPercentage: number;
+    DestinationS3Uri: string;
+    /** May be empty. */
+    KmsKeyId?: string;
+  };
+}
+
+/** As DescribeEndpointConfig tells it. */
+export interface CaptureConfig {
+  CaptureOptions?: { CaptureMode: 'Input' | 'Output' | 'InputAndOutput' }[];
+  CaptureContentTypeHeader?: { CsvContentTypes?: string[]; JsonContentTypes?: string[] };
+}
+
+const SERVICE = 'api.sagemaker';
+
+/** SageMaker reports what does not exist as a request that is not valid. */
+const isMissing = ({ name, message }: Error): boolean =>
+  name === 'ResourceNotFound' || /could not find|does not exist/i.test(message);
+
+const orMissing = (error: Error): undefined => {
+  if (isMissing(error)) return undefined;
+  throw error;
+};
+
+/** @returns `undefined` if there is no such endpoint */
+export const describeEndpoint = (client: LambdaClient, EndpointName: string): Promise<Endpoint | undefined> =>
+  callAws<Endpoint>(client, SERVICE, 'DescribeEndpoint', { EndpointName }).catch(orMissing);
+
+/** What an endpoint's configuration captures; `undefined` if it captures nothing. */
+export async function captureConfigOf(
+  client: LambdaClient,
+  EndpointConfigName: string,
+): Promise<CaptureConfig | undefined> {
+  const input = { EndpointConfigName };
+  const reply = await callAws<{ DataCaptureConfig?: CaptureConfig }>(client, SERVICE, 'DescribeEndpointConfig', input);
+  return reply.DataCaptureConfig;
+}
+
+/** Whether an inference component exists. */
+export const hasInferenceComponent = async (client: LambdaClient, InferenceComponentName: string): Promise<boolean> =>
+  (await callAws(client, SERVICE, 'DescribeInferenceComponent', { InferenceComponentName }).catch(orMissing)) !==
+  undefined;
+
+interface EndpointSummary {
+  EndpointName: string;
+  EndpointStatus: string;
+}
+
+const NEWEST_FIRST = { SortBy: 'CreationTime', SortOrder: 'Descending', MaxResults: 100 };
+
+/** The newest hundred endpoints of the region. */
+export async function listEndpoints(client: LambdaClient): Promise<EndpointSummary[]> {
+  const reply = await callAws<{ Endpoints?: EndpointSummary[] }>(client, SERVICE, 'ListEndpoints', NEWEST_FIRST);
+  return reply.Endpoints ?? [];
+}
+
+export interface MlflowApp {
+  Arn: string;
+  Name?: string;
+  Status?: string;
+  MlflowVersion?: string;
+}
+
+/** The newest hundred MLflow apps of the region. */
+export async function listMlflowApps(client: LambdaClient): Promise<MlflowApp[]> {
+  const reply = await callAws<{ Summaries?: MlflowApp[] }>(client, SERVICE, 'ListMlflowApps', NEWEST_FIRST);
+  return reply.Summaries ?? [];
+}
+
+/** An MLflow app or tracking server. */
+export interface ManagedMlflow {
+  status: string;
+  version?: string | undefined;
+  /** Such as `s3://bucket/prefix`. */
+  artifactStore?: string | undefined;
+}
+
+interface MlflowReply {
+  Status?: string;
+  TrackingServerStatus?: string;
+  MlflowVersion?: string;
+  ArtifactStoreUri?: string;
+}
+
+/** @param arn of an `mlflow-app` or an `mlflow-tracking-server`. @returns `undefined` if it does not exist */
+export async function describeMlflow(client: LambdaClient, arn: string): Promise<ManagedMlflow | undefined> {
+  const reply = await (arn.includes(':mlflow-app/')
+    ? callAws<MlflowReply>(client, SERVICE, 'DescribeMlflowApp', { Arn: arn })
+    : callAws<MlflowReply>(client, SERVICE, 'DescribeMlflowTrackingServer', {
+        TrackingServerName: arn.split('/').at(-1),
+      })
+  ).catch(orMissing);
+  if (reply === undefined) return undefined;
+  const { Status, TrackingServerStatus = '', MlflowVersion: version, ArtifactStoreUri: artifactStore } = reply;
+  return { status: Status ?? TrackingServerStatus, version, artifactStore };
+}
+
+/** Where the captures of an endpoint are, from the destination of its Data Capture. @returns `undefined` if it is no S3 URI */
+export function captureLocation(
+  destination: string,
+  endpoint: string,
+): { bucket: string /** Ends with `/`. */; prefix: string } | undefined {
+  if (!destination.startsWith('s3://')) return undefined;
+  const [bucket = '', ...path] = destination.slice('s3://'.length).split('/').filter(Boolean);
+  return { bucket, prefix: [...path, endpoint, ''].join('/') };
+}
