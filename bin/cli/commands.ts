@@ -7,6 +7,8 @@ interface CommandEntry {
   /** What it does, in one line: the description in its own help, too. */
   summary: string;
   load(): Promise<Command>;
+  /** It works on the options of all commands, which are therefore loaded. */
+  needsAll?: true;
 }
 
 /** The headings of `--help`. */
@@ -22,10 +24,21 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'check everything that a deployment needs, and the deployed stack, and say what to repair',
     load: async () => (await import('../commands/doctor.ts')).doctorCommand(),
   },
+  deploy: {
+    group: 'setUp',
+    summary: 'deploy the stack with the CDK, by the settings of .env',
+    load: async () => (await import('../commands/deploy.ts')).deployCommand(),
+  },
   inspect: {
     group: 'setUp',
     summary: 'show what capture files contain, what the stack would make of them, and what judging them costs, offline',
     load: async () => (await import('../commands/inspect.ts')).inspectCommand(),
+  },
+  completion: {
+    group: 'setUp',
+    summary: 'print a script that completes commands, options and choices in a shell',
+    load: async () => (await import('../commands/completion.ts')).completionCommand(),
+    needsAll: true,
   },
   rates: {
     group: 'quality',

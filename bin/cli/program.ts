@@ -13,7 +13,8 @@ inference-monitor <command> --help shows a command's options and examples. Setti
  */
 export async function programFor(words: readonly string[], version: string): Promise<Command> {
   const [first, second] = words.filter((word) => !word.startsWith('-'));
-  const asked = first === 'help' ? second : first;
+  const asked = (first === 'help' ? second : first) ?? '';
+  const loadsAll = COMMANDS[asked]?.needsAll === true;
   const program = new Command('inference-monitor')
     .description('Traces, judges and replays what an Amazon SageMaker endpoint answers.')
     .version(version, '--version', 'print the version')
@@ -25,7 +26,7 @@ export async function programFor(words: readonly string[], version: string): Pro
     .commandsGroup(GROUPS.setUp)
     .addHelpText('after', HELP);
   for (const [name, entry] of Object.entries(COMMANDS)) {
-    const command = name === asked ? await entry.load() : new Command(name);
+    const command = loadsAll || name === asked ? await entry.load() : new Command(name);
     command.copyInheritedSettings(program);
     program.addCommand(command.description(entry.summary).helpGroup(GROUPS[entry.group]));
   }

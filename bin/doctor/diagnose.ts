@@ -97,7 +97,7 @@ async function checkStack(
 ): Promise<Finding[]> {
   if (found === undefined) {
     const message = `No stack with STACK_PREFIX=${prefix} is deployed in ${ground.region}.`;
-    return [finding(isNamed ? 'error' : 'warning', 'stack', message, 'deploy it: npx cdk deploy')];
+    return [finding(isNamed ? 'error' : 'warning', 'stack', message, 'deploy it: inference-monitor deploy')];
   }
   const state = stateFinding(found);
   if (!isInUse(found)) return [state];

@@ -252,7 +252,7 @@ const FINE = [
   ),
   'ok lambda 1,000 concurrent invocations in the account, 900 not reserved; the chunks of all runs take up to MAX_FUNCTIONS=8.',
   'ok states StateTransition throttle token bucket size: 800.',
-  'warning stack No stack with STACK_PREFIX=prod is deployed in us-east-1. → deploy it: npx cdk deploy',
+  'warning stack No stack with STACK_PREFIX=prod is deployed in us-east-1. → deploy it: inference-monitor deploy',
 ];
 
 test('says in one line for each check that a deployment has what it needs', async () => {

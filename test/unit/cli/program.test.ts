@@ -1,4 +1,5 @@
 /** The command line's table, help, exit codes and errors. */
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { COMMANDS } from '../../../bin/cli/commands.ts';
@@ -74,6 +75,44 @@ test('a global option is accepted before and after the command', async () => {
   await run('rates', '--no-color');
   loaded.restore();
   expect(seen).toMatchObject([{ debug: true, color: true }, { color: false }]);
+});
+
+describe('completion', () => {
+  const scriptFor = async (shell: string): Promise<string> => {
+    const write = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
+    await (await programFor(['completion', shell], '')).parseAsync(['completion', shell], { from: 'user' });
+    const script = String(write.mock.calls[0]?.[0]);
+    write.mockRestore();
+    return script;
+  };
+
+  test('in bash, of commands, options and choices; files elsewhere', async () => {
+    const script = await scriptFor('bash');
+    const complete = (...words: string[]): string =>
+      execFileSync('bash', [
+        '-c',
+        `${script}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _inference_monitor; echo "\${COMPREPLY[*]}"`,
+        ...['bash', 'inference-monitor', ...words],
+      ]).toString();
+    expect(complete('re')).toBe('rebuild-counts replay\n');
+    expect(complete('help', 'ra')).toBe('rates\n');
+    expect(complete('rates', '--by', '')).toBe('variant hour day\n');
+    expect(complete('rates', '--deb', '--com')).toBe('--compare-from --compare-to\n');
+    expect(complete('completion', 'z')).toBe('zsh\n');
+    expect(complete('replay', 'captures')).toBe('\n');
+    expect(script).toMatch(
+      /^complete -o default -F _inference_monitor inference-monitor sagemaker-inference-monitor$/m,
+    );
+  });
+
+  test('in zsh and fish, with descriptions', async () => {
+    expect(await scriptFor('zsh')).toMatch(
+      /^ +rates\) _arguments .*'--by\[a table for each\]:by:\(variant hour day\)'/m,
+    );
+    expect(await scriptFor('fish')).toContain(
+      "-n '__fish_seen_subcommand_from rates' -l by -x -a 'variant hour day' -d 'a table for each'",
+    );
+  });
 });
 
 test('the documentation lists the exit codes', () => {

@@ -17,6 +17,7 @@ import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, ExecutionDoesNotExist } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { requireClone } from '../../../bin/commands/calibrate.ts';
+import { fileOf } from '../../../bin/commands/deploy.ts';
 import { checkOutputs } from '../../../bin/commands/gate-flags.ts';
 import { instantMs } from '../../../bin/commands/instants.ts';
 import { withPass } from '../../../bin/commands/label.ts';
@@ -631,6 +632,7 @@ const PROVOKE: Record<string, () => unknown> = {
   BudgetAccessDenied: () => Promise.reject(namedTableError(tableSays('AccessDeniedException'), 't', 's')),
   BudgetRefused: () => Promise.reject(namedTableError(tableSays('ValidationException'), 't', 's')),
   CappedReplayTooLong: () => cutInTwo({}, { requests: 1, kept: false }),
+  CdkMissing: () => fileOf('aws-cdk-lib/none', []),
   CaptureArchived: () => Promise.reject(namedStorageError(s3('InvalidObjectState', 403), 's3://b')),
   CaptureChanged: () => new Storage(failing(s3('PreconditionFailed', 412)) as never).read(at),
   CaptureFileTooLarge: scanForEver,
