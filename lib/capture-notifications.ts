@@ -1,51 +1,99 @@
 /**
- * Makes the existing capture bucket send events to EventBridge. The CDK's custom resource adds this to the bucket's other
- * notifications. Deleting the stack leaves it switched on, since another stack may need it.
+ * Makes the existing capture bucket send events to EventBridge, beside its other notifications. Deleting the stack leaves it
+ * switched on, since another stack may need it.
+ *
+ * The CDK's own custom resource has one function per CloudFormation stack, with one role. In an app of somebody else it would
+ * be shared: with buckets of theirs, which our role could not change, or with theirs, which may change every bucket.
  */
-import { type CfnResource, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { type CfnResource, CustomResource, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Code, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
-import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
+import { resourceNames } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { workKey } from './access/key.ts';
+import { acknowledge } from './acknowledge.ts';
 import { connectToVpc } from './vpc.ts';
 
-/** The id of the custom resource's function, of which the CDK creates one per stack. */
-const HANDLER_ID = 'BucketNotificationsHandler050a0587b7544547bf325f094a3db834';
+/**
+ * In Python, since that runtime has the AWS client for code that is part of the template. It does not validate the other
+ * destinations: a broken one of somebody else must not stop the deployment. Without a change it writes nothing.
+ */
+const HANDLER = `import json
+import urllib.request
+
+import boto3
+
+s3 = boto3.client("s3")
+
+
+def switch_on(bucket):
+    found = s3.get_bucket_notification_configuration(Bucket=bucket)
+    found.pop("ResponseMetadata", None)
+    if "EventBridgeConfiguration" in found:
+        return
+    s3.put_bucket_notification_configuration(
+        Bucket=bucket,
+        NotificationConfiguration={**found, "EventBridgeConfiguration": {}},
+        SkipDestinationValidation=True,
+    )
+
+
+def handler(event, context):
+    bucket = event["ResourceProperties"]["BucketName"]
+    answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
+    answer.update(Status="SUCCESS", PhysicalResourceId=bucket)
+    try:
+        if event["RequestType"] != "Delete":
+            switch_on(bucket)
+    except Exception as error:
+        answer.update(Status="FAILED", Reason=f"s3://{bucket}: {error}")
+    body = json.dumps(answer).encode()
+    headers = {"content-type": ""}
+    request = urllib.request.Request(event["ResponseURL"], data=body, headers=headers, method="PUT")
+    urllib.request.urlopen(request, timeout=30)
+`;
 
 export class CaptureNotifications extends Construct {
   constructor(scope: Construct, id: string, settings: Settings) {
     super(scope, id);
+    const { DATA_CAPTURE_S3_BUCKET: BucketName } = settings;
+    const functionName = resourceNames(settings.STACK_PREFIX).notifier;
     const logGroup = new LogGroup(this, 'Logs', {
+      logGroupName: `/aws/lambda/${functionName}`,
       retention: settings.LOG_RETENTION_DAYS,
       encryptionKey: workKey(this, settings),
       removalPolicy: RemovalPolicy.DESTROY,
     });
-    const role = new Role(this, 'Role', {
-      description: `Switches EventBridge on for ${settings.DATA_CAPTURE_S3_BUCKET}`,
-      assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
-    });
-    const bucketArn = `arn:${Stack.of(this).partition}:s3:::${settings.DATA_CAPTURE_S3_BUCKET}`;
+    const description = `Switches EventBridge on for ${BucketName}`;
+    const role = new Role(this, 'Role', { description, assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
+    const bucketArn = `arn:${Stack.of(this).partition}:s3:::${BucketName}`;
     allow(role, { actions: ['s3:GetBucketNotification', 's3:PutBucketNotification'], resources: [bucketArn] });
     logGroup.grantWrite(role);
-    const bucket = Bucket.fromBucketAttributes(this, 'Bucket', {
-      bucketName: settings.DATA_CAPTURE_S3_BUCKET,
-      // The CDK would add the managed basic policy, which could write to every log group of the account.
-      notificationsHandlerRole: role.withoutPolicyUpdates(),
+    const handler = new LambdaFunction(this, 'Function', {
+      functionName,
+      description,
+      role,
+      logGroup,
+      code: Code.fromInline(HANDLER),
+      handler: 'index.handler',
+      runtime: Runtime.PYTHON_3_13,
+      timeout: Duration.minutes(2),
     });
-    bucket.enableEventBridgeNotification();
-    // There is no destination of ours to validate, and a broken destination of somebody else must not stop the deployment.
-    const notifications = bucket.node.findChild('Notifications').node.defaultChild as CfnResource;
-    notifications.addPropertyOverride('SkipDestinationValidation', true);
-    // Deleting it would change nothing, but fails if the bucket does not exist: then the stack could not be deleted, and not
-    // even be rolled back.
-    notifications.applyRemovalPolicy(RemovalPolicy.RETAIN);
-    const handler = Stack.of(this).node.findChild(HANDLER_ID).node.defaultChild as CfnResource;
-    // Its default log group has no retention time and is not deleted with the stack.
-    handler.addPropertyOverride('LoggingConfig', { LogGroup: logGroup.logGroupName });
+    acknowledge(handler, {
+      'AwsSolutions-L1':
+        'A newer Python would need a newer CDK in the apps of others; this one is supported until 2029.',
+    });
     // The bucket's policy may admit only the VPC, and a policy of the organization may refuse functions outside one.
-    connectToVpc(handler, role, settings);
+    connectToVpc(handler.node.defaultChild as CfnResource, role, settings);
+    new CustomResource(this, 'Switch', {
+      resourceType: 'Custom::CaptureNotifications',
+      serviceToken: handler.functionArn,
+      properties: { BucketName },
+      // Deleting it would change nothing, but could fail: then the stack could not be deleted, and not even be rolled back.
+      removalPolicy: RemovalPolicy.RETAIN,
+    });
   }
 }

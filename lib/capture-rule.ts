@@ -14,7 +14,7 @@ import { DELIVERY, deadLetterQueue, eventQueue, toQueue } from './event-delivery
 import { STARTER_TIMEOUT_SECONDS } from './monitoring-functions.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
 
-/** Escapes `*` and `\`, which are special in a wildcard pattern. */
+/** Escapes `*` and `\`, which are special in a wildcard pattern. What only the deployment knows must have none of them. */
 export const escapeWildcard = (text: string): string => text.replace(/[\\*]/g, String.raw`\$&`);
 
 interface CaptureRuleProps {

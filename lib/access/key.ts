@@ -47,7 +47,6 @@ export function grantSecret(role: Role, secretArn: string | undefined, settings:
 /** The person's key for everything that the stack stores; `undefined`: the services' own keys. */
 export function workKey(scope: Construct, { WORK_KMS_KEY_ARN: arn }: Settings): IKey | undefined {
   if (arn === undefined) return undefined;
-  const stack = Stack.of(scope);
   const id = 'WorkKey';
-  return (stack.node.tryFindChild(id) as IKey | undefined) ?? Key.fromKeyArn(stack, id, arn);
+  return (scope.node.tryFindChild(id) as IKey | undefined) ?? Key.fromKeyArn(scope, id, arn);
 }

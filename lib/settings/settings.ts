@@ -5,7 +5,13 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';
 import { withDefaultJudge } from '../../src/settings/default-judge.ts';
-import { requiredSettings, type Settings, settingsSchema } from '../../src/settings/schema.ts';
+import {
+  type CheckedSettings,
+  mlflowKind,
+  requiredSettings,
+  type Settings,
+  settingsSchema,
+} from '../../src/settings/schema.ts';
 import { describeWrong, readEach, type WrongSetting } from '../../src/settings/variables.ts';
 import { doubtsAbout, wrongAlone, wrongInLength, wrongObjectives, wrongTogether } from './checks.ts';
 import { slips } from './slips.ts';
@@ -19,18 +25,24 @@ export const REQUIRED_SETTING_NAMES = Object.keys(requiredSettings);
  *
  * @param variables as in the environment, all strings; an empty one counts as not set. `CDK_DEFAULT_REGION` is the region of
  *   the stack, by which the default of the judge is chosen
+ * @param deployed values that only the deployment knows, in place of the examples of them in `variables`
  * @throws Error `InvalidSettings` with a line for every setting that is wrong or missing.
  */
-export function parseSettings(variables: Readonly<Record<string, string | undefined>>): Settings {
+export function parseSettings(
+  variables: Readonly<Record<string, string | undefined>>,
+  deployed: Partial<CheckedSettings> = {},
+): Settings {
   const { values, wrong } = readEach(settingsSchema, withDefaultJudge(variables, variables.CDK_DEFAULT_REGION));
   for (const check of [wrongAlone, wrongTogether, wrongObjectives]) {
     wrong.push(...check(values, new Set(wrong.map(({ name }) => name)), variables));
   }
   if (wrong.length > 0) throw invalidSettings(wrong);
+  const known = { ...values, ...deployed };
   const settings: Settings = {
-    ...values,
-    DATA_CAPTURE_S3_PREFIX: values.DATA_CAPTURE_S3_PREFIX ?? `${values.SAGEMAKER_ENDPOINT_NAME}/`,
-    MLFLOW_EXPERIMENT_NAME: values.MLFLOW_EXPERIMENT_NAME ?? values.SAGEMAKER_ENDPOINT_NAME,
+    ...known,
+    DATA_CAPTURE_S3_PREFIX: known.DATA_CAPTURE_S3_PREFIX ?? `${known.SAGEMAKER_ENDPOINT_NAME}/`,
+    MLFLOW_EXPERIMENT_NAME: known.MLFLOW_EXPERIMENT_NAME ?? known.SAGEMAKER_ENDPOINT_NAME,
+    mlflowKind: mlflowKind(values.MLFLOW_TRACKING_URI),
   };
   const tooLong = wrongInLength(settings);
   if (tooLong.length > 0) throw invalidSettings(tooLong);

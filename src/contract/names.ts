@@ -18,6 +18,8 @@ export const resourceNames = (prefix: string) => ({
   batchServiceRole: `sagemaker-data-capture-batch-job-${prefix}`,
   summarizer: `sagemaker-data-capture-summarizer-${prefix}`,
   stateMachine: `sagemaker-data-capture-monitoring-${prefix}`,
+  /** Switches the capture bucket's events on. */
+  notifier: `sagemaker-data-capture-notifier-${prefix}`,
   rule: `sagemaker-s3-event-rule-${prefix}`,
   stateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-monitoring-${prefix}`,
   replayStateMachine: `sagemaker-data-capture-replay-${prefix}`,

@@ -18,7 +18,7 @@ import {
 } from './kinds.ts';
 
 /** A role name has at most 64 characters, and the longest name around the prefix has 34. */
-const MAX_PREFIX = 30;
+export const MAX_PREFIX = 30;
 
 /**
  * An S3 key has at most 1,024 bytes; what follows the prefix (variant, hour, file name) has about 120. The rule's
@@ -261,8 +261,18 @@ export const settingsSchema = z.object({
 /** The settings as they are read, before the stack derives the defaults that depend on other settings. */
 export type CheckedSettings = z.infer<typeof settingsSchema>;
 
+/** The kinds of MLflow, each with permissions of its own. */
+const MLFLOW_KINDS = ['mlflow-app', 'mlflow-tracking-server'] as const;
+export type MlflowKind = (typeof MLFLOW_KINDS)[number] | 'url';
+
+/** Returns the kind of the MLflow at a tracking URI. */
+export const mlflowKind = (uri: string): MlflowKind =>
+  MLFLOW_KINDS.find((kind) => uri.startsWith('arn:') && uri.includes(`:${kind}/`)) ?? 'url';
+
 /** The settings of a stack. */
 export interface Settings extends CheckedSettings {
+  /** Of MLFLOW_TRACKING_URI, which in a released template only the deployment knows. */
+  mlflowKind: MlflowKind;
   /** Ends with `/`, so that `my-endpoint` does not match `my-endpoint-v2`. */
   DATA_CAPTURE_S3_PREFIX: string;
   MLFLOW_EXPERIMENT_NAME: string;

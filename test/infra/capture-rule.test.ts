@@ -192,24 +192,19 @@ describe('the notifications of the existing bucket', () => {
   const template = templateOf({ LOG_RETENTION_DAYS: '90' });
 
   it('are extended by EventBridge', () => {
-    expect(flattened(onlyResource(template, 'Custom::S3BucketNotifications').Properties)).toEqual({
-      ServiceToken: expect.stringMatching(/^<BucketNotificationsHandler.*\.Arn>$/),
+    // test/integration/stack-removal.test.ts shows that the others are kept.
+    expect(flattened(onlyResource(template, 'Custom::CaptureNotifications').Properties)).toEqual({
+      ServiceToken: '<CapturesNotificationsFunction.Arn>',
       BucketName: 'captures',
-      NotificationConfiguration: { EventBridgeConfiguration: {} },
-      // The bucket is not managed by the stack, so other configurations are kept.
-      Managed: false,
-      SkipDestinationValidation: true,
     });
   });
 
   it('are left alone when the stack is deleted or rolled back', () => {
-    // test/integration/stack-removal.test.ts shows what happens without it.
-    expect(onlyResource(template, 'Custom::S3BucketNotifications').DeletionPolicy).toBe('Retain');
+    expect(onlyResource(template, 'Custom::CaptureNotifications').DeletionPolicy).toBe('Retain');
   });
 
   it('are changed by a function with a role and a log group of the stack', () => {
-    const functions = Object.entries(resourcesOfType(template, 'AWS::Lambda::Function'));
-    const [, handler] = functions.find(([id]) => id.startsWith('BucketNotificationsHandler')) ?? [];
+    const { CapturesNotificationsFunction: handler } = resourcesOfType(template, 'AWS::Lambda::Function');
     expect(flattened(handler?.Properties)).toMatchObject({
       Role: '<CapturesNotificationsRole.Arn>',
       LoggingConfig: { LogGroup: '<CapturesNotificationsLogs>' },
@@ -219,7 +214,10 @@ describe('the notifications of the existing bucket', () => {
       expect.arrayContaining([expect.stringMatching(/^CapturesNotificationsRoleDefaultPolicy/)]),
     );
     const groups = resourcesOfType(template, 'AWS::Logs::LogGroup');
-    expect(groups.CapturesNotificationsLogs?.Properties).toEqual({ RetentionInDays: 90 });
+    expect(groups.CapturesNotificationsLogs?.Properties).toEqual({
+      LogGroupName: '/aws/lambda/sagemaker-data-capture-notifier-test',
+      RetentionInDays: 90,
+    });
   });
 
   it('belong to a bucket that is not in the template', () => {

@@ -18,7 +18,7 @@ const settings = {
 };
 const template = templateOf(settings);
 const functions = Object.entries(resourcesOfType(template, 'AWS::Lambda::Function')).filter(
-  ([id]) => !id.startsWith('BucketNotificationsHandler'),
+  ([id]) => id !== 'CapturesNotificationsFunction',
 );
 const groups = resourcesOfType(template, 'AWS::Logs::LogGroup');
 

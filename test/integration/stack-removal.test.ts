@@ -10,6 +10,7 @@ import {
   DeleteBucketCommand,
   GetBucketNotificationConfigurationCommand,
   ListBucketsCommand,
+  PutBucketNotificationConfigurationCommand,
 } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
@@ -31,13 +32,11 @@ afterAll(async () => {
 /** Creates a stack of the work bucket and of what switches the capture bucket's notifications on. */
 async function create(StackName: string, captureBucket: string): Promise<string> {
   const all = resourcesOf(templateOf({ DATA_CAPTURE_S3_BUCKET: captureBucket }));
-  const wanted = Object.entries(all).filter(([id]) =>
-    /^(WorkBucket|CapturesNotifications|BucketNotificationsHandler)/.test(id),
-  );
+  const wanted = Object.entries(all).filter(([id]) => /^(WorkBucket|CapturesNotifications)/.test(id));
   // CloudFormation creates both concurrently. Here the bucket exists by the time that the other fails.
   const workBucket = wanted.filter(([, { Type }]) => Type === 'AWS::S3::Bucket').map(([id]) => id);
   for (const [, resource] of wanted) {
-    if (resource.Type === 'Custom::S3BucketNotifications') resource.DependsOn = workBucket;
+    if (resource.Type === 'Custom::CaptureNotifications') resource.DependsOn = workBucket;
   }
   const TemplateBody = JSON.stringify({ Resources: Object.fromEntries(wanted) });
   const created = await clients.cloudFormation.send(
@@ -71,10 +70,20 @@ it('leaves nothing behind if the capture bucket does not exist', async () => {
 it('can be deleted after the capture bucket, and keeps the work bucket', async () => {
   const Bucket = 'captures-of-a-test';
   await clients.s3.send(new CreateBucketCommand({ Bucket }));
+  const others = [
+    { Id: 'theirs', QueueArn: 'arn:aws:sqs:us-east-1:000000000000:theirs', Events: ['s3:ObjectCreated:*' as const] },
+  ];
+  await clients.s3.send(
+    new PutBucketNotificationConfigurationCommand({
+      Bucket,
+      NotificationConfiguration: { QueueConfigurations: others },
+      SkipDestinationValidation: true,
+    }),
+  );
   const id = await create('right', Bucket);
   expect(await ended(id)).toBe('CREATE_COMPLETE');
   const notifications = await clients.s3.send(new GetBucketNotificationConfigurationCommand({ Bucket }));
-  expect(notifications.EventBridgeConfiguration).toEqual({});
+  expect(notifications).toMatchObject({ EventBridgeConfiguration: {}, QueueConfigurations: others });
   await clients.s3.send(new DeleteBucketCommand({ Bucket }));
   const before = await buckets();
   expect(before).toHaveLength(1);

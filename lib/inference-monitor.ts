@@ -1,0 +1,66 @@
+/** The construct for an app of somebody else: everything of the project's own stack, as a part of theirs. */
+import { Annotations, Duration, Names, Stack, Token } from 'aws-cdk-lib';
+import type { Metric } from 'aws-cdk-lib/aws-cloudwatch';
+import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { Bucket } from 'aws-cdk-lib/aws-s3';
+import type { Topic } from 'aws-cdk-lib/aws-sns';
+import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
+import { Construct } from 'constructs';
+import type { QualityMetric, RunMetric, ThrottleMetric } from '../src/contract/names.ts';
+import { MAX_PREFIX } from '../src/settings/schema.ts';
+import { qualityMetric, runMetric } from './metrics.ts';
+import { Monitor } from './monitor.ts';
+import { type InferenceMonitorProps, settingsOfProps } from './monitor-props.ts';
+
+export type { InferenceMonitorProps };
+
+const PERIOD = Duration.minutes(5);
+
+export class InferenceMonitor extends Construct {
+  /** Names of resources end with it, and the command line finds the monitor by it. Unique in the account. */
+  readonly stackPrefix: string;
+  /** Starts a run over captures. Without an input of yours, the rule starts it for new ones. */
+  readonly stateMachine: StateMachine;
+  /** Starts a replay of captured requests. */
+  readonly replayStateMachine: StateMachine;
+  /** The topic of all alarms, and of messages about quality. */
+  readonly alarmTopic: Topic;
+  /** Manifests, receipts, summaries and quarantined lines. It outlives the stack. */
+  readonly workBucket: Bucket;
+
+  /** @throws Error `InvalidProps` that names every prop that is wrong, missing or unknown */
+  constructor(scope: Construct, id: string, props: InferenceMonitorProps) {
+    super(scope, id);
+    this.stackPrefix = props.stackPrefix ?? Names.uniqueResourceName(this, { maxLength: MAX_PREFIX, separator: '-' });
+    const { region } = Stack.of(this);
+    const { settings, warnings } = settingsOfProps(
+      { ...props, stackPrefix: this.stackPrefix },
+      { region: Token.isUnresolved(region) ? undefined : region, where: this.node.path },
+    );
+    for (const [index, text] of warnings.entries()) Annotations.of(this).addWarningV2(`Props${index + 1}`, text);
+    const { stateMachine, replayStateMachine, alarmTopic, workBucket } = new Monitor(this, 'Default', settings);
+    this.stateMachine = stateMachine;
+    this.replayStateMachine = replayStateMachine;
+    this.alarmTopic = alarmTopic;
+    this.workBucket = workBucket;
+  }
+
+  /** A metric of the runs, as a sum per period (default: 5 minutes). */
+  metric(name: RunMetric | ThrottleMetric, period: Duration = PERIOD): Metric {
+    return runMetric(this.stackPrefix, name, period);
+  }
+
+  /**
+   * A metric of quality, as a sum per period (default: 5 minutes).
+   *
+   * @param dimensions `Scorer` and `Variant` of Judged and Passed, `Variant` of ErrorReplies and VerdictAge, `Objective` of QualityMissed
+   */
+  qualityMetric(name: QualityMetric, dimensions: Record<string, string>, period: Duration = PERIOD): Metric {
+    return qualityMetric(this.stackPrefix, name, dimensions, period);
+  }
+
+  /** Allows starting runs: a backfill, a retry, a re-evaluation. */
+  grantStart(grantee: IGrantable): Grant {
+    return this.stateMachine.grantStartExecution(grantee);
+  }
+}

@@ -1,0 +1,125 @@
+/** The props of the construct: the settings of `.env` by other names, with the same checks and the same messages. */
+import { Token } from 'aws-cdk-lib';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import { type CheckedSettings, type Settings, settingsSchema } from '../src/settings/schema.ts';
+import { PermanentError } from '../src/shared/errors.ts';
+import { nearest } from '../src/shared/nearest.ts';
+import { doubtsAbout } from './settings/checks.ts';
+import { parseSettings, SETTING_NAMES } from './settings/settings.ts';
+
+/** Props that read better than the setting's name in camel case. */
+const RENAMED = {
+  MLFLOW_TRACKING_URI: 'mlflow',
+  MLFLOW_EXPERIMENT_NAME: 'experimentName',
+  SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: 'mlflowCustomEndpoint',
+  SAGEMAKER_ENDPOINT_NAME: 'endpointName',
+  DATA_CAPTURE_S3_BUCKET: 'captureBucket',
+  DATA_CAPTURE_S3_PREFIX: 'capturePrefix',
+  DATA_CAPTURE_KMS_KEY_ARN: 'captureKmsKeyArn',
+  BEDROCK_MODEL_ID: 'judgeModel',
+  MLFLOW_EVALUATION_MODEL_PARAM: 'judgeParameters',
+} as const satisfies Partial<Record<keyof CheckedSettings, string>>;
+
+type Camel<Name extends string> = Name extends `${infer Word}_${infer Rest}`
+  ? `${Lowercase<Word>}${Capitalize<Camel<Rest>>}`
+  : Lowercase<Name>;
+type PropName<Name extends string> = Name extends keyof typeof RENAMED ? (typeof RENAMED)[Name] : Camel<Name>;
+type Props<Names extends keyof CheckedSettings> = { [Name in Names as PropName<Name>]: CheckedSettings[Name] };
+
+type RequiredName = 'MLFLOW_TRACKING_URI' | 'SAGEMAKER_ENDPOINT_NAME';
+/** Lists and objects are given as such, and not as the text that they are in `.env`. */
+export type InferenceMonitorProps = Props<RequiredName> &
+  Partial<Props<Exclude<keyof CheckedSettings, RequiredName | 'DATA_CAPTURE_S3_BUCKET'>>> & {
+    /** The existing bucket that Data Capture writes to, or its name. */
+    captureBucket: string | IBucket;
+  };
+
+/** Returns the name of a setting as a prop. */
+export const propName = (setting: string): string =>
+  (RENAMED as Record<string, string>)[setting] ??
+  setting.toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+
+/** Settings that are lists of names in `.env`. Other lists are JSON there. */
+const COMMAS = new Set<string>([
+  'REPLAY_ENDPOINT_NAMES',
+  'REPLAY_INFERENCE_COMPONENT_NAMES',
+  'VPC_SUBNET_IDS',
+  'VPC_SECURITY_GROUP_IDS',
+  'ENDPOINT_VARIANTS',
+] satisfies (keyof CheckedSettings)[]);
+
+/** Valid examples of the values that may be known at deployment only, such as the name of a bucket in the same app. */
+const examples = (region = 'us-east-1') =>
+  ({
+    SAGEMAKER_ENDPOINT_NAME: 'example',
+    DATA_CAPTURE_S3_BUCKET: 'example',
+    DATA_CAPTURE_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
+    WORK_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
+    MLFLOW_ARTIFACT_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
+    SECRETS_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
+    MLFLOW_SECRET_ARN: `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`,
+    JUDGE_SECRET_ARN: `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`,
+    REPLAY_HEADERS_SECRET_ARN: `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`,
+    VPC_SUBNET_IDS: 'subnet-0',
+    VPC_SECURITY_GROUP_IDS: 'sg-0',
+  }) as const satisfies Partial<Record<keyof CheckedSettings, string>>;
+
+function asVariable(name: string, value: unknown): string {
+  if (typeof value === 'string') return value;
+  return COMMAS.has(name) && Array.isArray(value) ? value.join(',') : JSON.stringify(value);
+}
+
+/**
+ * Reads props as settings.
+ *
+ * @param region of the stack; `undefined` if only the deployment knows it
+ * @returns with notices for a person that do not prevent the deployment, one sentence each
+ * @throws PermanentError `InvalidProps` with a line for every prop that is wrong, missing or unknown
+ */
+export function settingsOfProps(
+  props: InferenceMonitorProps & { stackPrefix: string },
+  { region, where }: { region: string | undefined; where: string },
+): { settings: Settings; warnings: string[] } {
+  const given = new Map(Object.entries(props).filter(([, value]) => value !== undefined));
+  const samples: Record<string, string> = examples(region);
+  const variables: Record<string, string | undefined> = { CDK_DEFAULT_REGION: region };
+  const deployed: Record<string, unknown> = {};
+  for (const name of SETTING_NAMES) {
+    const prop = propName(name);
+    const value = prop === 'captureBucket' ? bucketName(props.captureBucket) : given.get(prop);
+    given.delete(prop);
+    if (value === undefined) continue;
+    const sample = samples[name];
+    if (sample !== undefined && [value].flat().some((each) => Token.isUnresolved(each))) {
+      variables[name] = sample;
+      deployed[name] = value;
+    } else variables[name] = asVariable(name, value);
+  }
+  const unknown = [...given.keys()].map((name) => {
+    const like = nearest(name, SETTING_NAMES.map(propName));
+    return `\n  ${name}: is no prop${like ? `; did you mean ${like}?` : ''}`;
+  });
+  try {
+    const settings = parseSettings(variables, deployed as Partial<CheckedSettings>);
+    if (unknown.length === 0) return { settings, warnings: doubtsAbout(settings).map(asProps) };
+  } catch (error) {
+    if ((error as Error).name !== 'InvalidSettings') throw error;
+    unknown.unshift(
+      ...(error as Error).message
+        .split('\n')
+        .slice(1)
+        .map((line) => `\n${asProps(line)}`),
+    );
+  }
+  throw new PermanentError(
+    'InvalidProps',
+    `Some props of the InferenceMonitor ${where} are invalid:${unknown.join('')}`,
+  );
+}
+
+const bucketName = (bucket: string | IBucket | undefined): string | undefined =>
+  typeof bucket === 'object' ? bucket.bucketName : bucket;
+
+/** A sentence about settings, with the names of the props. */
+const asProps = (text: string): string =>
+  text.replace(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g, (name) => (name in settingsSchema.shape ? propName(name) : name));

@@ -1,0 +1,89 @@
+/** Everything that watches one endpoint: what the project's own stack has, and the construct in an app of somebody else. */
+import type { Bucket } from 'aws-cdk-lib/aws-s3';
+import type { Topic } from 'aws-cdk-lib/aws-sns';
+import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
+import { Construct } from 'constructs';
+import type { StackOutputs } from '../src/contract/names.ts';
+import type { Settings } from '../src/settings/schema.ts';
+import { Alarms } from './alarms.ts';
+import { BatchInference } from './batch-inference.ts';
+import { JudgeBudgetTable } from './budget-table.ts';
+import { CaptureRule } from './capture-rule.ts';
+import { MonitoringDashboard } from './dashboard.ts';
+import { monitoringFunctions } from './monitoring-functions.ts';
+import { OutputParameters } from './output-parameters.ts';
+import { QualityAlarms } from './quality-alarms.ts';
+import { Replay } from './replay.ts';
+import { functionEnvironment } from './settings/function-environment.ts';
+import { MonitoringStateMachine } from './state-machines/monitoring.ts';
+import { WorkBucket } from './work-bucket.ts';
+
+export class Monitor extends Construct {
+  readonly stateMachine: StateMachine;
+  readonly replayStateMachine: StateMachine;
+  readonly workBucket: Bucket;
+  readonly alarmTopic: Topic;
+  readonly outputs: StackOutputs;
+
+  constructor(scope: Construct, id: string, settings: Settings) {
+    super(scope, id);
+    // Without it the CDK ignores where the Maps' results are to be written. An app of somebody else may not set it.
+    this.node.setContext('@aws-cdk/aws-stepfunctions:useDistributedMapResultWriterV2', true);
+    const { bucket: workBucket } = new WorkBucket(this, 'WorkBucket', settings);
+    const { table: budget } = new JudgeBudgetTable(this, 'Budget', settings);
+    const environment = functionEnvironment(settings, workBucket.bucketName, budget.tableName);
+
+    const pipeline = monitoringFunctions(this, { settings, workBucket, budget, environment });
+    const { stateMachine } = new MonitoringStateMachine(this, 'Monitoring', { settings, workBucket, ...pipeline });
+    new BatchInference(this, 'Batch', { settings, workBucket, batcher: pipeline.batcher });
+    const replay = new Replay(this, 'Replay', { settings, workBucket, budget, environment });
+
+    const { starter } = pipeline;
+    const { events, deadLetters } = new CaptureRule(this, 'Captures', { settings, stateMachine, starter });
+    const functions = {
+      start: starter.function,
+      plan: pipeline.planner.function,
+      log: pipeline.processor.function,
+      evaluate: pipeline.evaluator.function,
+      batch: pipeline.batcher.function,
+      summarize: pipeline.summarizer.function,
+    };
+    const alarms = new Alarms(this, 'Alarms', {
+      settings,
+      stateMachine,
+      events,
+      deadLetters,
+      replaysNotEnded: replay.notEnded,
+      functions: Object.values(functions),
+    });
+    const { topic } = alarms;
+    const quality = new QualityAlarms(this, 'Quality', { settings, topic, summarizer: pipeline.summarizer });
+    new MonitoringDashboard(this, 'Dashboard', {
+      settings,
+      stateMachine,
+      events,
+      deadLetters,
+      functions,
+      replay: replay.stateMachine,
+      alarms: [...alarms.all, ...quality.all],
+    });
+
+    this.outputs = {
+      stateMachineArn: stateMachine.stateMachineArn,
+      replayStateMachineArn: replay.stateMachine.stateMachineArn,
+      processorArn: functions.log.functionArn,
+      captureBucket: settings.DATA_CAPTURE_S3_BUCKET,
+      capturePrefix: settings.DATA_CAPTURE_S3_PREFIX,
+      workBucket: workBucket.bucketName,
+      endpoint: settings.SAGEMAKER_ENDPOINT_NAME,
+      mlflowUri: settings.MLFLOW_TRACKING_URI,
+      experiment: settings.MLFLOW_EXPERIMENT_NAME,
+      alarmTopicArn: topic.topicArn,
+    };
+    new OutputParameters(this, 'Outputs', { prefix: settings.STACK_PREFIX, outputs: this.outputs });
+    this.stateMachine = stateMachine;
+    this.replayStateMachine = replay.stateMachine;
+    this.workBucket = workBucket;
+    this.alarmTopic = topic;
+  }
+}

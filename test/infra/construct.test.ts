@@ -1,0 +1,223 @@
+/** The construct in an app of somebody else. */
+import { readFileSync } from 'node:fs';
+import { App, Stack } from 'aws-cdk-lib';
+import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { InferenceMonitor } from '../../lib/inference-monitor.ts';
+import { type InferenceMonitorProps, propName, settingsOfProps } from '../../lib/monitor-props.ts';
+import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
+import {
+  ACCOUNT,
+  REGION,
+  REQUIRED_SETTINGS,
+  type Resource,
+  resourcesOf,
+  resourcesOfType,
+  templateOf,
+} from '../helpers/synth.ts';
+
+const PROPS = {
+  stackPrefix: 'test',
+  mlflow: 'http://mlflow.internal:5000',
+  endpointName: 'my-endpoint',
+  captureBucket: 'captures',
+} satisfies InferenceMonitorProps;
+
+/** A stack of an app that sets none of our flags. */
+const stackOf = (flags: object = {}): Stack => {
+  const app = new App({ context: { 'aws:cdk:bundling-stacks': [], ...flags } });
+  return new Stack(app, 'Theirs', { env: { account: ACCOUNT, region: REGION } });
+};
+
+/** A template as text without what depends on the place of the construct in the app: logical ids. */
+const withoutIds = (resources: Record<string, Resource>): string[] => {
+  let text = JSON.stringify(Object.values(resources));
+  for (const id of Object.keys(resources).toSorted((a, b) => b.length - a.length)) {
+    text = text.replaceAll(id, id.replace(/^Monitor(?=[A-Z])/, '').replace(/[0-9A-F]{8}$/, ''));
+  }
+  // The CDK names a statement by the place of its rule.
+  text = text.replace(/AllowEventRule\w+/g, 'AllowEventRule');
+  return (JSON.parse(text) as object[]).map((resource) => JSON.stringify(resource)).sort();
+};
+
+it('has what the stack of the same settings has', () => {
+  const stack = stackOf();
+  new InferenceMonitor(stack, 'Monitor', PROPS);
+  expect(withoutIds(resourcesOf(Template.fromStack(stack)))).toEqual(withoutIds(resourcesOf(templateOf({}, REGION))));
+});
+
+it('exists in an app with all flags of a new one', () => {
+  const flags = JSON.parse(readFileSync('node_modules/aws-cdk-lib/recommended-feature-flags.json', 'utf8')) as object;
+  const stack = stackOf(flags);
+  new InferenceMonitor(stack, 'Monitor', PROPS);
+  Template.fromStack(stack).resourceCountIs('AWS::StepFunctions::StateMachine', 2);
+});
+
+it('reads every prop as its setting', () => {
+  const texts: Record<string, string> = {
+    MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-1',
+    STACK_PREFIX: 'prod',
+    SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
+    DATA_CAPTURE_S3_BUCKET: 'captures',
+    DATA_CAPTURE_S3_PREFIX: 'datacapture/my-endpoint/',
+    DATA_CAPTURE_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/a',
+    WORK_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/b',
+    MLFLOW_ARTIFACT_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/c',
+    SECRETS_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/d',
+    MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
+    MLFLOW_EXPERIMENT_NAME: 'helpdesk',
+    MLFLOW_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:mlflow-AbCdEf',
+    JUDGE_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:judge-AbCdEf',
+    REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:replay-AbCdEf',
+    SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: 'https://vpce.example.com',
+    BEDROCK_MODEL_ID: 'eu.anthropic.claude-sonnet-4-6',
+    JUDGE_CASCADE: 'eu.anthropic.claude-haiku-4-5-20251001-v1:0',
+    JUDGE_RATIONALES: 'failures',
+    JUDGE_PREFIX: 'cached',
+    JUDGE_CALLS: 'separate',
+    JUDGE_BASE_URL: 'https://llm.example.com/v1',
+    JUDGE_GUIDELINES: '{"kind":"Be kind."}',
+    JUDGE_PRICES: '{"sagemaker:/my-judge":{"input":0.4,"output":0.4}}',
+    MLFLOW_EVALUATION_MODEL_PARAM: '{"temperature":0}',
+    BEDROCK_GUARDRAIL_ID: 'gr1234',
+    BEDROCK_GUARDRAIL_VERSION: 'DRAFT',
+    EVALUATION_SAMPLE_RATE: '0.5',
+    EVALUATION_BUDGET_USD: '0.5',
+    EVALUATION_ALWAYS: '[{"name":"long replies","replyTokensOver":800}]',
+    QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95,"over":"1d"}]',
+    ALARM_QUOTES: 'true',
+    MAX_FUNCTIONS: '3',
+    JUDGE_CONCURRENCY: '5',
+    JUDGE_TOKENS_PER_MINUTE: '70000',
+    MLFLOW_REQUESTS_PER_SECOND: '12.5',
+    CSV_HEADER: 'true',
+    FEATURE_NAMES: '["age","income"]',
+    MAX_LINE_BYTES: '100000',
+    VPC_SUBNET_IDS: 'subnet-0a,subnet-0b',
+    VPC_SECURITY_GROUP_IDS: 'sg-0a',
+    MAX_CONCURRENCY: '7',
+    BATCH_WINDOW_SECONDS: '0',
+    LAMBDA_MEMORY_MB: '2048',
+    LAMBDA_TIMEOUT_SECONDS: '300',
+    LOG_RETENTION_DAYS: '90',
+    MISSING_CAPTURES_HOURS: '0',
+    ENDPOINT_VARIANTS: 'blue,green',
+    ALARM_EMAIL: 'oncall@example.com',
+    REPLAY_ENDPOINT_NAMES: 'one,two',
+    REPLAY_INFERENCE_COMPONENT_NAMES: 'part',
+  };
+  expect(Object.keys(texts).toSorted()).toEqual(SETTING_NAMES.toSorted());
+  const settings = parseSettings(texts);
+  const props = Object.fromEntries(SETTING_NAMES.map((name) => [propName(name), settings[name as 'STACK_PREFIX']]));
+  const read = settingsOfProps(props as unknown as Parameters<typeof settingsOfProps>[0], {
+    region: REGION,
+    where: 'Monitor',
+  });
+  expect(read.settings).toEqual(settings);
+  expect(propName('DATA_CAPTURE_S3_BUCKET')).toBe('captureBucket');
+  expect(propName('EVALUATION_SAMPLE_RATE')).toBe('evaluationSampleRate');
+});
+
+it('names every wrong, missing and unknown prop, as the app does its settings', () => {
+  const wrong = { endpointName: 'my_endpoint', captureBucket: 'captures', evaluationSampelRate: 0.1 };
+  expect(() => new InferenceMonitor(stackOf(), 'Monitor', wrong as unknown as InferenceMonitorProps)).toThrow(
+    [
+      'Some props of the InferenceMonitor Theirs/Monitor are invalid:',
+      '  mlflow: got nothing (it is required); expected: the ARN of a SageMaker mlflow-app (or of an mlflow-tracking-server with MLflow 3.2 or newer), or an http(s) URL',
+      '  endpointName: got "my_endpoint"; expected: the name of the endpoint whose captures are processed: letters, digits and "-", at most 63 characters',
+      '  evaluationSampelRate: is no prop; did you mean evaluationSampleRate?',
+    ].join('\n'),
+  );
+});
+
+it('warns by the names of the props', () => {
+  const stack = stackOf();
+  new InferenceMonitor(stack, 'Monitor', {
+    ...PROPS,
+    bedrockGuardrailId: 'gr1',
+    bedrockGuardrailVersion: '1',
+    judgeModel: 'openai:/gpt-5',
+    judgeBaseUrl: 'https://llm.example.com/v1',
+    evaluationBudgetUsd: 0,
+  });
+  Annotations.fromStack(stack).hasWarning(
+    '/Theirs/Monitor',
+    Match.stringLikeRegexp('^bedrockGuardrailId is not used: the judge'),
+  );
+});
+
+it('watches a bucket of the same app, with a key of the same app, and switches its events on', () => {
+  const stack = stackOf();
+  const captureBucket = new Bucket(stack, 'Captures');
+  const key = new Key(stack, 'Key');
+  new InferenceMonitor(stack, 'Monitor', { ...PROPS, captureBucket, workKmsKeyArn: key.keyArn });
+  const template = Template.fromStack(stack);
+  const bucket = stack.resolve(captureBucket.bucketName);
+  template.hasResourceProperties('Custom::CaptureNotifications', { BucketName: bucket });
+  template.hasResourceProperties('AWS::SSM::Parameter', {
+    Name: Match.stringLikeRegexp('/test/capture-bucket$'),
+    Value: bucket,
+  });
+  template.hasResourceProperties('AWS::SNS::Topic', { KmsMasterKeyId: stack.resolve(key.keyArn) });
+});
+
+it('leaves the events of other buckets of the app to the CDK', () => {
+  const stack = stackOf();
+  new InferenceMonitor(stack, 'Monitor', PROPS);
+  new Bucket(stack, 'Other', { eventBridgeEnabled: true });
+  const template = Template.fromStack(stack);
+  template.resourceCountIs('Custom::S3BucketNotifications', 1);
+  const [handler] = Object.values(resourcesOfType(template, 'Custom::S3BucketNotifications'));
+  expect(JSON.stringify(handler?.Properties.ServiceToken)).toContain('BucketNotificationsHandler');
+});
+
+it('exists several times in a stack, each with names and keys of its own', () => {
+  const stack = stackOf();
+  const of = (endpointName: string, more: object = {}) =>
+    new InferenceMonitor(stack, endpointName, { ...PROPS, stackPrefix: undefined, endpointName, ...more });
+  const one = of('one', { workKmsKeyArn: `arn:aws:kms:${REGION}:${ACCOUNT}:key/one` });
+  const two = of('two', { workKmsKeyArn: `arn:aws:kms:${REGION}:${ACCOUNT}:key/two` });
+  expect([one.stackPrefix, two.stackPrefix]).toEqual([
+    expect.stringMatching(/^Theirs-one-[0-9A-F]{8}$/),
+    expect.stringMatching(/^Theirs-two-[0-9A-F]{8}$/),
+  ]);
+  const topics = Object.values(resourcesOfType(Template.fromStack(stack), 'AWS::SNS::Topic'));
+  expect(topics.map(({ Properties }) => Properties.KmsMasterKeyId)).toEqual([
+    expect.stringContaining('key/one'),
+    expect.stringContaining('key/two'),
+  ]);
+});
+
+it('gives out metrics and the permission to start runs', () => {
+  const stack = stackOf();
+  const monitor = new InferenceMonitor(stack, 'Monitor', PROPS);
+  const role = new Role(stack, 'Caller', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
+  monitor.grantStart(role);
+  Template.fromStack(stack).hasResourceProperties('AWS::IAM::Policy', {
+    PolicyDocument: {
+      Statement: [
+        {
+          Action: 'states:StartExecution',
+          Effect: 'Allow',
+          Resource: stack.resolve(monitor.stateMachine.stateMachineArn),
+        },
+      ],
+    },
+    Roles: [stack.resolve(role.roleName)],
+  });
+  expect(monitor.metric('QuarantinedLines').toMetricConfig().metricStat).toMatchObject({
+    namespace: 'SageMakerInferenceMonitor',
+    metricName: 'QuarantinedLines',
+    dimensions: [{ name: 'StackPrefix', value: 'test' }],
+  });
+  expect(
+    monitor.qualityMetric('Passed', { Scorer: 'safety', Variant: 'AllTraffic' }).toMetricConfig().metricStat
+      ?.dimensions,
+  ).toHaveLength(3);
+});
+
+it('knows the required settings of the stack', () => {
+  expect(Object.keys(REQUIRED_SETTINGS).map(propName).toSorted()).toEqual(Object.keys(PROPS).toSorted());
+});
