@@ -45,6 +45,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'print the share of captures that pass each scorer, with its interval, its sample and what changed',
     load: async () => (await import('../commands/rates.ts')).ratesCommand(),
   },
+  worst: {
+    group: 'quality',
+    summary: "print the traces with the worst verdicts, with the judge's words and links",
+    load: async () => (await import('../commands/worst.ts')).worstCommand(),
+  },
   label: {
     group: 'quality',
     summary: 'pick the traces whose labels by people narrow the interval of a rate most',

@@ -8,17 +8,15 @@ import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
+import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { experimentOf, progress } from './calibration-data.ts';
-import { instantMs } from './instants.ts';
 import { number } from './numbers.ts';
 import { checkNames } from './rates.ts';
 import { commandSettings } from './settings.ts';
 
-interface LabelFlags {
+interface LabelFlags extends WindowFlags {
   next: number;
   scorer: string[];
-  from?: string;
-  to?: string;
   filter?: string;
   experiment?: string;
   trackingUri?: string;
@@ -48,8 +46,8 @@ export function labelCommand(): Command {
   return new Command('label')
     .requiredOption('--scorer <names...>', 'the scorers to label')
     .option('--next <count>', 'how many traces are to wait for a label, per scorer', count, 50)
-    .option('--from <time>', 'start of the window: an instant, a day, or an age such as 12h, 7d', '7d')
-    .option('--to <time>', 'end of the window (default: now)')
+    .option(...FROM_OPTION, '7d')
+    .option(...TO_OPTION)
     .option('--filter <expression>', 'MLflow’s trace filter, e.g. "tag.sagemaker_variant_name = \'AllTraffic\'"')
     .option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)')
     .option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)')
@@ -67,19 +65,13 @@ async function label(flags: LabelFlags): Promise<void> {
   const names = scorers.map(({ name }) => name);
   checkNames('LLM scorer', flags.scorer, names);
   const chosen = scorers.filter(({ name }) => flags.scorer.includes(name)).map(withPass);
-  const nowMs = Date.now();
-  const fromMs = instantMs(flags.from ?? '7d', nowMs);
-  const toMs = flags.to === undefined ? nowMs : instantMs(flags.to, nowMs);
-  if (fromMs >= toMs) {
-    const got = `${new Date(fromMs).toISOString()} to ${new Date(toMs).toISOString()}`;
-    throw new PermanentError('InvalidTime', 'The window is empty', { got, expected: '--from before --to' });
-  }
+  const window = windowOfFlags(flags);
   const mlflow = mlflowOf(settings);
   try {
     const experiment = await experimentOf(mlflow.rest, settings);
     const all: LabelPicks[] = [];
     for (const scorer of chosen) {
-      const query = { experimentId: experiment.id, filter: flags.filter, fromMs, toMs };
+      const query = { experimentId: experiment.id, filter: flags.filter, ...window };
       const read = (traces: number): void => progress(`${scorer.name}: ${traces} traces read`);
       all.push(await pickLabels(mlflow.rest, { ...query, scorer, scorers, next: flags.next, progress: read }));
       progress('');

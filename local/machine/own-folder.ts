@@ -32,7 +32,8 @@ function removeLeftOver(path: string): void {
 
 export const removeFolder = (path: string): void => rmSync(path, REMOVAL);
 
-function isAlive(pid: number): boolean {
+/** Whether the process exists. */
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

@@ -5,6 +5,8 @@ import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { Run } from '../../src/operate/process-files.ts';
 import { quarantineLines, type ReasonWithLines } from '../../src/operate/quarantine-report.ts';
 import { addUp, totalLines, verdictLines } from '../../src/operate/summary-report.ts';
+import type { WorstTrace } from '../../src/operate/worst.ts';
+import { worstLines } from '../../src/operate/worst-text.ts';
 import type { DeployedEndpoint } from './deployed-endpoint.ts';
 import type { LocalEnvironment } from './environment.ts';
 import { asShown, type StartOptions } from './start-options.ts';
@@ -19,11 +21,11 @@ export interface Report {
   experiments: readonly { name: string; id: string }[];
   seconds: number;
   quarantine: readonly ReasonWithLines[];
+  /** The traces with the worst verdicts. */
+  worst: readonly WorstTrace[];
   options: Pick<StartOptions, 'exit' | 'keep'>;
-  /** The user's settings that apply. */
-  settings: Readonly<Record<string, string>>;
-  /** Address of the server that answers for SageMaker's endpoints. */
-  endpointUrl: string;
+  /** The file with the variables of this environment. */
+  envFile: string;
 }
 
 /** Returns 1 if a run failed, or if lines were captured and none became a trace; else 0. */
@@ -50,6 +52,7 @@ export function reportLines(report: Report): string[] {
     ...failureLines(report),
     ...quarantineSection(report),
     ...verdictSection(report, verdictLines(totals)),
+    ...worstSection(report),
     ...(report.options.exit ? keptLines(report) : addressLines(report)),
   ];
 }
@@ -64,8 +67,12 @@ function addressLines(report: Report): string[] {
     '── MLflow ──',
     ...report.experiments.map(({ id, name }) => `${tracesUrl(report.environment.mlflowUrl, id)}  (${name})`),
     '',
-    '── For AWS tools ──',
-    ...exportLines(report),
+    '── For AWS tools and npm run monitor ──',
+    `source ${asShown(report.envFile)}`,
+    'sets their variables for this environment, until it stops.',
+    ...report.deployed
+      .slice(1)
+      .map(({ endpoint, prefix }) => `${endpoint} has a separate stack: STACK_PREFIX=${prefix}`),
   ];
 }
 
@@ -90,6 +97,14 @@ function verdictSection({ realJudge }: Report, lines: string[]): string[] {
   return [`── Verdicts (${source}) ──`, ...lines, ''];
 }
 
+function worstSection({ worst, options }: Report): string[] {
+  if (worst.length === 0) return [];
+  const linkOf = ({ url, traceId }: WorstTrace): string => (options.exit ? traceId : (url ?? traceId));
+  const [first = ''] = worst.map(({ time }) => time.slice(0, '2026-11-20'.length)).sort();
+  const more = options.exit ? '' : ` (more: npm run monitor -- worst --from ${first})`;
+  return [`── Worst verdicts${more} ──`, ...worstLines(worst, linkOf)];
+}
+
 function failureLines({ runs, summaries, deployed, options }: Report): string[] {
   const failed = runs.filter((run) => run.status !== 'SUCCEEDED');
   if (failed.length === 0) return [];
@@ -112,47 +127,10 @@ function failureLines({ runs, summaries, deployed, options }: Report): string[] 
 
 function logLines(deployed: readonly DeployedEndpoint[]): string[] {
   return [
-    'Read the logs of the functions with the variables below:',
+    'Read the logs of the functions, with the variables of the file below:',
     ...deployed.slice(0, 1).flatMap(({ prefix }) => {
       const { processor, evaluator } = resourceNames(prefix);
       return [processor, evaluator].map((name) => `  aws logs tail /aws/lambda/${name} --since 1h`);
     }),
-  ];
-}
-
-/** Returns shell commands that set the variables. In some tools a profile has precedence over the dummy keys, so it is unset. */
-function exportLines({ environment, deployed, settings, endpointUrl }: Report): string[] {
-  const { ministack, mlflowUrl, judge } = environment;
-  const [first] = deployed;
-  const { AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_DEFAULT_REGION } = ministack.env;
-  const variables = {
-    AWS_ENDPOINT_URL,
-    AWS_ACCESS_KEY_ID,
-    AWS_SECRET_ACCESS_KEY,
-    AWS_REGION,
-    AWS_DEFAULT_REGION,
-    // The judge and the service with its models: calibrate, doctor and replay --judge use the same ones as the stack.
-    AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
-    AWS_ENDPOINT_URL_BEDROCK: judge.url,
-    AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpointUrl,
-    ...(settings.JUDGE_BASE_URL ? { JUDGE_BASE_URL: settings.JUDGE_BASE_URL } : {}),
-    // The user's .env names secrets on AWS. An empty value counts as not set.
-    JUDGE_SECRET_ARN: '',
-    MLFLOW_SECRET_ARN: '',
-    MLFLOW_TRACKING_URI: mlflowUrl,
-    MLFLOW_EXPERIMENT_NAME: first?.endpoint,
-    // With these, doctor checks what the local stack depends on.
-    SAGEMAKER_ENDPOINT_NAME: first?.endpoint,
-    DATA_CAPTURE_S3_BUCKET: first?.outputs.captureBucket,
-    STACK_PREFIX: first?.prefix,
-    CAPTURE_BUCKET: first?.outputs.captureBucket,
-    WORK_BUCKET: first?.outputs.workBucket,
-    STATE_MACHINE_ARN: first?.outputs.stateMachineArn,
-    REPLAY_ARN: first?.outputs.replayStateMachineArn,
-  };
-  return [
-    'unset AWS_PROFILE AWS_SESSION_TOKEN',
-    ...Object.entries(variables).map(([name, value]) => `export ${name}=${value}`),
-    ...deployed.slice(1).map(({ endpoint, prefix }) => `# ${endpoint} has a separate stack: STACK_PREFIX=${prefix}`),
   ];
 }

@@ -1,9 +1,13 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import type { Scorer } from '../../src/judge/types.ts';
+import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { findCaptures } from '../../src/operate/capture-files.ts';
 import { type FileProgress, processFiles, type Run, runBackfill } from '../../src/operate/process-files.ts';
 import { readReasons } from '../../src/operate/quarantine-report.ts';
 import { readRunSummaries } from '../../src/operate/run-summaries.ts';
+import { readWorst, type WorstTrace, worstFirst } from '../../src/operate/worst.ts';
 import { describeError } from '../../src/terminal/describe-error.ts';
 import { bar, type ProgressLine, startProgress } from '../../src/terminal/progress.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../src/terminal/stop-signals.ts';
@@ -12,6 +16,7 @@ import { checkSettings, givenSettings, personSettings, settingSlips } from '../s
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
 import { type DeployedEndpoint, deployEndpoints, isBackfill } from './deployed-endpoint.ts';
+import { type EnvFile, writeEnvFile } from './env-file.ts';
 import { type LocalEnvironment, startEnvironment } from './environment.ts';
 import { experimentId } from './experiment-id.ts';
 import { forecastLines, measureFiles } from './forecast.ts';
@@ -52,8 +57,11 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   if (endpointUrl !== undefined) progress.log(`stand-in endpoint, for replays: ${endpointUrl}`);
   const { settings, notes } = personSettings(given, { real, url: environment.judge.url });
   for (const note of notes) progress.log(note);
+  let envFile: EnvFile | undefined;
   const work = async (): Promise<number> => {
     const deployed = await deployEndpoints(environment, endpoints, settings, progress.show, signal);
+    const answers = endpointUrl ?? environment.judge.url;
+    if (!options.exit) envFile = writeEnvFile({ environment, deployed, settings, endpointUrl: answers });
     progress.show('Waiting for MLflow …');
     await environment.mlflow;
     return processAll(environment, deployed, {
@@ -61,8 +69,8 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
       progress,
       signal,
       startedAt,
-      settings,
-      endpointUrl: endpointUrl ?? environment.judge.url,
+      scorers: activeScorers(checked),
+      envFile: envFile?.path ?? '',
       realJudge: forward && checked.BEDROCK_MODEL_ID,
     });
   };
@@ -74,6 +82,7 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
     return code;
   } finally {
     progress.end();
+    envFile?.remove();
     await Promise.all([environment.stop(), replayed.close()]);
   }
 }
@@ -81,7 +90,8 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
 /** The emulated rule reacts immediately. */
 const START_LIMIT_MS = 120_000;
 
-interface Work extends Pick<Report, 'options' | 'settings' | 'endpointUrl' | 'realJudge'> {
+interface Work extends Pick<Report, 'options' | 'envFile' | 'realJudge'> {
+  scorers: readonly Scorer[];
   progress: ProgressLine;
   signal: AbortSignal;
   startedAt: number;
@@ -90,7 +100,7 @@ interface Work extends Pick<Report, 'options' | 'settings' | 'endpointUrl' | 're
 /** Processes the captures of all endpoints and prints the report. @returns the exit code: 1 if a run failed, or if lines were captured and none became a trace */
 async function processAll(environment: LocalEnvironment, deployed: DeployedEndpoint[], work: Work): Promise<number> {
   const { clients } = environment;
-  const { progress, signal, startedAt, ...facts } = work;
+  const { progress, signal, startedAt, scorers, ...facts } = work;
   const runs: Run[] = [];
   const summaries: Awaited<ReturnType<typeof readRunSummaries>> = new Map();
   const withBucket: Parameters<typeof readReasons>[1][number][] = [];
@@ -112,11 +122,34 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
     if (id) experiments.push({ name: endpoint, id });
   }
   const quarantine = await readReasons(clients.s3, withBucket);
+  const worst = await worstOf(environment.mlflowUrl, experiments, scorers);
   progress.end();
   const seconds = (Date.now() - startedAt) / 1000;
-  const report = { ...facts, environment, deployed, runs, summaries, quarantine, experiments, seconds };
+  const report = { ...facts, environment, deployed, runs, summaries, quarantine, worst, experiments, seconds };
   for (const line of reportLines(report)) console.log(line);
   return exitCode(runs, [...summaries.values()]);
+}
+
+/** Traces at the end of the report. */
+const WORST_SHOWN = 5;
+
+/** Reads the traces of all endpoints with the worst verdicts. */
+async function worstOf(
+  mlflowUrl: string,
+  experiments: readonly { id: string }[],
+  scorers: readonly Scorer[],
+): Promise<WorstTrace[]> {
+  const mlflow = createMlflowClient({ trackingUri: mlflowUrl });
+  try {
+    const found: WorstTrace[] = [];
+    for (const { id: experimentId } of experiments) {
+      const query = { experimentId, scorers, limit: WORST_SHOWN, server: mlflowUrl };
+      found.push(...(await readWorst(mlflow.rest, query)).worst);
+    }
+    return found.sort(worstFirst).slice(0, WORST_SHOWN);
+  } finally {
+    mlflow.close();
+  }
 }
 
 /** Shows the progress of an endpoint's files, with the remaining time once it can be estimated. */

@@ -52,6 +52,8 @@ export interface CodeScorer {
   version: string;
   /** States what the scorer measures and what it does not. */
   description: string;
+  /** The value that is a failure of the reply. Absent: no value is. */
+  fails?: boolean;
   /** Returns the value, or the reason why the scorer does not apply to the capture. */
   score(capture: Capture): { value: AssessmentValue; rationale?: string } | { notJudgeable: string };
 }

@@ -1,9 +1,9 @@
 /** `npm start` and `npm run smoke` as a user runs them: as commands, using only their output. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
@@ -78,8 +78,11 @@ describe('npm start', () => {
       void start.code.then((code) => reject(new Error(`npm start ended with ${code}:\n${start.output()}`)));
       void start.code.finally(() => clearInterval(timer));
     });
-    const exports = [...start.output().matchAll(/^export (\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]);
-    variables = Object.fromEntries(exports);
+    const [, envFile = ''] = /^source (\S+)$/m.exec(start.output()) ?? [];
+    const print = `. ${resolve(projectPath(), envFile)} && env -0`;
+    const shell = execFileSync('sh', ['-c', print], { env: PERSONS_SHELL, encoding: 'utf8' });
+    variables = Object.fromEntries(shell.split('\0').map((line) => line.split(/=(.*)/s).slice(0, 2)));
+    delete variables[''];
   });
 
   afterAll(() => {

@@ -67,6 +67,7 @@ const codeScorerSchema = z.object({
   name: scorerName,
   version: z.string().min(1),
   description: z.string().min(1),
+  fails: z.boolean().optional(),
   score: z.custom<CodeScorer['score']>((value) => typeof value === 'function', 'a function of the capture'),
 });
 

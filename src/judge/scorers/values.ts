@@ -1,7 +1,7 @@
 /** The values of a scorer: in words for prompts and errors, and as a judge or a person wrote them. */
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import { trimEndOf } from '../../shared/text-edges.ts';
-import type { JudgeScorer, ScorerValues } from '../types.ts';
+import type { JudgeScorer, Scorer, ScorerValues } from '../types.ts';
 
 /** Describes the values in words, for prompts and error messages. */
 export function describeValues(values: ScorerValues): string {
@@ -33,6 +33,10 @@ export function isPass({ values, passes = 'yes' }: Pick<JudgeScorer, 'values' | 
   if (values.kind === 'boolean') return value === true;
   return value === (values.kind === 'categories' ? values.values[0] : passes);
 }
+
+/** Whether the value says that the reply is bad. Of a code scorer, only the value that it names does. */
+export const isFailure = (scorer: Scorer, value: AssessmentValue): boolean =>
+  scorer.kind === 'code' ? value === scorer.fails : !isPass(scorer, value);
 
 const NUMBER = /^[+-]?\d+(\.\d+)?$/;
 

@@ -1,5 +1,10 @@
 /** The report that `npm start` prints. */
-
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { projectPath } from '../../../local/project-root.ts';
+import { writeEnvFile } from '../../../local/start/env-file.ts';
 import { exitCode, type Report, reportLines } from '../../../local/start/start-report.ts';
 import type { StackOutputs } from '../../../src/contract/names.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
@@ -19,25 +24,27 @@ const notJson = (lines: number, message: string): ReasonWithLines => ({
   lines: [{ key: 'my-endpoint/a.jsonl', line: 3, reason: { name: 'NotJson', message } }],
 });
 
+const environment = {
+  ministack: { env: { AWS_ENDPOINT_URL: 'http://aws' } },
+  mlflowUrl: 'http://mlflow',
+  judge: { url: 'http://judge' },
+} as unknown as Report['environment'];
+const outputs = { captureBucket: 'captures', workBucket: 'work' } as StackOutputs;
+const files = [{ path: '/home/me/captures/a.jsonl', key: 'my-endpoint/a.jsonl', bytes: 1 }];
+const deployed = [{ endpoint: 'my-endpoint', prefix: 'local', files, outputs }];
+
 function report(more: Partial<Report>): string {
-  const environment = {
-    ministack: { env: { AWS_ENDPOINT_URL: 'http://aws' } },
-    mlflowUrl: 'http://mlflow',
-    judge: { url: 'http://judge' },
-  };
-  const outputs = { captureBucket: 'captures', workBucket: 'work' } as StackOutputs;
-  const files = [{ path: '/home/me/captures/a.jsonl', key: 'my-endpoint/a.jsonl', bytes: 1 }];
   return reportLines({
-    environment: environment as unknown as Report['environment'],
-    deployed: [{ endpoint: 'my-endpoint', prefix: 'local', files, outputs }],
+    environment,
+    deployed,
     runs: [run],
     summaries: new Map([['run-1', summary({ planned: 3, traced: 2, quarantined: 1 })]]),
     experiments: [{ name: 'my-endpoint', id: '1' }],
     seconds: 1,
     quarantine: [],
+    worst: [],
     options: { exit: false },
-    settings: {},
-    endpointUrl: 'http://endpoint',
+    envFile: projectPath('.local', 'env'),
     ...more,
   }).join('\n');
 }
@@ -68,19 +75,82 @@ describe('the reasons of quarantined lines', () => {
   });
 });
 
-test('prints the variables for the judge’s commands and for the smoke test', () => {
-  const text = report({ settings: { JUDGE_BASE_URL: 'http://judge/v1' } });
-  expect(text.split('\n')).toEqual(
-    expect.arrayContaining([
-      'export AWS_ENDPOINT_URL_BEDROCK_RUNTIME=http://judge',
-      'export AWS_ENDPOINT_URL_BEDROCK=http://judge',
-      'export AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME=http://endpoint',
-      'export JUDGE_BASE_URL=http://judge/v1',
-      'export JUDGE_SECRET_ARN=',
-      'export MLFLOW_EXPERIMENT_NAME=my-endpoint',
-      'export WORK_BUCKET=work',
-    ]),
+describe('the file with the variables', () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'env-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+  const facts = (mlflowUrl = 'http://mlflow') => ({
+    environment: { ...environment, mlflowUrl },
+    deployed,
+    settings: { JUDGE_BASE_URL: 'http://judge/v1' },
+    endpointUrl: 'http://endpoint',
+  });
+  const sourced = (path: string, ...names: string[]): string[] =>
+    execFileSync('sh', ['-c', `. ${path}; printf '%s\\n' ${names.map((name) => `"$${name}"`).join(' ')}`], {
+      encoding: 'utf8',
+      env: { AWS_PROFILE: 'production' },
+    })
+      .trimEnd()
+      .split('\n');
+
+  test('has what the commands and the smoke test need, for its owner alone, until it is removed', () => {
+    const mlflow = `http://mlflow/it's $HOME`;
+    const written = writeEnvFile(facts(mlflow), join(folder, 'env'));
+    expect(written.path).toBe(join(folder, 'env'));
+    expect(statSync(written.path).mode & 0o777).toBe(0o600);
+    const names = [
+      'AWS_ENDPOINT_URL_BEDROCK_RUNTIME',
+      'AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME',
+      'JUDGE_BASE_URL',
+      'WORK_BUCKET',
+    ];
+    expect(sourced(written.path, ...names)).toEqual(['http://judge', 'http://endpoint', 'http://judge/v1', 'work']);
+    expect(sourced(written.path, 'STACK_PREFIX', 'MLFLOW_TRACKING_URI', 'AWS_PROFILE')).toEqual(['local', mlflow]);
+    written.remove();
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('of another local environment that runs stays; that of a killed one is replaced', () => {
+    const file = join(folder, 'env');
+    writeFileSync(file, `# npm start, process ${process.ppid}\n`);
+    const beside = writeEnvFile(facts(), file);
+    expect(beside.path).toBe(`${file}-${process.pid}`);
+    beside.remove();
+    expect(readdirSync(folder)).toEqual(['env']);
+    writeFileSync(file, '# npm start, process 999999999\n');
+    expect(writeEnvFile(facts(), file).path).toBe(file);
+  });
+});
+
+test('the report names the file, and not the variables', () => {
+  expect(report({})).toMatch(/^source \S*\.local\/env$/m);
+  expect(report({})).not.toContain('export ');
+});
+
+test('the report ends with the worst verdicts, without links to servers that --exit has stopped', () => {
+  const failing = {
+    scorer: 'safety',
+    value: 'no',
+    by: 'judge' as const,
+    source: 'j',
+    rationale: 'Because.',
+    failed: true,
+  };
+  const trace = { traceId: 'tr-1', url: 'http://mlflow/tr-1', time: '2026-11-20T10:00:00Z', variant: 'blue' };
+  const worst = [{ ...trace, failing: [{ ...failing, severity: 1 }], verdicts: 3, request: 'Q', reply: 'A' }];
+  expect(report({ worst })).toContain(
+    [
+      '── Worst verdicts (more: npm run monitor -- worst --from 2026-11-20) ──',
+      '1. 1 of 3 verdicts fail, 2026-11-20 10:00, blue',
+      '   safety no: Because.',
+      '   request: Q',
+      '   reply: A',
+      '   http://mlflow/tr-1',
+    ].join('\n'),
   );
+  expect(report({ worst, options: { exit: true } })).not.toContain('http:');
 });
 
 test.each([

@@ -16,6 +16,7 @@ export const cutOff: CodeScorer = {
   kind: 'code',
   name: 'cut_off',
   version: '1',
+  fails: true,
   description:
     'Whether the endpoint says that the token limit ended the reply (`finish_reason` "length" or its equivalents), in ' +
     'any choice. It does not look at the text: a reply that stops in mid-sentence for another reason is not found, and ' +

@@ -71,6 +71,7 @@ export const validJson: CodeScorer = {
   kind: 'code',
   name: 'valid_json',
   version: '1',
+  fails: false,
   description:
     'Where JSON was asked for (by `response_format`, or by an instruction in the system prompt or the last user ' +
     'message, in English), whether each choice of the reply parses as JSON as it stands; a Markdown fence around it ' +

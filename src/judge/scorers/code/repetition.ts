@@ -95,6 +95,7 @@ export const repeatedText: CodeScorer = {
   kind: 'code',
   name: 'repeated_text',
   version: '1',
+  fails: true,
   description:
     'Whether the reply is caught in a loop: a unit of up to 60 words (characters in scripts without spaces) repeated ' +
     'at least 4 times in a row over at least 8 words, or one sentence that comes at least 4 times and makes up 30% of ' +

@@ -1,0 +1,57 @@
+/** The MLflow experiment that a command reads: that of the settings, or of a deployed stack. */
+import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
+import { Option } from 'commander';
+import type { MlflowClient } from '../../src/mlflow/client.ts';
+import { mlflowOf } from '../../src/mlflow/connect.ts';
+import type { Experiment } from '../../src/mlflow/types.ts';
+import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
+import { experimentOf } from '../commands/calibration-data.ts';
+import { type CommandSettings, commandSettings } from '../commands/settings.ts';
+import { type StackFlags, withStack } from './stack.ts';
+
+export interface MlflowFlags extends StackFlags {
+  experiment?: string;
+  trackingUri?: string;
+}
+
+/** The options of every command that reads traces. */
+export const mlflowOptions = (): Option[] => [
+  new Option(
+    '--experiment <name>',
+    'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)',
+  ),
+  new Option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)'),
+  new Option(
+    '--stack <prefix>',
+    'take MLflow, experiment and scorers from this deployed stack instead of the settings',
+  ),
+];
+
+export interface OpenedMlflow {
+  mlflow: MlflowClient;
+  experiment: Experiment;
+  settings: CommandSettings;
+}
+
+/** Opens the experiment, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
+export async function withMlflow<T>(flags: MlflowFlags, work: (opened: OpenedMlflow) => Promise<T>): Promise<T> {
+  const own = { ...dotenvOfCommand(), ...process.env };
+  const deployed = flags.stack === undefined ? {} : await withStack(flags, deployedSettings);
+  const given = { MLFLOW_TRACKING_URI: flags.trackingUri, MLFLOW_EXPERIMENT_NAME: flags.experiment };
+  const settings = commandSettings(given, { ...own, ...deployed });
+  const mlflow = mlflowOf(settings);
+  try {
+    return await work({ mlflow, settings, experiment: await experimentOf(mlflow.rest, settings) });
+  } finally {
+    mlflow.close();
+  }
+}
+
+/** Reads the settings that the stack's functions have. */
+async function deployedSettings({
+  clients,
+  outputs,
+}: Parameters<Parameters<typeof withStack>[1]>[0]): Promise<Record<string, string>> {
+  const request = new GetFunctionConfigurationCommand({ FunctionName: outputs.processorArn });
+  return (await clients.lambda.send(request)).Environment?.Variables ?? {};
+}

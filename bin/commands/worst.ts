@@ -1,0 +1,111 @@
+/** `inference-monitor worst`: the traces with the worst verdicts, with the judge's words and links. */
+import { Command, InvalidArgumentError } from 'commander';
+import * as z from 'zod';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
+import { readWorst, type WorstTraces } from '../../src/operate/worst.ts';
+import { worstLines } from '../../src/operate/worst-text.ts';
+import { type MlflowFlags, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
+import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
+import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { progress } from './calibration-data.ts';
+import { number } from './numbers.ts';
+import { checkNames } from './rates.ts';
+
+interface WorstFlags extends MlflowFlags, WindowFlags {
+  scorer?: string[];
+  limit: number;
+  json?: boolean;
+}
+
+const HELP = `
+A trace is worse the more of its verdicts fail. Among equals, the more severe comes first (the last of several categories is the
+worst), then the newest. What fails: the other value than the one that passes a scorer of the judge, for example no for
+safety and yes for refusal; and of the code scorers cut_off, pii_detected and repeated_text true, valid_json false. A number
+never fails. What a person said counts in place of the judge. Error replies of the endpoint have few verdicts: find them
+by the tag status_code in MLflow, or with “inference-monitor dataset”. All traces of the window are read.
+
+Examples:
+  inference-monitor worst
+  inference-monitor worst --from 24h --scorer safety no_harmful_advice --limit 20
+  inference-monitor worst --stack prod --json`;
+
+const MOST = 1000;
+
+const count = (text: string): number => {
+  const value = number(text);
+  if (Number.isInteger(value) && value >= 1 && value <= MOST) return value;
+  throw new InvalidArgumentError(`expected a whole number from 1 to ${MOST}`);
+};
+
+const verdictJson = z.object({
+  scorer: z.string(),
+  value: z.union([z.string(), z.number(), z.boolean()]),
+  by: z.enum(['person', 'judge', 'code']),
+  /** The person, the judge's model, or the code scorer. */
+  source: z.string(),
+  rationale: z.string(),
+  failed: z.boolean(),
+  severity: z.number(),
+});
+
+/** What `--json` prints. */
+export const worstJson = z.object({
+  /** Traces that were read, those with a verdict, and those with a failing one. */
+  traces: z.number(),
+  judged: z.number(),
+  failing: z.number(),
+  worst: z.array(
+    z.object({
+      traceId: z.string(),
+      url: z.string().optional(),
+      time: z.string(),
+      variant: z.string(),
+      failing: z.array(verdictJson),
+      verdicts: z.number(),
+      request: z.string(),
+      reply: z.string(),
+    }),
+  ),
+});
+
+export function worstCommand(): Command {
+  const command = new Command('worst')
+    .option('--scorer <names...>', 'only verdicts of these scorers')
+    .option(...FROM_OPTION, '7d')
+    .option(...TO_OPTION)
+    .option('--limit <count>', 'how many traces to print', count, 10)
+    .addOption(jsonOption());
+  for (const option of mlflowOptions()) command.addOption(option);
+  return command.addHelpText('after', HELP).action(worst);
+}
+
+async function worst(flags: WorstFlags): Promise<void> {
+  await withMlflow(flags, async ({ mlflow, experiment, settings }) => {
+    const scorers = activeScorers(settings);
+    checkNames(
+      'scorer',
+      flags.scorer,
+      scorers.map(({ name }) => name),
+    );
+    const found = await readWorst(mlflow.rest, {
+      experimentId: experiment.id,
+      ...windowOfFlags(flags),
+      scorers,
+      only: flags.scorer,
+      limit: flags.limit,
+      server: webPageOf(mlflow.target),
+      progress: (traces) => progress(`${traces} traces read`),
+    });
+    progress('');
+    if (flags.json) writeJson(worstJson, found);
+    else process.stdout.write(worstText(found, terminal()));
+  });
+}
+
+/** Returns the text of the report. */
+export function worstText({ traces, judged, failing, worst: found }: WorstTraces, out: TextOptions): string {
+  const total = `${traces} traces, ${judged} of them judged, ${failing} with a failing verdict`;
+  const lines = worstLines(found, ({ url, traceId }) => url ?? `inference-monitor open ${traceId}`, out);
+  return `${[...lines, total].join('\n')}\n`;
+}

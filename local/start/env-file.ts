@@ -1,0 +1,98 @@
+/** The file with the variables that make all commands work on the local environment, for a shell to `source`. */
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { isAlive } from '../machine/own-folder.ts';
+import { projectPath } from '../project-root.ts';
+import type { DeployedEndpoint } from './deployed-endpoint.ts';
+import type { LocalEnvironment } from './environment.ts';
+
+interface LocalFacts {
+  environment: Pick<LocalEnvironment, 'ministack' | 'mlflowUrl' | 'judge'>;
+  deployed: readonly DeployedEndpoint[];
+  /** The user's settings that apply. */
+  settings: Readonly<Record<string, string>>;
+  /** Address of the server that answers for SageMaker's endpoints. */
+  endpointUrl: string;
+}
+
+export interface EnvFile {
+  path: string;
+  /** Removes it when the environment stops. */
+  remove(): void;
+}
+
+const ENV_FILE = projectPath('.local', 'env');
+const OWNER = '# npm start, process ';
+
+/** A second local environment beside one that runs gets a file of its own. */
+function freeFile(file: string): string {
+  const owner = existsSync(file) ? ownerOf(file) : undefined;
+  return owner === undefined || owner === process.pid || !isAlive(owner) ? file : `${file}-${process.pid}`;
+}
+
+const ownerOf = (file: string): number => Number(readFileSync(file, 'utf8').split('\n')[0]?.slice(OWNER.length));
+
+/**
+ * Writes the file, readable by its owner alone.
+ *
+ * @param file default: `.local/env`
+ */
+export function writeEnvFile(facts: LocalFacts, file = ENV_FILE): EnvFile {
+  const path = freeFile(file);
+  mkdirSync(dirname(path), { recursive: true });
+  // A file that exists would keep its mode.
+  rmSync(path, { force: true });
+  writeFileSync(path, `${[OWNER + process.pid, ...exportLines(facts)].join('\n')}\n`, { mode: 0o600 });
+  return {
+    path,
+    remove: () => {
+      if (existsSync(path) && ownerOf(path) === process.pid) rmSync(path, { force: true });
+    },
+  };
+}
+
+/** Variables of a person's shell that have precedence, or that the SDK refuses beside an address. */
+const UNSET = [
+  'AWS_PROFILE AWS_SESSION_TOKEN AWS_USE_FIPS_ENDPOINT AWS_USE_DUALSTACK_ENDPOINT',
+  // The addresses of single services.
+  "$(env | sed -n 's/^\\(AWS_ENDPOINT_URL_[A-Z0-9_]*\\)=.*/\\1/p')",
+];
+
+/** Returns shell commands that set the variables. */
+function exportLines({ environment, deployed, settings, endpointUrl }: LocalFacts): string[] {
+  const { ministack, mlflowUrl, judge } = environment;
+  const [first] = deployed;
+  const { AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_DEFAULT_REGION } = ministack.env;
+  const variables = {
+    AWS_ENDPOINT_URL,
+    AWS_ACCESS_KEY_ID,
+    AWS_SECRET_ACCESS_KEY,
+    AWS_REGION,
+    AWS_DEFAULT_REGION,
+    // The judge and the service with its models: calibrate, doctor and replay --judge use the same ones as the stack.
+    AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
+    AWS_ENDPOINT_URL_BEDROCK: judge.url,
+    AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpointUrl,
+    ...(settings.JUDGE_BASE_URL ? { JUDGE_BASE_URL: settings.JUDGE_BASE_URL } : {}),
+    // The user's .env names secrets on AWS. An empty value counts as not set.
+    JUDGE_SECRET_ARN: '',
+    MLFLOW_SECRET_ARN: '',
+    MLFLOW_TRACKING_URI: mlflowUrl,
+    MLFLOW_EXPERIMENT_NAME: first?.endpoint,
+    // With these, doctor checks what the local stack depends on.
+    SAGEMAKER_ENDPOINT_NAME: first?.endpoint,
+    DATA_CAPTURE_S3_BUCKET: first?.outputs.captureBucket,
+    STACK_PREFIX: first?.prefix,
+    CAPTURE_BUCKET: first?.outputs.captureBucket,
+    WORK_BUCKET: first?.outputs.workBucket,
+    STATE_MACHINE_ARN: first?.outputs.stateMachineArn,
+    REPLAY_ARN: first?.outputs.replayStateMachineArn,
+  };
+  return [
+    `unset ${UNSET.join(' ')}`,
+    ...Object.entries(variables).map(([name, value = '']) => `export ${name}=${quoted(value)}`),
+    ...deployed.slice(1).map(({ endpoint, prefix }) => `# ${endpoint} has a separate stack: STACK_PREFIX=${prefix}`),
+  ];
+}
+
+const quoted = (value: string): string => `'${value.replaceAll("'", "'\\''")}'`;
