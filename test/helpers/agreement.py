@@ -1,4 +1,5 @@
-"""Computes agreement statistics with scikit-learn and SciPy. Reads tables of labels and verdicts as JSON from standard input."""
+"""Computes agreement statistics with scikit-learn and SciPy. Each line of standard input is a JSON list of tables of labels and
+verdicts, each line of output the list of their figures."""
 import json
 import math
 import sys
@@ -67,4 +68,5 @@ def figures(case):
     return result
 
 
-print(json.dumps([figures(case) for case in json.load(sys.stdin)]))
+for line in sys.stdin:
+    print(json.dumps([figures(case) for case in json.loads(line)]), flush=True)

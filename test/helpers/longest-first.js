@@ -17,14 +17,16 @@ const levelOf = ({ context }) => LEVELS.indexOf(context.config.displayName?.name
  * is worth a line here when a file of more than 15 s starts among the last.
  */
 const LONG = [
+  'slow/deployed-batch-faults.test.ts',
+  'slow/deployed-grants.test.ts',
+  'slow/canary.test.ts',
+  'slow/deployed-replay-results.test.ts',
+  'slow/cfn-lint.test.ts',
   'integration/replay-evaluation/replay-evaluation.test.ts',
-  'integration/deployed-replay-results.test.ts',
   'integration/deployed-policies.test.ts',
   'integration/deployed-replay.test.ts',
   'integration/deployed-batch.test.ts',
   'integration/deployed-start.test.ts',
-  'slow/canary.test.ts',
-  'slow/deployed-batch-faults.test.ts',
   'integration/hostile.test.ts',
   'integration/faults.test.ts',
   'integration/calibration.test.ts',

@@ -1,13 +1,16 @@
 /** Starts a local SageMaker-managed MLflow: emulated S3, a real MLflow server of the same version, and the double. */
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
-import { MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
+import { MANAGED_MLFLOW_VERSION, mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
+import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
+import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import {
   type DoubleOptions,
   type SageMakerMlflowDouble,
   startSageMakerMlflowDouble,
 } from '../doubles/sagemaker-mlflow.ts';
+import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
 
 export const MANAGED_CREDENTIALS = {
   accessKeyId: 'AKIDEXAMPLE',
@@ -69,4 +72,64 @@ export async function startManagedMlflow(
       if (!shared) await miniStack.stop();
     },
   };
+}
+
+/** Clients of a managed server, one of them behind a proxy, and the reader of its results. */
+export class ManagedSuite {
+  readonly managed: ManagedMlflow;
+  readonly doubles: { server: SageMakerMlflowDouble; app: SageMakerMlflowDouble };
+  readonly reader: MlflowReader;
+  readonly client: MlflowClient;
+  readonly faulty: { client: MlflowClient; proxy: MisbehavingServer };
+  readonly #clients: MlflowClient[] = [];
+
+  private constructor(
+    parts: Pick<ManagedSuite, 'managed' | 'doubles' | 'reader'>,
+    proxy: MisbehavingServer,
+    behindProxy: SageMakerMlflowDouble,
+  ) {
+    ({ managed: this.managed, doubles: this.doubles, reader: this.reader } = parts);
+    this.client = this.connect(this.doubles.server);
+    this.faulty = { client: this.connect(behindProxy), proxy };
+  }
+
+  static async start(): Promise<ManagedSuite> {
+    const managed = await startManagedMlflow();
+    const doubles = {
+      server: await managed.doubleOf(MANAGED_ARNS.server),
+      app: await managed.doubleOf(MANAGED_ARNS.app),
+    };
+    const reader = startMlflowReader(
+      await mlflowEnvironment(managed.server.version),
+      managed.server.url,
+      managed.pythonEnv,
+    );
+    // The proxy is between the double and the MLflow server. Before the double, it would change the signed host.
+    const proxy = await startMisbehavingServer({ upstream: managed.server.url });
+    const behindProxy = await managed.doubleOf(MANAGED_ARNS.server, { upstream: proxy.url });
+    return new ManagedSuite({ managed, doubles, reader }, proxy, behindProxy);
+  }
+
+  get version(): string {
+    return this.managed.server.version;
+  }
+
+  connect(double: SageMakerMlflowDouble, endpoint = double.url): MlflowClient {
+    const client = createMlflowClient({
+      trackingUri: double.arn,
+      customEndpoint: endpoint,
+      credentials: async () => MANAGED_CREDENTIALS,
+      s3: this.managed.s3,
+      retry: { baseMs: 20, capMs: 200 },
+    });
+    this.#clients.push(client);
+    return client;
+  }
+
+  async stop(): Promise<void> {
+    for (const client of this.#clients) client.close();
+    await this.reader.close();
+    await this.faulty.proxy.stop();
+    await this.managed.stop();
+  }
 }

@@ -1,111 +1,24 @@
-/**
- * Templates against CloudFormation's resource schemas and rules, by cfn-lint: every variant of the settings in every
- * partition. An accepted finding has a reason, and must still occur.
- */
-import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { awsChecksEnvironment } from '../../local/python/python-presets.ts';
-import { PLACES, type Place, settingsVariants } from '../helpers/settings-variants.ts';
+/** The templates of the most different settings in each partition. `npm run test:slow` has every variant in every region. */
+import { samplesOf, testTemplates } from '../helpers/cfn-lint.ts';
+import { PLACES } from '../helpers/settings-variants.ts';
 import { templateOf } from '../helpers/synth.ts';
 
-/** Findings that are no fault: rule, place in the template, and why. */
-const ACCEPTED: { rule: string; path: RegExp; why: string }[] = [
-  {
-    rule: 'W3005',
-    path: /^Resources\/\w+(Function|StateMachine|NotificationsHandler)\w+\/DependsOn\/\d+$/,
-    why: 'The CDK has a function wait for the policies of its role, and lists the role with them, which is redundant.',
-  },
-];
+const [east, central, government, china] = PLACES;
 
-interface Finding {
-  Filename: string;
-  Level: string;
-  Message: string;
-  Rule: { Id: string };
-  Location: { Path: (string | number)[] };
-}
-
-/** A template, and the regions in which it is the same but for the region's and the partition's name. */
-interface Sample {
-  variant: string;
-  template: Record<string, unknown>;
-  regions: string[];
-}
-
-/** Synthesizes a variant for each region. Most give one sample for all of them. */
-function samplesOf(variant: string): Sample[] {
-  const samples = new Map<string, Sample>();
-  for (const place of PLACES) {
-    const settings = settingsVariants(place)[variant];
-    if (settings === undefined) continue;
-    const template = templateOf(settings, place.region).toJSON();
-    const form = withoutPlace(JSON.stringify(template), place);
-    const sample = samples.get(form);
-    if (sample === undefined) samples.set(form, { variant, template, regions: [place.region] });
-    else sample.regions.push(place.region);
-  }
-  return [...samples.values()];
-}
-
-/** Without the names of the region, of the partition and of the geography's model. */
-const withoutPlace = (text: string, { region, partition }: Place): string =>
-  text
-    .replaceAll(region, '<region>')
-    .replaceAll(`arn:${partition}:`, 'arn:<partition>:')
-    .replaceAll(/(?:(?:us|eu|us-gov)\.)?anthropic\.claude-sonnet-4[\w:-]*/g, '<model>');
-
-/** Runs cfn-lint once for all templates, since starting it takes three seconds. Each template names its regions. */
-async function lint(samples: Sample[]): Promise<Finding[]> {
-  const { bin } = await awsChecksEnvironment();
-  const folder = mkdtempSync(join(tmpdir(), 'cfn-lint-'));
-  try {
-    const files = samples.map(({ template, regions }, index) => {
-      const file = join(folder, `${index}.json`);
-      writeFileSync(file, JSON.stringify({ ...template, Metadata: { 'cfn-lint': { config: { regions } } } }));
-      return file;
-    });
-    const options = ['--format', 'json', '--non-zero-exit-code', 'none'];
-    const { stdout } = await promisify(execFile)(join(bin, 'cfn-lint'), [...options, '--', ...files], {
-      cwd: folder,
-      maxBuffer: 64 * 1024 * 1024,
-    });
-    return (JSON.parse(stdout) as Finding[]).map((finding) => {
-      const { variant, regions } = samples[files.indexOf(finding.Filename)] as Sample;
-      return { ...finding, Filename: `${variant} in ${regions.join(', ')}` };
-    });
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
-
-const isAccepted = ({ Rule, Location }: Finding): boolean =>
-  ACCEPTED.some(({ rule, path }) => rule === Rule.Id && path.test(Location.Path.join('/')));
-
-const variants = Object.keys(settingsVariants(PLACES[0] as Place));
-let findings: Finding[];
-beforeAll(async () => {
-  findings = await lint(variants.flatMap(samplesOf));
-});
-
-it('has no error and no warning in any variant and region', () => {
-  const texts = findings
-    .filter((finding) => !isAccepted(finding))
-    .map(
-      ({ Filename, Level, Message, Rule, Location }) =>
-        `${Filename}: ${Level} ${Rule.Id} ${Location.Path.join('/')}: ${Message}`,
-    );
-  expect(texts).toEqual([]);
-});
-
-it('accepts nothing that does not occur', () => {
-  const unused = ACCEPTED.filter(
-    ({ rule, path }) => !findings.some(({ Rule, Location }) => Rule.Id === rule && path.test(Location.Path.join('/'))),
-  );
-  expect(unused).toEqual([]);
-});
+testTemplates(() =>
+  (
+    [
+      ['the required settings', east],
+      ['keys of a person', central],
+      ['a Bedrock model with a guardrail', government],
+      ['encrypted captures, replays in a VPC, a judge in an inference component', china],
+    ] as const
+  ).flatMap(([variant, place]) => {
+    const samples = place === undefined ? [] : samplesOf(variant, [place]);
+    if (samples.length === 0) throw new Error(`${variant} is no variant in ${place?.region}`);
+    return samples;
+  }),
+);
 
 it.each([
   ['MLflow apps in China', 'MLFLOW_TRACKING_URI', 3, 'arn:aws-cn:sagemaker:cn-north-1:123456789012:mlflow-app/app-1'],

@@ -1,71 +1,33 @@
 /** Tests with a double of SageMaker-managed MLflow: signed requests, no OTLP, spans written directly to S3. */
-import { execFile } from 'node:child_process';
 import { request } from 'node:http';
-import { promisify } from 'node:util';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { plannerDependencies } from '../../lambda/plan-captures/dependencies.ts';
-import { projectPath } from '../../local/project-root.ts';
-import { mlflowEnvironment, sagemakerPluginEnvironment } from '../../local/python/python-presets.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { sigV4Authorizer } from '../../src/mlflow/sigv4.ts';
 import { type ManagedMlflowTarget, parseTrackingUri } from '../../src/mlflow/tracking-uri.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
-import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { S3Wire } from '../doubles/s3-wire.ts';
-import type { SageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
-import { testCorpus } from '../helpers/mlflow-corpus.ts';
-import {
-  MANAGED_ARNS,
-  MANAGED_CREDENTIALS,
-  type ManagedMlflow,
-  startManagedMlflow,
-} from '../helpers/mlflow-managed.ts';
+import { MANAGED_ARNS, MANAGED_CREDENTIALS, ManagedSuite } from '../helpers/mlflow-managed.ts';
 import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
-import { type MlflowReader, startMlflowReader } from '../helpers/mlflow-reader.ts';
-import { testMlflow } from '../helpers/mlflow-suite.ts';
 import { chatTrace } from '../helpers/mlflow-traces.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 
-let managed: ManagedMlflow;
-let doubles: { server: SageMakerMlflowDouble; app: SageMakerMlflowDouble };
-let reader: MlflowReader;
-let proxy: MisbehavingServer;
+let suite: ManagedSuite;
+let managed: ManagedSuite['managed'];
+let doubles: ManagedSuite['doubles'];
 const clients: MlflowClient[] = [];
-let suite: { client: MlflowClient; faulty: { client: MlflowClient; proxy: MisbehavingServer } };
-
-function connect(double: SageMakerMlflowDouble, endpoint = double.url): MlflowClient {
-  const client = createMlflowClient({
-    trackingUri: double.arn,
-    customEndpoint: endpoint,
-    credentials: async () => MANAGED_CREDENTIALS,
-    s3: managed.s3,
-    retry: { baseMs: 20, capMs: 200 },
-  });
-  clients.push(client);
-  return client;
-}
 
 beforeAll(async () => {
-  managed = await startManagedMlflow();
-  doubles = { server: await managed.doubleOf(MANAGED_ARNS.server), app: await managed.doubleOf(MANAGED_ARNS.app) };
-  reader = startMlflowReader(await mlflowEnvironment(managed.server.version), managed.server.url, managed.pythonEnv);
-  // The proxy is between the double and the MLflow server. Before the double, it would change the signed host.
-  proxy = await startMisbehavingServer({ upstream: managed.server.url });
-  const behindProxy = await managed.doubleOf(MANAGED_ARNS.server, { upstream: proxy.url });
-  suite = { client: connect(doubles.server), faulty: { client: connect(behindProxy), proxy } };
+  suite = await ManagedSuite.start();
+  ({ managed, doubles } = suite);
 }, START_LIMIT_MS);
 
 afterAll(async () => {
   for (const client of clients) client.close();
-  await reader?.close();
-  await proxy?.stop();
-  await managed?.stop();
+  await suite?.stop();
 });
 
 describe('through the double of a tracking server', () => {
-  testMlflow(() => ({ ...suite, reader, version: managed.server.version }));
-  testCorpus(() => ({ ...suite, reader }));
-
   test('spans are stored in the artifact bucket', async () => {
     const experiment = await suite.client.resolveExperiment('in the bucket');
     expect(experiment.artifactLocation).toBe(`s3://${managed.bucket}/tracking server/${experiment.id}`);
@@ -79,7 +41,7 @@ describe('through the double of a tracking server', () => {
 
 describe('the double of an app', () => {
   test('accepts writes and reads', async () => {
-    const client = connect(doubles.app);
+    const client = suite.connect(doubles.app);
     const experiment = await client.resolveExperiment('app + experiment');
     const trace = chatTrace(experiment.id, 'a');
     expect(await client.writeTraces(experiment, [trace])).toMatchObject({ written: [trace.traceId] });
@@ -87,7 +49,7 @@ describe('the double of an app', () => {
   });
 
   test('is used like the oldest version if it does not report its version', async () => {
-    const client = connect(await managed.doubleOf(MANAGED_ARNS.app, { hidesVersion: true }));
+    const client = suite.connect(await managed.doubleOf(MANAGED_ARNS.app, { hidesVersion: true }));
     const experiment = await client.resolveExperiment('no version');
     const trace = chatTrace(experiment.id, 'a');
     expect(await client.writeTraces(experiment, [trace])).toMatchObject({ written: [trace.traceId] });
@@ -98,7 +60,7 @@ describe('the double of an app', () => {
 describe('a tracking server of AWS, which runs 3.0 at most', () => {
   test('is refused by planning before anything is created, in MLflow or in the work bucket', async () => {
     const old = await managed.doubleOf(MANAGED_ARNS.server, { version: '3.0.0' });
-    const client = connect(old);
+    const client = suite.connect(old);
     const wire = await S3Wire.start();
     try {
       wire.put('b', 'p/a.jsonl', '{}\n');
@@ -129,49 +91,8 @@ describe('a tracking server of AWS, which runs 3.0 at most', () => {
   });
 
   test('is used from 3.2 on, if AWS adds such a version', async () => {
-    const client = connect(await managed.doubleOf(MANAGED_ARNS.server, { version: '3.2.0' }));
+    const client = suite.connect(await managed.doubleOf(MANAGED_ARNS.server, { version: '3.2.0' }));
     expect(await client.resolveExperiment('newer tracking server')).toMatchObject({ name: 'newer tracking server' });
-  });
-});
-
-describe('AWS’s Python client', () => {
-  // Created here if it is missing: on a busy machine that takes longer than the limit of a test.
-  beforeAll(() => sagemakerPluginEnvironment(), START_LIMIT_MS);
-
-  async function runPlugin(double: SageMakerMlflowDouble, traceId: string) {
-    const python = await sagemakerPluginEnvironment();
-    const script = projectPath('test', 'helpers', 'sagemaker_plugin.py');
-    const env = {
-      ...process.env,
-      ...managed.pythonEnv,
-      AWS_ACCESS_KEY_ID: MANAGED_CREDENTIALS.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: MANAGED_CREDENTIALS.secretAccessKey,
-      AWS_SESSION_TOKEN: MANAGED_CREDENTIALS.sessionToken,
-      SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: double.url,
-    };
-    const given = [script, double.arn, `plugin ${double.arn}`, traceId];
-    const { stdout } = await promisify(execFile)(python.python, given, { env });
-    return JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
-  }
-
-  test('works with the doubles of both kinds, and exchanges traces with our client', async () => {
-    const experiment = await suite.client.resolveExperiment('for the plugin');
-    const trace = chatTrace(experiment.id, 'a');
-    await suite.client.writeTraces(experiment, [trace]);
-    const both = [doubles.server, doubles.app];
-    const found = await Promise.all(both.map((double) => runPlugin(double, trace.traceId)));
-    for (const [n, double] of both.entries()) {
-      expect(found[n]).toMatchObject({
-        metric: 0.9,
-        text: 'hello',
-        inputs: { question: 'Is it real?' },
-        outputs: { answer: 'As near as can be.' },
-        otherInputs: trace.spans[0]?.inputs,
-      });
-      const { experimentId, traceId } = found[n];
-      expect((await connect(double).getTraces(experimentId, [traceId])).get(traceId)).toMatchObject({ state: 'OK' });
-      expect(double.requests.filter(({ status }) => status === 403)).toEqual([]);
-    }
   });
 });
 

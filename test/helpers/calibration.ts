@@ -1,0 +1,147 @@
+/** The command `calibrate`, and scikit-learn's figures for what it reports. */
+import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface, type Interface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import { promisify } from 'node:util';
+import { projectPath } from '../../local/project-root.ts';
+import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
+import type { CalibrationReport, ScorerReport } from '../../src/calibration/types.ts';
+import type { Estimate } from '../../src/shared/statistics/share.ts';
+
+export const run = promisify(execFile);
+
+export interface Reference {
+  agreement: number[] | null;
+  accuracy: number;
+  confusion: number[][];
+  tpr: number[] | null;
+  tnr: number[] | null;
+  recall: number;
+  f1: number[];
+  kappa_none: [number, number] | null;
+  kappa_linear: [number, number] | null;
+  kappa_quadratic: [number, number] | null;
+}
+export interface Case {
+  labels: string[];
+  verdicts: string[];
+  values: string[];
+}
+
+/** A folder for the files of the command, and scikit-learn in one process: importing it takes seconds. */
+export class Calibration {
+  readonly folder = mkdtempSync(join(tmpdir(), 'calibration-'));
+  readonly python: string;
+  readonly #reference: ChildProcessByStdio<Writable, Readable, null>;
+  readonly #answers: Interface;
+
+  private constructor(python: string) {
+    this.python = python;
+    this.#reference = spawn(python, [projectPath('test', 'helpers', 'agreement.py')], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    this.#answers = createInterface({ input: this.#reference.stdout });
+  }
+
+  static async start(): Promise<Calibration> {
+    return new Calibration((await defaultPythonEnvironment()).python);
+  }
+
+  stop(): void {
+    this.#reference.kill();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** Returns scikit-learn's figures for each case. */
+  async reference(cases: readonly Case[]): Promise<Reference[]> {
+    const answered = once(this.#answers, 'line');
+    this.#reference.stdin.write(`${JSON.stringify(cases)}\n`);
+    const [line] = (await answered) as [string];
+    return JSON.parse(line) as Reference[];
+  }
+
+  /** Runs the command and returns the report that it wrote. */
+  async calibrate(
+    args: string[],
+    env: Record<string, string>,
+    cwd = projectPath(),
+  ): Promise<{ report: CalibrationReport; stdout: string; stderr: string }> {
+    const json = join(this.folder, 'report.json');
+    const page = join(this.folder, 'report.html');
+    const script = projectPath('bin', 'inference-monitor.ts');
+    // Ignores the .env of the person who runs the tests.
+    const clean = { PATH: process.env.PATH ?? '', DOTENV_CONFIG_PATH: join(this.folder, 'none'), ...env };
+    const { stdout, stderr } = await run(
+      process.execPath,
+      [script, 'calibrate', ...args, '--json', json, '--html', page],
+      {
+        env: clean,
+        cwd,
+      },
+    );
+    expect(readFileSync(page, 'utf8')).toContain('<h1>Judge calibration</h1>');
+    return { report: JSON.parse(readFileSync(json, 'utf8')) as CalibrationReport, stdout, stderr };
+  }
+
+  /** Compares every scorer's figures with scikit-learn's. */
+  async compareAll({ scorers, pairs }: CalibrationReport): Promise<void> {
+    const cases = scorers.map(({ name, confusion }) => {
+      const own = pairs.filter(({ scorer }) => scorer === name);
+      return {
+        labels: own.map(({ label }) => String(label)),
+        verdicts: own.map(({ verdict }) => String(verdict)),
+        values: confusion?.values ?? [],
+      };
+    });
+    const theirs = await this.reference(cases);
+    expect(theirs).toHaveLength(scorers.length);
+    scorers.forEach((scorer, index) => {
+      compare(scorer, theirs[index] as Reference);
+    });
+  }
+}
+
+function near(ours: Estimate | null | undefined, theirs: number[] | null): void {
+  if (theirs === null) {
+    expect(ours ?? null).toBeNull();
+    return;
+  }
+  [ours?.value, ours?.low, ours?.high].forEach((figure, index) => {
+    expect(figure).toBeCloseTo(theirs[index] as number, 9);
+  });
+}
+
+export function nearKappa(ours: Estimate | null | undefined, theirs: [number, number] | null, n: number): void {
+  if (theirs === null) {
+    expect(ours ?? null).toBeNull();
+    return;
+  }
+  const [value, error] = theirs;
+  expect(ours?.value).toBeCloseTo(value, 9);
+  // The reference interval uses the jackknife, another method. They agree for hundreds of labels.
+  if (n < 300) return;
+  const half = ((ours?.high as number) - (ours?.low as number)) / 2;
+  if ((ours?.high as number) < 1 && (ours?.low as number) > -1) {
+    expect(half / 1.96).toBeGreaterThan(error * 0.9);
+    expect(half / 1.96).toBeLessThan(error * 1.1);
+  }
+}
+
+/** Compares every figure of a scorer's report with scikit-learn's. */
+export function compare(report: ScorerReport, theirs: Reference): void {
+  near(report.agreement, theirs.agreement);
+  expect(report.agreement?.value).toBeCloseTo(theirs.accuracy, 12);
+  expect(report.confusion?.counts).toEqual(theirs.confusion);
+  near(report.tpr, theirs.tpr);
+  near(report.tnr, theirs.tnr);
+  if (report.tpr !== null) expect(report.tpr.value).toBeCloseTo(theirs.recall, 12);
+  report.classes.forEach(({ f1 }, index) => {
+    expect(f1 ?? 0).toBeCloseTo(theirs.f1[index] as number, 12);
+  });
+  nearKappa(report.kappa, theirs.kappa_none, report.n);
+  if (report.weightedKappa !== null) nearKappa(report.weightedKappa, theirs.kappa_linear, report.n);
+}
