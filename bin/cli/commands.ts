@@ -40,6 +40,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('../commands/completion.ts')).completionCommand(),
     needsAll: true,
   },
+  judge: {
+    group: 'quality',
+    summary: 'judge the captures of a file here and now, to write a guideline or a scorer',
+    load: async () => (await import('../commands/judge.ts')).judgeCommand(),
+  },
   rates: {
     group: 'quality',
     summary: 'print the share of captures that pass each scorer, with its interval, its sample and what changed',

@@ -182,10 +182,8 @@ function addScorers(page: Page, { scorers = {}, judgeUsd = 0 }: LineReport): voi
   const can = all.filter(([, reason]) => reason === null).map(([name]) => name);
   page.section(`Can be judged by ${some(can.length, 'scorer')}, for about ${dollars(judgeUsd)}`);
   if (can.length > 0) page.add(`  ${can.join(', ')}`);
-  const others = Map.groupBy(
-    all.filter(([, reason]) => reason !== null),
-    ([, reason]) => reason,
-  );
-  for (const [reason, entries] of others)
-    page.add(`  ${singleLine(String(reason))}: not ${entries.map(([name]) => name).join(', ')}`);
+  for (const reason of new Set(all.flatMap(([, why]) => why ?? []))) {
+    const names = all.filter(([, why]) => why === reason).map(([name]) => name);
+    page.add(`  ${singleLine(reason)}: not ${names.join(', ')}`);
+  }
 }

@@ -8,10 +8,10 @@ import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
+import { checkNames } from '../cli/names.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { experimentOf, progress } from './calibration-data.ts';
 import { number } from './numbers.ts';
-import { checkNames } from './rates.ts';
 import { commandSettings } from './settings.ts';
 
 interface LabelFlags extends WindowFlags {

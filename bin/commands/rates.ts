@@ -17,8 +17,8 @@ import {
 } from '../../src/quality/rates.ts';
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
-import { nearest } from '../../src/shared/nearest.ts';
 import type { Storage } from '../../src/shared/storage.ts';
+import { checkNames } from '../cli/names.ts';
 import { type TextOptions, terminal } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { instantMs } from './instants.ts';
@@ -177,17 +177,6 @@ function noCounts(window: TimeWindow, days: readonly string[]): PermanentError {
   const expected =
     first === undefined ? 'counts of any run; there are none yet' : `a window within ${first} to ${last} (UTC)`;
   return new PermanentError('NoCounts', 'There are no captures in the window', { got: windowText(window), expected });
-}
-
-/** @throws PermanentError `UnknownName` */
-export function checkNames(what: string, given: readonly string[] | undefined, known: readonly string[]): void {
-  for (const name of given ?? []) {
-    if (known.includes(name)) continue;
-    const meant = nearest(name, known);
-    const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
-    const facts = { got: name, expected: `one of ${known.toSorted().join(', ')}` };
-    throw new PermanentError('UnknownName', `There is no ${what} of this name${hint}`, facts);
-  }
 }
 
 /** Formats the report as the flags say. */

@@ -105,14 +105,14 @@ export class Inspection {
     }
     if (model !== undefined) this.#models.add(model, place);
     for (const note of new Set(notes)) this.#notes.add(note, place);
-    this.#addScorers(capture);
     const { variant } = capturePathOf(place.file);
-    eachWithin(
-      timeOf(capture),
-      [{ name: 'estimate' }],
-      () => this.#estimator.add(capture, traceId, { variant }),
-      () => undefined,
-    );
+    const estimate = { name: 'the estimate', of: () => void this.#estimator.add(capture, traceId, { variant }) };
+    const reasons = eachOn(capture, [...reasonsOf(capture, this.#options.scorers), estimate]);
+    for (const [index, scorer] of this.#scorers.entries()) {
+      const reason = reasons[index];
+      if (typeof reason === 'string') scorer.not[reason] = (scorer.not[reason] ?? 0) + 1;
+      else scorer.captures += 1;
+    }
   }
 
   #addFormat({ format, wireFormat, streamed, error }: Capture): void {
@@ -129,16 +129,6 @@ export class Inspection {
     if (streamed) entry.streamed += 1;
     if (error !== undefined) entry.errorReplies += 1;
     this.#formats.set(id, entry);
-  }
-
-  #addScorers(capture: Capture): void {
-    const reasons = scorersOn(capture, this.#options.scorers);
-    for (const [index, reason] of reasons.entries()) {
-      const scorer = this.#scorers[index];
-      if (scorer === undefined) continue;
-      if (reason === undefined) scorer.captures += 1;
-      else scorer.not[reason] = (scorer.not[reason] ?? 0) + 1;
-    }
   }
 
   report(): InspectReport {
@@ -159,15 +149,30 @@ export class Inspection {
   }
 }
 
-/** Returns for each scorer why it does not apply to the capture, or `undefined`. */
-export function scorersOn(capture: Capture, scorers: readonly Scorer[]): (string | undefined)[] {
-  return eachWithin(
-    timeOf(capture),
-    scorers,
-    (scorer) => {
+interface Work {
+  name: string;
+  of(): string | undefined;
+}
+
+/** Why a scorer does not apply to the capture, or `undefined`, for each of them. */
+const reasonsOf = (capture: Capture, scorers: readonly Scorer[]): Work[] =>
+  scorers.map((scorer) => ({
+    name: scorer.name,
+    of: () => {
       const scored = scorer.kind === 'code' ? scorer.score(capture) : applicability(capture, scorer);
       return 'notJudgeable' in scored ? scored.notJudgeable : undefined;
     },
+  }));
+
+/** Does all of it within the time of one capture: to watch the time takes longer than most of the work. */
+const eachOn = (capture: Capture, work: readonly Work[]): ReturnType<Work['of']>[] =>
+  eachWithin(
+    timeOf(capture),
+    work,
+    ({ of }) => of(),
     (_, fault) => fault,
   );
-}
+
+/** Returns for each scorer why it does not apply to the capture, or `undefined`. */
+export const scorersOn = (capture: Capture, scorers: readonly Scorer[]): ReturnType<Work['of']>[] =>
+  eachOn(capture, reasonsOf(capture, scorers));

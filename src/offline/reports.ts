@@ -139,6 +139,9 @@ export const judgeSchema = z.object({
       verdicts: count,
       /** The share that passes with its 95% interval; `null` without verdicts, or if no value is a failure. */
       passes: shareSchema.nullable(),
+      /** Verdicts by value, for the first values. Numbers have their mean and extremes instead. */
+      values: z.record(z.string(), count),
+      numbers: z.object({ mean: z.number(), min: z.number(), max: z.number() }).optional(),
       /** Captures that the scorer applies to and that have no verdict of it. */
       missing: count,
       usd,
@@ -146,8 +149,8 @@ export const judgeSchema = z.object({
   ),
   /** Verdicts that are missing, by reason: an error of the judge, `held` by the budget, `notAsked` after a failure. */
   missing: z.record(z.string(), count),
-  /** Captures that a scorer does not apply to, by scorer and reason. */
-  notJudgeable: z.record(z.string(), z.record(z.string(), count)),
+  /** Scorers that do not apply to a capture, by reason, over all captures. */
+  notJudgeable: z.record(z.string(), count),
   spend: z.object({ calls: count, inputTokens: z.number(), outputTokens: z.number(), usd }),
   thresholds: z.array(z.object({ scorer: z.string(), atLeast: z.number(), holds: z.boolean() })),
   /** What ended the judging early. */

@@ -160,7 +160,11 @@ export function awsFailure(error: unknown, depth = 0): AwsFailure | undefined {
   if (!(error instanceof Error) || depth > MAX_CAUSES) return undefined;
   const failed: SdkError = error;
   // Other programs' services fail with the same codes of the network, and their errors say where.
-  const isOfAws = depth === 0 || '$metadata' in failed || /^(?:Credentials|Token)ProviderError$/.test(failed.name);
+  const isOfAws =
+    depth === 0 ||
+    '$metadata' in failed ||
+    /^(?:Credentials|Token)ProviderError$/.test(failed.name) ||
+    failed.message === 'Region is missing';
   const kind = isOfAws ? KINDS.find(({ test }) => test(failed)) : undefined;
   if (kind === undefined) return awsFailure(error.cause, depth + 1);
   return { name: kind.name, message: `${kind.what}; got: ${gotOf(failed)}; expected: ${kind.expected(failed)}` };

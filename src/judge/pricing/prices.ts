@@ -125,18 +125,20 @@ export function priceCall(modelId: string, usage: CallUsage, options: PriceOptio
 /**
  * Refuses to start a run whose cost cannot be capped.
  * @param budgetUsd the daily or the run's budget. With 0 or `undefined` there is no budget, and any model may be used.
+ * @param noLimit how a person switches the budget off
  * @throws PermanentError `JudgePriceUnknown`
  */
 export function requireKnownPrice(
   modelId: string,
   budgetUsd: number | undefined,
   options: PriceOptions = {},
+  noLimit = 'EVALUATION_BUDGET_USD=0',
 ): Rates | null {
   const rates = ratesOf(modelId, options);
   if (rates === null && budgetUsd !== undefined && budgetUsd > 0) {
     throw new PermanentError('JudgePriceUnknown', 'A budget is set, but the price of the judge’s model is unknown', {
       got: modelId,
-      expected: 'a Bedrock model in the price table, a price in JUDGE_PRICES, or EVALUATION_BUDGET_USD=0 (no limit)',
+      expected: `a Bedrock model in the price table, a price in JUDGE_PRICES, or ${noLimit} (no limit)`,
       where: PRICE_SOURCE,
     });
   }

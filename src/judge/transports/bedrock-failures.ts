@@ -61,6 +61,8 @@ function kindOf(error: AwsError, status: number | undefined): { kind: CallFailur
   const known = KINDS[error.name] ?? (status === 429 ? 'throttled' : undefined);
   if (known === 'throttled' && saysPerDay(error.message)) return { kind: 'day' };
   if (known !== undefined) return { kind: known };
+  // The SDK's words, on a person's own machine.
+  if (error.message === 'Region is missing') return { kind: 'refused' };
   if (status === 401 || status === 403) return { kind: 'refused' };
   // 408 and 424: the model timed out, or failed during inference.
   if (status === undefined || status < 300 || status >= 500 || status === 408 || status === 424) {

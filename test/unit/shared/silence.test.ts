@@ -16,15 +16,19 @@ import { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, ExecutionDoesNotExist } from '@aws-sdk/client-sfn';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
+import { confirmed } from '../../../bin/cli/confirm.ts';
+import { checkNames } from '../../../bin/cli/names.ts';
 import { requireClone } from '../../../bin/commands/calibrate.ts';
 import { fileOf } from '../../../bin/commands/deploy.ts';
 import { checkOutputs } from '../../../bin/commands/gate-flags.ts';
+import { inspectLine } from '../../../bin/commands/inspect.ts';
 import { instantMs } from '../../../bin/commands/instants.ts';
+import { judgeFiles } from '../../../bin/commands/judge-run.ts';
 import { withPass } from '../../../bin/commands/label.ts';
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
-import { checkNames, ratesReport } from '../../../bin/commands/rates.ts';
+import { ratesReport } from '../../../bin/commands/rates.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
-import { commandSettings } from '../../../bin/commands/settings.ts';
+import { captureSettings, commandSettings } from '../../../bin/commands/settings.ts';
 import { findExecution } from '../../../bin/commands/stop.ts';
 import { plannerDependencies } from '../../../lambda/plan-captures/dependencies.ts';
 import { parseBaseline } from '../../../src/calibration/drift.ts';
@@ -759,6 +763,10 @@ const PROVOKE: Record<string, () => unknown> = {
   RunNameNotForBatch: planForBatch,
   RunNameTaken: planAgain,
   UnknownName: () => checkNames('scorer', ['x'], ['y']),
+  LineMissing: () => inspectLine('test/corpus/chat.jsonl', 9_999, captureSettings({}, {})),
+  NoScorer: () =>
+    judgeFiles('-', { judge: 'none', scorer: ['safety'], limit: 1, budget: 1 }, new AbortController().signal, {}),
+  NotConfirmed: () => confirmed('Go on?', false),
   RunUnknown: () => optionsOfRun(memory(), 'w', { run: 'r', what: 'failed' }),
   ScorerWithoutPass: () =>
     withPass({ name: 'n', question: mark(), values: { kind: 'number', min: 0, max: 1 } } as never),

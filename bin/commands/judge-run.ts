@@ -1,0 +1,192 @@
+/** Chooses scorers, judge and captures for `judge`, says what it will cost, and asks. */
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { OwnLimit } from '../../src/judge/budget/spending-limit.ts';
+import { cascadeOf } from '../../src/judge/connect.ts';
+import { createJudgeOver } from '../../src/judge/judge-capture.ts';
+import { judgeModels } from '../../src/judge/judge-id.ts';
+import { expectedCalls } from '../../src/judge/pricing/expected-calls.ts';
+import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
+import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import { standInTransport } from '../../src/judge/stand-in/transport.ts';
+import type { Judge, Scorer } from '../../src/judge/types.ts';
+import { captureFilesAt, type OfflineLine, OfflineReader, openFile } from '../../src/offline/capture-files.ts';
+import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../../src/offline/judge-captures.ts';
+import type { JudgeReport } from '../../src/offline/reports.ts';
+import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
+import { PermanentError, toNamedError } from '../../src/shared/errors.ts';
+import { awsFailure } from '../../src/terminal/aws-failures.ts';
+import { bar, startProgress } from '../../src/terminal/progress.ts';
+import { confirmed } from '../cli/confirm.ts';
+import { checkNames } from '../cli/names.ts';
+import { say } from './calibration-data.ts';
+import { dollars } from './inspect-text.ts';
+import { type CaptureSettings, captureSettings } from './settings.ts';
+
+export const JUDGES = ['real', 'stand-in', 'none'] as const;
+
+export interface JudgeFlags {
+  scorer?: string[];
+  /** Sentences by name. */
+  guideline?: Record<string, string>;
+  judge: (typeof JUDGES)[number];
+  model?: string;
+  limit: number;
+  line?: number;
+  /** US dollars; 0: no limit. */
+  budget: number;
+  threshold?: { scorer: string; atLeast: number }[];
+  yes?: boolean;
+}
+
+const QUIET_MS = 1_000;
+
+/** Spending more than this needs a person's consent, in US dollars. */
+const CONFIRM_USD = 1;
+
+/**
+ * Judges the captures at a path.
+ *
+ * @returns `undefined` if the person does not agree to the cost
+ * @throws PermanentError `UnknownName`, `NoScorer`, `JudgePriceUnknown`, `NotConfirmed`, those of the files, and the judge's failure
+ *   before the first verdict
+ */
+export async function judgeFiles(
+  path: string,
+  flags: JudgeFlags,
+  signal: AbortSignal,
+  variables?: NodeJS.ProcessEnv,
+): Promise<JudgeReport | undefined> {
+  const settings = settingsOf(flags, variables);
+  const scorers = chosenScorers(flags, settings);
+  const files = new JudgedFiles(path, flags, settings, scorers);
+  const judge = flags.judge === 'real' ? await cascadeOf(settings) : standIn(settings);
+  if (flags.judge === 'real' && scorers.some(({ kind }) => kind === 'judge')) {
+    if (!(await agreed(files, judge, flags, settings))) return undefined;
+  }
+  const limit = flags.judge !== 'real' || flags.budget === 0 ? undefined : new OwnLimit(flags.budget);
+  const progress = startProgress(process.stderr);
+  const startedAt = Date.now();
+  const onCapture = (done: number): void => {
+    // What ends at once needs no progress.
+    if (Date.now() - startedAt < QUIET_MS) return;
+    const of = Math.max(done, files.found);
+    progress.show(`judged ${process.stderr.isTTY ? bar(done, of) : `${done} of ${of}`}`);
+  };
+  const { report, failure } = await judgeCaptures(files.captures(), { judge, limit, scorers, signal, onCapture });
+  progress.end();
+  if (failure !== undefined && report.verdicts.length === 0 && !signal.aborted) throw failure;
+  for (const remark of files.remarks()) say(remark);
+  const thresholds = (flags.threshold ?? []).map(({ scorer, atLeast }) => {
+    const share = report.scorers.find(({ name }) => name === scorer)?.passes;
+    return { scorer, atLeast, holds: share !== null && share !== undefined && share.value >= atLeast };
+  });
+  const named = failure === undefined || signal.aborted ? undefined : (awsFailure(failure) ?? toNamedError(failure));
+  return {
+    ...(flags.judge === 'none' ? {} : { judge: judge.sourceId }),
+    ...report,
+    thresholds,
+    ...(named && { failure: named }),
+  };
+}
+
+function settingsOf({ model, guideline }: JudgeFlags, variables?: NodeJS.ProcessEnv): CaptureSettings {
+  const settings = captureSettings({ BEDROCK_MODEL_ID: model }, variables);
+  return { ...settings, JUDGE_GUIDELINES: { ...settings.JUDGE_GUIDELINES, ...guideline } };
+}
+
+/** Those that are named; else the guidelines that are given; else all. */
+function chosenScorers({ scorer, guideline, judge, threshold = [] }: JudgeFlags, settings: CaptureSettings): Scorer[] {
+  const all = unsampled(activeScorers(settings));
+  const known = all.map(({ name }) => name);
+  checkNames('scorer', scorer, known);
+  const given = Object.keys(guideline ?? {});
+  const names = scorer === undefined ? (guideline === undefined ? known : given) : [...scorer, ...given];
+  const chosen = all.filter((one) => names.includes(one.name) && (judge !== 'none' || isCodeScorer(one)));
+  if (chosen.length === 0) {
+    const facts = { got: names.join(', '), expected: 'a code scorer, or --judge real or stand-in' };
+    throw new PermanentError('NoScorer', 'Without a judge there is no scorer to run', facts);
+  }
+  const passing = chosen.filter((one) => one.kind === 'judge' && one.values.kind !== 'number').map(({ name }) => name);
+  checkNames(
+    'chosen scorer that can fail',
+    threshold.map(({ scorer: name }) => name),
+    passing,
+  );
+  return chosen;
+}
+
+const standIn = ({ JUDGE_CALLS: calls }: CaptureSettings): Judge =>
+  createJudgeOver(standInTransport(), { calls, price: () => 0 });
+
+/** The captures to judge, read as often as they are needed. */
+class JudgedFiles {
+  /** Captures that a scorer applies to, as far as they were counted. */
+  found = 0;
+  readonly #path: string;
+  readonly #flags: JudgeFlags;
+  readonly #settings: CaptureSettings;
+  readonly #scorers: readonly Scorer[];
+  #counts = { quarantined: 0, selected: 0, isEnd: false };
+
+  constructor(path: string, flags: JudgeFlags, settings: CaptureSettings, scorers: readonly Scorer[]) {
+    this.#path = path;
+    this.#flags = flags;
+    this.#settings = settings;
+    this.#scorers = scorers;
+  }
+
+  async *captures(): AsyncGenerator<SelectedCapture> {
+    this.#counts = { quarantined: 0, selected: 0, isEnd: false };
+    for await (const selected of selectCaptures(this.#lines(), this.#scorers, this.#flags.limit)) {
+      this.#counts.selected += 1;
+      this.found = Math.max(this.found, this.#counts.selected);
+      yield selected;
+    }
+  }
+
+  async *#lines(): AsyncGenerator<OfflineLine> {
+    const reader = new OfflineReader(this.#settings);
+    for (const file of await captureFilesAt(this.#path)) {
+      for await (const line of reader.lines(file, await openFile(file), this.#flags.line)) {
+        if (line.kind === 'quarantine') this.#counts.quarantined += 1;
+        yield line;
+      }
+    }
+    this.#counts.isEnd = true;
+  }
+
+  remarks(): string[] {
+    const { quarantined, selected, isEnd } = this.#counts;
+    return [
+      ...(isEnd ? [] : [`Only the first ${selected} captures were judged: --limit ${this.#flags.limit}.`]),
+      ...(quarantined === 0 ? [] : [`Lines that are no captures: ${quarantined}. inference-monitor inspect says why.`]),
+      ...(selected > 0 || quarantined === 0 ? [] : [`Expected: ${CAPTURE_FILES}.`]),
+    ];
+  }
+}
+
+/** Says what the real judge will cost, and asks if that is much. */
+async function agreed(
+  files: JudgedFiles,
+  judge: Judge,
+  flags: JudgeFlags,
+  settings: CaptureSettings,
+): Promise<boolean> {
+  const { budget, yes } = flags;
+  const models = judgeModels(settings);
+  for (const model of models) requireKnownPrice(model, budget, priceOptions(settings), '--budget 0');
+  let likely: number | null = 0;
+  let most: number | null = 0;
+  for await (const { pending, read } of files.captures()) {
+    if (pending.judge.length === 0) continue;
+    const { usd } = expectedCalls(settings, read(), pending.judge);
+    const worst = judge.maxCostUsd(read(), pending.judge);
+    likely = likely === null || usd === null ? null : likely + usd;
+    most = most === null || worst === null ? null : most + worst;
+  }
+  const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
+  const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;
+  say(`Asking ${models.join(' behind ')} about ${files.found} captures: about ${dollars(likely)}, ${limit}.`);
+  if (cap !== null && cap <= CONFIRM_USD) return true;
+  return confirmed(`This may cost ${cap === null ? 'an unknown amount' : `up to ${dollars(cap)}`}. Go on?`, yes);
+}

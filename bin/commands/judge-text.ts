@@ -1,0 +1,122 @@
+/** The report of `judge` as text, for terminals of any width: what fails first, with the judge's words. */
+import type { JudgeReport } from '../../src/offline/reports.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
+import type { TextOptions } from '../cli/output.ts';
+import { dollars, Page, placeText } from './inspect-text.ts';
+
+type Row = JudgeReport['verdicts'][number];
+type Sum = JudgeReport['scorers'][number];
+
+const percent = (share: number): string => `${(share * 100).toFixed(1)}%`;
+
+/** The outcome of a row. */
+const wordOf = ({ passes, error }: Row): string =>
+  error !== undefined ? 'error' : passes === undefined ? 'value' : passes ? 'pass' : 'fail';
+
+const wordsOf = ({ value, rationale, error }: Row): string =>
+  singleLine(
+    error === undefined
+      ? [value, rationale].filter((part) => part !== undefined && part !== '').join(': ')
+      : `${error.code}: ${error.message}`,
+  );
+
+const RANKS = ['error', 'fail', 'value', 'pass'];
+
+/** The rows that are listed: those that fail or are missing; all if one scorer was asked, or on request. */
+function listed({ verdicts, scorers }: JudgeReport, all: boolean | undefined): Row[] {
+  const isAll = all || scorers.length === 1;
+  return verdicts.filter((row) => isAll || row.passes === false || row.error !== undefined);
+}
+
+/** @param all whether to list what passes, too */
+export function judgeText(report: JudgeReport, all: boolean | undefined, out: TextOptions): string {
+  const page = new Page(out);
+  const rows = listed(report, all);
+  if (out.width === Number.POSITIVE_INFINITY) addLines(page, rows);
+  else addCaptures(page, rows, out.width);
+  addSums(page, report);
+  addEnd(page, report);
+  return page.text();
+}
+
+/** One line for each verdict, for pipes. */
+function addLines(page: Page, rows: readonly Row[]): void {
+  const ranked = rows.toSorted((a, b) => RANKS.indexOf(wordOf(a)) - RANKS.indexOf(wordOf(b)));
+  for (const row of ranked) page.add(`${wordOf(row)}  ${placeText(row)}  ${row.scorer}  ${wordsOf(row)}`);
+}
+
+/** Lines of the request and of the reply that are shown. The judge has read all of both. */
+const PREVIEW_LINES = 3;
+
+function preview(text: string, width: number): string {
+  const flat = singleLine(text).trim();
+  const most = PREVIEW_LINES * Math.max(20, width - 10);
+  return flat.length > most ? `${flat.slice(0, most)}…` : flat;
+}
+
+/** The captures, those with failures first, each with its verdicts. */
+function addCaptures(page: Page, rows: readonly Row[], width: number): void {
+  const captures = new Map<string, Row[]>();
+  for (const row of rows) captures.set(placeText(row), [...(captures.get(placeText(row)) ?? []), row]);
+  const rank = (of: readonly Row[]): number => Math.min(...of.map((row) => RANKS.indexOf(wordOf(row))));
+  for (const [place, verdicts] of [...captures].sort(([, a], [, b]) => rank(a) - rank(b))) {
+    page.section(place);
+    const [first] = verdicts;
+    if (first === undefined) continue;
+    if (first.request !== '') page.add(`  asked   ${preview(first.request, width)}`, 'dim');
+    if (first.reply !== '') page.add(`  reply   ${preview(first.reply, width)}`, 'dim');
+    for (const row of verdicts.toSorted((a, b) => RANKS.indexOf(wordOf(a)) - RANKS.indexOf(wordOf(b)))) {
+      const word = wordOf(row);
+      const style = word === 'fail' || word === 'error' ? 'red' : word === 'pass' ? 'green' : undefined;
+      page.add(`  ${word}${' '.repeat(6 - word.length)}  ${row.scorer}: ${wordsOf(row)}`, style);
+    }
+  }
+}
+
+function valuesText({ passes, values, numbers }: Sum): string {
+  if (passes !== null) {
+    return `${passes.hits} of ${passes.of} pass, ${percent(passes.value)} (${percent(passes.low)} – ${percent(passes.high)})`;
+  }
+  if (numbers !== undefined) return `mean ${numbers.mean.toPrecision(4)} (${numbers.min} – ${numbers.max})`;
+  return Object.entries(values)
+    .sort(([, a], [, b]) => b - a)
+    .map(([value, count]) => `${singleLine(value)} ${count}`)
+    .join(', ');
+}
+
+function addSums(page: Page, { captures, judge, scorers, spend }: JudgeReport): void {
+  page.section(
+    `${captures} captures, judge ${judge === undefined ? 'none' : singleLine(judge)}, ${dollars(spend.usd)}`,
+  );
+  const width = Math.max(...scorers.map(({ name }) => name.length));
+  for (const scorer of captures === 0 ? [] : scorers) {
+    const { name, verdicts, missing, usd, kind } = scorer;
+    const facts = [
+      verdicts === 0 ? 'no verdict' : valuesText(scorer),
+      ...(missing === 0 ? [] : [`${missing} missing`]),
+      ...(kind === 'code' || spend.usd === 0 ? [] : [dollars(usd)]),
+    ];
+    page.add(`  ${name.padEnd(width)}  ${facts.join(', ')}`);
+  }
+}
+
+function addEnd(
+  page: Page,
+  { verdicts, missing, notJudgeable, thresholds, scorers, failure, captures }: JudgeReport,
+): void {
+  const counts = (of: Readonly<Record<string, number>>): string =>
+    Object.entries(of)
+      .map(([reason, count]) => `${singleLine(reason)} ${count}`)
+      .join(', ');
+  if (Object.keys(notJudgeable).length > 0) page.add(`scorers that do not apply: ${counts(notJudgeable)}`);
+  if (Object.keys(missing).length > 0) page.add(`missing verdicts: ${counts(missing)}`, 'red');
+  if (failure !== undefined) page.add(`${failure.name}: ${singleLine(failure.message)}`, 'red');
+  if (verdicts.length === 0) page.add(captures === 0 ? 'No capture can be judged.' : 'There is no verdict.', 'red');
+  for (const { scorer, atLeast, holds } of thresholds) {
+    const share = scorers.find(({ name }) => name === scorer)?.passes;
+    const seen = share
+      ? `${percent(share.value)} pass (95% interval ${percent(share.low)} – ${percent(share.high)})`
+      : 'no verdict';
+    page.add(`threshold ${scorer}:${atLeast} ${holds ? 'holds' : 'is not reached'}: ${seen}`, holds ? 'green' : 'red');
+  }
+}

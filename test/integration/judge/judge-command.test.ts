@@ -1,0 +1,192 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { exitCodeOf } from '../../../bin/commands/judge.ts';
+import { type JudgeFlags, judgeFiles } from '../../../bin/commands/judge-run.ts';
+import { judgeText } from '../../../bin/commands/judge-text.ts';
+import { projectPath } from '../../../local/project-root.ts';
+import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
+import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+import { type JudgeReport, judgeSchema } from '../../../src/offline/reports.ts';
+import { PLAIN } from '../../../src/quality/rates-text.ts';
+import { credentials } from './setup.ts';
+
+const EXAMPLES = projectPath('examples', 'captures');
+/** Ten chats, some of which fail. */
+const CHATS = join(
+  EXAMPLES,
+  'garden-helpdesk/AllTraffic/2026/11/18/09/00-12-418-adfab239-4507-4c06-bf2f-078665fb0671.jsonl',
+);
+
+let standIn: StandInJudge;
+let folder: string;
+const before = { ...process.env };
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'judge-'));
+  standIn = await startStandInJudge();
+  Object.assign(process.env, {
+    AWS_ENDPOINT_URL_BEDROCK_RUNTIME: standIn.url,
+    AWS_REGION: 'us-east-1',
+    AWS_ACCESS_KEY_ID: credentials.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
+  });
+});
+afterAll(async () => {
+  process.env = before;
+  rmSync(folder, { recursive: true });
+  await standIn.close();
+});
+
+/** Judges with the real transport, which asks the stand-in over HTTP. */
+async function judged(flags: Partial<JudgeFlags>, behavior: BehaviorInput = {}, path = CHATS): Promise<JudgeReport> {
+  standIn.behave(behavior);
+  standIn.forget();
+  const all = { judge: 'real', limit: 50, budget: 1, ...flags } as const;
+  const report = await judgeFiles(path, all, new AbortController().signal, { AWS_REGION: 'us-east-1' });
+  return judgeSchema.parse(JSON.parse(JSON.stringify(report)));
+}
+
+const GUIDELINE = { no_bleach: 'The reply never says "bleach".' };
+
+test('asks only the guideline that is given, and tells verdicts, words and dollars', async () => {
+  const report = await judged({ guideline: GUIDELINE, threshold: [{ scorer: 'no_bleach', atLeast: 0.9 }] });
+  expect(report).toMatchObject({ judge: 'bedrock:/us.anthropic.claude-sonnet-4-6', captures: 10, missing: {} });
+  expect(new Set(report.verdicts.map(({ scorer }) => scorer))).toEqual(new Set(['no_bleach']));
+  expect(new Set(standIn.recorded.flatMap(({ asked }) => asked))).toEqual(new Set(['no_bleach']));
+  const bleach = report.verdicts.find(({ line }) => line === 7);
+  expect(bleach).toMatchObject({ value: 'no', passes: false, reply: expect.stringContaining('mix bleach') });
+  expect(bleach?.rationale).toContain('"bleach" is in the reply');
+  const [scorer] = report.scorers;
+  const failed = report.verdicts.filter(({ passes }) => passes === false).length;
+  expect(scorer?.passes).toMatchObject({ hits: 10 - failed, of: 10 });
+  expect(report.spend.usd).toBeCloseTo(
+    report.verdicts.reduce((sum, { usd }) => sum + (usd ?? Number.NaN), 0),
+    10,
+  );
+  expect(report.spend).toMatchObject({ calls: 10, inputTokens: standIn.counts.inputTokens });
+  expect(report.thresholds).toEqual([{ scorer: 'no_bleach', atLeast: 0.9, holds: false }]);
+  expect(exitCodeOf(report)).toBe(1);
+  expect(exitCodeOf({ ...report, thresholds: [] })).toBe(0);
+});
+
+test('gives the verdicts of the stand-in in this process as over HTTP, for nothing', async () => {
+  const [real, here] = [
+    await judged({ scorer: ['safety', 'fluency'] }),
+    await judged({ scorer: ['safety', 'fluency'], judge: 'stand-in' }),
+  ];
+  const words = ({ verdicts }: JudgeReport) => verdicts.map(({ usd: _, ...verdict }) => verdict);
+  expect(words(here)).toEqual(words(real));
+  expect([here.spend.usd, here.judge, standIn.counts.calls]).toEqual([0, 'stand-in:/rules', 0]);
+});
+
+test('never spends more than the budget, and says which verdicts are missing', async () => {
+  const { spend } = await judged({ guideline: GUIDELINE });
+  const budget = (spend.usd ?? 0) * 0.7;
+  const report = await judged({ guideline: GUIDELINE, budget });
+  expect(report.spend.usd).toBeLessThanOrEqual(budget);
+  expect(report.missing.held).toBe(10 - report.verdicts.length);
+  expect(report.missing.held).toBeGreaterThan(0);
+  expect(exitCodeOf(report)).toBe(2);
+});
+
+test('names and counts the errors of the judge', async () => {
+  const report = await judged({ guideline: GUIDELINE }, { fault: 'guardrail', faultyCalls: 3 });
+  expect(report.missing).toEqual({ JudgeGuardrailIntervened: 3 });
+  expect(report.scorers[0]).toMatchObject({ verdicts: 7, missing: 3, passes: { of: 7 } });
+  expect(exitCodeOf(report)).toBe(2);
+  expect(judgeText(report, false, { width: 80, style: PLAIN })).toContain(
+    'missing verdicts: JudgeGuardrailIntervened 3',
+  );
+});
+
+test('keeps the verdicts before a failure of the judge, and fails at once without any', async () => {
+  const denied = { models: { '*': { state: 'denied' as const } } };
+  await expect(judged({ guideline: GUIDELINE }, denied)).rejects.toThrow('refuses every request');
+  const report = await judged({ scorer: ['safety', 'response_words'] }, denied);
+  expect(report.failure?.message).toContain("You don't have access to the model");
+  expect(report.missing).toEqual({ notAsked: 10 });
+  expect(report.verdicts).toHaveLength(10);
+  expect(exitCodeOf(report)).toBe(2);
+});
+
+test('asks for consent before it spends more than a dollar', async () => {
+  const lines = readFileSync(CHATS, 'utf8').trim().split('\n');
+  const many = join(folder, 'many.jsonl');
+  writeFileSync(
+    many,
+    Array.from({ length: 200 }, (_, n) => `${lines[n % 10]?.replace('"eventId":"', `"eventId":"${n}`)}\n`).join(''),
+  );
+  const flags = { limit: 200, budget: 5 };
+  await expect(judged(flags, {}, many)).rejects.toMatchObject({
+    name: 'NotConfirmed',
+    message: expect.stringContaining('up to $'),
+  });
+  expect(standIn.counts.calls).toBe(0);
+  // Captures with the same words are asked about once.
+  const report = await judged({ ...flags, yes: true, scorer: ['safety'] }, {}, many);
+  expect([report.captures, report.verdicts.length, report.spend.calls]).toEqual([200, 200, 10]);
+});
+
+test('asks a judge of OpenAI’s kind at the address of the settings', async () => {
+  standIn.behave({});
+  const variables = {
+    BEDROCK_MODEL_ID: 'openai:/any-model',
+    JUDGE_BASE_URL: `${standIn.url}/v1`,
+    JUDGE_PRICES: '{"openai:/any-model":{"input":1,"output":2}}',
+  };
+  const flags: JudgeFlags = { judge: 'real', limit: 2, budget: 1, scorer: ['safety'] };
+  const report = await judgeFiles(CHATS, flags, new AbortController().signal, variables);
+  expect(report).toMatchObject({ judge: 'openai:/any-model', captures: 2, missing: {} });
+});
+
+test.each([40, 80, 200])('shows what fails first, with the judge’s words, in %i columns', async (width) => {
+  const control = '\u001b]0;owned\u0007\u009b31m';
+  const record = JSON.parse(readFileSync(CHATS, 'utf8').split('\n')[0] ?? '');
+  record.captureData.endpointOutput.data = JSON.stringify({
+    choices: [{ message: { role: 'assistant', content: `You idiot ${control} ` } }],
+  });
+  const path = join(folder, 'control.jsonl');
+  writeFileSync(path, `${readFileSync(CHATS, 'utf8').split('\n')[1]}\n${JSON.stringify(record)}\n`);
+  const report = await judged({ judge: 'stand-in', scorer: ['professional_tone'] }, {}, path);
+  const text = judgeText(report, false, { width, style: PLAIN });
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal must not get these
+  expect(text).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/);
+  expect(text.indexOf(`${path}:2`)).toBeLessThan(text.indexOf(`${path}:1`));
+  expect(text.replaceAll(/\s+/g, ' ')).toContain(
+    'professional_tone: no: Stand-in judge, by rule: the reply has an unprofessional word: "idiot"',
+  );
+  const broken = text.split('\n').filter((line) => line.length > width && !line.startsWith(folder));
+  expect(broken).toEqual([]);
+});
+
+test('the command prints JSON to standard output alone, and its exit code is that of the threshold', async () => {
+  const words = [
+    'bin/inference-monitor.ts',
+    'judge',
+    `${CHATS}:7`,
+    '--judge',
+    'stand-in',
+    '--guideline',
+    'no_bleach=The reply never says "bleach".',
+  ];
+  const options = { cwd: projectPath(), env: { PATH: process.env.PATH, NODE_OPTIONS: '' } };
+  const command = promisify(execFile)(process.execPath, [...words, '--threshold', 'no_bleach:1', '--json'], options);
+  const { code, stdout } = (await command.catch((error: unknown) => error)) as { code: number; stdout: string };
+  expect(code).toBe(1);
+  expect(judgeSchema.parse(JSON.parse(stdout))).toMatchObject({ captures: 1, verdicts: [{ line: 7, value: 'no' }] });
+});
+
+test('code scorers need no judge', async () => {
+  const report = await judged({ judge: 'none' }, {}, EXAMPLES);
+  expect(report.judge).toBeUndefined();
+  expect(report.scorers.every(({ kind }) => kind === 'code')).toBe(true);
+  expect(
+    report.verdicts.find(({ scorer, line, file }) => scorer === 'response_words' && line === 7 && file === CHATS)
+      ?.value,
+  ).toBeGreaterThan(5);
+  expect(exitCodeOf(report)).toBe(0);
+  expect(standIn.counts.calls).toBe(0);
+});
