@@ -19,7 +19,7 @@ export async function confirmed(what: string, yes: boolean | undefined): Promise
   try {
     const closed = new Promise<string>((resolve) => lines.once('close', () => resolve('')));
     const answer = await Promise.race([lines.question(`${what} [y/N] `), closed]);
-    return /^y(es)?$/i.test(answer.trim());
+    return ['y', 'yes'].includes(answer.trim().toLowerCase());
   } finally {
     lines.close();
   }
