@@ -6,11 +6,11 @@ import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { readWorst, type WorstTraces } from '../../src/operate/worst.ts';
 import { worstLines } from '../../src/operate/worst-text.ts';
 import { type MlflowFlags, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
+import { checkNames } from '../cli/names.ts';
 import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { progress } from './calibration-data.ts';
 import { number } from './numbers.ts';
-import { checkNames } from './rates.ts';
 
 interface WorstFlags extends MlflowFlags, WindowFlags {
   scorer?: string[];
