@@ -76,7 +76,9 @@ export class TableSeats implements Slots {
   /** The most calls of one function: as its limiter was made. */
   readonly #most: number;
   #taken: Taken[] = [];
+  /** Calls may be waiting for one of these, and nothing else: they keep the process alive until `leave`. */
   #timer: NodeJS.Timeout | undefined;
+  #begins: NodeJS.Timeout | undefined;
   #renewing: Promise<void> | undefined;
 
   constructor(options: SeatsOptions) {
@@ -111,6 +113,7 @@ export class TableSeats implements Slots {
     clearTimeout(this.#timer);
     await this.#renewing;
     clearTimeout(this.#timer);
+    clearTimeout(this.#begins);
     const taken = this.#taken;
     this.#taken = [];
     this.#apply(this.#most);
@@ -148,7 +151,7 @@ export class TableSeats implements Slots {
         this.#renewing = renew();
       },
       Math.max(0, at - this.#clock.now()),
-    ).unref();
+    );
   }
 
   /** Takes the seats of the next window. A function that runs keeps its seat, whatever the number. */
@@ -169,9 +172,9 @@ export class TableSeats implements Slots {
     // No further call starts above the share, and until the next window begins, above what it will have.
     this.#apply(Math.min(own, share, taken.calls));
     const begins = next * WINDOW_MS - this.#clock.now();
-    setTimeout(() => {
+    this.#begins = setTimeout(() => {
       if (this.#taken.includes(taken)) this.#apply(Math.min(share, taken.calls));
-    }, begins).unref();
+    }, begins);
   }
 
   /** Returns an equal share of the calls among the functions of a window. */

@@ -109,10 +109,9 @@ class EvaluateChunk {
     const ids = [...captures, ...condemned].map(({ traceId }) => traceId);
     await this.#journal.openEarlier(new Set(ids));
     const stored = await store.getTraces(chunk.experimentId, ids);
-    for (const line of condemned) this.#condemn(line, stored.get(line.traceId));
-    const work = captures.flatMap((capture) => this.#plan(capture, stored));
-    await this.#assessAll(work, AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS)));
-    await this.#writer.end();
+    for (const line of condemned) await this.#condemn(line, stored.get(line.traceId));
+    const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
+    await this.#assessAll(this.#planned(captures, stored), signal).finally(() => this.#writer.end());
     for (const line of duplicates) {
       this.#book?.duplicate(line.traceId, line);
       if (this.#book?.refusal(line.traceId) !== undefined) continue;
@@ -132,14 +131,14 @@ class EvaluateChunk {
   }
 
   /** Assesses the captures. Those that cannot be judged now are handed over to be written without the judge’s verdicts. */
-  async #assessAll(work: readonly PlannedWork[], signal: AbortSignal): Promise<void> {
+  async #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal): Promise<void> {
     let left = work;
     for (let pollMs = CLAIM_POLL_MS; ; pollMs = Math.min(MAX_CLAIM_POLL_MS, 2 * pollMs)) {
       const claimed: PlannedWork[] = [];
       await forEachConcurrently(CAPTURES_AT_ONCE, left, async (item) => {
         const outcome = await this.#assess(item, signal);
         if (outcome === 'claimed') claimed.push(item);
-        else this.#writer.add(item, outcome);
+        else await this.#writer.add(item, outcome);
       });
       if (claimed.length === 0) return;
       left = claimed;
@@ -170,6 +169,11 @@ class EvaluateChunk {
   #outOfTime(cause?: unknown): RetryableError {
     const facts = { where: `chunk ${this.#request.chunk.chunk} of run ${this.#request.run}` };
     return new RetryableError('ChunkOutOfTime', 'The chunk takes longer than this Lambda has', facts, cause);
+  }
+
+  /** Plans each capture when it is asked for, so that the judge has the first ones at once. */
+  *#planned(captures: readonly ReadCapture[], stored: ReadonlyMap<string, StoredTrace>): Generator<PlannedWork> {
+    for (const capture of captures) yield* this.#plan(capture, stored);
   }
 
   /** Decides what a capture still needs. What needs neither judge nor scorer nor trace is settled here. */
@@ -205,7 +209,7 @@ class EvaluateChunk {
    * Settles a line that must not be decoded because it kills the function: if it has a trace, each scorer without a verdict
    * gets an error, else it is quarantined.
    */
-  #condemn({ traceId, range, raw, reason }: Condemned, stored: StoredTrace | undefined): void {
+  async #condemn({ traceId, range, raw, reason }: Condemned, stored: StoredTrace | undefined): Promise<void> {
     const { run, options } = this.#request;
     if (stored === undefined && this.#mayCreate(traceId)) {
       this.#book?.quarantine({ range, ...raw }, reason);
@@ -223,7 +227,10 @@ class EvaluateChunk {
     };
     const outcome = this.#assessor.errors({ traceId, pending }, reason.message, reason.name);
     const facts = captureFacts(undefined, raw.place);
-    this.#writer.add({ traceId, range, raw, weight: 0, read, pending, stored, facts, isCondemned: true }, outcome);
+    await this.#writer.add(
+      { traceId, range, raw, weight: 0, read, pending, stored, facts, isCondemned: true },
+      outcome,
+    );
   }
 
   receipt(failure: unknown): EvaluateReceipt {

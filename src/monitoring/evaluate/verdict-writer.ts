@@ -43,10 +43,11 @@ interface Finished {
 }
 
 /**
- * Captures that are written together: one OTLP request, and one reading of what exists. The first one is smaller, so that
- * MLflow, which is slower than most judges, waits less for the first answers.
+ * Captures that are written together: one OTLP request, and one reading of what exists. The first batch is small and each
+ * next one twice as large, as the judge's first rounds of calls are: MLflow, which is slower than most judges, works from the
+ * first answers on.
  */
-const AT_ONCE = { first: 50, later: 100 };
+const AT_ONCE = { first: 8, most: 100 };
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
 /** Traces whose verdicts are written at the same time. The client has its own limit for the requests. */
@@ -90,13 +91,18 @@ export class VerdictWriter {
     this.#book = parts.book;
   }
 
-  /** Adds a capture, which is written with the next batch. */
-  add(work: PlannedWork, outcome: Outcome): void {
+  /**
+   * Adds a capture, which is written with the next batch. Waits while a whole batch is waiting for MLflow: judging further ahead
+   * would only take memory, and processor time that the writing needs.
+   */
+  async add(work: PlannedWork, outcome: Outcome): Promise<void> {
     this.#waiting.push({ work, outcome });
     this.#weight += work.weight;
-    if (this.#waiting.length < this.#atOnce && this.#weight < weightAtOnce()) return;
-    this.#start();
-    this.#atOnce = AT_ONCE.later;
+    if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
+      this.#start();
+      this.#atOnce = Math.min(AT_ONCE.most, 2 * this.#atOnce);
+    }
+    await this.#writing.at(-BATCHES_AT_ONCE - 1);
   }
 
   /**

@@ -115,6 +115,18 @@ test('leaving gives back the seats of the next window too', async () => {
   expect([taken('functions'), taken('calls')]).toEqual([0, 0]);
 });
 
+test('the timers that calls wait for keep the process alive, until the function leaves', async () => {
+  const timers = jest.spyOn(globalThis, 'setTimeout');
+  const seats = seatsOf(1, 40, new AdaptiveLimiter());
+  await seats.enter();
+  await pass(9_500);
+  const made = timers.mock.results.map(({ value }) => value as NodeJS.Timeout);
+  timers.mockRestore();
+  expect(made.map((timer) => timer.hasRef())).toEqual([true, true, true]);
+  await seats.leave();
+  expect(jest.getTimerCount()).toBe(0);
+});
+
 test('calls are shared among the functions, and never more than allowed', async () => {
   const CALLS = 40;
   const limiters = Array.from({ length: 10 }, () => new AdaptiveLimiter());
