@@ -2,12 +2,11 @@
  * The gate of the stack: what all functions of all runs together may ask of MLflow, of the judge, and of Lambda. Its items are in
  * the table of the budget.
  */
-import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import { type Circuit, TableCircuit } from './circuit.ts';
 import { type Pace, TablePace } from './pace.ts';
 import { type CallLimit, type Slots, TableSeats } from './seats.ts';
-import { BudgetTable } from './table.ts';
+import { BudgetTable, tableClient } from './table.ts';
 
 /** What stands before each call of the judge. */
 export interface JudgeGate {
@@ -52,7 +51,7 @@ const KEEP_TOKENS_MS = 10_000;
 export function connectGate(settings: GateSettings, limit?: CallLimit): Gate {
   const { BUDGET_TABLE: name, MAX_FUNCTIONS: functions, JUDGE_CONCURRENCY: calls } = settings;
   if (name === undefined) return {};
-  const table = new BudgetTable(new DynamoDBClient({}), name);
+  const table = new BudgetTable(tableClient(), name);
   const pace = (of: string, perSecond: number, keepMs: number): Pace | undefined => {
     if (perSecond === 0) return undefined;
     const most = Math.max(1, Math.floor(perSecond / LEAST_PER_SHARD));

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type AttributeValue,
   ConditionalCheckFailedException,
-  type DynamoDBClient,
+  DynamoDBClient,
   DynamoDBServiceException,
   GetItemCommand,
   TransactionCanceledException,
@@ -44,6 +44,14 @@ const toAttribute = (value: unknown): AttributeValue =>
     : typeof value === 'string'
       ? { S: value }
       : { N: String(value) };
+
+let client: DynamoDBClient | undefined;
+
+/** Returns the client of the table. There is one in a process, so that the budget and the gate share its connections. */
+export function tableClient(): DynamoDBClient {
+  client ??= new DynamoDBClient({});
+  return client;
+}
 
 export class BudgetTable {
   readonly #client: DynamoDBClient;

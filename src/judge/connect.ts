@@ -1,6 +1,6 @@
 /** Creates the judge, the scorers, the always rules and the budget from the settings of the stack. */
-import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { Capture } from '../formats/types.ts';
+import { tableClient } from '../gate/table.ts';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import type { sharedSettings } from '../settings/schema.ts';
 import { activeScorers } from './active-scorers.ts';
@@ -172,7 +172,7 @@ function batchRound(
 /** Returns a function that creates the budget of one chunk; `undefined` if neither a daily nor a run budget is set. */
 export function connectBudget(environment: LambdaEnvironment): (run: string, runUsd?: number) => Budget | undefined {
   const { BUDGET_TABLE: table, EVALUATION_BUDGET_USD: dailyUsd } = environment;
-  const client = new DynamoDBClient({});
+  const client = tableClient();
   return (run, runUsd) => {
     if (table === undefined || (dailyUsd === 0 && runUsd === undefined)) return undefined;
     return createBudget({ client, table, dailyUsd, runUsd, run });

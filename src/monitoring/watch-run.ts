@@ -25,9 +25,12 @@ export function connectQuality(environment: LambdaEnvironment, storage: Storage)
   const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE: sampleRate, ALARM_TOPIC_ARN: topic } = environment;
   if (raw.length === 0) return async () => undefined;
   const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
-  const detectors = new Detectors(readObjectives(raw, { scorers, sampleRate }));
+  const objectives = readObjectives(raw, { scorers, sampleRate });
+  // Their limits take up to some seconds to calculate, which only a run of new captures needs.
+  let detectors: Detectors | undefined;
   return async ({ run, startedAt, input, options }, { experimentId, observations }) => {
     if (observations === undefined || !isLive(input, options)) return;
+    detectors ??= new Detectors(objectives);
     const context = {
       stackPrefix: environment.STACK_PREFIX,
       endpointName: environment.SAGEMAKER_ENDPOINT_NAME,

@@ -1,8 +1,7 @@
 /** Claims of the requests to the judge: of the chunks of a run with the same request, one asks. */
-import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import { workKeys } from '../../contract/work-keys.ts';
-import { asNumber, BudgetTable } from '../../gate/table.ts';
+import { asNumber, BudgetTable, tableClient } from '../../gate/table.ts';
 
 /** Another chunk’s claim. */
 interface Claim {
@@ -80,7 +79,7 @@ export function connectClaims(
   table: string | undefined,
 ): (request: ChunkRequest, untilMs: number) => AskClaims | undefined {
   if (table === undefined) return () => undefined;
-  const claimed = new BudgetTable(new DynamoDBClient({}), table);
+  const claimed = new BudgetTable(tableClient(), table);
   return ({ run, chunk: { chunk, only }, phase, round = 0 }, untilMs) => {
     if (only) return undefined;
     const mine = { chunk, untilMs };

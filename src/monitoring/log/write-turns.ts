@@ -4,10 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { CaptureRange, ChunkRequest } from '../../contract/payloads.ts';
 import { workKeys } from '../../contract/work-keys.ts';
-import { asNumber, BudgetTable } from '../../gate/table.ts';
+import { asNumber, BudgetTable, tableClient } from '../../gate/table.ts';
 import type { WriteTracesResult } from '../../mlflow/types.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { partOf } from '../chunk/parts.ts';
@@ -131,7 +130,7 @@ const scopeOf = ({ bucket, key, versionId, etag, start }: Place): string =>
 /** @returns a function that gives the turns of a chunk; `undefined` without a table */
 export function connectTurns(table: string | undefined): (request: ChunkRequest) => WriteTurns | undefined {
   if (table === undefined) return () => undefined;
-  const turns = new BudgetTable(new DynamoDBClient({}), table);
+  const turns = new BudgetTable(tableClient(), table);
   return (request) => {
     const sinceMs = Date.now() - (partOf(request).isRepeated ? ATTEMPTS_MS : 0);
     return new WriteTurns(turns, workKeys.chunkOfRun(request.run, request.chunk.chunk), sinceMs);
