@@ -9,6 +9,13 @@ import { explain, type PerUnit, type Shape } from './explain.ts';
 import { BY_SECONDS, CALLS, type CallKind, MEASURED_FILE, type Measured, ROLES, type Role } from './measured.ts';
 import { measurePlanning } from './planning.ts';
 
+interface MeasuredShape {
+  files: number;
+  captures: number;
+  /** Of the judge, milliseconds. */
+  delayMs?: number;
+}
+
 /**
  * Files and captures a file, and the judge's time. Five different ones are the least from which runs, files, chunks, captures and
  * seconds can be told. The seconds of the functions are those without a judge that is waited for.
@@ -21,59 +28,67 @@ const SHAPES = [
   { files: 12, captures: 20 },
   { files: 12, captures: 20, delayMs: 4000 },
   { files: 2, captures: 560 },
-] as const satisfies { files: number; captures: number; delayMs?: number }[];
-/** So high that nobody waits, but the pace is kept. */
-const NO_PACE = '100000';
+] as const satisfies MeasuredShape[];
+/** So high that nobody waits: then the seconds of the functions are their own. */
+const NO_PACE = 100_000;
+/** Less than the machine bears. As in an account, it is the pace that binds, and a function asks for it once a second. */
+const BINDING_PACE = 25;
 
 export const SCALE_ENDPOINT = 'bench-scale';
+
+interface Windows {
+  judged: Window[];
+  unjudged: Window[];
+}
 
 export async function measure(log: Log): Promise<Measured> {
   const planning = await measurePlanning();
   log(`planning: ${JSON.stringify(planning)}`);
+  const alone = await measureWindows(
+    NO_PACE,
+    SHAPES.filter((shape) => !('delayMs' in shape)),
+    log,
+  );
+  const paced = await measureWindows(BINDING_PACE, SHAPES, log);
+  const measured: Measured = {
+    at: new Date().toISOString(),
+    machine: machine(),
+    mlflow: APP_VERSION,
+    seconds: fitSeconds(alone.judged),
+    secondsUnjudged: fitSeconds(alone.unjudged),
+    planning,
+    calls: fitCalls(paced.judged),
+    callsUnjudged: fitCalls(paced.unjudged),
+  };
+  writeFileSync(MEASURED_FILE, `${JSON.stringify(measured, rounded, 2)}\n`);
+  return measured;
+}
+
+async function measureWindows(perSecond: number, shapes: readonly MeasuredShape[], log: Log): Promise<Windows> {
   const stack = await QuotaEnvironment.start({
     endpoint: SCALE_ENDPOINT,
     limits: {},
     likeApp: true,
-    settings: { EVALUATION_BUDGET_USD: '1000', MLFLOW_REQUESTS_PER_SECOND: NO_PACE },
+    settings: { EVALUATION_BUDGET_USD: '1000', MLFLOW_REQUESTS_PER_SECOND: String(perSecond) },
     log,
   });
   try {
     await countWindow(stack, { name: 'warm-up', bodies: [chatFile(1, 900_000)], captures: 1 });
-    const judged: Window[] = [];
-    const awaited: Window[] = [];
-    const unjudged: Window[] = [];
-    for (const [n, shape] of SHAPES.entries()) {
-      const { files, captures } = shape;
-      const delayMs = 'delayMs' in shape ? shape.delayMs : 0;
+    const windows: Windows = { judged: [], unjudged: [] };
+    for (const [n, { files, captures, delayMs = 0 }] of shapes.entries()) {
       stack.environment.judge.behave({ delayMs });
       for (const kind of delayMs > 0 ? (['judged'] as const) : (['judged', 'unjudged'] as const)) {
         const from = (kind === 'judged' ? 0 : 500_000) + n * 20_000;
         const bodies = Array.from({ length: files }, (_, file) => chatFile(captures, from + file * captures));
         const name = `${kind}-${n}`;
-        const window = await countWindow(stack, {
-          name,
-          bodies,
-          captures: files * captures,
-          judged: kind === 'judged',
-        });
-        (kind === 'unjudged' ? unjudged : delayMs > 0 ? awaited : judged).push(window);
-        log(
-          `${name}: ${JSON.stringify({ ...window.shape, ...window.units, mlflow: window.mlflow, ...window.seconds })}`,
-        );
+        const judged = kind === 'judged';
+        const window = await countWindow(stack, { name, bodies, captures: files * captures, judged });
+        windows[kind].push(window);
+        const { shape, units, mlflow, seconds } = window;
+        log(`${name} at ${perSecond} requests/s: ${JSON.stringify({ ...shape, ...units, mlflow, ...seconds })}`);
       }
     }
-    const measured: Measured = {
-      at: new Date().toISOString(),
-      machine: machine(),
-      mlflow: APP_VERSION,
-      seconds: fitSeconds(judged),
-      secondsUnjudged: fitSeconds(unjudged),
-      planning,
-      calls: fitCalls([...judged, ...awaited]),
-      callsUnjudged: fitCalls(unjudged),
-    };
-    writeFileSync(MEASURED_FILE, `${JSON.stringify(measured, rounded, 2)}\n`);
-    return measured;
+    return windows;
   } finally {
     await stack.stop();
   }

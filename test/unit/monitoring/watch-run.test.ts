@@ -22,7 +22,10 @@ const observations = { series: {}, failures: {} };
 test('the limits of detectors are calculated for the first run of new captures, and kept', async () => {
   const watch = connectQuality(ENVIRONMENT, new MemoryStorage().storage);
   await watch(SUMMARY, { experimentId: '1', observations: undefined } as never);
-  await watch({ ...SUMMARY, options: { reevaluate: true } } as RunSummary, { experimentId: '1', observations } as never);
+  await watch(
+    { ...SUMMARY, options: { reevaluate: true } } as RunSummary,
+    { experimentId: '1', observations } as never,
+  );
   expect(createDetector).not.toHaveBeenCalled();
   await watch(SUMMARY, { experimentId: '1', observations } as never);
   await watch({ ...SUMMARY, run: 's' }, { experimentId: '1', observations } as never);
