@@ -19,6 +19,12 @@ export const GROUPS = {
 } as const;
 
 export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
+  init: {
+    group: 'setUp',
+    summary:
+      'write .env: ask, look endpoints, captures, buckets and MLflow apps up in the account, and check the answers',
+    load: async () => (await import('../commands/init.ts')).initCommand(),
+  },
   doctor: {
     group: 'setUp',
     summary: 'check everything that a deployment needs, and the deployed stack, and say what to repair',

@@ -107,7 +107,7 @@ async function checkStack(
       : [checked('deployed', 'lambda:GetFunctionConfiguration', () => checkDeployed(ground, complete))]),
     checked(
       'delivery',
-      'events:DescribeRule, lambda:ListEventSourceMappings, lambda:GetFunctionEventInvokeConfig, sqs:GetQueueUrl and sqs:GetQueueAttributes',
+      'events:DescribeRule, events:ListTargetsByRule, lambda:ListEventSourceMappings, sqs:GetQueueUrl and sqs:GetQueueAttributes',
       () => checkDelivery(ground, prefix),
     ),
     checked('alarms', 'cloudwatch:DescribeAlarms', () => checkAlarms(ground, prefix)),

@@ -55,5 +55,7 @@ function unasked(check: string, action: string, error: unknown): Finding {
   }
   const { name, message } = failure ?? (error as Error);
   const [said = ''] = message.split('\n');
-  return finding('unknown', check, `This could not be asked (${name}: ${said}).`);
+  const { AWS_ENDPOINT_URL: emulator } = process.env;
+  const repair = emulator && `AWS_ENDPOINT_URL is ${emulator}: an emulator may not have this service`;
+  return finding('unknown', check, `This could not be asked (${name}: ${said}).`, repair);
 }

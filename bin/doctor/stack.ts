@@ -1,10 +1,6 @@
 /** Checks the deployed stack: its state, what of `.env` is not deployed, what does not run, alarms and dead letters. */
 import { DescribeStackResourcesCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
-import {
-  GetFunctionConfigurationCommand,
-  GetFunctionEventInvokeConfigCommand,
-  ListEventSourceMappingsCommand,
-} from '@aws-sdk/client-lambda';
+import { GetFunctionConfigurationCommand, ListEventSourceMappingsCommand } from '@aws-sdk/client-lambda';
 import { functionEnvironment, replayEnvironment } from '../../lib/settings/function-environment.ts';
 import { SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { resourceNames } from '../../src/contract/names.ts';
@@ -91,52 +87,45 @@ export async function checkDeployed({ lambda }: Clients, settings: Settings): Pr
   });
 }
 
-const queueName = (arn: string): string => arn.split(':').at(-1) ?? '';
-
-async function queueAttributes({ lambda }: Clients, arn: string): Promise<Record<string, string>> {
-  const { QueueUrl } = await callAws<{ QueueUrl: string }>(lambda, 'sqs', 'GetQueueUrl', { QueueName: queueName(arn) });
-  const AttributeNames = ['ApproximateNumberOfMessages', 'RedrivePolicy'];
-  const input = { QueueUrl, AttributeNames };
-  const reply = await callAws<{ Attributes?: Record<string, string> }>(lambda, 'sqs', 'GetQueueAttributes', input);
-  return reply.Attributes ?? {};
-}
-
-async function lettersIn(clients: Clients, arn: string, what: string): Promise<Finding> {
-  const waiting = Number((await queueAttributes(clients, arn)).ApproximateNumberOfMessages ?? 0);
-  if (waiting === 0) return finding('ok', 'letters', `No dead letters of ${what}.`);
-  const message = `${waiting} dead letters of ${what} wait in the queue ${queueName(arn)}.`;
-  return finding('error', 'letters', message, 'repair their cause, then move them back: docs/runbook.md');
+/** The dead letters of a rule's target. @param what they are */
+async function lettersOf({ lambda }: Clients, Rule: string, what: string): Promise<Finding[]> {
+  type Reply = { Targets?: { DeadLetterConfig?: { Arn?: string } }[] };
+  const { Targets = [] } = await callAws<Reply>(lambda, 'events', 'ListTargetsByRule', { Rule });
+  const QueueName = Targets[0]?.DeadLetterConfig?.Arn?.split(':').at(-1);
+  if (QueueName === undefined) return [];
+  const { QueueUrl } = await callAws<{ QueueUrl: string }>(lambda, 'sqs', 'GetQueueUrl', { QueueName });
+  const { Attributes = {} } = await callAws<{ Attributes?: Record<string, string> }>(
+    lambda,
+    'sqs',
+    'GetQueueAttributes',
+    { QueueUrl, AttributeNames: ['ApproximateNumberOfMessages'] },
+  );
+  const waiting = Number(Attributes.ApproximateNumberOfMessages ?? 0);
+  if (waiting === 0) return [finding('ok', 'letters', `No dead letters of ${what}.`)];
+  const message = `${waiting} dead letters of ${what} wait in the queue ${QueueName}.`;
+  return [finding('error', 'letters', message, 'repair their cause, then move them back: docs/runbook.md')];
 }
 
 /** The way of a new capture to its run: the rule and the queue's mapping are on, and no event was left over. */
 export async function checkDelivery(clients: Clients, prefix: string): Promise<Finding[]> {
-  const { rule, starter, replayStopper } = resourceNames(prefix);
+  const { rule, starter, replayStopRule } = resourceNames(prefix);
   const { lambda } = clients;
-  const [{ State: ruleState }, { EventSourceMappings = [] }, stopper] = await Promise.all([
+  const [{ State: ruleState }, { EventSourceMappings = [] }, ...letters] = await Promise.all([
     callAws<{ State?: string }>(lambda, 'events', 'DescribeRule', { Name: rule }),
     lambda.send(new ListEventSourceMappingsCommand({ FunctionName: starter })),
-    lambda.send(new GetFunctionEventInvokeConfigCommand({ FunctionName: replayStopper })).catch(doesNotExist),
+    lettersOf(clients, rule, 'captures that started no run'),
+    lettersOf(clients, replayStopRule, 'replays that could not be ended'),
   ]);
-  const [mapping] = EventSourceMappings;
+  const mapping = EventSourceMappings[0]?.State ?? 'missing';
   const off = [
     ...(ruleState === 'ENABLED' ? [] : [`the rule ${rule} is ${ruleState}`]),
-    ...(mapping?.State === 'Enabled'
-      ? []
-      : [`the mapping of the queue to ${starter} is ${mapping?.State ?? 'missing'}`]),
+    ...(mapping === 'Enabled' ? [] : [`the mapping of the queue to ${starter} is ${mapping}`]),
   ];
   const running =
     off.length === 0
       ? finding('ok', 'delivery', 'New captures start runs.')
       : finding('error', 'delivery', `New captures start no runs: ${off.join(', ')}.`, 'enable it, or deploy again');
-  const events = mapping?.EventSourceArn;
-  const { RedrivePolicy = '{}' } = events === undefined ? {} : await queueAttributes(clients, events);
-  const { deadLetterTargetArn } = JSON.parse(RedrivePolicy) as { deadLetterTargetArn?: string };
-  const ofReplays = stopper?.DestinationConfig?.OnFailure?.Destination;
-  const letters = [
-    ...(deadLetterTargetArn ? [lettersIn(clients, deadLetterTargetArn, 'captures that started no run')] : []),
-    ...(ofReplays ? [lettersIn(clients, ofReplays, 'replays that could not be ended')] : []),
-  ];
-  return [running, ...(await Promise.all(letters))];
+  return [running, ...letters.flat()];
 }
 
 interface Alarm {

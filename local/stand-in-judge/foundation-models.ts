@@ -1,4 +1,4 @@
-/** Bedrock's GetFoundationModel and GetInferenceProfile, limited to a model's lifecycle. */
+/** Bedrock's GetFoundationModel, its availability and GetInferenceProfile, limited to a model's lifecycle. */
 import type { ModelBehavior } from './behavior.ts';
 import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 
@@ -25,6 +25,18 @@ export function foundationModel(modelId: string, model: ModelBehavior): HttpAnsw
       providerName: 'Stand-in',
       modelLifecycle: lifecycle,
     },
+  });
+}
+
+/** Every model that exists may be used. */
+export function modelAvailability(modelId: string, model: ModelBehavior): HttpAnswer {
+  if (model.state === 'denied' || model.state === 'missing') return foundationModel(modelId, model);
+  return jsonAnswer(200, {
+    modelId,
+    agreementAvailability: { status: 'AVAILABLE' },
+    authorizationStatus: 'AUTHORIZED',
+    entitlementAvailability: 'AVAILABLE',
+    regionAvailability: 'AVAILABLE',
   });
 }
 

@@ -12,7 +12,7 @@ import { logRequest } from '../servers/request-log.ts';
 import { BatchJobs } from './batch-jobs.ts';
 import { modelBehavior } from './behavior.ts';
 import { answerConverse, type ConverseBody } from './converse.ts';
-import { foundationModel, inferenceProfile, modelOfProfile, nameIn } from './foundation-models.ts';
+import { foundationModel, inferenceProfile, modelAvailability, modelOfProfile, nameIn } from './foundation-models.ts';
 import { type HttpAnswer, serviceError } from './http-answer.ts';
 import { ModelService, type ModelServiceOptions, type Operation } from './model-service.ts';
 
@@ -122,6 +122,11 @@ export class StandInJudge extends ModelService {
     if (model !== undefined) {
       const id = nameIn(decodeURIComponent(model));
       return foundationModel(id, modelBehavior(this.behavior, id));
+    }
+    const asked = /^\/foundation-model-availability\/(.+)$/.exec(path)?.[1];
+    if (asked !== undefined) {
+      const id = decodeURIComponent(asked);
+      return modelAvailability(id, modelBehavior(this.behavior, id));
     }
     if (path === '/model-invocation-job' && method === 'POST') return this.batch.create(text);
     const job = /^\/model-invocation-job\/(.+)$/.exec(path)?.[1];

@@ -1,15 +1,12 @@
 /** Broken set-ups, each named rightly by doctor, against a server that answers for all of AWS and for MLflow. */
 import { execFile } from 'node:child_process';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
 import { type Diagnosis, type DoctorFlags, diagnose } from '../../bin/doctor/diagnose.ts';
 import { quotasOf } from '../../bin/doctor/quotas.ts';
 import { diagnosisText } from '../../bin/doctor/text.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
-
-type Answer = [status: number, body: unknown, headers?: Record<string, string>];
-type Answers = Record<string, Answer | ((message: IncomingMessage) => Answer)>;
+import { type Answer, type Answers, AwsAnswers, withVariables, xml, xmlError } from '../helpers/aws-answers.ts';
 
 const QUOTAS = [
   ['Cross-region model inference tokens per minute for Anthropic Claude Sonnet 4.6', 200_000],
@@ -27,7 +24,6 @@ const denied = (action: string): Answer => [
   { __type: 'AccessDeniedException', message: `User is not authorized to perform: ${action}` },
   { 'x-amzn-errortype': 'AccessDeniedException' },
 ];
-const xml = (body: string): Answer => [200, `<?xml version="1.0"?>${body}`, { 'content-type': 'application/xml' }];
 /** S3's answer to a listing of a folder: its files with their age, and its folders. */
 const listing = (files: Record<string, number>, ...folders: string[]): Answer => {
   const contents = Object.entries(files).map(
@@ -108,11 +104,6 @@ const NO_ENDPOINT: Answer = [
   400,
   { __type: 'ValidationException', message: `Could not find endpoint "${ARN}:endpoint/e".` },
 ];
-const failed = (status: number, code: string, message: string): Answer => [
-  status,
-  `<ErrorResponse><Error><Type>Sender</Type><Code>${code}</Code><Message>${message}</Message></Error></ErrorResponse>`,
-];
-
 const HEALTHY: Answers = {
   GetCallerIdentity: xml(
     '<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:sts::123456789012:assumed-role/Admin/me</Arn><UserId>AROA:me</UserId><Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>',
@@ -152,82 +143,38 @@ const HEALTHY: Answers = {
   'GET /version': [200, '3.17.2'],
   'POST /api/3.0/mlflow/traces': [400, { error_code: 'INVALID_PARAMETER_VALUE', message: "Missing value for 'trace'" }],
   'POST /v1/traces': [400, { detail: 'Invalid OpenTelemetry format - no spans found' }],
-  DescribeStacks: failed(400, 'ValidationError', 'Stack with id SageMakerInferenceMonitoringStack-prod does not exist'),
-  DescribeStackResources: failed(
+  DescribeStacks: xmlError(
+    400,
+    'ValidationError',
+    'Stack with id SageMakerInferenceMonitoringStack-prod does not exist',
+  ),
+  DescribeStackResources: xmlError(
     400,
     'ValidationError',
     'Stack for sagemaker-data-capture-processor-prod does not exist',
   ),
 };
 
-let answers: Answers = HEALTHY;
-/** Requests that wait for an answer that does not come. */
-const server = createServer((message, response) => void answer(message, response));
-let url: string;
+const aws = new AwsAnswers();
+beforeAll(() => aws.start());
+afterAll(() => aws.close());
 
-beforeAll(async () => {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-});
-afterAll(async () => {
-  server.closeAllConnections();
-  await new Promise((resolve) => server.close(resolve));
-});
-
-/** The name of a request: the operation of JSON and XML services, otherwise method and path. */
-function nameOf({ headers, method, url: target = '' }: IncomingMessage, body: string): string {
-  const operation = headers['x-amz-target']?.toString().split('.')[1];
-  if (operation === 'ListServiceQuotas') {
-    const { ServiceCode, NextToken } = JSON.parse(body) as Record<string, string>;
-    return [operation, ServiceCode, NextToken].filter(Boolean).join(' ');
-  }
-  const action = new URLSearchParams(body).get('Action');
-  if (operation ?? action) return operation ?? action ?? '';
-  const { pathname, searchParams } = new URL(target, 'http://any');
-  const path = decodeURIComponent(pathname).replace(/(?<=.)\/$/, '');
-  return `${method} ${path}${searchParams.has('notification') ? '?notification' : ''}`;
-}
-
-async function answer(message: IncomingMessage, response: ServerResponse): Promise<void> {
-  let body = '';
-  for await (const piece of message) body += piece;
-  const name = nameOf(message, body);
-  const found = answers[name];
-  const [status, content, headers = {}] = (typeof found === 'function' ? found(message) : found) ?? [404, `no ${name}`];
-  response.writeHead(status, { 'content-type': 'application/json', ...headers });
-  response.end(typeof content === 'string' ? content : JSON.stringify(content));
-}
-
-const variables = (settings: Record<string, string>): Record<string, string> => ({
-  PATH: process.env.PATH ?? '',
-  AWS_ENDPOINT_URL: url,
-  AWS_REGION: 'us-east-1',
-  AWS_ACCESS_KEY_ID: 'test',
-  AWS_SECRET_ACCESS_KEY: 'test',
-  AWS_EC2_METADATA_DISABLED: 'true',
-  AWS_CONFIG_FILE: '/nonexistent',
-  AWS_SHARED_CREDENTIALS_FILE: '/nonexistent',
-  DOTENV_CONFIG_PATH: '/nonexistent/.env',
-  MLFLOW_TRACKING_URI: url,
-  STACK_PREFIX: 'prod',
-  SAGEMAKER_ENDPOINT_NAME: 'e',
-  DATA_CAPTURE_S3_BUCKET: 'my-captures',
-  MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
-  ...settings,
-});
+const variables = (settings: Record<string, string>): Record<string, string> =>
+  aws.variables({
+    MLFLOW_TRACKING_URI: aws.url,
+    STACK_PREFIX: 'prod',
+    SAGEMAKER_ENDPOINT_NAME: 'e',
+    DATA_CAPTURE_S3_BUCKET: 'my-captures',
+    MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
+    ...settings,
+  });
 
 /** Runs the checks in this process, with the environment of a person. @returns a line for each finding, in their order */
 async function doctor(settings: Record<string, string> = {}, changed: Answers = {}, flags: DoctorFlags = {}) {
-  answers = { ...HEALTHY, ...changed };
-  const before = process.env;
-  process.env = variables(settings);
-  try {
-    const diagnosis = await diagnose(flags);
-    const text = diagnosisText(diagnosis, { width: Number.POSITIVE_INFINITY, style: PLAIN });
-    return { ...diagnosis, lines: text.trimEnd().replaceAll(/ +/g, ' ').split('\n') };
-  } finally {
-    process.env = before;
-  }
+  aws.answers = { ...HEALTHY, ...changed };
+  const diagnosis = await withVariables(variables(settings), () => diagnose(flags));
+  const text = diagnosisText(diagnosis, { width: Number.POSITIVE_INFINITY, style: PLAIN });
+  return { ...diagnosis, lines: text.trimEnd().replaceAll(/ +/g, ' ').split('\n') };
 }
 const about = (lines: string[], check: string) => lines.filter((each) => each.split(' ')[1] === check);
 
@@ -270,7 +217,7 @@ test('says in one line for each check that a deployment has what it needs', asyn
 });
 
 test('is a command that prints a line for each, or JSON, and exits with 1 if something is broken', async () => {
-  answers = { ...HEALTHY, DescribeEndpoint: NO_ENDPOINT };
+  aws.answers = { ...HEALTHY, DescribeEndpoint: NO_ENDPOINT };
   const run = (...args: string[]) =>
     promisify(execFile)(process.execPath, ['bin/inference-monitor.ts', 'doctor', ...args], { env: variables({}) }).then(
       () => ({ code: 0, stdout: '', stderr: '' }),
@@ -557,7 +504,7 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
   ],
   'a subnet that does not exist': [
     { VPC_SUBNET_IDS: 'subnet-1', VPC_SECURITY_GROUP_IDS: 'sg-1' },
-    { DescribeSubnets: failed(400, 'InvalidSubnetID.NotFound', "The subnet ID 'subnet-1' does not exist") },
+    { DescribeSubnets: xmlError(400, 'InvalidSubnetID.NotFound', "The subnet ID 'subnet-1' does not exist") },
     'vpc',
     [/^error vpc ec2 DescribeSubnets: 400 The subnet ID 'subnet-1' does not exist\. → correct VPC_SUBNET_IDS/],
   ],
@@ -604,7 +551,10 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
 test.each(Object.entries(BROKEN))('names %s', async (_, [settings, changed, check, expected]) => {
   // The double of an MLflow app is the server itself.
   const { healthy, lines, findings } = await doctor(
-    { ...settings, ...(settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT ? { SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: url } : {}) },
+    {
+      ...settings,
+      ...(settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT ? { SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: aws.url } : {}),
+    },
     changed,
   );
   expect(about(lines, check)).toEqual(
@@ -633,7 +583,7 @@ test('leaves out what asks AWS without credentials, with expired ones, and witho
   const expired = await doctor(
     {},
     {
-      GetCallerIdentity: failed(403, 'ExpiredToken', 'The security token included in the request is expired'),
+      GetCallerIdentity: xmlError(403, 'ExpiredToken', 'The security token included in the request is expired'),
     },
   );
   expect(expired.lines).toEqual([

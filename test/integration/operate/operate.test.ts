@@ -1,2 +1,3 @@
 /** The commands for a running stack, on a deployed one that the suites share. */
+import './doctor.ts';
 import './runs.ts';

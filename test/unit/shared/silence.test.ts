@@ -30,6 +30,7 @@ import { ratesReport } from '../../../bin/commands/rates.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
 import { captureSettings, commandSettings } from '../../../bin/commands/settings.ts';
 import { findExecution } from '../../../bin/commands/stop.ts';
+import { promptOnTerminal } from '../../../bin/init/prompt.ts';
 import { plannerDependencies } from '../../../lambda/plan-captures/dependencies.ts';
 import { parseBaseline } from '../../../src/calibration/drift.ts';
 import { parseLabels } from '../../../src/calibration/labels-file.ts';
@@ -100,6 +101,7 @@ import { SortedIndex } from '../../../src/replay/source/sorted-index.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
 import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.ts';
 import { readEnvironment, readReplayEnvironment } from '../../../src/settings/environment.ts';
+import { dotenvText, writeNewFile } from '../../../src/settings/new-dotenv.ts';
 import { PermanentError, toNamedError } from '../../../src/shared/errors.ts';
 import { logged } from '../../../src/shared/logging.ts';
 import { publishToTopic } from '../../../src/shared/publish-to-topic.ts';
@@ -635,6 +637,8 @@ const PROVOKE: Record<string, () => unknown> = {
   BucketMissing: () => Promise.reject(namedStorageError(s3('NoSuchBucket', 404), 's3://b')),
   BudgetAccessDenied: () => Promise.reject(namedTableError(tableSays('AccessDeniedException'), 't', 's')),
   BudgetRefused: () => Promise.reject(namedTableError(tableSays('ValidationException'), 't', 's')),
+  DotenvExists: () => writeNewFile('package.json', ''),
+  DotenvImpossible: () => dotenvText('A=', { A: `${mark()}\n'"\`` }),
   CappedReplayTooLong: () => cutInTwo({}, { requests: 1, kept: false }),
   CdkMissing: () => fileOf('aws-cdk-lib/none', []),
   CaptureArchived: () => Promise.reject(namedStorageError(s3('InvalidObjectState', 403), 's3://b')),
@@ -723,6 +727,7 @@ const PROVOKE: Record<string, () => unknown> = {
     return findExecution({ send } as never, 'machine', 'r');
   },
   NoCaptureFiles: () => localFiles(mkdtempSync(join(tmpdir(), 'silence-'))),
+  NoTerminal: () => promptOnTerminal({ stdin: {}, stderr: {} } as never),
   NoClone: () => requireClone(tmpdir()),
   NotACapture: replayedNoCapture,
   NotACaptureFile: () => capturedObject(memory(), scope, 'b', 'ep/a.txt'),

@@ -1,0 +1,121 @@
+/** The settings of a new `.env`: from flags, from what the account has, and from a person's answers. */
+import { parseSettings, REQUIRED_SETTING_NAMES } from '../../lib/settings/settings.ts';
+import { settingsSchema } from '../../src/settings/schema.ts';
+import { describeWrong, readEach } from '../../src/settings/variables.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import type { Account } from './look-up.ts';
+import type { Prompt, Question } from './prompt.ts';
+
+type Values = Record<string, string>;
+type Name = keyof typeof settingsSchema.shape;
+
+/** What is wrong with a value by itself; `undefined` if nothing is. */
+function faultOf(name: string, value: string): string | undefined {
+  const shape = settingsSchema.pick({ [name]: true } as Record<Name, true>);
+  const [wrong] = readEach(shape, { [name]: value }).wrong;
+  return wrong && describeWrong(wrong);
+}
+
+/** @throws PermanentError `InvalidSettings` with every value that is wrong by itself */
+export function assertValid(given: Values): void {
+  const faults = Object.entries(given).flatMap(([name, value]) => faultOf(name, value) ?? []);
+  if (faults.length === 0) return;
+  throw new PermanentError('InvalidSettings', `Some settings are wrong:\n  ${faults.join('\n  ')}`);
+}
+
+/** Values that are those of no value at all are left out, so that the file keeps its comments. */
+function withoutDefaults(values: Values): Values {
+  const { SAGEMAKER_ENDPOINT_NAME: endpoint } = values;
+  const defaults: Values = {
+    DATA_CAPTURE_S3_PREFIX: `${endpoint}/`,
+    ENDPOINT_VARIANTS: 'AllTraffic',
+    EVALUATION_SAMPLE_RATE: '1',
+  };
+  return Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== '' && value !== defaults[name]));
+}
+
+/** The settings whose values do not fit together, with what is wrong. */
+function misfits(values: Values, region: string | undefined): { names: string[]; message: string } | undefined {
+  try {
+    parseSettings({ ...values, CDK_DEFAULT_REGION: region });
+    return undefined;
+  } catch (error) {
+    if ((error as Error).name !== 'InvalidSettings') throw error;
+    const [, ...lines] = (error as Error).message.split('\n');
+    return { names: lines.map((line) => line.trim().split(':')[0] ?? ''), message: lines.join('\n') };
+  }
+}
+
+/**
+ * The settings by flags alone. What they leave open is taken from the endpoint's Data Capture and from MLflow, if the account
+ * can be asked.
+ *
+ * @throws PermanentError `InvalidSettings` with every setting that is wrong or missing
+ */
+export async function collectByFlags(given: Values, account: Account, region: string | undefined): Promise<Values> {
+  const { SAGEMAKER_ENDPOINT_NAME: endpoint, DATA_CAPTURE_S3_BUCKET: bucket, MLFLOW_TRACKING_URI: uri } = given;
+  const captured = endpoint !== undefined && bucket === undefined ? await account.captureSettings(endpoint) : {};
+  const managed = uri?.startsWith('arn:') && given.MLFLOW_ARTIFACT_BUCKET === undefined;
+  const artifacts = managed ? await account.artifactBucket(uri ?? '') : undefined;
+  const found = { ...captured, ...(artifacts === undefined ? {} : { MLFLOW_ARTIFACT_BUCKET: artifacts }) };
+  const values = withoutDefaults({ ...found, ...given });
+  const wrong = misfits(values, region);
+  if (wrong === undefined) return values;
+  throw new PermanentError('InvalidSettings', `Some settings are missing or wrong:\n${wrong.message}`);
+}
+
+const TEXTS: Readonly<Record<string, string>> = {
+  SAGEMAKER_ENDPOINT_NAME: 'SageMaker endpoint to monitor',
+  STACK_PREFIX: "Name of this stack, the end of its resources' names",
+  DATA_CAPTURE_S3_BUCKET: 'Bucket that Data Capture writes to',
+  DATA_CAPTURE_S3_PREFIX: "Prefix of the endpoint's captures in it",
+  MLFLOW_TRACKING_URI: "MLflow: the ARN of an mlflow-app, or a server's URL",
+  MLFLOW_ARTIFACT_BUCKET: 'Bucket of its artifacts, with a prefix if it has one',
+  EVALUATION_SAMPLE_RATE: 'Share of the captures that is judged, 0 to 1',
+  ALARM_EMAIL: 'Email address for alarms',
+};
+
+/** Asks for what the flags leave open. What does not fit together is asked again. @throws Stopped on Ctrl-C */
+export async function collectByQuestions(
+  given: Values,
+  account: Account,
+  prompt: Prompt,
+  region: string | undefined,
+): Promise<Values> {
+  const values: Values = { ...given };
+  const ask = async (name: string, more: Partial<Question> = {}): Promise<string> => {
+    const text = `${name}  ${TEXTS[name] ?? settingsSchema.shape[name as Name].description ?? ''}`;
+    const fault = (value: string): string | undefined => faultOf(name, value);
+    values[name] ??= await prompt.ask({ text, fault, ...more });
+    return values[name];
+  };
+  const endpoint = await ask('SAGEMAKER_ENDPOINT_NAME', {
+    choices: given.SAGEMAKER_ENDPOINT_NAME ? [] : await account.endpoints(),
+  });
+  const {
+    DATA_CAPTURE_S3_BUCKET: bucket,
+    DATA_CAPTURE_S3_PREFIX: prefix,
+    ...rest
+  } = await account.captureSettings(endpoint);
+  Object.assign(values, { ...rest, ...given });
+  const choices = bucket === undefined && values.DATA_CAPTURE_S3_BUCKET === undefined ? await account.buckets() : [];
+  await ask('DATA_CAPTURE_S3_BUCKET', { initial: bucket, choices });
+  await ask('DATA_CAPTURE_S3_PREFIX', { initial: prefix ?? `${endpoint}/` });
+  const uri = await ask('MLFLOW_TRACKING_URI', {
+    choices: given.MLFLOW_TRACKING_URI ? [] : await account.mlflowApps(),
+  });
+  if (uri.startsWith('arn:')) {
+    await ask('MLFLOW_ARTIFACT_BUCKET', { optional: true, initial: await account.artifactBucket(uri) });
+  }
+  const suggested = faultOf('STACK_PREFIX', endpoint) === undefined ? endpoint : undefined;
+  await ask('STACK_PREFIX', { initial: suggested });
+  await ask('EVALUATION_SAMPLE_RATE', { initial: '1' });
+  await ask('ALARM_EMAIL', { optional: true });
+  for (;;) {
+    const wrong = misfits(withoutDefaults(values), region);
+    if (wrong === undefined) return withoutDefaults(values);
+    prompt.say(`\nThese settings do not fit together:\n${wrong.message}`);
+    for (const name of wrong.names) delete values[name];
+    for (const name of wrong.names) await ask(name, { optional: !REQUIRED_SETTING_NAMES.includes(name) });
+  }
+}

@@ -1,0 +1,79 @@
+/** Asks a person on a terminal, line by line. */
+import { createInterface, type Interface } from 'node:readline/promises';
+import { PermanentError } from '../../src/shared/errors.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
+import { Stopped } from '../../src/terminal/stop-signals.ts';
+
+export interface Choice {
+  value: string;
+  /** What a person sees; default: the value. */
+  label?: string;
+}
+
+export interface Question {
+  text: string;
+  /** Offered by number. Any other answer is taken as a value of its own. */
+  choices?: readonly Choice[];
+  /** The answer of an empty line. Without it, and if not optional, the question is asked again. */
+  initial?: string | undefined;
+  optional?: boolean;
+  /** What is wrong with a value; `undefined` if nothing is. */
+  fault(value: string): string | undefined;
+}
+
+export class Prompt {
+  readonly #lines: Interface;
+  readonly #output: NodeJS.WritableStream;
+  readonly #stop = new AbortController();
+
+  constructor(input: NodeJS.ReadableStream, output: NodeJS.WritableStream, terminal = true) {
+    this.#output = output;
+    this.#lines = createInterface({ input, output, terminal });
+    // Ctrl-C and Ctrl-D.
+    this.#lines.on('SIGINT', () => this.#stop.abort());
+    this.#lines.on('close', () => this.#stop.abort());
+  }
+
+  say(line: string): void {
+    this.#output.write(`${line}\n`);
+  }
+
+  /** Asks until the answer is valid. @returns '' only for an optional question. @throws Stopped on Ctrl-C and Ctrl-D */
+  async ask({ text, choices = [], initial, optional = false, fault }: Question): Promise<string> {
+    this.say('');
+    for (const [index, { value, label = value }] of choices.entries()) this.say(`  ${index + 1}) ${singleLine(label)}`);
+    const enter = initial === undefined ? (optional ? ' (Enter: none)' : '') : ` (Enter: ${singleLine(initial)})`;
+    for (;;) {
+      const given = (await this.#line(`${text}${enter}: `)).trim();
+      const chosen = /^\d{1,3}$/.test(given) ? choices[Number(given) - 1]?.value : undefined;
+      const value = chosen ?? (given || (initial ?? ''));
+      if (value === '' && optional) return '';
+      const wrong = value === '' ? 'An answer is required.' : fault(value);
+      if (wrong === undefined) return value;
+      this.say(`  ${singleLine(wrong)}`);
+    }
+  }
+
+  async #line(question: string): Promise<string> {
+    try {
+      return await this.#lines.question(question, { signal: this.#stop.signal });
+    } catch (error) {
+      if (this.#stop.signal.aborted) throw new Stopped();
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#lines.close();
+  }
+}
+
+/** @throws PermanentError `NoTerminal` */
+export function promptOnTerminal({ stdin, stderr }: Pick<NodeJS.Process, 'stdin' | 'stderr'> = process): Prompt {
+  if (stdin.isTTY && stderr.isTTY) return new Prompt(stdin, stderr);
+  const expected = '--yes with the settings as flags: inference-monitor init --help';
+  throw new PermanentError('NoTerminal', 'The settings cannot be asked for', {
+    got: 'no terminal to ask on',
+    expected,
+  });
+}

@@ -1,0 +1,245 @@
+/** `init` with flags, with answers of a person, and on a terminal of its own. */
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { parse } from 'dotenv';
+import { initCommand } from '../../bin/commands/init.ts';
+import { quickClients } from '../../bin/doctor/ground.ts';
+import { collectByQuestions } from '../../bin/init/collect.ts';
+import { Account } from '../../bin/init/look-up.ts';
+import { Prompt } from '../../bin/init/prompt.ts';
+import { dotenvText } from '../../src/settings/new-dotenv.ts';
+import { Stopped } from '../../src/terminal/stop-signals.ts';
+import { AwsAnswers, withVariables, xml } from '../helpers/aws-answers.ts';
+
+const ARN = 'arn:aws:sagemaker:us-east-1:123456789012';
+const APP = `${ARN}:mlflow-app/app-ABC`;
+const KEY = 'arn:aws:kms:us-east-1:123456789012:key/k1';
+const CAPTURE = {
+  EnableCapture: true,
+  CaptureStatus: 'Started',
+  CurrentSamplingPercentage: 100,
+  DestinationS3Uri: 's3://my-captures/datacapture',
+  KmsKeyId: 'alias/captures',
+};
+const described = (DataCaptureConfig: object | undefined) => ({
+  EndpointName: 'garden',
+  EndpointStatus: 'InService',
+  ProductionVariants: [{ VariantName: 'a' }, { VariantName: 'b' }],
+  DataCaptureConfig,
+});
+
+const aws = new AwsAnswers();
+let folder: string;
+let file: string;
+beforeAll(() => aws.start());
+afterAll(() => aws.close());
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'init-'));
+  file = join(folder, '.env');
+  aws.answers = {
+    ListEndpoints: [
+      200,
+      {
+        Endpoints: [
+          { EndpointName: 'old', EndpointStatus: 'Failed' },
+          { EndpointName: 'garden', EndpointStatus: 'InService' },
+        ],
+      },
+    ],
+    DescribeEndpoint: [200, described(CAPTURE)],
+    DescribeKey: [200, { KeyMetadata: { Arn: KEY } }],
+    'GET /': xml('<R><Buckets><Bucket><Name>some-bucket</Name></Bucket></Buckets></R>'),
+    ListMlflowApps: [
+      200,
+      {
+        Summaries: [
+          { Arn: `${ARN}:mlflow-app/app-OLD`, Name: 'gone', Status: 'Deleted', MlflowVersion: '3.4.0' },
+          { Arn: APP, Name: 'team', Status: 'Created', MlflowVersion: '3.10.1' },
+        ],
+      },
+    ],
+    DescribeMlflowApp: [200, { Status: 'Created', ArtifactStoreUri: 's3://mlflow-own/team' }],
+  };
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A person who answers each question that ends with ": ", in order. @returns what was asked, and the settings */
+async function answered(answers: string[], variables: Record<string, string> = {}, given: Record<string, string> = {}) {
+  const input = new PassThrough();
+  const output = new PassThrough();
+  let text = '';
+  const rest = [...answers];
+  output.on('data', (data: Buffer) => {
+    text += data.toString();
+    if (/: $/.test(text) && rest.length > 0) setImmediate(() => input.write(rest.shift() as string));
+  });
+  const prompt = new Prompt(input, output, answers.includes('\x03'));
+  const work = async () => {
+    const clients = quickClients(undefined);
+    const account = new Account(clients, (line) => prompt.say(line));
+    const region = await clients.lambda.config.region().catch(() => undefined);
+    return collectByQuestions(given, account, prompt, region);
+  };
+  const values = await withVariables(aws.variables(variables), work).catch((error: Error) => error);
+  prompt.close();
+  return { values, text, unused: rest };
+}
+
+test('offers what the account has, and asks again for what is not valid', async () => {
+  const { values, text, unused } = await answered([
+    '2\n', // the endpoint
+    '\n', // bucket
+    '\n', // prefix
+    'ftp://mlflow\n',
+    '1\n', // the app
+    '\n', // artifacts
+    'a name\n',
+    'prod\n',
+    '2\n',
+    '0.1\n',
+    '\n', // email
+  ]);
+  expect(values).toEqual({
+    SAGEMAKER_ENDPOINT_NAME: 'garden',
+    DATA_CAPTURE_S3_BUCKET: 'my-captures',
+    DATA_CAPTURE_S3_PREFIX: 'datacapture/garden/',
+    DATA_CAPTURE_KMS_KEY_ARN: KEY,
+    ENDPOINT_VARIANTS: 'a,b',
+    MLFLOW_TRACKING_URI: APP,
+    MLFLOW_ARTIFACT_BUCKET: 's3://mlflow-own/team',
+    STACK_PREFIX: 'prod',
+    EVALUATION_SAMPLE_RATE: '0.1',
+  });
+  expect(unused).toEqual([]);
+  expect(text).toContain('  1) old (Failed)\n  2) garden\n');
+  expect(text).toContain('  1) team, MLflow 3.10.1\n');
+  expect(text).not.toContain('gone');
+  expect(text).toContain('MLFLOW_TRACKING_URI: got "ftp://mlflow"; expected: the ARN of a SageMaker mlflow-app');
+  expect(text).toContain('EVALUATION_SAMPLE_RATE: got "2"; expected: a number from 0 to 1');
+});
+
+test('offers buckets where Data Capture is off, and asks without credentials', async () => {
+  aws.answers.DescribeEndpoint = [200, described(undefined)];
+  const off = await answered(['garden\n', '1\n', '\n', 'https://mlflow.example.com\n', '\n', '\n', 'me@example.com\n']);
+  expect(off.values).toEqual({
+    SAGEMAKER_ENDPOINT_NAME: 'garden',
+    DATA_CAPTURE_S3_BUCKET: 'some-bucket',
+    MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
+    STACK_PREFIX: 'garden',
+    ALARM_EMAIL: 'me@example.com',
+  });
+  expect(off.text).toContain('Data Capture of garden is off');
+  const alone = await answered(
+    ['garden\n', 'b\n', 'my-bucket\n', '\n', 'https://mlflow.example.com\n', 'p\n', '\n', '\n'],
+    {
+      AWS_ACCESS_KEY_ID: '',
+      AWS_SECRET_ACCESS_KEY: '',
+    },
+  );
+  expect(alone.values).toMatchObject({ DATA_CAPTURE_S3_BUCKET: 'my-bucket', STACK_PREFIX: 'p' });
+  expect(alone.text.match(/Not looked up in the account/g)).toHaveLength(1);
+  expect(alone.text).toContain('DATA_CAPTURE_S3_BUCKET: got "b"; expected: the name of the bucket');
+});
+
+test('asks again for settings that do not fit together', async () => {
+  const secret = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:mlflow-AbCdEf';
+  const given = {
+    SAGEMAKER_ENDPOINT_NAME: 'garden',
+    MLFLOW_TRACKING_URI: 'https://m.example.com',
+    MLFLOW_SECRET_ARN: secret,
+  };
+  const own = secret.replace('eu-west-1', 'us-east-1');
+  const { values, text } = await answered(['\n', '\n', '\n', '\n', '\n', `${own}\n`], {}, given);
+  expect(text).toContain('These settings do not fit together:\n  MLFLOW_SECRET_ARN: got one in eu-west-1');
+  expect(values).toMatchObject({ MLFLOW_SECRET_ARN: own });
+});
+
+test('ends at Ctrl-C', async () => {
+  const { values } = await answered(['garden\r', '\x03']);
+  expect(values).toBeInstanceOf(Stopped);
+});
+
+/** Runs the command in this process. @returns what it wrote to stderr, or what it threw */
+async function init(args: string[], variables: Record<string, string> = {}): Promise<string> {
+  const said: string[] = [];
+  const spy = jest.spyOn(console, 'error').mockImplementation((line: string) => void said.push(line));
+  const run = () => initCommand().exitOverride().parseAsync(args, { from: 'user' });
+  try {
+    await withVariables(aws.variables({ DOTENV_CONFIG_PATH: file, ...variables }), run);
+    return said.join('\n');
+  } catch (error) {
+    return `${(error as Error).name}: ${(error as Error).message}`;
+  } finally {
+    spy.mockRestore();
+  }
+}
+const FLAGS = ['--yes', '--stack', 'prod', '--endpoint', 'garden'];
+
+test('writes by flags alone, with what the endpoint and MLflow say, and the comments of all settings', async () => {
+  const said = await init([...FLAGS, '--mlflow', APP, '--set', 'EVALUATION_SAMPLE_RATE=0.5']);
+  expect(said).toContain(`Wrote ${file}. Next: inference-monitor doctor`);
+  const text = readFileSync(file, 'utf8');
+  expect(parse(text)).toEqual({
+    STACK_PREFIX: 'prod',
+    SAGEMAKER_ENDPOINT_NAME: 'garden',
+    DATA_CAPTURE_S3_BUCKET: 'my-captures',
+    DATA_CAPTURE_S3_PREFIX: 'datacapture/garden/',
+    DATA_CAPTURE_KMS_KEY_ARN: KEY,
+    ENDPOINT_VARIANTS: 'a,b',
+    MLFLOW_TRACKING_URI: APP,
+    MLFLOW_ARTIFACT_BUCKET: 's3://mlflow-own/team',
+    EVALUATION_SAMPLE_RATE: '0.5',
+  });
+  const comments = (all: string): string[] => all.split('\n').filter((line) => line.startsWith('# '));
+  expect(comments(text)).toEqual(comments(readFileSync('.env.example', 'utf8')));
+});
+
+test('needs no AWS if the flags say everything', async () => {
+  const nowhere = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_REGION: '', AWS_ENDPOINT_URL: '' };
+  const said = await init([...FLAGS, '--bucket', 'b-1', '--mlflow', 'https://m.example.com'], nowhere);
+  expect(said).toBe(`Wrote ${file}. Next: inference-monitor doctor`);
+  expect(parse(readFileSync(file, 'utf8'))).toMatchObject({ DATA_CAPTURE_S3_BUCKET: 'b-1' });
+});
+
+test.each([
+  [[...FLAGS, '--bucket', 'b-1'], /^InvalidSettings: .*\n {2}MLFLOW_TRACKING_URI: got nothing \(it is required\)/],
+  [['--yes', '--endpoint', 'a name'], /^InvalidSettings: .*\n {2}SAGEMAKER_ENDPOINT_NAME: got "a name"/],
+  [['--yes', '--set', 'EVALUATION_SAMPEL_RATE=1'], /^UnknownSetting: .*did you mean EVALUATION_SAMPLE_RATE\?$/],
+  [['--endpoint', 'garden'], /^NoTerminal: .*expected: --yes/],
+])('refuses %j', async (args, expected) => {
+  expect(await init(args)).toMatch(expected);
+  expect(existsSync(file)).toBe(false);
+});
+
+test('never overwrites a file', async () => {
+  writeFileSync(file, 'MINE=1\n');
+  expect(await init([...FLAGS, '--bucket', 'b-1', '--mlflow', 'https://m.example.com'])).toMatch(
+    /^DotenvExists: .* exists already, and is not overwritten; .* expected: to edit it \(inference-monitor doctor checks it\), or another file with --out$/,
+  );
+  expect(readFileSync(file, 'utf8')).toBe('MINE=1\n');
+});
+
+test('writes values so that dotenv reads the same, or not at all', () => {
+  const example = 'A=\n#B=example\nC=\n';
+  const values = { A: `{"x":"it's #1 $HOME"}`, B: 'two words', C: 's3://a-b/c' };
+  expect(parse(dotenvText(example, values))).toEqual(values);
+  expect(() => dotenvText(example, { A: `two\n' #lines" \`` })).toThrow('cannot be written into a .env file');
+});
+
+test('Ctrl-C on a terminal writes nothing and exits with 130', async () => {
+  const pty = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))';
+  const child = spawn('python3', ['-c', pty, process.execPath, 'bin/inference-monitor.ts', 'init', '--out', file], {
+    env: aws.variables({ TERM: 'xterm' }),
+  });
+  let text = '';
+  child.stdout.on('data', (data: Buffer) => {
+    text += data.toString();
+    if (text.includes('SageMaker endpoint to monitor') && !child.stdin.destroyed) child.stdin.end('\x03');
+  });
+  expect(await new Promise((resolve) => child.once('close', resolve))).toBe(130);
+  expect(text).toContain('Stopped. Nothing was written.');
+  expect(existsSync(file)).toBe(false);
+});
