@@ -14,6 +14,7 @@ interface CommandEntry {
 /** The headings of `--help`. */
 export const GROUPS = {
   setUp: 'Set up:',
+  runs: 'Runs:',
   quality: 'Quality:',
   replay: 'Replay:',
 } as const;
@@ -45,6 +46,41 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'print a script that completes commands, options and choices in a shell',
     load: async () => (await import('../commands/completion.ts')).completionCommand(),
     needsAll: true,
+  },
+  process: {
+    group: 'runs',
+    summary: 'process captures of the bucket again, or files of this machine, and follow the run',
+    load: async () => (await import('../commands/process.ts')).processCommand(),
+  },
+  follow: {
+    group: 'runs',
+    summary: 'follow a run to its end, and print what became of it',
+    load: async () => (await import('../commands/follow.ts')).followCommand(),
+  },
+  runs: {
+    group: 'runs',
+    summary: 'list the newest runs, or cloud replays, with their figures',
+    load: async () => (await import('../commands/runs.ts')).runsCommand(),
+  },
+  show: {
+    group: 'runs',
+    summary: 'show what a run lost, held back or quarantined, why, and which lines',
+    load: async () => (await import('../commands/show.ts')).showCommand(),
+  },
+  quarantine: {
+    group: 'runs',
+    summary: 'count the lines of a run that could not become traces by reason, or write them to a file',
+    load: async () => (await import('../commands/quarantine.ts')).quarantineCommand(),
+  },
+  retry: {
+    group: 'runs',
+    summary: 'process again what a run left failed, quarantined or held, and follow that',
+    load: async () => (await import('../commands/retry.ts')).retryCommand(),
+  },
+  stop: {
+    group: 'runs',
+    summary: 'stop a run, or a cloud replay and wait for its results',
+    load: async () => (await import('../commands/stop.ts')).stopCommand(),
   },
   judge: {
     group: 'quality',
@@ -85,10 +121,5 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     group: 'replay',
     summary: 'compare two replays of the same captures: speed, failures, replies',
     load: async () => (await import('../commands/compare.ts')).compareCommand(),
-  },
-  stop: {
-    group: 'replay',
-    summary: 'stop a cloud replay, and wait for its results',
-    load: async () => (await import('../commands/stop.ts')).stopCommand(),
   },
 };

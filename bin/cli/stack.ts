@@ -2,6 +2,7 @@
 import { Option } from 'commander';
 import type { StackOutputs } from '../../src/contract/names.ts';
 import { type AwsClients, destroyClients, environmentClients } from '../../src/operate/aws-clients.ts';
+import type { StateMachines } from '../../src/operate/find-execution.ts';
 import { readStackOutputs, stackPrefix } from '../../src/operate/stack-outputs.ts';
 import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
 import { Storage } from '../../src/shared/storage.ts';
@@ -37,3 +38,9 @@ export async function withStack<T>(flags: StackFlags, work: (stack: DeployedStac
     destroyClients(clients);
   }
 }
+
+/** Returns the state machines of a stack. */
+export const machinesOf = ({ outputs }: Pick<DeployedStack, 'outputs'>): StateMachines => ({
+  monitoring: outputs.stateMachineArn,
+  replay: outputs.replayStateMachineArn,
+});

@@ -6,6 +6,7 @@ import { durationSeconds } from '../../src/replay/results/summary.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
+import { durationText } from '../../src/terminal/duration-text.ts';
 
 const LEVELS = '▁▂▃▄▅▆▇█';
 
@@ -29,23 +30,6 @@ const nothingToSend = (skipped: ReadonlyMap<string, number>): string =>
   `no record is valid, or none is in the window.${
     NO_CAPTURES.some((reason) => skipped.has(reason)) ? ` Expected: ${CAPTURE_FILES}.` : ''
   }`;
-
-const UNITS: readonly [seconds: number, name: string][] = [
-  [86_400, 'd'],
-  [3_600, 'h'],
-  [60, 'min'],
-  [1, 's'],
-];
-
-/** Formats a duration as `42.0 s`, `2 h 36 min` or `274 d 8 h`. */
-export function durationText(seconds: number): string {
-  const first = UNITS.findIndex(([unit]) => seconds >= unit);
-  if (first === -1 || seconds < 60) return `${seconds.toFixed(1)} s`;
-  const [larger, smaller] = UNITS.slice(first, first + 2) as [(typeof UNITS)[number], (typeof UNITS)[number]];
-  const whole = Math.floor(seconds / larger[0]);
-  const rest = Math.floor((seconds - whole * larger[0]) / smaller[0]);
-  return `${whole} ${larger[1]}${rest > 0 ? ` ${rest} ${smaller[1]}` : ''}`;
-}
 
 /** Longer schedules are announced before they start. */
 const LONG_SECONDS = 1_800;

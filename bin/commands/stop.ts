@@ -1,121 +1,97 @@
-/** `inference-monitor stop`: stops a cloud replay, and waits for its results. */
+/** `inference-monitor stop`: stops a run, or a cloud replay, whose results it waits for. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
-import {
-  DescribeExecutionCommand,
-  type DescribeExecutionCommandOutput,
-  ExecutionDoesNotExist,
-  InvalidArn,
-  ListExecutionsCommand,
-  type SFNClient,
-  StopExecutionCommand,
-} from '@aws-sdk/client-sfn';
+import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { Command } from 'commander';
 import { resourceNames } from '../../src/contract/names.ts';
 import type { EndedExecution } from '../../src/contract/replay.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
+import { type FoundExecution, findExecution } from '../../src/operate/find-execution.ts';
 import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
 import type { Storage } from '../../src/shared/storage.ts';
 import { EXIT } from '../cli/exit-codes.ts';
-import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { type DeployedStack, machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { stopRun } from './stop-run.ts';
 
 const HELP = `
-Shards that are sending stop within seconds, and no further shard starts. The results so far are then summarized, and the
+A run: no further chunk starts. Functions at work finish their part, within 15 minutes. What is in MLflow stays, and the
+command says what is left open and how to go on. Jobs of batch inference go on by themselves, and are named.
+
+A cloud replay: shards that are sending stop within seconds, and no further shard starts. The results so far are then summarized, and the
 MLflow run ends as KILLED. If a replay has ended without results, the command has them written; it is safe to repeat.
 The exit code is 1 if the results are not there after five minutes, and 2 if the replay does not exist or could not be
 stopped.
 
 Examples:
+  inference-monitor stop last-week
   inference-monitor stop before-the-migration
   inference-monitor stop before-the-migration --stack staging`;
 
 const POLL_MS = 2_000;
 const WAIT_MS = 5 * 60_000;
 
-/** Running executions that an error for an unknown name lists. */
-const MAX_NAMED = 10;
-
 export function stopCommand(): Command {
   return new Command('stop')
-    .argument('<run>', 'name of the execution')
+    .argument('<run>', 'name or ARN of the execution')
     .addOption(stackOption())
     .addHelpText('after', HELP)
     .action(stop);
 }
 
-async function stop(run: string, flags: StackFlags): Promise<void> {
-  await withStack(flags, async ({ prefix, outputs, clients, storage }) => {
-    const { workBucket: bucket, replayStateMachineArn: machine } = outputs;
-    const { executionArn, status: found, startDate, error, cause } = await findExecution(clients.sfn, machine, run);
-    let status = found;
-    const state = () => replayState(storage, bucket, run, status === 'FAILED');
-    if (status === 'RUNNING') {
-      // Written before the execution stops: if the shards use up the account's concurrency, StopReplay starts late.
-      await putStopMark(storage, bucket, run, 'inference-monitor stop');
-      await clients.sfn.send(
-        new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause: 'inference-monitor stop' }),
-      );
-      // It may have ended just before.
-      status = (await findExecution(clients.sfn, machine, run)).status;
-      console.log(
-        status === 'SUCCEEDED'
-          ? `The replay ${run} ended before it could be stopped.`
-          : `Stopping the replay ${run}: its shards end within seconds.`,
-      );
-    } else {
-      console.log(`The replay ${run} has already ended: ${status}${error ? ` (${error})` : ''}.`);
-      if (status !== 'SUCCEEDED' && (await state()).end === 'open') {
-        const detail = { executionArn, status, startDate: startDate?.getTime(), error, cause };
-        await clients.lambda.send(
-          new InvokeCommand({
-            FunctionName: resourceNames(prefix).replayStopper,
-            InvocationType: 'Event',
-            Payload: JSON.stringify({ detail } as EndedExecution),
-          }),
-        );
-        console.log('Its results are missing and were requested.');
-      }
-    }
-    const deadline = Date.now() + WAIT_MS;
-    while (status !== 'SUCCEEDED' && (await state()).end === 'open') {
-      if (Date.now() > deadline) {
-        console.error(
-          'There are no results yet. A crashed shard delays them until its 15 minutes are over. ' +
-            `Then repeat: inference-monitor stop ${run} --stack ${prefix}`,
-        );
-        process.exitCode = EXIT.found;
-        return;
-      }
-      await sleep(POLL_MS);
-    }
-    console.log(await resultsText(storage, bucket, run));
+async function stop(asked: string, flags: StackFlags): Promise<void> {
+  await withStack(flags, async (stack) => {
+    const found = await findExecution(stack.clients.sfn, machinesOf(stack), asked);
+    await (found.kind === 'replay' ? stopReplay(stack, found) : stopRun(stack, found, flags));
   });
 }
 
-/** Describes the execution of a replay. @throws PermanentError `NoSuchReplay`, which names running ones */
-export async function findExecution(
-  sfn: SFNClient,
-  machine: string,
-  run: string,
-): Promise<DescribeExecutionCommandOutput> {
-  const executionArn = `${machine.replace(':stateMachine:', ':execution:')}:${run}`;
-  try {
-    return await sfn.send(new DescribeExecutionCommand({ executionArn }));
-  } catch (error) {
-    // An invalid name makes an invalid ARN.
-    if (!(error instanceof ExecutionDoesNotExist || error instanceof InvalidArn)) throw error;
-    const { executions = [] } = await sfn.send(
-      new ListExecutionsCommand({ stateMachineArn: machine, statusFilter: 'RUNNING', maxResults: MAX_NAMED }),
+async function stopReplay(stack: DeployedStack, found: FoundExecution): Promise<void> {
+  const { prefix, outputs, clients, storage } = stack;
+  const { workBucket: bucket } = outputs;
+  const { name: run, executionArn, startDate, error, cause } = found;
+  let status: string = found.status;
+  const state = () => replayState(storage, bucket, run, status === 'FAILED');
+  if (status === 'RUNNING') {
+    // Written before the execution stops: if the shards use up the account's concurrency, StopReplay starts late.
+    await putStopMark(storage, bucket, run, 'inference-monitor stop');
+    await clients.sfn.send(
+      new StopExecutionCommand({ executionArn, error: 'ReplayStopped', cause: 'inference-monitor stop' }),
     );
-    const running = executions.map(({ name }) => name).join(', ');
-    throw new PermanentError('NoSuchReplay', 'The replay does not exist', {
-      got: run,
-      expected: `the name of an execution; running executions: ${running || 'none'}`,
-      where: machine,
-    });
+    // It may have ended just before.
+    status = (await findExecution(clients.sfn, machinesOf(stack), executionArn)).status;
+    console.log(
+      status === 'SUCCEEDED'
+        ? `The replay ${run} ended before it could be stopped.`
+        : `Stopping the replay ${run}: its shards end within seconds.`,
+    );
+  } else {
+    console.log(`The replay ${run} has already ended: ${status}${error ? ` (${error})` : ''}.`);
+    if (status !== 'SUCCEEDED' && (await state()).end === 'open') {
+      const detail = { executionArn, status, startDate: startDate?.getTime(), error, cause };
+      await clients.lambda.send(
+        new InvokeCommand({
+          FunctionName: resourceNames(prefix).replayStopper,
+          InvocationType: 'Event',
+          Payload: JSON.stringify({ detail } as EndedExecution),
+        }),
+      );
+      console.log('Its results are missing and were requested.');
+    }
   }
+  const deadline = Date.now() + WAIT_MS;
+  while (status !== 'SUCCEEDED' && (await state()).end === 'open') {
+    if (Date.now() > deadline) {
+      console.error(
+        'There are no results yet. A crashed shard delays them until its 15 minutes are over. ' +
+          `Then repeat: inference-monitor stop ${run} --stack ${prefix}`,
+      );
+      process.exitCode = EXIT.found;
+      return;
+    }
+    await sleep(POLL_MS);
+  }
+  console.log(await resultsText(storage, bucket, run));
 }
 
 async function resultsText(storage: Storage, bucket: string, run: string): Promise<string> {

@@ -62,7 +62,7 @@ export const backfillInputSchema = z.strictObject({
   ...inputOptionFields,
 });
 
-const RETRY_WHAT = ['failed', 'quarantined', 'held'] as const;
+export const RETRY_WHAT = ['failed', 'quarantined', 'held'] as const;
 export type RetryWhat = (typeof RETRY_WHAT)[number];
 
 /** The unfinished work of an earlier run. */

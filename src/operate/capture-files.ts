@@ -11,6 +11,8 @@ export interface CaptureFile {
   /** Key in the capture bucket: `<endpoint>/<variant>/yyyy/mm/dd/hh/<file>.jsonl`. */
   key: string;
   bytes: number;
+  /** The endpoint in its path, if that is in SageMaker's layout. */
+  captured?: string | undefined;
 }
 
 /** The files of one endpoint. A stack watches one endpoint. */
@@ -62,7 +64,7 @@ export async function findCaptures(path: string, endpoint?: string): Promise<End
     const key = unlessTaken(place.key, taken);
     const group = groups.get(place.endpoint) ?? { endpoint: place.endpoint, files: [] };
     groups.set(place.endpoint, group);
-    group.files.push({ path: file, key, bytes: statSync(file).size });
+    group.files.push({ path: file, key, bytes: statSync(file).size, captured: place.captured });
   }
   return [...groups.values()];
 }
@@ -80,11 +82,11 @@ async function placeInBucket(
   file: string,
   root: string,
   endpoint?: string,
-): Promise<{ endpoint: string; key: string }> {
+): Promise<{ endpoint: string; key: string; captured?: string }> {
   const layout = LAYOUT.exec(file.split(sep).join('/'));
   if (layout) {
     const [key, found] = layout as unknown as [string, string];
-    return endpoint ? { endpoint, key: endpoint + key.slice(found.length) } : { endpoint: found, key };
+    return { endpoint: endpoint ?? found, key: (endpoint ?? found) + key.slice(found.length), captured: found };
   }
   const owner = endpoint ?? DEFAULT_ENDPOINT;
   const hour = await hourOfFirstRecord(file);

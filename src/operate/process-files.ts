@@ -52,10 +52,13 @@ interface ProcessFilesOptions {
   workBucket: string;
   stateMachineArn: string;
   files: readonly FileToPut[];
-  onProgress?: (progress: FileProgress) => void;
+  /** Awaited if it returns a promise. */
+  onProgress?: (progress: FileProgress) => unknown;
   signal?: AbortSignal;
   /** Time in which an execution must start after a file was put. */
   startLimitMs?: number;
+  /** Between two looks at the executions. The default is for an emulator. */
+  pollMs?: number;
 }
 
 const POLL_MS = 400;
@@ -78,7 +81,7 @@ const CLOCK_SLACK_MS = 60_000;
  * @throws Error if no execution starts for a file in time
  */
 export async function processFiles(options: ProcessFilesOptions): Promise<Run[]> {
-  const { clients, files, signal, startLimitMs: limit = START_LIMIT_MS } = options;
+  const { clients, files, signal, startLimitMs: limit = START_LIMIT_MS, pollMs = POLL_MS } = options;
   const since = Date.now() - CLOCK_SLACK_MS;
   const keys = new Set(files.map(({ key }) => key));
   const runs = new Map<string, Run>();
@@ -89,16 +92,13 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
     const own = runsOf(key);
     return own.length > 0 && own.every((run) => run.status !== 'RUNNING');
   };
-  for (const file of files) {
-    signal?.throwIfAborted();
-    await put(clients, options.captureBucket, file);
-  }
+  await putCaptures(clients, options.captureBucket, files, signal);
   const putAt = Date.now();
   for (;;) {
     signal?.throwIfAborted();
     for (const item of await recentExecutions(options, since)) await update(item);
     const done = [...keys].filter(ended).length;
-    options.onProgress?.({ unit: 'files', total: keys.size, done, runs: [...runs.values()] });
+    await options.onProgress?.({ unit: 'files', total: keys.size, done, runs: [...runs.values()] });
     if (done === keys.size) return [...runs.values()];
     const late = Date.now() - putAt > limit ? [...keys].find((key) => runsOf(key).length === 0) : undefined;
     if (late !== undefined) {
@@ -106,7 +106,7 @@ export async function processFiles(options: ProcessFilesOptions): Promise<Run[]>
         `No execution started; got: none of ${options.stateMachineArn} in the ${limit / 1000} s after s3://${options.captureBucket}/${late} was put; expected: one. Check that the rule is enabled, that EventBridge notifications are on for the bucket, that the key is under DATA_CAPTURE_S3_PREFIX, and the log of the function that starts runs`,
       );
     }
-    await sleep(POLL_MS);
+    await sleep(pollMs);
   }
 
   async function update(item: ExecutionListItem): Promise<void> {
@@ -135,7 +135,7 @@ async function put({ s3 }: Pick<AwsClients, 's3'>, bucket: string, file: FileToP
   await new Upload({ client: s3, params }).done();
 }
 
-/** Puts files for a backfill, several concurrently, before a rule watches the bucket. */
+/** Puts files, several concurrently. */
 export async function putCaptures(
   clients: Pick<AwsClients, 's3'>,
   bucket: string,
@@ -170,7 +170,12 @@ export async function runBackfill(
       counts.push({ total: 1, succeeded: run.status === 'RUNNING' ? 0 : 1 } as (typeof counts)[0]);
     const sum = (names: ('total' | 'succeeded' | 'failed')[]) =>
       counts.reduce((all, one) => all + names.reduce((part, name) => part + (one?.[name] ?? 0), 0), 0);
-    options.onProgress?.({ unit: 'chunks', total: sum(['total']), done: sum(['succeeded', 'failed']), runs: [run] });
+    await options.onProgress?.({
+      unit: 'chunks',
+      total: sum(['total']),
+      done: sum(['succeeded', 'failed']),
+      runs: [run],
+    });
     if (run.status !== 'RUNNING') return [run];
     await sleep(POLL_MS);
   }

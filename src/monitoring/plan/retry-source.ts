@@ -24,7 +24,7 @@ export async function optionsOfRun(
   { run, what }: RetryInput['retry'],
 ): Promise<RunOptions> {
   if (what === 'quarantined') {
-    for await (const { entry } of quarantineOf(storage, workBucket, run)) {
+    for await (const { entry } of quarantinedEntries(storage, workBucket, run)) {
       if (entry.options !== undefined) return entry.options;
     }
   }
@@ -115,7 +115,8 @@ export async function* failedFiles(storage: Storage, workBucket: string, run: st
 /** Quarantine objects that are read at the same time. They contain the bytes of their lines. */
 const QUARANTINE_READS = 4;
 
-async function* quarantineOf(
+/** Yields the quarantined lines of a run, each with the key of its quarantine object, in the order of the chunks. */
+export async function* quarantinedEntries(
   storage: Storage,
   workBucket: string,
   run: string,
@@ -136,7 +137,7 @@ async function* quarantinedRanges(
   run: string,
 ): AsyncGenerator<Omit<RetriedUnit, 'seen'>> {
   let open: { range: CaptureRange; experimentId: string } | undefined;
-  for await (const { key: object, entry } of quarantineOf(storage, workBucket, run)) {
+  for await (const { key: object, entry } of quarantinedEntries(storage, workBucket, run)) {
     const { bucket, key, versionId, etag, line, start, end, experimentId, objectTimeMs } = entry;
     const keptIn = entry.base64 === undefined ? undefined : object;
     if (open !== undefined && open.range.keptIn === keptIn && isNext(open.range, entry)) {

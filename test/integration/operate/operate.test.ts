@@ -1,3 +1,4 @@
 /** The commands for a running stack, on a deployed one that the suites share. */
 import './doctor.ts';
 import './runs.ts';
+import './unfinished.ts';

@@ -1,6 +1,123 @@
-/** Tests of the commands about runs. */
-import { processed } from './stack.ts';
+/** Tests of the commands about runs: `process`, `follow`. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { followCommand } from '../../../bin/commands/follow.ts';
+import { processCommand } from '../../../bin/commands/process.ts';
+import { chatLine } from '../../helpers/deployed-captures.ts';
+import { ENDPOINT, HOUR, PROCESSED_KEY, pipeline, processed, putChats, run } from './stack.ts';
 
-test('has a processed capture file', () => {
-  expect(processed).toMatchObject({ status: 'SUCCEEDED' });
+const folder = mkdtempSync(join(tmpdir(), 'operate-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Writes a file on this machine. @returns its path */
+function local(path: string, lines: readonly string[]): string {
+  const file = join(folder, path);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, lines.map((line) => `${line}\n`).join(''));
+  return file;
+}
+
+describe('follow', () => {
+  test('prints what became of a run: its figures, its quarantined lines with the reason and the place', async () => {
+    const { stdout, code } = await run(followCommand(), processed.name);
+    expect(code).toBe(0);
+    expect(stdout).toContain(`── ${processed.name}: succeeded ──`);
+    expect(stdout).toMatch(/^captured: 6\ntraced: 5\nquarantined: 1$/m);
+    expect(stdout).toMatch(new RegExp(`^NotJson: 1\\n  ${PROCESSED_KEY}:6: .*cut off`, 'm'));
+    expect(stdout).toMatch(/^traces: http:\/\/127\.0\.0\.1:\d+\/#\/experiments\/\d+\/traces\?startTimeLabel=ALL$/m);
+    expect(stdout).toContain(`inference-monitor quarantine ${processed.name} --out quarantined.jsonl`);
+  });
+
+  test('finds a run by its ARN, and names the nearest one to a name that no run has', async () => {
+    expect((await run(followCommand(), processed.arn, '--json')).code).toBe(0);
+    const { error } = await run(followCommand(), `${processed.name.slice(0, -1)}x`);
+    expect(error?.name).toBe('NoSuchRun');
+    expect(error?.message).toContain(`Did you mean ${processed.name}?`);
+  });
+});
+
+describe('process', () => {
+  test('starts a run over one file, follows it in lines, and prints its figures as JSON', async () => {
+    const key = await putChats('by-key', 2);
+    const { stdout, stderr, code } = await run(processCommand(), key, '--no-evaluate', '--name', 'by-key', '--json');
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    const { runs } = JSON.parse(stdout);
+    expect(runs).toEqual([
+      expect.objectContaining({
+        run: 'by-key',
+        status: 'succeeded',
+        asked: `s3://sagemaker-captures/${key}, no evaluation`,
+      }),
+    ]);
+    expect(runs[0].figures.lines).toEqual({ planned: 2, traced: 2, quarantined: 0, outsideWindow: 0, lost: 0 });
+    expect(stderr).toMatch(/^1 capture files, /m);
+    expect(stderr).toMatch(/^run: by-key$/m);
+  });
+
+  test('starts a backfill with its options, and does not follow it if it is detached', async () => {
+    const { stdout, stderr } = await run(
+      processCommand(),
+      ...[`s3://sagemaker-captures/${ENDPOINT}/`, '--from', '2026-11-20', '--to', '2026-11-21T00:00:00Z'],
+      ...['--sample-rate', '0.5', '--budget', '3', '--name', 'backfill', '--detach'],
+    );
+    expect(stdout).toBe('backfill\n');
+    expect(stderr).toContain('inference-monitor follow backfill');
+    const { input, status } = await pipeline.ended(
+      `${pipeline.outputs.stateMachineArn.replace(':stateMachine:', ':execution:')}:backfill`,
+    );
+    expect(status).toBe('SUCCEEDED');
+    expect(input).toEqual({
+      bucket: 'sagemaker-captures',
+      prefix: `${ENDPOINT}/`,
+      from: '2026-11-20T00:00:00.000Z',
+      to: '2026-11-21T00:00:00.000Z',
+      sampleRate: 0.5,
+      budgetUsd: 3,
+    });
+  });
+
+  test('puts files of this machine, follows the runs of the rule, and puts nothing twice', async () => {
+    const path = local(`${ENDPOINT}/AllTraffic/2026/11/20/11/local.jsonl`, [chatLine('local-1'), 'no capture']);
+    const refused = await run(processCommand(), path, '--sample-rate', '0.1');
+    expect(refused.error?.name).toBe('OptionsNeedCaptures');
+    const { stdout, code } = await run(processCommand(), path);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^captured: 2\ntraced: 1\nquarantined: 1$/m);
+    const again = await run(processCommand(), path, '--sample-rate', '0.1', '--json');
+    expect(again.stderr).toContain('1 files are in the bucket already');
+    expect(JSON.parse(again.stdout).runs[0].asked).toBe(
+      `s3://sagemaker-captures/${ENDPOINT}/AllTraffic/2026/11/20/11/local.jsonl, sample rate 0.1`,
+    );
+    local(`${ENDPOINT}/AllTraffic/2026/11/20/11/local.jsonl`, [chatLine('local-2')]);
+    expect((await run(processCommand(), path)).error?.name).toBe('CaptureInTheWay');
+  });
+
+  test.each<[string, () => string[], string, RegExp]>([
+    ['nothing', () => [], 'SourceMissing', /--from/],
+    ['a key that is not there', () => [`${HOUR}/proccessed.jsonl`], 'CaptureMissing', /such as .*\/processed\.jsonl/],
+    ['another bucket', () => ['s3://elsewhere/a.jsonl'], 'OutsideCaptureScope', /under s3:\/\/sagemaker-captures/],
+    ['a prefix outside the stack’s', () => ['other/'], 'OutsideCaptureScope', /under s3:/],
+    ['a prefix without captures', () => [`${ENDPOINT}/blue/`], 'NoCaptures', /such as s3:\/\/sagemaker-captures/],
+    ['an empty range', () => ['--from', '2026-11-21', '--to', '2026-11-20'], 'InvalidTime', /earlier --from/],
+    ['a range for one file', () => [PROCESSED_KEY, '--from', '1d'], 'InvalidTime', /under a prefix/],
+    ['a path that is not there', () => ['./no-such-folder'], 'SourceMissing', /no such file/],
+    ['a file without captures', () => [local('notes.jsonl', ['hello'])], 'NotACapture', /captureData/],
+    ['a folder without captures', () => [dirname(local('empty/a.txt', ['hello']))], 'Error', /no file that ends in/],
+    [
+      'a file of another endpoint',
+      () => [local('other/AllTraffic/2026/11/20/11/a.jsonl', [chatLine('other')])],
+      'OtherEndpoint',
+      /captures of garden-endpoint/,
+    ],
+    ['a sample rate over 1', () => [PROCESSED_KEY, '--sample-rate', '2'], 'InvalidInput', /sampleRate/],
+    ['a name that is taken', () => [PROCESSED_KEY, '--name', 'by-key'], 'RunNameTaken', /90 days/],
+    ['a name with a space', () => [PROCESSED_KEY, '--name', 'a b'], 'InvalidRunName', /letters/],
+    ['two sources', () => [PROCESSED_KEY, PROCESSED_KEY], 'CommanderError', /too many arguments/],
+  ])('refuses %s', async (_, args, name, message) => {
+    const { error, stdout } = await run(processCommand(), ...args());
+    expect(error?.message).toMatch(message);
+    expect(error?.name).toBe(name);
+    expect(stdout).toBe('');
+  });
 });

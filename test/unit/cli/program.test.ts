@@ -94,7 +94,7 @@ describe('completion', () => {
         `${script}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _inference_monitor; echo "\${COMPREPLY[*]}"`,
         ...['bash', 'inference-monitor', ...words],
       ]).toString();
-    expect(complete('re')).toBe('rebuild-counts replay\n');
+    expect(complete('re')).toBe('retry rebuild-counts replay\n');
     expect(complete('help', 'ra')).toBe('rates\n');
     expect(complete('rates', '--by', '')).toBe('variant hour day\n');
     expect(complete('rates', '--deb', '--com')).toBe('--compare-from --compare-to\n');

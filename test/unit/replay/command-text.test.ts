@@ -1,7 +1,8 @@
 /** The output of the replay command. */
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { clock } from '../../../bin/commands/replay-display.ts';
-import { dryRunText, durationText, longWarning } from '../../../bin/commands/replay-text.ts';
+import { dryRunText, longWarning } from '../../../bin/commands/replay-text.ts';
+import { durationText } from '../../../src/terminal/duration-text.ts';
 
 test.each([
   [0, '0.0 s', '00:00'],

@@ -4,7 +4,7 @@
  * named error, and search its output for the marks.
  */
 
-import { globSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
@@ -18,6 +18,7 @@ import { DescribeExecutionCommand, ExecutionDoesNotExist } from '@aws-sdk/client
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { confirmed } from '../../../bin/cli/confirm.ts';
 import { checkNames } from '../../../bin/cli/names.ts';
+import { isReplay } from '../../../bin/cli/replays.ts';
 import { requireClone } from '../../../bin/commands/calibrate.ts';
 import { fileOf } from '../../../bin/commands/deploy.ts';
 import { checkOutputs } from '../../../bin/commands/gate-flags.ts';
@@ -26,10 +27,12 @@ import { instantMs } from '../../../bin/commands/instants.ts';
 import { judgeFiles } from '../../../bin/commands/judge-run.ts';
 import { withPass } from '../../../bin/commands/label.ts';
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
+import { assertNoOptions } from '../../../bin/commands/process-local.ts';
+import { openNew } from '../../../bin/commands/quarantine.ts';
 import { ratesReport } from '../../../bin/commands/rates.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
+import { whatToRetry } from '../../../bin/commands/retry.ts';
 import { captureSettings, commandSettings } from '../../../bin/commands/settings.ts';
-import { findExecution } from '../../../bin/commands/stop.ts';
 import { promptOnTerminal } from '../../../bin/init/prompt.ts';
 import { plannerDependencies } from '../../../lambda/plan-captures/dependencies.ts';
 import { parseBaseline } from '../../../src/calibration/drift.ts';
@@ -71,6 +74,11 @@ import { optionsOfRun } from '../../../src/monitoring/plan/retry-source.ts';
 import { unitsOfObjects } from '../../../src/monitoring/plan/units.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
+import type { RunSummary } from '../../../src/monitoring/summary.ts';
+import { captureSource } from '../../../src/operate/capture-source.ts';
+import { findExecution } from '../../../src/operate/find-execution.ts';
+import { startExecution } from '../../../src/operate/start-execution.ts';
+import { planUpload } from '../../../src/operate/upload-captures.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { ProgressFile } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { ShardBounds } from '../../../src/replay/cloud/limits.ts';
@@ -720,12 +728,19 @@ const PROVOKE: Record<string, () => unknown> = {
   MlflowTrackingUriInvalid: () => createMlflowClient({ trackingUri: `http://u:${MARK}@x` }),
   MlflowTrackingUriMissing: () => mlflowOf({}),
   NoCounts: () => ratesReport(memory(), 'w', { from: '1d' }, { active: [], nowMs: 0 }),
-  NoSuchReplay: () => {
-    const missing = new ExecutionDoesNotExist({ message: mark(), $metadata: {} });
-    const send = async (command: object) =>
-      command instanceof DescribeExecutionCommand ? Promise.reject(missing) : { executions: [{ name: 'other' }] };
-    return findExecution({ send } as never, 'machine', 'r');
-  },
+  NoSuchRun: () => findExecution(stepFunctions(undefined), MACHINES, 'r'),
+  AmbiguousRun: () => findExecution(stepFunctions({ executionArn: 'arn' }), MACHINES, 'r'),
+  AmbiguousSource: () => captureSource(captured('bin/a.jsonl'), watched, 'bin', {}),
+  NoCaptures: () => captureSource(captured(), watched, 'ep/', {}),
+  OtherEndpoint: () => planUpload(captured(), watched, savedCapture('other')),
+  CaptureInTheWay: () => planUpload(captured('ep/AllTraffic/2026/11/20/10/a.jsonl'), watched, savedCapture('ep')),
+  OptionsNeedCaptures: async () => assertNoOptions({ name: 'n' }, { fresh: [] }),
+  InvalidRunName: () => startExecution(stepFunctions({}), 'machine', { bucket: 'b', prefix: '' }, 'a b'),
+  NotAMonitoringRun: () => Promise.reject(isReplay('r')),
+  FileExists: () => openNew(savedCapture('ep')),
+  RunGoesOn: async () => whatToRetry({ run: 'r', status: 'running' }, undefined),
+  NothingToRetry: async () => whatToRetry(leaving(0), undefined),
+  RetryUnclear: async () => whatToRetry(leaving(1), undefined),
   NoCaptureFiles: () => localFiles(mkdtempSync(join(tmpdir(), 'silence-'))),
   NoTerminal: () => promptOnTerminal({ stdin: {}, stderr: {} } as never),
   NoClone: () => requireClone(tmpdir()),
@@ -790,6 +805,36 @@ const PROVOKE: Record<string, () => unknown> = {
   TooManyRequests: () => stripesOf(windowOf(1000), SHARD_BOUNDS, { requests: 1, kept: false }),
   TooManyShards: () => cutInTwo({ requests: 1 }),
 };
+const MACHINES = { monitoring: 'a:stateMachine:m', replay: 'a:stateMachine:r' };
+/** Finds this execution, or none. */
+const stepFunctions = (execution: object | undefined) => {
+  const missing = new ExecutionDoesNotExist({ message: mark(), $metadata: {} });
+  const send = async (command: object) =>
+    command instanceof DescribeExecutionCommand && execution === undefined
+      ? Promise.reject(missing)
+      : { executions: [{ name: 'other' }], ...execution };
+  return { send } as never;
+};
+const watched = { ...scope, endpoint: 'ep' };
+/** A bucket with objects of these keys. */
+const captured = (...keys: string[]): Storage => {
+  const bucket = new MemoryStorage();
+  for (const key of keys) bucket.put(key, mark());
+  return bucket.storage;
+};
+/** A capture file on this machine, in SageMaker's folders. @returns its path */
+function savedCapture(endpoint: string): string {
+  const hour = join(mkdtempSync(join(tmpdir(), 'silence-')), endpoint, 'AllTraffic', '2026', '11', '20', '10');
+  mkdirSync(hour, { recursive: true });
+  writeFileSync(join(hour, 'a.jsonl'), `{"captureData":"${mark()}"}`);
+  return join(hour, 'a.jsonl');
+}
+const leaving = (count: number) => ({
+  run: 'r',
+  status: 'failed' as const,
+  summary: { lines: { lost: count, quarantined: count }, verdicts: { failed: 0, heldByBudget: 0 } } as RunSummary,
+});
+
 const gateWith = (baseline: string) =>
   planGate({ gate: { baseline, thresholds: ['error_rate:1'] }, compare: false }, memory(), 'w');
 const SHARD_BOUNDS: ShardBounds = { windowMs: 1, requests: 50, bytes: 10_000, perSecond: 5, connections: 4 };

@@ -1,0 +1,113 @@
+/** Follows runs on the terminal, and reports what became of them. */
+import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
+import { expectedSeconds } from '../../src/operate/expected-time.ts';
+import { followRuns } from '../../src/operate/follow-runs.ts';
+import { listRuns } from '../../src/operate/list-runs.ts';
+import { type RunReport, readRunReport } from '../../src/operate/run-report.ts';
+import { Stopped, stopOnSignals } from '../../src/terminal/stop-signals.ts';
+import { EXIT } from './exit-codes.ts';
+import { followDisplay } from './follow-display.ts';
+import { terminal, writeJson } from './output.ts';
+import { commandText, nextSteps, runLinks } from './run-hints.ts';
+import { runAsJson, runsFollowedJson } from './run-json.ts';
+import { runsText } from './run-text.ts';
+import type { DeployedStack, StackFlags } from './stack.ts';
+
+export interface ReportFlags extends StackFlags {
+  json?: boolean;
+}
+
+interface NamedRun {
+  name: string;
+  arn: string;
+}
+
+/** Follows runs to their end, and prints what became of them. Ctrl-C leaves them running. */
+export async function followAndReport(
+  stack: DeployedStack,
+  runs: readonly NamedRun[],
+  flags: ReportFlags,
+): Promise<void> {
+  const { clients, outputs } = stack;
+  const display = followDisplay(process.stderr);
+  const followed = await unlessInterrupted(
+    (signal) => followRuns(runs, { clients, workBucket: outputs.workBucket, onLook: display.look, signal }),
+    () => comeBack(runs, flags.stack),
+  );
+  display.end();
+  if (followed !== undefined) await reportRuns(stack, runs, flags);
+}
+
+const comeBack = (runs: readonly NamedRun[], stack?: string): string[] => [
+  runs.length === 1 ? 'The run goes on. To come back:' : 'The runs go on. To come back:',
+  ...runs.map(({ name }) => `  ${commandText(['follow', name], stack)}`),
+];
+
+/**
+ * Does work that may be left to itself: Ctrl-C ends the command with its own exit code, and says how to come back.
+ *
+ * @returns `undefined` if it was interrupted
+ */
+export async function unlessInterrupted<T>(
+  work: (signal: AbortSignal) => Promise<T>,
+  explain: () => readonly string[],
+): Promise<T | undefined> {
+  const stopping = stopOnSignals();
+  try {
+    return await work(stopping.signal);
+  } catch (error) {
+    if (!(error instanceof Stopped)) throw error;
+    process.stderr.write(`\n${explain().join('\n')}\n`);
+    process.exitCode = EXIT.interrupted;
+    return undefined;
+  } finally {
+    stopping.dispose();
+  }
+}
+
+/** Prints what became of runs, or how far they are. The exit code is 1 if one failed or was stopped. */
+export async function reportRuns(stack: DeployedStack, runs: readonly NamedRun[], flags: ReportFlags): Promise<void> {
+  const { clients, outputs } = stack;
+  const reports: RunReport[] = [];
+  for (const { arn } of runs) {
+    const execution = await clients.sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
+    reports.push(
+      await readRunReport(clients, outputs.workBucket, { ...execution, name: execution.name ?? '' } as never),
+    );
+  }
+  await printReports(stack, reports, flags);
+  if (reports.some(({ status }) => status !== 'succeeded')) process.exitCode = EXIT.found;
+}
+
+/** Prints reports as text or JSON. */
+export async function printReports(
+  stack: DeployedStack,
+  reports: readonly RunReport[],
+  { json, stack: stackFlag }: ReportFlags,
+): Promise<void> {
+  const region = await stack.clients.s3.config.region();
+  const pages = reports.map((report) => ({
+    report,
+    next: nextSteps(report, stackFlag),
+    links: runLinks(report, stack, region),
+  }));
+  const earlier = reports.some(isDryRun) ? await earlierRuns(stack) : [];
+  const withTime = pages.map((page) => {
+    const estimate = isDryRun(page.report) ? page.report.summary?.estimate : undefined;
+    return { ...page, expectedSeconds: estimate && expectedSeconds(estimate, earlier) };
+  });
+  if (json) writeJson(runsFollowedJson, { runs: withTime.map(runAsJson) });
+  else process.stdout.write(runsText(withTime, terminal(), stackFlag));
+}
+
+const isDryRun = ({ summary }: RunReport): boolean => summary?.status === 'dryRun';
+
+/** Earlier runs whose pace tells how long one takes. */
+const MAX_EARLIER = 20;
+
+async function earlierRuns({ clients, outputs }: DeployedStack): Promise<RunSummary[]> {
+  const options = { status: 'succeeded' as const, limit: MAX_EARLIER };
+  const runs = await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, options);
+  return runs.flatMap(({ summary }) => summary ?? []);
+}

@@ -1,0 +1,119 @@
+/** The progress of runs: a bar on a terminal, a line of facts now and then in a pipe. */
+
+import { hasEnded } from '../../src/operate/follow-runs.ts';
+import type { RunProgress } from '../../src/operate/run-progress.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
+import { durationText } from '../../src/terminal/duration-text.ts';
+import { startProgress } from '../../src/terminal/progress.ts';
+import { wrapped } from '../../src/terminal/wrap.ts';
+
+export interface FollowDisplay {
+  look(runs: readonly RunProgress[]): void;
+  /** Shows that nothing has begun yet. */
+  wait(text: string): void;
+  end(): void;
+}
+
+const DEFAULT_COLUMNS = 80;
+
+/** Shows what is followed on a stream. */
+export function followDisplay(output: NodeJS.WriteStream): FollowDisplay {
+  const progress = startProgress(output);
+  const pace = new Pace();
+  const isTerminal = output.isTTY === true;
+  const log = (line: string): void => {
+    const width = isTerminal ? output.columns || DEFAULT_COLUMNS : Number.POSITIVE_INFINITY;
+    for (const part of wrapped(singleLine(line), width)) progress.log(part);
+  };
+  return {
+    wait: (text) => progress.show(text),
+    look(runs) {
+      for (const { run, news } of runs) for (const line of news) log(runs.length > 1 ? `${run}: ${line}` : line);
+      const width = isTerminal ? (output.columns || DEFAULT_COLUMNS) - 1 : undefined;
+      progress.show(progressText(runs, pace.add(runs, Date.now()), width));
+    },
+    end: () => progress.end(),
+  };
+}
+
+/** Lines a second since the first ones were done: the time before them was the functions' start. */
+export class Pace {
+  #base: { atMs: number; lines: number } | undefined;
+
+  /** @returns `undefined` until it is known */
+  add(runs: readonly RunProgress[], nowMs: number): number | undefined {
+    const lines = sum(runs, (run) => run.lines);
+    if (lines > 0) this.#base ??= { atMs: nowMs, lines };
+    if (this.#base === undefined || lines === this.#base.lines) return undefined;
+    return (lines - this.#base.lines) / ((nowMs - this.#base.atMs) / 1_000);
+  }
+}
+
+const sum = (runs: readonly RunProgress[], of: (run: RunProgress) => number): number =>
+  runs.reduce((total, run) => total + of(run), 0);
+
+const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
+const dollars = (usd: number): string => `$${usd.toFixed(usd < 10 ? 4 : 2)}`;
+
+const MAX_BAR = 20;
+
+/**
+ * Describes the runs in one line.
+ *
+ * @param perSecond lines a second
+ * @param width columns, for a terminal: then it has a bar, and only what fits, the more important first
+ */
+export function progressText(runs: readonly RunProgress[], perSecond: number | undefined, width?: number): string {
+  const ended = runs.filter(hasEnded).length;
+  const planned = sum(runs, (run) => run.planned?.lines ?? 0);
+  const chunks = sum(runs, (run) => run.planned?.chunks ?? 0);
+  const isPlanning = runs.some((run) => !hasEnded(run) && (run.planned === undefined || run.planned.more));
+  const done = sum(runs, (run) => run.lines);
+  const failed = sum(runs, (run) => run.chunks.failed);
+  const of = (count: number): string => `${whole(count)}${isPlanning ? '+' : ''}`;
+  if (runs.every((run) => run.planned?.options.dryRun)) return joinFitting([`${of(planned)} lines counted`], width);
+  if (planned === 0) {
+    const what = runs.length === 1 ? (runs[0]?.run ?? '') : `${ended} of ${runs.length} runs ended`;
+    return joinFitting([`${what}: ${isPlanning ? 'planning …' : 'nothing to do'}`], width);
+  }
+  const left = perSecond === undefined || isPlanning || done >= planned ? undefined : (planned - done) / perSecond;
+  const facts = [
+    `${whole(done)} of ${of(planned)} lines`,
+    ...(failed > 0 ? [`${whole(failed)} chunks failed`] : []),
+    ...(left === undefined ? [] : [`about ${durationText(left)} left`]),
+    ...spent(runs),
+    ...(runs.length > 1 ? [`${ended} of ${runs.length} runs ended`] : []),
+    ...(perSecond === undefined ? [] : [`${perSecond < 10 ? perSecond.toFixed(1) : whole(perSecond)} lines/s`]),
+    `${whole(sum(runs, (run) => run.chunks.done))} of ${of(chunks)} chunks`,
+    ...batchJobs(runs),
+  ];
+  if (width === undefined) return runs.length === 1 ? `${runs[0]?.run}: ${facts.join(', ')}` : facts.join(', ');
+  const bar = barText(done / planned, Math.min(MAX_BAR, Math.floor(width / 4)));
+  return joinFitting([`${bar} ${facts[0]}`, ...facts.slice(1)], width);
+}
+
+function spent(runs: readonly RunProgress[]): string[] {
+  const total = (of: (run: RunProgress) => number | null | undefined): number | null =>
+    runs.some((run) => of(run) === null) ? null : sum(runs, (run) => of(run) ?? 0);
+  if (!runs.some(({ planned }) => planned?.options.evaluate)) return [];
+  const [now, expected] = [total((run) => run.usd), total((run) => run.expectedUsd)];
+  if (now === null) return ['$ unknown'];
+  return [`${dollars(now)}${expected ? ` of about ${dollars(expected)}` : ''}`];
+}
+
+function batchJobs(runs: readonly RunProgress[]): string[] {
+  const jobs = runs.flatMap((run) => Object.entries(run.batchJobs ?? {}));
+  return jobs.length === 0 ? [] : [`batch jobs: ${jobs.map(([status, count]) => `${count} ${status}`).join(', ')}`];
+}
+
+const barText = (share: number, width: number): string => {
+  const filled = Math.min(width, Math.floor(share * width));
+  return `${'█'.repeat(filled)}${'░'.repeat(width - filled)}`;
+};
+
+/** Joins the facts that fit, in their order. Those that do not are in the summary at the end. */
+function joinFitting(facts: readonly string[], width = Number.POSITIVE_INFINITY): string {
+  let text = facts[0] ?? '';
+  for (const fact of facts.slice(1)) if (text.length + 2 + fact.length <= width) text += `, ${fact}`;
+  return text;
+}

@@ -1,0 +1,42 @@
+/** The options of commands that start runs. */
+import type { Command } from 'commander';
+import type { RunOptions } from '../../src/contract/input.ts';
+import { amount, number } from '../commands/numbers.ts';
+
+export interface RunFlags {
+  evaluate?: boolean;
+  sampleRate?: number;
+  budget?: number;
+  batch?: boolean;
+  reevaluate?: boolean;
+  dryRun?: boolean;
+  detach?: boolean;
+  name?: string;
+}
+
+/** Adds the options of a run to a command. */
+export const addRunOptions = (command: Command): Command =>
+  command
+    .option('--evaluate', 'judge the captures (the default)')
+    .option('--no-evaluate', 'only log traces')
+    .option('--sample-rate <share>', 'judge this share of the captures, 0 to 1', number)
+    .option('--budget <dollars>', 'the most that this run may spend on the judge, within the daily budget', amount)
+    .option('--batch', 'judge by Bedrock batch inference: half the price, hours later')
+    .option('--reevaluate', 'judge captures again that have a verdict')
+    .option('--dry-run', 'say what it would take, and pay nothing')
+    .option('--detach', 'start it, and do not follow it')
+    .option('--name <name>', 'name of the run');
+
+/** Returns the options of an execution's input, without those that are not given. */
+export function inputOptions(flags: RunFlags): Partial<RunOptions> {
+  const { evaluate, sampleRate, budget, batch, reevaluate, dryRun } = flags;
+  const options = {
+    evaluate,
+    sampleRate,
+    budgetUsd: budget,
+    ...(batch ? { judge: 'batch' as const } : {}),
+    reevaluate,
+    dryRun,
+  };
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}

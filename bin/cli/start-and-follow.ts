@@ -1,0 +1,23 @@
+/** Starts a run, and follows it. */
+import type { ExecutionInput } from '../../src/contract/input.ts';
+import { startExecution } from '../../src/operate/start-execution.ts';
+import { followAndReport, type ReportFlags } from './follow-and-report.ts';
+import { commandText } from './run-hints.ts';
+import type { RunFlags } from './run-options.ts';
+import type { DeployedStack } from './stack.ts';
+
+/** Starts a run, and follows it unless it is detached. */
+export async function startAndFollow(
+  stack: DeployedStack,
+  input: ExecutionInput,
+  flags: RunFlags & ReportFlags,
+): Promise<void> {
+  const run = await startExecution(stack.clients.sfn, stack.outputs.stateMachineArn, input, flags.name);
+  if (!flags.detach) {
+    process.stderr.write(`run: ${run.name}\n`);
+    await followAndReport(stack, [run], flags);
+    return;
+  }
+  process.stderr.write(`The run is started. To follow it: ${commandText(['follow', run.name], flags.stack)}\n`);
+  process.stdout.write(flags.json ? `${JSON.stringify({ runs: [run] }, null, 2)}\n` : `${run.name}\n`);
+}

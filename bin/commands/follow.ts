@@ -1,0 +1,36 @@
+/** `inference-monitor follow`: follows a run to its end. */
+import { Command } from 'commander';
+import { findExecution } from '../../src/operate/find-execution.ts';
+import { followAndReport, type ReportFlags } from '../cli/follow-and-report.ts';
+import { jsonOption } from '../cli/output.ts';
+import { isReplay } from '../cli/replays.ts';
+import { runsFollowedJson } from '../cli/run-json.ts';
+import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
+
+const HELP = `
+A bar shows the lines that have an outcome, the rate, the time left, the judge's dollars and failed chunks; in a pipe, a line every
+few seconds. The end is the summary, what was quarantined and why, and links. Ctrl-C leaves the run running. The exit code is 1 if
+the run failed.
+
+Examples:
+  inference-monitor follow files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
+  inference-monitor follow last-week --json`;
+
+export const followJson = runsFollowedJson;
+
+export function followCommand(): Command {
+  return new Command('follow')
+    .argument('<run>', 'name or ARN of the execution')
+    .addOption(jsonOption())
+    .addOption(stackOption())
+    .addHelpText('after', HELP)
+    .action(follow);
+}
+
+async function follow(run: string, flags: ReportFlags): Promise<void> {
+  await withStack(flags, async (stack) => {
+    const { name, executionArn: arn, kind } = await findExecution(stack.clients.sfn, machinesOf(stack), run);
+    if (kind === 'replay') throw isReplay(run);
+    await followAndReport(stack, [{ name, arn }], flags);
+  });
+}

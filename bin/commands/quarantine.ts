@@ -1,0 +1,147 @@
+/** `inference-monitor quarantine`: the lines of a run that could not become traces. */
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { Command } from 'commander';
+import * as z from 'zod';
+import { type QuarantinedLine, quarantinedLines } from '../../src/operate/quarantined-lines.ts';
+import { findRun } from '../../src/operate/run-report.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
+import { checkNames } from '../cli/names.ts';
+import { jsonOption, terminal, writeJson } from '../cli/output.ts';
+import { isReplay } from '../cli/replays.ts';
+import { machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { tableText } from '../cli/table-text.ts';
+
+interface QuarantineFlags extends StackFlags {
+  out?: string;
+  reason?: string;
+  json?: boolean;
+}
+
+const HELP = `
+Without --out it says how many lines there are for each reason, with the place of the first. With --out it writes the lines, byte for
+byte as they were captured, to a new file, which inspect and process take. Lines are never printed: they are what anybody may
+have sent to the endpoint. They are kept for a year, longer than the run's receipts.
+
+Examples:
+  inference-monitor quarantine files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
+  inference-monitor quarantine last-week --reason NotJson --out not-json.jsonl`;
+
+export const quarantineJson = z.object({
+  run: z.string(),
+  lines: z.number(),
+  /** `null`: nothing was written. */
+  out: z.string().nullable(),
+  /** Lines of which only the place is known: they are over the size bound, and their file is gone. */
+  withoutBytes: z.array(z.object({ key: z.string(), line: z.number() })),
+  reasons: z.array(
+    z.object({
+      reason: z.string(),
+      lines: z.number(),
+      first: z.object({ key: z.string(), line: z.number(), message: z.string() }),
+    }),
+  ),
+});
+
+type Quarantined = z.input<typeof quarantineJson>;
+
+export function quarantineCommand(): Command {
+  return new Command('quarantine')
+    .argument('<run>', 'name or ARN of the execution')
+    .option('--out <file>', 'write the lines to this new file')
+    .option('--reason <name>', 'only lines that are there for this reason')
+    .addOption(jsonOption())
+    .addOption(stackOption())
+    .addHelpText('after', HELP)
+    .action(quarantine);
+}
+
+async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {
+  await withStack(flags, async (stack) => {
+    const { clients, outputs, storage } = stack;
+    const { name, kind } = await findRun(clients, machinesOf(stack), outputs.workBucket, run);
+    if (kind === 'replay') throw isReplay(run);
+    const lines = quarantinedLines(storage, outputs.workBucket, name, flags.reason);
+    const found = flags.out === undefined ? await collect(name, lines) : await writeLines(name, lines, flags.out);
+    if (found.lines === 0 && flags.reason !== undefined) {
+      const { reasons } = await collect(name, quarantinedLines(storage, outputs.workBucket, name));
+      if (reasons.length > 0) {
+        checkNames(
+          'reason in the quarantine of this run',
+          [flags.reason],
+          reasons.map(({ reason }) => reason),
+        );
+      }
+    }
+    if (flags.json) writeJson(quarantineJson, found);
+    else process.stdout.write(quarantineText(found));
+  });
+}
+
+/** Opens a new file. @throws PermanentError `FileExists` */
+export async function openNew(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, 'wx');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    const expected = 'the name of a new file';
+    throw new PermanentError('FileExists', 'The file exists, and is not overwritten', { got: path, expected });
+  }
+}
+
+/** Writes the lines to a new file, as they are read. @throws PermanentError `FileExists` */
+async function writeLines(run: string, lines: AsyncIterable<QuarantinedLine>, out: string): Promise<Quarantined> {
+  const file = await openNew(out);
+  let found: Quarantined;
+  try {
+    found = { ...(await collect(run, lines, file)), out };
+  } catch (error) {
+    await file.close();
+    await rm(out);
+    throw error;
+  }
+  await file.close();
+  if (found.lines > 0) return found;
+  await rm(out);
+  return { ...found, out: null };
+}
+
+/** Counts the lines by reason. @param file gets their bytes */
+async function collect(run: string, lines: AsyncIterable<QuarantinedLine>, file?: FileHandle): Promise<Quarantined> {
+  const found: Quarantined = { run, lines: 0, out: null, withoutBytes: [], reasons: [] };
+  const byReason = new Map<string, Quarantined['reasons'][number]>();
+  for await (const { entry, bytes } of lines) {
+    const { key, line, reason } = entry;
+    found.lines += 1;
+    const one = byReason.get(reason.name);
+    if (one) one.lines += 1;
+    else byReason.set(reason.name, { reason: reason.name, lines: 1, first: { key, line, message: reason.message } });
+    if (bytes === undefined) found.withoutBytes.push({ key, line });
+    else await file?.appendFile(Buffer.concat([bytes, Buffer.from('\n')]));
+  }
+  found.reasons = [...byReason.values()].sort((a, b) => b.lines - a.lines);
+  return found;
+}
+
+/** Places without bytes that the text lists. */
+const MAX_PLACES = 5;
+
+function quarantineText({ run, lines, out, reasons, withoutBytes }: Quarantined): string {
+  if (lines === 0) return `Nothing of ${singleLine(run)} is in quarantine.\n`;
+  const rows = reasons.map(({ reason, lines: count, first }) => [
+    singleLine(reason),
+    count.toLocaleString('en-US'),
+    singleLine(`${first.key}:${first.line}`),
+    singleLine(first.message),
+  ]);
+  const places = withoutBytes.slice(0, MAX_PLACES).map(({ key, line }) => `${singleLine(key)}:${line}`);
+  return [
+    tableText(['reason', 'lines', 'first', 'why'], rows, terminal()),
+    ...(out === null ? [] : [`${lines - withoutBytes.length} lines were written to ${out}.\n`]),
+    ...(withoutBytes.length === 0
+      ? []
+      : [
+          `${withoutBytes.length} are too long to be kept, and their file is gone or has changed: ${places.join(', ')}${withoutBytes.length > MAX_PLACES ? ', …' : ''}\n`,
+        ]),
+  ].join('');
+}

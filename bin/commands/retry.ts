@@ -1,0 +1,89 @@
+/** `inference-monitor retry`: processes again what a run left unfinished, and follows that run. */
+import { Command, Option } from 'commander';
+import { RETRY_WHAT, type RetryWhat } from '../../src/contract/input.ts';
+import { findRun, type RunReport, readRunReport } from '../../src/operate/run-report.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import type { ReportFlags } from '../cli/follow-and-report.ts';
+import { jsonOption } from '../cli/output.ts';
+import { isReplay } from '../cli/replays.ts';
+import { runsFollowedJson } from '../cli/run-json.ts';
+import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
+import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
+import { startAndFollow } from '../cli/start-and-follow.ts';
+
+interface RetryFlags extends RunFlags, ReportFlags {
+  what?: RetryWhat;
+}
+
+const HELP = `
+failed: chunks, files and verdicts that failed or are missing, also of a run that was stopped. quarantined: the lines in quarantine,
+once their cause is fixed. held: what the budget held back, once it has room. Without --what, it is the one that the run has.
+
+A retry keeps the options of the run unless you set others, and judges nothing twice. It is followed as by process.
+
+Examples:
+  inference-monitor retry files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
+  inference-monitor retry last-week --what held --budget 20`;
+
+export const retryJson = runsFollowedJson;
+
+export function retryCommand(): Command {
+  const command = new Command('retry')
+    .argument('<run>', 'name or ARN of the execution')
+    .addOption(new Option('--what <what>', 'what to process again').choices(RETRY_WHAT));
+  return addRunOptions(command)
+    .addOption(jsonOption())
+    .addOption(stackOption())
+    .addHelpText('after', HELP)
+    .action(retry);
+}
+
+async function retry(run: string, flags: RetryFlags): Promise<void> {
+  await withStack(flags, async (stack) => {
+    const { clients, outputs } = stack;
+    const found = await findRun(clients, machinesOf(stack), outputs.workBucket, run);
+    if (found.kind === 'replay') throw isReplay(run);
+    const report = await readRunReport(clients, outputs.workBucket, found);
+    const what = whatToRetry(report, flags.what);
+    if (report.isPartlyPlanned && what === 'failed') {
+      process.stderr.write(
+        'The run was planned in part: the retry leaves out what was never planned. Start its own input again for that.\n',
+      );
+    }
+    await startAndFollow(stack, { retry: { run: report.run, what }, ...inputOptions(flags) }, flags);
+  });
+}
+
+/** Decides what to retry. @throws PermanentError `RunGoesOn`, `NothingToRetry`, `RetryUnclear` */
+export function whatToRetry(
+  report: Pick<RunReport, 'run' | 'status' | 'summary'>,
+  asked: RetryWhat | undefined,
+): RetryWhat {
+  const { run, status, summary } = report;
+  if (status === 'running') {
+    const expected = `a run that has ended: inference-monitor follow ${run}`;
+    throw new PermanentError('RunGoesOn', 'The run has not ended', { got: run, expected });
+  }
+  // Quarantined lines outlive the receipts.
+  if (summary === undefined) return asked ?? 'quarantined';
+  const { lines, verdicts, failedFiles } = summary;
+  const left: Record<RetryWhat, number> = {
+    failed: lines.lost + verdicts.failed + (failedFiles?.count ?? 0),
+    quarantined: lines.quarantined,
+    held: verdicts.heldByBudget,
+  };
+  const has = RETRY_WHAT.filter((what) => left[what] > 0);
+  const [only, ...others] = has;
+  if (only === undefined || (asked !== undefined && left[asked] === 0)) {
+    throw new PermanentError('NothingToRetry', 'The run has nothing of that to process again', {
+      got: asked === undefined ? run : `${asked} of ${run}`,
+      expected: only === undefined ? 'a run with something failed, quarantined or held' : `--what ${has.join(' or ')}`,
+    });
+  }
+  if (asked !== undefined) return asked;
+  if (others.length === 0) return only;
+  throw new PermanentError('RetryUnclear', 'The run has several things to process again', {
+    got: has.map((what) => `${left[what]} ${what}`).join(', '),
+    expected: `--what ${has.join(', or --what ')}`,
+  });
+}

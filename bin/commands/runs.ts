@@ -1,0 +1,164 @@
+/** `inference-monitor runs`: the newest runs, or cloud replays. */
+import { Command, Option } from 'commander';
+import * as z from 'zod';
+import { type ListedReplay, type ListedRun, listReplays, listRuns } from '../../src/operate/list-runs.ts';
+import { RUN_STATUSES, type RunStatus } from '../../src/operate/run-report.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
+import { durationText } from '../../src/terminal/duration-text.ts';
+import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
+import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { tableText } from '../cli/table-text.ts';
+import { instantMs } from './instants.ts';
+import { wholeNumber } from './numbers.ts';
+
+interface RunsFlags extends StackFlags {
+  from?: string;
+  to?: string;
+  status?: RunStatus;
+  limit: number;
+  replays?: boolean;
+  json?: boolean;
+}
+
+const HELP = `
+The newest first, as far as Step Functions keeps them, which is 90 days. Times are those of the start: instants such as
+2026-11-20T09:00:00Z, days (UTC), or ages such as 12h, 7d. Figures of a run that is still running are in show.
+
+Examples:
+  inference-monitor runs
+  inference-monitor runs --from 7d --status failed
+  inference-monitor runs --replays`;
+
+const count = z.number();
+
+export const runsJson = z.object({
+  runs: z.array(
+    z.object({
+      run: z.string(),
+      arn: z.string(),
+      status: z.enum(RUN_STATUSES),
+      startedAt: z.string(),
+      endedAt: z.string().nullable(),
+      /** In words. */
+      asked: z.string(),
+      /** `null`: the run has not written a summary. */
+      figures: z
+        .object({
+          outcome: z.string(),
+          lines: count,
+          traced: count,
+          quarantined: count,
+          heldVerdicts: count,
+          lostLines: count,
+          failedVerdicts: count,
+          usd: count.nullable(),
+        })
+        .nullable(),
+      /** Only of replays. */
+      requests: z.object({ sent: count, planned: count }).nullable(),
+    }),
+  ),
+});
+
+export function runsCommand(): Command {
+  return new Command('runs')
+    .option('--from <time>', 'runs that started from this time on')
+    .option('--to <time>', 'runs that started before this time')
+    .addOption(new Option('--status <status>', 'only these').choices(RUN_STATUSES.filter((one) => one !== 'forgotten')))
+    .option('--limit <count>', 'at most so many', wholeNumber, 20)
+    .option('--replays', 'cloud replays instead of monitoring runs')
+    .addOption(jsonOption())
+    .addOption(stackOption())
+    .addHelpText('after', HELP)
+    .action(runs);
+}
+
+async function runs(flags: RunsFlags): Promise<void> {
+  const nowMs = Date.now();
+  const ms = (text: string | undefined) => (text === undefined ? undefined : instantMs(text, nowMs));
+  const options = { fromMs: ms(flags.from), toMs: ms(flags.to), status: flags.status, limit: flags.limit };
+  await withStack(flags, async ({ clients, outputs }) => {
+    const found = flags.replays
+      ? await listReplays(clients, outputs.replayStateMachineArn, outputs.workBucket, options)
+      : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, options);
+    if (flags.json) writeJson(runsJson, { runs: found.map(asJson) });
+    else process.stdout.write(listText(found, terminal()));
+  });
+}
+
+function asJson(one: ListedRun | ListedReplay): z.input<typeof runsJson>['runs'][number] {
+  const summary = 'summary' in one ? one.summary : undefined;
+  return {
+    run: one.run,
+    arn: one.arn,
+    status: one.status,
+    startedAt: one.startedAt,
+    endedAt: one.endedAt ?? null,
+    asked: one.asked,
+    figures: summary
+      ? {
+          outcome: summary.status,
+          lines: summary.lines.planned,
+          traced: summary.lines.traced,
+          quarantined: summary.lines.quarantined,
+          heldVerdicts: summary.verdicts.heldByBudget,
+          lostLines: summary.lines.lost,
+          failedVerdicts: summary.verdicts.failed,
+          usd: summary.spend.usd,
+        }
+      : null,
+    requests: ('requests' in one && one.requests) || null,
+  };
+}
+
+const RUN_HEAD = [
+  'run',
+  'status',
+  'started (UTC)',
+  'took',
+  'lines',
+  'traced',
+  'quarantined',
+  'held',
+  'failed',
+  'judge',
+  'asked',
+];
+const REPLAY_HEAD = ['replay', 'status', 'started (UTC)', 'took', 'sent', 'requests', 'asked'];
+
+/** Returns the table; on a narrow terminal a few lines for each run. */
+export function listText(found: readonly (ListedRun | ListedReplay)[], options: TextOptions): string {
+  if (found.length === 0) return 'There are no such runs.\n';
+  const [head, rows] = found.some((one) => 'requests' in one)
+    ? [REPLAY_HEAD, found.map((one) => replayRow(one as ListedReplay))]
+    : [RUN_HEAD, found.map((one) => runRow(one as ListedRun))];
+  return tableText(
+    head,
+    rows.map((row) => row.map(singleLine)),
+    options,
+  );
+}
+
+const start = ({ run, status, startedAt, endedAt }: ListedRun | ListedReplay, said: string = status): string[] => [
+  run,
+  said,
+  startedAt.slice(0, 19).replace('T', ' '),
+  endedAt ? durationText((Date.parse(endedAt) - Date.parse(startedAt)) / 1_000) : '',
+];
+
+function runRow(one: ListedRun): string[] {
+  const { summary, asked } = one;
+  if (summary === undefined) return [...start(one), '', '', '', '', '', '', asked];
+  const { lines, verdicts, spend, status } = summary;
+  const said = status === 'duplicate' ? 'duplicate' : one.status;
+  const figures = [lines.planned, lines.traced, lines.quarantined, verdicts.heldByBudget, lines.lost + verdicts.failed];
+  const usd = spend.usd === null ? 'unknown' : `$${spend.usd.toFixed(4)}`;
+  return [...start(one, said), ...figures.map((figure) => figure.toLocaleString('en-US')), usd, asked];
+}
+
+const replayRow = (one: ListedReplay): string[] => [
+  ...start(one),
+  one.requests?.sent.toLocaleString('en-US') ?? '',
+  one.requests?.planned.toLocaleString('en-US') ?? '',
+  one.asked,
+];

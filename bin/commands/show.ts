@@ -1,0 +1,37 @@
+/** `inference-monitor show`: what became of a run, running or ended. */
+import { Command } from 'commander';
+import { findRun, readRunReport } from '../../src/operate/run-report.ts';
+import { printReports, type ReportFlags } from '../cli/follow-and-report.ts';
+import { jsonOption } from '../cli/output.ts';
+import { isReplay } from '../cli/replays.ts';
+import { runsFollowedJson } from '../cli/run-json.ts';
+import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
+
+const HELP = `
+Shows what was lost, held back or quarantined, why, and which lines; failed chunks with their error; the commands that go on from
+there; links. It works while the run is running: then the figures are those of complete chunks. Those of a run that was stopped are
+added up from the receipts of its chunks, a request each. Receipts are kept for 90 days, quarantined lines for a year.
+
+Examples:
+  inference-monitor show files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
+  inference-monitor show last-week --json`;
+
+export const showJson = runsFollowedJson;
+
+export function showCommand(): Command {
+  return new Command('show')
+    .argument('<run>', 'name or ARN of the execution')
+    .addOption(jsonOption())
+    .addOption(stackOption())
+    .addHelpText('after', HELP)
+    .action(show);
+}
+
+async function show(run: string, flags: ReportFlags): Promise<void> {
+  await withStack(flags, async (stack) => {
+    const { clients, outputs } = stack;
+    const found = await findRun(clients, machinesOf(stack), outputs.workBucket, run);
+    if (found.kind === 'replay') throw isReplay(run);
+    await printReports(stack, [await readRunReport(clients, outputs.workBucket, found)], flags);
+  });
+}

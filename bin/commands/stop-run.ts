@@ -1,0 +1,47 @@
+/** Stops a monitoring run, and says what that leaves. */
+import { StopExecutionCommand } from '@aws-sdk/client-sfn';
+import { type FoundExecution, findExecution } from '../../src/operate/find-execution.ts';
+import { readRunReport } from '../../src/operate/run-report.ts';
+import { nextSteps } from '../cli/run-hints.ts';
+import { type DeployedStack, machinesOf, type StackFlags } from '../cli/stack.ts';
+
+export async function stopRun(
+  stack: DeployedStack,
+  { executionArn }: FoundExecution,
+  flags: StackFlags,
+): Promise<void> {
+  const { clients, outputs } = stack;
+  const find = (): Promise<FoundExecution> => findExecution(clients.sfn, machinesOf(stack), executionArn);
+  const before = await find();
+  const isRunning = before.status === 'RUNNING' || before.status === 'PENDING_REDRIVE';
+  if (isRunning) {
+    const cause = 'inference-monitor stop';
+    await clients.sfn.send(new StopExecutionCommand({ executionArn, error: 'RunStopped', cause }));
+  }
+  // It may have ended just before.
+  const found = await find();
+  const report = await readRunReport(clients, outputs.workBucket, found);
+  const lines =
+    found.status !== 'ABORTED' || !isRunning
+      ? [`The run ${found.name} has already ended: ${report.status}${report.error ? ` (${report.error.name})` : ''}.`]
+      : stoppedLines(report.summary);
+  for (const line of lines) console.log(line);
+  for (const arn of report.openBatchJobs) {
+    console.log(
+      'A batch job goes on, and costs money. Nobody reads its answers unless the run is retried. To stop it:',
+    );
+    console.log(`  aws bedrock stop-model-invocation-job --job-identifier ${arn}`);
+  }
+  for (const { why, command } of nextSteps(report, flags.stack)) console.log(`${why}:\n  ${command}`);
+}
+
+function stoppedLines(summary: Awaited<ReturnType<typeof readRunReport>>['summary']): string[] {
+  const { lines } = summary ?? {};
+  return [
+    'The run is stopped. Functions at work finish their part, within 15 minutes, and keep what the judge has answered.',
+    lines === undefined
+      ? 'Nothing was planned yet, so there is nothing to go on with but its own input.'
+      : `${lines.planned - lines.lost} of ${lines.planned} planned lines have an outcome. Their traces and verdicts stay.`,
+    'Money that functions set aside returns to the budget when they end, or two minutes later. Other runs may take over its files now.',
+  ];
+}

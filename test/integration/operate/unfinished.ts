@@ -1,0 +1,123 @@
+/** Tests of the commands about what a run left: `show`, `runs`, `quarantine`, `retry`, `stop`. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { processCommand } from '../../../bin/commands/process.ts';
+import { quarantineCommand } from '../../../bin/commands/quarantine.ts';
+import { retryCommand } from '../../../bin/commands/retry.ts';
+import { runsCommand } from '../../../bin/commands/runs.ts';
+import { showCommand } from '../../../bin/commands/show.ts';
+import { stopCommand } from '../../../bin/commands/stop.ts';
+import { chatLine } from '../../helpers/deployed-captures.ts';
+import { environment, HOUR, PROCESSED_LINES, pipeline, processed, putChats, run } from './stack.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'operate-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+describe('a run that failed and was held back', () => {
+  const name = 'unfinished';
+
+  beforeAll(async () => {
+    await pipeline.disableRule();
+    const key = await putChats('unfinished', 3);
+    // The budget has room for none of the calls.
+    const { code } = await run(processCommand(), key, '--budget', '0.0001', '--name', name);
+    expect(code).toBe(0);
+  });
+  afterAll(() => pipeline.enableRule());
+
+  test('show says what was held back and by what, and the retry to start', async () => {
+    const { stdout } = await run(showCommand(), name);
+    expect(stdout).toMatch(/^── Held ──\n\d+ verdicts by the budget: the run's \$0\.0001 or EVALUATION_BUDGET_USD$/m);
+    expect(stdout).toContain(`  inference-monitor retry ${name} --what held`);
+  });
+
+  test('retry finds out what there is to retry, and follows it', async () => {
+    const { stdout, code } = await run(retryCommand(), name, '--name', 'unfinished-again', '--json');
+    expect(code).toBe(0);
+    const [again] = JSON.parse(stdout).runs;
+    expect(again).toMatchObject({ run: 'unfinished-again', asked: `held of ${name}`, status: 'succeeded' });
+    expect(again.figures.verdicts).toMatchObject({ heldByBudget: 0, failed: 0 });
+    expect(again.figures.verdicts.newVerdicts).toBeGreaterThan(0);
+  });
+
+  test('a retry of what the run does not have is refused', async () => {
+    const { error } = await run(retryCommand(), name, '--what', 'quarantined');
+    expect(error).toMatchObject({ name: 'NothingToRetry', message: expect.stringContaining('--what held') });
+  });
+});
+
+describe('runs', () => {
+  test('lists the newest first with their figures, and as a few lines each where the table does not fit', async () => {
+    const { stdout } = await run(runsCommand(), '--json');
+    const { runs } = JSON.parse(stdout);
+    expect(runs.at(-1)).toMatchObject({
+      run: processed.name,
+      status: 'succeeded',
+      asked: '1 capture file',
+      figures: { lines: 6, traced: 5, quarantined: 1 },
+    });
+    const starts = runs.map(({ startedAt }: { startedAt: string }) => startedAt);
+    expect(starts).toEqual(starts.toSorted().reverse());
+    expect(JSON.parse((await run(runsCommand(), '--json', '--limit', '1')).stdout).runs).toHaveLength(1);
+    expect((await run(runsCommand(), '--status', 'timed out')).stdout).toBe('There are no such runs.\n');
+    expect((await run(runsCommand(), '--to', '2026-01-01')).stdout).toBe('There are no such runs.\n');
+    expect((await run(runsCommand(), '--replays')).stdout).toBe('There are no such runs.\n');
+  });
+});
+
+describe('quarantine', () => {
+  test('writes the lines as they were captured, and never onto the terminal', async () => {
+    const out = join(folder, 'lines.jsonl');
+    const { stdout, code } = await run(quarantineCommand(), processed.name, '--out', out);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^reason +lines +first +why$/m);
+    expect(stdout).toMatch(/^NotJson +1 +.*processed\.jsonl:6 +the line is cut off/m);
+    expect(readFileSync(out, 'utf8')).toBe(`${PROCESSED_LINES.at(-1)}\n`);
+    const again = await run(quarantineCommand(), processed.name, '--out', out);
+    expect(again.error?.name).toBe('FileExists');
+  });
+
+  test('names the reasons that there are, for one that there is not', async () => {
+    const { error } = await run(quarantineCommand(), processed.name, '--reason', 'NotJsn');
+    expect(error).toMatchObject({ name: 'UnknownName', message: expect.stringContaining('did you mean NotJson?') });
+  });
+});
+
+describe('stop', () => {
+  const name = 'stopped';
+
+  test('stops a run, says what that leaves, and show adds up its receipts; a retry goes on', async () => {
+    await pipeline.disableRule();
+    const keys = [`${HOUR}/stopped.jsonl`];
+    await pipeline.put(
+      keys[0] ?? '',
+      Array.from({ length: 4 }, (_, index) => chatLine(`stopped-${index}`)),
+    );
+    // The judge does not answer while the run is looked at.
+    environment.judge.behave({ delayMs: 3_000 });
+    await run(processCommand(), ...keys, '--name', name, '--detach');
+    await pipeline.until('the plan', async () => {
+      const { stdout } = await run(showCommand(), name, '--json');
+      const [one] = JSON.parse(stdout).runs;
+      expect(one).toMatchObject({ status: 'running', isFinal: false });
+      return one.figures?.lines.planned === 4 ? one : undefined;
+    });
+    expect((await run(retryCommand(), name)).error?.name).toBe('RunGoesOn');
+    const { stdout } = await run(stopCommand(), name);
+    expect(stdout).toContain('The run is stopped.');
+    expect(stdout).toContain('0 of 4 planned lines have an outcome.');
+    expect(stdout).toContain(`inference-monitor retry ${name} --what failed`);
+    environment.judge.behave({});
+    const shown = await run(showCommand(), name);
+    expect(shown.stdout).toContain('── stopped: stopped ──');
+    expect(shown.stdout).toMatch(/stopped\.jsonl:1, 4 lines \(chunk 0, log\): NoReceipt: /);
+    const retried = await run(retryCommand(), name, '--what', 'failed', '--json');
+    expect(JSON.parse(retried.stdout).runs[0]).toMatchObject({
+      status: 'succeeded',
+      figures: { lines: { planned: 4, traced: 4, lost: 0 } },
+    });
+    expect((await run(stopCommand(), name)).stdout).toContain('has already ended: stopped (RunStopped)');
+    await pipeline.enableRule();
+  });
+});
