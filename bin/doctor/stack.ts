@@ -3,6 +3,7 @@ import { DescribeStackResourcesCommand, DescribeStacksCommand } from '@aws-sdk/c
 import { GetFunctionConfigurationCommand, ListEventSourceMappingsCommand } from '@aws-sdk/client-lambda';
 import { functionEnvironment, replayEnvironment } from '../../lib/settings/function-environment.ts';
 import { SETTING_NAMES } from '../../lib/settings/settings.ts';
+import { CONTRACT } from '../../src/contract/contract.ts';
 import { resourceNames } from '../../src/contract/names.ts';
 import { callAws } from '../../src/operate/aws-json.ts';
 import type { Settings } from '../../src/settings/schema.ts';
@@ -56,6 +57,18 @@ const MAX_SHOWN = 60;
 const shown = (value: string | undefined): string =>
   value === undefined ? 'not set' : value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value || 'empty';
 
+/** Whether the stack was deployed by a version that reads and writes what this one does; an old one does not say which it is. */
+function contractFinding(deployed: string | undefined): Finding[] {
+  if (deployed === String(CONTRACT)) return [];
+  const is = `contract ${deployed ?? 'unknown'}, here ${CONTRACT}`;
+  if (Number(deployed) > CONTRACT) {
+    const repair = 'update this command line before it starts, stops or retries runs';
+    return [finding('warning', 'version', `The stack was deployed by a newer version (${is}).`, repair)];
+  }
+  const repair = 'deploy again when its runs have ended: they cannot be continued by another version';
+  return [finding('warning', 'version', `The stack was deployed by an older version (${is}).`, repair)];
+}
+
 /** Compares what the settings would deploy with the functions that are deployed. */
 export async function checkDeployed({ lambda }: Clients, settings: Settings): Promise<Finding[]> {
   const { processor, replayer } = resourceNames(settings.STACK_PREFIX);
@@ -77,14 +90,12 @@ export async function checkDeployed({ lambda }: Clients, settings: Settings): Pr
     VPC_SUBNET_IDS: (ours.VpcConfig?.SubnetIds ?? []).toSorted().join(','),
     VPC_SECURITY_GROUP_IDS: (ours.VpcConfig?.SecurityGroupIds ?? []).toSorted().join(','),
   };
-  const different = SETTING_NAMES.filter((name) => expected[name] !== deployed[name]);
-  if (different.length === 0) {
-    return [finding('ok', 'deployed', "The functions' settings are those of .env and the environment.")];
-  }
-  return different.map((name) => {
+  const different = SETTING_NAMES.filter((name) => expected[name] !== deployed[name]).map((name) => {
     const message = `${name} is deployed as ${shown(deployed[name])}, and here it is ${shown(expected[name])}.`;
     return finding('warning', 'deployed', message, 'deploy again, or correct the setting');
   });
+  const same = finding('ok', 'deployed', "The functions' settings are those of .env and the environment.");
+  return [...contractFinding(deployed.CONTRACT), ...(different.length > 0 ? different : [same])];
 }
 
 /** The dead letters of a rule's target. @param what they are */

@@ -15,7 +15,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   Judge: ['judge', 'access', 'price', 'quota'],
   Limits: ['lambda', 'states'],
   'VPC, keys, secrets, replays': ['vpc', 'keys', 'secrets', 'replays'],
-  'Deployed stack': ['stack', 'deployed', 'delivery', 'letters', 'alarms'],
+  'Deployed stack': ['stack', 'version', 'deployed', 'delivery', 'letters', 'alarms'],
 };
 
 const COLORS = { ok: 'green', warning: 'bold', error: 'red', unknown: 'dim' } as const;

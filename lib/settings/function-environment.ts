@@ -1,4 +1,5 @@
 /** The environment of the functions, as `src/settings/environment.ts` reads it. */
+import { CONTRACT } from '../../src/contract/contract.ts';
 import { functionSettings, type Settings } from '../../src/settings/schema.ts';
 import { SMALL_MALLOC } from '../../src/shared/malloc.ts';
 
@@ -39,5 +40,7 @@ export const functionEnvironment = (
   ...variables(settings, Object.keys(functionSettings)),
   WORK_BUCKET: workBucket,
   BUDGET_TABLE: budgetTable,
+  // For doctor: the version of what is deployed.
+  CONTRACT: String(CONTRACT),
   ...SMALL_MALLOC,
 });

@@ -207,7 +207,10 @@ test('needs no AWS if the flags say everything', async () => {
 test.each([
   [[...FLAGS, '--bucket', 'b-1'], /^InvalidSettings: .*\n {2}MLFLOW_TRACKING_URI: got nothing \(it is required\)/],
   [['--yes', '--endpoint', 'a name'], /^InvalidSettings: .*\n {2}SAGEMAKER_ENDPOINT_NAME: got "a name"/],
-  [['--yes', '--set', 'EVALUATION_SAMPEL_RATE=1'], /^UnknownSetting: .*did you mean EVALUATION_SAMPLE_RATE\?$/],
+  [
+    ['--yes', '--set', 'EVALUATION_SAMPEL_RATE=1'],
+    /^UnknownName: There is no setting of this name; did you mean EVALUATION_SAMPLE_RATE\?/,
+  ],
   [['--endpoint', 'garden'], /^NoTerminal: .*expected: --yes/],
 ])('refuses %j', async (args, expected) => {
   expect(await init(args)).toMatch(expected);

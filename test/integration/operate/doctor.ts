@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { PutBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
 import { doctorCommand } from '../../../bin/commands/doctor.ts';
 import type { Diagnosis } from '../../../bin/doctor/diagnose.ts';
+import { CONTRACT } from '../../../src/contract/contract.ts';
 import { resourceNames } from '../../../src/contract/names.ts';
 import { callAws } from '../../../src/operate/aws-json.ts';
 import { ENDPOINT, environment, PREFIX, pipeline, run } from './stack.ts';
@@ -123,6 +124,18 @@ describe('doctor', () => {
       'warning deployed: LAMBDA_MEMORY_MB is deployed as 1024, and here it is 2048.',
     ]);
     expect(code).toBe(0);
+  });
+
+  test('names a stack of an older and of a newer version', async () => {
+    await pipeline.setVariable('processor', 'CONTRACT', '99');
+    const newer = await doctor();
+    await pipeline.setVariable('processor', 'CONTRACT', '1');
+    const older = await doctor();
+    await pipeline.setVariable('processor', 'CONTRACT', String(CONTRACT));
+    const line = (age: string, contract: number) =>
+      `warning version: The stack was deployed by ${age} version (contract ${contract}, here ${CONTRACT}).`;
+    expect(newer.lines).toEqual([NO_QUOTA, line('a newer', 99)]);
+    expect(older.lines).toEqual([NO_QUOTA, line('an older', 1)]);
   });
 
   test('names alarms that ring, dead letters, a rule that is off and a bucket that sends no events', async () => {
