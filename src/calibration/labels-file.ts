@@ -14,6 +14,7 @@ import { describeValues, readValue } from '../judge/scorers/values.ts';
 import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import { PermanentError } from '../shared/errors.ts';
+import { nearest } from '../shared/nearest.ts';
 import type { LabeledItem } from './types.ts';
 
 const messageSchema = z.looseObject({
@@ -117,8 +118,13 @@ function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'n
   }
   const { id, request, reply, system, tools, scorer, label, reason, verdict, rationale, judge } = parsed.data;
   const values = known.get(scorer)?.values;
-  if (values === undefined)
-    throw new Error(`unknown scorer ${scorer}; the scorers are ${[...known.keys()].join(', ')}`);
+  if (values === undefined) {
+    // A list of all scorers would hide the faults of the next lines: a message has an end.
+    const meant = nearest(scorer, [...known.keys()]);
+    const hint =
+      meant === undefined ? `; the scorers are ${[...known.keys()].join(', ')}` : ` (did you mean ${meant}?)`;
+    throw new Error(`unknown scorer ${scorer}${hint}`);
+  }
   const read = (name: string, given: unknown): AssessmentValue => {
     const value = readLabel(values, given);
     if (value === undefined)
