@@ -14,6 +14,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'ingest-artifacts': { records: 'number', rounds: 'number', served: 'switch' },
   evaluate: { records: 'number', rounds: 'number', managed: 'switch' },
   'cold-start': {},
+  'command-line': {},
   replay: { rounds: 'number', only: 'texts', 'no-peer': 'switch' },
   'replay-index': { records: 'number' },
   'http-client': { rounds: 'number' },

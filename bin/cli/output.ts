@@ -7,9 +7,13 @@ import { PLAIN, type Style } from '../../src/quality/rates-text.ts';
 /** The option of every command that prints data. */
 export const jsonOption = (what = 'print the result as JSON'): Option => new Option('--json', what);
 
+/** A result of the command's published schema, as text. */
+export const jsonText = <T extends z.ZodType>(_schema: T, value: z.input<T>): string =>
+  `${JSON.stringify(value, null, 2)}\n`;
+
 /** Prints a result of the command's published schema. */
-export const writeJson = <T extends z.ZodType>(_schema: T, value: z.input<T>): void => {
-  process.stdout.write(`${JSON.stringify(value, null, 2)}\n`);
+export const writeJson = <T extends z.ZodType>(schema: T, value: z.input<T>): void => {
+  process.stdout.write(jsonText(schema, value));
 };
 
 export interface TextOptions {

@@ -13,6 +13,8 @@ import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts
 import { PermanentError } from '../../src/shared/errors.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
+import { jsonText } from '../cli/output.ts';
+import { calibrateJson } from '../json/calibrate.ts';
 import { compareWithPeople, type DataOptions, readGiven, say } from './calibration-data.ts';
 import { amount } from './numbers.ts';
 import { type CommandSettings, commandSettings } from './settings.ts';
@@ -27,7 +29,7 @@ interface CalibrateOptions extends DataOptions {
   experiment?: string;
   trackingUri?: string;
   model?: string;
-  json?: string;
+  json?: string | true;
   html?: string;
   baseline?: string;
   saveBaseline?: string;
@@ -79,7 +81,7 @@ export function calibrateCommand(): Command {
     )
     .option('--ways', 'ask again in the other ways that save money, and print agreement and price of each')
     .option('--budget-usd <amount>', 'the most to spend on the judge; 0: no limit', amount, DEFAULT_BUDGET_USD)
-    .option('--json <file>', 'write all figures and all pairs as JSON (- for standard output)')
+    .option('--json [file]', 'print all figures and all pairs as JSON, or write them to a file')
     .option('--html <file>', 'write the report as a self-contained HTML page')
     .option('--baseline <file>', 'compare with a saved baseline to detect that the judge has drifted')
     .option('--save-baseline <file>', 'save the verdicts of this run as a baseline')
@@ -111,14 +113,12 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
     writeFileSync(options.saveBaseline, `${JSON.stringify(baselineOf(report), null, 1)}\n`);
   }
   if (options.html !== undefined) writeFileSync(options.html, await calibrationPage(report));
-  const json = `${JSON.stringify(report, null, 2)}\n`;
-  if (options.json === '-') process.stdout.write(json);
-  else {
-    if (options.json !== undefined) writeFileSync(options.json, json);
-    process.stdout.write(terminalReport(report));
-  }
+  const json = jsonText(calibrateJson, report);
+  const jsonFile = typeof options.json === 'string' && options.json !== '-' ? options.json : undefined;
+  if (jsonFile !== undefined) writeFileSync(jsonFile, json);
+  process.stdout.write(options.json === undefined || jsonFile !== undefined ? terminalReport(report) : json);
   if (options.addExamples !== undefined) writeExamples(report, settings, options.addExamples);
-  const written = [options.json === '-' ? undefined : options.json, options.html, options.saveBaseline];
+  const written = [jsonFile, options.html, options.saveBaseline];
   for (const file of written) if (file !== undefined) say(`Wrote ${file}`);
   setExitCode(report, options.minAgreement);
 }

@@ -19,6 +19,8 @@ import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { Pilot } from '../../src/replay/gate/unchanged.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { Storage } from '../../src/shared/storage.ts';
+import { writeJson } from '../cli/output.ts';
+import { planJson } from '../json/compare.ts';
 import { commandSettings } from './settings.ts';
 
 export interface PlanOptions {
@@ -56,7 +58,8 @@ export async function printPlan(runs: readonly RunData[], options: PlanOptions):
     return threshold?.kind === 'share' && threshold.share === 'judged_worse';
   });
   const judge = judged && (await costOf(judged.requests, runs.at(-1), earlier, found?.tokens, options.judgeModel));
-  console.log(json ? JSON.stringify({ ...plan, ...(judge ? { judge } : {}) }, null, 1) : planText(plan, judge));
+  if (json) writeJson(planJson, { ...plan, ...(judge ? { judge } : {}) });
+  else console.log(planText(plan, judge));
 }
 
 /** The summary of replies in a file of the run, if it has one. */

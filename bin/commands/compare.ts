@@ -15,6 +15,8 @@ import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { Storage } from '../../src/shared/storage.ts';
 import { EXIT } from '../cli/exit-codes.ts';
+import { jsonOption, writeJson } from '../cli/output.ts';
+import { comparisonJson } from '../json/compare.ts';
 import { checkOutputs, type GateFlags, type OutputFlags, withGateFile, writeOutputs } from './gate-flags.ts';
 import { amount } from './numbers.ts';
 import { qualityText } from './quality-text.ts';
@@ -85,7 +87,7 @@ export function compareCommand(): Command {
     )
     .option('--captures <source>', 'with --plan: the captures at hand, or their number (default: those of <before>)')
     .option('--no-report', 'do not write the HTML report')
-    .option('--json', 'print the comparison as JSON')
+    .addOption(jsonOption('print the comparison, or the plan, as JSON'))
     .addHelpText('after', HELP)
     .action(compare);
 }
@@ -177,9 +179,10 @@ async function compareOpened(
   );
   const tolerated = flags.zeroTolerance === undefined ? {} : { zeroTolerance: flags.zeroTolerance / 100 };
   const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, tolerated) : undefined;
-  const json = await writeComparison(directory, { comparison, gate, runs: [before, after] }, flags.report);
+  await writeComparison(directory, { comparison, gate, runs: [before, after] }, flags.report);
   const output = join(directory, COMPARISON_FILES.json);
-  console.log(flags.json ? json : comparisonText(comparison, gate, output));
+  if (flags.json) writeJson(comparisonJson, { ...comparison, gate });
+  else console.log(comparisonText(comparison, gate, output));
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   if (gate) await writeOutputs(flags, gate, comparison, report);
   if (comparison.judgeFailure) console.error(judgeWarning(comparison.judgeFailure));

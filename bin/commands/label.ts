@@ -9,7 +9,9 @@ import type { JudgeScorer } from '../../src/judge/types.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import { checkNames } from '../cli/names.ts';
+import { jsonOption, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { labelJson } from '../json/label.ts';
 import { experimentOf, progress } from './calibration-data.ts';
 import { number } from './numbers.ts';
 import { commandSettings } from './settings.ts';
@@ -51,7 +53,7 @@ export function labelCommand(): Command {
     .option('--filter <expression>', 'MLflow’s trace filter, e.g. "tag.sagemaker_variant_name = \'AllTraffic\'"')
     .option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)')
     .option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)')
-    .option('--json', 'print what was picked as JSON')
+    .addOption(jsonOption('print what was picked as JSON'))
     .addHelpText('after', HELP)
     .action(label);
 }
@@ -76,7 +78,8 @@ async function label(flags: LabelFlags): Promise<void> {
       all.push(await pickLabels(mlflow.rest, { ...query, scorer, scorers, next: flags.next, progress: read }));
       progress('');
     }
-    process.stdout.write(flags.json ? `${JSON.stringify(all, null, 2)}\n` : all.map(picksText).join('\n'));
+    if (flags.json) writeJson(labelJson, all);
+    else process.stdout.write(all.map(picksText).join('\n'));
   } finally {
     mlflow.close();
   }

@@ -20,12 +20,15 @@ import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
 import type { IndexEntry, SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
 import type { Storage } from '../../src/shared/storage.ts';
+import { confirmed } from '../cli/confirm.ts';
 import { EXIT } from '../cli/exit-codes.ts';
+import { writeJson } from '../cli/output.ts';
 import { prepareDirectory } from './replay-directory.ts';
 import { ReplayDisplay } from './replay-display.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';
-import { dryRunText, longWarning, resultText } from './replay-text.ts';
+import { dryRunText, longWarning } from './replay-text.ts';
 import { type CommandStopping, stopCommandOnSignals } from './stopping.ts';
 import type { OpenedGate, UntilDecidedFlags } from './until-decided.ts';
 
@@ -44,6 +47,7 @@ export interface ReplayFlags extends TargetFlags, UntilDecidedFlags {
   raw?: boolean;
   inputs: boolean;
   quiet?: boolean;
+  yes?: boolean;
 }
 
 /** The input of a replay. */
@@ -137,7 +141,10 @@ async function planOnly(
   };
   for (const line of skipped) count(line);
   const plan = await dryRun(files, index, scheduleOf(options), overridesOf(options), count, undefined, signal);
-  console.log(json ? JSON.stringify({ ...plan, skipped: Object.fromEntries(reasons) }) : dryRunText(plan, reasons));
+  if (json) {
+    const { dryRunJson } = await import('../json/replay.ts');
+    writeJson(dryRunJson, { ...plan, skipped: Object.fromEntries(reasons) });
+  } else console.log(dryRunText(plan, reasons));
   // A replay without requests ends with the same code.
   if (plan.requests === 0) process.exitCode = EXIT.found;
 }
@@ -153,6 +160,7 @@ async function replayAndReport(
   const run = flags.run ?? newRunName();
   const directory = flags.output ?? join('replays', run);
   const seconds = plannedSeconds(index, options);
+  await confirmLong(seconds, flags.yes);
   const { judge, mlflow } = await connectServices(flags);
   const pool = new ConnectionPool(target.origin);
   let display: ReplayDisplay | undefined;
@@ -164,8 +172,6 @@ async function replayAndReport(
     // Only after everything has been reached: a replay that cannot run must not remove earlier results.
     await prepareDirectory(directory);
     stopping.started = true;
-    const warning = longWarning(seconds);
-    if (warning !== undefined) console.error(warning);
     const place = { run, directory };
     const { report, compare, inputs, raw = false } = flags;
     const judgeOfCaptured = until?.judgesLive(opened) ? undefined : judge;
@@ -199,6 +205,18 @@ async function replayAndReport(
     pool.close();
     mlflow?.close();
   }
+}
+
+/** From an hour on, a person has to agree. */
+const ASK_SECONDS = 3_600;
+
+/** @throws PermanentError `NotConfirmed` */
+async function confirmLong(seconds: number, yes: boolean | undefined): Promise<void> {
+  const warning = longWarning(seconds);
+  if (warning === undefined) return;
+  console.error(warning);
+  if (seconds < ASK_SECONDS || (await confirmed('The replay takes hours. Start it?', yes))) return;
+  throw new PermanentError('NotConfirmed', 'Nothing was sent', { got: 'no', expected: 'y' });
 }
 
 /** Length of the schedule; 0 without one. */
@@ -252,11 +270,10 @@ async function followUp(
   );
   process.exitCode = exitCodeOf(result, flags.options);
   const followed = await followUps.finish(result, process.exitCode === EXIT.found, stopping.signal);
-  const { followUpText } = await import('./quality-text.ts');
   const { decided } = followed;
-  const lines = [...followUpText(result.run, experiment, followed), resultText(result, directory)];
-  if (decided) lines.push('', ...(await untilDecided()).decidedText(decided));
-  console.log(lines.join('\n'));
+  const { printJson, printText } = await import('./replay-output.ts');
+  const print = flags.json ? printJson : printText;
+  print(result, followed, { directory, experiment });
   if (decided) await (await untilDecided()).writeGateOutputs(flags, directory, decided);
   for (const failure of followed.failures) console.error(failure);
   if (followed.judgeStopped) process.exitCode = EXIT.interrupted;

@@ -19,8 +19,9 @@ import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/qua
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { Storage } from '../../src/shared/storage.ts';
 import { checkNames } from '../cli/names.ts';
-import { type TextOptions, terminal } from '../cli/output.ts';
+import { jsonOption, jsonText, type TextOptions, terminal } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { ratesJson } from '../json/rates.ts';
 import { instantMs } from './instants.ts';
 import { type LabelReader, labelReader } from './read-labels.ts';
 import { commandSettings } from './settings.ts';
@@ -62,7 +63,7 @@ export function ratesCommand(): Command {
     .addOption(new Option('--by <what>', 'a table for each').choices(['variant', 'hour', 'day']))
     .option('--scorer <names...>', 'only these scorers, or “error replies”')
     .option('--variant <names...>', 'only these variants of the endpoint')
-    .addOption(new Option('--json', 'print all figures as JSON').conflicts('csv'))
+    .addOption(jsonOption('print all figures as JSON').conflicts('csv'))
     .option('--csv', 'print a row for each rate')
     .option('--no-labels', 'do not read people’s labels from MLflow, for which the traces of the window are read')
     .addOption(stackOption())
@@ -182,7 +183,7 @@ function noCounts(window: TimeWindow, days: readonly string[]): PermanentError {
 /** Formats the report as the flags say. */
 export function textOf(report: RatesReport, { json, csv }: RatesFlags, out: TextOptions = terminal()): string {
   const { window, by, groups, compared } = report;
-  if (json === true) return `${JSON.stringify({ ...report, window: isoWindow(window) }, null, 2)}\n`;
+  if (json === true) return jsonText(ratesJson, { ...report, window: isoWindow(window) });
   if (csv === true) return ratesCsv(groups, window);
   const differences =
     compared === undefined

@@ -3,7 +3,9 @@ import { Command } from 'commander';
 import { type CountsDifference, type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import { dayOf } from '../../src/quality/counts-store.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
+import { jsonOption, writeJson } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { rebuildCountsJson } from '../json/rebuild-counts.ts';
 import { instantMs } from './instants.ts';
 
 interface RebuildFlags extends StackFlags {
@@ -27,7 +29,7 @@ export function rebuildCountsCommand(): Command {
     .option('--from <time>', 'first day of inference (UTC); default: all')
     .option('--to <time>', 'end of the days, exclusive')
     .option('--dry-run', 'only say what differs')
-    .option('--json', 'print what differed as JSON')
+    .addOption(jsonOption('print what differed as JSON'))
     .addOption(stackOption())
     .addHelpText('after', HELP)
     .action(rebuild);
@@ -43,7 +45,8 @@ async function rebuild({ from, to, dryRun = false, json, stack }: RebuildFlags):
     (first === undefined || one >= first) && (last === undefined || one <= last);
   await withStack({ stack }, async ({ storage, outputs }) => {
     const rebuilt = await rebuildCounts(storage, outputs.workBucket, isInside, !dryRun);
-    process.stdout.write(json === true ? `${JSON.stringify(rebuilt, null, 2)}\n` : rebuiltText(rebuilt, dryRun));
+    if (json === true) writeJson(rebuildCountsJson, rebuilt);
+    else process.stdout.write(rebuiltText(rebuilt, dryRun));
   });
 }
 

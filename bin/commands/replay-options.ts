@@ -2,6 +2,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 import { parseInferenceTime } from '../../src/formats/record/inference-time.ts';
 import { DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
+import { jsonOption } from '../cli/output.ts';
 import { amount, number } from './numbers.ts';
 import type { ReplayFlags } from './perform-replay.ts';
 
@@ -127,8 +128,9 @@ const RESULTS = [
   new Option('--tracking-uri <uri>', 'MLflow tracking URI (default: MLFLOW_TRACKING_URI)'),
   new Option('--experiment <name>', 'MLflow experiment (default: that of the captures, with the suffix -replays)'),
   new Option('--dry-run', 'print what would be sent, and when, without sending it'),
-  new Option('--json', 'with --dry-run: print JSON'),
+  jsonOption(),
   new Option('--quiet', 'do not display the progress'),
+  new Option('-y, --yes', 'start a schedule of more than an hour without asking'),
 ];
 
 const GATE = [

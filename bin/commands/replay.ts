@@ -32,7 +32,6 @@ const NEEDED: readonly [keyof ParsedOptions, string, keyof ParsedOptions, string
   ['experiment', '--experiment', 'mlflow', '--mlflow'],
   ['trackingUri', '--tracking-uri', 'mlflow', '--mlflow'],
   ['judgeModel', '--judge-model', 'judge', '--judge'],
-  ['json', '--json', 'dryRun', '--dry-run'],
   ['baseline', '--baseline', 'untilDecided', '--until-decided'],
   ['threshold', '--threshold', 'untilDecided', '--until-decided'],
   ['gate', '--gate', 'untilDecided', '--until-decided'],

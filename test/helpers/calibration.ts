@@ -11,6 +11,7 @@ import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import type { CalibrationReport, ScorerReport } from '../../src/calibration/types.ts';
 import type { Estimate } from '../../src/shared/statistics/share.ts';
+import { expectPublished } from './published-json.ts';
 
 export const run = promisify(execFile);
 
@@ -84,7 +85,11 @@ export class Calibration {
       },
     );
     expect(readFileSync(page, 'utf8')).toContain('<h1>Judge calibration</h1>');
-    return { report: JSON.parse(readFileSync(json, 'utf8')) as CalibrationReport, stdout, stderr };
+    return {
+      report: (await expectPublished('calibrate', readFileSync(json, 'utf8'))) as CalibrationReport,
+      stdout,
+      stderr,
+    };
   }
 
   /** Compares every scorer's figures with scikit-learn's. */

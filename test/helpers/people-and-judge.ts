@@ -11,6 +11,7 @@ import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { type Calibration, run } from './calibration.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
+import { expectPublished } from './published-json.ts';
 
 /** Seven kinds of traces, three each. */
 const TRACES = 21;
@@ -51,7 +52,7 @@ class LabelQueue {
       MLFLOW_TRACKING_URI: this.#url,
     };
     const { stdout } = await run(process.execPath, [script, ...own, ...args], { env });
-    return JSON.parse(stdout)[0];
+    return ((await expectPublished('label', stdout)) as LabelPicks[])[0] as LabelPicks;
   }
 
   async #call<T>(method: string, path: string, json?: unknown): Promise<T> {

@@ -10,6 +10,7 @@ import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts'
 import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
 import { subscribeQueue } from '../helpers/deployed-topic.ts';
 import { countsInMlflow } from '../helpers/mlflow-counts.ts';
+import { expectPublished } from '../helpers/published-json.ts';
 import { runCli } from '../helpers/replay.ts';
 
 const ENDPOINT = 'garden-endpoint';
@@ -433,7 +434,7 @@ describe('a second stack in the same account', () => {
     };
     const { code, stdout, stderr } = await runCli([...window, '--by', 'hour', '--json'], variables);
     expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
-    const { groups } = JSON.parse(stdout) as RatesReport;
+    const { groups } = (await expectPublished('rates', stdout)) as RatesReport;
     const told = groups.map(({ group, totals: { captures = 0, errorReplies = 0 }, rates }) => {
       const verdicts = rates.flatMap(({ scorer, n }) => (scorer === 'error replies' || n === 0 ? [] : [[scorer, n]]));
       const values = rates.flatMap((rate) =>
@@ -450,7 +451,7 @@ describe('a second stack in the same account', () => {
     expect(Object.keys(truth)).toEqual(expect.arrayContaining(['2026-11-20T06', '2026-11-20T10']));
     // Also from the receipts: SummarizeRun has left nothing out.
     const rebuilt = await runCli(['rebuild-counts', '--stack', 'second', '--dry-run', '--json'], variables);
-    expect(JSON.parse(rebuilt.stdout)).toMatchObject({ differences: [], kept: {} });
+    expect(await expectPublished('rebuild-counts', rebuilt.stdout)).toMatchObject({ differences: [], kept: {} });
     const csv = await runCli([...window, '--scorer', 'safety', '--csv'], variables);
     expect(csv.stdout.split('\n').map((line) => line.split(',').slice(2, 5).join())).toEqual([
       'group,scorer,value',

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { StandInJudge } from '../../local/stand-in-judge/server.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
+import { expectPublished } from '../helpers/published-json.ts';
 import { ReplayFolder, runCli } from '../helpers/replay.ts';
 import { numbered, type RequestSpec, writeRun } from '../helpers/result-folder.ts';
 
@@ -40,7 +41,7 @@ test('exits with 0, 1 or 3, and says why', async () => {
   const slower = run('slower', 400, (i) => ({ ms: ms(i) * 1.5, ok: i !== 7 }));
   const failed = await runCli(['compare', before, slower, ...gates, '--json']);
   expect(failed.code).toBe(1);
-  const { gate } = JSON.parse(failed.stdout) as { gate: GateResult };
+  const { gate } = (await expectPublished('compare', failed.stdout)) as { gate: GateResult };
   expect(gate.thresholds.map(({ outcome }) => outcome)).toEqual(['failed', 'passed', 'failed', 'passed']);
   expect(gate.thresholds[0]).toMatchObject({ worse: expect.closeTo(50, 0), bound: 10, unit: '%', seen: 399, of: 400 });
   expect(gate).toEqual(gateOf(slower));
@@ -138,7 +139,7 @@ test('plans how many requests a gate needs, from no, one or two earlier runs, an
   const plan = async (...args: string[]): Promise<Planned> => {
     const found = await runCli(['compare', '--plan', ...args, ...gates, '--json'], env);
     expect(found).toMatchObject({ code: 0, stderr: '' });
-    return JSON.parse(found.stdout) as Planned;
+    return (await expectPublished('compare', found.stdout)) as Planned;
   };
   const assumed = await plan();
   expect(assumed.thresholds.map(({ unchanged }) => unchanged).join()).toMatch(/(assumed.*){4}/);

@@ -9,6 +9,7 @@ import { SPOOL_FILE, TraceSpool, traceNameOf } from '../../src/replay/publish/sp
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
 import { inputsSchema, recordSchema, slicesSchema, summarySchema } from '../helpers/aiperf-files.ts';
 import { findChromium } from '../helpers/chromium.ts';
+import { expectPublished } from '../helpers/published-json.ts';
 import { captureLine, chatLine, ReplayFolder, readLines, replay, runCli, startCli } from '../helpers/replay.ts';
 
 let folder: ReplayFolder;
@@ -161,7 +162,7 @@ describe('the command', () => {
     const file = folder.write('a.jsonl', mixed());
     const { code, stdout } = await runCli(['replay', file, '--dry-run', '--json']);
     expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({
+    expect(await expectPublished('replay', stdout)).toMatchObject({
       requests: 29,
       seconds: 2,
       streaming: 6,
@@ -183,6 +184,15 @@ describe('the command', () => {
     expect((await runCli([...args, '--max-error-rate', '5%'])).code).toBe(1);
     const passed = await runCli([...args, '--max-error-rate', '10']);
     expect(passed).toMatchObject({ code: 0, stdout: expect.stringMatching(/succeeded: 9\nfailed: 1\n/) });
+    const printed = await runCli([...args, '--max-error-rate', '10', '--compare', '--json']);
+    expect(await expectPublished('replay', printed.stdout)).toMatchObject({
+      sent: 10,
+      succeeded: 9,
+      failed: 1,
+      errors: [{ code: 500, count: 1 }],
+      metrics: { request_latency: { count: 9 } },
+      comparison: { quality: { compared: 10 } },
+    });
     const wrong = await runCli(['replay', file, '--url', endpoint.url, '--speedup', '0']);
     expect(wrong).toMatchObject({
       code: 2,
@@ -302,7 +312,7 @@ describe('the command', () => {
     expect(comparison.regressions.filter(({ regressions }) => regressions.includes('new-refusal'))).toHaveLength(4);
     const same = await runCli(['compare', before, before, '--threshold', 'request_latency:p50:20%', '--json']);
     expect(same.code).toBe(0);
-    expect(JSON.parse(same.stdout)).toMatchObject({
+    expect(await expectPublished('compare', same.stdout)).toMatchObject({
       gate: { outcome: 'passed', thresholds: [{ worse: 0 }] },
       quality: { identical: 40, regressed: 0 },
     });

@@ -17,12 +17,11 @@ export interface WrittenComparison {
   runs: [before: RunData, after: RunData];
 }
 
-/** @returns the content of `comparison.json` */
 export async function writeComparison(
   directory: string,
   { comparison, gate, untilDecided, runs }: WrittenComparison,
   withPage: boolean,
-): Promise<string> {
+): Promise<void> {
   const json = JSON.stringify({ ...comparison, gate, untilDecided }, null, 1);
   await writeFile(join(directory, COMPARISON_FILES.json), `${json}\n`);
   if (withPage) {
@@ -31,7 +30,6 @@ export async function writeComparison(
     const page = await runsReport(comparison, { gate, latencies: [latencies(runs[0]), latencies(runs[1])] });
     await writeFile(join(directory, COMPARISON_FILES.page), page);
   }
-  return json;
 }
 
 function latencies(run: RunData): Distribution {

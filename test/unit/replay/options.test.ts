@@ -47,7 +47,6 @@ describe('options', () => {
     [['--experiment', 'e'], /--experiment has no effect without --mlflow/],
     [['--tracking-uri', 'http://h'], /--tracking-uri has no effect without --mlflow/],
     [['--judge-model', 'm'], /--judge-model has no effect without --judge/],
-    [['--json'], /--json has no effect without --dry-run/],
     [['--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T10:00:00Z'], /--from must be before --to/],
     [['--dry-run', '--url', 'nonsense'], /The target is not a URL; got: nonsense/],
   ])('rejects %j on the command line', async (given, message) => {

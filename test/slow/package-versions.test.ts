@@ -1,0 +1,77 @@
+/** The installed package on every Node that it is made for: each command's help, and what works without a stack. */
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { COMMANDS } from '../../bin/cli/commands.ts';
+import { projectPath } from '../../local/project-root.ts';
+import { installPackage, run } from '../helpers/package.ts';
+
+/** The oldest of the major version that is documented, and the newest of each. */
+const VERSIONS = ['20.18.0', '20', '22', '24', '26'];
+
+let folder: string;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'versions-'));
+  await installPackage(folder);
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Installs a Node from its npm package, once. @returns the program */
+async function nodeOf(version: string): Promise<string> {
+  const place = projectPath('.local', `node-${version}`);
+  const program = join(place, 'node_modules', 'node', 'bin', 'node');
+  if (existsSync(program)) return program;
+  mkdirSync(place, { recursive: true });
+  writeFileSync(join(place, 'package.json'), '{"private":true}');
+  await run('npm', ['install', '--no-audit', '--no-fund', `node@${version}`], { cwd: place });
+  return program;
+}
+
+/** Lines of captures with what an older JavaScript has not: numbers beyond a double, and two sessions in one replay. */
+const CAPTURES = [
+  { messages: [{ role: 'user', content: 'one' }], seed: 1 },
+  { messages: [{ role: 'user', content: 'two' }] },
+].map((request, n) => {
+  const data = JSON.stringify(request).replace('"seed":1', '"seed":12345678901234567890123');
+  const side = { observedContentType: 'application/json', mode: 'INPUT', data, encoding: 'JSON' };
+  const reply = { choices: [{ message: { role: 'assistant', content: 'yes' } }], usage: { completion_tokens: 3 } };
+  return JSON.stringify({
+    captureData: {
+      endpointInput: side,
+      endpointOutput: { ...side, mode: 'OUTPUT', data: JSON.stringify(reply) },
+    },
+    eventMetadata: { eventId: `e${n}`, inferenceTime: `2026-11-20T10:00:0${n}Z` },
+    eventVersion: '0',
+  });
+});
+
+test('prints the same on all of them', async () => {
+  writeFileSync(join(folder, 'captures.jsonl'), `${CAPTURES.join('\n')}\n`);
+  const commandLines = [
+    ['--version'],
+    ['--help'],
+    ...Object.keys(COMMANDS).map((name) => [name, '--help']),
+    ['replay', 'captures.jsonl', '--dry-run', '--json'],
+    ['inspect', 'captures.jsonl', '--json'],
+    ['inspect', 'captures.jsonl', '--line', '1', '--json'],
+    ['completion', 'bash'],
+    // They end with an error, which is the same, too.
+    ['rates', '--stack', 'none'],
+    ['calibrate', '--anchors', '--model', 'vendor.new-model'],
+    ['replay', 'captures.jsonl', '--url', 'http://127.0.0.1:1'],
+  ];
+  const printed: Record<string, string>[] = [];
+  for (const version of VERSIONS) {
+    const node = await nodeOf(version);
+    const script = join(folder, 'node_modules', 'sagemaker-inference-monitor', 'bin', 'inference-monitor.js');
+    const outputs: Record<string, string> = {};
+    for (const words of commandLines) {
+      const { stdout, stderr } = await run(node, [script, ...words], { cwd: folder }).catch((error) => error);
+      outputs[words.join(' ')] = `${stdout}${stderr}`;
+    }
+    printed.push(outputs);
+  }
+  const [oldest, ...others] = printed;
+  expect(oldest?.['inspect captures.jsonl --line 1 --json']).toContain('12345678901234567890123');
+  for (const other of others) expect(other).toEqual(oldest);
+});
