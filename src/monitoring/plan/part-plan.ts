@@ -120,9 +120,10 @@ export class PartPlan {
     return text;
   }
 
-  /** Counts the lines, and estimates the cost of the judge. Writes nothing but the receipt of the plan. */
+  /** Counts the lines, and estimates the cost of the judge. Writes nothing but the receipt of the plan, and what retries note. */
   async estimate(parsed: ParsedInput): Promise<PlanResult> {
     const { storage, environment, createEstimator, estimateSizes } = this.#deps;
+    await this.#turn.begin();
     const estimator = createEstimator(this.#options);
     // The chunks of a long file that there is no time to decode.
     const rest = { captures: 0, bytes: 0 };
@@ -212,7 +213,7 @@ export class PartPlan {
   /** @throws the failure, if a retry of the part may read the file, or if this is one of many */
   #doWithout(failure: RetryableError): void {
     this.#unavailable += 1;
-    const isLast = (this.#request.attempt ?? 0) >= LAST_RETRIES_FROM;
+    const isLast = this.#turn.retries >= LAST_RETRIES_FROM;
     if (!isLast || this.#unavailable > MAX_UNAVAILABLE_FILES) throw failure;
   }
 

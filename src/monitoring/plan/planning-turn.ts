@@ -17,8 +17,8 @@ export class PlanningTurn {
   readonly #key: string;
   /** Epoch milliseconds. */
   readonly #begunAt = Date.now();
-
   readonly #isRetry: boolean;
+  #retries = 0;
 
   constructor(storage: Storage, bucket: string, { run, part, attempt = 0 }: PlanRequest) {
     this.#storage = storage;
@@ -27,9 +27,20 @@ export class PlanningTurn {
     this.#isRetry = attempt > 0;
   }
 
+  /** The retries that ran, this one included. Step Functions also counts those that Lambda throttled, which did not start. */
+  get retries(): number {
+    return this.#retries;
+  }
+
   /** A retry writes down when it began. */
   async begin(): Promise<void> {
-    if (this.#isRetry) await this.#storage.putJson(this.#bucket, this.#key, { begunAt: this.#begunAt });
+    if (!this.#isRetry) return;
+    this.#retries = ((await this.#last())?.retries ?? 0) + 1;
+    await this.#storage.putJson(this.#bucket, this.#key, { begunAt: this.#begunAt, retries: this.#retries });
+  }
+
+  #last(): Promise<{ begunAt: number; retries: number } | undefined> {
+    return this.#storage.getJson(this.#bucket, this.#key);
   }
 
   /**
@@ -38,7 +49,7 @@ export class PlanningTurn {
    */
   async assertLast(tookMs: number): Promise<void> {
     if (tookMs < SAFE_MS) return;
-    const last = await this.#storage.getJson<{ begunAt: number }>(this.#bucket, this.#key);
+    const last = await this.#last();
     if (last === undefined || last.begunAt <= this.#begunAt) return;
     throw new PermanentError('PlanSuperseded', 'A later attempt plans this part of the run', {
       where: `s3://${this.#bucket}/${this.#key}`,
