@@ -19,6 +19,12 @@ const common = {
   transformIgnorePatterns: [`/node_modules/(?!${esmOnly})`],
   modulePathIgnorePatterns: ['<rootDir>/cdk.out', '<rootDir>/.local', '<rootDir>/.venvs'],
   setupFiles: ['<rootDir>/test/helpers/clean-shell.ts'],
+  // At each use, a global is looked up through the sandbox, which takes longer than what most of these do. Not Buffer, which
+  // packages declare again, nor what fake timers replace.
+  sandboxInjectedGlobals: (
+    'Array ArrayBuffer BigInt Boolean DataView Error Float64Array Int32Array Intl JSON Map Math Number Object ' +
+    'Promise Reflect RegExp Set String Symbol TypeError Uint16Array Uint32Array Uint8Array WeakMap WeakSet'
+  ).split(' '),
 };
 
 const level = (name, extra = {}) => ({
