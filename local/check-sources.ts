@@ -22,6 +22,7 @@ export const CHECKS = [
   'test/integration/deployed-batch.test.ts',
   'test/integration/deployed-policies.test.ts',
   'test/integration/deployed-replay.test.ts',
+  'test/slow/cfn-lint.test.ts',
 ];
 
 export interface Source {

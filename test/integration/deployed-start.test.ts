@@ -1,5 +1,5 @@
 /** `npm start` and `npm run smoke` as a user runs them: as commands, using only their output. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -12,13 +12,7 @@ import { type FileProgress, putCaptures, runBackfill } from '../../src/operate/p
 import { mixedLines } from '../helpers/deployed-captures.ts';
 import { runningProcesses } from '../helpers/deployed-processes.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
-
-interface Command {
-  process: ChildProcess;
-  /** Its output so far. */
-  output: () => string;
-  code: Promise<number | null>;
-}
+import { type Command, command, testStop } from '../helpers/start-command.ts';
 
 /** The shell of a user who works with AWS. Only its judging settings may reach the emulated side. */
 const PERSONS_SHELL = {
@@ -34,29 +28,6 @@ const PERSONS_SHELL = {
   JUDGE_BASE_URL: 'http://127.0.0.1:9/v1',
   EVALUATION_BUDGET_USD: '5',
 };
-
-/** Certificates and mirrors of package registries are kept, since the command may have to create its Python environment. */
-const withoutAws = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
-  Object.fromEntries(Object.entries(env).filter(([name]) => !/^(AWS|MLFLOW|CDK|FUNCTION)_/.test(name)));
-
-function command(script: string, args: string[], env: Record<string, string>): Command {
-  const child = spawn(process.execPath, [projectPath('local', script), ...args], {
-    cwd: projectPath(),
-    env: { ...withoutAws(process.env), ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let text = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (data: Buffer) => {
-      text += data.toString();
-    });
-  }
-  return {
-    process: child,
-    output: () => text,
-    code: new Promise((resolve) => child.once('close', resolve)),
-  };
-}
 
 describe('npm start', () => {
   let folder: string;
@@ -203,34 +174,8 @@ describe('npm start', () => {
   });
 });
 
-describe('npm start when it is stopped', () => {
-  /** Returns the descendants of a process. */
-  const under = (pid: number): number[] =>
-    runningProcesses().flatMap((one) => (one.parent === pid ? [one.pid, ...under(one.pid)] : []));
-
-  // None of the cases waits for MLflow, which takes longest.
-  test.each([
-    ['before anything runs', 'captures:'],
-    ['while it starts', 'emulated AWS:'],
-    ['while it deploys', 'cdk synth'],
-    ['while it processes', 'cdk deploy'],
-  ])('%s: reports it immediately and leaves nothing behind', async (_, said) => {
-    // The bundles of the test run: only the whole start above makes its own.
-    const { FUNCTION_BUNDLES = '' } = process.env;
-    const start = command('start/start.ts', [], { FUNCTION_BUNDLES });
-    while (!start.output().includes(said)) await new Promise((resolve) => setTimeout(resolve, 20));
-    const started = under(start.process.pid ?? 0);
-    const at = Date.now();
-    start.process.kill('SIGINT');
-    expect(await start.code).toBe(130);
-    // This takes 5 s on an idle machine.
-    expect(Date.now() - at).toBeLessThan(30_000);
-    expect(start.output()).toMatch(/Stopping …\n$/);
-    const own = `environment-${start.process.pid}-`;
-    const left = runningProcesses().filter(({ pid, args }) => args.includes(own) || (args && started.includes(pid)));
-    expect([...left, ...readdirSync(projectPath('.local')).filter((name) => name.includes(own))]).toEqual([]);
-  });
-});
+// The other moments are slow tests.
+testStop([['while it deploys', 'cdk synth']]);
 
 describe('npm start explains what to do', () => {
   test('if a port is in use', async () => {

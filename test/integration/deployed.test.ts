@@ -542,7 +542,9 @@ describe('an objective', () => {
     expectSucceeded(backfill);
     expect(backfill.summary?.verdictsByScorer.safety).toEqual({ no: 25 });
     expectSucceeded(await pipeline.run(pipeline.event(`${HOUR}/objective-bad.jsonl`)));
-    expectSucceeded(await pipeline.run(pipeline.event(`${HOUR}/objective-bad.jsonl`, { reevaluate: true })));
+    // A part of it is enough: MLflow takes each new verdict of a known trace alone.
+    const again = { reevaluate: true, sampleRate: 0.2 };
+    expectSucceeded(await pipeline.run(pipeline.event(`${HOUR}/objective-bad.jsonl`, again)));
     await pipeline.enableRule();
     expect(await messages()).toEqual([]);
     expect((await pipeline.readWork<object>('counts/detectors.json'))[0]).toEqual(before);

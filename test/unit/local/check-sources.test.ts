@@ -1,6 +1,5 @@
 /** The parts of `npm run sources` that need no network. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { CHECKS, isNewer, newestIn, reportOf } from '../../../local/check-sources.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { AWS_SOURCES, LOCKED_ENVIRONMENTS, SOURCES } from '../../../local/python/python-presets.ts';
@@ -41,11 +40,12 @@ it('knows every package that is pinned', () => {
 });
 
 it('runs every test of the templates that reads what AWS publishes', () => {
-  const reads = /awsChecksEnvironment|iam-reference/;
-  const folder = projectPath('test', 'infra');
-  const found = readdirSync(folder).filter((name) => reads.test(readFileSync(join(folder, name), 'utf8')));
-  expect(CHECKS.filter((file) => !file.startsWith('test/integration/'))).toEqual(
-    found.map((name) => `test/infra/${name}`),
+  const reads = /awsChecksEnvironment|iam-reference|helpers\/cfn-lint/;
+  const found = ['infra', 'slow'].flatMap((level) =>
+    readdirSync(projectPath('test', level))
+      .filter((name) => reads.test(readFileSync(projectPath('test', level, name), 'utf8')))
+      .map((name) => `test/${level}/${name}`),
   );
+  expect(CHECKS.filter((file) => !file.startsWith('test/integration/'))).toEqual(found);
   expect(CHECKS.filter((file) => !existsSync(projectPath(file)))).toEqual([]);
 });

@@ -270,10 +270,8 @@ describe('a file of a backfill', () => {
     expect(keysOf(planned)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
   });
 
-  test.each([
-    ['archived', { kind: 'error', status: 403, code: 'InvalidObjectState' }, 'CaptureArchived'],
-    ['missing', { kind: 'error', status: 404, code: 'NoSuchKey' }, 'CaptureMissing'],
-  ] as const)('that is %s can be one of thousands: the next part continues after 1,000', async (_, fault, name) => {
+  test('that is archived can be one of thousands: the next part continues after 1,000', async () => {
+    const fault = { kind: 'error', status: 403, code: 'InvalidObjectState' } as const;
     for (let n = 0; n < 1_100; n += 1) wire.put(CAPTURES, `${HOUR}/many/${n}.jsonl`, 'x');
     wire.fault = ({ method, bucket, key }) =>
       method === 'GET' && bucket === CAPTURES && key.includes('/many/') ? fault : undefined;
@@ -282,7 +280,7 @@ describe('a file of a backfill', () => {
     expect(await plan('huge', backfill, cursor)).toMatchObject({ more: false });
     const summary = await summarizeRun(wire.storage, WORK, { name: 'huge', startTime: '' });
     expect(summary).toMatchObject({ objects: 1_103, failedFiles: { count: 1_100 }, lines: { planned: 9 } });
-    expect(describeFailure(summary)).toMatchObject({ cause: expect.stringContaining(name) });
+    expect(describeFailure(summary)).toMatchObject({ cause: expect.stringContaining('CaptureArchived') });
   });
 
   test('that may not be read is one of thousands if a permission is missing, which ends the run', async () => {

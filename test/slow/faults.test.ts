@@ -1,0 +1,185 @@
+/** Captures that kill functions, and chunks that wait for a seat, for the judge or for the provider's next day, on a deployed stack. */
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
+import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
+import { BudgetTable } from '../../src/gate/table.ts';
+import { isTraceWrite, isVerdictWrite } from '../doubles/fault-rules.ts';
+import { chatLine } from '../helpers/deployed-captures.ts';
+import type { Outcome } from '../helpers/deployed-pipeline.ts';
+import { expectEquations, expectNothingDoubled, linesOf } from '../helpers/fault-expectations.ts';
+import type { FoundAssessment } from '../helpers/fault-reader.ts';
+import { expectWhole, faulty, run, stage } from '../helpers/faulty-runs.ts';
+
+describe('a capture that kills the function each time', () => {
+  const pill = chatLine('deadlypill');
+  const lines = [...linesOf('deadly', 9).slice(0, 5), pill, ...linesOf('deadly', 9).slice(5)];
+  /** 2⌈log₂ 13⌉ + 1. */
+  const FURTHER = 9;
+  let key: string;
+
+  async function expectHalved(outcome: Outcome, which: 'processor' | 'evaluator'): Promise<void> {
+    const { arn, status, error, cause, summary } = outcome;
+    expect({ status, error, cause }).toEqual({ status: 'SUCCEEDED' });
+    expect(summary?.equations).toEqual({ lines: true, verdicts: true });
+    expect(new Set(await faulty.pipeline.chunkErrors(arn))).toEqual(new Set(['Runtime.ExitError']));
+    expect(await faulty.pipeline.childCalls(arn, which)).toBeLessThanOrEqual(1 + FURTHER);
+  }
+
+  test('ends alone in quarantine if it kills the processor, and a retry traces it', async () => {
+    key = await stage('deadly', lines);
+    faulty.mlflowProxy.inject((request) => {
+      if (!isTraceWrite(request) || !request.body.includes('deadlypill')) return undefined;
+      faulty.kill('processor');
+      return { kind: 'cutBefore' };
+    });
+    const outcome = await run(key, { evaluate: false });
+    await expectHalved(outcome, 'processor');
+    expect(outcome.summary?.quarantineReasons).toEqual({ FunctionKilled: 1, NotJson: 1 });
+    const equations = await faulty.equations(outcome.name);
+    expectEquations({ equations });
+    expect(equations.quarantinedLines).toContain(pill);
+    const count = await faulty.count([key]);
+    expectNothingDoubled(count);
+    expect(count.missing).toHaveLength(1);
+
+    faulty.heal();
+    const retry = await faulty.pipeline.run({
+      retry: { run: outcome.name, what: 'quarantined' },
+      evaluate: false,
+    });
+    expect(retry.summary?.lines).toMatchObject({ planned: 2, traced: 1, quarantined: 1 });
+  });
+
+  test('has error assessments if it kills the evaluator, and all others are judged', async () => {
+    const ids = await faulty.do<string[]>('trace_ids', { bucket: CAPTURE_BUCKET, keys: [key] });
+    const deadly = ids[lines.indexOf(pill)] ?? '';
+    faulty.mlflowProxy.inject((request) => {
+      const isOfIt = request.path.includes(deadly) || request.body.includes(deadly);
+      if (!isVerdictWrite(request) || !isOfIt || request.body.includes('FunctionKilled')) return undefined;
+      faulty.kill('evaluator');
+      return { kind: 'cutBefore' };
+    });
+    const outcome = await run(key);
+    await expectHalved(outcome, 'evaluator');
+    const { verdicts, unreportedAttempts } = outcome.summary ?? {};
+    const errors = (await faulty.do<FoundAssessment[]>('assessments', { traceId: deadly })).filter(
+      ({ value }) => value === null,
+    );
+    expect(errors.length).toBeGreaterThan(0);
+    expect(verdicts).toMatchObject({ failed: errors.length, failedRecorded: errors.length, lost: 0 });
+    expect(unreportedAttempts).toBeGreaterThan(0);
+    const count = await expectWhole(outcome, key);
+    expect(count.failedVerdicts).toBe(errors.length);
+    // Ten of the records are chats. No answer of the judge is paid twice.
+    expect(outcome.summary?.spend.calls).toBe(10);
+
+    faulty.heal();
+    const retry = await faulty.pipeline.run({ retry: { run: outcome.name, what: 'failed' } });
+    expect(retry.summary?.verdicts).toMatchObject({ failed: 0, lost: 0 });
+    // No verdict replaces the error of a scorer that does not apply to the capture.
+    expect((await expectWhole(retry, key)).failedVerdicts).toBeLessThan(errors.length);
+  });
+});
+
+test('names the line that kills a direct invocation in the log, and processes the others without it', async () => {
+  const key = await stage('killed-by-hand', [chatLine('by-hand-1'), chatLine('deadlybyhand'), chatLine('by-hand-2')]);
+  faulty.mlflowProxy.inject((request) => {
+    if (!isTraceWrite(request) || !request.body.includes('deadlybyhand')) return undefined;
+    faulty.kill('processor');
+    return { kind: 'cutBefore' };
+  });
+  const file = { bucket: CAPTURE_BUCKET, key };
+  const whole = await faulty.pipeline.invoke('processor', file);
+  expect(whole).toMatchObject({ error: 'Unhandled', log: expect.stringMatching(/Next are 3 lines.*oneByOne/) });
+  const oneByOne = await faulty.pipeline.invoke('processor', { ...file, oneByOne: true });
+  expect(oneByOne.error).toBe('Unhandled');
+  expect(oneByOne.log.match(/Next is line \d/g)?.at(-1)).toBe('Next is line 2');
+  const without = await faulty.pipeline.invoke('processor', { ...file, leaveOut: [2] });
+  expect(without).toMatchObject({ payload: { lines: 3, traced: 2, quarantined: 1 } });
+});
+
+describe('the gate of the stack', () => {
+  const WINDOW_MS = 10_000;
+  let dynamo: DynamoDBClient;
+  let gate: BudgetTable;
+  let most = 0;
+
+  beforeAll(async () => {
+    const { environment, pipeline } = faulty;
+    const FunctionName = pipeline.functionName('evaluator');
+    const { Environment } = await environment.clients.lambda.send(
+      new GetFunctionConfigurationCommand({ FunctionName }),
+    );
+    const { BUDGET_TABLE = '', MAX_FUNCTIONS = '' } = Environment?.Variables ?? {};
+    dynamo = new DynamoDBClient({
+      endpoint: environment.ministack.url,
+      region: environment.ministack.region,
+      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    });
+    gate = new BudgetTable(dynamo, BUDGET_TABLE);
+    most = Number(MAX_FUNCTIONS);
+  });
+  afterAll(() => dynamo?.destroy());
+
+  /** Opens the judge’s circuit, and has new processes, which do not remember that it was closed. */
+  const pause = async (until: number, forDay: 0 | 1): Promise<void> => {
+    const expression = 'SET #until = :until, #level = :level, #forDay = :forDay';
+    await gate.update({ scope: 'circuit#judge', expression, values: { until, level: 1, forDay } });
+    faulty.kill('evaluator');
+  };
+  /** Waits until the run has waited and invoked the function again, while `hold` is called again and again. */
+  const untilItWaits = (arn: string, hold: () => Promise<unknown>) =>
+    faulty.pipeline.until('a run that waits', async () => {
+      await hold();
+      return (await faulty.pipeline.childCalls(arn, 'evaluator')) > 1 || undefined;
+    });
+
+  test('has a chunk wait in Step Functions for a seat, and process it then', async () => {
+    const key = await stage('seatless');
+    const hold = async (seats: number) => {
+      const window = Math.floor(Date.now() / WINDOW_MS);
+      for (const scope of [`seats#${window}`, `seats#${window + 1}`]) {
+        await gate.update({ scope, expression: 'SET #functions = :seats', values: { seats } });
+      }
+    };
+    await hold(most);
+    const arn = await faulty.pipeline.start(faulty.pipeline.event(key));
+    await untilItWaits(arn, () => hold(most));
+    await hold(0);
+    const outcome = await faulty.pipeline.ended(arn);
+    const errors = await faulty.pipeline.chunkErrors(arn);
+    expect([errors, outcome.summary?.unreportedAttempts]).toEqual([[], undefined]);
+    await expectWhole(outcome, key);
+  });
+
+  test('has a chunk wait in Step Functions while the judge is paused, with its traces written, and pays once', async () => {
+    const key = await stage('paused');
+    await pause(Date.now() + 120_000, 0);
+    const arn = await faulty.pipeline.start(faulty.pipeline.event(key));
+    await untilItWaits(arn, async () => undefined);
+    const early = await faulty.count([key]);
+    expect([early.missing, early.traced]).toEqual([[], early.records]);
+    await pause(Date.now(), 0);
+    const outcome = await faulty.pipeline.ended(arn);
+    const count = await expectWhole(outcome, key);
+    expect([count.failedVerdicts, count.verdicts > early.verdicts]).toEqual([0, true]);
+    expect((await faulty.equations(outcome.name)).usd).toBeCloseTo(count.judgeCost, 6);
+    expect((await gate.get('circuit#judge')).level?.N).toBe('0');
+  });
+
+  test('holds what the provider’s day has no room for, until the day is over', async () => {
+    const key = await stage('day');
+    await pause(Date.now() + 3_600_000, 1);
+    const held = await run(key);
+    const { verdicts, reasons, spend } = held.summary ?? {};
+    expect([held.status, reasons?.providerDay, spend?.calls]).toEqual(['SUCCEEDED', verdicts?.heldByBudget, 0]);
+    expect(verdicts?.heldByBudget).toBeGreaterThan(0);
+    expect(await faulty.pipeline.childCalls(held.arn, 'evaluator')).toBe(1);
+    await expectWhole(held, key);
+    await pause(Date.now(), 1);
+    const retry = await faulty.pipeline.run({ retry: { run: held.name, what: 'held' } });
+    const count = await expectWhole(retry, key);
+    expect(retry.summary?.verdicts).toMatchObject({ heldByBudget: 0, newVerdicts: verdicts?.heldByBudget });
+    expect((await faulty.equations(retry.name)).usd).toBeCloseTo(count.judgeCost, 6);
+  });
+});
