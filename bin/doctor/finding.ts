@@ -39,7 +39,12 @@ export async function checked(check: string, action: string, make: () => Promise
     const made = await Promise.race([make(), limit]);
     if (made !== TIMED_OUT) return made;
     return [
-      finding('unknown', check, `There was no answer within ${LIMIT_MS / 1000} s.`, 'check the network and try again'),
+      finding(
+        'unknown',
+        check,
+        `${check}: there was no answer within ${LIMIT_MS / 1000} s.`,
+        'check the network and try again',
+      ),
     ];
   } catch (error) {
     return [unasked(check, action, error)];
@@ -51,11 +56,11 @@ export async function checked(check: string, action: string, make: () => Promise
 function unasked(check: string, action: string, error: unknown): Finding {
   const failure = awsFailure(error);
   if (failure?.name === 'AccessDenied') {
-    return finding('unknown', check, 'You are not allowed to ask this.', `allow yourself ${action}`);
+    return finding('unknown', check, `You are not allowed to ask about ${check}.`, `allow yourself ${action}`);
   }
   const { name, message } = failure ?? (error as Error);
   const [said = ''] = message.split('\n');
   const { AWS_ENDPOINT_URL: emulator } = process.env;
   const repair = emulator && `AWS_ENDPOINT_URL is ${emulator}: an emulator may not have this service`;
-  return finding('unknown', check, `This could not be asked (${name}: ${said}).`, repair);
+  return finding('unknown', check, `${check} could not be asked (${name}: ${said}).`, repair);
 }

@@ -27,17 +27,22 @@ const CHECK_WIDTH = 10;
 const lineOf = ({ level, check, message, repair }: Finding): string =>
   `${level.padEnd(LEVEL_WIDTH)}${check.padEnd(CHECK_WIDTH)}${singleLine(message)}${repair ? ` → ${singleLine(repair)}` : ''}`;
 
+/** A narrower terminal has the level on a line of its own. */
+const NARROW = 60;
+
 function block({ level, message, repair }: Finding, { width, style }: TextOptions): string[] {
-  const room = width - LEVEL_WIDTH - 2;
-  const lines = [
-    ...wrapped(singleLine(message), room),
-    ...(repair === undefined ? [] : wrapped(`→ ${singleLine(repair)}`, room)),
-  ];
-  return lines.map(
-    (line, index) =>
-      `  ${index === 0 ? style(COLORS[level], level.padEnd(LEVEL_WIDTH)) : ' '.repeat(LEVEL_WIDTH)}${line}`,
-  );
+  const isNarrow = width < NARROW;
+  const indent = ' '.repeat(isNarrow ? 4 : LEVEL_WIDTH + 2);
+  const lines = [message, ...(repair === undefined ? [] : [`→ ${repair}`])]
+    .flatMap((text) => wrapped(singleLine(text), width - indent.length))
+    .map((line) => indent + line);
+  const label = style(COLORS[level], level.padEnd(LEVEL_WIDTH));
+  if (isNarrow) return [`  ${label}`.trimEnd(), ...lines];
+  const [first = '', ...rest] = lines;
+  return [`  ${label}${first.slice(indent.length)}`, ...rest];
 }
+
+const PLURALS: Readonly<Record<string, string>> = { warning: 'warnings', error: 'errors' };
 
 export function diagnosisText({ findings, counts }: Diagnosis, options: TextOptions): string {
   if (!Number.isFinite(options.width)) return findings.map((each) => `${lineOf(each)}\n`).join('');
@@ -46,6 +51,8 @@ export function diagnosisText({ findings, counts }: Diagnosis, options: TextOpti
     if (own.length === 0) return [];
     return [options.style('bold', heading), ...own.flatMap((each) => block(each, options)), ''];
   });
-  const sums = Object.entries(counts).flatMap(([level, count]) => (count > 0 ? [`${count} ${level}`] : []));
+  const sums = Object.entries(counts).flatMap(([level, count]) =>
+    count > 0 ? [`${count} ${count > 1 ? (PLURALS[level] ?? level) : level}`] : [],
+  );
   return `${[...groups, sums.join(', ')].join('\n')}\n`;
 }
