@@ -24,6 +24,8 @@ async function main(): Promise<void> {
     process.env.NO_COLOR = '1';
     delete process.env.FORCE_COLOR;
   }
+  // The SDK warns on Node 20 that its later versions will not run there. The package has its own, which does.
+  process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
   // Without the cache, every start strips the types of every file and compiles it again. Node 20 has none.
   module.enableCompileCache?.(COMPILE_CACHE);
   if (!('withResolvers' in Promise)) await import('./cli/node20.ts');
