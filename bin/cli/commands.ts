@@ -97,6 +97,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: "print the traces with the worst verdicts, with the judge's words and links",
     load: async () => (await import('../commands/worst.ts')).worstCommand(),
   },
+  dataset: {
+    group: 'quality',
+    summary: 'write the captures of chosen traces to a file that replays, and to an MLflow evaluation dataset',
+    load: async () => (await import('../commands/dataset.ts')).datasetCommand(),
+  },
   label: {
     group: 'quality',
     summary: 'pick the traces whose labels by people narrow the interval of a rate most',

@@ -6,7 +6,7 @@ import { mlflowOf } from '../../src/mlflow/connect.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
 import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
 import { experimentOf } from '../commands/calibration-data.ts';
-import { type CommandSettings, commandSettings } from '../commands/settings.ts';
+import { type CaptureSettings, captureSettings } from '../commands/settings.ts';
 import { type StackFlags, withStack } from './stack.ts';
 
 export interface MlflowFlags extends StackFlags {
@@ -30,15 +30,16 @@ export const mlflowOptions = (): Option[] => [
 export interface OpenedMlflow {
   mlflow: MlflowClient;
   experiment: Experiment;
-  settings: CommandSettings;
+  settings: CaptureSettings;
 }
 
 /** Opens the experiment, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
 export async function withMlflow<T>(flags: MlflowFlags, work: (opened: OpenedMlflow) => Promise<T>): Promise<T> {
   const own = { ...dotenvOfCommand(), ...process.env };
-  const deployed = flags.stack === undefined ? {} : await withStack(flags, deployedSettings);
+  const isDeployed = flags.stack !== undefined || !(flags.trackingUri || own.MLFLOW_TRACKING_URI);
+  const deployed = isDeployed ? await withStack(flags, deployedSettings) : {};
   const given = { MLFLOW_TRACKING_URI: flags.trackingUri, MLFLOW_EXPERIMENT_NAME: flags.experiment };
-  const settings = commandSettings(given, { ...own, ...deployed });
+  const settings = captureSettings(given, { ...own, ...deployed });
   const mlflow = mlflowOf(settings);
   try {
     return await work({ mlflow, settings, experiment: await experimentOf(mlflow.rest, settings) });

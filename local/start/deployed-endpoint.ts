@@ -27,7 +27,7 @@ const MOST_BY_RULE = 20;
 export const isBackfill = ({ files }: Pick<EndpointCaptures, 'files'>): boolean => files.length > MOST_BY_RULE;
 
 /** The endpoint that the stacks may replay to, as in the README. A stand-in answers for it. */
-const REPLAY_ENDPOINT = 'my-endpoint-v2';
+export const REPLAY_ENDPOINT = 'my-endpoint-v2';
 
 /** Each stack takes about 5 s to deploy. */
 const MAX_ENDPOINTS = 8;

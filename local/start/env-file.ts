@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { dirname } from 'node:path';
 import { isAlive } from '../machine/own-folder.ts';
 import { projectPath } from '../project-root.ts';
-import type { DeployedEndpoint } from './deployed-endpoint.ts';
+import { type DeployedEndpoint, REPLAY_ENDPOINT } from './deployed-endpoint.ts';
 import type { LocalEnvironment } from './environment.ts';
 
 interface LocalFacts {
@@ -73,8 +73,9 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
     AWS_ENDPOINT_URL_BEDROCK_RUNTIME: judge.url,
     AWS_ENDPOINT_URL_BEDROCK: judge.url,
     AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpointUrl,
-    ...(settings.JUDGE_BASE_URL ? { JUDGE_BASE_URL: settings.JUDGE_BASE_URL } : {}),
-    // The user's .env names secrets on AWS. An empty value counts as not set.
+    // The user's .env names a judge and secrets on AWS. An empty value counts as not set.
+    JUDGE_BASE_URL: '',
+    ...settings,
     JUDGE_SECRET_ARN: '',
     MLFLOW_SECRET_ARN: '',
     MLFLOW_TRACKING_URI: mlflowUrl,
@@ -83,6 +84,7 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
     SAGEMAKER_ENDPOINT_NAME: first?.endpoint,
     DATA_CAPTURE_S3_BUCKET: first?.outputs.captureBucket,
     STACK_PREFIX: first?.prefix,
+    REPLAY_ENDPOINT_NAMES: REPLAY_ENDPOINT,
     CAPTURE_BUCKET: first?.outputs.captureBucket,
     WORK_BUCKET: first?.outputs.workBucket,
     STATE_MACHINE_ARN: first?.outputs.stateMachineArn,

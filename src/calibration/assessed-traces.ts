@@ -34,6 +34,8 @@ export interface TraceQuery {
   fromMs?: number | undefined;
   /** Only inferences before this instant. */
   toMs?: number | undefined;
+  /** Default: the oldest first. */
+  newestFirst?: boolean | undefined;
   progress?: ((traces: number) => void) | undefined;
 }
 
@@ -54,7 +56,7 @@ export async function* assessedTraces(
     const json = {
       locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } }],
       max_results: PAGE,
-      order_by: ['timestamp_ms ASC'],
+      order_by: [`timestamp_ms ${query.newestFirst ? 'DESC' : 'ASC'}`],
       filter: filter || undefined,
       page_token: pageToken,
     };

@@ -41,7 +41,8 @@ export type DecodedChunkLine = CaptureLine | QuarantinedLine | { kind: 'outsideW
 /** The settings that decide how a line is read. */
 export type ReadSettings = Pick<LambdaEnvironment, 'CSV_HEADER' | 'FEATURE_NAMES' | 'MAX_LINE_BYTES'>;
 
-const decodeOptions = (environment: ReadSettings): DecodeOptions => ({
+/** How the stack's functions decode lines with these settings. */
+export const decodeOptions = (environment: ReadSettings): DecodeOptions => ({
   csvHeader: environment.CSV_HEADER,
   ...(environment.FEATURE_NAMES.length > 0 ? { featureNames: environment.FEATURE_NAMES } : {}),
 });

@@ -1,0 +1,246 @@
+/** `inference-monitor dataset`: the captures of chosen traces as a file that replays, and as MLflow's evaluation dataset. */
+import { type FileHandle, open, rename, rm } from 'node:fs/promises';
+import { Command, InvalidArgumentError } from 'commander';
+import * as z from 'zod';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import {
+  type DatasetRecord,
+  fillDataset,
+  resolveDataset,
+} from '../../src/mlflow/evaluation-datasets.ts';
+import type { MlflowRest } from '../../src/mlflow/rest.ts';
+import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
+import {
+  datasetRecord,
+  readCaptures,
+  type Selection,
+  selectTraces,
+  type VerdictCondition,
+} from '../../src/operate/dataset.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
+import { EXIT } from '../cli/exit-codes.ts';
+import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
+import { jsonOption, writeJson } from '../cli/output.ts';
+import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { progress, say } from './calibration-data.ts';
+import { number } from './numbers.ts';
+import { checkNames } from './rates.ts';
+
+interface DatasetFlags extends MlflowFlags, WindowFlags {
+  scorer: VerdictCondition[];
+  tag: string[];
+  where?: string;
+  limit: number;
+  out: string;
+  name?: string;
+  json?: boolean;
+}
+
+const HELP = `
+Selects traces, the newest first, and writes their original capture lines from S3 to a file that “replay” takes as its source:
+production failures become the set that a new model must pass. --scorer safety selects the traces that fail safety, and
+--scorer coherence=incoherent those with this value; of several, one is enough. What a person said counts in place of the
+judge. A trace needs all of --tag, --where, --from and --to. --where is MLflow's own filter of traces.
+
+With --name, the captures are also written to MLflow's evaluation dataset of this name (MLflow 3.4 and newer), with the inputs and
+outputs that their traces show, people's expectations, and the failing scorers as a tag. Records with the same inputs are
+one. The file and MLflow keep them until you delete them, also when the captures are deleted.
+
+A trace whose capture is gone from S3 is named, and the exit code is 1.
+
+Examples:
+  inference-monitor dataset --scorer safety no_harmful_advice --from 30d --out unsafe.jsonl
+  inference-monitor dataset --tag status_code=503 sagemaker_variant_name=blue --from 2026-11-20 --out errors.jsonl
+  inference-monitor dataset --scorer refusal --name refusals --out refusals.jsonl
+  inference-monitor replay unsafe.jsonl --url http://localhost:8000 --compare`;
+
+const [DEFAULT_LIMIT, MOST] = [1000, 10_000];
+
+const count = (text: string): number => {
+  const value = number(text);
+  if (Number.isInteger(value) && value >= 1 && value <= MOST) return value;
+  throw new InvalidArgumentError(`expected a whole number from 1 to ${MOST}`);
+};
+
+const condition = (text: string, before: VerdictCondition[] = []): VerdictCondition[] => {
+  const at = text.indexOf('=');
+  return [...before, at === -1 ? { scorer: text } : { scorer: text.slice(0, at), value: text.slice(at + 1) }];
+};
+
+/** What `--json` prints. */
+export const datasetJson = z.object({
+  file: z.string(),
+  /** Lines in the file. */
+  captures: z.number(),
+  /** Selected traces that have no line in it. */
+  missing: z.array(z.object({ traceId: z.string(), reason: z.string() })),
+  /** MLflow's evaluation dataset, with `--name`. */
+  dataset: z.object({ id: z.string(), name: z.string(), inserted: z.number(), updated: z.number() }).optional(),
+});
+type DatasetReport = z.infer<typeof datasetJson>;
+
+export function datasetCommand(): Command {
+  const command = new Command('dataset')
+    .requiredOption('--out <file>', 'the file to write')
+    .option(
+      '--scorer <conditions...>',
+      'traces that fail one of these scorers, or have its value: safety, coherence=incoherent',
+      condition,
+      [],
+    )
+    .option('--tag <name=value...>', 'traces with all of these tags')
+    .option('--where <filter>', "MLflow's filter of traces, such as \"tag.status_code LIKE '5%'\"")
+    .option(...FROM_OPTION, '7d')
+    .option(...TO_OPTION)
+    .option('--limit <count>', 'the newest so many', count, DEFAULT_LIMIT)
+    .option('--name <name>', "also write MLflow's evaluation dataset of this name")
+    .addOption(jsonOption());
+  for (const option of mlflowOptions()) command.addOption(option);
+  return command.addHelpText('after', HELP).action(dataset);
+}
+
+async function dataset(flags: DatasetFlags): Promise<void> {
+  await withMlflow(flags, async (opened) => {
+    const report = await makeDataset(flags, opened);
+    for (const { traceId, reason } of report.missing) say(`${singleLine(traceId)}: ${singleLine(reason)}`);
+    if (flags.json) writeJson(datasetJson, report);
+    else process.stdout.write(datasetText(report));
+    if (report.missing.length > 0) process.exitCode = EXIT.found;
+  });
+}
+
+/** @throws PermanentError `NothingSelected`, `MlflowDatasetsMissing`, `UnknownName`, `InvalidTime` */
+async function makeDataset(
+  flags: DatasetFlags,
+  { mlflow, experiment, settings }: OpenedMlflow,
+): Promise<DatasetReport> {
+  const { out, name } = flags;
+  const selection = selectionOf(flags, { mlflow, experiment, settings });
+  // Before hours of reading, so that a server without datasets is named at once.
+  const datasetId = name === undefined ? undefined : await resolveDataset(mlflow.rest, experiment.id, name);
+  const selected = await selectTraces(mlflow.rest, selection);
+  progress('');
+  if (selected.length === 0) {
+    const expected = 'conditions that a trace of the window meets; MLflow’s page shows what there is';
+    throw new PermanentError('NothingSelected', 'No trace meets the conditions', { got: '0 traces', expected });
+  }
+  const filler = datasetId === undefined ? undefined : new Filler(mlflow.rest, datasetId);
+  const options = { experimentId: experiment.id, ...decodeOptions(settings) };
+  const file = await PartFile.open(out);
+  try {
+    const missing = await readCaptures(selected, {
+      storage: new Storage(createS3Client()),
+      experimentId: experiment.id,
+      maxLineBytes: settings.MAX_LINE_BYTES,
+      onFile: (done, total) => progress(`${done} of ${total} capture files read`),
+      take: async (raw, one) => {
+        await file.write(raw.bytes);
+        await filler?.add(datasetRecord(raw, one, options));
+      },
+    });
+    progress('');
+    await file.close();
+    const filled = await filler?.end();
+    const inMlflow = filled === undefined || name === undefined ? {} : { dataset: { ...filled, name } };
+    return { file: out, captures: file.lines, missing, ...inMlflow };
+  } finally {
+    await file.discard();
+  }
+}
+
+/** The lines of the file, which appears under its name when it is complete. */
+class PartFile {
+  lines = 0;
+  readonly #path: string;
+  readonly #part: FileHandle;
+
+  constructor(path: string, part: FileHandle) {
+    this.#path = path;
+    this.#part = part;
+  }
+
+  static open = async (path: string): Promise<PartFile> => new PartFile(path, await open(`${path}.part`, 'w'));
+
+  async write(line: Buffer): Promise<void> {
+    await this.#part.writeFile(Buffer.concat([line, NEWLINE]));
+    this.lines += 1;
+  }
+
+  async close(): Promise<void> {
+    await this.#part.close();
+    await rename(`${this.#path}.part`, this.#path);
+  }
+
+  /** Removes what is not complete. */
+  async discard(): Promise<void> {
+    await this.#part.close();
+    await rm(`${this.#path}.part`, { force: true });
+  }
+}
+
+const NEWLINE = Buffer.from('\n');
+/** Records may have megabytes, and MLflow reads a request as a whole. */
+const RECORDS_PER_REQUEST = 10;
+
+/** Writes records to an evaluation dataset, some at a time. */
+class Filler {
+  readonly #rest: MlflowRest;
+  readonly #filled: { id: string; inserted: number; updated: number };
+  #waiting: DatasetRecord[] = [];
+
+  constructor(rest: MlflowRest, id: string) {
+    this.#rest = rest;
+    this.#filled = { id, inserted: 0, updated: 0 };
+  }
+
+  async add(record: DatasetRecord | undefined): Promise<void> {
+    if (record !== undefined) this.#waiting.push(record);
+    if (this.#waiting.length >= RECORDS_PER_REQUEST) await this.end();
+  }
+
+  /** Writes those that wait. */
+  async end() {
+    if (this.#waiting.length > 0) {
+      const { inserted, updated } = await fillDataset(this.#rest, this.#filled.id, this.#waiting);
+      this.#filled.inserted += inserted;
+      this.#filled.updated += updated;
+    }
+    this.#waiting = [];
+    return this.#filled;
+  }
+}
+
+function selectionOf(flags: DatasetFlags, { mlflow, experiment, settings }: OpenedMlflow): Selection {
+  const scorers = activeScorers(settings);
+  checkNames(
+    'scorer',
+    flags.scorer.map(({ scorer }) => scorer),
+    scorers.map(({ name }) => name),
+  );
+  const filter = [...(flags.tag ?? []).map(tagFilter), ...(flags.where ? [flags.where] : [])].join(' AND ');
+  const read = (traces: number): void => progress(`${traces} traces read from ${mlflow.target.baseUrl.origin}`);
+  const query = { experimentId: experiment.id, ...windowOfFlags(flags), progress: read };
+  return { ...query, scorers, verdicts: flags.scorer, limit: flags.limit, ...(filter ? { filter } : {}) };
+}
+
+/** MLflow's filter has no escape for a quote. @throws PermanentError `InvalidTag` */
+function tagFilter(text: string): string {
+  const at = text.indexOf('=');
+  const [name, value] = [text.slice(0, at), text.slice(at + 1)];
+  if (at < 1 || /["'`]/.test(text)) {
+    const facts = { got: text, expected: '<name>=<value> without quotes, such as status_code=503' };
+    throw new PermanentError('InvalidTag', 'A tag cannot be read', facts);
+  }
+  return `tag.\`${name}\` = '${value}'`;
+}
+
+function datasetText({ file, captures, missing, dataset: filled }: DatasetReport): string {
+  const lost = missing.length === 0 ? '' : `; ${missing.length} traces have no capture any more`;
+  const inMlflow =
+    filled === undefined
+      ? ''
+      : `evaluation dataset ${singleLine(filled.name)} (${filled.id}): ${filled.inserted} new records, ${filled.updated} with the inputs of another\n`;
+  return `${singleLine(file)}: ${captures} captures${lost}\n${inMlflow}`;
+}
