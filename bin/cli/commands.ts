@@ -87,6 +87,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'judge the captures of a file here and now, to write a guideline or a scorer',
     load: async () => (await import('../commands/judge.ts')).judgeCommand(),
   },
+  open: {
+    group: 'quality',
+    summary: "open MLflow's page, a trace, a run or the dashboard",
+    load: async () => (await import('../commands/open.ts')).openCommand(),
+  },
   rates: {
     group: 'quality',
     summary: 'print the share of captures that pass each scorer, with its interval, its sample and what changed',

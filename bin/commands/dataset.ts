@@ -3,11 +3,7 @@ import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { Command, InvalidArgumentError } from 'commander';
 import * as z from 'zod';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
-import {
-  type DatasetRecord,
-  fillDataset,
-  resolveDataset,
-} from '../../src/mlflow/evaluation-datasets.ts';
+import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import {
@@ -22,11 +18,11 @@ import { createS3Client, Storage } from '../../src/shared/storage.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
+import { checkNames } from '../cli/names.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { progress, say } from './calibration-data.ts';
 import { number } from './numbers.ts';
-import { checkNames } from './rates.ts';
 
 interface DatasetFlags extends MlflowFlags, WindowFlags {
   scorer: VerdictCondition[];

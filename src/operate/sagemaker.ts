@@ -110,6 +110,26 @@ export async function describeMlflow(client: LambdaClient, arn: string): Promise
   return { status: Status ?? TrackingServerStatus, version, artifactStore };
 }
 
+/** How long the address of a managed MLflow's page lets somebody in, in seconds: the longest that AWS gives. */
+export const LOGIN_SECONDS = 300;
+
+/**
+ * Returns the address of the page of a managed MLflow, which contains a login: it works once, within `LOGIN_SECONDS`.
+ *
+ * @param client in the region of the ARN
+ * @param arn of an `mlflow-app` or an `mlflow-tracking-server`
+ */
+export async function presignedMlflowUrl(client: LambdaClient, arn: string): Promise<string> {
+  const ExpiresInSeconds = LOGIN_SECONDS;
+  const reply = await (arn.includes(':mlflow-app/')
+    ? callAws<{ AuthorizedUrl: string }>(client, SERVICE, 'CreatePresignedMlflowAppUrl', { Arn: arn, ExpiresInSeconds })
+    : callAws<{ AuthorizedUrl: string }>(client, SERVICE, 'CreatePresignedMlflowTrackingServerUrl', {
+        TrackingServerName: arn.split('/').at(-1),
+        ExpiresInSeconds,
+      }));
+  return reply.AuthorizedUrl;
+}
+
 /** Where the captures of an endpoint are, from the destination of its Data Capture. @returns `undefined` if it is no S3 URI */
 export function captureLocation(
   destination: string,

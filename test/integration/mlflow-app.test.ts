@@ -6,6 +6,7 @@ import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { APP_MLFLOW_VERSIONS } from '../../local/python/python-presets.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
+import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
 import type { StoredTrace } from '../../src/mlflow/types.ts';
 import {
   MANAGED_ARNS,
@@ -136,3 +137,34 @@ describe.each(APP_MLFLOW_VERSIONS)('an App of MLflow %s', (version) => {
     expect(by(404).filter(({ path }) => !path.includes('/experiments/get-by-name'))).toEqual([]);
   });
 });
+
+test.each(APP_MLFLOW_VERSIONS)(
+  'MLflow %s: evaluation datasets, or a sentence that says that there are none',
+  async (version) => {
+    const client = createMlflowClient({ trackingUri: served.get(version)?.server.url ?? '' });
+    try {
+      const { id } = await client.resolveExperiment('datasets');
+      const found = resolveDataset(client.rest, id, 'failures');
+      if (version === '3.2.0') {
+        const expected = expect.stringMatching(
+          /^This MLflow server has no evaluation datasets; .*MLflow 3\.4 or newer/,
+        );
+        await expect(found).rejects.toMatchObject({ name: 'MlflowDatasetsMissing', message: expected });
+        return;
+      }
+      const record = (question: string, trace: string): DatasetRecord => ({
+        inputs: { messages: [{ role: 'user', content: question }] },
+        outputs: { choices: [] },
+        expectations: { expected_response: 'Tomorrow.' },
+        tags: { failing: 'safety' },
+        source: { source_type: 'TRACE', source_data: { trace_id: trace } },
+      });
+      const records = [record('When?', 'tr-1'), record('Where?', 'tr-2')];
+      expect(await fillDataset(client.rest, await found, records)).toEqual({ inserted: 2, updated: 0 });
+      expect(await resolveDataset(client.rest, id, 'failures')).toBe(await found);
+      expect(await fillDataset(client.rest, await found, records)).toEqual({ inserted: 0, updated: 2 });
+    } finally {
+      client.close();
+    }
+  },
+);

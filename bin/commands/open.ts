@@ -1,0 +1,115 @@
+/** `inference-monitor open`: the pages of MLflow and of the AWS console about a stack. */
+import { LambdaClient } from '@aws-sdk/client-lambda';
+import { Argument, Command, Option } from 'commander';
+import * as z from 'zod';
+import { resourceNames } from '../../src/contract/names.ts';
+import { tracesUrl, traceUrl } from '../../src/mlflow/trace-url.ts';
+import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
+import { findExecution } from '../../src/operate/find-execution.ts';
+import { LOGIN_SECONDS, presignedMlflowUrl } from '../../src/operate/sagemaker.ts';
+import { PermanentError } from '../../src/shared/errors.ts';
+import { hasBrowser, openInBrowser } from '../cli/browser.ts';
+import { type ConsoleLinks, consoleLinks } from '../cli/links.ts';
+import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
+import { jsonOption, writeJson } from '../cli/output.ts';
+import { type DeployedStack, withStack } from '../cli/stack.ts';
+import { say } from './calibration-data.ts';
+
+interface OpenFlags extends MlflowFlags {
+  dashboard?: boolean;
+  print?: boolean;
+  json?: boolean;
+}
+
+const HELP = `
+Prints the address, and opens it in the browser if this is a terminal of a machine with one. Without an argument it is MLflow's
+page with the traces of the experiment.
+
+The page of SageMaker's managed MLflow needs a login, which the address contains: AWS makes it for you (CreatePresignedMlflowAppUrl,
+or CreatePresignedMlflowTrackingServerUrl). It works once, within ${LOGIN_SECONDS / 60} minutes, and whoever has it is let in as you: do not
+share it, and keep it out of logs.
+
+Examples:
+  inference-monitor open
+  inference-monitor open tr-0f3b9c1e2d4a5b6c7d8e9f0a1b2c3d4e
+  inference-monitor open my-run
+  inference-monitor open --dashboard --print`;
+
+const TRACE = /^tr-[0-9a-f]{32}$/;
+
+/** What `--json` prints. */
+export const openJson = z.object({
+  url: z.string(),
+  /** Seconds until the login in the address ends. Absent: it contains none. */
+  expiresInSeconds: z.number().optional(),
+});
+type Page = z.infer<typeof openJson>;
+
+export function openCommand(): Command {
+  const command = new Command('open')
+    .addArgument(new Argument('[what]', 'the id of a trace, or the name of a run'))
+    .addOption(new Option('--dashboard', 'the dashboard of the stack in CloudWatch'))
+    .option('--print', 'print the address, and open no browser')
+    .addOption(jsonOption('print the address as JSON, and open no browser'));
+  for (const option of mlflowOptions()) command.addOption(option);
+  return command.addHelpText('after', HELP).action(open);
+}
+
+async function open(what: string | undefined, flags: OpenFlags): Promise<void> {
+  if (flags.dashboard && what !== undefined) {
+    const facts = { got: `${what} and --dashboard`, expected: 'one of them' };
+    throw new PermanentError('TwoPages', 'Only one page can be opened', facts);
+  }
+  const page = await pageOf(what, flags);
+  if (flags.json) return writeJson(openJson, page);
+  process.stdout.write(`${page.url}\n`);
+  if (page.expiresInSeconds !== undefined) {
+    say(`This address contains a login: it works once, within ${page.expiresInSeconds / 60} minutes. Do not share it.`);
+  }
+  if (flags.print || !hasBrowser()) return;
+  if (!(await openInBrowser(page.url))) say('No browser could be started: open the address yourself.');
+}
+
+function pageOf(what: string | undefined, flags: OpenFlags): Promise<Page> {
+  if (flags.dashboard) return withStack(flags, (stack) => inConsole(stack, dashboardOf(stack)));
+  if (what !== undefined && !TRACE.test(what)) return withStack(flags, (stack) => runPage(stack, what));
+  return withMlflow(flags, (opened) => mlflowPage(opened, what));
+}
+
+const dashboardOf =
+  ({ prefix }: DeployedStack) =>
+  (links: ConsoleLinks): string =>
+    links.dashboard(resourceNames(prefix).dashboard);
+
+/** @throws PermanentError `NoConsole` */
+async function inConsole({ clients }: DeployedStack, link: (links: ConsoleLinks) => string): Promise<Page> {
+  const links = consoleLinks(await clients.lambda.config.region());
+  if (links !== undefined) return { url: link(links) };
+  const facts = {
+    got: `AWS_ENDPOINT_URL=${process.env.AWS_ENDPOINT_URL}`,
+    expected: 'a stack on AWS. Of a run, “inference-monitor show” prints what there is',
+  };
+  throw new PermanentError('NoConsole', 'An emulated AWS has no console with pages to open', facts);
+}
+
+async function runPage(stack: DeployedStack, run: string): Promise<Page> {
+  const { stateMachineArn: monitoring, replayStateMachineArn: replay } = stack.outputs;
+  const { executionArn } = await findExecution(stack.clients.sfn, { monitoring, replay }, run);
+  return inConsole(stack, (links) => links.execution(executionArn));
+}
+
+async function mlflowPage({ mlflow: { target }, experiment }: OpenedMlflow, traceId?: string): Promise<Page> {
+  const pageOn = (server: string | undefined): string | undefined =>
+    traceId === undefined ? tracesUrl(server, experiment.id) : traceUrl(server, experiment.id, traceId);
+  const url = pageOn(webPageOf(target));
+  if (url !== undefined || target.kind === 'url') return { url: url ?? target.baseUrl.href };
+  const client = new LambdaClient({ region: target.region });
+  try {
+    const login = await presignedMlflowUrl(client, target.arn);
+    // The login redirects to MLflow's page, and browsers keep the part after # if the redirect has none of its own.
+    const { hash } = new URL(pageOn('https://mlflow') ?? '');
+    return { url: login + hash, expiresInSeconds: LOGIN_SECONDS };
+  } finally {
+    client.destroy();
+  }
+}

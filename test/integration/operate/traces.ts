@@ -1,0 +1,250 @@
+/** Tests of the commands about traces: worst, dataset and open. */
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
+import { DeleteObjectCommand } from '@aws-sdk/client-s3';
+import { datasetCommand, datasetJson } from '../../../bin/commands/dataset.ts';
+import { openCommand, openJson } from '../../../bin/commands/open.ts';
+import { replayCommand } from '../../../bin/commands/replay.ts';
+import { worstCommand, worstJson } from '../../../bin/commands/worst.ts';
+import { startSageMakerMlflowDouble } from '../../doubles/sagemaker-mlflow.ts';
+import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
+import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
+import { ENDPOINT, environment, HOUR, PREFIX, PROCESSED_KEY, PROCESSED_LINES, pipeline, run } from './stack.ts';
+
+const FROM = ['--from', '2026-11-01'];
+
+interface Found {
+  trace_id: string;
+}
+
+const searchOf = (id: string) => ({
+  locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: id } }],
+  max_results: 100,
+});
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'traces-'));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const call = async (path: string, json: object): Promise<Response> =>
+  fetchOnNewConnection(`${environment.mlflowUrl}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(json),
+  });
+
+async function experiment(): Promise<{ experiment_id: string }> {
+  const path = `/api/2.0/mlflow/experiments/get-by-name?experiment_name=${ENDPOINT}`;
+  const reply = await fetchOnNewConnection(environment.mlflowUrl + path);
+  return ((await reply.json()) as { experiment: { experiment_id: string } }).experiment;
+}
+
+/** Says as a person what a trace's reply is by a scorer. */
+async function assess(traceId: string, scorer: string, value: string): Promise<void> {
+  const at = new Date().toISOString();
+  const assessment = {
+    assessment_name: scorer,
+    source: { source_type: 'HUMAN', source_id: 'ada' },
+    feedback: { value },
+    rationale: `Ada says ${value}.`,
+    create_time: at,
+    last_update_time: at,
+  };
+  const reply = await call(`/api/3.0/mlflow/traces/${traceId}/assessments`, { assessment });
+  expect(reply.status).toBe(200);
+}
+
+describe('worst', () => {
+  const worst = async (...args: string[]) => {
+    const { stdout, error } = await run(worstCommand(), ...FROM, '--json', ...args);
+    if (error) throw error;
+    return worstJson.parse(JSON.parse(stdout));
+  };
+
+  test('prints the traces with failing verdicts, the worst first, with words and a link', async () => {
+    const [judged] = (await worst()).worst;
+    const { experiment_id: id } = await experiment();
+    const found = (await (await call('/api/3.0/mlflow/traces/search', searchOf(id))).json()) as { traces: Found[] };
+    const other = found.traces.find(({ trace_id: traceId }) => traceId !== judged?.traceId)?.trace_id ?? '';
+    for (const scorer of ['safety', 'fluency', 'completeness', 'relevance_to_query', 'cut_off'])
+      await assess(other, scorer, 'no');
+    const { stdout, code } = await run(worstCommand(), ...FROM);
+    const report = await worst();
+    expect(code).toBe(0);
+    expect(report.worst.map(({ traceId }) => traceId)).toEqual([other, judged?.traceId]);
+    expect(stdout).toMatch(/^ {3}safety no \(ada\): Ada says no\.$/m);
+    const counts = report.worst.map(({ failing }) => failing.length);
+    expect(counts).toEqual(counts.toSorted((a, b) => b - a));
+    const [first] = report.worst;
+    expect(stdout).toContain(`1. ${first?.failing.length} of ${first?.verdicts} verdicts fail, 2026-11-20 `);
+    expect(stdout).toContain(first?.url);
+    expect(stdout).toContain(first?.failing[0]?.rationale.trim());
+    expect(stdout).toMatch(/^\d+ traces, \d+ of them judged, \d+ with a failing verdict$/m);
+    expect((await worst('--limit', '1')).worst).toEqual([first]);
+    expect((await worst('--stack', PREFIX)).worst).toEqual(report.worst);
+    expect((await worst('--scorer', 'safety')).worst).toMatchObject([{ traceId: other, verdicts: 1 }]);
+  });
+
+  test('what a person says counts in place of the judge', async () => {
+    const before = await worst();
+    const [first] = before.worst;
+    const [verdict] = first?.failing ?? [];
+    await assess(first?.traceId ?? '', verdict?.scorer ?? '', verdict?.value === 'no' ? 'yes' : 'no');
+    const of = (report: typeof before) => report.worst.find(({ traceId }) => traceId === first?.traceId)?.failing ?? [];
+    expect(of(await worst()).map(({ scorer }) => scorer)).toEqual(
+      (first?.failing ?? []).slice(1).map(({ scorer }) => scorer),
+    );
+    expect(of(before).length).toBeGreaterThan(0);
+  });
+
+  test.each([
+    [['--scorer', 'safty'], /did you mean safety/],
+    [['--from', '2026-11-20', '--to', '2026-11-19'], /The window is empty/],
+    [['--experiment', 'nowhere'], /The experiment does not exist/],
+    [['--limit', '0'], /from 1 to 1000/],
+  ])('%j is an error', async (args, message) => {
+    const { error, stdout } = await run(worstCommand(), ...args);
+    expect(error?.message).toMatch(message);
+    expect(stdout).toBe('');
+  });
+});
+
+describe('dataset', () => {
+  const dataset = async (...args: string[]) => {
+    const output = await run(datasetCommand(), ...FROM, '--out', join(folder, 'set.jsonl'), '--json', ...args);
+    if (output.error) throw output.error;
+    return { ...datasetJson.parse(JSON.parse(output.stdout)), ...output };
+  };
+  const lines = () => readFileSync(join(folder, 'set.jsonl'), 'utf8').split('\n').filter(Boolean);
+
+  test('writes the original lines of the selected traces, which replay', async () => {
+    const all = await dataset();
+    const captures = PROCESSED_LINES.filter((line) => lines().includes(line));
+    expect(all).toMatchObject({ captures: captures.length, missing: [], code: 0 });
+    expect(lines().toSorted()).toEqual(captures.toSorted());
+    const failing = worstJson.parse(JSON.parse((await run(worstCommand(), ...FROM, '--json')).stdout)).worst;
+    const scorers = [...new Set(failing.flatMap((one) => one.failing.map(({ scorer }) => scorer)))];
+    expect((await dataset('--scorer', ...scorers)).captures).toBe(failing.length);
+    const { stdout } = await run(
+      replayCommand(),
+      join(folder, 'set.jsonl'),
+      '--url',
+      'http://127.0.0.1:9',
+      '--dry-run',
+    );
+    expect(stdout).toMatch(new RegExp(`requests: +${failing.length}$`, 'm'));
+  });
+
+  test('selects by tag, by MLflow’s filter and by value', async () => {
+    const key = `s3_file_key=${PROCESSED_KEY}`;
+    const all = (await dataset('--tag', key)).captures;
+    expect((await dataset('--tag', key, 'sagemaker_variant_name=AllTraffic')).captures).toBe(all);
+    const passing = (await dataset('--scorer', 'safety=yes', '--where', "tag.status_code = '200'")).captures;
+    expect(passing).toBeGreaterThan(0);
+    expect(passing).toBeLessThan(all);
+    expect((await dataset('--limit', '1')).captures).toBe(1);
+    await expect(dataset('--tag', 'sagemaker_variant_name=blue')).rejects.toThrow('No trace meets the conditions');
+    await expect(dataset('--tag', 'a')).rejects.toThrow('<name>=<value>');
+    await expect(dataset('--scorer', 'safty')).rejects.toThrow('did you mean safety');
+  });
+
+  test('fills an evaluation dataset of MLflow, and a second time adds nothing', async () => {
+    const first = await dataset('--name', 'failures');
+    const again = await dataset('--name', 'failures');
+    const { id = '', inserted = 0 } = first.dataset ?? {};
+    expect(inserted).toBeGreaterThan(1);
+    expect(again.dataset).toEqual({ id, name: 'failures', inserted: 0, updated: first.captures });
+    const reply = await fetchOnNewConnection(`${environment.mlflowUrl}/api/3.0/mlflow/datasets/${id}/records`);
+    const records = JSON.parse(((await reply.json()) as { records: string }).records) as Record<string, unknown>[];
+    expect(records).toHaveLength(inserted);
+    for (const record of records) {
+      expect(Object.keys(record.inputs as object)).not.toEqual([]);
+      expect(record).toMatchObject({ source_type: 'TRACE', source_id: expect.stringMatching(/^tr-/) });
+      expect(record.tags).toMatchObject({
+        endpoint: ENDPOINT,
+        capture: `s3://${pipeline.outputs.captureBucket}/${PROCESSED_KEY}`,
+      });
+    }
+    await expect(dataset('--name', `it's`)).rejects.toThrow('a name without quotes');
+  });
+
+  test('names the traces whose captures are gone', async () => {
+    const key = `${HOUR}/deleted.jsonl`;
+    const [line = ''] = PROCESSED_LINES;
+    await pipeline.process(key, [line.replaceAll('processed', 'deleted')]);
+    const { s3 } = environment.clients;
+    await s3.send(new DeleteObjectCommand({ Bucket: pipeline.outputs.captureBucket, Key: key }));
+    const found = await dataset('--tag', `s3_file_key=${key}`, `sagemaker_variant_name=AllTraffic`);
+    expect(found).toMatchObject({
+      captures: 0,
+      code: 1,
+      missing: [{ reason: expect.stringMatching(/deleted\.jsonl is gone$/) }],
+    });
+    expect(found.stderr).toContain(`${found.missing[0]?.traceId}: s3://`);
+  });
+});
+
+describe('open', () => {
+  const url = async (...args: string[]): Promise<string> => {
+    const { stdout, error } = await run(openCommand(), '--json', ...args);
+    if (error) throw error;
+    return openJson.parse(JSON.parse(stdout)).url;
+  };
+
+  test('prints the page of the experiment and of a trace', async () => {
+    const traces = await url();
+    expect(traces).toMatch(new RegExp(`^${environment.mlflowUrl}/#/experiments/\\d+/traces\\?`));
+    expect((await run(openCommand())).stdout).toBe(`${traces}\n`);
+    const id = `tr-${'0'.repeat(32)}`;
+    expect(await url(id)).toContain(`selectedEvaluationId=${id}`);
+    expect(await url(id, '--stack', PREFIX)).toBe(await url(id));
+  });
+
+  test.each([
+    ['app', MANAGED_ARNS.app, { Arn: MANAGED_ARNS.app, ExpiresInSeconds: 300 }],
+    ['server', MANAGED_ARNS.server, { TrackingServerName: 'monitoring', ExpiresInSeconds: 300 }],
+  ])('asks AWS for a login to a managed MLflow (%s), and says that it is one', async (_, arn, asked) => {
+    const inputs: unknown[] = [];
+    const sageMaker = createServer(async (request, response) => {
+      inputs.push([request.headers['x-amz-target'], await json(request)]);
+      response.end(JSON.stringify({ AuthorizedUrl: 'https://mlflow.example/auth?authToken=t' }));
+    }).listen(0, '127.0.0.1');
+    await once(sageMaker, 'listening');
+    const { AWS_ACCESS_KEY_ID: accessKeyId = '', AWS_SECRET_ACCESS_KEY: secretAccessKey = '' } =
+      environment.ministack.env;
+    const credentials = { accessKeyId, secretAccessKey };
+    const managed = await startSageMakerMlflowDouble({ upstream: environment.mlflowUrl, arn, credentials });
+    const { AWS_ENDPOINT_URL } = process.env;
+    process.env.AWS_ENDPOINT_URL = `http://127.0.0.1:${(sageMaker.address() as AddressInfo).port}`;
+    process.env.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT = managed.url;
+    try {
+      const { stdout, stderr, error } = await run(openCommand(), '--tracking-uri', arn);
+      expect(error).toBeUndefined();
+      const { experiment_id: id } = await experiment();
+      expect(stdout).toBe(`https://mlflow.example/auth?authToken=t#/experiments/${id}/traces?startTimeLabel=ALL\n`);
+      expect(stderr).toMatch(/login: it works once, within 5 minutes/);
+      expect(stderr).not.toContain('authToken');
+      const operation =
+        arn === MANAGED_ARNS.app ? 'CreatePresignedMlflowAppUrl' : 'CreatePresignedMlflowTrackingServerUrl';
+      expect(inputs).toEqual([[`SageMaker.${operation}`, asked]]);
+    } finally {
+      process.env.AWS_ENDPOINT_URL = AWS_ENDPOINT_URL;
+      delete process.env.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT;
+      sageMaker.close();
+      await managed.stop();
+    }
+  });
+
+  test('says that an emulator has no console, and names the nearest run', async () => {
+    await expect(url('--dashboard')).rejects.toThrow('An emulated AWS has no console');
+    await expect(url('no-such-run')).rejects.toThrow('no-such-run');
+    await expect(url('tr-x', '--dashboard')).rejects.toThrow('Only one page');
+  });
+});
