@@ -118,10 +118,7 @@ async function makeDataset(
   const datasetId = name === undefined ? undefined : await resolveDataset(mlflow.rest, experiment.id, name);
   const selected = await selectTraces(mlflow.rest, selection);
   progress('');
-  if (selected.length === 0) {
-    const expected = 'conditions that a trace of the window meets; MLflow’s page shows what there is';
-    throw new PermanentError('NothingSelected', 'No trace meets the conditions', { got: '0 traces', expected });
-  }
+  checkSelected(selected);
   const filler = datasetId === undefined ? undefined : new Filler(mlflow.rest, datasetId);
   const options = { experimentId: experiment.id, ...decodeOptions(settings) };
   const file = await PartFile.open(out);
@@ -221,8 +218,15 @@ function selectionOf(flags: DatasetFlags, { mlflow, experiment, settings }: Open
   return { ...query, scorers, verdicts: flags.scorer, limit: flags.limit, ...(filter ? { filter } : {}) };
 }
 
+/** @throws PermanentError `NothingSelected` */
+export function checkSelected(selected: readonly unknown[]): void {
+  if (selected.length > 0) return;
+  const expected = 'conditions that a trace of the window meets; MLflow’s page shows what there is';
+  throw new PermanentError('NothingSelected', 'No trace meets the conditions', { got: '0 traces', expected });
+}
+
 /** MLflow's filter has no escape for a quote. @throws PermanentError `InvalidTag` */
-function tagFilter(text: string): string {
+export function tagFilter(text: string): string {
   const at = text.indexOf('=');
   const [name, value] = [text.slice(0, at), text.slice(at + 1)];
   if (at < 1 || /["'`]/.test(text)) {

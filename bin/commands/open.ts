@@ -56,10 +56,7 @@ export function openCommand(): Command {
 }
 
 async function open(what: string | undefined, flags: OpenFlags): Promise<void> {
-  if (flags.dashboard && what !== undefined) {
-    const facts = { got: `${what} and --dashboard`, expected: 'one of them' };
-    throw new PermanentError('TwoPages', 'Only one page can be opened', facts);
-  }
+  checkOnePage(what, flags);
   const page = await pageOf(what, flags);
   if (flags.json) return writeJson(openJson, page);
   process.stdout.write(`${page.url}\n`);
@@ -68,6 +65,13 @@ async function open(what: string | undefined, flags: OpenFlags): Promise<void> {
   }
   if (flags.print || !hasBrowser()) return;
   if (!(await openInBrowser(page.url))) say('No browser could be started: open the address yourself.');
+}
+
+/** @throws PermanentError `TwoPages` */
+export function checkOnePage(what: string | undefined, { dashboard }: OpenFlags): void {
+  if (!dashboard || what === undefined) return;
+  const facts = { got: `${what} and --dashboard`, expected: 'one of them' };
+  throw new PermanentError('TwoPages', 'Only one page can be opened', facts);
 }
 
 function pageOf(what: string | undefined, flags: OpenFlags): Promise<Page> {
@@ -81,15 +85,16 @@ const dashboardOf =
   (links: ConsoleLinks): string =>
     links.dashboard(resourceNames(prefix).dashboard);
 
-/** @throws PermanentError `NoConsole` */
 async function inConsole({ clients }: DeployedStack, link: (links: ConsoleLinks) => string): Promise<Page> {
-  const links = consoleLinks(await clients.lambda.config.region());
-  if (links !== undefined) return { url: link(links) };
-  const facts = {
-    got: `AWS_ENDPOINT_URL=${process.env.AWS_ENDPOINT_URL}`,
-    expected: 'a stack on AWS. Of a run, “inference-monitor show” prints what there is',
-  };
-  throw new PermanentError('NoConsole', 'An emulated AWS has no console with pages to open', facts);
+  return { url: link(requireConsole(consoleLinks(await clients.lambda.config.region()))) };
+}
+
+/** @throws PermanentError `NoConsole` */
+export function requireConsole(links: ConsoleLinks | undefined): ConsoleLinks {
+  if (links !== undefined) return links;
+  const got = `AWS_ENDPOINT_URL=${process.env.AWS_ENDPOINT_URL}`;
+  const expected = 'a stack on AWS. Of a run, “inference-monitor show” prints what there is';
+  throw new PermanentError('NoConsole', 'An emulated AWS has no console with pages to open', { got, expected });
 }
 
 async function runPage(stack: DeployedStack, run: string): Promise<Page> {

@@ -20,12 +20,14 @@ import { confirmed } from '../../../bin/cli/confirm.ts';
 import { checkNames } from '../../../bin/cli/names.ts';
 import { isReplay } from '../../../bin/cli/replays.ts';
 import { requireClone } from '../../../bin/commands/calibrate.ts';
+import { checkSelected, tagFilter } from '../../../bin/commands/dataset.ts';
 import { fileOf } from '../../../bin/commands/deploy.ts';
 import { checkOutputs } from '../../../bin/commands/gate-flags.ts';
 import { inspectLine } from '../../../bin/commands/inspect.ts';
 import { instantMs } from '../../../bin/commands/instants.ts';
 import { judgeFiles } from '../../../bin/commands/judge-run.ts';
 import { withPass } from '../../../bin/commands/label.ts';
+import { checkOnePage, requireConsole } from '../../../bin/commands/open.ts';
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { assertNoOptions } from '../../../bin/commands/process-local.ts';
 import { openNew } from '../../../bin/commands/quarantine.ts';
@@ -59,6 +61,8 @@ import type { Judge, JudgeScorer } from '../../../src/judge/types.ts';
 import { putToS3, spansStore } from '../../../src/mlflow/artifact-store.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import { mlflowOf } from '../../../src/mlflow/connect.ts';
+import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
+import { resolveDataset } from '../../../src/mlflow/evaluation-datasets.ts';
 import { loadMlflowSecret, parseMlflowSecret } from '../../../src/mlflow/secret.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { startBatch } from '../../../src/monitoring/batch/jobs.ts';
@@ -667,6 +671,8 @@ const PROVOKE: Record<string, () => unknown> = {
       cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, {} as never),
     ),
   InvalidAlwaysRules: () => createAlwaysRule([{}], []),
+  InvalidName: () => resolveDataset({} as never, 'e', `it's`),
+  InvalidTag: () => tagFilter('no value'),
   InvalidObjectives: () => readObjectives([{}], { scorers: [], sampleRate: 1 }),
   InvalidBaseline: () => parseBaseline(`{"${mark()}"`, 'f'),
   InvalidBound: () => simulatedSize(() => 0, 0, { start: 1 }),
@@ -687,6 +693,13 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidTarget: () => new UrlTarget('ftp://x'),
   InvalidThreshold: () => parseThreshold('no'),
   InvalidTime: () => instantMs('yesterday', 0),
+  MlflowDatasetsMissing: () => {
+    const missing = new MlflowRefusedError('refused', { status: 404, said: mark(), got: 'HTTP 404', where: 'POST /' });
+    return resolveDataset({ repeat: () => Promise.reject(missing) } as never, 'e', 'name');
+  },
+  NoConsole: () => requireConsole(undefined),
+  NothingSelected: () => checkSelected([]),
+  TwoPages: () => checkOnePage('tr-1', { dashboard: true }),
   JudgeBatchFailed: () => withJob('Failed'),
   JudgeBatchRefused: () => withJob('Refused'),
   JudgeCredentialsMissing: judgeWithoutCredentials,
