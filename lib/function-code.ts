@@ -7,6 +7,9 @@ import type { Construct } from 'constructs';
 import { packagePath } from '../src/shared/package-folder.ts';
 import { bundleFunctions, LAMBDA } from './bundle-functions.ts';
 
+/** The key of a function in the context of a stack that has the code elsewhere: from the handler's folder to the code. */
+export const FUNCTION_CODE = 'sagemaker-inference-monitor:code';
+
 /** Output folders that already contain the bundles, so that the functions of an app are bundled once. */
 const bundled = new Set<string>();
 
@@ -17,6 +20,8 @@ const bundled = new Set<string>();
  * @param folder the handler's folder under `lambda/`
  */
 export function functionCode(scope: Construct, folder: string): Code {
+  const elsewhere = scope.node.tryGetContext(FUNCTION_CODE) as ((folder: string) => Code) | undefined;
+  if (elsewhere) return elsewhere(folder);
   if (!existsSync(LAMBDA)) return Code.fromAsset(packagePath('dist', 'functions', `${folder}.zip`));
   if (!Stack.of(scope).bundlingRequired) return Code.fromAsset(join(LAMBDA, folder));
   const made = process.env.FUNCTION_BUNDLES;

@@ -70,7 +70,7 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
   grantJudge(evaluator.role, settings, { cascade: true });
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
   // The gate has its items in the table of the budget.
-  for (const { role } of [processor, evaluator]) grantBudget(role, props.budget);
+  for (const { role } of [processor, evaluator]) grantBudget(role, props.budget, settings);
   return functions;
 }
 

@@ -5,13 +5,14 @@ import type { Settings } from '../src/settings/schema.ts';
 import { Monitor } from './monitor.ts';
 
 interface MonitoringStackProps extends StackProps {
-  settings: Settings;
+  /** Or makes them of parameters of the stack. */
+  settings: Settings | ((stack: Stack) => Settings);
 }
 
 export class MonitoringStack extends Stack {
   constructor(scope: Construct, id: string, props: MonitoringStackProps) {
     super(scope, id, { description: 'Logs and judges the replies of a SageMaker endpoint, in MLflow', ...props });
-    const { settings } = props;
+    const settings = typeof props.settings === 'function' ? props.settings(this) : props.settings;
     // The CDK leaves this id out of logical ids: they are those of deployed stacks, from before the construct.
     const { outputs } = new Monitor(this, 'Default', settings);
     const output = (name: string, value: string, description: string) =>

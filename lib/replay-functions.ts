@@ -112,7 +112,7 @@ function grant(
     write: ['replayEvaluations'],
   });
   grantJudge(evaluator.role, settings);
-  grantBudget(evaluator.role, budget);
+  grantBudget(evaluator.role, budget, settings);
   grantWork(workBucket, summarizer.role, {
     read: [
       ...(['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayEvaluations', 'replayStop'] as const),

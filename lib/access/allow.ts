@@ -32,5 +32,6 @@ function asText(value: unknown): string {
   if (name === 'Ref') return `<${argument}>`;
   if (name === 'Fn::GetAtt') return `<${(argument as string[]).join('.')}>`;
   if (name === 'Fn::Join') return (argument as [string, unknown[]])[1].map(asText).join('');
-  throw new Error(`Unknown intrinsic function: ${JSON.stringify(value)}`);
+  // A value of an app or of a parameter, which cdk-nag has no short form for.
+  return JSON.stringify(value);
 }

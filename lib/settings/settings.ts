@@ -62,13 +62,29 @@ interface ReadSettings {
   warnings: string[];
 }
 
-/** Reads `.env`, if it exists, and the environment, which takes precedence. */
-export function readSettings(environment: NodeJS.ProcessEnv = process.env, dotenvFile = '.env'): ReadSettings {
+/**
+ * Reads the settings as variables, from `.env`, if it exists, and the environment, which takes precedence.
+ *
+ * @returns with a sentence for each variable that looks like a setting but is not read
+ */
+export function settingVariables(
+  environment: NodeJS.ProcessEnv = process.env,
+  dotenvFile = '.env',
+): { variables: Record<string, string | undefined>; slips: string[] } {
   const dotenv = existsSync(dotenvFile) ? parseDotenv(readFileSync(dotenvFile)) : {};
   const ofEnvironment = Object.fromEntries(
     SETTING_NAMES.map((name) => [name, environment[name]]).filter(([, value]) => value?.trim()),
   );
   const { CDK_DEFAULT_REGION } = environment;
-  const settings = parseSettings({ ...dotenv, ...ofEnvironment, CDK_DEFAULT_REGION });
-  return { settings, warnings: [...slips(SETTING_NAMES, dotenv, environment), ...doubtsAbout(settings)] };
+  return {
+    variables: { ...dotenv, ...ofEnvironment, CDK_DEFAULT_REGION },
+    slips: slips(SETTING_NAMES, dotenv, environment),
+  };
+}
+
+/** Reads and checks the settings of `.env` and the environment. */
+export function readSettings(environment?: NodeJS.ProcessEnv, dotenvFile?: string): ReadSettings {
+  const { variables, slips: found } = settingVariables(environment, dotenvFile);
+  const settings = parseSettings(variables);
+  return { settings, warnings: [...found, ...doubtsAbout(settings)] };
 }

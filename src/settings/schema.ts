@@ -26,7 +26,18 @@ export const MAX_PREFIX = 30;
  */
 const MAX_CAPTURE_PREFIX_BYTES = 900;
 
-const MLFLOW_ARN = /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:(mlflow-app|mlflow-tracking-server)\/[\w-]+$/;
+/** The kinds of MLflow that AWS manages, each with permissions of its own. */
+const MLFLOW_KINDS = ['mlflow-app', 'mlflow-tracking-server'] as const;
+export type MlflowKind = (typeof MLFLOW_KINDS)[number] | 'url';
+
+/** Returns the form of the ARN of a managed MLflow: of one kind, or of any. */
+export const mlflowArnForm = (kind: string = MLFLOW_KINDS.join('|')): RegExp =>
+  new RegExp(String.raw`^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:(?:${kind})/[\w-]+$`);
+
+/** Returns the kind of the MLflow at a tracking URI. */
+export const mlflowKind = (uri: string): MlflowKind =>
+  MLFLOW_KINDS.find((kind) => mlflowArnForm(kind).test(uri)) ?? 'url';
+
 const BUCKET_NAME = /^(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 const BUCKET_WITH_PREFIX = /^(s3:\/\/)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/.*)?$/;
 /** SageMaker's names of endpoints and of inference components have the same form. */
@@ -94,7 +105,7 @@ export const requiredSettings = {
       // AWS's own client of MLflow apps has no address for them there.
       if (/^arn:aws-cn:.*:mlflow-app\//.test(uri))
         return 'SageMaker has no MLflow apps in China: use the URL of a server';
-      return MLFLOW_ARN.test(uri) ? undefined : '';
+      return mlflowArnForm().test(uri) ? undefined : '';
     }),
   ),
   SAGEMAKER_ENDPOINT_NAME: setting(
@@ -260,14 +271,6 @@ export const settingsSchema = z.object({
 
 /** The settings as they are read, before the stack derives the defaults that depend on other settings. */
 export type CheckedSettings = z.infer<typeof settingsSchema>;
-
-/** The kinds of MLflow, each with permissions of its own. */
-const MLFLOW_KINDS = ['mlflow-app', 'mlflow-tracking-server'] as const;
-export type MlflowKind = (typeof MLFLOW_KINDS)[number] | 'url';
-
-/** Returns the kind of the MLflow at a tracking URI. */
-export const mlflowKind = (uri: string): MlflowKind =>
-  MLFLOW_KINDS.find((kind) => uri.startsWith('arn:') && uri.includes(`:${kind}/`)) ?? 'url';
 
 /** The settings of a stack. */
 export interface Settings extends CheckedSettings {
