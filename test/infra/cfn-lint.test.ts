@@ -5,6 +5,8 @@ import { type Sample, samplesOf, testTemplates } from '../helpers/cfn-lint.ts';
 import { PLACES } from '../helpers/settings-variants.ts';
 import { REQUIRED_SETTINGS, templateOf } from '../helpers/synth.ts';
 
+const [east, central, government, china] = PLACES;
+
 /** The template with parameters. */
 function releaseSample(): Sample {
   const region = east?.region ?? '';
@@ -17,8 +19,6 @@ function releaseSample(): Sample {
   };
   return { variant: 'a release', template: releasedTemplate(settings, zips), regions: [region] };
 }
-
-const [east, central, government, china] = PLACES;
 
 testTemplates(() => [
   releaseSample(),

@@ -1,8 +1,19 @@
 /** The package, installed in an empty folder: what is in it, how large it is, and that it does what a clone does. */
-import { accessSync, constants, existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
+import { RUNNABLE, synthApp, writeApps } from '../helpers/construct-app.ts';
 import { installPackage, run } from '../helpers/package.ts';
 
 let folder: string;
@@ -65,6 +76,20 @@ test('does what a clone does', async () => {
   // The anchor set is a file of the package. Without a judge, the command ends before it asks anybody.
   const calibration = installed('calibrate', '--anchors', '--model', 'vendor.new-model');
   await expect(calibration).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('JudgePriceUnknown') });
+});
+
+test('has the construct for apps that are ES modules or CommonJS, with the prebuilt functions', async () => {
+  for (const name of ['aws-cdk-lib', 'constructs']) symlinkSync(projectPath('node_modules', name), join(modules, name));
+  writeApps(folder);
+  const [first, second] = await Promise.all(RUNNABLE.map((name) => synthApp(folder, name)));
+  expect(first).toEqual(second);
+  const sizes = globSync('asset.*.zip', { cwd: join(folder, 'app.mjs.out') }).map(
+    (zip) => statSync(join(folder, 'app.mjs.out', zip)).size,
+  );
+  const built = globSync('*.zip', { cwd: join(own, 'dist', 'functions') }).map(
+    (zip) => statSync(join(own, 'dist', 'functions', zip)).size,
+  );
+  expect(sizes.sort()).toEqual(built.sort());
 });
 
 test('a reader that has seen enough is no error', async () => {

@@ -1,0 +1,54 @@
+/** The construct from the package, with the oldest CDK that it supports, and its types. */
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { projectPath } from '../../local/project-root.ts';
+import { RUNNABLE, synthApp, TYPED, writeApps } from '../helpers/construct-app.ts';
+import { installPackage, run } from '../helpers/package.ts';
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'construct-'));
+  await installPackage(folder);
+  writeApps(folder);
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+test('works with the oldest CDK', async () => {
+  const { peerDependencies } = JSON.parse(readFileSync(projectPath('package.json'), 'utf8')) as {
+    peerDependencies: Record<string, string>;
+  };
+  const oldest = peerDependencies['aws-cdk-lib']?.replace('^', '');
+  await run('npm', ['install', '--no-audit', '--no-fund', `aws-cdk-lib@${oldest}`, 'constructs'], { cwd: folder });
+  const [first, second] = await Promise.all(RUNNABLE.map((name) => synthApp(folder, name)));
+  expect(first).toEqual(second);
+  expect(Object.values(first?.Resources ?? {}).length).toBeGreaterThan(80);
+});
+
+test('has types that an app compiles with, and that find a wrong prop', async () => {
+  for (const name of ['aws-cdk-lib', 'constructs', '@types']) {
+    symlinkSync(projectPath('node_modules', name), join(folder, 'node_modules', name));
+  }
+  const tsc = projectPath('node_modules', 'typescript', 'bin', 'tsc');
+  const options = [
+    '--ignoreConfig',
+    '--noEmit',
+    '--strict',
+    '--module',
+    'nodenext',
+    '--target',
+    'es2022',
+    '--types',
+    'node',
+  ];
+  await run(process.execPath, [tsc, ...options, ...TYPED], { cwd: folder });
+  const wrong = readFileSync(join(folder, 'app.mts'), 'utf8').replace(
+    'evaluationSampleRate: 0.05',
+    "evaluationSampleRate: '5%'",
+  );
+  writeFileSync(join(folder, 'wrong.mts'), wrong);
+  await expect(run(process.execPath, [tsc, ...options, 'wrong.mts'], { cwd: folder })).rejects.toMatchObject({
+    stdout: expect.stringMatching(/Type 'string' is not assignable to type 'number'/),
+  });
+});
