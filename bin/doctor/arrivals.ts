@@ -112,8 +112,8 @@ async function invocations({ lambda, settings }: Ground): Promise<number> {
   return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
 }
 
-/** Checks that the bucket sends events to EventBridge. The deployment switches it on. */
-export async function checkEvents({ s3 }: Ground, Bucket: string, isDeployed: boolean): Promise<Finding[]> {
+/** Checks that the bucket sends events to EventBridge. The deployment switches it on. @param isDeployed `undefined` if unknown */
+export async function checkEvents({ s3 }: Ground, Bucket: string, isDeployed: boolean | undefined): Promise<Finding[]> {
   const reply = await s3.send(new GetBucketNotificationConfigurationCommand({ Bucket }));
   const { TopicConfigurations = [], QueueConfigurations = [], LambdaFunctionConfigurations = [] } = reply;
   const others = TopicConfigurations.length + QueueConfigurations.length + LambdaFunctionConfigurations.length;
@@ -121,8 +121,12 @@ export async function checkEvents({ s3 }: Ground, Bucket: string, isDeployed: bo
   if (reply.EventBridgeConfiguration !== undefined) {
     return [finding('ok', 'events', `The bucket ${Bucket} sends its events to EventBridge.${kept}`)];
   }
-  if (!isDeployed) {
+  if (isDeployed === false) {
     return [finding('ok', 'events', `The deployment lets the bucket ${Bucket} send its events to EventBridge.${kept}`)];
+  }
+  if (isDeployed === undefined) {
+    const message = `The bucket ${Bucket} does not send its events to EventBridge, which a deployment switches on.`;
+    return [finding('warning', 'events', message, 'deploy the stack, or switch it on if it is deployed')];
   }
   const message = `The bucket ${Bucket} does not send its events to EventBridge: new captures are not processed.`;
   const repair = `switch it on: S3 console, ${Bucket}, Properties, Amazon EventBridge. Then process what came since then`;

@@ -45,7 +45,7 @@ async function checkPlace({ s3, region: ours }: Ground, bucket: string, place: P
 }
 
 /** Checks what a deployment with a wrong capture bucket would only find out while it is rolled back, and what arrives. */
-export async function checkCaptures(ground: Ground, deployed: Promise<boolean>): Promise<Finding[]> {
+export async function checkCaptures(ground: Ground, deployed: Promise<boolean | undefined>): Promise<Finding[]> {
   const { DATA_CAPTURE_S3_BUCKET: bucket } = ground.settings;
   if (bucket === undefined || ground.capturePrefix === undefined) return [];
   const check = 'captures';

@@ -64,7 +64,7 @@ function aroundStack(ground: Ground, { stack }: DoctorFlags, complete: Settings 
   const found = prefix === undefined ? Promise.resolve(undefined) : findStack(ground, prefix);
   const deployed = found.then(
     (one) => one !== undefined && isInUse(one),
-    () => false,
+    () => undefined,
   );
   return [
     checked('endpoint', 'sagemaker:DescribeEndpoint, DescribeEndpointConfig and ListEndpoints', () =>

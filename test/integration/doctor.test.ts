@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
 import { type Diagnosis, type DoctorFlags, diagnose } from '../../bin/doctor/diagnose.ts';
+import { checked } from '../../bin/doctor/finding.ts';
 import { quotasOf } from '../../bin/doctor/quotas.ts';
 import { diagnosisText } from '../../bin/doctor/text.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
@@ -622,6 +623,35 @@ test('names settings that are missing or wrong, and checks the rest', async () =
     'ok states',
   ]);
   expect(alone.healthy).toBe(true);
+});
+
+test('does not say that a stack is not deployed if it may not be looked for', async () => {
+  const { lines, healthy } = await doctor({}, { DescribeStacks: xmlError(403, 'AccessDenied', 'no') });
+  expect([...about(lines, 'events'), ...about(lines, 'stack')]).toEqual([
+    expect.stringMatching(
+      /^warning events The bucket my-captures does not send its events .* or switch it on if it is/,
+    ),
+    'unknown stack You are not allowed to ask about stack. → allow yourself cloudformation:DescribeStacks and cloudformation:DescribeStackResources',
+  ]);
+  expect(healthy).toBe(true);
+});
+
+test('does not wait for a service that does not answer', async () => {
+  jest.useFakeTimers();
+  try {
+    const found = checked('quota', 'any:Action', () => new Promise(() => {}));
+    await jest.advanceTimersByTimeAsync(20_000);
+    expect(await found).toEqual([
+      {
+        check: 'quota',
+        level: 'unknown',
+        message: 'quota: there was no answer within 20 s.',
+        repair: 'check the network and try again',
+      },
+    ]);
+  } finally {
+    jest.useRealTimers();
+  }
 });
 
 test.each([40, 80, 200])('is readable in %d columns, in groups', async (width) => {
