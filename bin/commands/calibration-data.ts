@@ -17,6 +17,7 @@ import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import { packagePath } from '../../src/shared/package-folder.ts';
+import { checkNames } from '../cli/names.ts';
 import type { CommandSettings } from './settings.ts';
 
 export interface DataOptions {
@@ -39,13 +40,14 @@ export const progress = (text: string): void => {
   if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
 };
 
-/** @throws Error if the file cannot be read */
+/** @throws PermanentError `FileUnreadable` */
 export function readGiven(file: string, what: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    const { message } = error as Error;
-    throw new Error(`${what} cannot be read; got: ${message}; expected: a text file`, { cause: error });
+    const { code, message } = error as NodeJS.ErrnoException;
+    const facts = { got: code ?? message, expected: 'a text file', where: file };
+    throw new PermanentError('FileUnreadable', `${what} cannot be read`, facts, error);
   }
 }
 
@@ -74,11 +76,11 @@ async function judgeItems(
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
   const { scorer: only } = options;
-  const unknown = (only ?? []).filter((name) => !scorers.some((scorer) => scorer.name === name));
-  if (unknown.length > 0) {
-    const names = scorers.map(({ name }) => name).join(', ');
-    throw new Error(`A scorer does not exist; got: ${unknown.join(', ')}; expected: ${names}`);
-  }
+  checkNames(
+    'LLM scorer',
+    only,
+    scorers.map(({ name }) => name),
+  );
   const items = only === undefined ? all : all.filter(({ scorer }) => only.includes(scorer));
   const open = items.filter(({ verdict }) => verdict === undefined);
   const given = givenPairs(items);
@@ -133,9 +135,10 @@ async function askJudge(
 export async function experimentOf(rest: MlflowRest, settings: CommandSettings): Promise<Experiment> {
   const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
   if (name === undefined) {
-    throw new Error(
-      'The source of the labels is missing; expected: an MLflow experiment (--experiment, MLFLOW_EXPERIMENT_NAME, SAGEMAKER_ENDPOINT_NAME), or of calibrate --labels FILE or --anchors',
-    );
+    throw new PermanentError('MlflowExperimentMissing', 'The source of the labels is missing', {
+      expected:
+        'an MLflow experiment (--experiment, MLFLOW_EXPERIMENT_NAME, SAGEMAKER_ENDPOINT_NAME), or of calibrate --labels FILE or --anchors',
+    });
   }
   const experiment = await findExperiment(rest, name);
   if (experiment !== undefined) return experiment;

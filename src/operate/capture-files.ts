@@ -3,6 +3,8 @@ import { createReadStream, existsSync, realpathSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
+import { CAPTURE_FILES } from '../replay/source/files.ts';
+import { PermanentError } from '../shared/errors.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../shared/line-bound.ts';
 
 export interface CaptureFile {
@@ -41,21 +43,20 @@ const LAYOUT = /([^/]+)\/([^/]+)\/\d{4}\/(?:0[1-9]|1[0-2])\/(?:0[1-9]|[12]\d|3[0
  *
  * @param path a `.jsonl` file, or a folder with such files at any depth
  * @param endpoint the endpoint of all files, instead of the one in their paths
- * @throws Error if the path does not exist or contains no capture file
+ * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
  */
 export async function findCaptures(path: string, endpoint?: string): Promise<EndpointCaptures[]> {
   if (!existsSync(path)) {
-    throw new Error(
-      `The captures were not found; got: ${resolve(path)}; expected: a ${SUFFIX} file, or a folder with such files`,
-    );
+    const facts = { got: resolve(path), expected: `a ${SUFFIX} file, or a folder with such files` };
+    throw new PermanentError('SourceMissing', 'The captures were not found', facts);
   }
   const root = realpathSync(path);
   const stats = statSync(root);
   const paths = stats.isDirectory() ? await filesBelow(root) : root.endsWith(SUFFIX) ? [root] : [];
   if (paths.length === 0) {
-    throw new Error(
-      `No capture files; got: ${root} ${stats.isDirectory() ? `contains no file that ends in ${SUFFIX}` : `does not end in ${SUFFIX}`}; expected: Data Capture's JSON lines, one record per line, uncompressed, in files named *${SUFFIX}`,
-    );
+    const why = stats.isDirectory() ? 'contains no file that ends' : 'does not end';
+    const facts = { got: `${root} ${why} in ${SUFFIX}`, expected: CAPTURE_FILES };
+    throw new PermanentError('NoCaptureFiles', 'No capture files', facts);
   }
   const groups = new Map<string, EndpointCaptures>();
   const taken = new Set<string>();

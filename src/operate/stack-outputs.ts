@@ -1,34 +1,39 @@
 /** The outputs of a deployed stack, which it keeps as SSM parameters. */
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../contract/names.ts';
+import { PermanentError } from '../shared/errors.ts';
 import { nearest } from '../shared/nearest.ts';
 import { callAws } from './aws-json.ts';
 
-/** Returns the STACK_PREFIX that a command is for. @throws Error if it is not set anywhere */
+/** Returns the STACK_PREFIX that a command is for. @throws PermanentError `StackPrefixMissing` */
 export function stackPrefix(option: string | undefined, dotenv: Record<string, string>): string {
   const prefix = option ?? process.env.STACK_PREFIX ?? dotenv.STACK_PREFIX;
   if (prefix) return prefix;
-  throw new Error(
-    'STACK_PREFIX is missing; got: nothing; expected: STACK_PREFIX in the environment or .env, or --stack',
-  );
+  const expected = 'STACK_PREFIX in the environment or .env, or --stack';
+  throw new PermanentError('StackPrefixMissing', 'STACK_PREFIX is missing', { got: 'nothing', expected });
 }
 
 /**
  * Reads the outputs of a deployed stack, whatever the name of its CloudFormation stack.
  *
- * @throws Error that names the remedy if the stack is missing or its deployment is incomplete
+ * @throws PermanentError `StackNotDeployed`, `StackIncomplete`
  */
 export async function readStackOutputs({ lambda }: { lambda: LambdaClient }, prefix: string): Promise<StackOutputs> {
   const path = outputPath(prefix);
   const values = await readParameters(lambda, path);
-  if (values.size === 0) throw await notDeployed(lambda, prefix);
+  if (values.size === 0) throw notDeployed(prefix, await lambda.config.region(), await deployedPrefixes(lambda));
   const found = Object.entries(OUTPUT_PARAMETERS).map(([field, name]) => [field, values.get(path + name)] as const);
   const missing = found.filter(([, value]) => value === undefined).map(([field]) => field);
   if (missing.length === 0) return Object.fromEntries(found) as StackOutputs;
-  throw new Error(
-    `The deployment of ${prefix} is incomplete; got: SSM parameters without ${missing.join(', ')}; expected: a finished deployment of this version; where: ${path}`,
-  );
+  throw incomplete(prefix, missing);
 }
+
+export const incomplete = (prefix: string, missing: readonly string[]): PermanentError =>
+  new PermanentError('StackIncomplete', `The deployment of ${prefix} is incomplete`, {
+    got: `SSM parameters without ${missing.join(', ')}`,
+    expected: 'a finished deployment of this version',
+    where: outputPath(prefix),
+  });
 
 async function readParameters(lambda: LambdaClient, path: string): Promise<Map<string, string>> {
   const values = new Map<string, string>();
@@ -46,22 +51,26 @@ async function readParameters(lambda: LambdaClient, path: string): Promise<Map<s
   return values;
 }
 
-/** The error for a prefix that no stack has. It names the nearest of those that are deployed, or all of them. */
-async function notDeployed(lambda: LambdaClient, prefix: string): Promise<Error> {
-  const region = await lambda.config.region();
-  // Reading the parameters of one stack may be all that is allowed.
+/** Returns the prefixes of the deployed stacks; none if reading the parameters of one stack is all that is allowed. */
+async function deployedPrefixes(lambda: LambdaClient): Promise<string[]> {
   const names = await readParameters(lambda, outputPath()).then(
     (values) => [...values.keys()],
     () => [],
   );
-  const prefixes = [...new Set(names.map((name) => name.slice(outputPath().length).split('/')[0] ?? ''))].sort();
+  return [...new Set(names.map((name) => name.slice(outputPath().length).split('/')[0] ?? ''))].sort();
+}
+
+/** The error for a prefix that no stack has. It names the nearest of those that are deployed, or all of them. */
+export function notDeployed(prefix: string, region: string, prefixes: readonly string[]): PermanentError {
   const like = nearest(prefix, prefixes);
   const deployed = like
     ? `; did you mean ${like}?`
     : prefixes.length > 0
       ? `; deployed are: ${prefixes.join(', ')}`
       : '';
-  return new Error(
-    `The stack is not deployed; got: no stack with STACK_PREFIX=${prefix} in ${region} of this account${deployed}; expected: a deployed stack of this version; where: the SSM parameters below ${outputPath(prefix)}`,
-  );
+  return new PermanentError('StackNotDeployed', 'The stack is not deployed', {
+    got: `no stack with STACK_PREFIX=${prefix} in ${region} of this account${deployed}`,
+    expected: 'a deployed stack of this version',
+    where: `the SSM parameters below ${outputPath(prefix)}`,
+  });
 }

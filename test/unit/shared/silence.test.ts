@@ -20,6 +20,7 @@ import { confirmed } from '../../../bin/cli/confirm.ts';
 import { checkNames } from '../../../bin/cli/names.ts';
 import { isReplay } from '../../../bin/cli/replays.ts';
 import { requireClone } from '../../../bin/commands/calibrate.ts';
+import { readGiven } from '../../../bin/commands/calibration-data.ts';
 import { checkSelected, tagFilter } from '../../../bin/commands/dataset.ts';
 import { fileOf } from '../../../bin/commands/deploy.ts';
 import { checkOutputs } from '../../../bin/commands/gate-flags.ts';
@@ -81,6 +82,7 @@ import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
 import { captureSource } from '../../../src/operate/capture-source.ts';
 import { findExecution } from '../../../src/operate/find-execution.ts';
+import { incomplete, notDeployed, stackPrefix } from '../../../src/operate/stack-outputs.ts';
 import { startExecution } from '../../../src/operate/start-execution.ts';
 import { planUpload } from '../../../src/operate/upload-captures.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
@@ -664,6 +666,7 @@ const PROVOKE: Record<string, () => unknown> = {
   ChunkOutOfTime: () => judgeAnswers(200, AbortSignal.abort(new Error(mark()))),
   ContractChanged: () => assertContract({ contract: 0 }, 's3://b'),
   CredentialsExpired: () => Promise.reject(namedStorageError(s3('ExpiredToken', 400), 's3://b')),
+  FileUnreadable: () => readGiven('/dev/null/x', 'The file'),
   GateFileUnreadable: () => readGateFile('/dev/null/x'),
   GateTooLarge: () => checkGateSize('r', 1e9),
   HeadersUnavailable: () =>
@@ -810,6 +813,9 @@ const PROVOKE: Record<string, () => unknown> = {
   ShardFileMissing: () => new ProgressFile(memory(), 'w', { run: 'r', shard: 0 } as never).lines('x'),
   ShardResultInvalid: () => parseShardResult(`{"report":"${mark()}`, 'f'),
   ShardsUnderWay: stopInVain,
+  StackIncomplete: () => Promise.reject(incomplete('p', ['x'])),
+  StackNotDeployed: () => Promise.reject(notDeployed('p', 'us-east-1', ['q'])),
+  StackPrefixMissing: () => stackPrefix('', {}),
   SourceMissing: () => localFiles('/dev/null/x'),
   StorageAccessDenied: () => Promise.reject(namedStorageError(s3('AccessDenied', 403), 's3://b')),
   StorageRefused: () => Promise.reject(namedStorageError(s3('InvalidRequest', 400), 's3://b')),
