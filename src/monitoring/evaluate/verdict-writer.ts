@@ -43,11 +43,10 @@ interface Finished {
 }
 
 /**
- * Captures that are written together: one OTLP request, and one reading of what exists. The first batch is small and each
- * next one twice as large, as the judge's first rounds of calls are: MLflow, which is slower than most judges, works from the
- * first answers on.
+ * Captures that are written together: one OTLP request, and one reading of what exists. The first batches are smaller: MLflow, which
+ * is slower than most judges, works from the judge's first answers on. More of them would cost requests.
  */
-const AT_ONCE = { first: 8, most: 100 };
+const AT_ONCE = { first: 8, growth: 4, most: 100 };
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
 /** Traces whose verdicts are written at the same time. The client has its own limit for the requests. */
@@ -100,7 +99,7 @@ export class VerdictWriter {
     this.#weight += work.weight;
     if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
       this.#start();
-      this.#atOnce = Math.min(AT_ONCE.most, 2 * this.#atOnce);
+      this.#atOnce = Math.min(AT_ONCE.most, AT_ONCE.growth * this.#atOnce);
     }
     await this.#writing.at(-BATCHES_AT_ONCE - 1);
   }

@@ -361,27 +361,27 @@ describe('an answer is paid once', () => {
       if (standsStill && text.includes('tardy')) await new Promise<void>((resolve) => waiting.push(resolve));
       return told(goodAnswer(prompt.scorers));
     });
-    // Batches of 8, 16 and 32 answers are saved, to be written. It waits for the others.
-    const lines = Array.from({ length: 58 }, (_, n) => chatLine(n < 56 ? `n${n}` : `tardy${n}`));
+    // Batches of 8 and 32 answers are saved, to be written. It waits for the others.
+    const lines = Array.from({ length: 42 }, (_, n) => chatLine(n < 40 ? `n${n}` : `tardy${n}`));
     const saved = () =>
       rig
         .segments()
         .flat()
         .filter((line) => 'answers' in line);
     const frozen = rig.evaluate(rig.request(lines));
-    while (waiting.length < 2 || saved().length < 56) await settled();
+    while (waiting.length < 2 || saved().length < 40) await settled();
     standsStill = false;
     const next = rig.request(lines, { progress: { bounds: [], kills: 1, more: true } });
     const second = await rig.evaluate(next);
-    const third = await rig.evaluate(rig.request(lines, { progress: { bounds: [29], kills: 0, more: true } }));
-    expect(second.takenOver).toEqual([{ from: ['r1'], spend: expect.objectContaining({ calls: 56 }) }]);
+    const third = await rig.evaluate(rig.request(lines, { progress: { bounds: [21], kills: 0, more: true } }));
+    expect(second.takenOver).toEqual([{ from: ['r1'], spend: expect.objectContaining({ calls: 40 }) }]);
     expect(third.takenOver).toBeUndefined();
     for (const resume of waiting) resume();
     const first = await frozen;
-    expect([first, second, third].map(({ spend }) => spend.calls)).toEqual([58, 56, 2]);
-    expect(rig.asks).toHaveLength(60);
+    expect([first, second, third].map(({ spend }) => spend.calls)).toEqual([42, 40, 2]);
+    expect(rig.asks).toHaveLength(44);
     rig.storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(next.chunk)}\n`);
-    expect(await rig.spent()).toMatchObject({ calls: 60 });
+    expect(await rig.spent()).toMatchObject({ calls: 44 });
   });
 
   test('when the next attempt asks about the rest of a throttled or held capture', async () => {
@@ -793,10 +793,10 @@ describe('where the traces are written too', () => {
     const reads = jest.spyOn(rig.store, 'getTraces');
     await rig.evaluate(rig.request(lines));
     expect([reads.mock.calls.length, rig.store.posts.length, rig.store.singles]).toEqual([1, 230, 0]);
-    // The answers of batches of 8, 16, 32, 64, 100 and 10, and after each one the traces that it wrote.
+    // The answers of batches of 8, 32, 100 and 90, and after each one the traces that it wrote.
     const segments = rig.segments();
     expect(segments.flat().filter((line) => 'ask' in line)).toHaveLength(230);
-    expect(segments.length).toBeLessThanOrEqual(12);
+    expect(segments.length).toBeLessThanOrEqual(8);
   });
 
   test('the first answers are written while the judge is asked about the others', async () => {
@@ -817,9 +817,9 @@ describe('where the traces are written too', () => {
     const write = rig.store.writeTraces;
     rig.store.writeTraces = (...given) => promise.then(() => write(...given));
     const evaluated = rig.evaluate(rig.request(Array.from({ length: 230 }, (_, n) => chatLine(`n${n}`))));
-    // Batches of 8 and 16 are being written, one of 32 waits, and 48 captures are in progress.
+    // Batches of 8 and 32 are being written, one of 100 waits, and 48 captures are in progress.
     for (let n = 0; n < 40; n += 1) await settled();
-    expect(rig.asks.length).toBeLessThanOrEqual(8 + 16 + 32 + 48);
+    expect(rig.asks.length).toBeLessThanOrEqual(8 + 32 + 100 + 48);
     resolve();
     expect((await evaluated).log?.counts.written).toBe(230);
   });
