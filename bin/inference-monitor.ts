@@ -28,8 +28,6 @@ async function main(): Promise<void> {
   process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
   // Without the cache, every start strips the types of every file and compiles it again. Node 20 has none.
   module.enableCompileCache?.(COMPILE_CACHE);
-  // On Node 20 the SDK announces which of its future versions will need Node 22. This package has one that does not.
-  process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
   if (!('withResolvers' in Promise)) await import('./cli/node20.ts');
   const { programFor } = await import('./cli/program.ts');
   const { version } = JSON.parse(readFileSync(packagePath('package.json'), 'utf8'));

@@ -4,12 +4,14 @@ import { type FoundExecution, findExecution } from '../../src/operate/find-execu
 import { readRunReport } from '../../src/operate/run-report.ts';
 import { nextSteps } from '../cli/run-hints.ts';
 import { type DeployedStack, machinesOf, type StackFlags } from '../cli/stack.ts';
+import type { Stopped } from '../json/stop.ts';
 
 export async function stopRun(
   stack: DeployedStack,
   { executionArn }: FoundExecution,
   flags: StackFlags,
-): Promise<void> {
+  say: (line: string) => void,
+): Promise<Stopped> {
   const { clients, outputs } = stack;
   const find = (): Promise<FoundExecution> => findExecution(clients.sfn, machinesOf(stack), executionArn);
   const before = await find();
@@ -25,14 +27,13 @@ export async function stopRun(
     found.status !== 'ABORTED' || !isRunning
       ? [`The run ${found.name} has already ended: ${report.status}${report.error ? ` (${report.error.name})` : ''}.`]
       : stoppedLines(report.summary);
-  for (const line of lines) console.log(line);
+  for (const line of lines) say(line);
   for (const arn of report.openBatchJobs) {
-    console.log(
-      'A batch job goes on, and costs money. Nobody reads its answers unless the run is retried. To stop it:',
-    );
-    console.log(`  aws bedrock stop-model-invocation-job --job-identifier ${arn}`);
+    say('A batch job goes on, and costs money. Nobody reads its answers unless the run is retried. To stop it:');
+    say(`  aws bedrock stop-model-invocation-job --job-identifier ${arn}`);
   }
-  for (const { why, command } of nextSteps(report, flags.stack)) console.log(`${why}:\n  ${command}`);
+  for (const { why, command } of nextSteps(report, flags.stack)) say(`${why}:\n  ${command}`);
+  return { kind: 'run', run: found.name, status: found.status, openBatchJobs: report.openBatchJobs };
 }
 
 function stoppedLines(summary: Awaited<ReturnType<typeof readRunReport>>['summary']): string[] {

@@ -9,9 +9,10 @@ import { replayKeys } from '../../src/contract/work-keys.ts';
 import { type FoundExecution, findExecution } from '../../src/operate/find-execution.ts';
 import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
-import type { Storage } from '../../src/shared/storage.ts';
 import { EXIT } from '../cli/exit-codes.ts';
+import { jsonOption, writeJson } from '../cli/output.ts';
 import { type DeployedStack, machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { type Stopped, stopJson } from '../json/stop.ts';
 import { stopRun } from './stop-run.ts';
 
 const HELP = `
@@ -34,19 +35,22 @@ const WAIT_MS = 5 * 60_000;
 export function stopCommand(): Command {
   return new Command('stop')
     .argument('<run>', 'name or ARN of the execution')
+    .addOption(jsonOption('print what was stopped as JSON, and the rest on standard error'))
     .addOption(stackOption())
     .addHelpText('after', HELP)
     .action(stop);
 }
 
-async function stop(asked: string, flags: StackFlags): Promise<void> {
+async function stop(asked: string, flags: StackFlags & { json?: boolean }): Promise<void> {
+  const say = flags.json ? console.error : console.log;
   await withStack(flags, async (stack) => {
     const found = await findExecution(stack.clients.sfn, machinesOf(stack), asked);
-    await (found.kind === 'replay' ? stopReplay(stack, found) : stopRun(stack, found, flags));
+    const stopped = await (found.kind === 'replay' ? stopReplay(stack, found, say) : stopRun(stack, found, flags, say));
+    if (flags.json) writeJson(stopJson, stopped);
   });
 }
 
-async function stopReplay(stack: DeployedStack, found: FoundExecution): Promise<void> {
+async function stopReplay(stack: DeployedStack, found: FoundExecution, say: (line: string) => void): Promise<Stopped> {
   const { prefix, outputs, clients, storage } = stack;
   const { workBucket: bucket } = outputs;
   const { name: run, executionArn, startDate, error, cause } = found;
@@ -60,13 +64,13 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution): Promise<
     );
     // It may have ended just before.
     status = (await findExecution(clients.sfn, machinesOf(stack), executionArn)).status;
-    console.log(
+    say(
       status === 'SUCCEEDED'
         ? `The replay ${run} ended before it could be stopped.`
         : `Stopping the replay ${run}: its shards end within seconds.`,
     );
   } else {
-    console.log(`The replay ${run} has already ended: ${status}${error ? ` (${error})` : ''}.`);
+    say(`The replay ${run} has already ended: ${status}${error ? ` (${error})` : ''}.`);
     if (status !== 'SUCCEEDED' && (await state()).end === 'open') {
       const detail = { executionArn, status, startDate: startDate?.getTime(), error, cause };
       await clients.lambda.send(
@@ -76,7 +80,7 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution): Promise<
           Payload: JSON.stringify({ detail } as EndedExecution),
         }),
       );
-      console.log('Its results are missing and were requested.');
+      say('Its results are missing and were requested.');
     }
   }
   const deadline = Date.now() + WAIT_MS;
@@ -87,16 +91,13 @@ async function stopReplay(stack: DeployedStack, found: FoundExecution): Promise<
           `Then repeat: inference-monitor stop ${run} --stack ${prefix}`,
       );
       process.exitCode = EXIT.found;
-      return;
+      return { kind: 'replay', run, status };
     }
     await sleep(POLL_MS);
   }
-  console.log(await resultsText(storage, bucket, run));
-}
-
-async function resultsText(storage: Storage, bucket: string, run: string): Promise<string> {
   const figures = await storage.getJson<{ sent: number; requests: number }>(bucket, replayKeys.figures(run));
-  return figures
-    ? `${figures.sent} of ${figures.requests} requests were sent. Results: s3://${bucket}/${replayKeys.resultPrefix(run)}`
-    : 'Nothing was sent.';
+  const results = `s3://${bucket}/${replayKeys.resultPrefix(run)}`;
+  say(figures ? `${figures.sent} of ${figures.requests} requests were sent. Results: ${results}` : 'Nothing was sent.');
+  const { sent, requests } = figures ?? {};
+  return { kind: 'replay', run, status, ...(figures ? { sent, requests, results } : {}) };
 }

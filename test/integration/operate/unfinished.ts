@@ -118,6 +118,9 @@ describe('stop', () => {
       figures: { lines: { planned: 4, traced: 4, lost: 0 } },
     });
     expect((await run(stopCommand(), name)).stdout).toContain('has already ended: stopped (RunStopped)');
+    const printed = await run(stopCommand(), name, '--json');
+    expect(JSON.parse(printed.stdout)).toEqual({ kind: 'run', run: name, status: 'ABORTED', openBatchJobs: [] });
+    expect(printed.stderr).toContain('has already ended');
     await pipeline.enableRule();
   });
 });
