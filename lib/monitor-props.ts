@@ -121,5 +121,5 @@ const bucketName = (bucket: string | IBucket | undefined): string | undefined =>
   typeof bucket === 'object' ? bucket.bucketName : bucket;
 
 /** A sentence about settings, with the names of the props. */
-const asProps = (text: string): string =>
+export const asProps = (text: string): string =>
   text.replace(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g, (name) => (name in settingsSchema.shape ? propName(name) : name));

@@ -11,7 +11,7 @@ import {
 import { Code } from 'aws-cdk-lib/aws-lambda';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import * as z from 'zod';
-import { type CheckedSettings, mlflowArnForm, mlflowKind, settingsSchema } from '../src/settings/schema.ts';
+import { type CheckedSettings, MLFLOW_ARNS, mlflowKind, settingsSchema } from '../src/settings/schema.ts';
 import { FUNCTION_CODE } from './function-code.ts';
 import { MonitoringStack } from './monitoring-stack.ts';
 import { parseSettings } from './settings/settings.ts';
@@ -91,7 +91,7 @@ function parametersOf(stack: Stack, variables: Variables, known: CheckedSettings
             description: 'The http(s) URL of MLflow',
           })
         : parameter('MlflowArn', 'MLFLOW_TRACKING_URI', {
-            allowedPattern: mlflowArnForm(kind).source,
+            allowedPattern: MLFLOW_ARNS[kind].source,
             description: `The ARN of the ${kind}`,
           }),
   };

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
-import { propName } from '../../lib/monitor-props.ts';
+import { asProps, propName } from '../../lib/monitor-props.ts';
 import { requiredSettings, settingsSchema } from '../../src/settings/schema.ts';
 import { runGuarded } from '../machine/guarded-process.ts';
 import { projectPath } from '../project-root.ts';
@@ -71,18 +71,14 @@ function propsDeclaration(): string {
 
 /** Returns the comment above each setting, with the names of props. */
 function readComments(example: string): Map<string, string> {
-  const found = example.matchAll(/((?:^# .*\n)+)^#?([A-Z][A-Z0-9_]+)=/gm);
-  return new Map(
-    [...found].map(([, comment = '', name = '']) => {
-      const text = comment.replace(/^# /gm, '').trim().replaceAll('\n', '\n   * ');
-      return [
-        name,
-        text.replace(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g, (each) =>
-          each in settingsSchema.shape ? propName(each) : each,
-        ),
-      ];
-    }),
-  );
+  const comments = new Map<string, string>();
+  let above: string[] = [];
+  for (const line of example.split('\n')) {
+    const name = /^#?([A-Z][A-Z0-9_]+)=/.exec(line)?.[1];
+    if (name !== undefined) comments.set(name, asProps(above.join('\n   * ')));
+    above = line.startsWith('# ') ? [...above, line.slice(2)] : [];
+  }
+  return comments;
 }
 
 /** A setting's type. Texts that are changed as they are read, such as `true` to a boolean, have none in their schema. */

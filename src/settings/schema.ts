@@ -26,17 +26,18 @@ export const MAX_PREFIX = 30;
  */
 const MAX_CAPTURE_PREFIX_BYTES = 900;
 
-/** The kinds of MLflow that AWS manages, each with permissions of its own. */
-const MLFLOW_KINDS = ['mlflow-app', 'mlflow-tracking-server'] as const;
-export type MlflowKind = (typeof MLFLOW_KINDS)[number] | 'url';
-
-/** Returns the form of the ARN of a managed MLflow: of one kind, or of any. */
-export const mlflowArnForm = (kind: string = MLFLOW_KINDS.join('|')): RegExp =>
-  new RegExp(String.raw`^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:(?:${kind})/[\w-]+$`);
+/** The ARNs of MLflow that AWS manages. Each kind has permissions of its own. */
+export const MLFLOW_ARNS = {
+  'mlflow-app': /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:mlflow-app\/[\w-]+$/,
+  'mlflow-tracking-server': /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:mlflow-tracking-server\/[\w-]+$/,
+} as const;
+export type MlflowKind = keyof typeof MLFLOW_ARNS | 'url';
 
 /** Returns the kind of the MLflow at a tracking URI. */
-export const mlflowKind = (uri: string): MlflowKind =>
-  MLFLOW_KINDS.find((kind) => mlflowArnForm(kind).test(uri)) ?? 'url';
+export function mlflowKind(uri: string): MlflowKind {
+  const kinds = Object.keys(MLFLOW_ARNS) as (keyof typeof MLFLOW_ARNS)[];
+  return kinds.find((kind) => MLFLOW_ARNS[kind].test(uri)) ?? 'url';
+}
 
 const BUCKET_NAME = /^(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 const BUCKET_WITH_PREFIX = /^(s3:\/\/)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/.*)?$/;
@@ -105,7 +106,7 @@ export const requiredSettings = {
       // AWS's own client of MLflow apps has no address for them there.
       if (/^arn:aws-cn:.*:mlflow-app\//.test(uri))
         return 'SageMaker has no MLflow apps in China: use the URL of a server';
-      return mlflowArnForm().test(uri) ? undefined : '';
+      return mlflowKind(uri) === 'url' ? '' : undefined;
     }),
   ),
   SAGEMAKER_ENDPOINT_NAME: setting(

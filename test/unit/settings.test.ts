@@ -40,6 +40,7 @@ describe('the settings as a whole', () => {
       ...required,
       DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
       MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
+      mlflowKind: 'url',
       BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6',
       MLFLOW_EVALUATION_MODEL_PARAM: {},
       EVALUATION_SAMPLE_RATE: 1,
