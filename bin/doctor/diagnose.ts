@@ -102,9 +102,7 @@ async function checkStack(
   const state = stateFinding(found);
   if (!isInUse(found)) return [state];
   const checks = [
-    ...(complete === undefined
-      ? []
-      : [checked('deployed', 'lambda:GetFunctionConfiguration', () => checkDeployed(ground, complete))]),
+    checked('deployed', 'lambda:GetFunctionConfiguration', () => checkDeployed(ground, prefix, complete)),
     checked(
       'delivery',
       'events:DescribeRule, events:ListTargetsByRule, lambda:ListEventSourceMappings, sqs:GetQueueUrl and sqs:GetQueueAttributes',

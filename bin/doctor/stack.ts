@@ -69,11 +69,17 @@ function contractFinding(deployed: string | undefined): Finding[] {
   return [finding('warning', 'version', `The stack was deployed by an older version (${is}).`, repair)];
 }
 
-/** Compares what the settings would deploy with the functions that are deployed. */
-export async function checkDeployed({ lambda }: Clients, settings: Settings): Promise<Finding[]> {
-  const { processor, replayer } = resourceNames(settings.STACK_PREFIX);
+/** Compares what the settings, if they are complete, would deploy with the functions that are deployed. */
+export async function checkDeployed(
+  { lambda }: Clients,
+  prefix: string,
+  settings: Settings | undefined,
+): Promise<Finding[]> {
+  const { processor, replayer } = resourceNames(prefix);
   const configuration = (FunctionName: string) => lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
   const [ours, replays] = await Promise.all([configuration(processor), configuration(replayer)]);
+  const version = contractFinding(ours.Environment?.Variables?.CONTRACT);
+  if (settings === undefined) return version;
   const expected: Record<string, string | undefined> = {
     ...functionEnvironment(settings, '', ''),
     ...replayEnvironment(settings),
@@ -95,7 +101,7 @@ export async function checkDeployed({ lambda }: Clients, settings: Settings): Pr
     return finding('warning', 'deployed', message, 'deploy again, or correct the setting');
   });
   const same = finding('ok', 'deployed', "The functions' settings are those of .env and the environment.");
-  return [...contractFinding(deployed.CONTRACT), ...(different.length > 0 ? different : [same])];
+  return [...version, ...(different.length > 0 ? different : [same])];
 }
 
 /** The dead letters of a rule's target. @param what they are */
