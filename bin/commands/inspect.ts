@@ -29,7 +29,8 @@ Examples:
 
 Reads *.jsonl and *.jsonl.gz with the stack's own reader. It needs no AWS, no network and no settings; those that decide how
 captures are read and judged are taken from .env (FEATURE_NAMES, CSV_HEADER, MAX_LINE_BYTES, BEDROCK_MODEL_ID, …).
-The exit code is 1 if a line would be quarantined or a file of a folder cannot be read, 2 if nothing can be read.`;
+The exit code is 1 if a line would be quarantined, if there is no capture, or if a file of a folder cannot be read; 2 if nothing can
+be read.`;
 
 export function inspectCommand(): Command {
   return new Command('inspect')
@@ -59,7 +60,8 @@ async function inspect(given: string, flags: InspectFlags): Promise<void> {
   const report = await inspectAll(location.path, settings);
   if (flags.json) writeJson(inspectSchema, report);
   else process.stdout.write(inspectText(report, terminal()));
-  if (report.quarantined.length > 0 || report.unreadable.length > 0) process.exitCode = EXIT.found;
+  const isClean = report.captures > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
+  if (!isClean) process.exitCode = EXIT.found;
 }
 
 export async function inspectAll(path: string, settings: CaptureSettings): Promise<InspectReport> {

@@ -9,10 +9,11 @@ import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.
 import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { standInTransport } from '../../src/judge/stand-in/transport.ts';
 import type { Judge, Scorer } from '../../src/judge/types.ts';
-import { captureFilesAt, type OfflineLine, OfflineReader, openFile } from '../../src/offline/capture-files.ts';
+import { type OfflineLine, OfflineReader, openCaptures, openFile } from '../../src/offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../../src/offline/judge-captures.ts';
 import type { JudgeReport } from '../../src/offline/reports.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
+import type { SourceFile } from '../../src/replay/source/types.ts';
 import { PermanentError, toNamedError } from '../../src/shared/errors.ts';
 import { awsFailure } from '../../src/terminal/aws-failures.ts';
 import { bar, startProgress } from '../../src/terminal/progress.ts';
@@ -58,7 +59,20 @@ export async function judgeFiles(
 ): Promise<JudgeReport | undefined> {
   const settings = settingsOf(flags, variables);
   const scorers = chosenScorers(flags, settings);
-  const files = new JudgedFiles(path, flags, settings, scorers);
+  const opened = await openCaptures(path);
+  try {
+    return await judgeOpened(new JudgedFiles(opened.files, flags, settings, scorers), flags, signal);
+  } finally {
+    await opened.dispose();
+  }
+}
+
+async function judgeOpened(
+  files: JudgedFiles,
+  flags: JudgeFlags,
+  signal: AbortSignal,
+): Promise<JudgeReport | undefined> {
+  const { settings, scorers } = files;
   const judge = flags.judge === 'real' ? await cascadeOf(settings) : standIn(settings);
   if (flags.judge === 'real' && scorers.some(({ kind }) => kind === 'judge')) {
     if (!(await agreed(files, judge, flags, settings))) return undefined;
@@ -122,22 +136,22 @@ const standIn = ({ JUDGE_CALLS: calls }: CaptureSettings): Judge =>
 class JudgedFiles {
   /** Captures that a scorer applies to, as far as they were counted. */
   found = 0;
-  readonly #path: string;
+  readonly settings: CaptureSettings;
+  readonly scorers: readonly Scorer[];
+  readonly #files: readonly SourceFile[];
   readonly #flags: JudgeFlags;
-  readonly #settings: CaptureSettings;
-  readonly #scorers: readonly Scorer[];
   #counts = { quarantined: 0, selected: 0, isEnd: false };
 
-  constructor(path: string, flags: JudgeFlags, settings: CaptureSettings, scorers: readonly Scorer[]) {
-    this.#path = path;
+  constructor(files: readonly SourceFile[], flags: JudgeFlags, settings: CaptureSettings, scorers: readonly Scorer[]) {
+    this.#files = files;
     this.#flags = flags;
-    this.#settings = settings;
-    this.#scorers = scorers;
+    this.settings = settings;
+    this.scorers = scorers;
   }
 
   async *captures(): AsyncGenerator<SelectedCapture> {
     this.#counts = { quarantined: 0, selected: 0, isEnd: false };
-    for await (const selected of selectCaptures(this.#lines(), this.#scorers, this.#flags.limit)) {
+    for await (const selected of selectCaptures(this.#lines(), this.scorers, this.#flags.limit)) {
       this.#counts.selected += 1;
       this.found = Math.max(this.found, this.#counts.selected);
       yield selected;
@@ -145,8 +159,8 @@ class JudgedFiles {
   }
 
   async *#lines(): AsyncGenerator<OfflineLine> {
-    const reader = new OfflineReader(this.#settings);
-    for (const file of await captureFilesAt(this.#path)) {
+    const reader = new OfflineReader(this.settings);
+    for (const file of this.#files) {
       for await (const line of reader.lines(file, await openFile(file), this.#flags.line)) {
         if (line.kind === 'quarantine') this.#counts.quarantined += 1;
         yield line;

@@ -7,6 +7,7 @@ import { createGunzip } from 'node:zlib';
 import { readLines } from '../formats/lines/read-lines.ts';
 import { type DecodedChunkLine, LineDecoder, type ReadSettings } from '../monitoring/chunk/decode-lines.ts';
 import { localFiles } from '../replay/source/files.ts';
+import { openSource } from '../replay/source/open-source.ts';
 import type { SourceFile } from '../replay/source/types.ts';
 import { PermanentError } from '../shared/errors.ts';
 
@@ -25,6 +26,14 @@ export function parseLocation(text: string): CaptureLocation {
 
 /** The capture files at a path; in a folder also those that were compressed. @throws PermanentError `SourceMissing`, `NoCaptureFiles` */
 export const captureFilesAt = (path: string): Promise<SourceFile[]> => localFiles(path, ['.jsonl', '.jsonl.gz']);
+
+/** Opens the capture files at a path for several passes: a pipe is copied. @throws those of `captureFilesAt` */
+export async function openCaptures(path: string): Promise<{ files: SourceFile[]; dispose(): Promise<void> }> {
+  const facts = await stat(path).catch(() => undefined);
+  const isPipe = facts !== undefined && !facts.isFile() && !facts.isDirectory();
+  if (isPipe) return openSource(path, { storage: () => Promise.reject(new Error('A pipe is not in S3')) });
+  return { files: await captureFilesAt(path), dispose: async () => {} };
+}
 
 /** Bytes of one piece. */
 const READ_BYTES = 1024 * 1024;

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -177,6 +178,14 @@ test('the command prints JSON to standard output alone, and its exit code is tha
   const { code, stdout } = (await command.catch((error: unknown) => error)) as { code: number; stdout: string };
   expect(code).toBe(1);
   expect(judgeSchema.parse(JSON.parse(stdout))).toMatchObject({ captures: 1, verdicts: [{ line: 7, value: 'no' }] });
+});
+
+test('reads a pipe, although the captures are read twice', async () => {
+  const pipe = join(folder, 'pipe');
+  await promisify(execFile)('mkfifo', [pipe]);
+  const written = writeFile(pipe, readFileSync(CHATS));
+  expect(await judged({ scorer: ['safety'] }, {}, pipe)).toMatchObject({ captures: 10, missing: {} });
+  await written;
 });
 
 test('code scorers need no judge', async () => {
