@@ -1,0 +1,48 @@
+/** `deploy` of the installed package, with the CDK beside it, as a person runs it: to the emulated AWS. */
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { waitUntilStackCreateComplete } from '@aws-sdk/client-cloudformation';
+import { CreateBucketCommand } from '@aws-sdk/client-s3';
+import { projectPath } from '../../local/project-root.ts';
+import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
+import { installPackage, run } from '../helpers/package.ts';
+
+let environment: LocalEnvironment;
+let folder: string;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'package-deploy-'));
+  environment = await startEnvironment({});
+  const { clients } = environment;
+  await clients.s3.send(new CreateBucketCommand({ Bucket: CAPTURE_BUCKET }));
+  await installPackage(folder);
+  await waitUntilStackCreateComplete({ client: clients.cloudFormation, maxWaitTime: 240 }, { StackName: 'CDKToolkit' });
+});
+afterAll(async () => {
+  await environment?.stop();
+  rmSync(folder, { recursive: true });
+});
+
+test('says what to install, then deploys, and the other commands find the stack', async () => {
+  const env = { ...process.env, ...environment.ministack.env, CI: 'true', DOTENV_CONFIG_PATH: '.env' };
+  const monitor = (...words: string[]) =>
+    run(join(folder, 'node_modules', '.bin', 'inference-monitor'), words, { cwd: folder, env });
+  await expect(monitor('deploy')).rejects.toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^CdkMissing: .*; expected: npm install .*aws-cdk aws-cdk-lib constructs\n$/),
+  });
+  for (const name of ['aws-cdk', 'aws-cdk-lib', 'constructs']) {
+    symlinkSync(projectPath('node_modules', name), join(folder, 'node_modules', name));
+  }
+  const settings = {
+    STACK_PREFIX: 'packaged',
+    MLFLOW_TRACKING_URI: 'http://127.0.0.1:5000',
+    SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
+    DATA_CAPTURE_S3_BUCKET: CAPTURE_BUCKET,
+  };
+  const lines = Object.entries(settings).map(([name, value]) => `${name}=${value}`);
+  writeFileSync(join(folder, '.env'), `${lines.join('\n')}\n`);
+  await expect(monitor('runs')).rejects.toMatchObject({ code: 2, stderr: expect.stringMatching(/not deployed/) });
+  await monitor('deploy', '--require-approval', 'never', '--method', 'direct');
+  expect((await monitor('runs', '--json')).stdout).toContain('"runs": []');
+});
