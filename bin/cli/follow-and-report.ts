@@ -8,7 +8,7 @@ import { type RunReport, readRunReport } from '../../src/operate/run-report.ts';
 import { Stopped, stopOnSignals } from '../../src/terminal/stop-signals.ts';
 import { EXIT } from './exit-codes.ts';
 import { followDisplay } from './follow-display.ts';
-import { terminal, writeJson } from './output.ts';
+import { notice, terminal, writeJson } from './output.ts';
 import { commandText, nextSteps, runLinks } from './run-hints.ts';
 import { runAsJson, runsFollowedJson } from './run-json.ts';
 import { runsText } from './run-text.ts';
@@ -39,7 +39,8 @@ export async function followAndReport(
   if (followed !== undefined) await reportRuns(stack, runs, flags);
 }
 
-const comeBack = (runs: readonly NamedRun[], stack?: string): string[] => [
+/** Says how to come back to runs. */
+export const comeBack = (runs: readonly Pick<NamedRun, 'name'>[], stack?: string): string[] => [
   runs.length === 1 ? 'The run goes on. To come back:' : 'The runs go on. To come back:',
   ...runs.map(({ name }) => `  ${commandText(['follow', name], stack)}`),
 ];
@@ -58,7 +59,8 @@ export async function unlessInterrupted<T>(
     return await work(stopping.signal);
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
-    process.stderr.write(`\n${explain().join('\n')}\n`);
+    process.stderr.write('\n');
+    for (const line of explain()) notice(line);
     process.exitCode = EXIT.interrupted;
     return undefined;
   } finally {

@@ -30,7 +30,7 @@ export function followDisplay(output: NodeJS.WriteStream): FollowDisplay {
     look(runs) {
       for (const { run, news } of runs) for (const line of news) log(runs.length > 1 ? `${run}: ${line}` : line);
       const width = isTerminal ? (output.columns || DEFAULT_COLUMNS) - 1 : undefined;
-      progress.show(progressText(runs, pace.add(runs, Date.now()), width));
+      progress.show(progressText(runs, pace.add(runs, Date.now()), Date.now(), width));
     },
     end: () => progress.end(),
   };
@@ -63,7 +63,12 @@ const MAX_BAR = 20;
  * @param perSecond lines a second
  * @param width columns, for a terminal: then it has a bar, and only what fits, the more important first
  */
-export function progressText(runs: readonly RunProgress[], perSecond: number | undefined, width?: number): string {
+export function progressText(
+  runs: readonly RunProgress[],
+  perSecond: number | undefined,
+  nowMs: number,
+  width?: number,
+): string {
   const ended = runs.filter(hasEnded).length;
   const planned = sum(runs, (run) => run.planned?.lines ?? 0);
   const chunks = sum(runs, (run) => run.planned?.chunks ?? 0);
@@ -79,8 +84,9 @@ export function progressText(runs: readonly RunProgress[], perSecond: number | u
   const left = perSecond === undefined || isPlanning || done >= planned ? undefined : (planned - done) / perSecond;
   const facts = [
     `${whole(done)} of ${of(planned)} lines`,
-    ...(failed > 0 ? [`${whole(failed)} chunks failed`] : []),
+    ...(failed > 0 ? [`${whole(failed)} ${failed === 1 ? 'chunk' : 'chunks'} failed`] : []),
     ...(left === undefined ? [] : [`about ${durationText(left)} left`]),
+    ...elapsed(runs, nowMs),
     ...spent(runs),
     ...(runs.length > 1 ? [`${ended} of ${runs.length} runs ended`] : []),
     ...(perSecond === undefined ? [] : [`${perSecond < 10 ? perSecond.toFixed(1) : whole(perSecond)} lines/s`]),
@@ -88,8 +94,15 @@ export function progressText(runs: readonly RunProgress[], perSecond: number | u
     ...batchJobs(runs),
   ];
   if (width === undefined) return runs.length === 1 ? `${runs[0]?.run}: ${facts.join(', ')}` : facts.join(', ');
-  const bar = barText(done / planned, Math.min(MAX_BAR, Math.floor(width / 4)));
+  const bar = barText(done / planned, Math.min(MAX_BAR, Math.floor(width / 6)));
   return joinFitting([`${bar} ${facts[0]}`, ...facts.slice(1)], width);
+}
+
+/** Since the first of them started: while chunks are at work, nothing else changes. */
+function elapsed(runs: readonly RunProgress[], nowMs: number): string[] {
+  if (runs.every(hasEnded)) return [];
+  const seconds = Math.round((nowMs - Math.min(...runs.map(({ startedMs }) => startedMs))) / 1_000);
+  return seconds < 0 ? [] : [seconds < 60 ? `${seconds} s` : durationText(seconds)];
 }
 
 function spent(runs: readonly RunProgress[]): string[] {

@@ -2,6 +2,7 @@
 import type { ExecutionInput } from '../../src/contract/input.ts';
 import { startExecution } from '../../src/operate/start-execution.ts';
 import { followAndReport, type ReportFlags } from './follow-and-report.ts';
+import { notice } from './output.ts';
 import { commandText } from './run-hints.ts';
 import type { RunFlags } from './run-options.ts';
 import type { DeployedStack } from './stack.ts';
@@ -14,10 +15,10 @@ export async function startAndFollow(
 ): Promise<void> {
   const run = await startExecution(stack.clients.sfn, stack.outputs.stateMachineArn, input, flags.name);
   if (!flags.detach) {
-    process.stderr.write(`run: ${run.name}\n`);
+    notice(`run: ${run.name}`);
     await followAndReport(stack, [run], flags);
     return;
   }
-  process.stderr.write(`The run is started. To follow it: ${commandText(['follow', run.name], flags.stack)}\n`);
+  notice(`The run is started. To follow it: ${commandText(['follow', run.name], flags.stack)}`);
   process.stdout.write(flags.json ? `${JSON.stringify({ runs: [run] }, null, 2)}\n` : `${run.name}\n`);
 }

@@ -6,8 +6,10 @@ import { processFiles, putCaptures, type Run } from '../../src/operate/process-f
 import { type RunProgress, RunWatcher } from '../../src/operate/run-progress.ts';
 import { planUpload, type UploadPlan } from '../../src/operate/upload-captures.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
-import { type ReportFlags, reportRuns, unlessInterrupted } from '../cli/follow-and-report.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
+import { comeBack, type ReportFlags, reportRuns, unlessInterrupted } from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
+import { notice } from '../cli/output.ts';
 import { commandText } from '../cli/run-hints.ts';
 import { inputOptions, type RunFlags } from '../cli/run-options.ts';
 import type { DeployedStack } from '../cli/stack.ts';
@@ -31,27 +33,29 @@ export async function processLocal(
   if (fresh.length === 0) return processPresent(stack, captures, plan, flags);
   assertNoOptions(flags, plan);
   const bytes = fresh.reduce((total, file) => total + file.bytes, 0);
-  const log = (line: string): boolean => process.stderr.write(`${line}\n`);
   if (present.length > 0) {
-    log(`${present.length} files are in the bucket already, with the same content, and are left out.`);
+    notice(`${counted(present)} in the bucket already, with the same content, and left out.`);
   }
-  log(
-    `${flags.dryRun ? 'would put' : 'putting'} ${fresh.length} files, ${bytes.toLocaleString('en-US')} bytes, into s3://${captures.bucket}/${captures.prefix}`,
+  notice(
+    `${flags.dryRun ? 'would put' : 'putting'} ${fresh.length} file${fresh.length === 1 ? '' : 's'}, ${bytes.toLocaleString('en-US')} bytes, into s3://${captures.bucket}/${captures.prefix}`,
   );
   if (flags.dryRun) {
-    for (const file of fresh) process.stdout.write(`${file.path} → s3://${captures.bucket}/${file.key}\n`);
-    log(`What judging them would cost: ${commandText(['inspect', path])}`);
+    for (const file of fresh)
+      process.stdout.write(`${singleLine(`${file.path} → s3://${captures.bucket}/${file.key}`)}\n`);
+    notice(`What judging them would cost: ${commandText(['inspect', path])}`);
     return;
   }
   if (flags.detach) {
     await putCaptures(stack.clients, captures.bucket, fresh);
-    log(
+    notice(
       `The files are in the bucket. The stack starts their runs within a few minutes: ${commandText(['runs'], flags.stack)}`,
     );
     return;
   }
   await followFiles(stack, plan, flags);
 }
+
+const counted = ({ length }: readonly unknown[]): string => (length === 1 ? '1 file is' : `${length} files are`);
 
 /**
  * Options cannot reach the runs that the rule starts, which have the settings of the stack.
@@ -75,7 +79,7 @@ async function processPresent(
   { present }: UploadPlan,
   flags: LocalFlags,
 ): Promise<void> {
-  process.stderr.write(`${present.length} files are in the bucket already, and are processed again there.\n`);
+  notice(`${counted(present)} in the bucket already, and processed again there.`);
   const options = inputOptions(flags);
   const [only, ...others] = present;
   if (only !== undefined && others.length === 0) {
@@ -118,10 +122,11 @@ async function followFiles(stack: DeployedStack, { fresh }: UploadPlan, flags: L
         signal,
         pollMs: process.env.AWS_ENDPOINT_URL ? EMULATED_POLL_MS : POLL_MS,
       }),
-    () => [
-      'What is in the bucket is processed without this command. To see it:',
-      `  ${commandText(['runs'], flags.stack)}`,
-    ],
+    () => {
+      const found = [...watched.values()].flatMap(({ last }) => (last === undefined ? [] : { name: last.run }));
+      const rest = 'What is in the bucket is processed without this command. To see it:';
+      return found.length > 0 ? comeBack(found, flags.stack) : [rest, `  ${commandText(['runs'], flags.stack)}`];
+    },
   );
   display.end();
   if (runs !== undefined) await reportRuns(stack, runs, flags);

@@ -4,7 +4,7 @@ import type { BackfillInput } from '../../src/contract/input.ts';
 import { captureSource, type StackCaptures } from '../../src/operate/capture-source.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
-import { jsonOption } from '../cli/output.ts';
+import { jsonOption, notice } from '../cli/output.ts';
 import { runsFollowedJson } from '../cli/run-json.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
 import { type DeployedStack, stackOption, withStack } from '../cli/stack.ts';
@@ -61,8 +61,8 @@ async function processCaptures(source: string | undefined, flags: ProcessFlags):
     const found = await captureSource(stack.storage, captures, source, range);
     if ('local' in found) return processLocal(stack, captures, found.local, flags);
     const { files, bytes, more } = found.measured;
-    process.stderr.write(
-      `${more ? 'more than ' : ''}${files.toLocaleString('en-US')} capture files, ${megabytes(bytes)}\n`,
+    notice(
+      `${more ? 'more than ' : ''}${files.toLocaleString('en-US')} capture file${files === 1 ? '' : 's'}, ${megabytes(bytes)}`,
     );
     await startAndFollow(stack, { ...found.input, ...inputOptions(flags) }, flags);
   });

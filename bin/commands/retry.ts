@@ -4,7 +4,7 @@ import { RETRY_WHAT, type RetryWhat } from '../../src/contract/input.ts';
 import { findRun, type RunReport, readRunReport } from '../../src/operate/run-report.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
-import { jsonOption } from '../cli/output.ts';
+import { jsonOption, notice } from '../cli/output.ts';
 import { isReplay } from '../cli/replays.ts';
 import { runsFollowedJson } from '../cli/run-json.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
@@ -46,8 +46,8 @@ async function retry(run: string, flags: RetryFlags): Promise<void> {
     const report = await readRunReport(clients, outputs.workBucket, found);
     const what = whatToRetry(report, flags.what);
     if (report.isPartlyPlanned && what === 'failed') {
-      process.stderr.write(
-        'The run was planned in part: the retry leaves out what was never planned. Start its own input again for that.\n',
+      notice(
+        'The run was planned in part: the retry leaves out what was never planned. Start its own input again for that.',
       );
     }
     await startAndFollow(stack, { retry: { run: report.run, what }, ...inputOptions(flags) }, flags);

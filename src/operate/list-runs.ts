@@ -121,8 +121,9 @@ async function* executions(
   }
 }
 
-async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+/** Step Functions has the newest first, but for those of the same moment. */
+async function collect<T extends { startedAt: string }>(items: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];
   for await (const item of items) all.push(item);
-  return all;
+  return all.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
 }

@@ -127,7 +127,9 @@ async function summarySoFar(
     const isDone = last.options.evaluate ? partsDone(state.evaluate, lines).whole : partsDone(state.log, lines).whole;
     if (isDone || !isRunning) builder.addChunk(await withRanges(storage, workBucket, line), state);
   }
-  return { summary: builder.build(), isPartlyPlanned: last.more };
+  const summary = builder.build();
+  if (isRunning) summary.status = 'unfinished';
+  return { summary, isPartlyPlanned: last.more };
 }
 
 /** Bytes at the beginning of a manifest, in which its first line names the experiment. */

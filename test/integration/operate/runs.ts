@@ -5,7 +5,18 @@ import { dirname, join } from 'node:path';
 import { followCommand } from '../../../bin/commands/follow.ts';
 import { processCommand } from '../../../bin/commands/process.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
-import { ENDPOINT, HOUR, PROCESSED_KEY, pipeline, processed, putChats, run } from './stack.ts';
+import { startCli } from '../../helpers/replay.ts';
+import {
+  ENDPOINT,
+  environment,
+  HOUR,
+  PROCESSED_KEY,
+  personVariables,
+  pipeline,
+  processed,
+  putChats,
+  run,
+} from './stack.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'operate-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -37,6 +48,28 @@ describe('follow', () => {
   });
 });
 
+describe('Ctrl-C', () => {
+  beforeAll(() => pipeline.disableRule());
+  afterAll(() => pipeline.enableRule());
+
+  test('leaves a run running, and says how to come back', async () => {
+    const key = await putChats('interrupted', 1);
+    environment.judge.behave({ delayMs: 5_000 });
+    const command = startCli(['process', key, '--name', 'interrupted'], personVariables());
+    await pipeline.until(
+      'its progress',
+      async () => (command.stderr().includes('\ninterrupted: ') ? true : undefined),
+      60_000,
+    );
+    process.kill(command.pid, 'SIGINT');
+    const { code, stdout, stderr } = await command.done;
+    expect({ code, stdout }).toEqual({ code: 130, stdout: '' });
+    expect(stderr).toMatch(/The run goes on\. To come back:\n {2}inference-monitor follow interrupted\n$/);
+    environment.judge.behave({});
+    expect(await run(followCommand(), 'interrupted')).toMatchObject({ code: 0 });
+  });
+});
+
 describe('process', () => {
   test('starts a run over one file, follows it in lines, and prints its figures as JSON', async () => {
     const key = await putChats('by-key', 2);
@@ -51,7 +84,7 @@ describe('process', () => {
       }),
     ]);
     expect(runs[0].figures.lines).toEqual({ planned: 2, traced: 2, quarantined: 0, outsideWindow: 0, lost: 0 });
-    expect(stderr).toMatch(/^1 capture files, /m);
+    expect(stderr).toMatch(/^1 capture file, /m);
     expect(stderr).toMatch(/^run: by-key$/m);
   });
 
@@ -85,7 +118,7 @@ describe('process', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^captured: 2\ntraced: 1\nquarantined: 1$/m);
     const again = await run(processCommand(), path, '--sample-rate', '0.1', '--json');
-    expect(again.stderr).toContain('1 files are in the bucket already');
+    expect(again.stderr).toContain('1 file is in the bucket already');
     expect(JSON.parse(again.stdout).runs[0].asked).toBe(
       `s3://sagemaker-captures/${ENDPOINT}/AllTraffic/2026/11/20/11/local.jsonl, sample rate 0.1`,
     );
@@ -103,7 +136,12 @@ describe('process', () => {
     ['a range for one file', () => [PROCESSED_KEY, '--from', '1d'], 'InvalidTime', /under a prefix/],
     ['a path that is not there', () => ['./no-such-folder'], 'SourceMissing', /no such file/],
     ['a file without captures', () => [local('notes.jsonl', ['hello'])], 'NotACapture', /captureData/],
-    ['a folder without captures', () => [dirname(local('empty/a.txt', ['hello']))], 'Error', /no file that ends in/],
+    [
+      'a folder without captures',
+      () => [dirname(local('empty/a.txt', ['hello']))],
+      'NoCaptureFiles',
+      /no file that ends in/,
+    ],
     [
       'a file of another endpoint',
       () => [local('other/AllTraffic/2026/11/20/11/a.jsonl', [chatLine('other')])],

@@ -86,9 +86,10 @@ describe('quarantine', () => {
 
 describe('stop', () => {
   const name = 'stopped';
+  beforeAll(() => pipeline.disableRule());
+  afterAll(() => pipeline.enableRule());
 
   test('stops a run, says what that leaves, and show adds up its receipts; a retry goes on', async () => {
-    await pipeline.disableRule();
     const keys = [`${HOUR}/stopped.jsonl`];
     await pipeline.put(
       keys[0] ?? '',
@@ -121,6 +122,5 @@ describe('stop', () => {
     const printed = await run(stopCommand(), name, '--json');
     expect(JSON.parse(printed.stdout)).toEqual({ kind: 'run', run: name, status: 'ABORTED', openBatchJobs: [] });
     expect(printed.stderr).toContain('has already ended');
-    await pipeline.enableRule();
   });
 });
