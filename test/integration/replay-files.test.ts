@@ -8,7 +8,7 @@ import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { SPOOL_FILE, TraceSpool, traceNameOf } from '../../src/replay/publish/spool.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
 import { inputsSchema, recordSchema, slicesSchema, summarySchema } from '../helpers/aiperf-files.ts';
-import { findChromium } from '../helpers/chromium.ts';
+import { findChromium } from '../../local/machine/find-chromium.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { captureLine, chatLine, ReplayFolder, readLines, replay, runCli, startCli } from '../helpers/replay.ts';
 

@@ -8,7 +8,7 @@ import { projectPath } from '../../local/project-root.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { recordSchema } from '../helpers/aiperf-files.ts';
 import { missingKeys } from '../helpers/aiperf-keys.ts';
-import { findChromium } from '../helpers/chromium.ts';
+import { findChromium } from '../../local/machine/find-chromium.ts';
 import {
   captureLine,
   chatLine,

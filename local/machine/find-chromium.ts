@@ -1,4 +1,4 @@
-/** Finds the system's Chromium, for tests that open pages. */
+/** Finds the system's Chromium, for tests that open pages and for the pictures of the README. */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
