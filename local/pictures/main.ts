@@ -27,9 +27,14 @@ async function picture(url: string, file: string): Promise<void> {
   try {
     const page = await browser.newPage({ viewport: { width: 1400, height: 760 } });
     // At the first visit MLflow opens its assistant beside the traces.
-    await page.goto(url.replace(/selectedEvaluationId=[^&]+&/, ''));
+    await page.goto(url.slice(0, url.indexOf('?')));
     const assistant = page.getByText('MLflow Assistant').first();
-    if (await assistant.waitFor({ timeout: 20_000 }).then(() => true, () => false)) {
+    if (
+      await assistant.waitFor({ timeout: 20_000 }).then(
+        () => true,
+        () => false,
+      )
+    ) {
       await assistant.locator('xpath=ancestor::*[.//button][1]//button').last().click();
     }
     await page.goto(url);
@@ -50,7 +55,7 @@ const output = onTerminal(WORST);
 const terminal = projectPath('docs', 'images', 'worst.svg');
 writeFileSync(terminal, terminalSvg(`$ ${WORST}\n${output}`, COLUMNS));
 console.log(terminal);
-const [url] = /http:\S+selectedEvaluationId\S+/.exec(output) ?? [];
+const url = output.split(/\s/).find((word) => word.includes('selectedEvaluationId'))?.split('\u001b')[0];
 if (url === undefined) throw new Error('worst printed no link; got: no trace; expected: the environment of npm start');
 if (findChromium() === undefined) throw new Error('There is no Chromium; expected: one on the PATH, or CHROMIUM_PATH');
 const trace = projectPath('docs', 'images', 'trace.png');

@@ -63,9 +63,11 @@ export function terminalSvg(output: string, columns: number): string {
   const rows = rowsOf(output, columns);
   const [width, height] = [Math.ceil(columns * WIDTH + 2 * MARGIN), rows.length * HEIGHT + 2 * MARGIN];
   const lines = rows.map(
-    (cells, row) => `<text x="${MARGIN}" y="${MARGIN + (row + 1) * HEIGHT - 5}" xml:space="preserve">${spansOf(cells)}</text>`,
+    (cells, row) =>
+      `<text x="${MARGIN}" y="${MARGIN + (row + 1) * HEIGHT - 5}" xml:space="preserve">${spansOf(cells)}</text>`,
   );
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="${FONT}" font-size="${SIZE}">
+<title>A terminal</title>
 <rect width="100%" height="100%" rx="8" fill="${COLORS.back}"/>
 ${lines.join('\n')}
 </svg>
