@@ -39,7 +39,7 @@ test('every npm script of the documents exists', () => {
 /** What runs the lines of the README that `test/slow/readme.test.ts` does not run: they install, deploy, or are tests themselves. */
 const RUN_BY: Record<string, string> = {
   'npm ci': 'package.json',
-  'inference-monitor init': 'test/integration/operate/doctor.ts',
+  'inference-monitor init': 'test/integration/init.test.ts',
   'npx cdk bootstrap': 'local/stack/deploy.ts',
   'inference-monitor doctor': 'test/integration/operate/doctor.ts',
   'inference-monitor deploy': 'local/stack/deploy.ts',
