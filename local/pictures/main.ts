@@ -55,7 +55,10 @@ const output = onTerminal(WORST);
 const terminal = projectPath('docs', 'images', 'worst.svg');
 writeFileSync(terminal, terminalSvg(`$ ${WORST}\n${output}`, COLUMNS));
 console.log(terminal);
-const url = output.split(/\s/).find((word) => word.includes('selectedEvaluationId'))?.split('\u001b')[0];
+const url = output
+  .split(/\s/)
+  .find((word) => word.includes('selectedEvaluationId'))
+  ?.split('\u001b')[0];
 if (url === undefined) throw new Error('worst printed no link; got: no trace; expected: the environment of npm start');
 if (findChromium() === undefined) throw new Error('There is no Chromium; expected: one on the PATH, or CHROMIUM_PATH');
 const trace = projectPath('docs', 'images', 'trace.png');

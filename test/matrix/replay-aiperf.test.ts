@@ -4,11 +4,11 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type Aiperf, aiperf, profileArgs } from '../../bench/replay-support/aiperf.ts';
+import { findChromium } from '../../local/machine/find-chromium.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { recordSchema } from '../helpers/aiperf-files.ts';
 import { missingKeys } from '../helpers/aiperf-keys.ts';
-import { findChromium } from '../../local/machine/find-chromium.ts';
 import {
   captureLine,
   chatLine,
