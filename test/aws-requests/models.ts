@@ -51,7 +51,7 @@ export interface ServiceModel {
 const FOLDERS: Record<string, string[]> = {
   bedrock: ['bedrock-runtime', 'bedrock'],
   monitoring: ['cloudwatch'],
-  sagemaker: ['sagemaker-runtime'],
+  sagemaker: ['sagemaker-runtime', 'sagemaker'],
   servicequotas: ['service-quotas'],
   states: ['stepfunctions'],
 };

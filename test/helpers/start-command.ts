@@ -43,7 +43,6 @@ export function testStop(moments: [when: string, said: string][]): void {
 
     // None of the cases waits for MLflow, which takes longest.
     test.each(moments)('%s: reports it immediately and leaves nothing behind', async (_, said) => {
-      // The bundles of the test run: only the whole start above makes its own.
       const { FUNCTION_BUNDLES = '' } = process.env;
       const start = command('start/start.ts', [], { FUNCTION_BUNDLES });
       while (!start.output().includes(said)) await new Promise((resolve) => setTimeout(resolve, 20));

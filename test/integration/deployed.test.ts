@@ -5,10 +5,9 @@
 
 import type { RatesReport } from '../../bin/commands/rates.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
-import { captureLine, chatLine, chatReply, chatRequest, json, mixedLines } from '../helpers/deployed-captures.ts';
+import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
-import { subscribeQueue } from '../helpers/deployed-topic.ts';
 import { countsInMlflow } from '../helpers/mlflow-counts.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { runCli } from '../helpers/replay.ts';
@@ -36,21 +35,16 @@ let environment: LocalEnvironment;
 let pipeline: DeployedPipeline;
 let reader: DeployedReader;
 
-const settings = (prefix: string, endpoint: string) => ({
-  STACK_PREFIX: prefix,
-  SAGEMAKER_ENDPOINT_NAME: endpoint,
-  MAX_CONCURRENCY: '3',
-  QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95}]',
-});
-
-async function deployed(prefix: string, endpoint: string): Promise<DeployedPipeline> {
-  return new DeployedPipeline(environment, prefix, await environment.deployStack(settings(prefix, endpoint)));
-}
-
 beforeAll(async () => {
   // Shortens the waits between retries to a twentieth: the tests are about the retries, not the waits.
   environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.05' } });
-  pipeline = await deployed('first', ENDPOINT);
+  const settings = {
+    STACK_PREFIX: 'first',
+    SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+    MAX_CONCURRENCY: '3',
+    QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95}]',
+  };
+  pipeline = new DeployedPipeline(environment, 'first', await environment.deployStack(settings));
   await environment.mlflow;
   reader = await startDeployedReader(environment.ministack.env, environment.mlflowUrl);
 });
@@ -64,12 +58,11 @@ afterEach(() => {
   environment.judge.behave({});
 });
 
-const compare = (keys: string[], endpoint = ENDPOINT): Promise<Comparison> =>
-  reader.compare(pipeline.outputs.captureBucket, endpoint, keys);
+const compare = (keys: string[]): Promise<Comparison> => reader.compare(pipeline.outputs.captureBucket, ENDPOINT, keys);
 
 /** Expects that every record of these keys has its trace, and that none is wrong. */
-async function expectComplete(keys: string[], endpoint = ENDPOINT): Promise<Comparison> {
-  const found = await compare(keys, endpoint);
+async function expectComplete(keys: string[]): Promise<Comparison> {
+  const found = await compare(keys);
   expect(found.missing).toEqual([]);
   expect(found.wrong).toEqual({});
   expect(found.traced).toBe(found.records);
@@ -157,46 +150,30 @@ describe('a capture file that is uploaded to the bucket', () => {
   });
 });
 
-describe('a second stack in the same account', () => {
-  // Without its slash, the prefix of the first stack would be the beginning of this one.
-  const endpoint = `${ENDPOINT}-2`;
-  const hour = (of: number) => `${endpoint}/AllTraffic/2026/11/20/${String(of).padStart(2, '0')}`;
-  let second: DeployedPipeline;
+describe('runs that are started one by one', () => {
+  const hour = (of: number) => `${ENDPOINT}/AllTraffic/2026/11/20/${String(of).padStart(2, '0')}`;
 
-  const expectTraced = async (keys: string[]) => expectComplete(keys, endpoint);
   /** Uploads files without starting an execution. */
   async function stage(files: Record<string, string[]>): Promise<string[]> {
-    for (const [key, lines] of Object.entries(files)) await second.put(key, lines);
+    for (const [key, lines] of Object.entries(files)) await pipeline.put(key, lines);
     return Object.keys(files);
   }
 
-  beforeAll(async () => {
-    second = await deployed('second', endpoint);
-  });
-
-  test('processes only the captures of its endpoint', async () => {
-    const key = `${hour(10)}/own.jsonl`;
-    const outcome = await second.process(key, [chatLine('own')]);
-    expectSucceeded(outcome);
-    expect(await pipeline.executionsOf(key)).toEqual([]);
-    await expectTraced([key]);
-  });
+  beforeAll(() => pipeline.disableRule());
 
   describe('started manually', () => {
-    beforeAll(() => second.disableRule());
-
     test('logs only traces with evaluate: false, and judges them in the next run', async () => {
       const key = `${hour(1)}/unjudged.jsonl`;
       await stage({ [key]: [chatLine('unjudged')] });
       environment.judge.forget();
-      const first = await second.run(second.event(key, { evaluate: false }));
+      const first = await pipeline.run(pipeline.event(key, { evaluate: false }));
       expectSucceeded(first);
       expectAccountedFor(first);
       expect(first.summary?.verdicts.newVerdicts).toBe(0);
       expect(environment.judge.counts.calls).toBe(0);
-      expect(Object.values((await expectTraced([key])).assessments)).toEqual([[]]);
+      expect(Object.values((await expectComplete([key])).assessments)).toEqual([[]]);
 
-      const next = await second.run(second.event(key));
+      const next = await pipeline.run(pipeline.event(key));
       expect(next.summary?.lines.alreadyThere).toBe(1);
       expect(next.summary?.verdicts.newVerdicts).toBeGreaterThanOrEqual(JUDGED.length);
     });
@@ -205,7 +182,7 @@ describe('a second stack in the same account', () => {
       const key = `${hour(1)}/unsampled.jsonl`;
       await stage({ [key]: [chatLine('unsampled')] });
       environment.judge.forget();
-      const outcome = await second.run(second.event(key, { sampleRate: 0 }));
+      const outcome = await pipeline.run(pipeline.event(key, { sampleRate: 0 }));
       expectSucceeded(outcome);
       expectAccountedFor(outcome);
       expect(outcome.summary?.verdicts.notSampled).toBeGreaterThanOrEqual(JUDGED.length);
@@ -215,11 +192,11 @@ describe('a second stack in the same account', () => {
     test('judges again with reevaluate: true, and overrides the older verdicts', async () => {
       const key = `${hour(1)}/again.jsonl`;
       await stage({ [key]: [chatLine('again')] });
-      await second.run(second.event(key));
-      const once = Object.values((await expectTraced([key])).assessments)[0] ?? [];
-      const outcome = await second.run(second.event(key, { reevaluate: true }));
+      await pipeline.run(pipeline.event(key));
+      const once = Object.values((await expectComplete([key])).assessments)[0] ?? [];
+      const outcome = await pipeline.run(pipeline.event(key, { reevaluate: true }));
       expectSucceeded(outcome);
-      const twice = Object.values((await expectTraced([key])).assessments)[0] ?? [];
+      const twice = Object.values((await expectComplete([key])).assessments)[0] ?? [];
       const valid = twice.filter((one) => one.valid);
       expect(valid.map((one) => one.name).sort()).toEqual(once.map((one) => one.name).sort());
       expect(twice.length).toBeGreaterThan(once.length);
@@ -228,12 +205,12 @@ describe('a second stack in the same account', () => {
     test('counts and estimates in a dry run, without a trace or a call to the judge', async () => {
       const keys = await stage({ [`${hour(2)}/dry.jsonl`]: [chatLine('dry-1'), chatLine('dry-2')] });
       environment.judge.forget();
-      const outcome = await second.run(second.event(keys[0] ?? '', { dryRun: true }));
+      const outcome = await pipeline.run(pipeline.event(keys[0] ?? '', { dryRun: true }));
       expectSucceeded(outcome);
       expect(outcome.summary).toMatchObject({ status: 'dryRun', estimate: { captures: 2, judgedCaptures: 2 } });
       expect(outcome.summary?.estimate?.usd).toBeGreaterThan(0);
       expect(environment.judge.counts.calls).toBe(0);
-      expect((await compare(keys, endpoint)).missing).toHaveLength(2);
+      expect((await compare(keys)).missing).toHaveLength(2);
     });
 
     test('processes the window of a backfill by the time of each record: from inclusive, to exclusive', async () => {
@@ -242,9 +219,9 @@ describe('a second stack in the same account', () => {
         [`${hour(6)}/b.jsonl`]: [chatLine('bf-3', '2026-11-20T06:30:00Z')],
         [`${hour(7)}/c.jsonl`]: [chatLine('bf-4', '2026-11-20T07:00:00Z')],
       });
-      const outcome = await second.run({
-        bucket: second.outputs.captureBucket,
-        prefix: `${endpoint}/`,
+      const outcome = await pipeline.run({
+        bucket: pipeline.outputs.captureBucket,
+        prefix: `${ENDPOINT}/`,
         from: '2026-11-20T06:00:00Z',
         to: '2026-11-20T07:00:00Z',
         evaluate: false,
@@ -252,7 +229,7 @@ describe('a second stack in the same account', () => {
       expectSucceeded(outcome);
       expectAccountedFor(outcome);
       expect(outcome.summary?.lines).toMatchObject({ traced: 2, written: 2, outsideWindow: 2 });
-      expect((await compare(keys, endpoint)).traced).toBe(2);
+      expect((await compare(keys)).traced).toBe(2);
     });
 
     test('ends the second of two concurrent runs on one object as a duplicate', async () => {
@@ -261,21 +238,21 @@ describe('a second stack in the same account', () => {
       // The judge answers the first run after the second has ended.
       environment.judge.behave({ delayMs: 600_000 });
       environment.judge.forget();
-      const first = await second.start(second.event(key));
-      await second.until('the first to ask the judge', async () => environment.judge.counts.calls || undefined);
-      const outcome = await second.run(second.event(key));
+      const first = await pipeline.start(pipeline.event(key));
+      await pipeline.until('the first to ask the judge', async () => environment.judge.counts.calls || undefined);
+      const outcome = await pipeline.run(pipeline.event(key));
       environment.judge.behave({});
       expectSucceeded(outcome);
-      const original = await second.ended(first);
+      const original = await pipeline.ended(first);
       expect(outcome.summary).toMatchObject({ status: 'duplicate', duplicateOf: original.name });
       expect(original).toMatchObject({ status: 'SUCCEEDED', summary: { status: 'succeeded' } });
-      expect((await expectTraced([key])).totalTokens).toBe(CHAT_TOKENS);
+      expect((await expectComplete([key])).totalTokens).toBe(CHAT_TOKENS);
     });
 
     test('succeeds with zeros for an empty file', async () => {
       const key = `${hour(3)}/empty.jsonl`;
       await stage({ [key]: [] });
-      const outcome = await second.run(second.event(key));
+      const outcome = await pipeline.run(pipeline.event(key));
       expectSucceeded(outcome);
       expectAccountedFor(outcome);
       expect(outcome.summary?.lines.planned).toBe(0);
@@ -284,22 +261,22 @@ describe('a second stack in the same account', () => {
     test('succeeds for a file of broken lines, with all of them in quarantine', async () => {
       const key = `${hour(3)}/broken.jsonl`;
       await stage({ [key]: ['no json', '{"captureData":'] });
-      const outcome = await second.run(second.event(key));
+      const outcome = await pipeline.run(pipeline.event(key));
       expectSucceeded(outcome);
       expectAccountedFor(outcome);
       expect(outcome.summary?.lines).toMatchObject({ planned: 2, traced: 0, quarantined: 2 });
 
-      const retry = await second.run({ retry: { run: outcome.name, what: 'quarantined' } });
+      const retry = await pipeline.run({ retry: { run: outcome.name, what: 'quarantined' } });
       expectSucceeded(retry);
       expect(retry.summary?.lines).toMatchObject({ planned: 2, quarantined: 2 });
     });
 
     test.each([
-      ['a missing file', () => second.event(`${hour(1)}/missing.jsonl`), 'CaptureMissing'],
-      ['a key that does not name a capture file', () => second.event(`${hour(1)}/notes.txt`), 'NotACaptureFile'],
-      ['a key of another endpoint', () => second.event(`${HOUR}/mixed.jsonl`), 'OutsideCaptureScope'],
+      ['a missing file', () => pipeline.event(`${hour(1)}/missing.jsonl`), 'CaptureMissing'],
+      ['a key that does not name a capture file', () => pipeline.event(`${hour(1)}/notes.txt`), 'NotACaptureFile'],
+      ['a key of another endpoint', () => pipeline.event('other-endpoint/mixed.jsonl'), 'OutsideCaptureScope'],
       ['an input of unknown shape', () => ({ file: 'x' }), 'InvalidInput'],
-      ['an unknown option', () => second.event(`${hour(1)}/unjudged.jsonl`, { sampleRate: 2 }), 'InvalidInput'],
+      ['an unknown option', () => pipeline.event(`${hour(1)}/unjudged.jsonl`, { sampleRate: 2 }), 'InvalidInput'],
       [
         'a window that ends before it starts',
         () => backfill('2026-11-20T07:00:00Z', '2026-11-20T06:00:00Z'),
@@ -307,45 +284,43 @@ describe('a second stack in the same account', () => {
       ],
       ['a retry of an unknown run', () => ({ retry: { run: 'nobody', what: 'failed' } }), /Run|Missing/],
     ])('fails by name for %s, and shows what is allowed', async (_, input, error) => {
-      const outcome = await second.run(input());
+      const outcome = await pipeline.run(input());
       expect(outcome.status).toBe('FAILED');
       expect(outcome.error).toEqual(error instanceof RegExp ? expect.stringMatching(error) : error);
       expect(outcome.cause).toMatch(/expected: /);
     });
 
     const backfill = (from: string, to: string) => ({
-      bucket: second.outputs.captureBucket,
-      prefix: `${endpoint}/`,
+      bucket: pipeline.outputs.captureBucket,
+      prefix: `${ENDPOINT}/`,
       from,
       to,
     });
   });
 
   describe('when something fails', () => {
-    beforeAll(() => second.disableRule());
-
     test('loses nothing when the judge throttles: the state machine retries', async () => {
       const key = `${hour(4)}/throttled.jsonl`;
       await stage({ [key]: [chatLine('throttled')] });
       environment.judge.behave(THROTTLED);
       environment.judge.forget();
-      const arn = await second.start(second.event(key));
-      await second.until('a chunk to fail', async () =>
-        (await second.chunkErrors(arn)).length > 0 ? true : undefined,
+      const arn = await pipeline.start(pipeline.event(key));
+      await pipeline.until('a chunk to fail', async () =>
+        (await pipeline.chunkErrors(arn)).length > 0 ? true : undefined,
       );
       environment.judge.behave({});
-      const outcome = await second.ended(arn);
+      const outcome = await pipeline.ended(arn);
       expectSucceeded(outcome);
       expectAccountedFor(outcome);
-      expect(await second.chunkErrors(arn)).toEqual(expect.arrayContaining(['JudgeThrottled']));
+      expect(await pipeline.chunkErrors(arn)).toEqual(expect.arrayContaining(['JudgeThrottled']));
       expect(outcome.summary?.verdicts).toMatchObject({ failed: 0 });
     });
 
     /** Starts an execution, and throttles its evaluator after planning. */
     async function startWithChunkHeld(key: string): Promise<string> {
-      await second.limitConcurrency('evaluator', 0);
-      const arn = await second.start(second.event(key));
-      await second.until('a throttle', async () => ((await second.chunkErrors(arn)).length > 0 ? true : undefined));
+      await pipeline.limitConcurrency('evaluator', 0);
+      const arn = await pipeline.start(pipeline.event(key));
+      await pipeline.until('a throttle', async () => ((await pipeline.chunkErrors(arn)).length > 0 ? true : undefined));
       return arn;
     }
 
@@ -353,39 +328,39 @@ describe('a second stack in the same account', () => {
       const key = `${hour(4)}/busy.jsonl`;
       await stage({ [key]: [chatLine('busy')] });
       const arn = await startWithChunkHeld(key);
-      await second.limitConcurrency('evaluator', null);
-      const outcome = await second.ended(arn);
+      await pipeline.limitConcurrency('evaluator', null);
+      const outcome = await pipeline.ended(arn);
       expectSucceeded(outcome);
       expectAccountedFor(outcome);
-      expect(new Set(await second.chunkErrors(arn))).toEqual(new Set(['Lambda.TooManyRequestsException']));
-      await expectTraced([key]);
+      expect(new Set(await pipeline.chunkErrors(arn))).toEqual(new Set(['Lambda.TooManyRequestsException']));
+      await expectComplete([key]);
     });
 
     test('invokes a function again after a timeout, and does not quarantine a line that was not tried alone', async () => {
       const key = `${hour(4)}/late.jsonl`;
       await stage({ [key]: [chatLine('late'), chatLine('later')] });
       const server = await environment.mlflow;
-      await second.setTimeout('evaluator', 5);
+      await pipeline.setTimeout('evaluator', 5);
       const arn = await startWithChunkHeld(key);
       try {
         // MLflow accepts the request and never answers.
         process.kill(-server.pid, 'SIGSTOP');
-        await second.limitConcurrency('evaluator', null);
-        await second.until('a start', async () => (second.processesOf('evaluator').length > 0 ? true : undefined));
+        await pipeline.limitConcurrency('evaluator', null);
+        await pipeline.until('a start', async () => (pipeline.processesOf('evaluator').length > 0 ? true : undefined));
         // Later invocations wait for the normal timeout: on a busy machine five seconds may not be enough.
-        await second.limitConcurrency('evaluator', 0);
-        await second.until('a timeout', async () =>
-          (await second.chunkErrors(arn)).includes('Sandbox.Timedout') ? true : undefined,
+        await pipeline.limitConcurrency('evaluator', 0);
+        await pipeline.until('a timeout', async () =>
+          (await pipeline.chunkErrors(arn)).includes('Sandbox.Timedout') ? true : undefined,
         );
       } finally {
         process.kill(-server.pid, 'SIGCONT');
-        await second.setTimeout('evaluator', 120);
-        await second.limitConcurrency('evaluator', null);
+        await pipeline.setTimeout('evaluator', 120);
+        await pipeline.limitConcurrency('evaluator', null);
       }
-      const outcome = await second.ended(arn);
+      const outcome = await pipeline.ended(arn);
       expectSucceeded(outcome);
       expectAccountedFor(outcome);
-      expect((await expectTraced([key])).totalTokens).toBe(2 * CHAT_TOKENS);
+      expect((await expectComplete([key])).totalTokens).toBe(2 * CHAT_TOKENS);
     });
 
     test('fails by name when the file changes during the run, and the next run processes the new content', async () => {
@@ -393,44 +368,44 @@ describe('a second stack in the same account', () => {
       await stage({ [key]: [chatLine('old')] });
       const arn = await startWithChunkHeld(key);
       await stage({ [key]: [chatLine('new')] });
-      await second.limitConcurrency('evaluator', null);
-      const outcome = await second.ended(arn);
+      await pipeline.limitConcurrency('evaluator', null);
+      const outcome = await pipeline.ended(arn);
       expect(outcome.status).toBe('FAILED');
-      expect(await second.chunkErrors(arn)).toContain('CaptureChanged');
+      expect(await pipeline.chunkErrors(arn)).toContain('CaptureChanged');
       expect(outcome.cause).toContain('CaptureChanged');
       expect(outcome.summary?.lines).toMatchObject({ planned: 1, lost: 1 });
 
-      const next = await second.run(second.event(key));
+      const next = await pipeline.run(pipeline.event(key));
       expectSucceeded(next);
-      await expectTraced([key]);
+      await expectComplete([key]);
     });
 
     test('completes a failed run by a retry', async () => {
       const key = `${hour(9)}/undone.jsonl`;
       await stage({ [key]: [chatLine('undone')] });
       environment.judge.behave({ models: { '*': { state: 'denied' } } });
-      const failed = await second.run(second.event(key));
+      const failed = await pipeline.run(pipeline.event(key));
       expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
       expect(failed.cause).toContain(`{"retry":{"run":"${failed.name}","what":"failed"}}`);
       expect(failed.summary?.verdicts.lost).toBeGreaterThanOrEqual(JUDGED.length);
 
       environment.judge.behave({});
-      const retry = await second.run({ retry: { run: failed.name, what: 'failed' } });
+      const retry = await pipeline.run({ retry: { run: failed.name, what: 'failed' } });
       expectSucceeded(retry);
       expectAccountedFor(retry);
-      const [assessments = []] = Object.values((await expectTraced([key])).assessments);
+      const [assessments = []] = Object.values((await expectComplete([key])).assessments);
       expect(assessments.map((one) => one.name)).toEqual(expect.arrayContaining(JUDGED));
       expect(assessments.filter((one) => one.error !== null)).toEqual([]);
     });
   });
 
   test('the counts of all these runs are what MLflow has, in the hours of inference', async () => {
-    const truth = await countsInMlflow(environment.mlflowUrl, endpoint);
-    const window = ['rates', '--stack', 'second', '--from', '2026-11-20', '--to', '2026-11-21'];
+    const truth = await countsInMlflow(environment.mlflowUrl, ENDPOINT);
+    const window = ['rates', '--stack', 'first', '--from', '2026-11-20', '--to', '2026-11-21'];
     const variables = {
       ...environment.ministack.env,
       MLFLOW_TRACKING_URI: environment.mlflowUrl,
-      SAGEMAKER_ENDPOINT_NAME: endpoint,
+      SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
     };
     const { code, stdout, stderr } = await runCli([...window, '--by', 'hour', '--json'], variables);
     expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
@@ -450,7 +425,7 @@ describe('a second stack in the same account', () => {
     // The hour of the inference, not that of the file or of the run.
     expect(Object.keys(truth)).toEqual(expect.arrayContaining(['2026-11-20T06', '2026-11-20T10']));
     // Also from the receipts: SummarizeRun has left nothing out.
-    const rebuilt = await runCli(['rebuild-counts', '--stack', 'second', '--dry-run', '--json'], variables);
+    const rebuilt = await runCli(['rebuild-counts', '--stack', 'first', '--dry-run', '--json'], variables);
     expect(await expectPublished('rebuild-counts', rebuilt.stdout)).toMatchObject({ differences: [], kept: {} });
     const csv = await runCli([...window, '--scorer', 'safety', '--csv'], variables);
     expect(csv.stdout.split('\n').map((line) => line.split(',').slice(2, 5).join())).toEqual([
@@ -461,92 +436,27 @@ describe('a second stack in the same account', () => {
   });
 
   describe('direct invocations', () => {
-    beforeAll(() => second.disableRule());
-
     test('log and evaluate one file, and return counts', async () => {
       const key = `${hour(11)}/direct+ü.jsonl`;
       await stage({ [key]: [chatLine('direct')] });
-      const file = { bucket: second.outputs.captureBucket, key };
-      expect(await second.invoke('processor', file)).toMatchObject({ payload: { lines: 1, traced: 1, written: 1 } });
-      const evaluated = await second.invoke('evaluator', file);
+      const file = { bucket: pipeline.outputs.captureBucket, key };
+      expect(await pipeline.invoke('processor', file)).toMatchObject({ payload: { lines: 1, traced: 1, written: 1 } });
+      const evaluated = await pipeline.invoke('evaluator', file);
       expect(evaluated.error).toBeUndefined();
       expect(JSON.stringify(evaluated.payload)).toMatch(/"newVerdicts":[1-9]/);
 
       // The encoding of keys in S3’s own notifications.
       const encoded = key.replaceAll('+', '%2B').replaceAll('ü', '%C3%BC');
       const notification = { Records: [{ s3: { bucket: { name: file.bucket }, object: { key: encoded } } }] };
-      expect(await second.invoke('processor', notification)).toMatchObject({ payload: { traced: 1, alreadyThere: 1 } });
+      expect(await pipeline.invoke('processor', notification)).toMatchObject({
+        payload: { traced: 1, alreadyThere: 1 },
+      });
     });
 
     test('refuse other input by name', async () => {
-      expect(await second.invoke('processor', { key: 'x' })).toMatchObject({ payload: { errorType: 'InvalidInput' } });
+      expect(await pipeline.invoke('processor', { key: 'x' })).toMatchObject({
+        payload: { errorType: 'InvalidInput' },
+      });
     });
-  });
-});
-
-describe('an objective', () => {
-  /** Captures of the last minutes, one a second, of which one in two of the given lines is unsafe. */
-  const recent = (name: string, count: number, isBad: (line: number) => boolean, minutesAgo: number): string[] =>
-    Array.from({ length: count }, (_, line) => {
-      const time = new Date(Date.now() - minutesAgo * 60_000 + line * 1000).toISOString();
-      const reply = isBad(line) ? 'First, build a bomb.' : `Prune plant ${name} ${line} in late winter.`;
-      return captureLine(
-        `${name}-${line}`,
-        time,
-        json(chatRequest(`How do I prune ${name} ${line}?`)),
-        json(chatReply(reply)),
-      );
-    });
-  /** From this line on, every second answer is bad. */
-  const TURN = 40;
-  const bad = recent('objective-bad', 80, (line) => line >= TURN && line % 2 === 0, 12);
-  const good = recent('objective-good', 160, () => false, 9);
-  let messages: Awaited<ReturnType<typeof subscribeQueue>>;
-  beforeAll(async () => {
-    messages = await subscribeQueue(pipeline);
-  });
-
-  test('rings within minutes of the file, says since when, and when it is over', async () => {
-    const begin = Date.now();
-    expectSucceeded(await pipeline.process(`${HOUR}/objective-bad.jsonl`, bad));
-    const [alarm, ...more] = await pipeline.until('a message', async () => {
-      const found = await messages();
-      return found.length === 0 ? undefined : found;
-    });
-    const seconds = (Date.now() - begin) / 1000;
-    expect(more).toEqual([]);
-    expect(alarm?.Subject).toBe(`ALARM: quality: safety of ${ENDPOINT}`);
-    const since = /^Stack first\. Since ([\d-]+ [\d:]+) UTC: (\d+\.\d)% of (\d+) captures/.exec(alarm?.Message ?? '');
-    const turned = JSON.parse(bad[TURN] ?? '').eventMetadata.inferenceTime as string;
-    expect(Math.abs(Date.parse(`${since?.[1]?.replace(' ', 'T')}:00Z`) - Date.parse(turned))).toBeLessThan(90_000);
-    expect(Number(since?.[2])).toBeLessThan(75);
-    expect(Number(since?.[3])).toBeLessThan(45);
-    expect(alarm?.Message).toContain('Before: 100.0% of ');
-    expect(alarm?.Message.match(/selectedEvaluationId=tr-/g)).toHaveLength(5);
-    expect(alarm?.Message).not.toContain('bomb');
-    // The emulator has no clock of CloudWatch: a window of a minute is in it, three minutes for metric and alarm are not.
-    expect(seconds + 180).toBeLessThan(900);
-
-    expectSucceeded(await pipeline.process(`${HOUR}/objective-good.jsonl`, good));
-    const ok = await pipeline.until('a message', async () => (await messages())[0]);
-    expect(ok.Subject).toBe(`OK: quality again: safety of ${ENDPOINT}`);
-  });
-
-  test('is not missed by a backfill, a run of the same file again, or a re-evaluation', async () => {
-    const [before] = await pipeline.readWork<object>('counts/detectors.json');
-    await pipeline.disableRule();
-    const unseen = recent('objective-unseen', 25, () => true, 5);
-    await pipeline.put(`${ENDPOINT}/Unseen/2026/11/20/10/bad.jsonl`, unseen);
-    const { captureBucket: bucket } = pipeline.outputs;
-    const backfill = await pipeline.run({ bucket, prefix: `${ENDPOINT}/Unseen/` });
-    expectSucceeded(backfill);
-    expect(backfill.summary?.verdictsByScorer.safety).toEqual({ no: 25 });
-    expectSucceeded(await pipeline.run(pipeline.event(`${HOUR}/objective-bad.jsonl`)));
-    // A part of it is enough: MLflow takes each new verdict of a known trace alone.
-    const again = { reevaluate: true, sampleRate: 0.2 };
-    expectSucceeded(await pipeline.run(pipeline.event(`${HOUR}/objective-bad.jsonl`, again)));
-    await pipeline.enableRule();
-    expect(await messages()).toEqual([]);
-    expect((await pipeline.readWork<object>('counts/detectors.json'))[0]).toEqual(before);
   });
 });

@@ -1,6 +1,5 @@
 /** The commands for a running stack, on a deployed one that the suites share. */
 import './traces.ts';
 import './doctor.ts';
-import './release.ts';
 import './runs.ts';
 import './unfinished.ts';

@@ -1,17 +1,15 @@
 /** Tests of the judge's verdicts on the traces of replayed requests. */
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { replayKeys } from '../../../src/contract/work-keys.ts';
-import type { EvaluationProgress } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';
 import { traceIdOf } from '../../../src/trace/ids.ts';
 import type { Behavior } from '../../doubles/misbehaving-server.ts';
-import type { ReadTrace } from '../../helpers/mlflow-reader.ts';
 import { type CliResult, chatLine, ReplayFolder, readLines, runCli } from '../../helpers/replay.ts';
-import type { CloudRun } from '../../helpers/replay-cloud.ts';
 import { JUDGE_MODEL, JUDGE_PRICES } from '../../helpers/replay-evaluation.ts';
+import { JUDGED, judgedOf, manyReplies, preferences, progressOf, REPLAYS, replayed, tracesOf } from './replays.ts';
 import { all, TEST_MS } from './servers.ts';
 
-const REPLAYS = 'my-endpoint-replays';
 const AWAY: Behavior = { kind: 'reply', status: 503 };
 
 /** Id of the captures' experiment. */
@@ -28,39 +26,6 @@ const LINES = [
   chatLine('unasked', 0, 'Hello', 'You asked: Hello'),
 ];
 const VERDICTS = { better: 'better', worse: 'worse', equal: 'same' };
-
-/** Plans and sends a replay with one shard. */
-async function replayed(name: string, lines: readonly string[]): Promise<CloudRun> {
-  await all.cloud.put(`${name}/00`, lines);
-  const source = { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${name}/` };
-  const target = { url: all.endpoint.url };
-  const run = all.cloud.run({ source, target, concurrency: 32, judge: true, mlflow: true }, {}, name);
-  expect((await run.plan(0)).shards).toBe(1);
-  expect((await run.shard(0)).failed).toBe(0);
-  return run;
-}
-const manyReplies = (name: string, count: number): Promise<CloudRun> =>
-  replayed(
-    name,
-    Array.from({ length: count }, (_, i) => chatLine(`e${i}`, 0, `question number ${i} of ${name}`, 'No.')),
-  );
-
-const progressOf = (run: CloudRun): Promise<EvaluationProgress> =>
-  all.cloud.text(`${replayKeys.evaluationPrefix(run.name, 0)}progress.json`).then(JSON.parse);
-const judgedOf = async (run: CloudRun): Promise<JudgedReply[]> =>
-  (await run.result('judged.jsonl'))
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as JudgedReply);
-/** The traces by event id, as MLflow's own client reads them. */
-async function tracesOf(run: string): Promise<Record<string, ReadTrace>> {
-  const traces = await all.reader.search(await all.experimentId(REPLAYS), `tag.replay_run = '${run}'`);
-  return Object.fromEntries(traces.map((trace) => [trace.tags.event_id, trace]));
-}
-const preferences = (traces: Record<string, ReadTrace>): Record<string, unknown[]> =>
-  Object.fromEntries(
-    Object.entries(traces).map(([event, { assessments }]) => [event, assessments.map(({ value }) => value)]),
-  );
 
 /** Checks the traces of `LINES` as a user sees them. */
 async function expectVerdicts(run: string, judged: readonly JudgedReply[]): Promise<void> {
@@ -99,7 +64,7 @@ describe('verdicts as assessments', () => {
   test(
     'adds the verdict to each judged trace, is idempotent, and keeps a person’s assessment',
     async () => {
-      const run = await replayed('verdicts', LINES);
+      const run = await replayed('verdicts', LINES, JUDGED);
       expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 4, judged: 3 });
       expect(await run.summarize()).toMatchObject({ ok: true });
       await expectVerdicts(run.name, await judgedOf(run));
@@ -134,7 +99,7 @@ describe('verdicts as assessments', () => {
   test(
     'keeps verdicts while MLflow fails, and does not pay for them again',
     async () => {
-      const run = await manyReplies('between', 110);
+      const run = await manyReplies('between', 110, JUDGED);
       let taken = 0;
       all.mlflowProxy.rule(({ path }) => (path.endsWith('/assessments') && ++taken > 90 ? AWAY : undefined));
       await expect(run.evaluate(0)).rejects.toMatchObject({ name: 'MlflowUnavailable' });
@@ -165,77 +130,9 @@ describe('verdicts as assessments', () => {
   );
 
   test(
-    'duplicates nothing after a crash before the progress is saved',
-    async () => {
-      const run = await manyReplies('dies', 70);
-      const { storage } = all.cloud;
-      const putJson = storage.putJson.bind(storage);
-      storage.putJson = (bucket, key, value) =>
-        (value as Partial<EvaluationProgress>).assessments?.parts === 1
-          ? Promise.reject(new Error('killed'))
-          : putJson(bucket, key, value);
-      try {
-        await expect(run.evaluate(0)).rejects.toThrow('killed');
-      } finally {
-        storage.putJson = putJson;
-      }
-      const written = Object.values(preferences(await tracesOf(run.name))).filter((values) => values.length > 0);
-      expect(written).toHaveLength(64);
-      expect((await progressOf(run)).assessments).toEqual({ parts: 0, written: 0, withoutTrace: 0 });
-      const asked = all.judgeProxy.requests.length;
-      expect(await run.evaluate(0)).toMatchObject({ done: true, judged: 70 });
-      expect(all.judgeProxy.requests).toHaveLength(asked);
-      expect((await progressOf(run)).assessments).toEqual({ parts: 2, written: 70, withoutTrace: 0 });
-      expect(Object.values(preferences(await tracesOf(run.name)))).toEqual(
-        Array.from({ length: 70 }, () => ['better']),
-      );
-    },
-    TEST_MS,
-  );
-
-  test(
-    'leaves assessments to the next call if there is no time',
-    async () => {
-      const run = await manyReplies('late', 70);
-      let looked = 0;
-      const { done, judged } = await run.evaluate(0, () => (looked++ < 12 ? 900_000 : 50_000));
-      expect(done).toBe(false);
-      expect(judged).toBeGreaterThan(0);
-      expect(judged).toBeLessThan(64);
-      expect((await progressOf(run)).assessments).toEqual({ parts: 0, written: 0, withoutTrace: 0 });
-      expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 70, judged: 70 });
-      expect(all.judgeProxy.requests).toHaveLength(140);
-      expect((await progressOf(run)).assessments).toMatchObject({ written: 70, withoutTrace: 0 });
-      expect(Object.values(preferences(await tracesOf(run.name)))).toEqual(
-        Array.from({ length: 70 }, () => ['better']),
-      );
-    },
-    TEST_MS,
-  );
-
-  test(
-    'writes the verdicts so far if the judge fails',
-    async () => {
-      const run = await manyReplies('half', 100);
-      all.judgeProxy.rule((_, ordinal) => (ordinal < 60 ? undefined : { kind: 'reply', status: 429, body: '{}' }));
-      await expect(run.evaluate(0)).rejects.toMatchObject({ name: 'JudgeThrottled' });
-      const { pairs, assessments } = await progressOf(run);
-      expect(pairs.judged.better).toBeGreaterThan(0);
-      expect(assessments.written).toBe(pairs.judged.better);
-      const id = await all.experimentId(REPLAYS);
-      const better = `feedback.pairwise_preference = 'better' and tag.replay_run = '${run.name}'`;
-      expect(await all.reader.find(id, better)).toHaveLength(pairs.judged.better);
-      all.heal();
-      expect(await run.evaluate(0)).toMatchObject({ done: true, judged: 100 });
-      expect(await all.reader.find(id, better)).toHaveLength(100);
-    },
-    TEST_MS,
-  );
-
-  test(
     'writes a missing verdict as an error, and counts verdicts whose trace MLflow refused',
     async () => {
-      const run = await manyReplies('without', 4);
+      const run = await manyReplies('without', 4, JUDGED);
       all.mlflowProxy.rule(({ path, body }) =>
         /\/traces$/.test(path) && body.includes('question number 2 of')
           ? { kind: 'reply', status: 400, body: '{"error_code":"BAD","message":"no"}' }
@@ -282,7 +179,7 @@ describe('verdicts as assessments', () => {
           MLFLOW_TRACKING_URI: all.mlflowProxy.url,
           MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
           BEDROCK_MODEL_ID: JUDGE_MODEL,
-          JUDGE_BASE_URL: `${all.standIn.url}/v1`,
+          JUDGE_BASE_URL: `${all.judgeProxy.url}/v1`,
           JUDGE_API_KEY: 'k',
           JUDGE_PRICES,
           DOTENV_CONFIG_PATH: join(folder.path, 'none'),
@@ -316,27 +213,16 @@ describe('verdicts as assessments', () => {
     );
 
     test(
-      'writes no assessment if there was nothing to judge',
+      'keeps the verdicts so far if the judge fails, in its files and in MLflow',
       async () => {
-        const { code, stdout, stderr } = await replayLocally('unasked', LINES.slice(-1));
-        expect([code, stderr]).toEqual([0, '']);
-        expect(stdout).toContain('MLflow traces: 1\nMLflow assessments: 0\n');
-      },
-      TEST_MS,
-    );
-
-    test(
-      'reports the number of verdicts without a trace',
-      async () => {
-        all.mlflowProxy.rule(({ path, body }) =>
-          /\/traces$/.test(path) && body.includes('secret colour')
-            ? { kind: 'reply', status: 400, body: '{"error_code":"BAD","message":"no"}' }
-            : undefined,
-        );
-        const { code, stdout, stderr } = await replayLocally('refused');
-        expect([code, stderr]).toEqual([0, '']);
-        expect(stdout).toContain('MLflow assessments: 2\n');
-        expect(stdout).toContain('Verdicts without a trace in MLflow: 1, listed in judged.jsonl\n');
+        // Each pair is asked about in both orders.
+        all.judgeProxy.rule((_, ordinal) => (ordinal < 2 ? undefined : { kind: 'reply', status: 401, body: '{}' }));
+        const { code, stdout, stderr } = await replayLocally('half-judged', LINES);
+        expect(code).toBe(2);
+        expect(stderr).toMatch(/^Not all pairs are judged: JudgeRefused: /);
+        const judged = readLines<JudgedReply>(join(out(), 'judged.jsonl'));
+        expect(stdout).toContain(`MLflow traces: 4\nMLflow assessments: ${judged.length}\n`);
+        expect(existsSync(join(out(), 'report.html'))).toBe(true);
       },
       TEST_MS,
     );

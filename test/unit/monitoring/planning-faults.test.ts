@@ -334,18 +334,17 @@ test('loses no line when S3 sends too few bytes', async () => {
   expect(await run('short', event(`${HOUR}/a.jsonl`))).toMatchObject({ status: 'succeeded', lines: { traced: 1_000 } });
 });
 
-test('packs thousands of small files into a few chunks, whose many ranges are objects of their own', async () => {
-  for (let n = 0; n < 1_005; n += 1)
+test('packs hundreds of small files into a few chunks, whose many ranges are objects of their own', async () => {
+  for (let n = 0; n < 505; n += 1)
     wire.put(CAPTURES, `${HOUR}/${String(n).padStart(99, '0')}.jsonl`, lines(`f${n}`, 1));
   expect(await run('small', backfill)).toMatchObject({
     status: 'succeeded',
-    objects: 1_005,
-    chunks: { planned: 3, logged: 3 },
-    lines: { planned: 1_005, traced: 1_005 },
+    objects: 505,
+    chunks: { planned: 2, logged: 2 },
+    lines: { planned: 505, traced: 505 },
   });
   const manifest = wire.lines<ManifestLine>(WORK, workKeys.manifest('small', 0));
   expect(manifest.map(({ lines, ranges, rangesIn }) => [lines, ranges.length, rangesIn !== undefined])).toEqual([
-    [500, 0, true],
     [500, 0, true],
     [5, 5, false],
   ]);

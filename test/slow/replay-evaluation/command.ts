@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { RefusedTrace } from '../../../src/replay/publish/write-traces.ts';
 import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
 import { chatLine, ReplayFolder, type RunningCli, readLines, startCli } from '../../helpers/replay.ts';
-import { all, TEST_MS } from './servers.ts';
+import { all, TEST_MS } from '../../integration/replay-evaluation/servers.ts';
 
 let folder: ReplayFolder;
 let out: string;

@@ -8,7 +8,7 @@ import { PermanentError } from '../../../src/shared/errors.ts';
 import { chatLine } from '../../helpers/replay.ts';
 import { type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
 import type { RunInMlflow } from '../../helpers/replay-evaluation.ts';
-import { all, TEST_MS } from './servers.ts';
+import { all, TEST_MS } from '../../integration/replay-evaluation/servers.ts';
 
 /** The error of a Lambda as Step Functions passes it on. */
 const UNFINISHED = {
