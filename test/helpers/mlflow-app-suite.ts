@@ -7,12 +7,7 @@ import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
 import type { StoredTrace } from '../../src/mlflow/types.ts';
-import {
-  MANAGED_ARNS,
-  MANAGED_CREDENTIALS,
-  type ManagedMlflow,
-  startManagedMlflow,
-} from './mlflow-managed.ts';
+import { MANAGED_ARNS, MANAGED_CREDENTIALS, type ManagedMlflow, startManagedMlflow } from './mlflow-managed.ts';
 import { START_LIMIT_MS } from './mlflow-plain.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
 

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { StandInJudge } from '../../local/stand-in-judge/server.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
+import { runHere } from '../helpers/command-here.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { ReplayFolder, runCli } from '../helpers/replay.ts';
 import { numbered, type RequestSpec, writeRun } from '../helpers/result-folder.ts';
@@ -39,14 +40,14 @@ test('exits with 0, 1 or 3, and says why', async () => {
   expect(page).toContain('Gate: passed<br>');
 
   const slower = run('slower', 400, (i) => ({ ms: ms(i) * 1.5, ok: i !== 7 }));
-  const failed = await runCli(['compare', before, slower, ...gates, '--json']);
+  const failed = await runHere(['compare', before, slower, ...gates, '--json']);
   expect(failed.code).toBe(1);
   const { gate } = (await expectPublished('compare', failed.stdout)) as { gate: GateResult };
   expect(gate.thresholds.map(({ outcome }) => outcome)).toEqual(['failed', 'passed', 'failed', 'passed']);
   expect(gate.thresholds[0]).toMatchObject({ worse: expect.closeTo(50, 0), bound: 10, unit: '%', seen: 399, of: 400 });
   expect(gate).toEqual(gateOf(slower));
 
-  const strict = await runCli(['compare', before, same, ...gates, '--zero-tolerance', '0.5', '--no-report']);
+  const strict = await runHere(['compare', before, same, ...gates, '--zero-tolerance', '0.5', '--no-report']);
   expect(strict.code).toBe(3);
   expect(strict.stdout).toMatch(
     /^CANNOT TELL newly_failing:0: .* About 200 more requests would probably decide it\.$/m,
@@ -57,23 +58,23 @@ test('exits with 0, 1 or 3, and says why', async () => {
 test('a replay of a few requests does not pass', async () => {
   const few = [run('before', 20, (i) => ({ ms: ms(i) })), run('after', 20, (i) => ({ ms: ms(i) }))];
   const gates = thresholds('request_latency:p95:10%', 'error_rate:1', 'regressed:2', 'newly_failing:0');
-  const { code, stdout } = await runCli(['compare', ...few, ...gates, '--no-report']);
+  const { code, stdout } = await runHere(['compare', ...few, ...gates, '--no-report']);
   expect(code).toBe(3);
   expect(stdout.match(/^CANNOT TELL/gm)).toHaveLength(4);
   expect(stdout.match(/About \d+ more requests/g)).toHaveLength(4);
   // Without thresholds there is no gate.
-  expect(await runCli(['compare', ...few, '--no-report'])).toMatchObject({ code: 0 });
+  expect(await runHere(['compare', ...few, '--no-report'])).toMatchObject({ code: 0 });
 });
 
 test('exits with 2 if nothing could be compared, and for a threshold that none could pass', async () => {
   const before = run('before', 2, () => ({}));
-  expect((await runCli(['compare', before, folder.path, ...thresholds('regressed:1')])).code).toBe(2);
+  expect((await runHere(['compare', before, folder.path, ...thresholds('regressed:1')])).code).toBe(2);
   for (const [flags, message] of [
     [thresholds('error_rate:0'), /cannot be shown to be at most 0[\s\S]*got: error_rate:0/],
     [thresholds('speed:p50:1'), /The threshold is invalid; got: speed:p50:1/],
     [['--zero-tolerance', '0'], /a percentage above 0/],
   ] as const) {
-    const refused = await runCli(['compare', before, before, ...flags]);
+    const refused = await runHere(['compare', before, before, ...flags]);
     expect(refused.code).toBe(2);
     expect(refused.stderr).toMatch(message);
   }
@@ -91,7 +92,7 @@ test('reads a gate file, and writes JUnit XML and summaries', async () => {
   writeFileSync(file('job.md'), 'An earlier step.\n');
   const outputs = ['--gate', file('gate.yaml'), '--junit', file('ci/gate.xml'), '--markdown', file('gate.md')];
   const env = { GITHUB_STEP_SUMMARY: file('job.md') };
-  const open = await runCli(['compare', before, after, ...outputs], env);
+  const open = await runHere(['compare', before, after, ...outputs], env);
   expect(open).toMatchObject({ code: 3, stderr: '' });
   expect(text('ci/gate.xml')).toContain('tests="2" failures="0" errors="1"');
   expect(text('gate.md')).toMatch(/^## ⚠️ Release gate: cannot tell\n[\s\S]*gravest 5 of 100 replies/);
@@ -101,7 +102,7 @@ test('reads a gate file, and writes JUnit XML and summaries', async () => {
 
   // Flags take precedence over the file, and their thresholds are added.
   const flags = ['--zero-tolerance', '1', '--threshold', 'new_refusals:10', '--no-report'];
-  const failed = await runCli(['compare', before, after, ...outputs, ...flags]);
+  const failed = await runHere(['compare', before, after, ...outputs, ...flags]);
   expect(failed.code).toBe(1);
   const outcomes = gateOf(after).thresholds.map(({ threshold, outcome }) => [threshold, outcome]);
   expect(outcomes).toEqual([
@@ -111,10 +112,10 @@ test('reads a gate file, and writes JUnit XML and summaries', async () => {
   ]);
   expect(text('gate.md')).not.toContain('comparison.html');
 
-  const withoutGate = await runCli(['compare', before, after, '--junit', file('x.xml')]);
+  const withoutGate = await runHere(['compare', before, after, '--junit', file('x.xml')]);
   expect(withoutGate).toMatchObject({ code: 2, stderr: expect.stringContaining('no effect without a threshold') });
   writeFileSync(file('gate.yaml'), 'thresholds:\n  - eror_rate:2\n');
-  const misspelled = await runCli(['compare', before, after, ...outputs]);
+  const misspelled = await runHere(['compare', before, after, ...outputs]);
   expect(misspelled.code).toBe(2);
   expect(misspelled.stderr).toMatch(/did you mean error_rate:2\?; where: .*gate\.yaml, line 2, column 5/);
 });
@@ -137,7 +138,7 @@ test('plans how many requests a gate needs, from no, one or two earlier runs, an
     judge: { pairs: number; usd: number };
   }
   const plan = async (...args: string[]): Promise<Planned> => {
-    const found = await runCli(['compare', '--plan', ...args, ...gates, '--json'], env);
+    const found = await runHere(['compare', '--plan', ...args, ...gates, '--json'], env);
     expect(found).toMatchObject({ code: 0, stderr: '' });
     return (await expectPublished('compare', found.stdout)) as Planned;
   };
@@ -163,7 +164,7 @@ test('plans how many requests a gate needs, from no, one or two earlier runs, an
   const counted = await plan('--captures', 'test/corpus/chat.jsonl');
   expect(counted).toMatchObject({ captures: 17, judge: { pairs: 286 } });
   expect(counted.judge.usd).not.toBeCloseTo(assumed.judge.usd, 1);
-  const table = await runCli(['compare', '--plan', ...gates, '--captures', '290'], env);
+  const table = await runHere(['compare', '--plan', ...gates, '--captures', '290'], env);
   expect(table.stdout).toMatch(/^judged_worse:5 +286 {2}2% of the pairs \(assumed\)$/m);
   expect(table.stdout).toMatch(/more than the 290 at hand[\s\S]*The judge would cost: 286 pairs × \$/);
   for (const [args, message] of [
@@ -171,7 +172,7 @@ test('plans how many requests a gate needs, from no, one or two earlier runs, an
     [[before], 'needs two replays'],
     [[before, again, '--captures', '5'], 'no effect without --plan'],
   ] as const) {
-    expect(await runCli(['compare', ...args])).toMatchObject({ code: 2, stderr: expect.stringContaining(message) });
+    expect(await runHere(['compare', ...args])).toMatchObject({ code: 2, stderr: expect.stringContaining(message) });
   }
 });
 
@@ -192,7 +193,7 @@ describe('with a judge', () => {
       const before = run('before', 120, () => ({ question: QUESTION, text: GOOD }));
       const after = run('after', 120, (i) => ({ question: QUESTION, text: i % 4 ? GOOD : 'No idea.' }));
       const gates = thresholds('judged_worse:5', 'judged_worse:50');
-      const { code, stdout } = await runCli(['compare', before, after, ...flags, ...gates], asking(judge.url));
+      const { code, stdout } = await runHere(['compare', before, after, ...flags, ...gates], asking(judge.url));
       expect(stdout).toMatch(/^FAILED {6}judged_worse:5: worse by \+25.0%/m);
       expect(stdout).toMatch(/^PASSED {6}judged_worse:50: worse by \+25.0%/m);
       expect(code).toBe(1);
@@ -211,7 +212,7 @@ describe('with a judge', () => {
       const before = run('before', 400, () => ({ question: QUESTION, text: GOOD }));
       const after = run('after', 400, (i) => ({ question: QUESTION, text: i % 10 ? GOOD : `${GOOD} Good day!` }));
       const compare = (...gates: string[]) =>
-        runCli(['compare', before, after, ...flags, ...thresholds(...gates)], env);
+        runHere(['compare', before, after, ...flags, ...thresholds(...gates)], env);
       const warning = { stderr: expect.stringContaining('Not all pairs are judged: ') };
       expect(await compare()).toMatchObject({ code: 2, ...warning });
       expect(await compare('newly_failing:1')).toMatchObject({ code: 0, ...warning });

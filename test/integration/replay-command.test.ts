@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSy
 import { join } from 'node:path';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
+import { runHere } from '../helpers/command-here.ts';
 import { chatLine, ReplayFolder, replay, runCli, startCli } from '../helpers/replay.ts';
 
 let folder: ReplayFolder;
@@ -22,7 +23,7 @@ afterEach(async () => {
 const lines = (count: number, prompt = 'hello'): string[] =>
   Array.from({ length: count }, (_, i) => chatLine(`e${i}`, 0, `[#${i}] ${prompt}`));
 const run = (file: string, ...more: string[]) =>
-  runCli(['replay', file, '--url', endpoint.url, '--quiet', '--no-report', '-o', out, ...more]);
+  runHere(['replay', file, '--url', endpoint.url, '--quiet', '--no-report', '-o', out, ...more]);
 
 test('fails with the reason if nothing can be sent', async () => {
   const skipped = await run(folder.write('a.jsonl', lines(3)), '--set', 'model.name=x');
@@ -63,7 +64,7 @@ test('keeps earlier results, and creates no directory, if the target, the judge 
   ];
   for (const [flags, message] of cases) {
     for (const directory of [out, join(folder.path, 'new')]) {
-      const failed = await runCli([...args, ...flags, '-o', directory], env);
+      const failed = await runHere([...args, ...flags, '-o', directory], env);
       expect(failed).toMatchObject({ code: 2, stderr: expect.stringMatching(message) });
     }
     expect(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8')).toBe(before);
@@ -128,7 +129,7 @@ test.each([
 test('rejects headers for a SageMaker endpoint, which does not forward them', async () => {
   const file = folder.write('a.jsonl', lines(1));
   const args = ['replay', file, '--endpoint', 'e', '--region', 'eu-west-1', '--header', 'X-A: b'];
-  expect(await runCli(args)).toMatchObject({
+  expect(await runHere(args)).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('got: --header; expected: these options only with --url'),
   });

@@ -9,8 +9,9 @@ import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { SPOOL_FILE, TraceSpool, traceNameOf } from '../../src/replay/publish/spool.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
 import { inputsSchema, recordSchema, slicesSchema, summarySchema } from '../helpers/aiperf-files.ts';
+import { runHere } from '../helpers/command-here.ts';
 import { expectPublished } from '../helpers/published-json.ts';
-import { captureLine, chatLine, ReplayFolder, readLines, replay, runCli, startCli } from '../helpers/replay.ts';
+import { captureLine, chatLine, ReplayFolder, readLines, replay, startCli } from '../helpers/replay.ts';
 
 let folder: ReplayFolder;
 let endpoint: StandInEndpoint;
@@ -160,7 +161,7 @@ test('the result files contain no secret headers and no values of the URL’s qu
 describe('the command', () => {
   test('prints what a dry run would send', async () => {
     const file = folder.write('a.jsonl', mixed());
-    const { code, stdout } = await runCli(['replay', file, '--dry-run', '--json']);
+    const { code, stdout } = await runHere(['replay', file, '--dry-run', '--json']);
     expect(code).toBe(0);
     expect(await expectPublished('replay', stdout)).toMatchObject({
       requests: 29,
@@ -169,7 +170,7 @@ describe('the command', () => {
       skipped: { NotJson: 1 },
       contentTypes: { 'text/csv': 1 },
     });
-    const text = await runCli(['replay', file, '--dry-run']);
+    const text = await runHere(['replay', file, '--dry-run']);
     expect(text.stdout).toContain('requests: 29');
     expect(text.stdout).toContain('Nothing was sent.');
     expect(endpoint.arrivals.count).toBe(0);
@@ -181,10 +182,10 @@ describe('the command', () => {
       chatLine('f', 0, '[[status 500]]'),
     ]);
     const args = ['replay', file, '--url', endpoint.url, '--quiet', '--no-report', '-o', join(folder.path, 'out')];
-    expect((await runCli([...args, '--max-error-rate', '5%'])).code).toBe(1);
-    const passed = await runCli([...args, '--max-error-rate', '10']);
+    expect((await runHere([...args, '--max-error-rate', '5%'])).code).toBe(1);
+    const passed = await runHere([...args, '--max-error-rate', '10']);
     expect(passed).toMatchObject({ code: 0, stdout: expect.stringMatching(/succeeded: 9\nfailed: 1\n/) });
-    const printed = await runCli([...args, '--max-error-rate', '10', '--compare', '--json']);
+    const printed = await runHere([...args, '--max-error-rate', '10', '--compare', '--json']);
     expect(await expectPublished('replay', printed.stdout)).toMatchObject({
       sent: 10,
       succeeded: 9,
@@ -193,14 +194,14 @@ describe('the command', () => {
       metrics: { request_latency: { count: 9 } },
       comparison: { quality: { compared: 10 } },
     });
-    const wrong = await runCli(['replay', file, '--url', endpoint.url, '--speedup', '0']);
+    const wrong = await runHere(['replay', file, '--url', endpoint.url, '--speedup', '0']);
     expect(wrong).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('InvalidReplayOptions: --speedup is invalid; got: 0; expected: a number above 0'),
     });
-    const unreachable = await runCli(['replay', file, '--url', 'http://127.0.0.1:1', '-o', join(folder.path, 'out')]);
+    const unreachable = await runHere(['replay', file, '--url', 'http://127.0.0.1:1', '-o', join(folder.path, 'out')]);
     expect(unreachable).toMatchObject({ code: 2, stderr: expect.stringContaining('TargetUnreachable') });
-    const missing = await runCli(['replay', join(folder.path, 'none'), '--url', endpoint.url]);
+    const missing = await runHere(['replay', join(folder.path, 'none'), '--url', endpoint.url]);
     expect(missing).toMatchObject({ code: 2, stderr: expect.stringContaining('SourceMissing') });
   });
 
@@ -272,12 +273,12 @@ describe('the command', () => {
     const [before, after] = [join(folder.path, 'before'), join(folder.path, 'after')];
     const common = ['--concurrency', '4', '--quiet', '--no-report', '--compare'];
     try {
-      expect((await runCli(['replay', file, '--url', endpoint.url, '-o', before, ...common])).code).toBe(0);
-      expect((await runCli(['replay', file, '--url', slower.url, '-o', after, ...common])).code).toBe(0);
+      expect((await runHere(['replay', file, '--url', endpoint.url, '-o', before, ...common])).code).toBe(0);
+      expect((await runHere(['replay', file, '--url', slower.url, '-o', after, ...common])).code).toBe(0);
     } finally {
       await slower.close();
     }
-    const gated = await runCli([
+    const gated = await runHere([
       'compare',
       before,
       after,
@@ -310,13 +311,13 @@ describe('the command', () => {
     expect(low).toBeLessThanOrEqual(difference);
     expect(high).toBeGreaterThanOrEqual(difference);
     expect(comparison.regressions.filter(({ regressions }) => regressions.includes('new-refusal'))).toHaveLength(4);
-    const same = await runCli(['compare', before, before, '--threshold', 'request_latency:p50:20%', '--json']);
+    const same = await runHere(['compare', before, before, '--threshold', 'request_latency:p50:20%', '--json']);
     expect(same.code).toBe(0);
     expect(await expectPublished('compare', same.stdout)).toMatchObject({
       gate: { outcome: 'passed', thresholds: [{ worse: 0 }] },
       quality: { identical: 40, regressed: 0 },
     });
-    expect((await runCli(['compare', before, folder.path])).stderr).toContain('NotAReplay');
+    expect((await runHere(['compare', before, folder.path])).stderr).toContain('NotAReplay');
   });
 });
 
@@ -354,7 +355,7 @@ describe('in a browser', () => {
   inBrowser('the report shows charts and tables, and what was captured does nothing but stand there', async () => {
     const out = join(folder.path, 'out');
     const file = folder.write('a.jsonl', mixed());
-    const { code } = await runCli(['replay', file, '--url', endpoint.url, '--quiet', '--compare', '-o', out]);
+    const { code } = await runHere(['replay', file, '--url', endpoint.url, '--quiet', '--compare', '-o', out]);
     expect(code).toBe(0);
     const { page, asked, said } = await open(join(out, 'report.html'));
     expect(asked).toEqual([`file://${join(out, 'report.html')}`]);
@@ -392,7 +393,7 @@ describe('in a browser', () => {
     const out = join(folder.path, 'out');
     const file = folder.write('a.jsonl', [chatLine('\u202eone', 0, 'hello')]);
     const args = ['replay', file, '--url', endpoint.url, '--quiet', '-o', out];
-    expect((await runCli(args)).code).toBe(0);
+    expect((await runHere(args)).code).toBe(0);
     const one = await open(join(out, 'report.html'));
     for (const label of ['Latency of requests over time', 'Throughput over time', 'Schedule lag over time']) {
       // Points of lines; a chart without a visible line has none.
@@ -404,7 +405,7 @@ describe('in a browser', () => {
     expect(await place.innerText()).toBe(file);
     expect(one.said).toEqual([]);
     await one.page.close();
-    expect((await runCli([...args, '--fixed-schedule-start-offset', '60000'])).code).toBe(1);
+    expect((await runHere([...args, '--fixed-schedule-start-offset', '60000'])).code).toBe(1);
     const none = await open(join(out, 'report.html'));
     expect(await none.page.locator('.warn').innerText()).toContain('no request');
     expect(await none.page.locator('svg').count()).toBe(0);
@@ -418,8 +419,8 @@ describe('in a browser', () => {
     );
     const runs = [join(folder.path, 'one'), join(folder.path, 'two')];
     for (const out of runs)
-      await runCli(['replay', file, '--url', endpoint.url, '--quiet', '--no-report', '--compare', '-o', out]);
-    await runCli(['compare', ...runs]);
+      await runHere(['replay', file, '--url', endpoint.url, '--quiet', '--no-report', '--compare', '-o', out]);
+    await runHere(['compare', ...runs]);
     const { page, asked, said } = await open(join(runs[1] ?? '', 'comparison.html'));
     expect([asked.length, said]).toEqual([1, []]);
     expect(await page.locator('svg').count()).toBe(1);

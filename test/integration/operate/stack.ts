@@ -4,6 +4,7 @@
  */
 import type { Command } from 'commander';
 import { type LocalEnvironment, startEnvironment } from '../../../local/start/environment.ts';
+import { type CommandOutput, outputOf } from '../../helpers/command-here.ts';
 import { chatLine, mixedLines } from '../../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../../helpers/deployed-pipeline.ts';
 
@@ -42,42 +43,9 @@ export async function putChats(name: string, count: number): Promise<string> {
   return key;
 }
 
-export interface CommandOutput {
-  stdout: string;
-  stderr: string;
-  /** As the entry would end the process: 2 if the command threw. */
-  code: number;
-  /** What it threw. */
-  error?: Error;
-}
-
 /** Runs a command in this process, as its entry does, and captures what it prints. */
-export async function run(command: Command, ...args: string[]): Promise<CommandOutput> {
-  const written = { stdout: '', stderr: '' };
-  const capture = (name: 'stdout' | 'stderr') => {
-    const take = (text: unknown): void => {
-      written[name] += String(text);
-    };
-    const write = jest.spyOn(process[name], 'write').mockImplementation((text) => {
-      take(text);
-      return true;
-    });
-    const log = jest
-      .spyOn(console, name === 'stdout' ? 'log' : 'error')
-      .mockImplementation((...texts: unknown[]) => take(`${texts.join(' ')}\n`));
-    return [write, log];
-  };
-  const spies = [...capture('stdout'), ...capture('stderr')];
-  try {
-    await command.exitOverride().parseAsync(args, { from: 'user' });
-    return { ...written, code: Number(process.exitCode ?? 0) };
-  } catch (error) {
-    return { ...written, code: 2, error: error as Error };
-  } finally {
-    process.exitCode = undefined;
-    for (const spy of spies) spy.mockRestore();
-  }
-}
+export const run = (command: Command, ...args: string[]): Promise<CommandOutput> =>
+  outputOf(() => command.exitOverride().parseAsync(args, { from: 'user' }));
 
 beforeAll(async () => {
   // Shortens the waits between retries to a twentieth: the tests are not about them.

@@ -107,7 +107,7 @@ describe('evaluating a cloud replay that is interrupted', () => {
       const { quality, judgeUsd } = await run.json<Comparison>('compare.json');
       expect(quality.judged).toMatchObject({ better: 150, failed: 0, overBudget: 0 });
       // One order of a pair may have been answered before the judge failed. It costs money too.
-      expect(judgeUsd).toBeGreaterThanOrEqual(found.reduce((sum, { usd }) => sum + usd, 0) - 1e-9);
+      expect(judgeUsd).toBeGreaterThanOrEqual(found.reduce((sum, { usd }) => sum + (usd ?? 0), 0) - 1e-9);
       expect(await all.paidUsd(run)).toBeCloseTo(judgeUsd ?? 0, 6);
     },
     TEST_MS,
