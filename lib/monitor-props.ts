@@ -90,7 +90,7 @@ export function settingsOfProps(
     given.delete(prop);
     if (value === undefined) continue;
     const sample = samples[name];
-    if (sample !== undefined && [value].flat().some((each) => Token.isUnresolved(each))) {
+    if (sample !== undefined && isLate(value)) {
       variables[name] = sample;
       deployed[name] = value;
     } else variables[name] = asVariable(name, value);
@@ -116,6 +116,10 @@ export function settingsOfProps(
     `Some props of the InferenceMonitor ${where} are invalid:${unknown.join('')}`,
   );
 }
+
+/** Whether only the deployment knows the value, a value of the list, or the whole list. */
+const isLate = (value: unknown): boolean =>
+  Token.isUnresolved(value) || (Array.isArray(value) && value.some((each) => Token.isUnresolved(each)));
 
 const bucketName = (bucket: string | IBucket | undefined): string | undefined =>
   typeof bucket === 'object' ? bucket.bucketName : bucket;

@@ -13,6 +13,9 @@ const takesValue = ({ required, optional }: Option): boolean => required || opti
 const choicesOf = (command: Command): string[] =>
   command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices);
 
+/** A list of words, as shells split it: a choice may have a space. */
+const list = (words: readonly string[]): string => words.map((word) => word.replaceAll(' ', '\\ ')).join(' ');
+
 /** As a word of a POSIX shell or of fish. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
@@ -24,12 +27,14 @@ const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 export const completionScript = (shell: Shell, program: Command): string => SCRIPTS[shell](program);
 
 function bash(program: Command): string {
+  /** With what is to be typed before a space within a word. */
+  const typed = (words: string): string => words.replaceAll('\\', '\\\\\\');
   /** What may follow an option that takes a value: one of its choices, or else a file. */
   const values = (command: Command): string[] =>
-    [...Map.groupBy(optionsOf(command).filter(takesValue), ({ argChoices = [] }) => argChoices.join(' '))].map(
+    [...Map.groupBy(optionsOf(command).filter(takesValue), ({ argChoices = [] }) => list(argChoices))].map(
       ([choices, options]) => {
         const patterns = options.flatMap(flagsOf).map((flag) => `${command.name()}:${flag}`);
-        return `    ${patterns.join('|')}) words=${quoted(choices)} ;;`;
+        return `    ${patterns.join('|')}) words=${quoted(typed(choices))} ;;`;
       },
     );
   const words = (command: Command): string => {
@@ -51,7 +56,8 @@ ${program.commands.map((command) => `      ${words(command)}`).join('\n')}
     esac ;;
   esac
   if [[ $current == -* ]]; then words=$flags; fi
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  local IFS=$'\\n'
+  COMPREPLY=($(IFS=' '; compgen -W "$words" -- "$current"))
 }
 complete -o default -F _inference_monitor ${NAMES.join(' ')}
 `;
@@ -59,7 +65,7 @@ complete -o default -F _inference_monitor ${NAMES.join(' ')}
 
 function zsh(program: Command): string {
   const plain = (text: string): string => text.replace(/[[\]:\\]/g, '\\$&');
-  const action = ({ argChoices }: Option | Argument): string => (argChoices ? `(${argChoices.join(' ')})` : '_files');
+  const action = ({ argChoices }: Option | Argument): string => (argChoices ? `(${list(argChoices)})` : '_files');
   const spec = (option: Option): string[] =>
     flagsOf(option).map((flag) => {
       const repeats = option.variadic || Array.isArray(option.defaultValue) ? '*' : '';
@@ -97,7 +103,7 @@ function fish(program: Command): string {
     `complete -c ${name} -n ${quoted(condition)} ${words.join(' ')}`;
   const ofOption = (condition: string) => (option: Option) => {
     const { short, long, description, argChoices } = option;
-    const value = argChoices ? ['-x', '-a', quoted(argChoices.join(' '))] : takesValue(option) ? ['-r'] : [];
+    const value = argChoices ? ['-x', '-a', quoted(list(argChoices))] : takesValue(option) ? ['-r'] : [];
     const flags = [...(long ? ['-l', long.slice(2)] : []), ...(short ? ['-s', short.slice(1)] : [])];
     return line(condition, ...flags, ...value, '-d', quoted(description));
   };

@@ -53,8 +53,14 @@ function misfits(values: Values, region: string | undefined): { names: string[];
  * @throws PermanentError `InvalidSettings` with every setting that is wrong or missing
  */
 export async function collectByFlags(given: Values, account: Account, region: string | undefined): Promise<Values> {
-  const { SAGEMAKER_ENDPOINT_NAME: endpoint, DATA_CAPTURE_S3_BUCKET: bucket, MLFLOW_TRACKING_URI: uri } = given;
-  const captured = endpoint !== undefined && bucket === undefined ? await account.captureSettings(endpoint) : {};
+  const { SAGEMAKER_ENDPOINT_NAME: endpoint, MLFLOW_TRACKING_URI: uri } = given;
+  const { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_S3_PREFIX: prefix } = given;
+  const isOpen = endpoint !== undefined && (bucket === undefined || prefix === undefined);
+  const { DATA_CAPTURE_S3_PREFIX: prefixThere, ...there } = isOpen ? await account.captureSettings(endpoint) : {};
+  // A prefix belongs to its bucket.
+  const isPlace =
+    prefixThere !== undefined && (bucket ?? there.DATA_CAPTURE_S3_BUCKET) === there.DATA_CAPTURE_S3_BUCKET;
+  const captured = isPlace ? { ...there, DATA_CAPTURE_S3_PREFIX: prefixThere } : there;
   const managed = uri?.startsWith('arn:') && given.MLFLOW_ARTIFACT_BUCKET === undefined;
   const artifacts = managed ? await account.artifactBucket(uri ?? '') : undefined;
   const found = { ...captured, ...(artifacts === undefined ? {} : { MLFLOW_ARTIFACT_BUCKET: artifacts }) };

@@ -1,6 +1,6 @@
 /** Calls AWS services that speak JSON over POST and for which the project has no client, such as CloudWatch, SQS and SageMaker. */
 import type { LambdaClient } from '@aws-sdk/client-lambda';
-import { postToAws } from './aws-post.ts';
+import { postToAws, strangeReply } from './aws-post.ts';
 
 /** Names and versions as in botocore's models. */
 const SERVICES = {
@@ -31,11 +31,22 @@ export async function callAws<T>(
     headers: { 'content-type': `application/x-amz-json-${json}`, 'x-amz-target': `${target}.${operation}` },
     body: JSON.stringify(input),
   });
-  const reply = JSON.parse(body || '{}') as T & Record<'__type' | 'message' | 'Message' | 'error', string | undefined>;
+  const reply = objectOf<T & Record<'__type' | 'message' | 'Message' | 'error', string | undefined>>(body || '{}');
+  if (reply === undefined) throw strangeReply(`${service} ${operation}`, status, body);
   if (status < 300) return reply;
   // Services differ in the case of this member, and an emulator without the service says `error`.
   const said = reply.message ?? reply.Message ?? reply.error ?? '';
   const error = new Error(`${service} ${operation}: ${status} ${said}`);
   error.name = reply.__type?.split('#').at(-1) ?? `Http${status}`;
   throw error;
+}
+
+/** The object that a text is as JSON; `undefined` if it is none. */
+function objectOf<T>(text: string): T | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as T) : undefined;
+  } catch {
+    return undefined;
+  }
 }

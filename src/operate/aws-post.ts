@@ -1,23 +1,30 @@
 /** Posts a signed request to an AWS service for which the project has no client, as a client of another service would. */
+import { addAbortSignal, type Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { SignatureV4 } from '@smithy/signature-v4';
 import { NodeSha256 } from '../shared/sha256.ts';
+import { singleLine } from '../shared/terminal-text.ts';
 
 interface Post {
   headers: Record<string, string>;
   body: string;
 }
 
+/** A person waits, also for a network that swallows what is sent. */
+const LIMIT_MS = 30_000;
+
 /**
  * Posts with the region, the credentials and the endpoint of a client of another service.
  *
  * @param service the first part of the service's host name
+ * @throws Error `TimeoutError` if there is no whole reply in time
  */
 export async function postToAws(
   { config }: LambdaClient,
   service: string,
   { headers, body }: Post,
+  limitMs = LIMIT_MS,
 ): Promise<{ status: number; body: string }> {
   const region = await config.region();
   const suffix = region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';
@@ -36,6 +43,26 @@ export async function postToAws(
     headers: { host: port ? `${hostname}:${port}` : hostname, ...headers },
     body,
   });
-  const { response } = await config.requestHandler.handle(signed as Parameters<typeof config.requestHandler.handle>[0]);
-  return { status: response.statusCode, body: await text(response.body) };
+  const abortSignal = AbortSignal.timeout(limitMs);
+  try {
+    const request = signed as Parameters<typeof config.requestHandler.handle>[0];
+    const { response } = await config.requestHandler.handle(request, { abortSignal });
+    return { status: response.statusCode, body: await text(addAbortSignal(abortSignal, response.body as Readable)) };
+  } catch (error) {
+    if (!abortSignal.aborted) throw error;
+    const late = new Error(`${hostname} did not answer within ${limitMs / 1_000} s`);
+    throw Object.assign(late, { name: 'TimeoutError' });
+  }
 }
+
+/** The start of a reply that an error quotes. */
+const QUOTED_CHARS = 60;
+
+/** The error for a reply that is not in the form of the service, such as the page of a proxy. */
+export const strangeReply = (asked: string, status: number, body: string): Error =>
+  Object.assign(
+    new Error(
+      `${asked}: the reply is not one of AWS; got: ${status} ${singleLine(body.slice(0, QUOTED_CHARS))}; expected: no proxy or sign-in page on the way`,
+    ),
+    { name: 'StrangeReply' },
+  );

@@ -1,6 +1,6 @@
 /** Calls AWS services that answer in XML and for which the project has no client: who the caller is, networks. */
 import type { LambdaClient } from '@aws-sdk/client-lambda';
-import { postToAws } from './aws-post.ts';
+import { postToAws, strangeReply } from './aws-post.ts';
 
 /** Versions as in botocore's models. */
 const VERSIONS = { sts: '2011-06-15', ec2: '2016-11-15' } as const;
@@ -28,6 +28,8 @@ export async function queryAws(
     headers: { 'content-type': 'application/x-www-form-urlencoded' },
     body: new URLSearchParams({ Action: operation, Version: VERSIONS[service], ...input }).toString(),
   });
+  if (status < 300 && !body.includes(`<${operation}Response`))
+    throw strangeReply(`${service} ${operation}`, status, body);
   if (status < 300) return (name) => elements(body, name);
   const error = new Error(`${service} ${operation}: ${status} ${elements(body, 'Message')[0] ?? ''}`);
   error.name = elements(body, 'Code')[0] ?? `Http${status}`;

@@ -1,6 +1,6 @@
 /** The construct in an app of somebody else. */
 import { readFileSync } from 'node:fs';
-import { App, Stack } from 'aws-cdk-lib';
+import { App, Fn, Stack } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
@@ -161,6 +161,19 @@ it('watches a bucket of the same app, with a key of the same app, and switches i
     Value: bucket,
   });
   template.hasResourceProperties('AWS::SNS::Topic', { KmsMasterKeyId: stack.resolve(key.keyArn) });
+});
+
+it('takes whole lists that only the deployment knows', () => {
+  const stack = stackOf();
+  const vpcSubnetIds = Fn.split(',', Fn.importValue('subnets'));
+  new InferenceMonitor(stack, 'Monitor', { ...PROPS, vpcSubnetIds, vpcSecurityGroupIds: [Fn.importValue('group')] });
+  const functions = Object.values(resourcesOfType(Template.fromStack(stack), 'AWS::Lambda::Function'));
+  for (const { Properties } of functions) {
+    expect(Properties.VpcConfig).toEqual({
+      SubnetIds: { 'Fn::Split': [',', { 'Fn::ImportValue': 'subnets' }] },
+      SecurityGroupIds: [{ 'Fn::ImportValue': 'group' }],
+    });
+  }
 });
 
 it('leaves the events of other buckets of the app to the CDK', () => {

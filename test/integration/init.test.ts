@@ -197,9 +197,20 @@ test('writes by flags alone, with what the endpoint and MLflow say, and the comm
   expect(comments(text)).toEqual(comments(readFileSync('.env.example', 'utf8')));
 });
 
+test.each([
+  ['my-captures', 'datacapture/garden/'],
+  ['b-1', undefined],
+])('looks the prefix up that belongs to the bucket %s', async (bucket, prefix) => {
+  await init([...FLAGS, '--bucket', bucket, '--mlflow', 'https://m.example.com']);
+  const written = parse(readFileSync(file, 'utf8'));
+  expect(written).toMatchObject({ DATA_CAPTURE_S3_BUCKET: bucket, ENDPOINT_VARIANTS: 'a,b' });
+  expect(written.DATA_CAPTURE_S3_PREFIX || undefined).toBe(prefix);
+});
+
 test('needs no AWS if the flags say everything', async () => {
   const nowhere = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_REGION: '', AWS_ENDPOINT_URL: '' };
-  const said = await init([...FLAGS, '--bucket', 'b-1', '--mlflow', 'https://m.example.com'], nowhere);
+  const place = ['--bucket', 'b-1', '--prefix', 'garden/'];
+  const said = await init([...FLAGS, ...place, '--mlflow', 'https://m.example.com'], nowhere);
   expect(said).toBe(`Wrote ${file}. Next: inference-monitor doctor`);
   expect(parse(readFileSync(file, 'utf8'))).toMatchObject({ DATA_CAPTURE_S3_BUCKET: 'b-1' });
 });

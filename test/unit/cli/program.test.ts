@@ -98,6 +98,8 @@ describe('completion', () => {
     expect(complete('help', 'ra')).toBe('rates\n');
     expect(complete('rates', '--by', '')).toBe('variant hour day\n');
     expect(complete('rates', '--deb', '--com')).toBe('--compare-from --compare-to\n');
+    // A choice with a space is one word.
+    expect(complete('runs', '--status', 't')).toBe('timed\\ out\n');
     expect(complete('completion', 'z')).toBe('zsh\n');
     expect(complete('replay', 'captures')).toBe('\n');
     expect(script).toMatch(
@@ -109,6 +111,8 @@ describe('completion', () => {
     expect(await scriptFor('zsh')).toMatch(
       /^ +rates\) _arguments .*'--by\[a table for each\]:by:\(variant hour day\)'/m,
     );
+    expect(await scriptFor('zsh')).toContain('stopped timed\\ out)');
+    expect(await scriptFor('fish')).toContain("stopped timed\\ out'");
     expect(await scriptFor('fish')).toContain(
       "-n '__fish_seen_subcommand_from rates' -l by -x -a 'variant hour day' -d 'a table for each'",
     );

@@ -1,0 +1,46 @@
+/** What answers in place of AWS: the page of a proxy, or nothing to the end. */
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { LambdaClient } from '@aws-sdk/client-lambda';
+import { callAws } from '../../../src/operate/aws-json.ts';
+import { postToAws } from '../../../src/operate/aws-post.ts';
+import { queryAws } from '../../../src/operate/aws-query.ts';
+
+async function answeredBy(listener: RequestListener, ask: (client: LambdaClient) => Promise<unknown>): Promise<string> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const client = new LambdaClient({
+    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    region: 'us-east-1',
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+  });
+  try {
+    return await ask(client).then(
+      (reply) => `answered ${JSON.stringify(reply)}`,
+      (error: Error) => `${error.name}: ${error.message}`,
+    );
+  } finally {
+    client.destroy();
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+const page: RequestListener = (_, response) => response.end('<html>\x1b[31mSign in</html>');
+
+test.each<[string, RequestListener, (client: LambdaClient) => Promise<unknown>]>([
+  ['200 <html> [31mSign in</html>', page, (client) => callAws(client, 'ssm', 'GetParametersByPath', {})],
+  ['200 null', (_, response) => response.end('null'), (client) => callAws(client, 'ssm', 'GetParametersByPath', {})],
+  ['200 <html> [31mSign in</html>', page, (client) => queryAws(client, 'sts', 'GetCallerIdentity')],
+])('a reply of somebody else is named: %s', async (got, listener, ask) => {
+  expect(await answeredBy(listener, ask)).toMatch(/^StrangeReply: .*: the reply is not one of AWS; got: /);
+  expect(await answeredBy(listener, ask)).toContain(`got: ${got};`);
+});
+
+test.each<[string, RequestListener]>([
+  ['no head', () => {}],
+  ['no end of the body', (_, response) => void response.write('{')],
+])('a reply with %s is not waited for', async (_, listener) => {
+  const ask = (client: LambdaClient) => postToAws(client, 'ssm', { headers: {}, body: '{}' }, 100);
+  expect(await answeredBy(listener, ask)).toBe('TimeoutError: 127.0.0.1 did not answer within 0.1 s');
+});
