@@ -20,7 +20,7 @@ import { priceOf, scriptedJudge, told } from '../doubles/scripted-judge.ts';
 import { readSpending } from '../helpers/spending.ts';
 import { chatCapture } from '../unit/judge/captures.ts';
 
-const RACERS = 8;
+const RACERS = 4;
 const CALL_MAX_NANOS = 20_000_000;
 
 let ministack: MiniStack;
@@ -106,7 +106,7 @@ async function race(...args: string[]): Promise<number[]> {
 
 const total = (amounts: number[]): number => amounts.reduce((sum, amount) => sum + amount, 0);
 
-test('does not overspend one dollar in a race of eight processes, and leaves little unused', async () => {
+test('does not overspend one dollar in a race of four processes, and leaves little unused', async () => {
   const amounts = await race('race', '1', 'none', '6');
   const paid = total(amounts);
   console.info(`paid ${paid / 1e9} of 1 dollar: ${amounts.map((nanos) => (nanos / 1e9).toFixed(3)).join(' + ')}`);
@@ -124,7 +124,7 @@ test('does not overspend one dollar in a race of eight processes, and leaves lit
   }
 });
 
-test('keeps a daily and a run cap in a race of eight processes', async () => {
+test('keeps a daily and a run cap in a race of four processes', async () => {
   const paid = total(await race('small-run', '5', '0.5', '4'));
   expect(paid).toBeLessThanOrEqual(0.5e9);
   expect(paid).toBeGreaterThan(0.5e9 - RACERS * CALL_MAX_NANOS);

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { StandInJudge } from '../../local/stand-in-judge/server.ts';
 import type { DecidedReplay } from '../../src/replay/gate/live-gate.ts';
-import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
+import { runHere } from '../helpers/command-here.ts';
+import { chatLine, ReplayFolder, readLines } from '../helpers/replay.ts';
 
 const COUNT = 400;
 const GOOD = 'Your parcel arrives in Rotterdam tomorrow.';
@@ -34,7 +35,7 @@ beforeAll(async () => {
     latencyMs: 1,
     answer: ({ prompt }) => (numberIn(prompt) % 4 === 1 ? 'No idea.' : GOOD),
   });
-  const base = await runCli([
+  const base = await runHere([
     'replay',
     captures,
     '--url',
@@ -56,7 +57,7 @@ afterAll(async () => {
 });
 
 const untilDecided = (name: string, url: string, source: string, flags: readonly string[], env = {}) =>
-  runCli(
+  runHere(
     [
       'replay',
       source,
@@ -178,7 +179,7 @@ test('refuses what cannot work before anything is sent', async () => {
   const others = folder.write('others.jsonl', [chatLine('x1', 0, 'hello')]);
   const plain = join(folder.path, 'plain');
   expect(
-    (await runCli(['replay', others, ...url.slice(0, 3), '--concurrency', '1', '--no-report', '-o', plain])).code,
+    (await runHere(['replay', others, ...url.slice(0, 3), '--concurrency', '1', '--no-report', '-o', plain])).code,
   ).toBe(0);
   const sent = good.arrivals.count;
   const cases: [string[], RegExp][] = [
@@ -193,7 +194,7 @@ test('refuses what cannot work before anything is sent', async () => {
     [[captures, '--until-decided', '--baseline', before(), ...threshold, '-o', before()], /would replace the baseline/],
   ];
   for (const [flags, message] of cases) {
-    const found = await runCli(['replay', ...flags.slice(0, 1), ...url, '--concurrency', '4', ...flags.slice(1)]);
+    const found = await runHere(['replay', ...flags.slice(0, 1), ...url, '--concurrency', '4', ...flags.slice(1)]);
     expect(found).toMatchObject({ code: 2, stderr: expect.stringMatching(message) });
   }
   expect(good.arrivals.count).toBe(sent);

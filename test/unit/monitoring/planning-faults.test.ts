@@ -357,26 +357,28 @@ describe('a list of files', () => {
     const named = files.map((file) => ({ bucket: CAPTURES, ...file }));
     wire.put(WORK, KEY, named.map((file) => `${JSON.stringify(file)}\n`).join(''));
   };
-  /** More than a chunk has lines. */
-  const FILES = 520;
+  const FILES = 130;
+  const LINES_EACH = 4;
+  /** More than a chunk has. */
+  const LINES = FILES * LINES_EACH;
   const keys = Array.from({ length: FILES }, (_, n) => `${HOUR}/${String(n).padStart(4, '0')}.jsonl`);
 
-  test('of hundreds of files is a run of two chunks, and the same list again is a duplicate while it runs', async () => {
-    for (const key of keys) wire.put(CAPTURES, key, lines(key, 1));
+  test('of many files is a run of two chunks, and the same list again is a duplicate while it runs', async () => {
+    for (const key of keys) wire.put(CAPTURES, key, lines(key, LINES_EACH));
     list(keys.map((key) => ({ key })));
     const summary = await run('first', input);
     expect(summary).toMatchObject({
       status: 'succeeded',
       objects: FILES,
       chunks: { planned: 2 },
-      lines: { traced: FILES },
+      lines: { traced: LINES },
     });
     running.add('arn:first');
     const again = await run('again', input);
     expect(again).toMatchObject({ status: 'duplicate', duplicateOf: 'first', duplicates: FILES, objects: 0 });
     running.clear();
     // Its traces are in MLflow; a real store says so.
-    expect(await run('later', input)).toMatchObject({ status: 'succeeded', lines: { planned: FILES } });
+    expect(await run('later', input)).toMatchObject({ status: 'succeeded', lines: { planned: LINES } });
   });
 
   test('leaves out the files of a running execution, and files that it has twice', async () => {
