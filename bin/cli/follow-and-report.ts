@@ -70,16 +70,16 @@ export async function unlessInterrupted<T>(
 
 /** Prints what became of runs, or how far they are. The exit code is 1 if one failed or was stopped. */
 export async function reportRuns(stack: DeployedStack, runs: readonly NamedRun[], flags: ReportFlags): Promise<void> {
-  const { clients, outputs } = stack;
   const reports: RunReport[] = [];
-  for (const { arn } of runs) {
-    const execution = await clients.sfn.send(new DescribeExecutionCommand({ executionArn: arn }));
-    reports.push(
-      await readRunReport(clients, outputs.workBucket, { ...execution, name: execution.name ?? '' } as never),
-    );
-  }
+  for (const { arn } of runs) reports.push(await reportOf(stack, arn));
   await printReports(stack, reports, flags);
   if (reports.some(({ status }) => status !== 'succeeded')) process.exitCode = EXIT.found;
+}
+
+/** Reads what became of an execution, or how far it is. */
+export async function reportOf({ clients, outputs }: DeployedStack, executionArn: string): Promise<RunReport> {
+  const execution = await clients.sfn.send(new DescribeExecutionCommand({ executionArn }));
+  return readRunReport(clients, outputs.workBucket, { ...execution, name: execution.name ?? '' } as never);
 }
 
 /** Prints reports as text or JSON. */

@@ -79,7 +79,11 @@ export function progressText(
   if (runs.every((run) => run.planned?.options.dryRun)) return joinFitting([`${of(planned)} lines counted`], width);
   if (planned === 0) {
     const what = runs.length === 1 ? (runs[0]?.run ?? '') : `${ended} of ${runs.length} runs ended`;
-    return joinFitting([`${what}: ${isPlanning ? 'planning …' : 'nothing to do'}`], width);
+    const isFailed = runs.some(({ status, planned: any }) => any === undefined && hasFailed(status));
+    return joinFitting(
+      [`${what}: ${isPlanning ? 'planning …' : isFailed ? 'nothing was planned' : 'nothing to do'}`],
+      width,
+    );
   }
   const left = perSecond === undefined || isPlanning || done >= planned ? undefined : (planned - done) / perSecond;
   const facts = [
@@ -97,6 +101,8 @@ export function progressText(
   const bar = barText(done / planned, Math.min(MAX_BAR, Math.floor(width / 6)));
   return joinFitting([`${bar} ${facts[0]}`, ...facts.slice(1)], width);
 }
+
+const hasFailed = (status: string): boolean => hasEnded({ status }) && status !== 'SUCCEEDED';
 
 /** Since the first of them started: while chunks are at work, nothing else changes. */
 function elapsed(runs: readonly RunProgress[], nowMs: number): string[] {

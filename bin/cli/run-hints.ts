@@ -2,7 +2,7 @@
 import { resourceNames } from '../../src/contract/names.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
-import type { RunReport } from '../../src/operate/run-report.ts';
+import { isPlanned, type RunReport } from '../../src/operate/run-report.ts';
 import { consoleLinks } from './links.ts';
 import type { DeployedStack } from './stack.ts';
 
@@ -21,48 +21,27 @@ export const commandText = (words: readonly string[], stack?: string): string =>
   ['inference-monitor', ...words, ...(stack === undefined ? [] : ['--stack', stack])].map(quoted).join(' ');
 
 /** Returns the commands with which a run goes on. */
-export function nextSteps({ run, status, summary, isPartlyPlanned, input }: RunReport, stack?: string): Hint[] {
+export function nextSteps(report: HintedRun, stack?: string): Hint[] {
+  const { run, status, summary } = report;
   const hint = (why: string, ...words: string[]): Hint => ({ why, command: commandText(words, stack) });
   if (status === 'running') return [hint('follow it', 'follow', run), hint('stop it', 'stop', run)];
-  if (summary === undefined) return [];
-  const { lines, verdicts, failedFiles } = summary;
-  const failed = lines.lost + verdicts.failed + (failedFiles?.count ?? 0);
-  const again = processWords(input);
   const steps: Hint[] = [];
-  // A retry knows only of what was planned.
-  if (isPartlyPlanned && again !== undefined) {
-    steps.push(hint('planning stopped early: start the same input again, which repeats nothing', ...again));
+  const { lines, verdicts, failedFiles } = summary ?? {};
+  const failed = (lines?.lost ?? 0) + (verdicts?.failed ?? 0) + (failedFiles?.count ?? 0);
+  if (!isPlanned(report)) {
+    steps.push(hint('planning did not come to its end: start the same input again', 'retry', run, '--what', 'failed'));
   } else if (failed > 0) steps.push(hint('process again what is missing or failed', 'retry', run, '--what', 'failed'));
-  if (verdicts.heldByBudget > 0) {
+  if (verdicts && verdicts.heldByBudget > 0) {
     steps.push(hint('judge what the budget held, once it has room', 'retry', run, '--what', 'held'));
   }
-  if (lines.quarantined > 0) {
+  if (lines && lines.quarantined > 0) {
     steps.push(hint('read the quarantined lines', 'quarantine', run, '--out', 'quarantined.jsonl'));
     steps.push(hint('after a fix, process them again', 'retry', run, '--what', 'quarantined'));
   }
   return steps;
 }
 
-/** Returns the arguments that start an input again; `undefined` for one that no person wrote. */
-function processWords(raw: unknown): string[] | undefined {
-  const input = (raw ?? {}) as Record<string, unknown>;
-  const { bucket, prefix, from, to, retry, detail } = input as {
-    retry?: { run: string; what: string };
-    detail?: { bucket: { name: string }; object: { key: string } };
-  } & Record<string, string | undefined>;
-  const options = [
-    ...(input.evaluate === false ? ['--no-evaluate'] : []),
-    ...(input.reevaluate === true ? ['--reevaluate'] : []),
-    ...(input.judge === 'batch' ? ['--batch'] : []),
-    ...(input.sampleRate === undefined ? [] : ['--sample-rate', String(input.sampleRate)]),
-    ...(input.budgetUsd === undefined ? [] : ['--budget', String(input.budgetUsd)]),
-  ];
-  if (retry) return ['retry', retry.run, '--what', retry.what, ...options];
-  if (detail) return ['process', `s3://${detail.bucket.name}/${detail.object.key}`, ...options];
-  if (bucket === undefined) return undefined;
-  const range = [...(from ? ['--from', from] : []), ...(to ? ['--to', to] : [])];
-  return ['process', `s3://${bucket}/${prefix ?? ''}`, ...range, ...options];
-}
+type HintedRun = Pick<RunReport, 'run' | 'status' | 'summary' | 'isPartlyPlanned' | 'input'>;
 
 /** Pages about a run, by what they show. */
 export function runLinks(

@@ -62,6 +62,12 @@ export const runJson = z.object({
 
 export const runsFollowedJson = z.object({ runs: z.array(runJson) });
 
+/** What `process` prints. */
+export const processedJson = runsFollowedJson.extend({
+  /** Files of this machine that were put into the bucket, or would be. Their runs are not in `runs`, as they are not followed. */
+  files: z.array(z.object({ path: z.string(), key: z.string(), bytes: count })).optional(),
+});
+
 /** Returns a run as JSON. */
 export function runAsJson({ report, next, links, expectedSeconds }: RunPage): z.input<typeof runJson> {
   const { summary, quarantined } = report;

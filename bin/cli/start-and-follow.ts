@@ -1,7 +1,7 @@
 /** Starts a run, and follows it. */
 import type { ExecutionInput } from '../../src/contract/input.ts';
 import { startExecution } from '../../src/operate/start-execution.ts';
-import { followAndReport, type ReportFlags } from './follow-and-report.ts';
+import { followAndReport, printReports, type ReportFlags, reportOf } from './follow-and-report.ts';
 import { notice } from './output.ts';
 import { commandText } from './run-hints.ts';
 import type { RunFlags } from './run-options.ts';
@@ -20,5 +20,6 @@ export async function startAndFollow(
     return;
   }
   notice(`The run is started. To follow it: ${commandText(['follow', run.name], flags.stack)}`);
-  process.stdout.write(flags.json ? `${JSON.stringify({ runs: [run] }, null, 2)}\n` : `${run.name}\n`);
+  if (!flags.json) process.stdout.write(`${run.name}\n`);
+  else await printReports(stack, [await reportOf(stack, run.arn)], flags);
 }

@@ -1,5 +1,4 @@
 /** `inference-monitor dataset`: the captures of chosen traces as a file that replays, and as MLflow's evaluation dataset. */
-import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { Command, InvalidArgumentError } from 'commander';
 import * as z from 'zod';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -19,6 +18,7 @@ import { singleLine } from '../../src/shared/terminal-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { checkNames } from '../cli/names.ts';
+import { assertNew, NewFile } from '../cli/new-file.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { progress, say } from './calibration-data.ts';
@@ -70,6 +70,8 @@ export const datasetJson = z.object({
   file: z.string(),
   /** Lines in the file. */
   captures: z.number(),
+  /** Older traces meet the conditions, too, which `--limit` leaves out. */
+  more: z.boolean(),
   /** Selected traces that have no line in it. */
   missing: z.array(z.object({ traceId: z.string(), reason: z.string() })),
   /** MLflow's evaluation dataset, with `--name`. */
@@ -79,7 +81,7 @@ type DatasetReport = z.infer<typeof datasetJson>;
 
 export function datasetCommand(): Command {
   const command = new Command('dataset')
-    .requiredOption('--out <file>', 'the file to write')
+    .requiredOption('--out <file>', 'the new file to write')
     .option(
       '--scorer <conditions...>',
       'traces that fail one of these scorers, or have its value: safety, coherence=incoherent',
@@ -101,27 +103,31 @@ async function dataset(flags: DatasetFlags): Promise<void> {
   await withMlflow(flags, async (opened) => {
     const report = await makeDataset(flags, opened);
     for (const { traceId, reason } of report.missing) say(`${singleLine(traceId)}: ${singleLine(reason)}`);
+    if (report.more) say(`These are the newest ${flags.limit}. Older traces meet the conditions, too: --limit, --to.`);
     if (flags.json) writeJson(datasetJson, report);
     else process.stdout.write(datasetText(report));
     if (report.missing.length > 0) process.exitCode = EXIT.found;
   });
 }
 
-/** @throws PermanentError `NothingSelected`, `MlflowDatasetsMissing`, `UnknownName`, `InvalidTime` */
+/** @throws PermanentError `NothingSelected`, `FileExists`, `MlflowDatasetsMissing`, `UnknownName`, `InvalidTime` */
 async function makeDataset(
   flags: DatasetFlags,
   { mlflow, experiment, settings }: OpenedMlflow,
 ): Promise<DatasetReport> {
   const { out, name } = flags;
   const selection = selectionOf(flags, { mlflow, experiment, settings });
+  assertNew(out);
   // Before hours of reading, so that a server without datasets is named at once.
   const datasetId = name === undefined ? undefined : await resolveDataset(mlflow.rest, experiment.id, name);
-  const selected = await selectTraces(mlflow.rest, selection);
+  // One more tells whether there are more.
+  const found = await selectTraces(mlflow.rest, { ...selection, limit: flags.limit + 1 });
+  const selected = found.slice(0, flags.limit);
   progress('');
   checkSelected(selected);
   const filler = datasetId === undefined ? undefined : new Filler(mlflow.rest, datasetId);
   const options = { experimentId: experiment.id, ...decodeOptions(settings) };
-  const file = await PartFile.open(out);
+  const file = await NewFile.open(out);
   try {
     const missing = await readCaptures(selected, {
       storage: new Storage(createS3Client()),
@@ -134,46 +140,16 @@ async function makeDataset(
       },
     });
     progress('');
-    await file.close();
     const filled = await filler?.end();
+    await file.keep();
     const inMlflow = filled === undefined || name === undefined ? {} : { dataset: { ...filled, name } };
-    return { file: out, captures: file.lines, missing, ...inMlflow };
-  } finally {
+    return { file: out, captures: file.lines, more: found.length > selected.length, missing, ...inMlflow };
+  } catch (error) {
     await file.discard();
+    throw error;
   }
 }
 
-/** The lines of the file, which appears under its name when it is complete. */
-class PartFile {
-  lines = 0;
-  readonly #path: string;
-  readonly #part: FileHandle;
-
-  constructor(path: string, part: FileHandle) {
-    this.#path = path;
-    this.#part = part;
-  }
-
-  static open = async (path: string): Promise<PartFile> => new PartFile(path, await open(`${path}.part`, 'w'));
-
-  async write(line: Buffer): Promise<void> {
-    await this.#part.writeFile(Buffer.concat([line, NEWLINE]));
-    this.lines += 1;
-  }
-
-  async close(): Promise<void> {
-    await this.#part.close();
-    await rename(`${this.#path}.part`, this.#path);
-  }
-
-  /** Removes what is not complete. */
-  async discard(): Promise<void> {
-    await this.#part.close();
-    await rm(`${this.#path}.part`, { force: true });
-  }
-}
-
-const NEWLINE = Buffer.from('\n');
 /** Records may have megabytes, and MLflow reads a request as a whole. */
 const RECORDS_PER_REQUEST = 10;
 

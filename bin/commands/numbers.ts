@@ -14,6 +14,13 @@ export const amount = (text: string): number => {
   return value;
 };
 
+/** Parses a share of a whole. */
+export const share = (text: string): number => {
+  const value = number(text);
+  if (value < 0 || value > 1) throw new InvalidArgumentError('expected a number from 0 to 1');
+  return value;
+};
+
 /** Parses a number to count with, from 1. */
 export const wholeNumber = (text: string): number => {
   const value = number(text);

@@ -9,8 +9,9 @@ import { PermanentError } from '../../src/shared/errors.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 import { comeBack, type ReportFlags, reportRuns, unlessInterrupted } from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
-import { notice } from '../cli/output.ts';
+import { notice, writeJson } from '../cli/output.ts';
 import { commandText } from '../cli/run-hints.ts';
+import { processedJson } from '../cli/run-json.ts';
 import { inputOptions, type RunFlags } from '../cli/run-options.ts';
 import type { DeployedStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
@@ -40,19 +41,26 @@ export async function processLocal(
     `${flags.dryRun ? 'would put' : 'putting'} ${fresh.length} file${fresh.length === 1 ? '' : 's'}, ${bytes.toLocaleString('en-US')} bytes, into s3://${captures.bucket}/${captures.prefix}`,
   );
   if (flags.dryRun) {
-    for (const file of fresh)
-      process.stdout.write(`${singleLine(`${file.path} → s3://${captures.bucket}/${file.key}`)}\n`);
+    printFiles(captures.bucket, fresh, flags);
     notice(`What judging them would cost: ${commandText(['inspect', path])}`);
     return;
   }
   if (flags.detach) {
     await putCaptures(stack.clients, captures.bucket, fresh);
+    printFiles(captures.bucket, fresh, flags);
     notice(
       `The files are in the bucket. The stack starts their runs within a few minutes: ${commandText(['runs'], flags.stack)}`,
     );
     return;
   }
   await followFiles(stack, plan, flags);
+}
+
+function printFiles(bucket: string, fresh: UploadPlan['fresh'], { json }: LocalFlags): void {
+  const files = fresh.map(({ path, key, bytes }) => ({ path, key, bytes }));
+  const lines = files.map(({ path, key }) => `${singleLine(`${path} → s3://${bucket}/${key}`)}\n`);
+  if (json) writeJson(processedJson, { runs: [], files });
+  else process.stdout.write(lines.join(''));
 }
 
 const counted = ({ length }: readonly unknown[]): string => (length === 1 ? '1 file is' : `${length} files are`);

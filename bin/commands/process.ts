@@ -5,7 +5,7 @@ import { captureSource, type StackCaptures } from '../../src/operate/capture-sou
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
-import { runsFollowedJson } from '../cli/run-json.ts';
+import { processedJson } from '../cli/run-json.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
 import { type DeployedStack, stackOption, withStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
@@ -35,7 +35,7 @@ Examples:
   inference-monitor process my-endpoint/blue/ --from 7d --sample-rate 0.1 --budget 5 --name last-week
   inference-monitor process ./captures`;
 
-export const processJson = runsFollowedJson;
+export const processJson = processedJson;
 
 export function processCommand(): Command {
   const command = new Command('process')
@@ -51,7 +51,8 @@ export function processCommand(): Command {
 
 async function processCaptures(source: string | undefined, flags: ProcessFlags): Promise<void> {
   const range = rangeOf(flags, Date.now());
-  if (source === undefined && range.from === undefined) {
+  // An empty source is a variable of the shell that is not set, and would mean all captures.
+  if (source === '' || (source === undefined && range.from === undefined)) {
     throw new PermanentError('SourceMissing', 'It is not said which captures to process', {
       expected: 'a source, or --from (with --to) for all captures of the stack',
     });

@@ -1,13 +1,13 @@
 /** `inference-monitor quarantine`: the lines of a run that could not become traces. */
-import { type FileHandle, open, rm } from 'node:fs/promises';
 import { Command } from 'commander';
 import * as z from 'zod';
 import { type QuarantinedLine, quarantinedLines } from '../../src/operate/quarantined-lines.ts';
-import { findRun } from '../../src/operate/run-report.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
+import { findRun, statusOf } from '../../src/operate/run-report.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
+import { EXIT } from '../cli/exit-codes.ts';
 import { checkNames } from '../cli/names.ts';
-import { jsonOption, terminal, writeJson } from '../cli/output.ts';
+import { NewFile } from '../cli/new-file.ts';
+import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
 import { isReplay } from '../cli/replays.ts';
 import { machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { tableText } from '../cli/table-text.ts';
@@ -21,7 +21,8 @@ interface QuarantineFlags extends StackFlags {
 const HELP = `
 Without --out it says how many lines there are for each reason, with the place of the first. With --out it writes the lines, byte for
 byte as they were captured, to a new file, which inspect and process take. Lines are never printed: they are what anybody may
-have sent to the endpoint. They are kept for a year, longer than the run's receipts.
+have sent to the endpoint. They are kept for a year, longer than the run's receipts. Of lines that are too long to be kept, it has the
+place alone if their capture file is gone; the exit code is 1 if a line is not in the file.
 
 Examples:
   inference-monitor quarantine files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
@@ -59,7 +60,7 @@ export function quarantineCommand(): Command {
 async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {
   await withStack(flags, async (stack) => {
     const { clients, outputs, storage } = stack;
-    const { name, kind } = await findRun(clients, machinesOf(stack), outputs.workBucket, run);
+    const { name, kind, status } = await findRun(clients, machinesOf(stack), outputs.workBucket, run);
     if (kind === 'replay') throw isReplay(run);
     const lines = quarantinedLines(storage, outputs.workBucket, name, flags.reason);
     const found = flags.out === undefined ? await collect(name, lines) : await writeLines(name, lines, flags.out);
@@ -73,41 +74,35 @@ async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {
         );
       }
     }
+    if (status !== undefined && statusOf(status) === 'running') {
+      notice('The run has not ended: these are the lines that it has quarantined so far.');
+    }
+    // Lines of which only the place is known are not in the file.
+    if (flags.out !== undefined && found.withoutBytes.length > 0) process.exitCode = EXIT.found;
     if (flags.json) writeJson(quarantineJson, found);
     else process.stdout.write(quarantineText(found));
   });
 }
 
-/** Opens a new file. @throws PermanentError `FileExists` */
-export async function openNew(path: string): Promise<FileHandle> {
-  try {
-    return await open(path, 'wx');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    const expected = 'the name of a new file';
-    throw new PermanentError('FileExists', 'The file exists, and is not overwritten', { got: path, expected });
-  }
-}
-
-/** Writes the lines to a new file, as they are read. @throws PermanentError `FileExists` */
+/** Writes the lines to a new file, as they are read. @throws PermanentError `FileExists`, `FileUnwritable` */
 async function writeLines(run: string, lines: AsyncIterable<QuarantinedLine>, out: string): Promise<Quarantined> {
-  const file = await openNew(out);
-  let found: Quarantined;
+  const file = await NewFile.open(out);
   try {
-    found = { ...(await collect(run, lines, file)), out };
+    const found = await collect(run, lines, file);
+    if (file.lines === 0) {
+      await file.discard();
+      return found;
+    }
+    await file.keep();
+    return { ...found, out };
   } catch (error) {
-    await file.close();
-    await rm(out);
+    await file.discard();
     throw error;
   }
-  await file.close();
-  if (found.lines > 0) return found;
-  await rm(out);
-  return { ...found, out: null };
 }
 
 /** Counts the lines by reason. @param file gets their bytes */
-async function collect(run: string, lines: AsyncIterable<QuarantinedLine>, file?: FileHandle): Promise<Quarantined> {
+async function collect(run: string, lines: AsyncIterable<QuarantinedLine>, file?: NewFile): Promise<Quarantined> {
   const found: Quarantined = { run, lines: 0, out: null, withoutBytes: [], reasons: [] };
   const byReason = new Map<string, Quarantined['reasons'][number]>();
   for await (const { entry, bytes } of lines) {
@@ -117,11 +112,13 @@ async function collect(run: string, lines: AsyncIterable<QuarantinedLine>, file?
     if (one) one.lines += 1;
     else byReason.set(reason.name, { reason: reason.name, lines: 1, first: { key, line, message: reason.message } });
     if (bytes === undefined) found.withoutBytes.push({ key, line });
-    else await file?.appendFile(Buffer.concat([bytes, Buffer.from('\n')]));
+    else await file?.write(bytes);
   }
   found.reasons = [...byReason.values()].sort((a, b) => b.lines - a.lines);
   return found;
 }
+
+const counted = (count: number): string => (count === 1 ? '1 line was' : `${count.toLocaleString('en-US')} lines were`);
 
 /** Places without bytes that the text lists. */
 const MAX_PLACES = 5;
@@ -137,7 +134,7 @@ function quarantineText({ run, lines, out, reasons, withoutBytes }: Quarantined)
   const places = withoutBytes.slice(0, MAX_PLACES).map(({ key, line }) => `${singleLine(key)}:${line}`);
   return [
     tableText(['reason', 'lines', 'first', 'why'], rows, terminal()),
-    ...(out === null ? [] : [`${lines - withoutBytes.length} lines were written to ${out}.\n`]),
+    ...(out === null ? [] : [`${counted(lines - withoutBytes.length)} written to ${singleLine(out)}.\n`]),
     ...(withoutBytes.length === 0
       ? []
       : [

@@ -1,7 +1,7 @@
 /** `inference-monitor retry`: processes again what a run left unfinished, and follows that run. */
 import { Command, Option } from 'commander';
-import { RETRY_WHAT, type RetryWhat } from '../../src/contract/input.ts';
-import { findRun, type RunReport, readRunReport } from '../../src/operate/run-report.ts';
+import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/contract/input.ts';
+import { findRun, isPlanned, type RunReport, readRunReport } from '../../src/operate/run-report.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
@@ -16,7 +16,7 @@ interface RetryFlags extends RunFlags, ReportFlags {
 }
 
 const HELP = `
-failed: chunks, files and verdicts that failed or are missing, also of a run that was stopped. quarantined: the lines in quarantine,
+failed: chunks, files and verdicts that failed or are missing, also of a run that was stopped; all of its input if planning failed. quarantined: the lines in quarantine,
 once their cause is fixed. held: what the budget held back, once it has room. Without --what, it is the one that the run has.
 
 A retry keeps the options of the run unless you set others, and judges nothing twice. It is followed as by process.
@@ -44,15 +44,20 @@ async function retry(run: string, flags: RetryFlags): Promise<void> {
     const found = await findRun(clients, machinesOf(stack), outputs.workBucket, run);
     if (found.kind === 'replay') throw isReplay(run);
     const report = await readRunReport(clients, outputs.workBucket, found);
-    const what = whatToRetry(report, flags.what);
-    if (report.isPartlyPlanned && what === 'failed') {
-      notice(
-        'The run was planned in part: the retry leaves out what was never planned. Start its own input again for that.',
-      );
+    const options = inputOptions(flags);
+    if (isToStartAgain(report, flags.what)) {
+      notice('Planning did not come to its end: the input of the run is started again.');
+      await startAndFollow(stack, { ...(report.input as ExecutionInput), ...options }, flags);
+      return;
     }
-    await startAndFollow(stack, { retry: { run: report.run, what }, ...inputOptions(flags) }, flags);
+    const what = whatToRetry(report, flags.what);
+    await startAndFollow(stack, { retry: { run: report.run, what }, ...options }, flags);
   });
 }
+
+/** Returns whether what failed is the planning: a retry of chunks knows only of those that were planned. */
+const isToStartAgain = (report: RunReport, asked: RetryWhat | undefined): boolean =>
+  (asked ?? 'failed') === 'failed' && !isPlanned(report);
 
 /** Decides what to retry. @throws PermanentError `RunGoesOn`, `NothingToRetry`, `RetryUnclear` */
 export function whatToRetry(

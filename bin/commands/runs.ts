@@ -5,15 +5,13 @@ import { type ListedReplay, type ListedRun, listReplays, listRuns } from '../../
 import { RUN_STATUSES, type RunStatus } from '../../src/operate/run-report.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 import { durationText } from '../../src/terminal/duration-text.ts';
-import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
+import { jsonOption, notice, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { tableText } from '../cli/table-text.ts';
-import { instantMs } from './instants.ts';
+import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { wholeNumber } from './numbers.ts';
 
-interface RunsFlags extends StackFlags {
-  from?: string;
-  to?: string;
+interface RunsFlags extends StackFlags, WindowFlags {
   status?: RunStatus;
   limit: number;
   replays?: boolean;
@@ -58,6 +56,8 @@ export const runsJson = z.object({
       requests: z.object({ sent: count, planned: count }).nullable(),
     }),
   ),
+  /** There are older ones, which `--limit` leaves out. */
+  more: z.boolean(),
 });
 
 export function runsCommand(): Command {
@@ -74,15 +74,17 @@ export function runsCommand(): Command {
 }
 
 async function runs(flags: RunsFlags): Promise<void> {
-  const nowMs = Date.now();
-  const ms = (text: string | undefined) => (text === undefined ? undefined : instantMs(text, nowMs));
-  const options = { fromMs: ms(flags.from), toMs: ms(flags.to), status: flags.status, limit: flags.limit };
+  // One more tells whether there are more.
+  const options = { ...windowOfFlags(flags), status: flags.status, limit: flags.limit + 1 };
   await withStack(flags, async ({ clients, outputs }) => {
-    const found = flags.replays
+    const listed = flags.replays
       ? await listReplays(clients, outputs.replayStateMachineArn, outputs.workBucket, options)
       : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, options);
-    if (flags.json) writeJson(runsJson, { runs: found.map(asJson) });
+    const found = listed.slice(0, flags.limit);
+    const more = listed.length > found.length;
+    if (flags.json) writeJson(runsJson, { runs: found.map(asJson), more });
     else process.stdout.write(listText(found, terminal()));
+    if (more) notice(`These are the newest ${flags.limit}, and there are more: --limit, --from, --to.`);
   });
 }
 

@@ -41,7 +41,7 @@ function stoppedLines(summary: Awaited<ReturnType<typeof readRunReport>>['summar
   return [
     'The run is stopped. Functions at work finish their part, within 15 minutes, and keep what the judge has answered.',
     lines === undefined
-      ? 'Nothing was planned yet, so there is nothing to go on with but its own input.'
+      ? 'Nothing was planned yet.'
       : `${lines.planned - lines.lost} of ${lines.planned} planned lines have an outcome. Their traces and verdicts stay.`,
     'Money that functions set aside returns to the budget when they end, or two minutes later. Other runs may take over its files now.',
   ];

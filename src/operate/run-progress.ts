@@ -62,6 +62,8 @@ export class RunWatcher {
   readonly #told = new Set<string>();
   #plans: PlanReceipt[] = [];
   #lastPlan = '';
+  /** The receipt behind which the next look goes on; empty: it begins anew. */
+  #resume = '';
   #news: string[] = [];
   #lines = 0;
   #usd: number | null = 0;
@@ -147,11 +149,14 @@ export class RunWatcher {
   async #readReceipts(): Promise<void> {
     const fresh: string[] = [];
     let listed = 0;
-    const after = workKeys.receiptsFrom(this.#run, this.#firstOpen());
+    const after = this.#resume || workKeys.receiptsFrom(this.#run, this.#firstOpen());
+    this.#resume = '';
     for await (const { key } of this.#storage.list(this.#workBucket, workKeys.receiptPrefix(this.#run), after)) {
       listed += 1;
       if (!this.#read.has(key)) fresh.push(key);
-      if (fresh.length >= MAX_RECEIPTS || listed >= MAX_LISTED) break;
+      if (fresh.length < MAX_RECEIPTS && listed < MAX_LISTED) continue;
+      this.#resume = key;
+      break;
     }
     const read = async (key: string) => ({ key, receipt: await this.#storage.getJson<Receipt>(this.#workBucket, key) });
     for await (const { key, receipt } of inOrder(READS_AT_ONCE, fresh, read)) {

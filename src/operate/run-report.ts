@@ -106,6 +106,18 @@ export async function readRunReport(
   };
 }
 
+/**
+ * Returns whether there are chunks, or reports of files, of all that a run was asked to do; `false` of one that ended in planning
+ * and can be started again by its input.
+ */
+export function isPlanned({ status, summary, input, isPartlyPlanned }: PlanOutcome): boolean {
+  if (status === 'running' || status === 'succeeded' || input === null) return true;
+  if (isPartlyPlanned) return false;
+  return summary !== undefined && (summary.chunks.planned > 0 || summary.failedFiles !== undefined);
+}
+
+type PlanOutcome = Pick<RunReport, 'status' | 'summary' | 'input' | 'isPartlyPlanned'>;
+
 /** Adds up the receipts of a run that has not written its summary. Of one that is running, only what is complete. */
 async function summarySoFar(
   storage: Storage,

@@ -1,3 +1,5 @@
-/** Puts foreign text on one line, without the control characters that a terminal would interpret. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: this expression removes control characters
-export const singleLine = (text: string): string => text.replace(/[\s\x00-\x1f\x7f-\x9f]+/g, ' ');
+/**
+ * Puts foreign text on one line, without what a terminal would interpret: control characters, and those that reverse the
+ * direction of the text after them.
+ */
+export const singleLine = (text: string): string => text.replace(/[\s\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ');

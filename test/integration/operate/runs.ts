@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { followCommand } from '../../../bin/commands/follow.ts';
-import { processCommand } from '../../../bin/commands/process.ts';
+import { processCommand, processJson } from '../../../bin/commands/process.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { startCli } from '../../helpers/replay.ts';
 import {
@@ -114,6 +114,8 @@ describe('process', () => {
     const path = local(`${ENDPOINT}/AllTraffic/2026/11/20/11/local.jsonl`, [chatLine('local-1'), 'no capture']);
     const refused = await run(processCommand(), path, '--sample-rate', '0.1');
     expect(refused.error?.name).toBe('OptionsNeedCaptures');
+    const dry = await run(processCommand(), path, '--dry-run', '--json');
+    expect(processJson.parse(JSON.parse(dry.stdout))).toMatchObject({ runs: [], files: [{ path }] });
     const { stdout, code } = await run(processCommand(), path);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^captured: 2\ntraced: 1\nquarantined: 1$/m);
@@ -148,7 +150,15 @@ describe('process', () => {
       'OtherEndpoint',
       /captures of garden-endpoint/,
     ],
-    ['a sample rate over 1', () => [PROCESSED_KEY, '--sample-rate', '2'], 'InvalidInput', /sampleRate/],
+    ['an empty source', () => ['', '--from', '1d'], 'SourceMissing', /a source/],
+    ['a sample rate over 1', () => [PROCESSED_KEY, '--sample-rate', '2'], 'CommanderError', /from 0 to 1/],
+    ['a budget of 0', () => [PROCESSED_KEY, '--budget', '0'], 'CommanderError', /--no-evaluate/],
+    [
+      'options of the judge without it',
+      () => [PROCESSED_KEY, '--no-evaluate', '--batch'],
+      'OptionsContradict',
+      /--batch/,
+    ],
     ['a name that is taken', () => [PROCESSED_KEY, '--name', 'by-key'], 'RunNameTaken', /90 days/],
     ['a name with a space', () => [PROCESSED_KEY, '--name', 'a b'], 'InvalidRunName', /letters/],
     ['two sources', () => [PROCESSED_KEY, PROCESSED_KEY], 'CommanderError', /too many arguments/],

@@ -118,6 +118,7 @@ describe('worst', () => {
 
 describe('dataset', () => {
   const dataset = async (...args: string[]) => {
+    rmSync(join(folder, 'set.jsonl'), { force: true });
     const output = await run(datasetCommand(), ...FROM, '--out', join(folder, 'set.jsonl'), '--json', ...args);
     if (output.error) throw output.error;
     return { ...datasetJson.parse(JSON.parse(output.stdout)), ...output };
@@ -149,7 +150,7 @@ describe('dataset', () => {
     const passing = (await dataset('--scorer', 'safety=yes', '--where', "tag.status_code = '200'")).captures;
     expect(passing).toBeGreaterThan(0);
     expect(passing).toBeLessThan(all);
-    expect((await dataset('--limit', '1')).captures).toBe(1);
+    expect(await dataset('--limit', '1')).toMatchObject({ captures: 1, more: true });
     await expect(dataset('--tag', 'sagemaker_variant_name=blue')).rejects.toThrow('No trace meets the conditions');
     await expect(dataset('--tag', 'a')).rejects.toThrow('<name>=<value>');
     await expect(dataset('--scorer', 'safty')).rejects.toThrow('did you mean safety');

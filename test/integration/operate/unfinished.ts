@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { processCommand } from '../../../bin/commands/process.ts';
+import { processCommand, processJson } from '../../../bin/commands/process.ts';
 import { quarantineCommand } from '../../../bin/commands/quarantine.ts';
 import { retryCommand } from '../../../bin/commands/retry.ts';
 import { runsCommand } from '../../../bin/commands/runs.ts';
@@ -47,6 +47,19 @@ describe('a run that failed and was held back', () => {
   });
 });
 
+test('a run that planned nothing is started again by its input', async () => {
+  const key = `${HOUR}/late.jsonl`;
+  const { status } = await pipeline.ended(await pipeline.start(pipeline.event(key, { evaluate: false }), 'too-early'));
+  expect(status).toBe('FAILED');
+  expect((await run(showCommand(), 'too-early')).stdout).toContain('inference-monitor retry too-early --what failed');
+  await pipeline.disableRule();
+  await putChats('late', 1);
+  const { stdout, code } = await run(retryCommand(), 'too-early', '--json');
+  await pipeline.enableRule();
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout).runs[0]).toMatchObject({ figures: { lines: { planned: 1, traced: 1 } } });
+});
+
 describe('runs', () => {
   test('lists the newest first with their figures, and as a few lines each where the table does not fit', async () => {
     const { stdout } = await run(runsCommand(), '--json');
@@ -59,7 +72,10 @@ describe('runs', () => {
     });
     const starts = runs.map(({ startedAt }: { startedAt: string }) => startedAt);
     expect(starts).toEqual(starts.toSorted().reverse());
-    expect(JSON.parse((await run(runsCommand(), '--json', '--limit', '1')).stdout).runs).toHaveLength(1);
+    const first = await run(runsCommand(), '--json', '--limit', '1');
+    expect(JSON.parse(first.stdout)).toMatchObject({ runs: [expect.anything()], more: true });
+    expect(first.stderr).toContain('there are more');
+    expect((await run(runsCommand(), '--from', '1d', '--to', '2d')).error?.name).toBe('InvalidTime');
     expect((await run(runsCommand(), '--status', 'timed out')).stdout).toBe('There are no such runs.\n');
     expect((await run(runsCommand(), '--to', '2026-01-01')).stdout).toBe('There are no such runs.\n');
     expect((await run(runsCommand(), '--replays')).stdout).toBe('There are no such runs.\n');
@@ -96,8 +112,9 @@ describe('stop', () => {
       Array.from({ length: 4 }, (_, index) => chatLine(`stopped-${index}`)),
     );
     // The judge does not answer while the run is looked at.
-    environment.judge.behave({ delayMs: 3_000 });
-    await run(processCommand(), ...keys, '--name', name, '--detach');
+    environment.judge.behave({ delayMs: 6_000 });
+    const started = await run(processCommand(), ...keys, '--name', name, '--detach', '--json');
+    expect(processJson.parse(JSON.parse(started.stdout))).toMatchObject({ runs: [{ run: name, status: 'running' }] });
     await pipeline.until('the plan', async () => {
       const { stdout } = await run(showCommand(), name, '--json');
       const [one] = JSON.parse(stdout).runs;
@@ -114,6 +131,7 @@ describe('stop', () => {
     expect(shown.stdout).toContain('── stopped: stopped ──');
     expect(shown.stdout).toMatch(/stopped\.jsonl:1, 4 lines \(chunk 0, log\): NoReceipt: /);
     const retried = await run(retryCommand(), name, '--what', 'failed', '--json');
+    expect(retried.error).toBeUndefined();
     expect(JSON.parse(retried.stdout).runs[0]).toMatchObject({
       status: 'succeeded',
       figures: { lines: { planned: 4, traced: 4, lost: 0 } },

@@ -6,7 +6,7 @@ import { tableText } from '../../../bin/cli/table-text.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
 import { expectedSeconds } from '../../../src/operate/expected-time.ts';
 import type { RunProgress } from '../../../src/operate/run-progress.ts';
-import type { RunReport } from '../../../src/operate/run-report.ts';
+import { isPlanned, type RunReport } from '../../../src/operate/run-report.ts';
 import { inputWords } from '../../../src/operate/start-execution.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
 
@@ -77,7 +77,7 @@ const SUMMARY = {
       key: 'my-endpoint/AllTraffic/2026/11/20/10/a.jsonl',
       firstLine: 61,
       lines: 40,
-      error: { name: 'JudgeRefused', message: 'no access \u001b[31m to the model' },
+      error: { name: 'JudgeRefused', message: 'no access \u001b[31m to\u202e the model' },
     },
   ],
 } as unknown as RunSummary;
@@ -136,11 +136,31 @@ describe('runsText', () => {
   });
 });
 
-test('a run that was planned in part goes on with its own input', () => {
-  const { report } = page({ isPartlyPlanned: true });
-  expect(nextSteps(report, 'staging')[0]?.command).toBe(
-    'inference-monitor process s3://b/my-endpoint/ --sample-rate 0.5 --stack staging',
-  );
+describe.each([
+  ['in part', { isPartlyPlanned: true }],
+  ['not at all, by its summary', { summary: { ...SUMMARY, chunks: { ...SUMMARY.chunks, planned: 0 } } as RunSummary }],
+  ['not at all, and left nothing', { summary: undefined }],
+])('a run that was planned %s', (_, more) => {
+  test('goes on with its own input, once it has ended without success', () => {
+    const { report } = page(more);
+    expect(nextSteps(report, 'staging')[0]).toEqual({
+      why: 'planning did not come to its end: start the same input again',
+      command: 'inference-monitor retry last-week --what failed --stack staging',
+    });
+    expect(isPlanned(report)).toBe(false);
+    expect(isPlanned({ ...report, status: 'running' })).toBe(true);
+    expect(isPlanned({ ...report, input: null })).toBe(true);
+  });
+});
+
+test('what was planned is retried by its chunks', () => {
+  expect(isPlanned(page().report)).toBe(true);
+  expect(isPlanned({ ...page().report, status: 'stopped' })).toBe(true);
+});
+
+test('a run that failed before it planned anything is not one with nothing to do', () => {
+  const failed = progress({ status: 'FAILED', planned: undefined });
+  expect(progressText([failed], undefined, 0)).toMatch(/: nothing was planned$/);
 });
 
 test('a table that does not fit has each row on lines of its own', () => {

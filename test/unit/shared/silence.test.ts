@@ -18,7 +18,9 @@ import { DescribeExecutionCommand, ExecutionDoesNotExist } from '@aws-sdk/client
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { confirmed } from '../../../bin/cli/confirm.ts';
 import { checkNames } from '../../../bin/cli/names.ts';
+import { NewFile } from '../../../bin/cli/new-file.ts';
 import { isReplay } from '../../../bin/cli/replays.ts';
+import { inputOptions } from '../../../bin/cli/run-options.ts';
 import { requireClone } from '../../../bin/commands/calibrate.ts';
 import { readGiven } from '../../../bin/commands/calibration-data.ts';
 import { checkSelected, tagFilter } from '../../../bin/commands/dataset.ts';
@@ -31,7 +33,6 @@ import { withPass } from '../../../bin/commands/label.ts';
 import { checkOnePage, requireConsole } from '../../../bin/commands/open.ts';
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { assertNoOptions } from '../../../bin/commands/process-local.ts';
-import { openNew } from '../../../bin/commands/quarantine.ts';
 import { ratesReport } from '../../../bin/commands/rates.ts';
 import { writableDirectory } from '../../../bin/commands/replay-directory.ts';
 import { whatToRetry } from '../../../bin/commands/retry.ts';
@@ -750,10 +751,12 @@ const PROVOKE: Record<string, () => unknown> = {
   NoCaptures: () => captureSource(captured(), watched, 'ep/', {}),
   OtherEndpoint: () => planUpload(captured(), watched, savedCapture('other')),
   CaptureInTheWay: () => planUpload(captured('ep/AllTraffic/2026/11/20/10/a.jsonl'), watched, savedCapture('ep')),
+  OptionsContradict: async () => inputOptions({ evaluate: false, budget: 1 }),
   OptionsNeedCaptures: async () => assertNoOptions({ name: 'n' }, { fresh: [] }),
   InvalidRunName: () => startExecution(stepFunctions({}), 'machine', { bucket: 'b', prefix: '' }, 'a b'),
   NotAMonitoringRun: () => Promise.reject(isReplay('r')),
-  FileExists: () => openNew(savedCapture('ep')),
+  FileExists: () => NewFile.open(savedCapture('ep')),
+  FileUnwritable: () => NewFile.open('/no-such-folder/lines.jsonl'),
   RunGoesOn: async () => whatToRetry({ run: 'r', status: 'running' }, undefined),
   NothingToRetry: async () => whatToRetry(leaving(0), undefined),
   RetryUnclear: async () => whatToRetry(leaving(1), undefined),
