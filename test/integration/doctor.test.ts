@@ -497,8 +497,12 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
   'subnets of two VPCs': [
     { VPC_SUBNET_IDS: 'subnet-1,subnet-2', VPC_SECURITY_GROUP_IDS: 'sg-1' },
     {
-      DescribeSubnets: xml('<R><item><vpcId>vpc-1</vpcId></item><item><vpcId>vpc-2</vpcId></item></R>'),
-      DescribeSecurityGroups: xml('<R><item><groupId>sg-1</groupId></item></R>'),
+      DescribeSubnets: xml(
+        '<DescribeSubnetsResponse><item><vpcId>vpc-1</vpcId></item><item><vpcId>vpc-2</vpcId></item></DescribeSubnetsResponse>',
+      ),
+      DescribeSecurityGroups: xml(
+        '<DescribeSecurityGroupsResponse><item><groupId>sg-1</groupId></item></DescribeSecurityGroupsResponse>',
+      ),
     },
     'vpc',
     [/^error vpc The subnets and security groups are not in one VPC: the subnets are in vpc-1, vpc-2\./],
