@@ -60,7 +60,8 @@ export async function listRuns(
   const read = async (item: ExecutionListItem): Promise<ListedRun> => {
     const facts = factsOf(item);
     const summary = await storage.getJson<RunSummary>(workBucket, workKeys.summary(facts.run));
-    const asked = summary === undefined ? await inputOf(clients, facts.arn) : summary.input;
+    // The summary of a run that planned nothing has none.
+    const asked = summary?.input ?? (await inputOf(clients, facts.arn));
     return { ...facts, asked: inputWords(asked, summary?.objects), summary };
   };
   return collect(inOrder(READS_AT_ONCE, executions(clients, stateMachineArn, options), read));

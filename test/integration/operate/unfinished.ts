@@ -52,6 +52,8 @@ test('a run that planned nothing is started again by its input', async () => {
   const { status } = await pipeline.ended(await pipeline.start(pipeline.event(key, { evaluate: false }), 'too-early'));
   expect(status).toBe('FAILED');
   expect((await run(showCommand(), 'too-early')).stdout).toContain('inference-monitor retry too-early --what failed');
+  const { runs } = JSON.parse((await run(runsCommand(), '--json')).stdout);
+  expect(runs.find((one: { run: string }) => one.run === 'too-early')?.asked).toContain(key);
   await pipeline.disableRule();
   await putChats('late', 1);
   const { stdout, code } = await run(retryCommand(), 'too-early', '--json');
