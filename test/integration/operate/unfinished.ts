@@ -128,11 +128,12 @@ describe('stop', () => {
     expect(stdout).toContain('The run is stopped.');
     expect(stdout).toContain('0 of 4 planned lines have an outcome.');
     expect(stdout).toContain(`inference-monitor retry ${name} --what failed`);
-    environment.judge.behave({});
     const shown = await run(showCommand(), name);
     expect(shown.stdout).toContain('── stopped: stopped ──');
     expect(shown.stdout).toMatch(/stopped\.jsonl:1, 4 lines \(chunk 0, log\): NoReceipt: /);
+    // Until here the stopped function must not come to its end: the retry would find nothing to do.
     const retried = await run(retryCommand(), name, '--what', 'failed', '--json');
+    environment.judge.behave({});
     expect(retried.error).toBeUndefined();
     expect(JSON.parse(retried.stdout).runs[0]).toMatchObject({
       status: 'succeeded',
