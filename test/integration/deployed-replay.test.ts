@@ -316,7 +316,7 @@ describe('stopped replays', () => {
       code: 2,
       stdout: '',
       stderr: expect.stringMatching(
-        /^NoSuchReplay: The replay does not exist; got: none of these; expected: the name of an execution; running executions: none/,
+        /^NoSuchRun: There is no run of that name; got: none of these; expected: the name or the ARN of an execution of the last 90 days/,
       ),
     });
   });

@@ -148,7 +148,8 @@ describe('captures in S3', () => {
       }
       expect(await compared(`s3://${BUCKET}/replays/another`)).toMatchObject({
         code: 2,
-        stderr: expect.stringMatching(/NotAReplay: .*s3:\/\/captures\/replays\/another/),
+        // With --json, the error is JSON, too.
+        stderr: expect.stringMatching(/^\{"error":\{"name":"NotAReplay",.*s3:\/\/captures\/replays\/another/),
       });
       expect(left()).toEqual([]);
     },
