@@ -43,7 +43,7 @@ it('runs every test of the templates that reads what AWS publishes', () => {
   const reads = /awsChecksEnvironment|iam-reference|helpers\/cfn-lint/;
   const found = ['infra', 'slow'].flatMap((level) =>
     readdirSync(projectPath('test', level))
-      .filter((name) => reads.test(readFileSync(projectPath('test', level, name), 'utf8')))
+      .filter((name) => name.endsWith('.test.ts') && reads.test(readFileSync(projectPath('test', level, name), 'utf8')))
       .map((name) => `test/${level}/${name}`),
   );
   expect(CHECKS.filter((file) => !file.startsWith('test/integration/'))).toEqual(found);
