@@ -50,7 +50,7 @@ export function isNewer(one: string, other: string): boolean {
 }
 
 /** Formats a line for each source. */
-export function reportOf(sources: readonly Source[]): string[] {
+export function sourcesReport(sources: readonly Source[]): string[] {
   const width = Math.max(...sources.map(({ name }) => name.length));
   return sources.map(({ name, pinned, newest }) => {
     const state = isNewer(newest, pinned) ? `${newest} is newer` : 'the newest';
@@ -90,7 +90,7 @@ async function checkWith(packages: Record<string, string>): Promise<boolean> {
 
 async function main(): Promise<void> {
   const sources = await newestVersions();
-  for (const line of reportOf(sources)) console.log(line);
+  for (const line of sourcesReport(sources)) console.log(line);
   const ofAws = sources.filter(({ name }) => AWS_SOURCES[name] !== undefined);
   if (!ofAws.some(({ pinned, newest }) => isNewer(newest, pinned))) return;
   console.log("Running the checks with the newest of AWS's:");

@@ -19,7 +19,7 @@ const DEFAULT_COLUMNS = 80;
 /** Shows what is followed on a stream. */
 export function followDisplay(output: NodeJS.WriteStream): FollowDisplay {
   const progress = startProgress(output);
-  const pace = new Pace();
+  const pace = new FollowPace();
   const isTerminal = output.isTTY === true;
   const log = (line: string): void => {
     const width = isTerminal ? output.columns || DEFAULT_COLUMNS : Number.POSITIVE_INFINITY;
@@ -37,7 +37,7 @@ export function followDisplay(output: NodeJS.WriteStream): FollowDisplay {
 }
 
 /** Lines a second since the first ones were done: the time before them was the functions' start. */
-export class Pace {
+export class FollowPace {
   #base: { atMs: number; lines: number } | undefined;
 
   /** @returns `undefined` until it is known */

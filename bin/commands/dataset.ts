@@ -7,7 +7,7 @@ import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import {
   datasetRecord,
-  readCaptures,
+  readDatasetCaptures,
   type Selection,
   selectTraces,
   type VerdictCondition,
@@ -129,7 +129,7 @@ async function makeDataset(
   const options = { experimentId: experiment.id, ...decodeOptions(settings) };
   const file = await NewFile.open(out);
   try {
-    const missing = await readCaptures(selected, {
+    const missing = await readDatasetCaptures(selected, {
       storage: new Storage(createS3Client()),
       experimentId: experiment.id,
       maxLineBytes: settings.MAX_LINE_BYTES,

@@ -36,7 +36,7 @@ const PLACES = [packagePath('package.json'), join(process.cwd(), 'package.json')
  *
  * @throws PermanentError `CdkMissing`
  */
-export function fileOf(file: string, places: readonly string[] = PLACES): string {
+export function deployFile(file: string, places: readonly string[] = PLACES): string {
   for (const place of places) {
     try {
       return createRequire(place).resolve(file);
@@ -52,9 +52,9 @@ export function fileOf(file: string, places: readonly string[] = PLACES): string
 const quoted = (word: string): string => (/\s/.test(word) ? `"${word}"` : word);
 
 async function deploy(options: readonly string[]): Promise<void> {
-  const cdk = fileOf('aws-cdk/bin/cdk');
+  const cdk = deployFile('aws-cdk/bin/cdk');
   // The app imports these from where it is.
-  for (const file of ['aws-cdk-lib/package.json', 'constructs/package.json']) fileOf(file, PLACES.slice(0, 1));
+  for (const file of ['aws-cdk-lib/package.json', 'constructs/package.json']) deployFile(file, PLACES.slice(0, 1));
   const sources = packagePath('bin', 'app.ts');
   const app = existsSync(sources)
     ? ['--import', packagePath('local', 'ready.js'), sources]

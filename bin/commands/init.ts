@@ -10,7 +10,7 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { checkNames } from '../cli/names.ts';
 import { type Clients, quickClients } from '../doctor/ground.ts';
 import { assertValid, collectByFlags, collectByQuestions } from '../init/collect.ts';
-import { Account } from '../init/look-up.ts';
+import { FoundAccount } from '../init/look-up.ts';
 import { promptOnTerminal } from '../init/prompt.ts';
 
 const HELP = `
@@ -78,7 +78,7 @@ async function init({ set, region, out, yes, ...flags }: InitFlags): Promise<voi
   const place = await clients.lambda.config.region().catch(() => undefined);
   try {
     const values = yes
-      ? await collectByFlags(given, new Account(clients, (line) => console.error(line)), place)
+      ? await collectByFlags(given, new FoundAccount(clients, (line) => console.error(line)), place)
       : await asked(given, clients, place);
     writeNewFile(file, dotenvText(readFileSync(packagePath('.env.example'), 'utf8'), values));
     for (const doubt of doubtsAbout(parseSettings({ ...values, CDK_DEFAULT_REGION: place })))
@@ -95,7 +95,7 @@ async function init({ set, region, out, yes, ...flags }: InitFlags): Promise<voi
 
 async function asked(given: Record<string, string>, clients: Clients, region: string | undefined) {
   const prompt = promptOnTerminal();
-  const account = new Account(clients, (line) => prompt.say(line));
+  const account = new FoundAccount(clients, (line) => prompt.say(line));
   try {
     return await collectByQuestions(given, account, prompt, region);
   } finally {

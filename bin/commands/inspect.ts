@@ -12,7 +12,7 @@ import { startProgress } from '../../src/terminal/progress.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, terminal, writeJson } from '../cli/output.ts';
 import { inspectText, lineText, megabytes } from './inspect-text.ts';
-import { wholeNumber } from './numbers.ts';
+import { wholeNumberOption } from './numbers.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
 
 /** Reading more than this takes seconds. */
@@ -35,7 +35,7 @@ be read.`;
 export function inspectCommand(): Command {
   return new Command('inspect')
     .argument('<captures>', 'a capture file, file:line, or a folder')
-    .option('--line <number>', 'show what this line of the file becomes', wholeNumber)
+    .option('--line <number>', 'show what this line of the file becomes', wholeNumberOption)
     .addOption(jsonOption())
     .addHelpText('after', HELP)
     .action(inspect);

@@ -8,7 +8,7 @@ import { jsonOption, terminal, writeJson } from '../cli/output.ts';
 import { say } from './calibration-data.ts';
 import { JUDGES, type JudgeFlags, judgeFiles } from './judge-run.ts';
 import { judgeText } from './judge-text.ts';
-import { amount, wholeNumber } from './numbers.ts';
+import { amount, wholeNumberOption } from './numbers.ts';
 
 export const judgeJson = judgeSchema;
 
@@ -41,8 +41,8 @@ export function judgeCommand(): Command {
         .default('real'),
     )
     .option('--model <id>', 'the judge to ask (default: BEDROCK_MODEL_ID)')
-    .option('--limit <count>', 'at most this many captures that a scorer applies to', wholeNumber, DEFAULT_LIMIT)
-    .option('--line <number>', 'only this line of the file', wholeNumber)
+    .option('--limit <count>', 'at most this many captures that a scorer applies to', wholeNumberOption, DEFAULT_LIMIT)
+    .option('--line <number>', 'only this line of the file', wholeNumberOption)
     .option('--budget <dollars>', 'the most to spend on the judge; 0: no limit', amount, DEFAULT_BUDGET_USD)
     .option('--threshold <scorer:share>', 'fail if a smaller share passes (may be repeated)', addThreshold)
     .option('--all', 'list verdicts that pass, too')

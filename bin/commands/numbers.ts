@@ -22,7 +22,7 @@ export const share = (text: string): number => {
 };
 
 /** Parses a number to count with, from 1. */
-export const wholeNumber = (text: string): number => {
+export const wholeNumberOption = (text: string): number => {
   const value = number(text);
   if (!Number.isSafeInteger(value) || value < 1) throw new InvalidArgumentError('expected a whole number of 1 or more');
   return value;

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import * as z from 'zod';
 import { type QuarantinedLine, quarantinedLines } from '../../src/operate/quarantined-lines.ts';
-import { findRun, statusOf } from '../../src/operate/run-report.ts';
+import { findStackRun, statusOfRun } from '../../src/operate/run-report.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { checkNames } from '../cli/names.ts';
@@ -60,7 +60,7 @@ export function quarantineCommand(): Command {
 async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {
   await withStack(flags, async (stack) => {
     const { clients, outputs, storage } = stack;
-    const { name, kind, status } = await findRun(clients, machinesOf(stack), outputs.workBucket, run);
+    const { name, kind, status } = await findStackRun(clients, machinesOf(stack), outputs.workBucket, run);
     if (kind === 'replay') throw isReplay(run);
     const lines = quarantinedLines(storage, outputs.workBucket, name, flags.reason);
     const found = flags.out === undefined ? await collect(name, lines) : await writeLines(name, lines, flags.out);
@@ -74,7 +74,7 @@ async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {
         );
       }
     }
-    if (status !== undefined && statusOf(status) === 'running') {
+    if (status !== undefined && statusOfRun(status) === 'running') {
       notice('The run has not ended: these are the lines that it has quarantined so far.');
     }
     // Lines of which only the place is known are not in the file.

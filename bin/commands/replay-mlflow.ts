@@ -6,7 +6,7 @@ import type { MlflowPorts } from '../../src/replay/publish/publish.ts';
 import { traceIdOf } from '../../src/trace/ids.ts';
 import { commandSettings } from './settings.ts';
 
-export interface MlflowFlags {
+export interface ReplayMlflowFlags {
   trackingUri?: string;
   /** Experiment of the replays. Default: that of the captures, with the suffix `-replays`. */
   experiment?: string;
@@ -21,7 +21,7 @@ export interface ReplayMlflow extends MlflowPorts {
 }
 
 /** @throws PermanentError `InvalidSettings`, `MlflowTrackingUriMissing`, and errors of the server */
-export async function connectReplayMlflow(flags: MlflowFlags): Promise<ReplayMlflow> {
+export async function connectReplayMlflow(flags: ReplayMlflowFlags): Promise<ReplayMlflow> {
   const settings = commandSettings({ MLFLOW_TRACKING_URI: flags.trackingUri });
   const s3 = async () => (await import('../../src/shared/storage.ts')).createS3Client();
   const client = mlflowOf(settings, await s3());

@@ -1,7 +1,7 @@
 /** `inference-monitor retry`: processes again what a run left unfinished, and follows that run. */
 import { Command, Option } from 'commander';
 import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/contract/input.ts';
-import { findRun, isPlanned, type RunReport, readRunReport } from '../../src/operate/run-report.ts';
+import { findStackRun, isPlanned, type RunReport, readRunReport } from '../../src/operate/run-report.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
@@ -41,7 +41,7 @@ export function retryCommand(): Command {
 async function retry(run: string, flags: RetryFlags): Promise<void> {
   await withStack(flags, async (stack) => {
     const { clients, outputs } = stack;
-    const found = await findRun(clients, machinesOf(stack), outputs.workBucket, run);
+    const found = await findStackRun(clients, machinesOf(stack), outputs.workBucket, run);
     if (found.kind === 'replay') throw isReplay(run);
     const report = await readRunReport(clients, outputs.workBucket, found);
     const options = inputOptions(flags);

@@ -9,7 +9,7 @@ import { jsonOption, notice, type TextOptions, terminal, writeJson } from '../cl
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { tableText } from '../cli/table-text.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { wholeNumber } from './numbers.ts';
+import { wholeNumberOption } from './numbers.ts';
 
 interface RunsFlags extends StackFlags, WindowFlags {
   status?: RunStatus;
@@ -65,7 +65,7 @@ export function runsCommand(): Command {
     .option('--from <time>', 'runs that started from this time on')
     .option('--to <time>', 'runs that started before this time')
     .addOption(new Option('--status <status>', 'only these').choices(RUN_STATUSES.filter((one) => one !== 'forgotten')))
-    .option('--limit <count>', 'at most so many', wholeNumber, 20)
+    .option('--limit <count>', 'at most so many', wholeNumberOption, 20)
     .option('--replays', 'cloud replays instead of monitoring runs')
     .addOption(jsonOption())
     .addOption(stackOption())

@@ -1,6 +1,6 @@
 /** `inference-monitor show`: what became of a run, running or ended. */
 import { Command } from 'commander';
-import { findRun, readRunReport } from '../../src/operate/run-report.ts';
+import { findStackRun, readRunReport } from '../../src/operate/run-report.ts';
 import { printReports, type ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption } from '../cli/output.ts';
 import { isReplay } from '../cli/replays.ts';
@@ -30,7 +30,7 @@ export function showCommand(): Command {
 async function show(run: string, flags: ReportFlags): Promise<void> {
   await withStack(flags, async (stack) => {
     const { clients, outputs } = stack;
-    const found = await findRun(clients, machinesOf(stack), outputs.workBucket, run);
+    const found = await findStackRun(clients, machinesOf(stack), outputs.workBucket, run);
     if (found.kind === 'replay') throw isReplay(run);
     await printReports(stack, [await readRunReport(clients, outputs.workBucket, found)], flags);
   });

@@ -4,14 +4,14 @@ import { type FoundExecution, findExecution } from '../../src/operate/find-execu
 import { readRunReport } from '../../src/operate/run-report.ts';
 import { nextSteps } from '../cli/run-hints.ts';
 import { type DeployedStack, machinesOf, type StackFlags } from '../cli/stack.ts';
-import type { Stopped } from '../json/stop.ts';
+import type { StopResult } from '../json/stop.ts';
 
 export async function stopRun(
   stack: DeployedStack,
   { executionArn }: FoundExecution,
   flags: StackFlags,
   say: (line: string) => void,
-): Promise<Stopped> {
+): Promise<StopResult> {
   const { clients, outputs } = stack;
   const find = (): Promise<FoundExecution> => findExecution(clients.sfn, machinesOf(stack), executionArn);
   const before = await find();

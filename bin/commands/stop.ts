@@ -12,7 +12,7 @@ import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { type DeployedStack, machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
-import { type Stopped, stopJson } from '../json/stop.ts';
+import { type StopResult, stopJson } from '../json/stop.ts';
 import { stopRun } from './stop-run.ts';
 
 const HELP = `
@@ -50,7 +50,11 @@ async function stop(asked: string, flags: StackFlags & { json?: boolean }): Prom
   });
 }
 
-async function stopReplay(stack: DeployedStack, found: FoundExecution, say: (line: string) => void): Promise<Stopped> {
+async function stopReplay(
+  stack: DeployedStack,
+  found: FoundExecution,
+  say: (line: string) => void,
+): Promise<StopResult> {
   const { prefix, outputs, clients, storage } = stack;
   const { workBucket: bucket } = outputs;
   const { name: run, executionArn, startDate, error, cause } = found;

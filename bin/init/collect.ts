@@ -3,8 +3,8 @@ import { parseSettings, REQUIRED_SETTING_NAMES } from '../../lib/settings/settin
 import { settingsSchema } from '../../src/settings/schema.ts';
 import { describeWrong, readEach } from '../../src/settings/variables.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
-import type { Account } from './look-up.ts';
-import type { Prompt, Question } from './prompt.ts';
+import type { FoundAccount } from './look-up.ts';
+import type { InitQuestion, Prompt } from './prompt.ts';
 
 type Values = Record<string, string>;
 type Name = keyof typeof settingsSchema.shape;
@@ -52,7 +52,11 @@ function misfits(values: Values, region: string | undefined): { names: string[];
  *
  * @throws PermanentError `InvalidSettings` with every setting that is wrong or missing
  */
-export async function collectByFlags(given: Values, account: Account, region: string | undefined): Promise<Values> {
+export async function collectByFlags(
+  given: Values,
+  account: FoundAccount,
+  region: string | undefined,
+): Promise<Values> {
   const { SAGEMAKER_ENDPOINT_NAME: endpoint, MLFLOW_TRACKING_URI: uri } = given;
   const { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_S3_PREFIX: prefix } = given;
   const isOpen = endpoint !== undefined && (bucket === undefined || prefix === undefined);
@@ -84,12 +88,12 @@ const TEXTS: Readonly<Record<string, string>> = {
 /** Asks for what the flags leave open. What does not fit together is asked again. @throws Stopped on Ctrl-C */
 export async function collectByQuestions(
   given: Values,
-  account: Account,
+  account: FoundAccount,
   prompt: Prompt,
   region: string | undefined,
 ): Promise<Values> {
   const values: Values = { ...given };
-  const ask = async (name: string, more: Partial<Question> = {}): Promise<string> => {
+  const ask = async (name: string, more: Partial<InitQuestion> = {}): Promise<string> => {
     const text = `${name}  ${TEXTS[name] ?? settingsSchema.shape[name as Name].description ?? ''}`;
     const fault = (value: string): string | undefined => faultOf(name, value);
     values[name] ??= await prompt.ask({ text, fault, ...more });

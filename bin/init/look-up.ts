@@ -15,7 +15,7 @@ import type { Choice } from './prompt.ts';
 /** More would hide the question. Other names can be typed. */
 const MAX_CHOICES = 20;
 
-export class Account {
+export class FoundAccount {
   readonly #clients: Clients;
   readonly #say: (line: string) => void;
   readonly #said = new Set<string>();

@@ -10,7 +10,7 @@ export interface Choice {
   label?: string;
 }
 
-export interface Question {
+export interface InitQuestion {
   text: string;
   /** Offered by number. Any other answer is taken as a value of its own. */
   choices?: readonly Choice[];
@@ -39,7 +39,7 @@ export class Prompt {
   }
 
   /** Asks until the answer is valid. @returns '' only for an optional question. @throws Stopped on Ctrl-C and Ctrl-D */
-  async ask({ text, choices = [], initial, optional = false, fault }: Question): Promise<string> {
+  async ask({ text, choices = [], initial, optional = false, fault }: InitQuestion): Promise<string> {
     this.say('');
     for (const [index, { value, label = value }] of choices.entries()) this.say(`  ${index + 1}) ${singleLine(label)}`);
     const enter = initial === undefined ? (optional ? ' (Enter: none)' : '') : ` (Enter: ${singleLine(initial)})`;

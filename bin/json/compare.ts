@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { STATISTICS } from '../../src/replay/compare/differences.ts';
 import { METRIC_TAGS } from '../../src/replay/compare/run-data.ts';
-import { count, gateSchema, qualitySchema, regressionSchema } from './parts.ts';
+import { count, gateJson, qualitySchema, regressionSchema } from './parts.ts';
 
 const difference = z
   .object({
@@ -50,7 +50,7 @@ export const comparisonJson = z.object({
   notes: z.array(z.string()),
   judgeUsd: z.number().nullable().optional().describe('US dollars; null: the price is unknown'),
   judgeFailure: z.object({ name: z.string(), message: z.string() }).optional(),
-  gate: gateSchema.optional(),
+  gate: gateJson.optional(),
 });
 
 export const planJson = z.object({

@@ -15,7 +15,7 @@ export const spendSchema = z.object({
   usd: z.number().nullable().describe('null: the price is unknown'),
 });
 
-export const gateSchema = z
+export const gateJson = z
   .object({
     outcome: z.enum(['passed', 'failed', 'cannot-tell']),
     exitCode: z.union([z.literal(0), z.literal(1), z.literal(3)]),

@@ -21,4 +21,4 @@ export const stopJson = z.union([
   }),
 ]);
 
-export type Stopped = z.infer<typeof stopJson>;
+export type StopResult = z.infer<typeof stopJson>;

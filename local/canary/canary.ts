@@ -9,7 +9,7 @@ import { readStackOutputs } from '../../src/operate/stack-outputs.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import type { ProgressLine } from '../../src/terminal/progress.ts';
 import { CLAIM_IDS, type ClaimId, claimOf, type StepName } from './claims.ts';
-import { type CanaryState, type Finding, saveState } from './state.ts';
+import { type CanaryFinding, type CanaryState, saveState } from './state.ts';
 
 const POLL_MS = 1_000;
 const EXECUTION_LIMIT_MS = 15 * 60_000;
@@ -67,13 +67,13 @@ export class Canary {
   }
 
   /** Gives every claim of a step that has no finding yet the same one. */
-  rest(step: StepName, finding: Finding): void {
+  rest(step: StepName, finding: CanaryFinding): void {
     for (const id of CLAIM_IDS) {
       if (claimOf(id).step === step && this.state.findings[id] === undefined) this.#find(id, finding);
     }
   }
 
-  #find(id: ClaimId, finding: Finding): void {
+  #find(id: ClaimId, finding: CanaryFinding): void {
     this.state.findings[id] = finding;
     this.progress.log(`${finding.outcome.padEnd(7)}  ${claimOf(id).text}: ${finding.detail}`);
     this.save();

@@ -35,7 +35,7 @@ function repeated(lines: readonly string[], count: number): string[] {
 }
 
 /** Returns rows of a table, which the judge is not asked about: one more than a chunk has, so that their run has a Map. */
-export function tableLines(): string[] {
+export function captureTableLines(): string[] {
   const side = (mode: string, data: string) => ({ observedContentType: 'text/csv', mode, data, encoding: 'CSV' });
   const row = (index: number) => ({
     captureData: { endpointInput: side('INPUT', `${index},1`), endpointOutput: side('OUTPUT', '0.5') },

@@ -18,7 +18,7 @@ const REST = 0.05;
 const hoursOf = (batch: boolean): number => (batch ? 24 : 1);
 
 /** Returns the lines to print before anything is made. */
-export function forecastLines(state: CanaryState, template: Template): string[] {
+export function canaryForecast(state: CanaryState, template: Template): string[] {
   const one = judgeUsd(state, 'converse', JUDGED);
   const many = state.batch ? judgeUsd(state, 'batch', BATCHED) : 0;
   const hours = hoursOf(state.batch);

@@ -8,9 +8,9 @@ import { INTERRUPTED, type Stopping, stopOnSignals } from '../../src/terminal/st
 import { removeFolder } from '../machine/own-folder.ts';
 import { Canary } from './canary.ts';
 import type { StepName } from './claims.ts';
-import { forecastLines } from './forecast.ts';
+import { canaryForecast } from './forecast.ts';
 import { CANARY_HELP, type CanaryOptions, canarySettings, parseCanaryOptions } from './options.ts';
-import { countsOf, tableLines, writeReport } from './report.ts';
+import { countsOf, tableLines, writeCanaryReport } from './report.ts';
 import { canaryFolder, checkedSettings, forecastTemplate } from './stack.ts';
 import { type CanaryState, loadState, removeState, statePath } from './state.ts';
 import { batchStep } from './steps/batch.ts';
@@ -119,7 +119,7 @@ async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> 
   const { prefix } = state;
   const progress = startProgress(process.stderr);
   if (!options.resume && !options.clean) {
-    const lines = forecastLines(state, await forecastTemplate(state));
+    const lines = canaryForecast(state, await forecastTemplate(state));
     console.log(`npm run canary -- --prefix ${prefix} will cost, in ${state.region}:`);
     for (const line of lines) console.log(`  ${line}`);
     if (!options.yes) {
@@ -149,7 +149,7 @@ async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> 
   }
   for (const line of tableLines(state)) console.log(line);
   const { seen, failed, skipped } = countsOf(state);
-  console.log(`\n${seen} seen, ${failed} failed, ${skipped} skipped. Report: ${writeReport(state)}`);
+  console.log(`\n${seen} seen, ${failed} failed, ${skipped} skipped. Report: ${writeCanaryReport(state)}`);
   const isGone = state.findings['nothing-left']?.outcome === 'seen';
   if (isGone) {
     removeState(prefix);

@@ -1,15 +1,15 @@
 /** The canary's table, and its report without account ids, names of buckets, addresses and ARNs. */
 import { writeFileSync } from 'node:fs';
 import { CLAIM_IDS, claimOf } from './claims.ts';
-import { type CanaryState, type Finding, reportPath } from './state.ts';
+import { type CanaryFinding, type CanaryState, reportPath } from './state.ts';
 
-const NOT_REACHED: Finding = { outcome: 'skipped', detail: 'not reached' };
+const NOT_REACHED: CanaryFinding = { outcome: 'skipped', detail: 'not reached' };
 
 const rowsOf = ({ findings }: CanaryState) =>
   CLAIM_IDS.map((id) => ({ id, ...claimOf(id), ...(findings[id] ?? NOT_REACHED) }));
 
 /** @returns the number of claims by outcome */
-export function countsOf(state: CanaryState): Record<Finding['outcome'], number> {
+export function countsOf(state: CanaryState): Record<CanaryFinding['outcome'], number> {
   const counts = { seen: 0, failed: 0, skipped: 0 };
   for (const { outcome } of rowsOf(state)) counts[outcome] += 1;
   return counts;
@@ -41,7 +41,7 @@ export function redacted(text: string, { facts, settings, endpoint, url, prefix 
 }
 
 /** Writes the report. @returns its path */
-export function writeReport(state: CanaryState): string {
+export function writeCanaryReport(state: CanaryState): string {
   const { seen, failed, skipped } = countsOf(state);
   const cell = (text: string) => redacted(text, state).replaceAll('|', '\\|').replaceAll('\n', ' ');
   const lines = [

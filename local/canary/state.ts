@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { projectPath } from '../project-root.ts';
 import type { ClaimId, StepName } from './claims.ts';
 
-export interface Finding {
+export interface CanaryFinding {
   outcome: 'seen' | 'failed' | 'skipped';
   /** The figures that were seen, or the reason. */
   detail: string;
@@ -21,7 +21,7 @@ export interface CanaryState {
   url?: string | undefined;
   batch: boolean;
   done: StepName[];
-  findings: Partial<Record<ClaimId, Finding>>;
+  findings: Partial<Record<ClaimId, CanaryFinding>>;
   /** What later steps need: names of resources and of executions. */
   facts: Record<string, string>;
 }

@@ -30,7 +30,7 @@ export const CONCURRENT_REST = 4;
 /** With an artifact store of its own, files are put while other traces are posted, so that the server does not wait for it. */
 const CONCURRENT_WITH_STORE = 8;
 
-export type Outcome = Omit<WriteTracesResult, 'bare'>;
+export type WriteOutcome = Omit<WriteTracesResult, 'bare'>;
 export type AssessmentsOf = ReadonlyMap<string, readonly NewAssessment[]>;
 
 /** How a set of traces is sent. */
@@ -66,7 +66,7 @@ export class TraceSender {
   }
 
   /** Sends the traces by OTLP, many in a request. */
-  byOtlp(sending: Sending, prepare: (trace: TraceRecord) => OtlpTrace): Promise<Outcome> {
+  byOtlp(sending: Sending, prepare: (trace: TraceRecord) => OtlpTrace): Promise<WriteOutcome> {
     const way: Way<OtlpTrace> = {
       prepare,
       send: (batch) => this.sendOtlp(sending.experiment, batch),
@@ -100,7 +100,7 @@ export class TraceSender {
    * @param spans where a file of its spans is put before the trace, so that a visible trace always has its spans.
    *   Without it the spans must follow by OTLP.
    */
-  byPost(sending: Sending, assessmentsOf: AssessmentsOf, spans?: SpansStore): Promise<Outcome> {
+  byPost(sending: Sending, assessmentsOf: AssessmentsOf, spans?: SpansStore): Promise<WriteOutcome> {
     const { experiment } = sending;
     const facts = spans ? traceInfo : factsBeforeSpans;
     const put = new Set<string>();
@@ -150,7 +150,7 @@ export class TraceSender {
     { experiment, traces }: Sending,
     way: Way<T>,
     work: (deliveries: Deliveries<T>, prepared: Generator<T>) => Promise<void>,
-  ): Promise<Outcome> {
+  ): Promise<WriteOutcome> {
     const unwritable: WriteTracesResult['refused'] = [];
     const prepared = function* (): Generator<T> {
       for (const trace of traces) {

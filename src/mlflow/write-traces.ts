@@ -18,10 +18,10 @@ import type { MlflowRest } from './rest.ts';
 import {
   type AssessmentsOf,
   CONCURRENT_REST,
-  type Outcome,
   type Sending,
   TRACES_PER_REQUEST,
   TraceSender,
+  type WriteOutcome,
 } from './send-traces.ts';
 import { traceTags } from './span-attributes.ts';
 import { hasStorableTime, timeRefusal } from './storable-time.ts';
@@ -97,7 +97,7 @@ export class TraceWriter {
     return [];
   }
 
-  async #write(task: Task): Promise<Outcome> {
+  async #write(task: Task): Promise<WriteOutcome> {
     const { experiment, traces, assessmentsOf } = task;
     if (traces.length === 0) return joined([]);
     if (!(await this.#options.probe.get()).otlp) return this.#byFiles(task);
@@ -124,13 +124,13 @@ export class TraceWriter {
     }
   }
 
-  #byFiles(task: Task): Promise<Outcome> {
+  #byFiles(task: Task): Promise<WriteOutcome> {
     const spans = spansStore(this.#options.rest, task.experiment, this.#options.s3);
     return this.#sender.byPost(this.#sending(task), task.assessmentsOf, spans);
   }
 
   /** Writes traces with their assessments where spans go by OTLP: first a post for each, then the spans of all. */
-  async #byPostAndOtlp(task: Task): Promise<Outcome> {
+  async #byPostAndOtlp(task: Task): Promise<WriteOutcome> {
     await this.#tryOtlp(task.experiment);
     const posted = await this.#sender.byPost(this.#sending(task), task.assessmentsOf);
     const written = new Set(posted.written);
@@ -207,7 +207,7 @@ export class TraceWriter {
   }
 }
 
-const joined = (results: readonly Outcome[]): Outcome => ({
+const joined = (results: readonly WriteOutcome[]): WriteOutcome => ({
   written: results.flatMap(({ written }) => written),
   alreadyThere: results.flatMap(({ alreadyThere }) => alreadyThere),
   refused: results.flatMap(({ refused }) => refused),

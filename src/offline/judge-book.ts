@@ -4,7 +4,7 @@ import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import { JUDGE_COST } from '../mlflow/assessment-metadata.ts';
 import type { AssessmentValue, NewAssessment } from '../mlflow/types.ts';
 import { addCounts, noCounts } from '../monitoring/counts.ts';
-import type { Outcome } from '../monitoring/evaluate/assess-capture.ts';
+import type { CaptureOutcome } from '../monitoring/evaluate/assess-capture.ts';
 import { wilson } from '../shared/statistics/share.ts';
 import type { JudgeReport } from './reports.ts';
 
@@ -31,7 +31,7 @@ export class JudgeBook {
   }
 
   /** @param asked the LLM scorers that apply to the capture */
-  add(place: RowPlace, asked: readonly JudgeScorer[], { assessments, held }: Outcome): void {
+  add(place: RowPlace, asked: readonly JudgeScorer[], { assessments, held }: CaptureOutcome): void {
     const answered = new Set<string>();
     for (const assessment of assessments) {
       answered.add(assessment.name);

@@ -3,7 +3,7 @@ import type { Capture } from '../formats/types.ts';
 import type { SpendingLimit } from '../judge/budget/spending-limit.ts';
 import type { Judge, Scorer } from '../judge/types.ts';
 import { addCounts, noCounts } from '../monitoring/counts.ts';
-import { CaptureAssessor, type Outcome } from '../monitoring/evaluate/assess-capture.ts';
+import { CaptureAssessor, type CaptureOutcome } from '../monitoring/evaluate/assess-capture.ts';
 import { HeldCaptures } from '../monitoring/evaluate/held-captures.ts';
 import { KnownAnswers } from '../monitoring/evaluate/known-answers.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from '../monitoring/evaluate/pending-verdicts.ts';
@@ -109,7 +109,7 @@ async function assessed(
   work: Parameters<CaptureAssessor['assess']>[0],
   assessor: CaptureAssessor,
   signal: AbortSignal | undefined,
-): Promise<Outcome> {
+): Promise<CaptureOutcome> {
   try {
     const outcome = await assessor.assess(work, signal);
     // Nobody else asks.

@@ -76,7 +76,10 @@ interface Captures {
  *
  * @returns the traces without a line, with the reason
  */
-export async function readCaptures(selected: readonly SelectedTrace[], options: Captures): Promise<MissingCapture[]> {
+export async function readDatasetCaptures(
+  selected: readonly SelectedTrace[],
+  options: Captures,
+): Promise<MissingCapture[]> {
   const missing: MissingCapture[] = [];
   const files = Map.groupBy(selected, ({ bucket, key }) => `${bucket}/${key}`);
   const sorted = [...files].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, traces]) => traces);

@@ -10,7 +10,7 @@ import type { RunSummary } from '../monitoring/summary.ts';
 import { inOrder } from '../shared/concurrency.ts';
 import { Storage } from '../shared/storage.ts';
 import type { AwsClients } from './aws-clients.ts';
-import { type RunStatus, statusOf } from './run-report.ts';
+import { type RunStatus, statusOfRun } from './run-report.ts';
 import { inputWords } from './start-execution.ts';
 
 interface ListOptions {
@@ -94,7 +94,7 @@ export async function listReplays(
 const factsOf = ({ name = '', executionArn = '', status, startDate, stopDate }: ExecutionListItem) => ({
   run: name,
   arn: executionArn,
-  status: statusOf(status),
+  status: statusOfRun(status),
   startedAt: startDate?.toISOString() ?? '',
   endedAt: stopDate?.toISOString(),
 });

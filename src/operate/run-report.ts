@@ -23,7 +23,7 @@ const STATUSES: Readonly<Record<string, RunStatus>> = {
 };
 
 /** Returns the status of an execution in the words of the commands. */
-export const statusOf = (status: string | undefined): RunStatus => STATUSES[status ?? ''] ?? 'running';
+export const statusOfRun = (status: string | undefined): RunStatus => STATUSES[status ?? ''] ?? 'running';
 
 export interface RunReport {
   run: string;
@@ -56,7 +56,7 @@ export type FoundRun = Pick<FoundExecution, 'name'> & Partial<FoundExecution>;
  *
  * @throws PermanentError `NoSuchRun`, `AmbiguousRun`
  */
-export async function findRun(
+export async function findStackRun(
   clients: Pick<AwsClients, 's3' | 'sfn'>,
   machines: StateMachines,
   workBucket: string,
@@ -84,14 +84,14 @@ export async function readRunReport(
   const { name, executionArn, status, startDate, stopDate, error, cause, input } = found;
   const storage = new Storage(clients.s3);
   const written = await storage.getJson<RunSummary>(workBucket, workKeys.summary(name));
-  const isRunning = statusOf(status) === 'running' && executionArn !== undefined;
+  const isRunning = statusOfRun(status) === 'running' && executionArn !== undefined;
   const soFar = written === undefined ? await summarySoFar(storage, workBucket, found, isRunning) : undefined;
   const summary = written ?? soFar?.summary;
   const asked = input === undefined ? (summary?.input ?? null) : JSON.parse(input);
   return {
     run: name,
     arn: executionArn,
-    status: executionArn === undefined ? 'forgotten' : statusOf(status),
+    status: executionArn === undefined ? 'forgotten' : statusOfRun(status),
     startedAt: startDate?.toISOString() ?? summary?.startedAt,
     endedAt: stopDate?.toISOString() ?? written?.endedAt,
     error: error === undefined ? undefined : { name: error, message: cause ?? '' },

@@ -24,7 +24,7 @@ export interface DetectorState {
 }
 
 /** When an objective began to be missed, or to be met again. */
-export interface Turn {
+export interface ObjectiveTurn {
   isMissed: boolean;
   /** The captures that show it, and those of the window before them. */
   evidence: Span;
@@ -73,8 +73,14 @@ export const newState = (): DetectorState => ({ sum: 0, evidence: { since: 0, ca
  * @param second epoch seconds of the inference
  * @returns the changes that they show, in order
  */
-export function feed(detector: Detector, state: DetectorState, second: number, cases: number, failed: number): Turn[] {
-  const turns: Turn[] = [];
+export function feed(
+  detector: Detector,
+  state: DetectorState,
+  second: number,
+  cases: number,
+  failed: number,
+): ObjectiveTurn[] {
+  const turns: ObjectiveTurn[] = [];
   for (let index = 0; index < cases; index += 1) {
     const isFailed = Math.floor(((index + 1) * failed) / cases) > Math.floor((index * failed) / cases);
     count(state, detector.objective.hours, second, isFailed);
@@ -98,7 +104,7 @@ function step({ missed, met }: Detector, state: DetectorState, second: number, i
   return state.sum >= cusum.limit;
 }
 
-function turn({ objective }: Detector, state: DetectorState): Turn {
+function turn({ objective }: Detector, state: DetectorState): ObjectiveTurn {
   const { evidence, missed } = state;
   state.sum = 0;
   if (missed !== undefined) {

@@ -13,9 +13,9 @@ import {
   type DetectorState,
   feed,
   newState,
+  type ObjectiveTurn,
   rateOf,
   type Span,
-  type Turn,
 } from './detector.ts';
 import type { Objective } from './objectives.ts';
 import { worst } from './observations.ts';
@@ -46,7 +46,7 @@ export interface Announcement {
   /** The last capture that shows it, epoch seconds. */
   second: number;
   objective: string;
-  turn: Turn;
+  turn: ObjectiveTurn;
   /** The rate in the objective's own window. */
   window: Span;
   failures: ObservedFailure[];
@@ -157,7 +157,7 @@ export class Detectors {
     if (own === undefined) return;
     const seconds = Object.values(state.tail).flatMap(({ series }) => ownOf(series, id) ?? []);
     seconds.sort(([a], [b]) => a - b);
-    const announce = (second: number, turn: Turn, now: DetectorState): void => {
+    const announce = (second: number, turn: ObjectiveTurn, now: DetectorState): void => {
       if (turn.isMissed === own.said.isMissed || second < own.said.second) return;
       own.said = { isMissed: turn.isMissed, second };
       const failures = worst(own.failures.filter((one) => one.second >= turn.evidence.since));

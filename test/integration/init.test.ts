@@ -8,7 +8,7 @@ import { parse } from 'dotenv';
 import { initCommand } from '../../bin/commands/init.ts';
 import { quickClients } from '../../bin/doctor/ground.ts';
 import { collectByQuestions } from '../../bin/init/collect.ts';
-import { Account } from '../../bin/init/look-up.ts';
+import { FoundAccount } from '../../bin/init/look-up.ts';
 import { Prompt } from '../../bin/init/prompt.ts';
 import { dotenvText } from '../../src/settings/new-dotenv.ts';
 import { Stopped } from '../../src/terminal/stop-signals.ts';
@@ -79,7 +79,7 @@ async function answered(answers: string[], variables: Record<string, string> = {
   const prompt = new Prompt(input, output, answers.includes('\x03'));
   const work = async () => {
     const clients = quickClients(undefined);
-    const account = new Account(clients, (line) => prompt.say(line));
+    const account = new FoundAccount(clients, (line) => prompt.say(line));
     const region = await clients.lambda.config.region().catch(() => undefined);
     return collectByQuestions(given, account, prompt, region);
   };

@@ -16,7 +16,7 @@ import { traceIdOf } from '../../../src/trace/ids.ts';
 import { projectPath } from '../../project-root.ts';
 import { deployedEnvironment } from '../../smoke/smoke-steps.ts';
 import type { Canary, Ended } from '../canary.ts';
-import { canaryLines, JUDGED, renamed, tableLines } from '../captures.ts';
+import { canaryLines, captureTableLines, JUDGED, renamed } from '../captures.ts';
 import { WATCHED } from '../stack.ts';
 
 const EVENT_LIMIT_MS = 60_000;
@@ -46,7 +46,7 @@ export async function judgeStep(canary: Canary): Promise<void> {
     `${evaluatedTraces} of ${JUDGED} judged, ${verdicts.newVerdicts} verdicts, ${verdicts.failed} failed, ${spend.calls} calls, $${spend.usd?.toFixed(4)}`,
   );
   await checkBudget(canary, summary);
-  const table = renamed(tableLines(), attempt);
+  const table = renamed(captureTableLines(), attempt);
   await checkChildren(canary, await putAndFollow(canary, captureKey(`table-${attempt}`), table));
   await checkMlflow(canary, lines, summary);
 }

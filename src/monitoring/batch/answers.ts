@@ -3,19 +3,18 @@
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { BatchReport, JudgeSpend } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
-import type { Capture } from '../../formats/types.ts';
 import { readBatchAnswers } from '../../judge/batch/answers.ts';
 import type { Budget } from '../../judge/budget/leased-budget.ts';
 import type { BatchJudging } from '../../judge/connect.ts';
 import type { ModelAnswer } from '../../judge/model-answer.ts';
 import { allInputTokens } from '../../judge/pricing/call-amounts.ts';
-import type { Judge, JudgeMoney, JudgeScorer } from '../../judge/types.ts';
+import type { Judge, JudgeMoney } from '../../judge/types.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import type { BatchAnswers } from '../evaluate/types.ts';
 import { fileOfChunk } from './packing.ts';
-import type { PreparedChunk } from './prepare.ts';
+import type { LeftOpen, PreparedChunk } from './prepare.ts';
 
 type BatchJob = BatchReport['jobs'][number];
 
@@ -83,14 +82,6 @@ function moneyOf({ failure, held, answerTo }: RoundAnswers, traceId: string, lim
     throw failure;
   };
   return { limit: { reserve } };
-}
-
-/** The questions about a chunk that the first round of a cascade leaves to the second. */
-export interface LeftOpen {
-  /** Ids of the lines that killed the function alone in the first round. */
-  killed: readonly string[];
-  /** Returns those about a trace. Without an answer of the first round there are none: its model is asked when all is applied. */
-  by(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): Promise<readonly JudgeScorer[]>;
 }
 
 /** Reads the answers of the first round, and settles its deposits, so that the second round finds their money. */

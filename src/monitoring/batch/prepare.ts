@@ -17,7 +17,14 @@ import { AnswerJournal } from '../evaluate/answer-journal.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
-import type { LeftOpen } from './answers.ts';
+
+/** The questions about a chunk that the first round of a cascade leaves to the second. */
+export interface LeftOpen {
+  /** Ids of the lines that killed the function alone in the first round. */
+  killed: readonly string[];
+  /** Returns those about a trace. Without an answer of the first round there are none: its model is asked when all is applied. */
+  by(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): Promise<readonly JudgeScorer[]>;
+}
 
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
 export interface PreparedChunk {

@@ -4,7 +4,7 @@ import type { RunOptions } from '../../contract/input.ts';
 import { readLines } from '../../formats/lines/read-lines.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import type { Storage } from '../../shared/storage.ts';
-import { type DecodedChunkLine, LineDecoder, type Reading } from './decode-lines.ts';
+import { type DecodedChunkLine, LineDecoder, type LineReading } from './decode-lines.ts';
 import { openRanges, type UnnumberedChunk } from './ranges.ts';
 
 /** A line, or a range that cannot be read although others of the chunk can; with the ordinal of the range. */
@@ -22,7 +22,7 @@ export async function* readChunk(
   chunk: UnnumberedChunk,
   environment: LambdaEnvironment,
   window: RunOptions['window'],
-  how: Reading,
+  how: LineReading,
 ): AsyncGenerator<ChunkLine> {
   const decoder = new LineDecoder(environment, { experimentId: chunk.experimentId, window }, how);
   for await (const opened of openRanges(storage, chunk, environment.WORK_BUCKET)) {

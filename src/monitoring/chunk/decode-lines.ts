@@ -58,7 +58,7 @@ const TRIALS_MS = 60_000;
 /** How to decode a line that is too heavy to decode without a trial; `undefined` if it must not be decoded at all. */
 type Ruling = { options: DecodeOptions; weight?: number; onlyTraced?: true } | undefined;
 
-export interface Reading {
+export interface LineReading {
   /** Returns the reason to quarantine a line without decoding it. */
   leaveOut?(place: LinePlace): QuarantineCause | undefined;
   /** Runs the trial of a line that could exhaust the function’s memory or time. */
@@ -86,14 +86,14 @@ interface LinesOf {
 export class LineDecoder {
   readonly #settings: ReadSettings;
   readonly #options: DecodeOptions;
-  readonly #how: Reading;
+  readonly #how: LineReading;
   readonly #of: LinesOf;
   readonly #seen: SeenIds;
   /** The rulings on heavy lines, by trace id. Identical lines share one. */
   readonly #rulings = new Map<string, Ruling>();
   #trialsMs = 0;
 
-  constructor(settings: ReadSettings, of: LinesOf, how: Reading) {
+  constructor(settings: ReadSettings, of: LinesOf, how: LineReading) {
     this.#settings = settings;
     this.#options = decodeOptions(settings);
     this.#of = of;

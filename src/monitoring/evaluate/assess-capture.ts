@@ -38,7 +38,7 @@ interface Answered {
 }
 
 /** The assessments of a capture, not written yet. */
-export interface Outcome extends Omit<Answered, 'verdicts'> {
+export interface CaptureOutcome extends Omit<Answered, 'verdicts'> {
   assessments: NewAssessment[];
   notJudgeable: string[];
 }
@@ -78,7 +78,7 @@ export class CaptureAssessor {
    * @param signal ends the asking; `undefined`: only the scorers without a judge assess the capture
    * @returns `claimed` when the capture must wait, because another chunk is asking the judge the same
    */
-  async assess(work: Work, signal: AbortSignal | undefined): Promise<Outcome | 'claimed'> {
+  async assess(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome | 'claimed'> {
     try {
       return await this.#outcome(work, signal);
     } catch (error) {
@@ -87,7 +87,7 @@ export class CaptureAssessor {
   }
 
   /** Returns an error assessment for each scorer without a verdict. */
-  errors(work: Pick<Work, 'traceId' | 'pending'>, fault: string, code?: string): Outcome {
+  errors(work: Pick<Work, 'traceId' | 'pending'>, fault: string, code?: string): CaptureOutcome {
     const { code: ofCode, judge, failed } = work.pending;
     const assessments = [...ofCode, ...judge, ...failed.map(({ scorer }) => scorer)].map((scorer) =>
       failedAssessment(scorer, this.#deps.judge.sourceId, this.contextOf(work), fault, code),
@@ -96,13 +96,13 @@ export class CaptureAssessor {
   }
 
   /** An exception that is not a named error comes from the capture: it gets error assessments, and the others continue. */
-  #failed(work: Work, error: unknown): Outcome {
+  #failed(work: Work, error: unknown): CaptureOutcome {
     const fault = ownFault(error);
     if (fault === undefined) throw error;
     return this.errors(work, fault);
   }
 
-  async #outcome(work: Work, signal: AbortSignal | undefined): Promise<Outcome | 'claimed'> {
+  async #outcome(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome | 'claimed'> {
     const { capture, pending } = work;
     const { sourceId } = this.#deps.judge;
     const context = this.contextOf(work);

@@ -15,7 +15,7 @@ import { addSpend } from '../counts.ts';
 import { LineBook } from '../log/line-book.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { AnswerJournal } from './answer-journal.ts';
-import { CaptureAssessor, type Outcome } from './assess-capture.ts';
+import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
 import { WeightGate } from './held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
 import { type ReadCapture, readCaptures } from './read-captures.ts';
@@ -147,7 +147,7 @@ class EvaluateChunk {
     }
   }
 
-  async #assess(item: PlannedWork, signal: AbortSignal): Promise<Outcome | 'claimed'> {
+  async #assess(item: PlannedWork, signal: AbortSignal): Promise<CaptureOutcome | 'claimed'> {
     const { weight, onlyTraced } = item;
     if (onlyTraced !== undefined) return this.#assessor.errors(item, onlyTraced.message, onlyTraced.name);
     const assess = (until?: AbortSignal) =>
@@ -259,4 +259,4 @@ type Condemned = Awaited<ReturnType<typeof readCaptures>>['condemned'][number];
 const WITHOUT_ANSWER = new Set(['JudgeBatchFailed', 'JudgeBatchRefused']);
 
 /** A capture that is in MLflow waits for the next attempt. */
-const NOT_JUDGED: Outcome = { assessments: [], notJudgeable: [], held: 0 };
+const NOT_JUDGED: CaptureOutcome = { assessments: [], notJudgeable: [], held: 0 };

@@ -18,7 +18,7 @@ import { weightAtOnce } from '../../shared/memory.ts';
 import type { LineBook } from '../log/line-book.ts';
 import { TraceBatch } from '../log/trace-batch.ts';
 import type { AnswerJournal } from './answer-journal.ts';
-import type { Outcome } from './assess-capture.ts';
+import type { CaptureOutcome } from './assess-capture.ts';
 import type { WeightGate } from './held-captures.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 import type { ReadCapture } from './read-captures.ts';
@@ -39,7 +39,7 @@ export interface PlannedWork extends ReadCapture {
 interface Finished {
   work: PlannedWork;
   /** Absent if the capture was not judged: only its trace is written, if it is absent. */
-  outcome: Outcome;
+  outcome: CaptureOutcome;
 }
 
 /**
@@ -94,7 +94,7 @@ export class VerdictWriter {
    * Adds a capture, which is written with the next batch. Waits while a whole batch is waiting for MLflow: judging further ahead
    * would only take memory, and processor time that the writing needs.
    */
-  async add(work: PlannedWork, outcome: Outcome): Promise<void> {
+  async add(work: PlannedWork, outcome: CaptureOutcome): Promise<void> {
     this.#waiting.push({ work, outcome });
     this.#weight += work.weight;
     if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
@@ -202,7 +202,7 @@ export class VerdictWriter {
   async #record(
     work: PlannedWork,
     created: StoredTrace | undefined,
-    outcome: Outcome,
+    outcome: CaptureOutcome,
   ): Promise<NewAssessment[] | undefined> {
     const { traceId, range } = work;
     const stored = work.stored ?? created;
@@ -228,7 +228,7 @@ export class VerdictWriter {
   /** Counts what this run has done with a capture, in this attempt and in those before. */
   #countQuality(
     { traceId, facts, pending }: PlannedWork,
-    { assessments, held }: Outcome,
+    { assessments, held }: CaptureOutcome,
     stored: StoredTrace | undefined,
     written: readonly NewAssessment[],
   ): void {
@@ -255,7 +255,11 @@ export class VerdictWriter {
   }
 
   /** Leaves out what a person has deleted, and counts it. */
-  #wanted({ range, stored: before }: PlannedWork, stored: StoredTrace, { assessments }: Outcome): NewAssessment[] {
+  #wanted(
+    { range, stored: before }: PlannedWork,
+    stored: StoredTrace,
+    { assessments }: CaptureOutcome,
+  ): NewAssessment[] {
     return assessments.filter((one) => {
       if (this.#journal.wasDeleted(stored, one.assessmentId)) this.#tally.notJudgeable(range, 'deletedByPerson');
       // Another run has written the trace meanwhile, with its verdicts in the same request. A missing one is its business.
@@ -267,7 +271,7 @@ export class VerdictWriter {
 
   #count(
     { traceId, range, pending }: PlannedWork,
-    { assessments, notJudgeable, held, heldFor }: Outcome,
+    { assessments, notJudgeable, held, heldFor }: CaptureOutcome,
     isNew: boolean,
   ): void {
     this.#tally.trace(range);

@@ -1,7 +1,7 @@
 /** Compares a new reply with an old one, without a judge. */
 import { parseJson } from '../../formats/json.ts';
 import { toNamedError } from '../../shared/errors.ts';
-import { compareJson, type JsonComparison } from './json-diff.ts';
+import { diffJson, type JsonComparison } from './json-diff.ts';
 import type { ComparableReply } from './reply.ts';
 import { isRefusal, readAlike, wordOverlap, wordsOf } from './text.ts';
 
@@ -87,7 +87,7 @@ function compared(status: StatusChange, before: ComparableReply, after: Comparab
     return { status, identical, same: identical };
   }
   const sameTools = toolNames(before) === toolNames(after);
-  const equalCalls = compareJson(toolValues(before), toolValues(after)).differences.length === 0;
+  const equalCalls = diffJson(toolValues(before), toolValues(after)).differences.length === 0;
   const further = furtherPairs(before, after);
   const result: ReplyComparison = {
     status,
@@ -107,7 +107,7 @@ function compared(status: StatusChange, before: ComparableReply, after: Comparab
   if (documents[0] || documents[1]) {
     result.json = { before: documents[0] !== undefined, after: documents[1] !== undefined };
     if (documents[0] && documents[1]) {
-      Object.assign(result.json, compareJson(documents[0].value, documents[1].value));
+      Object.assign(result.json, diffJson(documents[0].value, documents[1].value));
       equalDocuments = result.json.differences?.length === 0;
       if (before.document !== undefined)
         result.identical &&= equalDocuments && JSON.stringify(before.document) === JSON.stringify(after.document);

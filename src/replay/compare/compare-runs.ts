@@ -11,7 +11,7 @@ import {
 } from './differences.ts';
 import { EarlierReplies } from './earlier-replies.ts';
 import type { JudgingResult } from './judge-replies.ts';
-import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
+import { type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
 import { REPLIES_FILE, readReplies, type StoredReply } from './replies-file.ts';
 import { RequestTable } from './request-table.ts';
 import { type ComparedMetric, differingOptions, METRIC_TAGS, type RunData } from './run-data.ts';
@@ -94,7 +94,7 @@ const both = (before: number | undefined, after: number | undefined): [number, n
   before === undefined || after === undefined ? undefined : [before, after];
 
 /** Adds the judge's verdicts on pairs of replies to the tally. */
-export type Judging = (tally: QualityTally, pairs: AsyncIterable<StoredReply>) => Promise<JudgingResult>;
+export type Judging = (tally: ReplyQualityTally, pairs: AsyncIterable<StoredReply>) => Promise<JudgingResult>;
 
 /** The comparison, and beside it the values that thresholds are decided on, which no file has. */
 export interface ComparedRuns {
@@ -223,7 +223,7 @@ async function compareQuality(
   judging: Judging | undefined,
 ): Promise<void> {
   const earlier = await EarlierReplies.open(before);
-  const tally = new QualityTally();
+  const tally = new ReplyQualityTally();
   // The judge needs a second pass over the file, which must not repeat the note.
   const onCut = (where: string): void => {
     if (!after.cutLines.includes(where)) after.cutLines.push(where);

@@ -41,7 +41,7 @@ const step = (path: string, key: string | number): string =>
 /** Keys from the outside in. They are formatted only for a listed difference. */
 type Path = (string | number)[];
 
-export function compareJson(before: unknown, after: unknown): JsonComparison {
+export function diffJson(before: unknown, after: unknown): JsonComparison {
   const comparison: JsonComparison = { differences: [], more: false, sameStructure: true, maxNumberChange: 0 };
   walk(before, after, [], comparison);
   return comparison;

@@ -9,7 +9,7 @@ import {
   addFailed,
   type Judged,
   nothingJudged,
-  type QualityTally,
+  type ReplyQualityTally,
   replyRow,
   type WorseReply,
   withoutAnyVerdict,
@@ -165,7 +165,7 @@ export interface JudgingResult {
 
 /** Asks the judge about the replies that differ and adds its verdicts to the tally. */
 export async function judgeReplies(
-  tally: QualityTally,
+  tally: ReplyQualityTally,
   judging: JudgeSettings,
   replies: AsyncIterable<StoredReply>,
   onVerdict: (stored: StoredReply, verdict: PairVerdict) => void = () => {},

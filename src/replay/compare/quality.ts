@@ -101,7 +101,7 @@ const worseFirst = (a: RegressionRow, b: RegressionRow): number =>
   gravity(a) - gravity(b) || (a.overlap ?? 0) - (b.overlap ?? 0);
 
 /** Comparisons added up, and the rows of those that got worse. */
-export class QualityTally {
+export class ReplyQualityTally {
   #overlap = 0;
   #words: [number, number] = [0, 0];
   readonly quality: Quality = {

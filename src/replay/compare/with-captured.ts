@@ -5,7 +5,7 @@ import type { Measured } from '../measure/measure.ts';
 import { LineWriter } from '../results/line-writer.ts';
 import { compareReplies } from './compare-replies.ts';
 import { type JudgeSettings, type JudgingResult, judgedLine, judgeReplies } from './judge-replies.ts';
-import { type Quality, QualityTally, type RegressionRow } from './quality.ts';
+import { type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
 import { REPLIES_FILE, readReplies, type StoredReply, storedReply } from './replies-file.ts';
 import { replayedReply, replyOf } from './reply.ts';
 
@@ -33,7 +33,7 @@ export function comparedReply(measured: Measured): StoredReply {
 export class CapturedReplies {
   readonly #directory: string;
   readonly #file: LineWriter;
-  readonly #tally = new QualityTally();
+  readonly #tally = new ReplyQualityTally();
 
   constructor(directory: string) {
     this.#directory = directory;

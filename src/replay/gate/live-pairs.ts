@@ -10,7 +10,7 @@ import {
 import type { EarlierReplies } from '../compare/earlier-replies.ts';
 import { worseReply } from '../compare/judge-replies.ts';
 import type { PairVerdict } from '../compare/pairwise.ts';
-import { nothingJudged, QualityTally } from '../compare/quality.ts';
+import { nothingJudged, ReplyQualityTally } from '../compare/quality.ts';
 import type { StoredReply } from '../compare/replies-file.ts';
 import { type Outcome, requestName } from '../compare/request-table.ts';
 import { type ComparedMetric, METRIC_TAGS, type RunData } from '../compare/run-data.ts';
@@ -52,7 +52,7 @@ export class LivePairs {
   readonly #pairs: LivePair[] = [];
   readonly #byRequest = new WeakMap<PreparedRequest, LivePair>();
   readonly #taken = new Set<number>();
-  readonly #tally = new QualityTally();
+  readonly #tally = new ReplyQualityTally();
   #counted = 0;
   /** Pairs at the front of the schedule that are settled. */
   #front = 0;
@@ -180,7 +180,7 @@ export class LivePairs {
   }
 
   /** Adds the replies up to `size` to the tally, and frees them. */
-  #count(size: number, isJudged: boolean): QualityTally['quality'] {
+  #count(size: number, isJudged: boolean): ReplyQualityTally['quality'] {
     const { quality } = this.#tally;
     for (; this.#counted < size; this.#counted++) {
       const pair = this.#pairs[this.#counted];

@@ -6,17 +6,17 @@ import { COMPARED_METRICS, type ComparedMetric } from '../compare/run-data.ts';
 
 /** The rise of the share of failed requests, and shares of the pairs. All in percent. */
 export const SHARES = ['error_rate', 'regressed', 'newly_failing', 'new_refusals', 'judged_worse'] as const;
-export type Share = (typeof SHARES)[number];
+export type ThresholdShare = (typeof SHARES)[number];
 
 export type Threshold =
   | { kind: 'metric'; text: string; metric: ComparedMetric; statistic: Statistic; relative: boolean; limit: number }
-  | { kind: 'share'; text: string; share: Share; limit: number };
+  | { kind: 'share'; text: string; share: ThresholdShare; limit: number };
 
 const isMetric = (name: string): name is ComparedMetric => Object.hasOwn(COMPARED_METRICS, name);
 const isStatistic = (name: string): name is Statistic => (STATISTICS as readonly string[]).includes(name);
-const isShare = (name: string): name is Share => (SHARES as readonly string[]).includes(name);
+const isShare = (name: string): name is ThresholdShare => (SHARES as readonly string[]).includes(name);
 
-const asksAbout = (threshold: Threshold, shares: readonly Share[]): boolean =>
+const asksAbout = (threshold: Threshold, shares: readonly ThresholdShare[]): boolean =>
   threshold.kind === 'share' && shares.includes(threshold.share);
 
 /** Whether both runs must have kept their replies. */

@@ -4,7 +4,7 @@ import { normalCdf } from '../../shared/statistics/distributions.ts';
 import { likelyShares } from '../../shared/statistics/power.ts';
 import type { ComparedData, RepliesData } from '../compare/compared-data.ts';
 import type { ComparedMetric } from '../compare/run-data.ts';
-import type { Share } from './thresholds.ts';
+import type { ThresholdShare } from './thresholds.ts';
 
 /** What one replay shows by itself. */
 export interface OneRun {
@@ -257,7 +257,7 @@ const assumedShare = (share: number): UnchangedShare => ({
 });
 
 /** The share of the pairs that a replay against the same model shows. */
-export function unchangedShare(share: Exclude<Share, 'error_rate'>, { run, pairs }: Pilot): UnchangedShare {
+export function unchangedShare(share: Exclude<ThresholdShare, 'error_rate'>, { run, pairs }: Pilot): UnchangedShare {
   if (share === 'newly_failing') return unchangedFailing({ run, pairs });
   const [replies, requests] = pairs ? [pairs.replies, pairs.pairs.known] : [run?.replies, run?.failures[1]];
   if (!replies || !requests || replies.compared === 0) return assumedShare(ASSUMED[share]);

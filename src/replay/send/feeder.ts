@@ -2,7 +2,7 @@
 import type { PreparedRequest } from '../request/prepared.ts';
 import type { Feeding, ScheduledEntry } from '../schedule/timing.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import { Pace } from './slices.ts';
+import { SlicePace } from './slices.ts';
 
 /** The most prepared requests that wait in memory: a burst of 2,500, or 8 MiB of large ones. */
 const MAX_WAITING = 2_560;
@@ -73,7 +73,7 @@ export class Feeder {
   async run(): Promise<void> {
     const { endGracefully, dispatcher } = this.#options;
     try {
-      const pace = new Pace();
+      const pace = new SlicePace();
       const feeding: Feeding = {
         skipped: () => this.skipped,
         stopped: () => this.#stopped,

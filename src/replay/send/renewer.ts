@@ -1,6 +1,6 @@
 /** Re-signs requests whose signatures would expire while they wait for room under the cap. */
 import type { RequestQueue } from './request-queue.ts';
-import { Pace } from './slices.ts';
+import { SlicePace } from './slices.ts';
 
 /** Checks of the queue within the lifetime of a signature. */
 const CHECKS = 8;
@@ -30,7 +30,7 @@ export class Renewer {
     if (this.#running) return;
     this.#running = true;
     try {
-      const pace = new Pace();
+      const pace = new SlicePace();
       const now = performance.now();
       for (const request of this.#queue.waiting()) {
         const { renewal } = request;

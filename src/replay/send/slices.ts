@@ -52,7 +52,7 @@ export class SlicedQueue<T> extends Fifo<T> {
 }
 
 /** Lets loops that wait for I/O anyway yield when their slice is over. */
-export class Pace {
+export class SlicePace {
   #until = performance.now() + SLICE_MS;
 
   /** Whether it is time for `rest`. */

@@ -1,5 +1,5 @@
 /** The texts of the commands about runs, in pipes and on terminals of several widths. */
-import { Pace, progressText } from '../../../bin/cli/follow-display.ts';
+import { FollowPace, progressText } from '../../../bin/cli/follow-display.ts';
 import { nextSteps } from '../../../bin/cli/run-hints.ts';
 import { type RunPage, runsText } from '../../../bin/cli/run-text.ts';
 import { tableText } from '../../../bin/cli/table-text.ts';
@@ -49,7 +49,7 @@ describe('progressText', () => {
   });
 
   test('a pace is measured from the first lines that were done', () => {
-    const pace = new Pace();
+    const pace = new FollowPace();
     expect(pace.add([progress({ lines: 0 })], 0)).toBeUndefined();
     expect(pace.add([progress({ lines: 100 })], 50_000)).toBeUndefined();
     expect(pace.add([progress({ lines: 300 })], 60_000)).toBe(20);

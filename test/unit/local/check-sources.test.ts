@@ -1,6 +1,6 @@
 /** The parts of `npm run sources` that need no network. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { CHECKS, isNewer, newestIn, reportOf } from '../../../local/check-sources.ts';
+import { CHECKS, isNewer, newestIn, sourcesReport } from '../../../local/check-sources.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { AWS_SOURCES, LOCKED_ENVIRONMENTS, SOURCES } from '../../../local/python/python-presets.ts';
 
@@ -27,7 +27,7 @@ it('reports each source on a line', () => {
     { name: 'mlflow', pinned: '3.17.2', newest: '3.17.2' },
     { name: 'policy-sentry', pinned: '0.15.2', newest: '0.16.0' },
   ];
-  expect(reportOf(sources)).toEqual([
+  expect(sourcesReport(sources)).toEqual([
     'mlflow         3.17.2    the newest',
     'policy-sentry  0.15.2    0.16.0 is newer',
   ]);

@@ -3,8 +3,8 @@ import {
   type DetectorState,
   feed,
   newState,
+  type ObjectiveTurn,
   rateOf,
-  type Turn,
 } from '../../../src/quality/detector.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { Random } from '../../../src/shared/random.ts';
@@ -14,7 +14,11 @@ if (objective === undefined) throw new Error('no objective');
 const detector = createDetector(objective);
 
 /** Feeds one capture a minute. */
-function feedAll(state: DetectorState, from: number, failing: readonly boolean[]): { minute: number; turn: Turn }[] {
+function feedAll(
+  state: DetectorState,
+  from: number,
+  failing: readonly boolean[],
+): { minute: number; turn: ObjectiveTurn }[] {
   return failing.flatMap((isFailed, index) =>
     feed(detector, state, 60 * (from + index), 1, isFailed ? 1 : 0).map((turn) => ({ minute: from + index, turn })),
   );

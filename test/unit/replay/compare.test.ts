@@ -4,10 +4,10 @@ import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
 import { afterAnswers } from '../../../src/judge/errors.ts';
 import type { Judge } from '../../../src/judge/types.ts';
 import { compareReplies, regressionsOf } from '../../../src/replay/compare/compare-replies.ts';
-import { compareJson } from '../../../src/replay/compare/json-diff.ts';
+import { diffJson } from '../../../src/replay/compare/json-diff.ts';
 import { judgeAll, judgeMost, noneJudged } from '../../../src/replay/compare/judge-replies.ts';
 import { judgePair } from '../../../src/replay/compare/pairwise.ts';
-import { QualityTally } from '../../../src/replay/compare/quality.ts';
+import { ReplyQualityTally } from '../../../src/replay/compare/quality.ts';
 import type { ReplyPair, StoredReply } from '../../../src/replay/compare/replies-file.ts';
 import type { ComparableReply } from '../../../src/replay/compare/reply.ts';
 import { isRefusal, normalize, wordOverlap, wordsOf } from '../../../src/replay/compare/text.ts';
@@ -60,14 +60,14 @@ describe('compareJson', () => {
   test('a value is equal to itself, and both directions have the same number of differences', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (a, b) => {
-        expect(compareJson(a, JSON.parse(JSON.stringify(a))).differences).toEqual([]);
-        expect(compareJson(a, b).differences.length).toBe(compareJson(b, a).differences.length);
+        expect(diffJson(a, JSON.parse(JSON.stringify(a))).differences).toEqual([]);
+        expect(diffJson(a, b).differences.length).toBe(diffJson(b, a).differences.length);
       }),
     );
   });
 
   test('names the path of each difference', () => {
-    const found = compareJson({ a: [1, 2], b: { c: 'x' }, 'd e': 1 }, { a: [1, 3], b: { c: 5, n: null } });
+    const found = diffJson({ a: [1, 2], b: { c: 'x' }, 'd e': 1 }, { a: [1, 3], b: { c: 5, n: null } });
     expect(found).toMatchObject({ sameStructure: false, maxNumberChange: expect.closeTo(1 / 3) });
     expect(found.differences.map(({ path, kind }) => `${kind} ${path}`).sort()).toEqual([
       'added $.b.n',
@@ -78,7 +78,7 @@ describe('compareJson', () => {
   });
 
   test('treats numbers as equal that differ only by rounding', () => {
-    expect(compareJson({ p: 0.1 + 0.2 }, { p: 0.3 }).differences).toEqual([]);
+    expect(diffJson({ p: 0.1 + 0.2 }, { p: 0.3 }).differences).toEqual([]);
   });
 });
 
@@ -200,7 +200,7 @@ describe('compareReplies', () => {
   });
 
   test('QualityTally adds up the comparisons', () => {
-    const tally = new QualityTally();
+    const tally = new ReplyQualityTally();
     const stored = (reply: ComparableReply): StoredReply => ({
       ...{ key: 'k', request_id: 'r', file: 'f', line: 1, input: '', reply },
       comparison: compareReplies(text('a b'), reply),
@@ -389,7 +389,7 @@ describe('judging pairs', () => {
     const once: Judge = { ...good, judge: (...args) => (calls++ < 2 ? good : mute).judge(...args) };
     const some = await all(once);
     expect(some.failure).toBeUndefined();
-    const { quality } = new QualityTally();
+    const { quality } = new ReplyQualityTally();
     expect(qualityLines({ ...quality, judged: some.judged })).toContainEqual([
       'judged',
       '0 better, 1 same, 0 worse, 0 undecided, 1 without a verdict (JudgeReplyUnreadable 1)',

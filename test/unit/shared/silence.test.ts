@@ -24,7 +24,7 @@ import { inputOptions } from '../../../bin/cli/run-options.ts';
 import { requireClone } from '../../../bin/commands/calibrate.ts';
 import { readGiven } from '../../../bin/commands/calibration-data.ts';
 import { checkSelected, tagFilter } from '../../../bin/commands/dataset.ts';
-import { fileOf } from '../../../bin/commands/deploy.ts';
+import { deployFile } from '../../../bin/commands/deploy.ts';
 import { checkOutputs } from '../../../bin/commands/gate-flags.ts';
 import { inspectLine } from '../../../bin/commands/inspect.ts';
 import { instantMs } from '../../../bin/commands/instants.ts';
@@ -91,7 +91,7 @@ import { ProgressFile } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { ShardBounds } from '../../../src/replay/cloud/limits.ts';
 import { replayTooLarge } from '../../../src/replay/cloud/plan/index-objects.ts';
 import { parseReplayInput } from '../../../src/replay/cloud/plan/input.ts';
-import { checkGateSize, planGate } from '../../../src/replay/cloud/plan/plan-gate.ts';
+import { checkGateSize, planCloudGate } from '../../../src/replay/cloud/plan/plan-gate.ts';
 import { planReplay } from '../../../src/replay/cloud/plan/plan-replay.ts';
 import { type Concurrency, stripesOf, WindowCutter } from '../../../src/replay/cloud/plan/sharding.ts';
 import { publishReplay } from '../../../src/replay/cloud/publish/publish-replay.ts';
@@ -655,7 +655,7 @@ const PROVOKE: Record<string, () => unknown> = {
   DotenvExists: () => writeNewFile('package.json', ''),
   DotenvImpossible: () => dotenvText('A=', { A: `${mark()}\n'"\`` }),
   CappedReplayTooLong: () => cutInTwo({}, { requests: 1, kept: false }),
-  CdkMissing: () => fileOf('aws-cdk-lib/none', []),
+  CdkMissing: () => deployFile('aws-cdk-lib/none', []),
   CaptureArchived: () => Promise.reject(namedStorageError(s3('InvalidObjectState', 403), 's3://b')),
   CaptureChanged: () => new Storage(failing(s3('PreconditionFailed', 412)) as never).read(at),
   CaptureFileTooLarge: scanForEver,
@@ -858,7 +858,7 @@ const leaving = (count: number) => ({
 });
 
 const gateWith = (baseline: string) =>
-  planGate({ gate: { baseline, thresholds: ['error_rate:1'] }, compare: false }, memory(), 'w');
+  planCloudGate({ gate: { baseline, thresholds: ['error_rate:1'] }, compare: false }, memory(), 'w');
 const SHARD_BOUNDS: ShardBounds = { windowMs: 1, requests: 50, bytes: 10_000, perSecond: 5, connections: 4 };
 const windowOf = (requests: number) => ({ requests, bytes: 1, peakPerSecond: 1, firstDueMs: 0, lastDueMs: 0 });
 const ARN = 'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-tracking-server/mine';

@@ -31,7 +31,7 @@ const refused = (problem: string, got: string, expected: string): PermanentError
  * @throws PermanentError `InvalidThreshold`, `InvalidReplayInput`, `BaselineNotAllowed`, `NotAReplay`, `GateTooLarge`, and
  * errors of the storage
  */
-export async function planGate(
+export async function planCloudGate(
   { gate, compare, judge }: Pick<ReplayJob, 'gate' | 'compare' | 'judge'>,
   storage: Storage,
   workBucket: string,

@@ -19,7 +19,7 @@ import type { PlannedMlflow, ShardPlan, StoredPlan } from '../work-bucket/stored
 import { type IndexedCaptures, indexObjects, replayTooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
-import { checkGateSize, planGate } from './plan-gate.ts';
+import { checkGateSize, planCloudGate } from './plan-gate.ts';
 import { type Concurrency, WindowCutter } from './sharding.ts';
 import { SkippedLines } from './skipped-lines.ts';
 import { writeSchedule } from './write-schedule.ts';
@@ -53,7 +53,7 @@ export async function planReplay(
   const bounds = shardBounds(job.options, job.shard);
   // Rejects an invalid target before hours of captures are read. Only the shards may read the secret.
   await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
-  const gate = await planGate(job, storage, environment.WORK_BUCKET);
+  const gate = await planCloudGate(job, storage, environment.WORK_BUCKET);
   // The same for a judge or an MLflow server that is not available.
   const judge = job.dryRun ? null : await planJudge(job, evaluation);
   const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation);

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { TextUpload } from '../../../shared/uploads.ts';
-import { QualityTally, type WorseReply } from '../../compare/quality.ts';
+import { ReplyQualityTally, type WorseReply } from '../../compare/quality.ts';
 import { REPLIES_FILE, type StoredReply } from '../../compare/replies-file.ts';
 import type { CapturedComparison } from '../../compare/with-captured.ts';
 import type { Turn } from '../../request/sessions.ts';
@@ -85,7 +85,7 @@ export async function mergeParts(context: MergeContext, name: string, parts: rea
 
 /** Merges the replies of all shards, and adds up their comparisons and the judge's verdicts. */
 export async function mergeReplies(context: MergeContext): Promise<CapturedComparison> {
-  const tally = new QualityTally();
+  const tally = new ReplyQualityTally();
   const { storage, plan, collected, evaluations } = context;
   async function* tallied(): AsyncGenerator<Buffer> {
     for await (const line of linesOf(storage, objectsOf(collected, REPLIES_FILE))) {

@@ -2,12 +2,12 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { planGate } from '../../../../src/replay/cloud/plan/plan-gate.ts';
+import { planCloudGate } from '../../../../src/replay/cloud/plan/plan-gate.ts';
 import { nothingEvaluated } from '../../../../src/replay/cloud/summarize/collect-evaluations.ts';
 import { decideReplayGate } from '../../../../src/replay/cloud/summarize/gate.ts';
 import type { MergeContext } from '../../../../src/replay/cloud/summarize/merge-files.ts';
 import type { PlannedGate } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
-import { nothingJudged, type Quality, QualityTally } from '../../../../src/replay/compare/quality.ts';
+import { nothingJudged, type Quality, ReplyQualityTally } from '../../../../src/replay/compare/quality.ts';
 import { RunStats } from '../../../../src/replay/measure/run-stats.ts';
 import { RetryableError } from '../../../../src/shared/errors.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
@@ -27,7 +27,7 @@ function withBaseline(sent = 3): MemoryStorage {
 const plan = (
   gate: { baseline?: string; thresholds: string[]; zeroTolerance?: number },
   { compare = false, judge = false, memory = withBaseline() } = {},
-) => planGate({ gate, compare, ...(judge ? { judge: { budgetUsd: 1 } } : {}) }, memory.storage, 'work');
+) => planCloudGate({ gate, compare, ...(judge ? { judge: { budgetUsd: 1 } } : {}) }, memory.storage, 'work');
 
 describe('planning', () => {
   test('finds the results of the baseline, however its location is written', async () => {
@@ -217,7 +217,7 @@ describe('the summary', () => {
   });
 
   const judgedQuality = (pairs: number, worse: number, regressed: number): Quality => {
-    const quality = new QualityTally().quality;
+    const quality = new ReplyQualityTally().quality;
     const judged = { ...nothingJudged(), same: pairs - worse, worse };
     return { ...quality, compared: pairs, regressed, judged, comparable: { ...quality.comparable, differing: pairs } };
   };
