@@ -42,7 +42,7 @@ const RUN_BY: Record<string, string> = {
   'inference-monitor init': 'test/integration/init.test.ts',
   'npx cdk bootstrap': 'local/stack/deploy.ts',
   'inference-monitor doctor': 'test/integration/operate/doctor.ts',
-  'inference-monitor deploy': 'local/stack/deploy.ts',
+  'inference-monitor deploy': 'test/slow/package-deploy.test.ts',
   'npm run smoke': 'test/integration/deployed-start.test.ts',
   'npm run canary': 'test/slow/canary.test.ts',
 };
