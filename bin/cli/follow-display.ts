@@ -5,7 +5,7 @@ import type { RunProgress } from '../../src/operate/run-progress.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 import { durationText } from '../../src/terminal/duration-text.ts';
 import { startProgress } from '../../src/terminal/progress.ts';
-import { wrapped } from '../../src/terminal/wrap.ts';
+import { columnsOf, wrapped } from '../../src/terminal/wrap.ts';
 
 export interface FollowDisplay {
   look(runs: readonly RunProgress[]): void;
@@ -14,22 +14,20 @@ export interface FollowDisplay {
   end(): void;
 }
 
-const DEFAULT_COLUMNS = 80;
-
 /** Shows what is followed on a stream. */
 export function followDisplay(output: NodeJS.WriteStream): FollowDisplay {
   const progress = startProgress(output);
   const pace = new FollowPace();
   const isTerminal = output.isTTY === true;
   const log = (line: string): void => {
-    const width = isTerminal ? output.columns || DEFAULT_COLUMNS : Number.POSITIVE_INFINITY;
+    const width = isTerminal ? columnsOf(output) : Number.POSITIVE_INFINITY;
     for (const part of wrapped(singleLine(line), width)) progress.log(part);
   };
   return {
     wait: (text) => progress.show(text),
     look(runs) {
       for (const { run, news } of runs) for (const line of news) log(runs.length > 1 ? `${run}: ${line}` : line);
-      const width = isTerminal ? (output.columns || DEFAULT_COLUMNS) - 1 : undefined;
+      const width = isTerminal ? columnsOf(output) - 1 : undefined;
       progress.show(progressText(runs, pace.add(runs, Date.now()), Date.now(), width));
     },
     end: () => progress.end(),

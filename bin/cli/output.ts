@@ -3,7 +3,7 @@ import { styleText } from 'node:util';
 import { Option } from 'commander';
 import type * as z from 'zod';
 import { PLAIN, type Style } from '../../src/quality/rates-text.ts';
-import { wrapped } from '../../src/terminal/wrap.ts';
+import { columnsOf, wrapped } from '../../src/terminal/wrap.ts';
 
 /** The option of every command that prints data. */
 export const jsonOption = (what = 'print the result as JSON'): Option => new Option('--json', what);
@@ -23,20 +23,17 @@ export interface TextOptions {
   style: Style;
 }
 
-const DEFAULT_COLUMNS = 80;
-
 /** Width and style of the terminal; a file or a pipe has no width and no colors. */
 export function terminal(): TextOptions {
   const { stdout } = process;
   if (stdout.isTTY !== true) return { width: Number.POSITIVE_INFINITY, style: PLAIN };
-  // Some terminals report 0 columns.
-  const width = stdout.columns || DEFAULT_COLUMNS;
+  const width = columnsOf(stdout);
   return { width, style: (style, text) => styleText(style, text, { stream: stdout }) };
 }
 
 /** Prints a line for a person to standard error, broken between words on a terminal. */
 export function notice(line: string): void {
   const { stderr } = process;
-  const width = stderr.isTTY === true ? stderr.columns || DEFAULT_COLUMNS : Number.POSITIVE_INFINITY;
+  const width = stderr.isTTY === true ? columnsOf(stderr) : Number.POSITIVE_INFINITY;
   for (const part of wrapped(line, width)) stderr.write(`${part}\n`);
 }

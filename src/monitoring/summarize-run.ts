@@ -1,5 +1,5 @@
 /** Makes the summary of a run, chunk by chunk: memory does not grow with the run, and one invocation need not be enough. */
-import type { BatchReport, NamedError } from '../contract/receipts.ts';
+import type { NamedError } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
 import { writeCounts } from '../quality/counts-store.ts';
 import { RunSums, type RunSumsState } from '../quality/run-sums.ts';
@@ -9,7 +9,7 @@ import { withRanges } from './chunk/ranges.ts';
 import { qualityOfChunk } from './chunk-quality.ts';
 import type { FilesState } from './file-reports.ts';
 import type { ObservedChunks } from './observed-chunks.ts';
-import { readChunks, readPlanReceipts } from './receipts.ts';
+import { readBatchReports, readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
 
 /** Time reserved to write the sums of a part, or the whole summary. */
@@ -71,11 +71,7 @@ export async function summarizeRun(
     return { ...sums.summary, status: 'unfinished' };
   }
   await summary.files.write(storage, workBucket, name, 'all');
-  for (const round of [0, 1]) {
-    const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(workKeys.batchRound(name, round)));
-    if (report === undefined) break;
-    summary.addBatch(report);
-  }
+  for await (const report of readBatchReports(storage, workBucket, name)) summary.addBatch(report);
   summary.warn(quality.warnings());
   await writeCounts(storage, workBucket, name, quality.counts);
   return summary.build();

@@ -1,8 +1,8 @@
 /** What became of a run: of one that has ended, is running, was stopped, or that Step Functions has forgotten. */
-import type { BatchReport, PlanReceipt } from '../contract/receipts.ts';
+import type { PlanReceipt } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
 import { withRanges } from '../monitoring/chunk/ranges.ts';
-import { partsDone, readChunks, readPlanReceipts } from '../monitoring/receipts.ts';
+import { partsDone, readBatchReports, readChunks, readPlanReceipts } from '../monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../monitoring/summary.ts';
 import { Storage } from '../shared/storage.ts';
 import type { AwsClients } from './aws-clients.ts';
@@ -162,9 +162,8 @@ const JOB_GOES_ON = new Set(['Submitted', 'Validating', 'Scheduled', 'InProgress
 
 async function openJobs(storage: Storage, workBucket: string, run: string): Promise<string[]> {
   const open: string[] = [];
-  for (const round of [0, 1]) {
-    const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(workKeys.batchRound(run, round)));
-    open.push(...(report?.jobs ?? []).filter(({ status }) => JOB_GOES_ON.has(status)).map(({ arn }) => arn));
+  for await (const { jobs } of readBatchReports(storage, workBucket, run)) {
+    open.push(...jobs.filter(({ status }) => JOB_GOES_ON.has(status)).map(({ arn }) => arn));
   }
   return open;
 }

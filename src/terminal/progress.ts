@@ -1,5 +1,7 @@
 /** A progress line: rewritten in place on a terminal, printed again after a change elsewhere. */
 
+import { columnsOf } from './wrap.ts';
+
 export interface ProgressLine {
   /** Shows the state of the work in progress. */
   show(text: string): void;
@@ -16,8 +18,6 @@ const PLAIN_EVERY_MS = 5_000;
 
 const TICK_MS = 1_000;
 
-const DEFAULT_COLUMNS = 80;
-
 const CLEAR_LINE = '\r\u001b[2K';
 
 /**
@@ -32,8 +32,7 @@ export function startProgress(output: NodeJS.WriteStream): ProgressLine {
   let shownAt = 0;
   let closed = false;
   const terminal = output.isTTY === true;
-  // Some terminals report 0 columns.
-  const cut = (line: string) => line.slice(0, (output.columns || DEFAULT_COLUMNS) - 1);
+  const cut = (line: string) => line.slice(0, columnsOf(output) - 1);
   const draw = () => {
     const seconds = Math.floor((Date.now() - since) / 1000);
     const line = text.endsWith('…') && seconds > 0 ? `${text} ${seconds} s` : text;

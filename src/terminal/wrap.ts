@@ -1,5 +1,10 @@
 /** Breaks lines for terminals of any width. */
 
+const DEFAULT_COLUMNS = 80;
+
+/** Returns the width of a terminal. Some report 0 columns. */
+export const columnsOf = (output: NodeJS.WriteStream): number => output.columns || DEFAULT_COLUMNS;
+
 /**
  * Breaks a line between words, so that no terminal breaks it within one. Further lines are indented by two more columns. A word
  * that is longer than a line stays whole.
