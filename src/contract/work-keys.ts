@@ -76,6 +76,34 @@ export const workKeys = {
   detectors: 'counts/detectors.json',
 };
 
+/** Keys of ground truth. An hour is that of the inference (UTC), such as `2026-11-20T10`. */
+export const truthKeys = {
+  prefix: 'ground-truth/',
+  /** Predictions of an hour, as one part of a run found them. `digest` is that of the content. */
+  newIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}new-${digest}.jsonl.gz`,
+  /** The same of many runs. */
+  hourIndex: (hour: string) => `${truthKeys.indexOfHour(hour)}all.jsonl.gz`,
+  indexOfHour: (hour: string) => `${truthKeys.indexPrefix}${hour}/`,
+  indexPrefix: 'ground-truth/index/',
+  /** Label files that a person uploads. */
+  upload: (name: string) => `${truthKeys.uploadsPrefix}${name}`,
+  uploadsPrefix: 'ground-truth/uploads/',
+  /** The labels of a file that have no prediction yet. `digest` is that of the file's place and ETag. */
+  waiting: (digest: string) => `${truthKeys.waitingPrefix}${digest}.jsonl.gz`,
+  waitingPrefix: 'ground-truth/waiting/',
+  /** The report on a label file. */
+  file: (digest: string) => `${truthKeys.filesPrefix}${digest}.json`,
+  filesPrefix: 'ground-truth/files/',
+  /** The labeled predictions of an hour. */
+  labeled: (hour: string) => `${truthKeys.labeledPrefix}${hour}.jsonl.gz`,
+  labeledPrefix: 'ground-truth/labeled/',
+  summary: (run: string) => `${truthKeys.runsPrefix}${run}/summary.json`,
+  runsPrefix: 'ground-truth/runs/',
+  /** Files in the form of SageMaker Model Monitor. */
+  reports: (day: string, file: string) => `${truthKeys.reportsPrefix}${day}/${file}`,
+  reportsPrefix: 'ground-truth/reports/',
+};
+
 /** Keys of a cloud replay. */
 export const replayKeys = {
   prefix: (run: string) => `replays/${run}/`,

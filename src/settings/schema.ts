@@ -5,6 +5,7 @@
 import * as z from 'zod';
 import { DEFAULT_MAX_LINE_BYTES } from '../shared/line-bound.ts';
 import { defaultJudgeModel } from './default-judge.ts';
+import { groundTruthSchema } from './ground-truth-setting.ts';
 import {
   flag,
   jsonOf,
@@ -41,6 +42,7 @@ export function mlflowKind(uri: string): MlflowKind {
 
 const BUCKET_NAME = /^(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 const BUCKET_WITH_PREFIX = /^(s3:\/\/)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/.*)?$/;
+const LABEL_PLACE = /^s3:\/\/(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[^\p{Cc}]{0,800})?$/u;
 /** SageMaker's names of endpoints and of inference components have the same form. */
 const ENDPOINT_NAME = /^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/;
 const SECRET_ARN = /^arn:aws[\w-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+-[A-Za-z0-9]{6}$/;
@@ -198,6 +200,20 @@ export const functionSettings = {
     'a JSON list of objectives, such as [{"scorer":"safety","atLeast":0.95,"over":"1d"},{"errorReplies":{"atMost":0.02}}]',
     jsonOf(z.array(z.unknown())).default([]),
   ),
+  /** How labels are compared with what the endpoint answered. */
+  GROUND_TRUTH: setting(
+    'JSON such as {"kind":"classes","positive":"1","groups":["age_group"],"days":30}',
+    jsonOf(groundTruthSchema).default(groundTruthSchema.parse({})),
+  ),
+  /** Label files under it are read when they are written. Ends with `/`, or is a bucket alone. */
+  GROUND_TRUTH_S3_PREFIX: setting(
+    'a place in S3 such as s3://my-labels/churn/',
+    z
+      .string()
+      .regex(LABEL_PLACE)
+      .transform((place) => (place.endsWith('/') ? place : `${place}/`))
+      .optional(),
+  ),
   /** Whether the messages about quality quote the judge, who quotes people. */
   ALARM_QUOTES: flag(false),
   /** The gate (src/gate/gate.ts): limits over all runs of the stack. 0: no limit. */
@@ -261,6 +277,8 @@ export const settingsSchema = z.object({
   ),
   /** 0: no alarm about missing captures. */
   MISSING_CAPTURES_HOURS: wholeNumber(0, 24, 6),
+  /** 0: no alarm when labels stop coming. CloudWatch looks back at most 7 days. */
+  MISSING_LABELS_HOURS: wholeNumber(0, 168, 0),
   /** An alarm has at most 10 metrics. */
   ENDPOINT_VARIANTS: setting(
     'names of variants separated by commas, at most 9',

@@ -19,7 +19,9 @@ import { chunkRequest } from '../helpers/chunk-request.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 
 const FILES = [
-  ...['execution', 'input', 'payloads', 'receipts', 'replay', 'work-keys'].map((name) => `src/contract/${name}.ts`),
+  ...['execution', 'ground-truth', 'input', 'payloads', 'receipts', 'replay', 'work-keys'].map(
+    (name) => `src/contract/${name}.ts`,
+  ),
   'src/replay/cloud/work-bucket/stored-plan.ts',
 ];
 const LIST = `${__dirname}/contract.json`;

@@ -65,6 +65,8 @@ describe('the settings as a whole', () => {
       LAMBDA_TIMEOUT_SECONDS: 900,
       LOG_RETENTION_DAYS: 30,
       QUALITY_OBJECTIVES: [],
+      GROUND_TRUTH: { days: 30, positive: '1', threshold: 0.5, groups: [] },
+      MISSING_LABELS_HOURS: 0,
       ALARM_QUOTES: false,
       MISSING_CAPTURES_HOURS: 6,
       ENDPOINT_VARIANTS: ['AllTraffic'],

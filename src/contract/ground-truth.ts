@@ -1,0 +1,159 @@
+/** Ground truth: predictions as the index keeps them, labels, the two joined, and what the functions tell each other about them. */
+import * as z from 'zod';
+
+/** What the model answered to one inference, as far as a label can be compared with it. At least one field is set. */
+export interface Prediction {
+  /** A class, or a number: a value or the probability of the positive class. */
+  value?: string | number | boolean;
+  /** Probabilities or scores, one per class. */
+  scores?: number[];
+  /** The classes of `scores`, where the reply names them. Otherwise the settings do, else they are `0`, `1`, … */
+  classes?: string[];
+  /** Hashes of a text reply, 8 bytes each as base64url: of its exact text, and of its normalized one. */
+  text?: [exact: string, normalized: string];
+}
+
+/** One prediction of the index. */
+export interface PredictionRow {
+  /** The id that labels name: inference id, else event id; with `_{index}` if the call carried several inferences. */
+  id: string;
+  endpoint: string;
+  variant: string;
+  /** Time of the inference, epoch seconds. */
+  second: number;
+  traceId: string;
+  /** Position within the call, from 0. Absent if the call carried one inference: the label is about the trace. */
+  row?: number;
+  prediction: Prediction;
+  /** The values of the columns that the settings name (`groups`), in their order; `null` where the row has none. */
+  groups?: (string | null)[];
+}
+
+export type LabelValue = string | number | boolean;
+
+/** A label of a file, as it is kept until its prediction is found. */
+export interface Label {
+  id: string;
+  value: LabelValue;
+  /** It is about this endpoint only. */
+  endpoint?: string;
+  /** It is a person's label for this scorer's question, and not the true answer. */
+  scorer?: string;
+  /** Who labelled; of labels for scorers. */
+  by?: string;
+  /** Line of the file, from 1. */
+  line: number;
+  /**
+   * Of two labels of an id, the one with the later time counts, then the one in the later line. Epoch milliseconds: when its file
+   * was written.
+   */
+  timeMs: number;
+}
+
+/** A prediction with its label: a line of an hour of the joined store. */
+export interface LabeledRow extends PredictionRow {
+  label: LabelValue;
+  /** The label's own; see `Label`. */
+  timeMs: number;
+  line: number;
+  scorer?: string;
+  by?: string;
+  /** The value that was replaced last. */
+  was?: LabelValue;
+  /** The label is in MLflow. */
+  noted?: true;
+}
+
+/**
+ * What became of the labels of a file. `lines` is always the sum of the other counts.
+ */
+export interface LabelCounts {
+  /** Non-blank lines, without a header. */
+  lines: number;
+  /** Labels that were joined to a prediction that had none. */
+  joined: number;
+  /** The prediction had the same label already. */
+  repeated: number;
+  /** The prediction had another label, which this one replaced. */
+  replaced: number;
+  /** The prediction has a later label with another value. */
+  outdated: number;
+  /** No prediction with the id is known yet. */
+  waiting: number;
+  /** No prediction came within the days that the index is kept. */
+  unknown: number;
+  /** The id is that of predictions of two endpoints, and the label names none. */
+  ambiguous: number;
+  /** Lines that are no label; see `faults`. */
+  invalid: number;
+}
+
+/** A line of a label file that could not be used. */
+export interface LabelFault {
+  line: number;
+  /** A short stable name: `NotALabel`, `ImpossibleLabel`, `UnknownEncoding`, `CutOff`, `AmbiguousId`, … */
+  name: string;
+  message: string;
+}
+
+export interface LabelFileReport {
+  bucket: string;
+  key: string;
+  etag: string;
+  /** ISO 8601. */
+  readAt: string;
+  counts: LabelCounts;
+  /** All faults by name. */
+  reasons: Record<string, number>;
+  /** The first faults by line. */
+  faults: LabelFault[];
+  /** The first labels that replaced another. */
+  replacedLabels: { id: string; from: LabelValue; to: LabelValue }[];
+  /** Why nothing of the file could be used, for example a CSV without an id column. */
+  error?: { name: string; message: string };
+}
+
+/**
+ * The input of the state machine: a label file, all label files under a prefix, a list that the starter writes, or `{}`, which
+ * joins the labels that wait to predictions that came since. The event of a label file is one as well.
+ */
+export const truthInputSchema = z.union([
+  z.strictObject({ files: z.strictObject({ key: z.string().min(1) }) }),
+  z.strictObject({ bucket: z.string().min(1), key: z.string().min(1) }),
+  z.strictObject({ bucket: z.string().min(1), prefix: z.string() }),
+  z.strictObject({ waiting: z.literal(true).optional() }),
+]);
+export type TruthInput = z.infer<typeof truthInputSchema>;
+
+/** One invocation does what it has the time for; the state machine invokes again with the state that it returns, while `more`. */
+export interface TruthRequest {
+  input: unknown;
+  run: { id: string; name: string; startTime: string };
+  /** Absent in the first invocation. */
+  state?: TruthState;
+}
+
+export interface TruthState {
+  /** `read`: label files → waiting labels; `join`: waiting labels → labeled rows; `note`: labeled rows → MLflow; `measure`: metrics. */
+  step: 'read' | 'join' | 'note' | 'measure';
+  /** How far the step is; opaque to the state machine. */
+  cursor: string | null;
+}
+
+export interface TruthResult {
+  more: boolean;
+  state: TruthState;
+  /** The result of the run, once `more` is false. */
+  summary?: TruthRunSummary;
+}
+
+/** The result of a run: an object of the work bucket. */
+export interface TruthRunSummary {
+  run: string;
+  counts: LabelCounts;
+  /** Keys of the reports of the label files (`LabelFileReport`) that the run read. */
+  files: string[];
+  /** Labels that were written to MLflow, and those whose trace is gone or that MLflow refused. */
+  noted: number;
+  notNoted: Record<string, number>;
+}

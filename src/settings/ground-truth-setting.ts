@@ -1,0 +1,30 @@
+/** The setting `GROUND_TRUTH`: how predictions are kept for labels that come later, and how they are compared. */
+import * as z from 'zod';
+
+/** Each column costs its values for every prediction of the index. */
+const MAX_GROUPS = 5;
+const MAX_CLASSES = 100;
+const name = z.string().min(1).max(256);
+
+export const groundTruthSchema = z.strictObject({
+  /** For how many days predictions wait for their labels, and labels for their predictions. 0: nothing is kept. */
+  days: z.number().int().min(0).max(400).default(30),
+  /** What the model predicts. Default: what the labels look like. */
+  kind: z.enum(['classes', 'numbers', 'texts']).optional(),
+  /** The field of a row's reply that is the prediction, with dots for nested ones. Default: a field of a usual name. */
+  prediction: name.optional(),
+  /** The field with the probability of the positive class, or with those of all classes. Default: a field of a usual name. */
+  probability: name.optional(),
+  /** The classes of a list of probabilities, in its order. Default: `0`, `1`, … */
+  classes: z.array(name).min(2).max(MAX_CLASSES).optional(),
+  /** The class that precision, recall, F1 and AUC of a model with two classes are about. */
+  positive: name.default('1'),
+  /** A probability from which on the positive class counts as predicted. */
+  threshold: z.number().min(0).max(1).default(0.5),
+  /** Columns by which selection rate and true positive rate are compared, such as `["age_group"]`. */
+  groups: z.array(name).max(MAX_GROUPS).default([]),
+  /** Writes the metrics of Model Monitor too, with this monitoring schedule as their dimension. */
+  modelMonitorSchedule: name.optional(),
+});
+
+export type GroundTruthSettings = z.infer<typeof groundTruthSchema>;
