@@ -60,8 +60,8 @@ export interface LabeledRow extends PredictionRow {
   by?: string;
   /** The value that was replaced last. */
   was?: LabelValue;
-  /** The label is in MLflow. */
-  noted?: true;
+  /** MLflow has the label (`true`), or the one that it replaced (`false`). Absent: neither, so nobody can have deleted it there. */
+  noted?: boolean;
 }
 
 /**

@@ -97,6 +97,13 @@ export const truthKeys = {
   /** The labeled predictions of an hour. */
   labeled: (hour: string) => `${truthKeys.labeledPrefix}${hour}.jsonl.gz`,
   labeledPrefix: 'ground-truth/labeled/',
+  /**
+   * Marks an hour with labels that MLflow does not have yet. It is written after `labeled`, and `etag` is the one that `labeled` got:
+   * who has noted the labels removes the marks that it saw before it read the hour, and so none of a later change.
+   */
+  toNote: (hour: string, etag: string) => `${truthKeys.toNoteOf(hour)}${etag}`,
+  toNoteOf: (hour: string) => `${truthKeys.toNotePrefix}${hour}/`,
+  toNotePrefix: 'ground-truth/to-note/',
   summary: (run: string) => `${truthKeys.runsPrefix}${run}/summary.json`,
   runsPrefix: 'ground-truth/runs/',
   /** Files in the form of SageMaker Model Monitor. */
