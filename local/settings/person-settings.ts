@@ -1,4 +1,5 @@
 /** The user's own settings that a local run applies. */
+import { join } from 'node:path';
 import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { slips } from '../../lib/settings/slips.ts';
 import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
@@ -20,6 +21,7 @@ const APPLIED = [
   'JUDGE_PRICES',
   'CSV_HEADER',
   'FEATURE_NAMES',
+  'GROUND_TRUTH',
   'MAX_LINE_BYTES',
 ];
 
@@ -35,11 +37,18 @@ interface PersonSettings {
   notes: string[];
 }
 
-/** Reads settings from `.env` and the environment, which has precedence. An empty value counts as not set. */
-export function givenSettings(): Record<string, string> {
+/** The file in a folder of captures with what they need, in the form of `.env`. */
+const OF_CAPTURES = 'settings.env';
+
+/**
+ * Reads settings from the folder of the captures, `.env` and the environment; the later has precedence. An empty value counts as
+ * not set.
+ */
+export function givenSettings(captures: string): Record<string, string> {
   const dotenv = dotenvSettings(projectPath('.env'));
+  const ofCaptures = dotenvSettings(join(captures, OF_CAPTURES));
   const given = [...APPLIED, ...WITH_REAL_JUDGE, ...OF_OTHER_JUDGE].flatMap((name) => {
-    const value = process.env[name] || dotenv[name];
+    const value = process.env[name] || dotenv[name] || ofCaptures[name];
     return value ? [[name, value]] : [];
   });
   return Object.fromEntries(given);

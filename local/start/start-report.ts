@@ -1,5 +1,6 @@
 /** The report that `npm start` prints when the executions have ended. */
 import { resourceNames } from '../../src/contract/names.ts';
+import { VERDICT_TERMS, type VerdictCounts } from '../../src/contract/receipts.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { Run } from '../../src/operate/process-files.ts';
@@ -48,10 +49,11 @@ export function reportLines(report: Report): string[] {
     ...totalLines(totals),
     `seconds: ${report.seconds.toFixed(1)}`,
     '',
-    ...costNote(report),
+    ...costNote(report, totals.judgeCalls),
     ...failureLines(report),
     ...quarantineSection(report),
     ...verdictSection(report, verdictLines(totals)),
+    ...notJudgeable(report, totals.verdicts),
     ...worstSection(report),
     ...(report.options.exit ? keptLines(report) : addressLines(report)),
   ];
@@ -85,8 +87,10 @@ function quarantineSection({ quarantine, deployed, options }: Report): string[] 
   return quarantineLines(quarantine, (key) => files.get(key) ?? key, rest);
 }
 
-function costNote({ realJudge }: Report): string[] {
-  return realJudge ? [] : ["cost_usd is the price of the stand-in's tokens with the real model; nothing was paid.", ''];
+function costNote({ realJudge }: Report, calls: number): string[] {
+  return realJudge || calls === 0
+    ? []
+    : ["cost_usd is the price of the stand-in's tokens with the real model; nothing was paid.", ''];
 }
 
 function verdictSection({ realJudge }: Report, lines: string[]): string[] {
@@ -95,6 +99,14 @@ function verdictSection({ realJudge }: Report, lines: string[]): string[] {
     ? `by ${realJudge}`
     : "a stand-in's rules, not a model's judgement; --bedrock asks the model";
   return [`── Verdicts (${source}) ──`, ...lines, ''];
+}
+
+/** Tables of values have no text that a scorer could read. */
+function notJudgeable({ summaries }: Report, verdicts: VerdictCounts): string[] {
+  const isAll = VERDICT_TERMS.every((term) => (term === 'notJudgeable') === verdicts[term] > 0);
+  if (!isAll) return [];
+  const reasons = [...new Set([...summaries.values()].flatMap((one) => Object.keys(one.reasons)))];
+  return [`Nothing is judged: no scorer applies to these captures (${reasons.join(', ')}).`, ''];
 }
 
 function worstSection({ worst, options }: Report): string[] {

@@ -30,12 +30,12 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   signal.addEventListener('abort', () => progress.close('Stopping …'));
   const unlessStopped = <T>(work: Promise<T>): Promise<T> =>
     Promise.race([work, stopped.then(() => Promise.reject(new Stopped()))]);
-  const given = givenSettings();
+  const captures = options.captures ?? projectPath('examples', 'captures');
+  const given = givenSettings(captures);
   for (const slip of settingSlips()) progress.log(`warning: ${slip}`);
   // Invalid input is reported before anything starts.
   const real = options.bedrock && { region: bedrockRegion(options) };
   const checked = checkSettings(personSettings(given, { real, url: 'http://127.0.0.1' }).settings);
-  const captures = options.captures ?? projectPath('examples', 'captures');
   const endpoints = await unlessStopped(findCaptures(captures, options.endpoint));
   const sizes = await unlessStopped(measureFiles(endpoints.flatMap(({ files }) => files)));
   const forward = options.bedrock ? await unlessStopped(bedrockTarget(options)) : undefined;

@@ -3,7 +3,7 @@ import { createReadStream, existsSync, realpathSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
-import { CAPTURE_FILES } from '../replay/source/files.ts';
+import { CAPTURE_FILES, isBesideLabels } from '../replay/source/files.ts';
 import { PermanentError } from '../shared/errors.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../shared/line-bound.ts';
 
@@ -41,7 +41,7 @@ const LAYOUT = /([^/]+)\/([^/]+)\/\d{4}\/(?:0[1-9]|1[0-2])\/(?:0[1-9]|[12]\d|3[0
  * Returns the capture files at a path, grouped by endpoint, each with its key. SageMaker's layout is kept, wherever in
  * the path it begins. Any other file goes under `<endpoint>/AllTraffic/` and the hour of its first record.
  *
- * @param path a `.jsonl` file, or a folder with such files at any depth
+ * @param path a `.jsonl` file, or a folder with such files at any depth. Those in its folder `labels` are no captures.
  * @param endpoint the endpoint of all files, instead of the one in their paths
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
  */
@@ -74,7 +74,8 @@ async function filesBelow(root: string): Promise<string[]> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
   return entries
     .map((entry) => ({ path: join(entry.parentPath, entry.name), name: entry.name }))
-    .filter(({ name, path }) => name.endsWith(SUFFIX) && statSync(path, { throwIfNoEntry: false })?.isFile())
+    .filter(({ name, path }) => name.endsWith(SUFFIX) && isBesideLabels(root, path))
+    .filter(({ path }) => statSync(path, { throwIfNoEntry: false })?.isFile())
     .map(({ path }) => path)
     .sort();
 }

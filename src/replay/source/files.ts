@@ -1,6 +1,6 @@
 /** Finds capture files on the local disk. */
 import { readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, relative, sep } from 'node:path';
 import { PermanentError } from '../../shared/errors.ts';
 import type { SourceFile } from './types.ts';
 
@@ -10,10 +10,17 @@ const CAPTURE_SUFFIX = '.jsonl';
 export const CAPTURE_FILES =
   'files of Data Capture: uncompressed JSON lines, named *.jsonl, with an object with captureData on each line';
 
+/** The folder beside captures that holds their true answers. Nothing in it is a capture. */
+export const LABELS_FOLDER = 'labels';
+
+/** @param root the folder that a person names */
+export const isBesideLabels = (root: string, path: string): boolean =>
+  relative(root, path).split(sep)[0] !== LABELS_FOLDER;
+
 const byName = (a: SourceFile, b: SourceFile): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 
 /**
- * Lists the capture files of a path: the file itself, or all `*.jsonl` below a directory, sorted by path.
+ * Lists the capture files of a path: the file itself, or all `*.jsonl` below a directory but not in its `labels`, sorted by path.
  *
  * @param endings the ends of the names that count in a directory
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
@@ -32,6 +39,7 @@ export async function localFiles(path: string, endings = [CAPTURE_SUFFIX]): Prom
   for (const entry of entries) {
     if (!endings.some((ending) => entry.name.endsWith(ending))) continue;
     const file = join(entry.parentPath, entry.name);
+    if (!isBesideLabels(path, file)) continue;
     // Links are followed. A broken link is reported when the file is read.
     const target = await stat(file).catch(() => undefined);
     if (!target?.isDirectory()) files.push({ path: file, name: file, size: target?.size ?? 0 });

@@ -76,6 +76,13 @@ describe('findCaptures', () => {
     expect(await keys(root)).toHaveLength(1);
   });
 
+  test('takes no labels for captures', async () => {
+    write('labels/a.jsonl');
+    write('labels/2026/11/20/10/b.jsonl');
+    write('club/labels/2026/11/20/10/c.jsonl');
+    expect(await keys(root)).toEqual(['club/labels/2026/11/20/10/c.jsonl']);
+  });
+
   test.each([
     ['a path that does not exist', 'missing', /not found; got: .*missing; expected: a \.jsonl file/],
     ['a folder without captures', '.', /contains no file that ends in \.jsonl/],
