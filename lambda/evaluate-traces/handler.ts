@@ -20,9 +20,9 @@ import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
-import { countingThrottles } from '../../src/monitoring/metrics.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
+import { countingThrottles } from '../../src/shared/metrics.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();

@@ -4,7 +4,6 @@ import type { RunMetric } from '../../src/contract/names.ts';
 import type { SummarizeRequest, SummarizeResult } from '../../src/contract/payloads.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
 import { isCacheMissed } from '../../src/monitoring/cache-missed.ts';
-import { createMetrics } from '../../src/monitoring/metrics.ts';
 import { ObservedChunks } from '../../src/monitoring/observed-chunks.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
@@ -13,6 +12,7 @@ import { connectQuality } from '../../src/monitoring/watch-run.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { causeOf, withinCause } from '../../src/shared/cause.ts';
 import { logged, logger } from '../../src/shared/logging.ts';
+import { createMetrics } from '../../src/shared/metrics.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();

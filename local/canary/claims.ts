@@ -159,7 +159,7 @@ export const CLAIMS = {
   'run-metrics': {
     step: 'observe',
     text: 'The log lines of a run become metrics with the one dimension that the alarms watch',
-    file: 'src/monitoring/metrics.ts',
+    file: 'src/shared/metrics.ts',
     emulator: NO_METRICS,
   },
   'map-metrics': {

@@ -1,5 +1,6 @@
 /** Ground truth: predictions as the index keeps them, labels, the two joined, and what the functions tell each other about them. */
 import * as z from 'zod';
+import { instant, type ObjectPlace } from './execution.ts';
 
 /** What the model answered to one inference, as far as a label can be compared with it. At least one field is set. */
 export interface Prediction {
@@ -121,7 +122,11 @@ export const truthInputSchema = z.union([
   z.strictObject({ files: z.strictObject({ key: z.string().min(1) }) }),
   z.strictObject({ bucket: z.string().min(1), key: z.string().min(1) }),
   z.strictObject({ bucket: z.string().min(1), prefix: z.string() }),
-  z.strictObject({ waiting: z.literal(true).optional() }),
+  z.strictObject({
+    waiting: z.literal(true).optional(),
+    /** The run begins then, for the labels of all captures that have been processed until then. */
+    notBefore: instant.optional(),
+  }),
 ]);
 export type TruthInput = z.infer<typeof truthInputSchema>;
 
@@ -133,27 +138,39 @@ export interface TruthRequest {
   state?: TruthState;
 }
 
+export const TRUTH_STEPS = ['read', 'join', 'measure', 'note'] as const;
+
 export interface TruthState {
-  /** `read`: label files → waiting labels; `join`: waiting labels → labeled rows; `note`: labeled rows → MLflow; `measure`: metrics. */
-  step: 'read' | 'join' | 'note' | 'measure';
+  /**
+   * `read`: label files → waiting labels; `join`: waiting labels → labeled rows; `measure`: metrics; `note`: labeled rows → MLflow,
+   * which may take hours.
+   */
+  step: (typeof TRUTH_STEPS)[number];
   /** How far the step is; opaque to the state machine. */
   cursor: string | null;
+  /** How many invocations have done something. What each did is in an object of its own, which its retry writes again. */
+  part: number;
 }
 
 export interface TruthResult {
   more: boolean;
+  /** For how long the state machine waits before the next invocation. */
+  waitSeconds: number;
   state: TruthState;
-  /** The result of the run, once `more` is false. */
-  summary?: TruthRunSummary;
+  /** The place of the `TruthRunSummary`, once `more` is false. */
+  summary?: ObjectPlace;
 }
 
 /** The result of a run: an object of the work bucket. */
 export interface TruthRunSummary {
   run: string;
+  /** The sum over the files. Labels of earlier files that were joined now are counted in the reports of those. */
   counts: LabelCounts;
   /** Keys of the reports of the label files (`LabelFileReport`) that the run read. */
   files: string[];
   /** Labels that were written to MLflow, and those whose trace is gone or that MLflow refused. */
   noted: number;
   notNoted: Record<string, number>;
+  /** Another run was writing labels to MLflow, and writes those of this run as well. */
+  notedBy?: string;
 }

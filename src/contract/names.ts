@@ -86,6 +86,13 @@ export const RUN_METRICS = [
 ] as const;
 export type RunMetric = (typeof RUN_METRICS)[number];
 
+/**
+ * The metrics of labels, which a run over label files publishes at its end: non-blank lines; labels with a prediction; and lines and
+ * files that could not be used.
+ */
+export const LABEL_METRICS = ['LabelsRead', 'LabelsJoined', 'LabelsInvalid'] as const;
+export type LabelMetric = (typeof LABEL_METRICS)[number];
+
 /** The metrics of throttling, by the service that throttles. A function publishes each when it ends, if it was throttled. */
 export const THROTTLE_METRICS = {
   judge: 'JudgeThrottles',

@@ -104,6 +104,8 @@ export const truthKeys = {
   toNote: (hour: string, etag: string) => `${truthKeys.toNoteOf(hour)}${etag}`,
   toNoteOf: (hour: string) => `${truthKeys.toNotePrefix}${hour}/`,
   toNotePrefix: 'ground-truth/to-note/',
+  /** What an invocation of a run did. */
+  part: (run: string, part: number) => `${truthKeys.runsPrefix}${run}/parts/${padded(part)}.json`,
   summary: (run: string) => `${truthKeys.runsPrefix}${run}/summary.json`,
   runsPrefix: 'ground-truth/runs/',
   /** Files in the form of SageMaker Model Monitor. */

@@ -3,7 +3,7 @@ import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { QUALITY_DIMENSIONS, type QualityMetric } from '../contract/names.ts';
 import type { QualityObservations } from '../contract/quality.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
-import { createMetrics } from './metrics.ts';
+import { createMetrics } from '../shared/metrics.ts';
 
 /** CloudWatch takes at most 100 values of a metric at once. */
 const MAX_AGES = 50;

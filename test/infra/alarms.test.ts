@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { RESOURCE_METRICS, RUN_METRICS, THROTTLE_METRICS } from '../../src/contract/names.ts';
-import { createMetrics } from '../../src/monitoring/metrics.ts';
+import { createMetrics } from '../../src/shared/metrics.ts';
 import {
   definitionOf,
   flattened,

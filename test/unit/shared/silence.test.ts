@@ -72,7 +72,6 @@ import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { inGate } from '../../../src/monitoring/in-gate.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
-import { createMetrics } from '../../../src/monitoring/metrics.ts';
 import { parseInput } from '../../../src/monitoring/plan/input.ts';
 import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
 import { PlanningTurn } from '../../../src/monitoring/plan/planning-turn.ts';
@@ -119,6 +118,7 @@ import { readEnvironment, readReplayEnvironment } from '../../../src/settings/en
 import { dotenvText, writeNewFile } from '../../../src/settings/new-dotenv.ts';
 import { PermanentError, toNamedError } from '../../../src/shared/errors.ts';
 import { logged } from '../../../src/shared/logging.ts';
+import { createMetrics } from '../../../src/shared/metrics.ts';
 import { publishToTopic } from '../../../src/shared/publish-to-topic.ts';
 import { simulatedSize } from '../../../src/shared/statistics/power.ts';
 import { Storage } from '../../../src/shared/storage.ts';

@@ -1,7 +1,7 @@
-/** The CloudWatch metrics of a run, by AWS Lambda Powertools. */
+/** CloudWatch metrics of this stack, by AWS Lambda Powertools. */
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
 import { RESOURCE_METRICS, THROTTLE_METRICS } from '../contract/names.ts';
-import { takeThrottles } from '../shared/throttles.ts';
+import { takeThrottles } from './throttles.ts';
 
 /**
  * Returns the metrics of this stack; the dimension `StackPrefix` distinguishes the stacks of one account. It is the only

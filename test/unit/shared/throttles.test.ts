@@ -1,5 +1,5 @@
 /** Throttling is published by service, by the function that met it. */
-import { countingThrottles } from '../../../src/monitoring/metrics.ts';
+import { countingThrottles } from '../../../src/shared/metrics.ts';
 import { noteThrottle, takeThrottles } from '../../../src/shared/throttles.ts';
 
 let published: Record<string, unknown>[];

@@ -1,0 +1,36 @@
+/** What the steps of a ground truth run get and return. `src/ground-truth/run.ts` calls them in order. */
+import type { TruthRequest } from '../contract/ground-truth.ts';
+import type { MlflowClient } from '../mlflow/client.ts';
+import type { LambdaEnvironment } from '../settings/environment.ts';
+import type { Storage } from '../shared/storage.ts';
+
+/** A step begins nothing new when less time than this remains, and returns how far it is. */
+export const STEP_RESERVE_MS = 30_000;
+
+export interface StepDependencies {
+  storage: Storage;
+  environment: LambdaEnvironment;
+  run: TruthRequest['run'];
+  /** Milliseconds until the function is killed. */
+  remainingMs(): number;
+  /** The client keeps to the pace that all functions of the stack share. */
+  mlflow(): Promise<MlflowClient>;
+}
+
+/** A step may be invoked again with the same cursor, after an attempt that failed at any point. */
+export interface StepResult {
+  /** How far the step is: at most some KB, since it travels through the state machine. `null`: the step is done. */
+  cursor: string | null;
+}
+
+export interface ReadResult extends StepResult {
+  /** Keys of the reports on the files that were read since the cursor before (`truthKeys.file`). */
+  files: string[];
+}
+
+export interface NoteResult extends StepResult {
+  /** Labels that were written to MLflow since the cursor before. */
+  noted: number;
+  /** Labels that will not be, by the reason. */
+  notNoted: Record<string, number>;
+}
