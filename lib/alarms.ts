@@ -59,11 +59,12 @@ interface AlarmOptions {
   sustained?: boolean;
 }
 
-const waiting = (queue: IQueue): IMetric =>
+/** Counts messages of a queue. */
+export const waiting = (queue: IQueue): IMetric =>
   queue.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: Stats.MAXIMUM });
 
 /** Counts events that could not even be written to the dead-letter queue. */
-const lost = (namespace: string, metricName: string, dimensionsMap: Record<string, string>): IMetric =>
+export const lost = (namespace: string, metricName: string, dimensionsMap: Record<string, string>): IMetric =>
   new Metric({ namespace, metricName, dimensionsMap, period: PERIOD, statistic: Stats.SUM });
 
 export class Alarms extends Construct {
@@ -116,11 +117,11 @@ export class Alarms extends Construct {
 
   #aboutRuns(stateMachine: IStateMachine, functions: readonly IFunction[]): void {
     const sum = { period: PERIOD, statistic: Stats.SUM };
-    this.#alarm('RunFailed', {
+    this.add('RunFailed', {
       metric: stateMachine.metricFailed(sum),
       what: 'An execution failed: lines or verdicts are missing',
     });
-    this.#alarm('RunThrottled', {
+    this.add('RunThrottled', {
       metric: sumOf(
         [
           stateMachine.metricThrottled(sum),
@@ -133,13 +134,13 @@ export class Alarms extends Construct {
       sustained: true,
     });
     const errors = functions.map((each) => each.metricErrors(sum));
-    this.#alarm('FunctionErrors', {
+    this.add('FunctionErrors', {
       metric: sumOf(errors, 'Errors', PERIOD),
       what: 'Functions of the pipeline fail repeatedly and are retried',
       sustained: true,
     });
     const throttles = functions.map((each) => each.metricThrottles(sum));
-    this.#alarm('FunctionThrottled', {
+    this.add('FunctionThrottled', {
       metric: sumOf(throttles, 'Throttles', PERIOD),
       what: 'Lambda throttles functions of the pipeline',
       sustained: true,
@@ -147,18 +148,18 @@ export class Alarms extends Construct {
   }
 
   #aboutEvents(events: IQueue, deadLetters: IQueue): void {
-    this.#alarm('EventsWaiting', {
+    this.add('EventsWaiting', {
       metric: events.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: Stats.MAXIMUM }),
       what: 'Events of capture files wait too long for their run',
       // Errors of the function raise only FunctionErrors in their first 15 minutes.
       threshold: LONGEST_WAIT_SECONDS,
       sustained: true,
     });
-    this.#alarm('EventNotDelivered', {
+    this.add('EventNotDelivered', {
       metric: waiting(deadLetters),
       what: 'A capture file did not start an execution; its event is in the dead-letter queue',
     });
-    this.#alarm('EventLost', {
+    this.add('EventLost', {
       metric: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName: resourceNames(this.#prefix).rule }),
       what: 'A capture file did not start an execution, and its event is lost',
     });
@@ -183,7 +184,7 @@ export class Alarms extends Construct {
       });
     });
     const invocations = used.map((_, index) => `FILL(v${index}, 0)`).join(', ');
-    this.#alarm('CapturesMissing', {
+    this.add('CapturesMissing', {
       metric: new MathExpression({
         expression: `IF(SUM([${invocations}]) >= ${FEWEST_INVOCATIONS} AND FILL(events, 0) < 1, 1, 0)`,
         usingMetrics: {
@@ -199,7 +200,7 @@ export class Alarms extends Construct {
 
   #aboutReplays(notEnded: IQueue): void {
     const { replayStopRule, replayStopper } = resourceNames(this.#prefix);
-    this.#alarm('ReplayNotEnded', {
+    this.add('ReplayNotEnded', {
       metric: sumOf(
         [
           waiting(notEnded),
@@ -216,7 +217,7 @@ export class Alarms extends Construct {
 
   #aboutResults(): void {
     const own = (name: Parameters<typeof runMetric>[1]) => runMetric(this.#prefix, name, PERIOD);
-    this.#alarm('VerdictsFailed', {
+    this.add('VerdictsFailed', {
       // Lost verdicts fail the run and so raise RunFailed. Both metrics are always published together.
       metric: new MathExpression({
         expression: 'failed - lost',
@@ -226,15 +227,15 @@ export class Alarms extends Construct {
       }),
       what: 'The judge could not answer; the traces have error assessments',
     });
-    this.#alarm('LinesQuarantined', {
+    this.add('LinesQuarantined', {
       metric: own('QuarantinedLines'),
       what: 'Lines are not capture records, or MLflow rejected them',
     });
-    this.#alarm('JudgeModelEnding', {
+    this.add('JudgeModelEnding', {
       metric: own('JudgeModelEnding'),
       what: "The judge's model will be retired, or could not be checked; summary.json tells which",
     });
-    this.#alarm('VerdictsHeld', {
+    this.add('VerdictsHeld', {
       metric: own('HeldVerdicts'),
       what: 'Evaluations are held because the budget, or the quota of the provider’s day, is used up',
     });
@@ -244,11 +245,12 @@ export class Alarms extends Construct {
       TableThrottled: ['table', 'DynamoDB throttles the table of the budget and the gate'],
     } as const;
     for (const [id, [by, what]] of Object.entries(throttlers)) {
-      this.#alarm(id, { metric: own(THROTTLE_METRICS[by]), what, sustained: true });
+      this.add(id, { metric: own(THROTTLE_METRICS[by]), what, sustained: true });
     }
   }
 
-  #alarm(id: string, { metric, what, threshold = 0, sustained = false }: AlarmOptions): void {
+  /** Adds an alarm, which sends to the topic. */
+  add(id: string, { metric, what, threshold = 0, sustained = false }: AlarmOptions): void {
     const alarm = new Alarm(this, id, {
       alarmName: this.#name(id),
       alarmDescription: `${what}. What to do: section ${id} of docs/runbook.md.`,

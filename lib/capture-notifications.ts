@@ -1,6 +1,6 @@
 /**
- * Makes the existing capture bucket send events to EventBridge, beside its other notifications. Deleting the stack leaves it
- * switched on, since another stack may need it.
+ * Makes existing buckets send events to EventBridge, beside their other notifications: the one with the captures, and the one
+ * with the labels. Deleting the stack leaves them switched on, since another stack may need it.
  *
  * The CDK's own custom resource has one function per CloudFormation stack, with one role. In an app of somebody else it would
  * be shared: with buckets of theirs, which our role could not change, or with theirs, which may change every bucket.
@@ -11,6 +11,7 @@ import { Code, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambd
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
+import { labelPlace } from '../src/settings/ground-truth-setting.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { workKey } from './access/key.ts';
@@ -59,7 +60,10 @@ def handler(event, context):
 export class CaptureNotifications extends Construct {
   constructor(scope: Construct, id: string, settings: Settings) {
     super(scope, id);
-    const { DATA_CAPTURE_S3_BUCKET: BucketName } = settings;
+    const captures = settings.DATA_CAPTURE_S3_BUCKET;
+    const labels = labelPlace(settings.GROUND_TRUTH_S3_PREFIX)?.bucket;
+    const buckets = { Switch: captures, ...(labels !== undefined && labels !== captures && { LabelSwitch: labels }) };
+    const names = Object.values(buckets);
     const functionName = resourceNames(settings.STACK_PREFIX).notifier;
     const logGroup = new LogGroup(this, 'Logs', {
       logGroupName: `/aws/lambda/${functionName}`,
@@ -67,10 +71,10 @@ export class CaptureNotifications extends Construct {
       encryptionKey: workKey(this, settings),
       removalPolicy: RemovalPolicy.DESTROY,
     });
-    const description = `Switches EventBridge on for ${BucketName}`;
+    const description = `Switches EventBridge on for ${names.join(' and ')}`;
     const role = new Role(this, 'Role', { description, assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
-    const bucketArn = `arn:${Stack.of(this).partition}:s3:::${BucketName}`;
-    allow(role, { actions: ['s3:GetBucketNotification', 's3:PutBucketNotification'], resources: [bucketArn] });
+    const resources = names.map((name) => `arn:${Stack.of(this).partition}:s3:::${name}`);
+    allow(role, { actions: ['s3:GetBucketNotification', 's3:PutBucketNotification'], resources });
     logGroup.grantWrite(role);
     const handler = new LambdaFunction(this, 'Function', {
       functionName,
@@ -88,12 +92,14 @@ export class CaptureNotifications extends Construct {
     });
     // The bucket's policy may admit only the VPC, and a policy of the organization may refuse functions outside one.
     connectToVpc(handler.node.defaultChild as CfnResource, role, settings);
-    new CustomResource(this, 'Switch', {
-      resourceType: 'Custom::CaptureNotifications',
-      serviceToken: handler.functionArn,
-      properties: { BucketName },
-      // Deleting it would change nothing, but could fail: then the stack could not be deleted, and not even be rolled back.
-      removalPolicy: RemovalPolicy.RETAIN,
-    });
+    for (const [name, BucketName] of Object.entries(buckets)) {
+      new CustomResource(this, name, {
+        resourceType: 'Custom::CaptureNotifications',
+        serviceToken: handler.functionArn,
+        properties: { BucketName },
+        // Deleting it would change nothing, but could fail: then the stack could not be deleted, and not even be rolled back.
+        removalPolicy: RemovalPolicy.RETAIN,
+      });
+    }
   }
 }

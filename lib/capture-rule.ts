@@ -1,17 +1,11 @@
-/** The path of a new capture file to its run: the rule, the queue that collects events, and the function that starts runs. */
-import { Duration } from 'aws-cdk-lib';
-import { Match, Rule } from 'aws-cdk-lib/aws-events';
-import { EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
-import type { Queue } from 'aws-cdk-lib/aws-sqs';
+/** The rule of new capture files, and the notifications that it needs. */
+import { Match } from 'aws-cdk-lib/aws-events';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
-import { Construct } from 'constructs';
+import type { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
-import { allow } from './access/allow.ts';
-import { grantKey } from './access/key.ts';
 import { CaptureNotifications } from './capture-notifications.ts';
-import { DELIVERY, deadLetterQueue, eventQueue, toQueue } from './event-delivery.ts';
-import { STARTER_TIMEOUT_SECONDS } from './monitoring-functions.ts';
+import { ObjectRule } from './object-rule.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
 
 /** Escapes `*` and `\`, which are special in a wildcard pattern. What only the deployment knows must have none of them. */
@@ -23,70 +17,17 @@ interface CaptureRuleProps {
   starter: PipelineFunction;
 }
 
-/** Lambda's maximum. An invocation gets at most 6 MB, which is about 3,000 events. */
-const MOST_EVENTS = 10_000;
-/** Lambda's maximum without a window. */
-const MOST_EVENTS_AT_ONCE = 10;
-/** Lambda's minimum. The fewer, the fuller the batches. */
-export const STARTERS_AT_ONCE = 2;
-/** Six times the timeout of the function and the window: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html */
-const TIMEOUTS_HIDDEN = 6;
-
-export class CaptureRule extends Construct {
-  readonly rule: Rule;
-  /** The events that wait for their run. */
-  readonly events: Queue;
-  readonly deadLetters: Queue;
-
-  constructor(scope: Construct, id: string, { settings, stateMachine, starter }: CaptureRuleProps) {
-    super(scope, id);
-    new CaptureNotifications(this, 'Notifications', settings);
-    this.deadLetters = deadLetterQueue(this, settings);
-    const hidden = Duration.seconds(TIMEOUTS_HIDDEN * STARTER_TIMEOUT_SECONDS + settings.BATCH_WINDOW_SECONDS);
-    this.events = eventQueue(this, 'Events', settings, {
-      visibilityTimeout: hidden,
-      // As long as EventBridge itself would try.
-      deadLetterQueue: {
-        queue: this.deadLetters,
-        maxReceiveCount: Math.ceil(DELIVERY.maxEventAge.toSeconds() / hidden.toSeconds()),
-      },
-    });
-    this.rule = new Rule(this, 'Rule', {
-      ruleName: resourceNames(settings.STACK_PREFIX).rule,
+export class CaptureRule extends ObjectRule {
+  constructor(scope: Construct, id: string, props: CaptureRuleProps) {
+    const { STACK_PREFIX, DATA_CAPTURE_S3_BUCKET, DATA_CAPTURE_S3_PREFIX } = props.settings;
+    super(scope, id, {
+      ...props,
+      ruleName: resourceNames(STACK_PREFIX).rule,
       description: 'A capture file was written',
-      eventPattern: {
-        source: ['aws.s3'],
-        detailType: ['Object Created'],
-        detail: {
-          bucket: { name: [settings.DATA_CAPTURE_S3_BUCKET] },
-          // One matcher for prefix and suffix, since either of two matchers in a list would be enough to match.
-          object: { key: Match.wildcard(`${escapeWildcard(settings.DATA_CAPTURE_S3_PREFIX)}*.jsonl`) },
-        },
-      },
-      targets: [toQueue(this.events, this.deadLetters)],
+      bucket: DATA_CAPTURE_S3_BUCKET,
+      // One matcher for prefix and suffix, since either of two matchers in a list would be enough to match.
+      keys: Match.wildcard(`${escapeWildcard(DATA_CAPTURE_S3_PREFIX)}*.jsonl`),
     });
-    this.#connect(starter, stateMachine, settings);
-  }
-
-  #connect(starter: PipelineFunction, { stateMachineArn }: IStateMachine, settings: Settings): void {
-    const window = settings.BATCH_WINDOW_SECONDS;
-    starter.function.addEnvironment('STATE_MACHINE_ARN', stateMachineArn);
-    allow(starter.role, { actions: ['states:StartExecution'], resources: [stateMachineArn] });
-    // Lambda polls the queue with the function's role.
-    allow(starter.role, {
-      actions: ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes'],
-      resources: [this.events.queueArn],
-    });
-    grantKey(starter.role, this.events.encryptionMasterKey?.keyArn, 'sqs', 'read');
-    const mapping = new EventSourceMapping(this, 'Mapping', {
-      target: starter.function,
-      eventSourceArn: this.events.queueArn,
-      batchSize: window === 0 ? MOST_EVENTS_AT_ONCE : MOST_EVENTS,
-      maxBatchingWindow: Duration.seconds(window),
-      reportBatchItemFailures: true,
-      maxConcurrency: STARTERS_AT_ONCE,
-    });
-    // Lambda checks the permissions when it creates the mapping.
-    mapping.node.addDependency(starter.role);
+    new CaptureNotifications(this, 'Notifications', props.settings);
   }
 }

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
-import { STARTERS_AT_ONCE } from '../../lib/capture-rule.ts';
+import { STARTERS_AT_ONCE } from '../../lib/object-rule.ts';
 import { resourceNames } from '../../src/contract/names.ts';
 import type { QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
 import type { Shape } from '../scale/explain.ts';

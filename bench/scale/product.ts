@@ -1,6 +1,6 @@
 /** The simulation's constants: the product's own, read from its code. */
 import type { RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
-import { STARTERS_AT_ONCE } from '../../lib/capture-rule.ts';
+import { STARTERS_AT_ONCE } from '../../lib/object-rule.ts';
 import { STORE_RETRIES } from '../../lib/state-machines/retries.ts';
 import { type Refusals, seatWait, WINDOW_MS } from '../../src/gate/seats.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';

@@ -1,6 +1,6 @@
 /** Ground truth: predictions as the index keeps them, labels, the two joined, and what the functions tell each other about them. */
 import * as z from 'zod';
-import { instant, type ObjectPlace } from './execution.ts';
+import { type Execution, instant, type ObjectPlace } from './execution.ts';
 
 /** What the model answered to one inference, as far as a label can be compared with it. At least one field is set. */
 export interface Prediction {
@@ -133,9 +133,8 @@ export type TruthInput = z.infer<typeof truthInputSchema>;
 /** One invocation does what it has the time for; the state machine invokes again with the state that it returns, while `more`. */
 export interface TruthRequest {
   input: unknown;
-  run: { id: string; name: string; startTime: string };
-  /** Absent in the first invocation. */
-  state?: TruthState;
+  run: Execution;
+  state: TruthState;
 }
 
 export const TRUTH_STEPS = ['read', 'join', 'measure', 'note'] as const;
@@ -151,6 +150,9 @@ export interface TruthState {
   /** How many invocations have done something. What each did is in an object of its own, which its retry writes again. */
   part: number;
 }
+
+/** The state of the first invocation. */
+export const TRUTH_BEGINS: TruthState = { step: 'read', cursor: null, part: 0 };
 
 export interface TruthResult {
   more: boolean;
