@@ -35,7 +35,11 @@ export async function destroyStep(canary: Canary): Promise<void> {
   if (outputs) canary.fact('workBucket', outputs.workBucket);
   const stackName = resourceNames(prefix).stack;
   if (outputs) {
-    const types = new Map((await stackResources(canary)).map(({ id, type }) => [id, type]));
+    const resources = await stackResources(canary);
+    // A custom resource has the id of what it changes, here of the captures' bucket.
+    const types = new Map(
+      resources.filter(({ type }) => !type.startsWith('Custom::')).map(({ id, type }) => [id, type]),
+    );
     await deleteStack(canary, stackName);
     const left = await existing(canary, [...types.keys()]);
     const wrong = left.filter((id) => !KEPT.includes(types.get(id) ?? ''));
@@ -43,7 +47,7 @@ export async function destroyStep(canary: Canary): Promise<void> {
     canary.note(
       'destroy-complete',
       kept && wrong.length === 0,
-      `${types.size} resources; left: ${left.join(', ') || 'nothing'}`,
+      `${resources.length} resources; left: ${left.join(', ') || 'nothing'}`,
     );
   } else {
     await deleteStack(canary, stackName);
