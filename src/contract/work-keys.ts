@@ -88,10 +88,13 @@ export const truthKeys = {
   /** Label files that a person uploads. */
   upload: (name: string) => `${truthKeys.uploadsPrefix}${name}`,
   uploadsPrefix: 'ground-truth/uploads/',
-  /** The labels of a file that have no prediction yet. `digest` is that of the file's place and ETag. */
-  waiting: (digest: string) => `${truthKeys.waitingPrefix}${digest}.jsonl.gz`,
+  /**
+   * Labels of a file that have no prediction yet. `part` is the digest of the file's place, ETag and time, a hyphen, and a number:
+   * a part has as many labels as are in memory at a time.
+   */
+  waiting: (part: string) => `${truthKeys.waitingPrefix}${part}.jsonl.gz`,
   waitingPrefix: 'ground-truth/waiting/',
-  /** The report on a label file. */
+  /** The report on a label file. It is written when all parts are, so that nothing is joined of a file that is half read. */
   file: (digest: string) => `${truthKeys.filesPrefix}${digest}.json`,
   filesPrefix: 'ground-truth/files/',
   /** The labeled predictions of an hour. */

@@ -7,6 +7,7 @@
 import { globSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { inspect } from 'node:util';
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
@@ -117,6 +118,7 @@ import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.
 import { readEnvironment, readReplayEnvironment } from '../../../src/settings/environment.ts';
 import { dotenvText, writeNewFile } from '../../../src/settings/new-dotenv.ts';
 import { PermanentError, toNamedError } from '../../../src/shared/errors.ts';
+import { gunzipped } from '../../../src/shared/gzip.ts';
 import { logged } from '../../../src/shared/logging.ts';
 import { createMetrics } from '../../../src/shared/metrics.ts';
 import { publishToTopic } from '../../../src/shared/publish-to-topic.ts';
@@ -765,6 +767,7 @@ const PROVOKE: Record<string, () => unknown> = {
   NoClone: () => requireClone(tmpdir()),
   NotACapture: replayedNoCapture,
   NotACaptureFile: () => capturedObject(memory(), scope, 'b', 'ep/a.txt'),
+  NotGzip: () => gunzipped(Readable.from([Buffer.from(mark())]), 's3://b/k').next(),
   NotAReplay: () => parseLine(Buffer.from(`{"a":${mark()}`), 'f'),
   NothingToLabel: () =>
     pickLabels({ repeat: async () => ({ traces: [] }) } as never, {

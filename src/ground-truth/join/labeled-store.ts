@@ -1,0 +1,136 @@
+/**
+ * The labeled predictions in the work bucket: an object for each hour (UTC) of the inferences. Its first line says which labels
+ * the hour has had, and the others are rows. The two change together, so no label counts twice, whatever is killed or repeated.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LabeledRow } from '../../contract/ground-truth.ts';
+import { truthKeys } from '../../contract/work-keys.ts';
+import { scanPieces } from '../../formats/lines/scan-lines.ts';
+import { forEachConcurrently } from '../../shared/concurrency.ts';
+import { PermanentError, RetryableError } from '../../shared/errors.ts';
+import { gunzipped, gzipped } from '../../shared/gzip.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { parseStored } from '../../shared/storage-errors.ts';
+
+/** What became of a label when it met its prediction; see `LabelCounts`. */
+export const JOIN_OUTCOMES = ['joined', 'replaced', 'repeated', 'outdated'] as const;
+export type JoinOutcome = (typeof JOIN_OUTCOMES)[number];
+
+/** The labels that an hour has had, as lines of their files by outcome, and by the part of a label file (see `waiting.ts`). */
+export type Settled = Record<string, Partial<Record<JoinOutcome, number[]>>>;
+
+/** An hour as it is before a change. */
+export interface HourDraft {
+  rows: AsyncIterable<LabeledRow>;
+  /** A change adds to it. */
+  settled: Settled;
+  /** Set it if what was yielded differs from `rows`, or `settled` was added to. Otherwise nothing is written. */
+  changed: boolean;
+}
+
+/** A line is a row with at most some texts. */
+const MAX_LINE_BYTES = 16 * 1024 * 1024;
+/** Others rewrite the same hour. Each of them needs some seconds for a large one. */
+const ATTEMPTS = 10;
+const LONGEST_WAIT_MS = 1_000;
+const AT_ONCE = 16;
+const HOUR_CHARS = '2026-11-20T10'.length;
+
+/** Returns the hour of an epoch second, such as `2026-11-20T10`. */
+export const hourOf = (second: number): string => new Date(second * 1000).toISOString().slice(0, HOUR_CHARS);
+
+/** Returns the hours with labeled predictions, in order. @param window `from` inclusive, `to` exclusive, as hours or days */
+export async function labeledHours(
+  storage: Storage,
+  bucket: string,
+  { from = '', to }: { from?: string; to?: string } = {},
+): Promise<string[]> {
+  const hours: string[] = [];
+  // The key of `from` itself is behind it.
+  for await (const { key } of storage.list(bucket, truthKeys.labeledPrefix, `${truthKeys.labeledPrefix}${from}`)) {
+    const hour = key.slice(truthKeys.labeledPrefix.length, truthKeys.labeledPrefix.length + HOUR_CHARS);
+    if (to !== undefined && hour >= to) break;
+    hours.push(hour);
+  }
+  return hours;
+}
+
+/** Yields the labeled predictions of these hours. Those of an hour are in no order. */
+export async function* readLabeled(
+  storage: Storage,
+  bucket: string,
+  hours: Iterable<string>,
+): AsyncGenerator<LabeledRow> {
+  for (const hour of hours) yield* (await openHour(storage, bucket, hour)).rows;
+}
+
+/**
+ * Rewrites an hour by a condition on its ETag, so that changes at the same time are all kept.
+ *
+ * @param change yields the rows that the hour has from now on; it is called again if the hour was changed meanwhile
+ * @returns the ETag of the hour as it is now, `undefined` if it has no object
+ */
+export async function rewriteHour(
+  storage: Storage,
+  bucket: string,
+  hour: string,
+  change: (draft: HourDraft) => AsyncIterable<LabeledRow>,
+): Promise<string | undefined> {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+    const { etag, ...draft } = await openHour(storage, bucket, hour);
+    const known = new Set(Object.keys(draft.settled));
+    const rows = await gzipped(change(draft));
+    if (!draft.changed) return etag;
+    await forgetDone(storage, bucket, draft.settled, known);
+    // Members of gzip can follow each other, and `settled` is known when all rows are.
+    const body = Buffer.concat([await gzipped([{ settled: draft.settled }]), rows]);
+    const written = await storage.putIf(bucket, truthKeys.labeled(hour), { body, type: 'application/gzip' }, etag);
+    if (written !== undefined) return written;
+    await sleep(Math.random() * LONGEST_WAIT_MS);
+  }
+  const where = `s3://${bucket}/${truthKeys.labeled(hour)}`;
+  throw new RetryableError('StorageUnavailable', `Others changed the hour ${ATTEMPTS} times in a row`, { where });
+}
+
+/** Removes from `settled` the parts that no label waits in any more: nothing of them will be joined again. */
+async function forgetDone(storage: Storage, bucket: string, settled: Settled, known: Iterable<string>): Promise<void> {
+  await forEachConcurrently(AT_ONCE, known, async (part) => {
+    if ((await storage.head(bucket, truthKeys.waiting(part))) === undefined) delete settled[part];
+  });
+}
+
+async function openHour(storage: Storage, bucket: string, hour: string): Promise<HourDraft & { etag?: string }> {
+  const key = truthKeys.labeled(hour);
+  const where = `s3://${bucket}/${key}`;
+  for (let attempt = 1; ; attempt += 1) {
+    const facts = await storage.head(bucket, key);
+    if (facts === undefined) return { rows: (async function* () {})(), settled: {}, changed: false };
+    try {
+      const lines = linesOf(await storage.read(facts), where);
+      const first = await lines.next();
+      const { settled } = parseStored<{ settled: Settled }>(first.value ?? '', where);
+      return { etag: facts.etag, rows: rowsOf(lines, where), settled, changed: false };
+    } catch (error) {
+      // In between.
+      if (!isChanged(error) || attempt === ATTEMPTS) throw error;
+    }
+  }
+}
+
+/** Whether an object was replaced or deleted since its ETag was read. */
+const isChanged = (error: unknown): boolean =>
+  error instanceof PermanentError && (error.name === 'CaptureChanged' || error.name === 'CaptureMissing');
+
+async function* rowsOf(lines: AsyncIterable<string>, where: string): AsyncGenerator<LabeledRow> {
+  try {
+    for await (const line of lines) yield parseStored<LabeledRow>(line, where);
+  } catch (error) {
+    if (!isChanged(error)) throw error;
+    throw new RetryableError('StorageUnavailable', 'The hour was changed while it was read', { where }, error);
+  }
+}
+
+async function* linesOf(bytes: AsyncIterable<Buffer>, where: string): AsyncGenerator<string, undefined> {
+  for await (const lines of scanPieces(gunzipped(bytes, where), MAX_LINE_BYTES))
+    for (const line of lines) yield line.bytes?.toString() ?? '';
+}

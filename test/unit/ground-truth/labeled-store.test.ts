@@ -1,0 +1,130 @@
+/** The labeled predictions of an hour: changes at the same time are all kept, and nothing is written where nothing changed. */
+import { randomBytes } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
+import type { LabeledRow } from '../../../src/contract/ground-truth.ts';
+import { truthKeys } from '../../../src/contract/work-keys.ts';
+import {
+  type HourDraft,
+  hourOf,
+  labeledHours,
+  readLabeled,
+  rewriteHour,
+} from '../../../src/ground-truth/join/labeled-store.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+
+const HOUR = '2026-11-20T10';
+const row = (id: string, more: Partial<LabeledRow> = {}): LabeledRow => ({
+  id,
+  endpoint: 'e',
+  variant: 'v',
+  second: Date.parse(`${HOUR}:00:00Z`) / 1000,
+  traceId: `tr-${id}`,
+  prediction: { value: 1 },
+  label: 1,
+  timeMs: 5,
+  line: 1,
+  ...more,
+});
+const adding = (...rows: LabeledRow[]) =>
+  async function* (draft: HourDraft) {
+    yield* draft.rows;
+    yield* rows;
+    draft.changed = true;
+  };
+
+async function stored(memory: MemoryStorage, hours = [HOUR]): Promise<LabeledRow[]> {
+  const rows: LabeledRow[] = [];
+  for await (const each of readLabeled(memory.storage, 'w', hours)) rows.push(each);
+  return rows;
+}
+
+test('rows are as they were written, whatever their texts contain', async () => {
+  const memory = new MemoryStorage();
+  const rows = [row('a\n"b'), row('c', { label: 'line\r\nbreak \u2028', was: false, scorer: 'safety', noted: false })];
+  expect(await rewriteHour(memory.storage, 'w', HOUR, adding(...rows))).toMatch(/^[0-9a-f]{32}$/);
+  expect(await stored(memory)).toEqual(rows);
+  expect(await stored(memory, ['2026-11-20T11'])).toEqual([]);
+});
+
+test('of changes at the same time, none is lost', async () => {
+  const memory = new MemoryStorage();
+  const ids = ['a', 'b', 'c', 'd'];
+  await Promise.all(ids.map((id) => rewriteHour(memory.storage, 'w', HOUR, adding(row(id)))));
+  expect((await stored(memory)).map(({ id }) => id).toSorted()).toEqual(ids);
+});
+
+test('an hour that a change leaves as it is is not written, and its ETag is returned', async () => {
+  const memory = new MemoryStorage();
+  const same = async function* ({ rows }: HourDraft) {
+    yield* rows;
+  };
+  expect(await rewriteHour(memory.storage, 'w', HOUR, same)).toBeUndefined();
+  const etag = await rewriteHour(memory.storage, 'w', HOUR, adding(row('a')));
+  const putIf = jest.spyOn(memory, 'putIf');
+  expect(await rewriteHour(memory.storage, 'w', HOUR, same)).toBe(etag);
+  expect(putIf).not.toHaveBeenCalled();
+});
+
+test('which labels of a part were settled is kept while labels of the part wait', async () => {
+  const memory = new MemoryStorage();
+  memory.put(truthKeys.waiting('d-1'), 'labels');
+  memory.put(truthKeys.waiting('d-2'), 'labels');
+  let seen: unknown;
+  const settling = async function* (draft: HourDraft) {
+    seen = structuredClone(draft.settled);
+    yield* draft.rows;
+    draft.settled['d-1'] ??= { joined: [3] };
+    draft.settled['d-2'] ??= { outdated: [4] };
+    draft.changed = true;
+  };
+  await rewriteHour(memory.storage, 'w', HOUR, settling);
+  memory.objects.delete(truthKeys.waiting('d-1'));
+  await rewriteHour(memory.storage, 'w', HOUR, adding());
+  expect(seen).toEqual({});
+  await rewriteHour(memory.storage, 'w', HOUR, settling);
+  expect(seen).toEqual({ 'd-2': { outdated: [4] } });
+});
+
+test('a window of hours or of days', async () => {
+  const memory = new MemoryStorage();
+  const hours = ['2026-11-19T23', '2026-11-20T00', HOUR, '2026-11-21T00'];
+  for (const hour of hours) await rewriteHour(memory.storage, 'w', hour, adding(row('a')));
+  expect(await labeledHours(memory.storage, 'w')).toEqual(hours);
+  expect(await labeledHours(memory.storage, 'w', { from: '2026-11-20', to: '2026-11-21' })).toEqual(hours.slice(1, 3));
+  expect(await labeledHours(memory.storage, 'w', { from: HOUR, to: HOUR })).toEqual([]);
+  expect(await labeledHours(memory.storage, 'w', { from: HOUR })).toEqual(hours.slice(2));
+  expect(hourOf(row('a').second)).toBe(HOUR);
+});
+
+test('an hour that is changed between its facts and its bytes is read as it is then; one that never rests is named', async () => {
+  const memory = new MemoryStorage();
+  await rewriteHour(memory.storage, 'w', HOUR, adding(row('a')));
+  const read = memory.read.bind(memory);
+  const meanwhile = jest.spyOn(memory, 'read').mockImplementationOnce(async (object) => {
+    await rewriteHour(memory.storage, 'w', HOUR, adding(row('b')));
+    return read(object);
+  });
+  expect((await stored(memory)).map(({ id }) => id)).toEqual(['a', 'b']);
+  meanwhile.mockRestore();
+  jest.spyOn(memory, 'putIf').mockResolvedValue(undefined);
+  jest.spyOn(Math, 'random').mockReturnValue(0);
+  await expect(rewriteHour(memory.storage, 'w', HOUR, adding(row('c')))).rejects.toMatchObject({
+    name: 'StorageUnavailable',
+  });
+  jest.restoreAllMocks();
+});
+
+test.each([
+  ['not gzip', Buffer.from('rows'), 'NotGzip'],
+  // Random bytes, so that the first line survives the cut.
+  [
+    'cut off',
+    gzipSync(`{"settled":{}}\n{"id":"${randomBytes(9_000).toString('base64')}"}`).subarray(0, 6_000),
+    'NotGzip',
+  ],
+  ['not JSON', gzipSync('{"settled":{}}\n<html>\n'), 'StorageUnavailable'],
+])('an object that is %s is no empty hour', async (_, bytes, name) => {
+  const memory = new MemoryStorage();
+  memory.objects.set(truthKeys.labeled(HOUR), bytes);
+  await expect(stored(memory)).rejects.toMatchObject({ name });
+});
