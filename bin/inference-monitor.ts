@@ -59,7 +59,11 @@ main()
     process.exitCode = isUsage(error) && error.exitCode === 0 ? EXIT.done : EXIT.notDone;
     if (isUsage(error)) return;
     const { failureText } = await import('./cli/failures.ts');
-    console.error(failureText(error, { debug: words.includes('--debug'), json: words.includes('--json') }));
+    const { notice } = await import('./cli/output.ts');
+    const how = { debug: words.includes('--debug'), json: words.includes('--json') };
+    const text = failureText(error, how);
+    if (how.json || how.debug) console.error(text);
+    else for (const line of text.split('\n')) notice(line);
   })
   .finally(() => {
     ended = true;
