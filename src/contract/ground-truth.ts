@@ -137,12 +137,12 @@ export interface TruthRequest {
   state: TruthState;
 }
 
-export const TRUTH_STEPS = ['read', 'join', 'measure', 'note'] as const;
+export const TRUTH_STEPS = ['read', 'join', 'measure', 'note', 'sum'] as const;
 
 export interface TruthState {
   /**
    * `read`: label files → waiting labels; `join`: waiting labels → labeled rows; `measure`: metrics; `note`: labeled rows → MLflow,
-   * which may take hours.
+   * which may take hours; `sum`: the summary of the run.
    */
   step: (typeof TRUTH_STEPS)[number];
   /** How far the step is; opaque to the state machine. */

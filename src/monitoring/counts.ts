@@ -9,6 +9,7 @@ import {
   VERDICT_TERMS,
   type VerdictCounts,
 } from '../contract/receipts.ts';
+import { addCounts } from '../shared/counts.ts';
 
 export const emptyVerdictCounts = (): VerdictCounts =>
   Object.fromEntries(VERDICT_TERMS.map((term) => [term, 0])) as unknown as VerdictCounts;
@@ -24,16 +25,6 @@ export const emptyLogCounts = (): LogCounts => ({
 });
 
 export const emptySpend = (): JudgeSpend => ({ calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 });
-
-/** Counts by name that start empty. They have no prototype: a guideline, a value or an error may be named `constructor`. */
-export const noCounts = (): Record<string, number> => Object.create(null);
-
-/** Adds counts to a total, name by name. */
-export function addCounts<Name extends string>(total: Record<Name, number>, more: Partial<Record<Name, number>>): void {
-  // A total that was stored has a prototype again.
-  const known = (name: Name): number => (Object.hasOwn(total, name) ? (total[name] ?? 0) : 0);
-  for (const name of Object.keys(more) as Name[]) total[name] = known(name) + (more[name] ?? 0);
-}
 
 /** Adds `more` to `total`, `times` times. A sum that includes an unknown price is unknown. */
 export function addSpend(total: JudgeSpend, more: JudgeSpend, times = 1): void {

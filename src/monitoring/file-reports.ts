@@ -9,8 +9,9 @@ import {
   type VerdictCounts,
 } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
+import { addCounts } from '../shared/counts.ts';
 import type { Storage } from '../shared/storage.ts';
-import { addCounts, emptyVerdictCounts, sumLogCounts, verdictTotal } from './counts.ts';
+import { emptyVerdictCounts, sumLogCounts, verdictTotal } from './counts.ts';
 
 /**
  * Files that may still have ranges in later chunks. The end of a file may share a chunk with the ends of later files, so its

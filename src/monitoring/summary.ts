@@ -15,16 +15,15 @@ import type {
   VerdictCounts,
 } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
+import { addCounts, noCounts } from '../shared/counts.ts';
 import { absentTraces } from './absent-traces.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import {
-  addCounts,
   addEstimates,
   addSpend,
   emptyLogCounts,
   emptySpend,
   emptyVerdictCounts,
-  noCounts,
   sumLogCounts,
   verdictTotal,
 } from './counts.ts';

@@ -3,8 +3,8 @@ import { isPass } from '../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import { JUDGE_COST } from '../mlflow/assessment-metadata.ts';
 import type { AssessmentValue, NewAssessment } from '../mlflow/types.ts';
-import { addCounts, noCounts } from '../monitoring/counts.ts';
 import type { CaptureOutcome } from '../monitoring/evaluate/assess-capture.ts';
+import { addCounts, noCounts } from '../shared/counts.ts';
 import { wilson } from '../shared/statistics/share.ts';
 import type { JudgeReport } from './reports.ts';
 

@@ -2,12 +2,12 @@
 import type { Capture } from '../formats/types.ts';
 import type { SpendingLimit } from '../judge/budget/spending-limit.ts';
 import type { Judge, Scorer } from '../judge/types.ts';
-import { addCounts, noCounts } from '../monitoring/counts.ts';
 import { CaptureAssessor, type CaptureOutcome } from '../monitoring/evaluate/assess-capture.ts';
 import { HeldCaptures } from '../monitoring/evaluate/held-captures.ts';
 import { KnownAnswers } from '../monitoring/evaluate/known-answers.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from '../monitoring/evaluate/pending-verdicts.ts';
 import { forEachConcurrently } from '../shared/concurrency.ts';
+import { addCounts, noCounts } from '../shared/counts.ts';
 import { timeOf } from '../shared/within-time.ts';
 import { requestPreview, responsePreview } from '../trace/preview.ts';
 import type { OfflineLine } from './capture-files.ts';

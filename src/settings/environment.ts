@@ -27,6 +27,10 @@ const environmentSchema = z.object({
   ALARM_TOPIC_ARN: z.string().optional(),
   /** The state machine that the starter starts. */
   STATE_MACHINE_ARN: z.string().optional(),
+  /** The state machine of labels, for the summarizer. */
+  TRUTH_STATE_MACHINE_ARN: z.string().optional(),
+  /** The runs of captures of this time share a run for the labels that wait for them. */
+  TRUTH_WINDOW_SECONDS: z.coerce.number().int().min(0).default(0),
   /** How often the state machine checks a batch job. */
   BATCH_POLL_SECONDS: z.coerce.number().int().positive().default(60),
   /** The DynamoDB table of the budget's reservations. */

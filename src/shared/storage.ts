@@ -203,6 +203,11 @@ export class Storage {
     } while (token !== undefined);
   }
 
+  /** Whether there is an object under the prefix. */
+  async hasAny(bucket: string, prefix: string): Promise<boolean> {
+    return (await this.listPage(bucket, prefix, undefined, { MaxKeys: 1 })).objects.length > 0;
+  }
+
   private async listPage(
     bucket: string,
     prefix: string,

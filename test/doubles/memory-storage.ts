@@ -107,6 +107,10 @@ export class MemoryStorage {
     },
   };
 
+  async hasAny(_: string, prefix: string): Promise<boolean> {
+    return [...this.objects.keys()].some((key) => key.startsWith(prefix));
+  }
+
   async *list(_: string, prefix: string, startAfter = ''): AsyncGenerator<ObjectFacts> {
     for (const key of [...this.objects.keys()].sort()) {
       if (key.startsWith(prefix) && key > startAfter) yield this.#facts(key, this.objects.get(key) ?? Buffer.alloc(0));

@@ -9,8 +9,9 @@ import { RUN_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { isByPerson } from '../../mlflow/plan-assessments.ts';
 import type { StoredAssessment, StoredTrace } from '../../mlflow/types.ts';
 import { captureSample, sampleOfTrace } from '../../quality/sample.ts';
+import { addCounts } from '../../shared/counts.ts';
 import { inSample } from '../../trace/ids.ts';
-import { addCounts, emptyVerdictCounts } from '../counts.ts';
+import { emptyVerdictCounts } from '../counts.ts';
 import { eachWithin } from './each-within.ts';
 
 export interface PendingVerdicts {

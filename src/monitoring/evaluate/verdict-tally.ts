@@ -3,7 +3,8 @@
 import { type EvaluateReceipt, VERDICT_TERMS, type VerdictCounts } from '../../contract/receipts.ts';
 import type { HeldFor } from '../../judge/errors.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
-import { addCounts, emptyVerdictCounts, noCounts } from '../counts.ts';
+import { addCounts, noCounts } from '../../shared/counts.ts';
+import { emptyVerdictCounts } from '../counts.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 
 export class VerdictTally {

@@ -1,0 +1,149 @@
+/**
+ * A ground truth run: its steps in order, as far as one invocation has time. The state machine invokes again until all are done.
+ *
+ * An invocation that fails is repeated with the same state, and each step can be repeated. What an invocation did is in an object of
+ * its own, and the counts are those of the files' reports at the end. So nothing counts twice.
+ */
+import type {
+  LabelCounts,
+  LabelFileReport,
+  TruthInput,
+  TruthRequest,
+  TruthResult,
+  TruthRunSummary,
+  TruthState,
+} from '../contract/ground-truth.ts';
+import { TRUTH_STEPS } from '../contract/ground-truth.ts';
+import { truthKeys } from '../contract/work-keys.ts';
+import { inOrder } from '../shared/concurrency.ts';
+import { addCounts, noCounts } from '../shared/counts.ts';
+import { parseTruthInput } from './input.ts';
+import { publishLabelCounts } from './label-metrics.ts';
+import type { NoteTurn } from './note-turn.ts';
+import { type NoteResult, type ReadResult, STEP_RESERVE_MS, type StepDependencies, type StepResult } from './types.ts';
+
+/** The steps that do the work. The last step of a run, `sum`, is of this file. */
+export interface TruthSteps {
+  read(input: TruthInput, cursor: string | null, deps: StepDependencies): Promise<ReadResult>;
+  join(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
+  measure(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
+  note(cursor: string | null, deps: StepDependencies): Promise<NoteResult>;
+}
+
+export interface TruthRunDependencies extends StepDependencies {
+  steps: TruthSteps;
+  /** Absent without a table, as in a test. */
+  turn?: NoteTurn | undefined;
+}
+
+/** What an invocation did. */
+type Part = Pick<TruthRunSummary, 'files' | 'noted' | 'notNoted' | 'notedBy'>;
+
+/** A step is begun with at least this much time, of which it uses all but the reserve. */
+const LEAST_MS = 2 * STEP_RESERVE_MS;
+/** The turn lasts this much longer than the function may, for the next invocation to renew it. */
+const TURN_MARGIN_MS = 300_000;
+/** Objects that are read at the same time. */
+const READS_AT_ONCE = 16;
+
+type Place = Pick<TruthState, 'step' | 'cursor'>;
+
+/** @throws PermanentError `InvalidInput`; what the steps throw */
+export async function runGroundTruth(request: TruthRequest, deps: TruthRunDependencies): Promise<TruthResult> {
+  const input = parseTruthInput(request.input);
+  const { state } = request;
+  const waitSeconds = secondsUntil(input);
+  if (waitSeconds > 0) return { more: true, waitSeconds, state };
+  const part: Part = { files: [], noted: 0, notNoted: noCounts() };
+  let place: Place = state;
+  do {
+    if (place.step === 'sum') break;
+    place = await doStep(place, input, part, deps);
+  } while (deps.remainingMs() > LEAST_MS);
+  const bucket = deps.environment.WORK_BUCKET;
+  await deps.storage.putJson(bucket, truthKeys.part(deps.run.name, state.part), part);
+  const result = { waitSeconds: 0, state: { ...place, part: state.part + 1 } };
+  if (place.step !== 'sum' || deps.remainingMs() < STEP_RESERVE_MS) return { ...result, more: true };
+  const key = truthKeys.summary(deps.run.name);
+  const { summary, unusable } = await sumUp(state.part, deps);
+  await deps.storage.putText(bucket, key, JSON.stringify(summary, null, 2));
+  // Last, since a retry of what failed before would count everything twice.
+  publishLabelCounts(deps.environment.STACK_PREFIX, summary, unusable);
+  return { ...result, more: false, summary: { bucket, key } };
+}
+
+/** A run for labels that wait begins when the captures of its time have been processed. */
+const secondsUntil = (input: TruthInput): number =>
+  'notBefore' in input && input.notBefore !== undefined
+    ? Math.ceil((Date.parse(input.notBefore) - Date.now()) / 1000)
+    : 0;
+
+async function doStep(
+  { step, cursor }: Place,
+  input: TruthInput,
+  part: Part,
+  deps: TruthRunDependencies,
+): Promise<Place> {
+  const { steps } = deps;
+  const after = ({ cursor: next }: StepResult): Place =>
+    next === null
+      ? { step: TRUTH_STEPS[TRUTH_STEPS.indexOf(step) + 1] ?? 'sum', cursor: null }
+      : { step, cursor: next };
+  if (step === 'read') {
+    const read = await steps.read(input, cursor, deps);
+    part.files.push(...read.files);
+    return after(read);
+  }
+  if (step === 'join' || step === 'measure') return after(await steps[step](cursor, deps));
+  const other = await deps.turn?.take(Date.now() + deps.remainingMs() + TURN_MARGIN_MS);
+  if (other !== undefined) {
+    part.notedBy = other;
+    return after({ cursor: null });
+  }
+  const done = await steps.note(cursor, deps).catch(async (error: unknown) => {
+    await deps.turn?.giveUp().catch(() => undefined);
+    throw error;
+  });
+  part.noted += done.noted;
+  addCounts(part.notNoted, done.notNoted);
+  if (done.cursor === null && (await deps.turn?.end()) === false) return { step, cursor: null };
+  return after(done);
+}
+
+/** Returns the summary of a run from its parts and the reports of its files. */
+async function sumUp(
+  last: number,
+  { storage, environment, run }: TruthRunDependencies,
+): Promise<{ summary: TruthRunSummary; unusable: number }> {
+  const bucket = environment.WORK_BUCKET;
+  const parts = inOrder(READS_AT_ONCE, Array(last + 1).keys(), (part) =>
+    storage.getJson<Part>(bucket, truthKeys.part(run.name, part)),
+  );
+  const summary: TruthRunSummary = { run: run.name, counts: noLabels(), files: [], noted: 0, notNoted: noCounts() };
+  for await (const part of parts) {
+    summary.files.push(...(part?.files ?? []));
+    summary.noted += part?.noted ?? 0;
+    addCounts(summary.notNoted, part?.notNoted ?? {});
+    if (part?.notedBy !== undefined) summary.notedBy = part.notedBy;
+  }
+  summary.files = [...new Set(summary.files)];
+  let unusable = 0;
+  const reports = inOrder(READS_AT_ONCE, summary.files, (key) => storage.getJson<LabelFileReport>(bucket, key));
+  for await (const report of reports) {
+    addCounts(summary.counts, report?.counts ?? {});
+    if (report?.error !== undefined) unusable += 1;
+  }
+  return { summary, unusable };
+}
+
+const noLabels = (): LabelCounts => ({
+  lines: 0,
+  joined: 0,
+  repeated: 0,
+  replaced: 0,
+  outdated: 0,
+  waiting: 0,
+  unknown: 0,
+  ambiguous: 0,
+  invalid: 0,
+});

@@ -1,0 +1,46 @@
+/**
+ * Starts a run for labels that came before their captures, once there are new captures. The runs of captures of some minutes share
+ * one, which begins when these minutes are over: labels that wait for days would otherwise be looked for every minute.
+ */
+import { hash } from 'node:crypto';
+import type { TruthInput } from '../contract/ground-truth.ts';
+import { truthKeys } from '../contract/work-keys.ts';
+import type { Storage } from '../shared/storage.ts';
+
+interface WaitingDependencies {
+  storage: Storage;
+  workBucket: string;
+  /** The length of the time that shares a run. 0: each run of captures starts its own. */
+  windowSeconds: number;
+  /** Starts an execution, or finds that one of that name was started. */
+  start(name: string, input: TruthInput): Promise<void>;
+}
+
+/** The share of the window that the run begins later, for starts that were under way at its end. */
+const MARGIN = 0.1;
+const NAME_DIGITS = 16;
+
+/**
+ * Call it when a run of captures has written what labels are joined to.
+ *
+ * @returns the name of the run of labels; `undefined` if no labels wait, for captures or for MLflow
+ */
+export async function startForWaiting(
+  run: string,
+  { storage, workBucket, windowSeconds, start }: WaitingDependencies,
+  nowMs = Date.now(),
+): Promise<string | undefined> {
+  const prefixes = [truthKeys.waitingPrefix, truthKeys.toNotePrefix];
+  const found = await Promise.all(prefixes.map((prefix) => storage.hasAny(workBucket, prefix)));
+  if (!found.includes(true)) return undefined;
+  const windowMs = windowSeconds * 1000;
+  if (windowMs === 0) {
+    const name = `waiting-${hash('sha256', run).slice(0, NAME_DIGITS)}`;
+    await start(name, { waiting: true });
+    return name;
+  }
+  const endMs = (Math.floor(nowMs / windowMs) + 1) * windowMs;
+  const name = `waiting-until-${new Date(endMs).toISOString().slice(0, 19).replaceAll(':', '-')}`;
+  await start(name, { waiting: true, notBefore: new Date(endMs + MARGIN * windowMs).toISOString() });
+  return name;
+}

@@ -1,0 +1,211 @@
+/** The steps of a ground truth run: their order, over invocations, attempts and other runs. */
+import type { LabelCounts, TruthRequest, TruthResult, TruthRunSummary } from '../../../src/contract/ground-truth.ts';
+import { TRUTH_BEGINS } from '../../../src/contract/ground-truth.ts';
+import { truthKeys } from '../../../src/contract/work-keys.ts';
+import { BudgetTable } from '../../../src/gate/table.ts';
+import { NoteTurn } from '../../../src/ground-truth/note-turn.ts';
+import { runGroundTruth, type TruthSteps } from '../../../src/ground-truth/run.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { MemoryTable } from '../../doubles/memory-table.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
+
+const FILE = { bucket: 'labels', key: 'a.jsonl' };
+const NOTHING: LabelCounts = {
+  lines: 0,
+  joined: 0,
+  repeated: 0,
+  replaced: 0,
+  outdated: 0,
+  waiting: 0,
+  unknown: 0,
+  ambiguous: 0,
+  invalid: 0,
+};
+const HOURS_MS = 3_600_000;
+
+let memory: MemoryStorage;
+let table: MemoryTable;
+let calls: string[];
+let published: Record<string, unknown>[];
+let steps: TruthSteps;
+/** Time that is left; each call of a step takes some. */
+let leftMs: number;
+
+beforeEach(() => {
+  memory = new MemoryStorage();
+  table = new MemoryTable();
+  calls = [];
+  published = [];
+  leftMs = HOURS_MS;
+  steps = {
+    read: async (input, cursor) => called(`read ${JSON.stringify(input)} ${cursor}`, { cursor: null, files: [] }),
+    join: async (cursor) => called(`join ${cursor}`, { cursor: null }),
+    measure: async (cursor) => called(`measure ${cursor}`, { cursor: null }),
+    note: async (cursor) => called(`note ${cursor}`, { cursor: null, noted: 0, notNoted: {} }),
+  };
+  jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
+    return true;
+  });
+});
+afterEach(() => jest.restoreAllMocks());
+
+function called<T>(call: string, result: T): T {
+  calls.push(call);
+  return result;
+}
+
+const turnOf = (run: string): NoteTurn => new NoteTurn(new BudgetTable(table.client, 't'), run);
+
+function invoke(request: Partial<TruthRequest> = {}, run = 'r'): Promise<TruthResult> {
+  const of = { name: run, arn: `arn:${run}`, startTime: '2026-11-20T10:00:00Z' };
+  return runGroundTruth(
+    { input: FILE, run: of, state: TRUTH_BEGINS, ...request },
+    {
+      storage: memory.storage,
+      environment: testEnvironment(),
+      run: of,
+      remainingMs: () => leftMs,
+      mlflow: () => Promise.reject(new Error('no server')),
+      steps,
+      turn: turnOf(run),
+    },
+  );
+}
+
+const summaryOf = (run = 'r'): TruthRunSummary =>
+  JSON.parse(String(memory.objects.get(truthKeys.summary(run)))) as TruthRunSummary;
+
+function report(digest: string, counts: Partial<LabelCounts>, error?: object): string {
+  memory.put(truthKeys.file(digest), { ...FILE, counts: { ...NOTHING, ...counts }, error });
+  return truthKeys.file(digest);
+}
+
+it('does all steps in one invocation if there is time, and sums the reports of its files', async () => {
+  steps.read = async () => ({
+    cursor: null,
+    files: [report('1', { lines: 5, joined: 3, waiting: 1, invalid: 1 }), report('2', {}, { name: 'NoIdColumn' })],
+  });
+  steps.note = async () => ({ cursor: null, noted: 2, notNoted: { TraceDeleted: 1 } });
+  const result = await invoke();
+  expect(result).toMatchObject({ more: false, summary: { bucket: 'work', key: truthKeys.summary('r') } });
+  expect(calls).toEqual(['join null', 'measure null']);
+  expect(summaryOf()).toEqual({
+    run: 'r',
+    counts: { ...NOTHING, lines: 5, joined: 3, waiting: 1, invalid: 1 },
+    files: [truthKeys.file('1'), truthKeys.file('2')],
+    noted: 2,
+    notNoted: { TraceDeleted: 1 },
+  });
+  // The file that could not be used is one of the two.
+  expect(published).toEqual([expect.objectContaining({ LabelsRead: 5, LabelsJoined: 3, LabelsInvalid: 2 })]);
+});
+
+it('publishes no metric without a file', async () => {
+  await invoke({ input: {} });
+  expect(summaryOf()).toMatchObject({ files: [], counts: NOTHING });
+  expect(published).toEqual([]);
+});
+
+it('continues where the time of an invocation ended, and forgets nothing that it did', async () => {
+  const pages = [report('1', { lines: 1 }), report('2', { lines: 2 }), report('3', { lines: 4 })];
+  steps.read = async (_, cursor) => {
+    leftMs = 0;
+    const page = Number(cursor ?? 0);
+    return { cursor: page === 2 ? null : String(page + 1), files: [pages[page] ?? ''] };
+  };
+  let result = await invoke();
+  expect(result.state).toEqual({ step: 'read', cursor: '1', part: 1 });
+  for (let part = 1; result.more; part += 1) {
+    // Any attempt may be repeated: its first was killed at the end.
+    await invoke({ state: result.state });
+    leftMs = HOURS_MS;
+    result = await invoke({ state: result.state });
+    if (part > 10) throw new Error('It does not end');
+  }
+  expect(summaryOf()).toMatchObject({ counts: { lines: 7 }, files: pages });
+});
+
+it('repeats an attempt that failed with the same state, and counts its labels once', async () => {
+  steps.read = async () => ({ cursor: null, files: [report('1', { lines: 3, joined: 3 })] });
+  let fails = true;
+  steps.note = async () => {
+    if (fails) throw Object.assign(new Error('down'), { name: 'MlflowUnavailable' });
+    return { cursor: null, noted: 3, notNoted: {} };
+  };
+  await expect(invoke()).rejects.toThrow('down');
+  expect(published).toEqual([]);
+  fails = false;
+  await invoke();
+  expect(summaryOf()).toMatchObject({ counts: { lines: 3 }, noted: 3 });
+  expect(published).toHaveLength(1);
+});
+
+describe('the turn to note', () => {
+  it('is left to the run that has it, which then begins again', async () => {
+    let isFirst = true;
+    steps.note = async (cursor, { run }) => {
+      calls.push(`note of ${run.name} from ${cursor}`);
+      if (run.name === 'first' && isFirst) {
+        isFirst = false;
+        await invoke({}, 'second');
+      }
+      return { cursor: null, noted: 1, notNoted: {} };
+    };
+    await invoke({}, 'first');
+    expect(calls.filter((call) => call.startsWith('note'))).toEqual([
+      'note of first from null',
+      'note of first from null',
+    ]);
+    expect(summaryOf('second')).toMatchObject({ noted: 0, notedBy: 'first' });
+    expect(summaryOf('first')).toMatchObject({ noted: 2 });
+    // The turn is free again.
+    await invoke({}, 'third');
+    expect(summaryOf('third')).toMatchObject({ noted: 1 });
+  });
+
+  it('begins again in the next invocation if the time is over', async () => {
+    steps.note = async (_, { run }) => {
+      if (run.name === 'first') await turnOf('second').take(Date.now() + HOURS_MS);
+      leftMs = 0;
+      return { cursor: null, noted: 1, notNoted: {} };
+    };
+    expect(await invoke({}, 'first')).toMatchObject({ more: true, state: { step: 'note', cursor: null, part: 1 } });
+  });
+
+  it('is free at once after a failure, and after its time if the run was killed', async () => {
+    steps.note = async () => Promise.reject(new Error('down'));
+    await expect(invoke({}, 'failed')).rejects.toThrow('down');
+    expect(await turnOf('next').take(Date.now() - 1)).toBeUndefined();
+    expect(await turnOf('last').take(Date.now() + HOURS_MS)).toBeUndefined();
+    expect(await turnOf('other').take(Date.now() + HOURS_MS)).toBe('last');
+    // Who has lost it in the meantime ends, and does not take it from another.
+    expect(await turnOf('next').end()).toBe(true);
+    expect(await turnOf('other').take(Date.now() + HOURS_MS)).toBe('last');
+  });
+});
+
+describe('the input', () => {
+  it('may be the event of a label file', async () => {
+    await invoke({ input: { detail: { bucket: { name: 'labels' }, object: { key: 'a b.csv', etag: 'e' } } } });
+    expect(calls[0]).toBe('read {"bucket":"labels","key":"a b.csv"} null');
+  });
+
+  it('may ask to wait', async () => {
+    const notBefore = new Date(Date.now() + 90_000).toISOString();
+    const waits = await invoke({ input: { waiting: true, notBefore } });
+    expect(waits).toMatchObject({ more: true, state: TRUTH_BEGINS });
+    expect(waits.waitSeconds).toBeGreaterThan(80);
+    expect(waits.waitSeconds).toBeLessThan(91);
+    expect(calls).toEqual([]);
+    await invoke({ input: { waiting: true, notBefore: '2026-11-20T10:00:00Z' } });
+    expect(calls).toContain('join null');
+  });
+
+  it.each([[{ bucket: 'labels' }], [{ key: 'a' }], [[]], ['a'], [{ waiting: false }]])(
+    'is refused if it is %j',
+    async (input) => {
+      await expect(invoke({ input })).rejects.toMatchObject({ name: 'InvalidInput' });
+    },
+  );
+});
