@@ -8,7 +8,10 @@ export interface Prediction {
   value?: string | number | boolean;
   /** Probabilities or scores, one per class. */
   scores?: number[];
-  /** The classes of `scores`, where the reply names them. Otherwise the settings do, else they are `0`, `1`, … */
+  /**
+   * The classes of `scores`, where the reply names them. Otherwise the settings do, else they are `0`, `1`, … A single score has a
+   * class: that of the label beside it, else the positive one.
+   */
   classes?: string[];
   /** Hashes of a text reply, 8 bytes each as base64url: of its exact text, and of its normalized one. */
   text?: [exact: string, normalized: string];

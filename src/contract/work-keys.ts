@@ -81,8 +81,8 @@ export const truthKeys = {
   prefix: 'ground-truth/',
   /** Predictions of an hour, as one part of a run found them. `digest` is that of the content. */
   newIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}new-${digest}.jsonl.gz`,
-  /** The same of many runs. */
-  hourIndex: (hour: string) => `${truthKeys.indexOfHour(hour)}all.jsonl.gz`,
+  /** The same of several parts or runs. */
+  mergedIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}all-${digest}.jsonl.gz`,
   indexOfHour: (hour: string) => `${truthKeys.indexPrefix}${hour}/`,
   indexPrefix: 'ground-truth/index/',
   /** Label files that a person uploads. */

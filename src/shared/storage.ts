@@ -123,13 +123,16 @@ export class Storage {
     return lines.filter((line) => line !== '').map((line) => parseStored<T>(line, `s3://${bucket}/${key}`));
   }
 
-  async putText(bucket: string, key: string, body: string, contentType = 'application/json'): Promise<void> {
+  putText(bucket: string, key: string, body: string, type = 'application/json'): Promise<void> {
+    return this.putBytes(bucket, key, { body, type });
+  }
+
+  /** The same for any content. */
+  async putBytes(bucket: string, key: string, { body, type }: { body: string | Buffer; type: string }): Promise<void> {
     try {
       // The SDK does not send the length of an empty text by itself.
       const length = { ContentLength: Buffer.byteLength(body) };
-      await this.s3.send(
-        new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: contentType, ...length }),
-      );
+      await this.s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: type, ...length }));
     } catch (error) {
       throw namedStorageError(error, `s3://${bucket}/${key}`);
     }

@@ -83,6 +83,10 @@ export class MemoryStorage {
     return this.put(key, value).etag;
   }
 
+  async putBytes(_: string, key: string, { body }: { body: string | Buffer }): Promise<void> {
+    this.objects.set(key, Buffer.from(body));
+  }
+
   async getBytes(_: string, key: string): Promise<{ bytes: Buffer; etag: string } | undefined> {
     const bytes = this.objects.get(key);
     return bytes && { bytes, etag: this.#facts(key, bytes).etag };

@@ -23,8 +23,9 @@ export function hourPathOf(key: string): HourPath | undefined {
   return formatHour(startMs) === hour ? { base, startMs } : undefined;
 }
 
-/** The variant and the hour in a key. Both are missing without an hour folder. */
+/** The endpoint, the variant and the hour in a key. All are missing without an hour folder. */
 interface CapturePath {
+  endpoint?: string;
   variant?: string;
   hourMs?: number;
 }
@@ -32,8 +33,8 @@ interface CapturePath {
 export function capturePathOf(key: string): CapturePath {
   const path = hourPathOf(key);
   if (path === undefined) return {};
-  const variant = path.base.split('/').at(-2);
-  return { hourMs: path.startMs, ...(variant ? { variant } : {}) };
+  const [variant, endpoint] = path.base.split('/').reverse().slice(1);
+  return { hourMs: path.startMs, ...(variant ? { variant } : {}), ...(endpoint ? { endpoint } : {}) };
 }
 
 /** Formats an instant as `yyyy/mm/dd/hh` in UTC. */

@@ -23,10 +23,13 @@ describe('hour folders', () => {
   });
 
   test.each([
-    ['my-endpoint/AllTraffic/2026/11/20/10/a.jsonl', { variant: 'AllTraffic', hourMs: Date.UTC(2026, 10, 20, 10) }],
+    [
+      'captures/my-endpoint/AllTraffic/2026/11/20/10/a.jsonl',
+      { endpoint: 'my-endpoint', variant: 'AllTraffic', hourMs: Date.UTC(2026, 10, 20, 10) },
+    ],
     ['AllTraffic/2026/11/20/10/a.jsonl', { variant: 'AllTraffic', hourMs: Date.UTC(2026, 10, 20, 10) }],
     ['2026/11/20/10/a.jsonl', { hourMs: Date.UTC(2026, 10, 20, 10) }],
-  ])('%s contains its variant and hour', (key, path) => {
+  ])('%s contains its endpoint, variant and hour', (key, path) => {
     expect(capturePathOf(key)).toEqual(path);
   });
 

@@ -1,0 +1,88 @@
+/** Finds what the index keeps of a capture: the prediction of each of its inferences, under the id that a label names. */
+import type { Prediction, PredictionRow } from '../../contract/ground-truth.ts';
+import { capturePathOf } from '../../formats/files/capture-path.ts';
+import { asText, isObject, parseJson, toJson } from '../../formats/json.ts';
+import { documentOf, isThere } from '../../formats/payload/decode-payload.ts';
+import type { Capture, LinePlace } from '../../formats/types.ts';
+import { messageText } from '../../judge/scorers/code/text.ts';
+import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
+import { cut } from '../../trace/text.ts';
+import { predictionOf } from './reply-values.ts';
+import { textHashes } from './texts.ts';
+
+const MAX_ID_CHARS = 256;
+const MAX_GROUP_CHARS = 64;
+const LAST_MS = Date.UTC(9999, 11, 31);
+/** A longer reply in words is no document with a prediction in it. */
+const MAX_DOCUMENT_CHARS = 64 * 1024;
+
+/**
+ * Returns a row for each inference of a capture that has a prediction: none for error replies, for captures without reply or
+ * without id, for vectors and for bytes. It does not throw for any capture that `decodeLine` returns, and takes time in
+ * proportion to its size.
+ *
+ * @param place.endpointName the endpoint, if the key does not name it
+ */
+export function predictionRows(
+  capture: Capture,
+  traceId: string,
+  place: Pick<LinePlace, 'key'> & { endpointName: string },
+  settings: GroundTruthSettings,
+): PredictionRow[] {
+  const { inferenceId: id, inferences, inferenceCount = 1, error, format } = capture;
+  if (id === undefined || id.length > MAX_ID_CHARS || error !== undefined || format === 'embedding') return [];
+  // An impossible time of the file, in place of the capture's.
+  if (!(Math.abs(capture.inferenceTimeMs) <= LAST_MS)) return [];
+  const { endpoint = place.endpointName, variant = '' } = capturePathOf(place.key);
+  const call = { endpoint, variant, second: Math.floor(capture.inferenceTimeMs / 1000), traceId };
+  if (inferences === undefined) {
+    const prediction = ofReply(capture, settings);
+    const request = documentOf(capture.request);
+    return prediction === undefined ? [] : [{ id, ...call, prediction, ...groupsOf(request, settings) }];
+  }
+  const isText = capture.conversation !== undefined;
+  return inferences.flatMap(({ inferenceId, index, features, prediction: reply }) => {
+    const prediction = isText
+      ? ofWords(Array.isArray(reply) ? reply[0] : reply, settings)
+      : predictionOf(reply, settings);
+    if (prediction === undefined) return [];
+    const row = inferenceCount > 1 ? { row: index } : {};
+    return [{ id: inferenceId, ...call, ...row, prediction, ...groupsOf(features, settings) }];
+  });
+}
+
+function ofReply({ conversation, response }: Capture, settings: GroundTruthSettings): Prediction | undefined {
+  if (!isThere(response) || response.kind === 'binary') return undefined;
+  if (conversation !== undefined) {
+    const [reply] = conversation.replies;
+    return reply && ofWords(messageText(reply) || (toJson(reply.tool_calls) ?? ''), settings);
+  }
+  const document = documentOf(response);
+  return document === undefined ? ofWords(response.text, settings) : predictionOf(document, settings);
+}
+
+/** A reply in words is compared as a text, unless the settings ask for a class or a number, or for a field of its JSON. */
+function ofWords(text: unknown, settings: GroundTruthSettings): Prediction | undefined {
+  if (typeof text !== 'string') return undefined;
+  const { kind, prediction, probability } = settings;
+  if (
+    (prediction ?? probability) !== undefined &&
+    text.length <= MAX_DOCUMENT_CHARS &&
+    text.trimStart().startsWith('{')
+  ) {
+    const parsed = parseJson(text);
+    const found = parsed.ok ? predictionOf(parsed.value, settings) : undefined;
+    if (found !== undefined && found.text === undefined) return found;
+  }
+  return kind === 'classes' || kind === 'numbers' ? predictionOf(text, settings) : { text: textHashes(text) };
+}
+
+function groupsOf(features: unknown, { groups }: GroundTruthSettings): Pick<PredictionRow, 'groups'> {
+  if (groups.length === 0) return {};
+  const row = isObject(features) ? features : {};
+  const textAt = (name: string): string | null => {
+    const text = Object.hasOwn(row, name) ? asText(row[name]) : undefined;
+    return text === undefined ? null : cut(text, MAX_GROUP_CHARS);
+  };
+  return { groups: groups.map(textAt) };
+}

@@ -1,0 +1,295 @@
+/** Which predictions of a capture the index keeps, under which ids and hours, and what of it can be read again. */
+import { createHash } from 'node:crypto';
+import type { PredictionRow } from '../../../src/contract/ground-truth.ts';
+import { decodeLine } from '../../../src/formats/decode.ts';
+import type { Capture, DecodeOptions } from '../../../src/formats/types.ts';
+import { type IndexHour, listHours, mergeHours, readHour } from '../../../src/ground-truth/index/index-store.ts';
+import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
+import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
+import { textHashes } from '../../../src/ground-truth/index/texts.ts';
+import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
+import { captureOf, jsonSide, lineOf, sideOf } from '../formats/arbitraries.ts';
+
+const KEY = 'captures/fern-house/blue/2026/03/04/05/file.jsonl';
+const PLACE = { bucket: 'b', key: KEY, etag: 'e', line: 1, start: 0, end: 1, objectTimeMs: 0 };
+const traceOf = (name: string): string => `tr-${createHash('md5').update(name).digest('hex')}`;
+
+function decoded(record: object, options: DecodeOptions = {}): Capture {
+  const line = decodeLine(lineOf(record), options);
+  if (line.kind !== 'capture') throw new Error(line.reason.message);
+  return line.capture;
+}
+
+const csv = (request: string, reply: string): object =>
+  captureOf(sideOf('INPUT', request, 'text/csv', 'plain'), sideOf('OUTPUT', reply, 'text/csv', 'plain'));
+const json = (request: unknown, reply: unknown): object =>
+  captureOf(jsonSide('INPUT', request, 'plain'), jsonSide('OUTPUT', reply, 'plain'));
+
+const rowsOf = (capture: Capture, given: object = {}, key = KEY): PredictionRow[] =>
+  predictionRows(capture, 'tr-1', { key, endpointName: 'own' }, groundTruthSchema.parse(given));
+
+describe('the rows of a capture', () => {
+  test('are one per inference, with the id that a label names, and one for the call if it has one inference', () => {
+    const facts = {
+      endpoint: 'fern-house',
+      variant: 'blue',
+      second: Date.UTC(2026, 2, 4, 5, 6, 7) / 1000,
+      traceId: 'tr-1',
+    };
+    expect(rowsOf(decoded(csv('1,2\n3,4\n', '0.1\n0.9\n')))).toEqual([
+      { id: 'event_0', ...facts, row: 0, prediction: { value: 0.1 } },
+      { id: 'event_1', ...facts, row: 1, prediction: { value: 0.9 } },
+    ]);
+    expect(rowsOf(decoded(csv('1,2\n', '0.1\n')))).toEqual([{ id: 'event', ...facts, prediction: { value: 0.1 } }]);
+    expect(rowsOf(decoded(csv('1,2\n', '0.1\n')), {}, 'a.jsonl')).toMatchObject([{ endpoint: 'own', variant: '' }]);
+  });
+
+  test('name the inference id before the event id', () => {
+    const record = csv('1,2\n', '0.1\n') as { eventMetadata: object };
+    const named = decoded({ ...record, eventMetadata: { ...record.eventMetadata, inferenceId: 'mine' } });
+    expect(rowsOf(named)).toMatchObject([{ id: 'mine' }]);
+  });
+
+  test('have the groups that the settings name: by header, by feature name, by key, by position', () => {
+    const groups = ['age', 'town'];
+    const withHeader = decoded(csv('age,town\n30,Leeds\n40,\n', '1\n0\n'), { csvHeader: true });
+    expect(rowsOf(withHeader, { groups }).map((row) => row.groups)).toEqual([
+      ['30', 'Leeds'],
+      ['40', null],
+    ]);
+    const byName = decoded(csv('30,Leeds\n', '1\n'), { featureNames: groups });
+    expect(rowsOf(byName, { groups })).toMatchObject([{ groups: ['30', 'Leeds'] }]);
+    const byKey = decoded(json({ instances: [{ age: 30, town: 'x'.repeat(100) }] }, { predictions: [1] }));
+    expect(rowsOf(byKey, { groups })).toMatchObject([{ groups: ['30', expect.stringMatching(/^x{63}…$/)] }]);
+    const hostile = decoded(json({ instances: [{ age: {}, constructor: 1 }] }, { predictions: [1] }));
+    expect(rowsOf(hostile, { groups: ['age', 'toString', '__proto__'] })).toMatchObject([
+      { groups: [null, null, null] },
+    ]);
+    expect(rowsOf(decoded(csv('30,Leeds\n', '1\n')), { groups: ['1'] })).toMatchObject([{ groups: ['Leeds'] }]);
+  });
+
+  test('of a conversation are its first reply as hashes', () => {
+    const chat = json(
+      { messages: [{ role: 'user', content: 'Fern?' }] },
+      { choices: [{ message: { role: 'assistant', content: 'Yes.' } }] },
+    );
+    expect(rowsOf(decoded(chat))).toMatchObject([{ id: 'event', prediction: { text: textHashes('Yes.') } }]);
+    expect(rowsOf(decoded(chat), { kind: 'classes' })).toMatchObject([{ prediction: { value: 'Yes.' } }]);
+    const batch = json({ inputs: ['a?', 'b?'] }, [{ generated_text: 'a!' }, { generated_text: 'b!' }]);
+    expect(rowsOf(decoded(batch))).toMatchObject([
+      { id: 'event_0', row: 0, prediction: { text: textHashes('a!') } },
+      { id: 'event_1', row: 1, prediction: { text: textHashes('b!') } },
+    ]);
+    const answer = { role: 'assistant', content: ' {"class":"spam","why":"…"}' };
+    const structured = json({ messages: [{ role: 'user', content: 'x' }] }, { choices: [{ message: answer }] });
+    expect(rowsOf(decoded(structured), { prediction: 'class' })).toMatchObject([{ prediction: { value: 'spam' } }]);
+  });
+
+  test('are none where there is nothing to compare, or nothing to find it by', () => {
+    expect(rowsOf(decoded(captureOf(jsonSide('INPUT', { instances: [[1]] }, 'plain'), undefined)))).toEqual([]);
+    const error = captureOf(
+      jsonSide('INPUT', { instances: [[1]] }, 'plain'),
+      jsonSide('OUTPUT', { error: 'x' }, 'plain'),
+    );
+    expect(decoded(error).error).toBeDefined();
+    expect(rowsOf(decoded(error))).toEqual([]);
+    const record = csv('1,2\n', '0.1\n') as { eventMetadata: object };
+    const withMetadata = (eventMetadata: object): Capture => decoded({ ...record, eventMetadata });
+    expect(rowsOf(withMetadata({ inferenceTime: '2026-03-04T05:06:07Z' }))).toEqual([]);
+    expect(rowsOf(withMetadata({ eventId: 'x'.repeat(1024 ** 2) }))).toEqual([]);
+    expect(rowsOf(withMetadata({ eventId: '__proto__' }))).toMatchObject([{ id: '__proto__' }]);
+    expect(rowsOf({ ...withMetadata({ eventId: 'e' }), inferenceTimeMs: 9e15 })).toEqual([]);
+  });
+});
+
+test('no capture of the corpus makes it throw, and most have rows', async () => {
+  let rows = 0;
+  for (const file of corpusFiles()) {
+    const expectations = expectationsOf(file);
+    for (const [index, raw] of (await linesOf(file)).entries()) {
+      const line = decodeLine(raw, expectations[index]?.options);
+      if (line.kind === 'capture') rows += rowsOf(line.capture, { groups: ['a'] }).length;
+    }
+  }
+  expect(rows).toBeGreaterThan(200);
+});
+
+const environment = (given: object = {}) => testEnvironment({ GROUND_TRUTH: JSON.stringify(given) });
+
+async function indexed(
+  storage: MemoryStorage,
+  captures: readonly [name: string, capture: Capture][],
+  given: object = {},
+  refused = new Set<string>(),
+): Promise<void> {
+  const index = new PredictionIndex(environment(given));
+  for (const [name, capture] of captures) index.add(capture, traceOf(name), PLACE);
+  await index.write(storage.storage, 'work', refused);
+}
+
+async function hoursOf(storage: MemoryStorage, window?: { from?: string; to?: string }): Promise<IndexHour[]> {
+  const hours: IndexHour[] = [];
+  for await (const hour of listHours(storage.storage, 'work', window)) hours.push(hour);
+  return hours;
+}
+
+async function allRows(storage: MemoryStorage): Promise<(PredictionRow & { hour: string })[]> {
+  const rows: (PredictionRow & { hour: string })[] = [];
+  for (const hour of await hoursOf(storage)) {
+    for await (const { ids, rowAt } of readHour(storage.storage, 'work', hour)) {
+      for (const index of ids.keys()) rows.push({ ...rowAt(index), hour: hour.hour });
+    }
+  }
+  return rows;
+}
+
+/** A capture with a number as its reply. */
+const numbered = (id: string, value = 1, inferenceTime = '2026-03-04T05:06:07Z'): [string, Capture] => [
+  id,
+  decoded({ ...csv('1,2\n', `${value}\n`), eventMetadata: { eventId: id, inferenceTime } }),
+];
+
+describe('the index of a part', () => {
+  test('has an object for each hour, by the time of the inference', async () => {
+    const storage = new MemoryStorage();
+    await indexed(storage, [numbered('a'), numbered('b', 2, '2026-03-04T04:59:59Z'), numbered('c', 3)]);
+    expect(await allRows(storage)).toMatchObject([
+      { hour: '2026-03-04T04', id: 'b', traceId: traceOf('b'), prediction: { value: 2 } },
+      { hour: '2026-03-04T05', id: 'a' },
+      { hour: '2026-03-04T05', id: 'c' },
+    ]);
+  });
+
+  test('has at most 24 hours and those of the files, whatever times captures claim', async () => {
+    const storage = new MemoryStorage();
+    const captures = Array.from({ length: 100 }, (_, hour) =>
+      numbered(`id-${hour}`, 1, new Date(Date.UTC(2020, 0, 1, hour)).toISOString()),
+    );
+    await indexed(storage, captures);
+    expect([...storage.objects.keys()]).toHaveLength(25);
+    const rows = await allRows(storage);
+    expect(rows.filter(({ hour }) => hour === '2026-03-04T05')).toHaveLength(76);
+    expect(new Set(rows.map(({ id }) => id)).size).toBe(100);
+  });
+
+  test('leaves out what was not traced, and writes nothing without rows or with 0 days', async () => {
+    const storage = new MemoryStorage();
+    await indexed(storage, [numbered('a'), numbered('b')], {}, new Set([traceOf('a')]));
+    expect(await allRows(storage)).toMatchObject([{ id: 'b' }]);
+    const empty = new MemoryStorage();
+    await indexed(empty, [numbered('a')], {}, new Set([traceOf('a')]));
+    await indexed(empty, [numbered('a')], { days: 0 });
+    await indexed(empty, []);
+    expect(empty.objects.size).toBe(0);
+  });
+
+  test('keeps ten thousand rows of a call, in blocks', async () => {
+    const storage = new MemoryStorage();
+    const lines = Array.from({ length: 10_000 }, (_, row) => `${row}`).join('\n');
+    await indexed(storage, [['many', decoded(csv(lines, lines))]]);
+    const rows = await allRows(storage);
+    expect(rows.map(({ id, row, prediction }) => [id, row, prediction.value])).toEqual(
+      rows.map((_, row) => [`event_${row}`, row, row]),
+    );
+    expect(rows).toHaveLength(10_000);
+    const [body] = storage.objects.values();
+    expect(body?.length).toBeLessThan(10_000 * 8);
+  });
+});
+
+describe('what several runs have indexed', () => {
+  const captures = Array.from({ length: 40 }, (_, n) => numbered(`id-${n}`, n));
+  const ids = (rows: PredictionRow[]): string[] => rows.map(({ id }) => id).sort();
+  const all = captures.map(([id]) => id).sort();
+
+  test('is the same object if they read the same lines, as a killed attempt and its repetition do', async () => {
+    const storage = new MemoryStorage();
+    await indexed(storage, captures);
+    const before = [...storage.objects.keys()];
+    await indexed(storage, captures);
+    expect([...storage.objects.keys()]).toEqual(before);
+    expect(ids(await allRows(storage))).toEqual(all);
+  });
+
+  test('is read once if they divided the lines in other ways', async () => {
+    const storage = new MemoryStorage();
+    await indexed(storage, captures);
+    for (const half of [captures.slice(0, 20), captures.slice(20)]) await indexed(storage, half);
+    await indexed(storage, captures.slice(10, 30));
+    expect(storage.objects.size).toBe(4);
+    expect(ids(await allRows(storage))).toEqual(all);
+  });
+
+  test('is the latest prediction where the settings have changed', async () => {
+    const storage = new MemoryStorage();
+    const capture = decoded(json({ instances: [[1]] }, { predictions: [{ a: 1, b: 2 }] }));
+    for (const [ms, prediction] of [
+      [3, 'b'],
+      [2, 'a'],
+    ] as const) {
+      const before = new Set(storage.objects.keys());
+      await indexed(storage, [['x', capture]], { prediction });
+      for (const key of storage.objects.keys()) if (!before.has(key)) storage.writtenMs.set(key, ms);
+    }
+    expect(await allRows(storage)).toMatchObject([{ prediction: { value: 2 } }]);
+  });
+
+  const HOUR = '2026-03-04T05';
+  const merge = (storage: MemoryStorage) => mergeHours(storage.storage, 'work', [HOUR]);
+  const parts = async (count: number): Promise<MemoryStorage> => {
+    const storage = new MemoryStorage();
+    for (let part = 0; part < count; part += 1)
+      await indexed(storage, [numbered(`id-${part}`, part), numbered('twice')]);
+    return storage;
+  };
+
+  test('is merged from 50 objects on, without doubles', async () => {
+    const few = await parts(49);
+    await merge(few);
+    expect(few.objects.size).toBe(49);
+    const storage = await parts(50);
+    await merge(storage);
+    expect([...storage.objects.keys()]).toEqual([expect.stringContaining(`ground-truth/index/${HOUR}/all-`)]);
+    expect(ids(await allRows(storage))).toEqual([...Array.from({ length: 50 }, (_, n) => `id-${n}`), 'twice'].sort());
+  });
+
+  test('stays whole when the merge is killed before it deletes, and when two merge at once', async () => {
+    const storage = await parts(60);
+    const expected = ids(await allRows(storage));
+    const { send } = storage.s3;
+    storage.s3.send = () => Promise.reject(new Error('killed'));
+    await merge(storage);
+    expect(storage.objects.size).toBe(61);
+    expect(ids(await allRows(storage))).toEqual(expected);
+    storage.s3.send = send;
+    await Promise.all([merge(storage), merge(storage)]);
+    expect(ids(await allRows(storage))).toEqual(expected);
+    expect(storage.objects.size).toBeLessThan(5);
+  });
+
+  test('is found by a reader whose list is older than the merge', async () => {
+    const storage = await parts(50);
+    const [hour] = await hoursOf(storage);
+    await merge(storage);
+    const found: string[] = [];
+    for await (const block of readHour(storage.storage, 'work', hour as IndexHour)) found.push(...block.ids);
+    expect(found).toHaveLength(51);
+  });
+
+  test('is listed by hour, from and to', async () => {
+    const storage = new MemoryStorage();
+    for (const hour of ['03', '04', '05', '06'])
+      await indexed(storage, [numbered(hour, 1, `2026-03-04T${hour}:00:00Z`)]);
+    const hours = await hoursOf(storage, { from: '2026-03-04T04', to: '2026-03-04T06' });
+    expect(hours.map(({ hour }) => hour)).toEqual(['2026-03-04T04', '2026-03-04T05']);
+  });
+
+  test('names an object that is no index', async () => {
+    const storage = new MemoryStorage();
+    storage.put(`ground-truth/index/${HOUR}/new-x.jsonl.gz`, 'no gzip');
+    await expect(allRows(storage)).rejects.toMatchObject({ name: 'StorageUnavailable' });
+  });
+});

@@ -1,0 +1,161 @@
+/** The predictions in what models reply, in every form that is known. */
+import type { Prediction } from '../../../src/contract/ground-truth.ts';
+import { parseJson } from '../../../src/formats/json.ts';
+import { predictionOf } from '../../../src/ground-truth/index/reply-values.ts';
+import { normalizedText, textHashes } from '../../../src/ground-truth/index/texts.ts';
+import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
+
+const settings = (given: object = {}) => groundTruthSchema.parse(given);
+
+test.each<[string, unknown, Prediction]>([
+  ['a number (XGBoost)', 0.0254181120544672, { value: 0.0254181120544672 }],
+  ['a number as a text', '0.25', { value: 0.25 }],
+  ['a class', 'setosa', { value: 'setosa' }],
+  ['a class in quotes that looks like a number', '007', { value: '007' }],
+  ['true', true, { value: true }],
+  ['zero', 0, { value: 0 }],
+  ['a list of one', [[0.7]], { value: 0.7 }],
+  ['probabilities by position', [0.1, 0.9], { scores: [0.1, 0.9] }],
+  ['probabilities as texts', ['0.1', '9e-1'], { scores: [0.1, 0.9] }],
+  ['probabilities by name', { probabilities: [0.2, 0.8] }, { scores: [0.2, 0.8] }],
+  [
+    'probabilities by class',
+    { probabilities: { dog: 0.2, cat: 0.8 } },
+    { value: 'cat', scores: [0.8, 0.2], classes: ['cat', 'dog'] },
+  ],
+  ['a regression of linear learner', { score: 3.25 }, { value: 3.25 }],
+  [
+    'a binary classifier of linear learner: the score is that of the positive class',
+    { score: 0.4, predicted_label: 0 },
+    { value: 0, scores: [0.4], classes: ['1'] },
+  ],
+  [
+    'a multiclass classifier of linear learner',
+    { score: [0.1, 0.7, 0.2], predicted_label: 1 },
+    { value: 1, scores: [0.1, 0.7, 0.2] },
+  ],
+  ['k-NN', { predicted_label: 5.0 }, { value: 5 }],
+  ['k-means', { closest_cluster: 5, distance_to_cluster: 36.5 }, { value: 5 }],
+  [
+    'BlazingText',
+    { label: ['__label__pests', '__label__soil'], prob: [0.7, 0.3] },
+    { value: 'pests', scores: [0.7, 0.3], classes: ['pests', 'soil'] },
+  ],
+  [
+    'BlazingText with one label',
+    { label: ['__label__pests'], prob: [0.7] },
+    { value: 'pests', scores: [0.7], classes: ['pests'] },
+  ],
+  [
+    'a text classifier: the score is that of the label',
+    { label: 'POSITIVE', score: 0.99 },
+    { value: 'POSITIVE', scores: [0.99], classes: ['POSITIVE'] },
+  ],
+  [
+    'a text classifier with all scores, in one order whatever the reply’s',
+    [
+      [
+        { label: 'sad', score: 0.2 },
+        { label: 'happy', score: 0.8 },
+      ],
+    ],
+    { value: 'happy', scores: [0.8, 0.2], classes: ['happy', 'sad'] },
+  ],
+  [
+    'zero-shot classification',
+    { sequence: 'Ferns', labels: ['plant', 'animal'], scores: [0.9, 0.1] },
+    { value: 'plant', scores: [0.1, 0.9], classes: ['animal', 'plant'] },
+  ],
+  ['a class with its probability, as a row of CSV', ['no', 0.07], { value: 'no', scores: [0.07], classes: ['1'] }],
+  [
+    'Autopilot with all classes',
+    ['no', '0.93', "['no', 'yes']", '[0.93, 0.07]'],
+    { value: 'no', scores: [0.93, 0.07], classes: ['no', 'yes'] },
+  ],
+  [
+    'Autopilot in JSON',
+    { predicted_label: 'no', probability: 0.07, probabilities: [0.93, 0.07], labels: ['no', 'yes'] },
+    { value: 'no', scores: [0.93, 0.07], classes: ['no', 'yes'] },
+  ],
+  ['one field of any name', { dot_product: 1.5 }, { value: 1.5 }],
+  ['a field of another case', { Prediction: 'a' }, { value: 'a' }],
+  ['a class named like a prototype', JSON.parse('{"__proto__":3}'), { value: 3 }],
+  ['NaN as a text', 'NaN', { value: 'NaN' }],
+  ['a score that is no number', { label: 'a', score: 'high' }, { value: 'a' }],
+  ['probabilities with a gap', { predicted_label: 1, scores: [0.1, null] }, { value: 1 }],
+  ['more classes than are kept', Array.from({ length: 1000 }, (_, n) => (n === 7 ? 0.5 : 0.0005)), { value: 7 }],
+])('%s', (_, reply, expected) => {
+  expect(predictionOf(reply, settings())).toEqual(expected);
+});
+
+test('a number beyond double precision is a number, and a long id stays as it is', () => {
+  const exact = (json: string): unknown => (parseJson(json) as { value: unknown }).value;
+  expect(predictionOf(exact('12345678901234567890'), settings())).toEqual({ value: '12345678901234567890' });
+  expect(predictionOf(exact('[0.10000000000000000001, 0.9]'), settings())).toEqual({ scores: [0.1, 0.9] });
+});
+
+test.each<[string, object, unknown, Prediction | undefined]>([
+  ['a nested field', { prediction: 'out.fern' }, { out: { fern: 3, moss: 4 } }, { value: 3 }],
+  ['a field with a dot in its name', { prediction: 'out.fern' }, { 'out.fern': 3, other: 1 }, { value: 3 }],
+  [
+    'columns of a CSV row',
+    { prediction: '1', probability: '0' },
+    [0.3, 0],
+    { value: 0, scores: [0.3], classes: ['1'] },
+  ],
+  ['a probability alone', { probability: 'p' }, { p: 0.3, label: 'x' }, { value: 0.3 }],
+  [
+    'the positive class of the settings',
+    { positive: 'yes' },
+    ['no', 0.1],
+    { value: 'no', scores: [0.1], classes: ['yes'] },
+  ],
+  [
+    'probabilities of all classes',
+    { prediction: 'c', probability: 'p' },
+    { c: 'b', p: { a: 0.4, b: 0.6 } },
+    { value: 'b', scores: [0.4, 0.6], classes: ['a', 'b'] },
+  ],
+  ['a named field that no object owns', { prediction: 'constructor' }, { label: 'x' }, { value: 'x' }],
+])('the settings name %s', (_, given, reply, expected) => {
+  expect(predictionOf(reply, settings(given))).toEqual(expected);
+});
+
+test('what has no known form is compared as a text', () => {
+  for (const reply of [{ a: 1, b: 2 }, [{ mean: [1] }, { mean: [2] }], [], {}, [[1], [2]]]) {
+    expect(predictionOf(reply, settings())).toEqual({ text: textHashes(JSON.stringify(reply)) });
+  }
+  const long = 'a'.repeat(65);
+  expect(predictionOf(long, settings())).toEqual({ text: textHashes(long) });
+  expect(predictionOf('fern', settings({ kind: 'texts' }))).toEqual({ text: textHashes('fern') });
+  expect(predictionOf('', settings())).toEqual({ text: textHashes('') });
+});
+
+test('no reply has no prediction, and one that is too deep for JSON does not throw', () => {
+  expect(predictionOf(null, settings())).toBeUndefined();
+  expect(predictionOf(undefined, settings())).toBeUndefined();
+  let deep: unknown = 1;
+  for (let level = 0; level < 100_000; level += 1) deep = [deep, {}];
+  expect(predictionOf(deep, settings())).toBeUndefined();
+});
+
+test('normalized texts agree where readers see no difference', () => {
+  for (const alike of [
+    'Ferns like shade.',
+    ' “ferns  like\nshade”',
+    '**FERNS LIKE SHADE!**',
+    'ﬀerns'.replace('ﬀ', 'f') + ' like shade',
+  ])
+    expect(normalizedText(alike)).toBe('ferns like shade');
+  expect(normalizedText('ｆｅｒｎ')).toBe('fern');
+  for (const [a, b] of [
+    ['-5', '5'],
+    ['5%', '5'],
+    ['$5', '5'],
+    ['a b', 'ab'],
+  ] as const)
+    expect(normalizedText(a)).not.toBe(normalizedText(b));
+  expect(textHashes('Fern')[0]).not.toBe(textHashes('fern')[0]);
+  expect(textHashes('Fern')[1]).toBe(textHashes('fern.')[1]);
+  expect(textHashes('x').map((hash) => hash.length)).toEqual([11, 11]);
+});
