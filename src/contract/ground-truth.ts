@@ -66,6 +66,8 @@ export interface LabeledRow extends PredictionRow {
   was?: LabelValue;
   /** MLflow has the label (`true`), or the one that it replaced (`false`). Absent: neither, so nobody can have deleted it there. */
   noted?: boolean;
+  /** Why MLflow does not have the label, and will not. Absent from a label that replaces this one. */
+  notNoted?: string;
 }
 
 /**

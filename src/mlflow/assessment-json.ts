@@ -2,11 +2,19 @@
 import { MAX_METADATA_CHARS } from '../trace/text.ts';
 import { REPLACED_AT } from './assessment-metadata.ts';
 import { MAX_NAME_CHARS, MAX_RATIONALE_CHARS, storableText } from './limits.ts';
-import type { NewAssessment } from './types.ts';
+import type { AssessmentValue, NewAssessment } from './types.ts';
 
-const feedback = ({ value, error }: NewAssessment): Record<string, unknown> =>
+/** Returns the value as MLflow keeps it. */
+export const storableValue = (value: AssessmentValue | undefined): AssessmentValue | undefined =>
+  typeof value === 'string' ? storableText(value, MAX_RATIONALE_CHARS) : value;
+
+/** Returns the field with what the assessment says. */
+const content = ({ value, error, isExpectation }: NewAssessment): Record<string, unknown> =>
+  isExpectation ? { expectation: { value: storableValue(value) } } : { feedback: feedback({ value, error }) };
+
+const feedback = ({ value, error }: Pick<NewAssessment, 'value' | 'error'>): Record<string, unknown> =>
   error === undefined
-    ? { value: typeof value === 'string' ? storableText(value, MAX_RATIONALE_CHARS) : value }
+    ? { value: storableValue(value) }
     : {
         error: {
           error_code: storableText(error.code, MAX_NAME_CHARS),
@@ -29,10 +37,11 @@ export function assessmentJson(assessment: NewAssessment): Record<string, unknow
     assessment_id: assessment.assessmentId,
     trace_id: assessment.traceId,
     assessment_name: storableText(assessment.name, MAX_NAME_CHARS),
+    ...(assessment.spanId === undefined ? {} : { span_id: assessment.spanId }),
     source: { source_type: assessment.sourceType, source_id: storableText(assessment.sourceId, MAX_NAME_CHARS) },
     create_time: time,
     last_update_time: time,
-    feedback: feedback(assessment),
+    ...content(assessment),
     ...rationale(assessment),
     metadata: metadata(assessment),
     ...(assessment.overrides === undefined ? {} : { overrides: assessment.overrides }),
@@ -40,17 +49,17 @@ export function assessmentJson(assessment: NewAssessment): Record<string, unknow
   };
 }
 
-/** Returns the body that turns the error assessment with the same id into a verdict. */
+/** Returns the body that replaces what the assessment with the same id says: an error by a verdict, or a label by a later one. */
 export function assessmentUpdateJson(assessment: NewAssessment): Record<string, unknown> {
   return {
     assessment: {
       assessment_id: assessment.assessmentId,
       trace_id: assessment.traceId,
-      feedback: feedback(assessment),
+      ...content(assessment),
       rationale: '',
       ...rationale(assessment),
       metadata: { ...metadata(assessment), [REPLACED_AT]: new Date().toISOString() },
     },
-    update_mask: 'feedback,rationale,metadata',
+    update_mask: assessment.isExpectation ? 'expectation,metadata' : 'feedback,rationale,metadata',
   };
 }

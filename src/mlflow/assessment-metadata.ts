@@ -3,6 +3,8 @@ export const SCORER_NAME = 'mlflow.assessment.scorerName';
 export const SCORER_VERSION = 'mlflow.assessment.scorerVersion';
 /** When a verdict replaced the error with the same id, as an ISO time. */
 export const REPLACED_AT = 'monitoring.replacedAt';
+/** What a label from a file says, as it was written. If the value is another one, a person has edited it. */
+export const LABEL_METADATA = 'monitoring.label';
 export const JUDGE_COST = 'mlflow.assessment.judgeCost';
 export const JUDGE_INPUT_TOKENS = 'mlflow.assessment.judgeInputTokens';
 export const JUDGE_OUTPUT_TOKENS = 'mlflow.assessment.judgeOutputTokens';

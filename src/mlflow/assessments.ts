@@ -16,7 +16,7 @@ import type { NewAssessment, StoredTrace, WriteAssessmentsResult } from './types
  * and SQLite one writer: with 48 concurrent posts, 100 traces took 94 s and ended with errors of the pool. Ten Lambdas
  * with 2 posts each are just above the pool. A post takes about 15 ms, so 2 of them write over 100 traces per second.
  */
-const CONCURRENT_WRITES = 2;
+export const CONCURRENT_WRITES = 2;
 
 /**
  * A read younger than this counts as current. The trace had no assessment of these scorers then, so a person had nothing
@@ -87,7 +87,7 @@ export class AssessmentWriter {
     for (const _turn of reads ? open : []) await this.#rest.turn();
     const known = reads ? await this.#read(trace) : trace;
     if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };
-    const { alreadyThere, create, override, update } = planAssessments(known, open);
+    const { alreadyThere, create, override, update, left } = planAssessments(known, open);
     const missing = [...create, ...override, ...update];
     progress.fewestRemaining = Math.min(progress.fewestRemaining, missing.length);
     const path = `/api/3.0/mlflow/traces/${trace.traceId}/assessments`;
@@ -101,7 +101,12 @@ export class AssessmentWriter {
       accepted.add(assessmentId);
     }
     const written = [...accepted, ...alreadyThere.filter((id) => sent.has(id) && isStored(known, id))];
-    return { written, alreadyThere: alreadyThere.filter((id) => !written.includes(id)) };
+    const notWanted = [...left].map(([assessmentId, because]) => ({ assessmentId, because }));
+    return {
+      written,
+      alreadyThere: alreadyThere.filter((id) => !written.includes(id)),
+      ...(notWanted.length > 0 ? { left: notWanted } : {}),
+    };
   }
 
   async #read({ traceId, info }: StoredTrace): Promise<StoredTrace | undefined> {

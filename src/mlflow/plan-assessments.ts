@@ -1,21 +1,31 @@
 /** Plans which assessments to write to a trace, and how. It never changes a person's assessment. */
-import type { NewAssessment, StoredAssessment, StoredTrace } from './types.ts';
+import { stepForLabel } from './plan-label.ts';
+import type { LabelLeft, NewAssessment, StoredAssessment, StoredTrace } from './types.ts';
 
 interface AssessmentPlan {
   /** New assessments. */
   create: NewAssessment[];
   /** Assessments that override the older one named in `overrides`, which becomes invalid. */
   override: NewAssessment[];
-  /** Verdicts that replace the error assessment with the same id. */
+  /** Verdicts that replace the error assessment with the same id, and labels that replace an earlier one. */
   update: NewAssessment[];
   alreadyThere: string[];
+  /** Labels that a person does not want, by their ids. */
+  left: Map<string, LabelLeft>;
 }
 
 type Step = 'create' | 'override' | 'update' | 'alreadyThere';
 
 export function planAssessments(trace: StoredTrace, assessments: readonly NewAssessment[]): AssessmentPlan {
-  const plan: AssessmentPlan = { create: [], override: [], update: [], alreadyThere: [] };
+  const plan: AssessmentPlan = { create: [], override: [], update: [], alreadyThere: [], left: new Map() };
   for (const assessment of assessments) {
+    if (assessment.sourceType === 'HUMAN') {
+      const step = stepForLabel(trace, assessment);
+      if (step === 'alreadyThere') plan.alreadyThere.push(assessment.assessmentId);
+      else if (step === 'create' || step === 'update') plan[step].push(assessment);
+      else plan.left.set(assessment.assessmentId, step);
+      continue;
+    }
     const { step, overrides } = stepFor(trace, assessment);
     if (step === 'alreadyThere') plan.alreadyThere.push(assessment.assessmentId);
     else plan[step].push(overrides === undefined ? assessment : { ...assessment, overrides });

@@ -100,6 +100,8 @@ function storedAssessment(reply: AssessmentReply): StoredAssessment {
     valid: reply.valid,
     ...(reply.overrides ? { overrides: reply.overrides } : {}),
     metadata: reply.metadata,
+    ...(reply.expectation ? { isExpectation: true } : {}),
+    ...(reply.span_id ? { spanId: reply.span_id } : {}),
     ...(isEdited(reply) ? { isEdited: true } : {}),
   };
 }

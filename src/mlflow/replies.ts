@@ -15,6 +15,7 @@ export const createdExperimentReply = z.object({ experiment_id: z.string() });
 export const assessment = z.object({
   assessment_id: z.string().default(''),
   assessment_name: z.string().default(''),
+  span_id: z.string().optional(),
   source: z.object({ source_type: z.string().default(''), source_id: z.string().default('') }).default({
     source_type: '',
     source_id: '',

@@ -15,9 +15,16 @@ export interface NewAssessment {
   assessmentId: string;
   traceId: string;
   name: string;
-  sourceType: 'LLM_JUDGE' | 'CODE';
-  /** `bedrock:/<model>`, or the name of the code scorer. */
+  /** `HUMAN`: a label that people gave, which came in a file. */
+  sourceType: 'LLM_JUDGE' | 'CODE' | 'HUMAN';
+  /** `bedrock:/<model>`, the name of the code scorer, or who labelled. */
   sourceId: string;
+  /** It is the true answer, and no assessment of the one that was given. */
+  isExpectation?: true;
+  /** It is about this span. Absent: about the trace. */
+  spanId?: string;
+  /** Of a label: it was written before, with this value or another one. If it is gone, a person has deleted it. */
+  wasWritten?: boolean;
   /** Exactly one of `value` and `error` is set. */
   value?: AssessmentValue;
   error?: { code: string; message: string };
@@ -40,6 +47,8 @@ export interface StoredAssessment {
   valid: boolean;
   overrides?: string;
   metadata: Record<string, string>;
+  isExpectation?: true;
+  spanId?: string;
   /** Somebody has changed its value or its rationale since it was written. It is treated as a person’s. */
   isEdited?: true;
 }
@@ -66,10 +75,15 @@ export interface WriteTracesResult {
   refused: { traceId: string; reason: { name: string; message: string } }[];
 }
 
+/** A person has deleted the label, edited or overridden it, or written the same assessment before. */
+export type LabelLeft = 'DeletedByPerson' | 'EditedByPerson' | 'WrittenByPerson';
+
 /** Ids of assessments, by outcome. */
 export interface WriteAssessmentsResult {
   written: string[];
   alreadyThere: string[];
+  /** Labels that are not in MLflow for what a person did there. */
+  left?: { assessmentId: string; because: LabelLeft }[];
   /** A person deleted the trace while it was judged. Nothing was written, and the trace is not recreated. */
   traceMissing?: true;
 }

@@ -5,6 +5,7 @@ import { isObject } from '../formats/json.ts';
 import { readLines } from '../formats/lines/read-lines.ts';
 import type { DecodeOptions, RawLine } from '../formats/types.ts';
 import type { Scorer } from '../judge/types.ts';
+import { LABEL_METADATA } from '../mlflow/assessment-metadata.ts';
 import type { DatasetRecord } from '../mlflow/evaluation-datasets.ts';
 import type { MlflowRest } from '../mlflow/rest.ts';
 import { PermanentError } from '../shared/errors.ts';
@@ -131,8 +132,11 @@ export function datasetRecord(
   if (decoded.kind !== 'capture') return undefined;
   const { sagemaker_endpoint_name: endpointName = '', sagemaker_variant_name: variant = '' } = trace.tags;
   const [root] = buildTrace(decoded.capture, raw, { experimentId, endpointName }).spans;
-  const expected = trace.assessments.flatMap(({ assessment_name: name, expectation, valid }) =>
-    valid && expectation?.value !== undefined ? [[name, expectation.value] as const] : [],
+  // A label of one row says nothing of the others.
+  const expected = trace.assessments.flatMap(({ assessment_name: name, expectation, valid, span_id, metadata }) =>
+    valid && expectation?.value !== undefined && !(span_id && LABEL_METADATA in metadata)
+      ? [[name, expectation.value] as const]
+      : [],
   );
   const failing = verdicts.flatMap(({ scorer, failed }) => (failed ? [scorer] : []));
   return {

@@ -3,6 +3,7 @@ import { type AssessedTrace, givenBy, latestByPerson, latestVerdict } from '../c
 import { readLabel } from '../calibration/labels-file.ts';
 import { isFailure } from '../judge/scorers/values.ts';
 import type { Scorer } from '../judge/types.ts';
+import { GROUND_TRUTH } from '../mlflow/plan-label.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 
 export interface StandingVerdict {
@@ -26,6 +27,7 @@ export function standingVerdicts(
   scorers: ReadonlyMap<string, Scorer>,
 ): StandingVerdict[] {
   const byScorer = Map.groupBy(assessments, ({ assessment_name }) => assessment_name);
+  byScorer.delete(GROUND_TRUTH);
   return [...byScorer].flatMap(([name, given]) => {
     const people = latestByPerson(given);
     const standing = people.length > 0 ? newestOf(people) : latestVerdict(given);

@@ -10,6 +10,8 @@ export interface ReadAssessment {
   sourceType: string;
   sourceId: string;
   value: unknown;
+  isExpectation: boolean;
+  spanId: string | null;
   error: { code: string; message: string } | null;
   rationale: string | null;
   metadata: Record<string, string>;

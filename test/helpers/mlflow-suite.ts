@@ -4,6 +4,8 @@ import type { Experiment } from '../../src/mlflow/types.ts';
 import type { TraceRecord } from '../../src/trace/types.ts';
 import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { testJudgedTraces } from './mlflow-judged-suite.ts';
+import { testLabels } from './mlflow-label-suite.ts';
+import { testNotes } from './mlflow-note-suite.ts';
 import type { MlflowReader, ReadTrace } from './mlflow-reader.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
 
@@ -429,4 +431,6 @@ export function testMlflow(setup: () => SuiteSetup): void {
   });
 
   describe('traces with verdicts', () => testJudgedTraces(setup));
+  describe('labels', () => testLabels(setup));
+  describe('labels of marked hours', () => testNotes(setup));
 }

@@ -12,7 +12,7 @@ import warnings
 gc.disable()
 
 import mlflow
-from mlflow.entities import AssessmentSource, Feedback
+from mlflow.entities import AssessmentSource, Expectation, Feedback
 
 gc.freeze()
 gc.enable()
@@ -55,13 +55,16 @@ def trace_to_json(trace):
 
 def assessment_to_json(assessment):
     feedback = getattr(assessment, "feedback", None)
+    expectation = getattr(assessment, "expectation", None)
     error = feedback.error if feedback else None
     return {
         "assessmentId": assessment.assessment_id,
         "name": assessment.name,
         "sourceType": assessment.source.source_type,
         "sourceId": assessment.source.source_id,
-        "value": feedback.value if feedback else None,
+        "value": feedback.value if feedback else expectation.value if expectation else None,
+        "isExpectation": expectation is not None,
+        "spanId": assessment.span_id,
         "error": {"code": error.error_code, "message": error.error_message} if error else None,
         "rationale": assessment.rationale,
         "metadata": assessment.metadata or {},
@@ -122,6 +125,22 @@ def edit(command):
     )
 
 
+def edit_expectation(command):
+    mlflow.update_assessment(
+        trace_id=command["traceId"],
+        assessment_id=command["assessmentId"],
+        assessment=Expectation(name=command["name"], value=command["value"]),
+    )
+
+
+def expectations(command):
+    """Returns the expectations that MLflow finds for a name, of a span or of all."""
+    found = mlflow.get_trace(command["traceId"]).search_assessments(
+        command["name"], span_id=command.get("spanId"), type="expectation"
+    )
+    return [assessment_to_json(assessment) for assessment in found]
+
+
 def log_trace(command):
     """Creates a trace with MLflow, as in its documentation."""
     mlflow.set_experiment(experiment_id=command["experimentId"])
@@ -143,6 +162,11 @@ COMMANDS = {
     "feedback": feedback,
     "override": override,
     "edit": edit,
+    "edit_expectation": edit_expectation,
+    "expect": lambda c: mlflow.log_expectation(
+        trace_id=c["traceId"], name=c["name"], value=c["value"]
+    ).assessment_id,
+    "expectations": expectations,
     "delete_assessment": lambda c: mlflow.delete_assessment(
         trace_id=c["traceId"], assessment_id=c["assessmentId"]
     ),

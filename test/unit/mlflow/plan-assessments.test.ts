@@ -1,6 +1,9 @@
 /** Tests of the plan for writing assessments. */
+import { LABEL_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
 import { planAssessments } from '../../../src/mlflow/plan-assessments.ts';
-import type { NewAssessment, StoredAssessment } from '../../../src/mlflow/types.ts';
+import { labelMetadata } from '../../../src/mlflow/plan-label.ts';
+import type { LabelLeft, NewAssessment, StoredAssessment } from '../../../src/mlflow/types.ts';
+import { rootSpanIdOf } from '../../../src/trace/ids.ts';
 import { verdict } from '../../helpers/mlflow-traces.ts';
 
 const traceId = 'tr-1';
@@ -22,7 +25,7 @@ const newer = verdict(traceId, 'safety', { version: '2' });
 const error = { code: 'JUDGE_REFUSED', message: 'no answer' };
 const failed = verdict(traceId, 'safety', { error });
 const person: StoredAssessment = stored(verdict(traceId, 'safety', { version: 'person' }), { sourceType: 'HUMAN' });
-const nothing = { create: [], override: [], update: [] };
+const nothing = { create: [], override: [], update: [], left: new Map() };
 
 test('creates a missing assessment', () => {
   expect(plan([], [safety])).toEqual({ ...nothing, create: [safety], alreadyThere: [] });
@@ -76,4 +79,57 @@ test('leaves alone what somebody has edited, an error too', () => {
   const before = stored(verdict(traceId, 'safety', { version: '0' }), { ...isEdited, valid: false });
   const overriding = { ...newer, overrides: safety.assessmentId };
   expect(plan([before, stored(safety)], [overriding]).override).toEqual([overriding]);
+});
+
+describe('a label', () => {
+  const label: NewAssessment = {
+    ...{ assessmentId: 'a-label', traceId, name: 'ground_truth', sourceType: 'HUMAN', sourceId: 'ground truth' },
+    ...{ isExpectation: true, value: 'b', metadata: labelMetadata('b'), createTimeMs: 1 },
+  };
+  const earlier = stored(label, { value: 'a', metadata: labelMetadata('a'), isExpectation: true });
+  const left = (because: LabelLeft) => ({ ...nothing, left: new Map([['a-label', because]]), alreadyThere: [] });
+
+  test('is created, replaces the earlier one, and is not sent again', () => {
+    expect(plan([], [label])).toEqual({ ...nothing, create: [label], alreadyThere: [] });
+    expect(plan([earlier], [label])).toEqual({ ...nothing, update: [label], alreadyThere: [] });
+    expect(plan([stored(label, { value: 'b' })], [label])).toEqual({ ...nothing, alreadyThere: ['a-label'] });
+  });
+
+  test('is left as a person wants it', () => {
+    const edits: Partial<StoredAssessment>[] = [
+      { value: 'c' },
+      { value: undefined },
+      { isEdited: true },
+      { valid: false },
+    ];
+    for (const edit of edits) expect(plan([{ ...earlier, ...edit }], [label])).toEqual(left('EditedByPerson'));
+    expect(plan([], [{ ...label, wasWritten: true }])).toEqual(left('DeletedByPerson'));
+    const own = { ...earlier, assessmentId: 'a-own', sourceId: 'person' };
+    expect(plan([own], [label])).toEqual(left('WrittenByPerson'));
+    expect(plan([{ ...own, spanId: rootSpanIdOf(traceId) }], [label])).toEqual(left('WrittenByPerson'));
+  });
+
+  test('is created beside what is about something else', () => {
+    const own = { ...earlier, assessmentId: 'a-own' };
+    const others: StoredAssessment[] = [
+      { ...own, spanId: 'another span' },
+      { ...own, valid: false },
+      { ...own, name: 'another' },
+      { ...own, isExpectation: undefined },
+    ];
+    expect(plan(others, [label]).create).toEqual([label]);
+    const { isExpectation: _, ...answer } = label;
+    expect(plan([{ ...own, isExpectation: undefined, sourceId: 'another' }, own], [answer])).toEqual(
+      left('WrittenByPerson'),
+    );
+    expect(plan([{ ...own, sourceId: 'another' }], [answer]).create).toEqual([answer]);
+  });
+
+  test('that is long is told from another by its digest', () => {
+    const [a, b] = ['a', 'b'].map((end) => 'x'.repeat(1000) + end) as [string, string];
+    const long = { ...earlier, value: a, metadata: labelMetadata(a) };
+    expect(labelMetadata(a)[LABEL_METADATA]?.length).toBeLessThanOrEqual(250);
+    expect(plan([long], [{ ...label, value: b }]).update).toHaveLength(1);
+    expect(plan([{ ...long, value: b }], [label])).toEqual(left('EditedByPerson'));
+  });
 });

@@ -1,0 +1,54 @@
+/** A label as MLflow keeps it: the true answer as an expectation, a label for a scorer as a person's assessment. */
+import { readLabel } from '../../calibration/labels-file.ts';
+import type { LabeledRow, LabelValue } from '../../contract/ground-truth.ts';
+import type { Scorer } from '../../judge/types.ts';
+import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-label.ts';
+import type { LabelLeft, NewAssessment } from '../../mlflow/types.ts';
+import { assessmentIdOf, childSpanIdOf } from '../../trace/ids.ts';
+
+/** Who labelled, if the label does not say. */
+const SOURCE = 'ground truth';
+
+/** Why a label is not written. `LabelOfRow`: a scorer assesses the whole call, so a label of one row says nothing of its verdict. */
+export type NotNoted =
+  | LabelLeft
+  | 'TraceMissing'
+  | 'UnknownScorer'
+  | 'NotAValue'
+  | 'LabelOfRow'
+  | 'MlflowRefused'
+  | 'MlflowFailed';
+
+/** Returns what is to be written to MLflow, or why nothing is. @param scorers those of the settings, by name */
+export function labelAssessment(
+  row: LabeledRow,
+  scorers: ReadonlyMap<string, Scorer>,
+): NewAssessment | { notNoted: NotNoted } {
+  const { traceId, by: sourceId = SOURCE, row: position, timeMs: createTimeMs } = row;
+  const base = { traceId, sourceType: 'HUMAN', sourceId, createTimeMs, wasWritten: row.noted === false } as const;
+  if (row.scorer === undefined) {
+    return {
+      ...base,
+      assessmentId: assessmentIdOf(traceId, GROUND_TRUTH, `label ${position ?? ''}`, ''),
+      name: GROUND_TRUTH,
+      isExpectation: true,
+      ...(position === undefined ? {} : { spanId: childSpanIdOf(traceId, position) }),
+      value: row.label,
+      metadata: labelMetadata(row.label),
+    };
+  }
+  if (position !== undefined) return { notNoted: 'LabelOfRow' };
+  const scorer = scorers.get(row.scorer);
+  if (scorer === undefined) return { notNoted: 'UnknownScorer' };
+  const value = scorerValue(scorer, row.label);
+  if (value === undefined) return { notNoted: 'NotAValue' };
+  const { name } = scorer;
+  const assessmentId = assessmentIdOf(traceId, name, 'label', sourceId);
+  return { ...base, assessmentId, name, value, metadata: labelMetadata(value) };
+}
+
+/** Returns the label as a value of the scorer. A code scorer that can fail says yes or no, others say anything. */
+function scorerValue(scorer: Scorer, label: LabelValue): LabelValue | undefined {
+  if (scorer.kind === 'judge') return readLabel(scorer.values, label);
+  return scorer.fails === undefined ? label : readLabel({ kind: 'boolean' }, label);
+}

@@ -1,0 +1,120 @@
+/** Writes labels to existing traces: many traces are read in a request, and each label is a request. */
+import type { LabeledRow } from '../../contract/ground-truth.ts';
+import type { Scorer } from '../../judge/types.ts';
+import { CONCURRENT_WRITES } from '../../mlflow/assessments.ts';
+import { MlflowRefusedError, MlflowRetryableError } from '../../mlflow/errors.ts';
+import { RecentReads } from '../../mlflow/recent-reads.ts';
+import type { NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../../mlflow/types.ts';
+import { forEachConcurrently } from '../../shared/concurrency.ts';
+import { labelAssessment, type NotNoted } from './label-assessment.ts';
+
+/** What became of a label in MLflow. */
+export type Outcome = 'noted' | NotNoted;
+
+type Outcomes = Map<LabeledRow, Outcome>;
+type OnFailure = (row: LabeledRow, error: Error) => void;
+
+/** After so many labels in a row that MLflow did not take, the fault is not in the labels. */
+const FAILURES_IN_A_ROW = 5;
+
+interface Options {
+  store: Pick<TraceStore, 'getTraces' | 'getExperiment' | 'writeAssessments'>;
+  experimentId: string;
+  scorers: readonly Scorer[];
+  /** Whether there is time for another label. */
+  mayGoOn(): boolean;
+}
+
+export class LabelWriter {
+  readonly #options: Options;
+  readonly #scorers: ReadonlyMap<string, Scorer>;
+  #failedInARow = 0;
+  /** The server failed on these (500), and has taken no label since. It may be the server's fault. */
+  readonly #suspects = new Map<LabeledRow, Error>();
+
+  constructor(options: Options) {
+    this.#options = options;
+    this.#scorers = new Map(options.scorers.map((scorer) => [scorer.name, scorer]));
+  }
+
+  /**
+   * Writes labels, and tells for each what became of it. Those for which there was no time are left out, and so are those on
+   * which the server failed, until it takes another one; `failure` is then the reason.
+   *
+   * @param rows of at most 100 traces, which are then read in one request
+   * @throws the errors of an outage, of denied access, of a deleted experiment
+   */
+  async write(rows: readonly LabeledRow[]): Promise<Outcomes> {
+    const outcomes: Outcomes = new Map();
+    await this.#write(rows, outcomes, (row, error) => this.#suspects.set(row, error));
+    if (this.#failedInARow > 0) return outcomes;
+    // The server works. What it fails on again is at fault itself.
+    const suspects = [...this.#suspects.keys()];
+    this.#suspects.clear();
+    await this.#write(suspects, outcomes, (row) => outcomes.set(row, 'MlflowFailed'));
+    return outcomes;
+  }
+
+  async #write(rows: readonly LabeledRow[], outcomes: Outcomes, onFailure: OnFailure): Promise<void> {
+    const wanted = new Map<string, { row: LabeledRow; assessment: NewAssessment }[]>();
+    for (const row of rows) {
+      const assessment = labelAssessment(row, this.#scorers);
+      if ('notNoted' in assessment) outcomes.set(row, assessment.notNoted);
+      else wanted.set(row.traceId, [...(wanted.get(row.traceId) ?? []), { row, assessment }]);
+    }
+    const { store, experimentId, mayGoOn } = this.#options;
+    const reads = new RecentReads((ids) => store.getTraces(experimentId, ids), [...wanted.keys()], false);
+    await forEachConcurrently(CONCURRENT_WRITES, wanted, async ([traceId, labels]) => {
+      if (!mayGoOn()) return;
+      const [trace] = await reads.of([traceId], false);
+      if (trace === undefined) for (const { row } of labels) outcomes.set(row, 'TraceMissing');
+      else await this.#writeTo(trace, labels, outcomes, onFailure);
+    });
+  }
+
+  /** Why labels are neither written nor given up. */
+  get failure(): Error | undefined {
+    return [...this.#suspects.values()][0];
+  }
+
+  async #writeTo(
+    trace: StoredTrace,
+    labels: readonly { row: LabeledRow; assessment: NewAssessment }[],
+    outcomes: Outcomes,
+    onFailure: OnFailure,
+  ): Promise<void> {
+    const [only, ...others] = labels;
+    if (only === undefined) return;
+    try {
+      const assessments = labels.map(({ assessment }) => assessment);
+      const result = await this.#options.store.writeAssessments(trace, assessments);
+      for (const { row, assessment } of labels) outcomes.set(row, outcomeOf(result, assessment));
+      this.#failedInARow = 0;
+    } catch (error) {
+      if (!mayBeTheLabel(error)) throw error;
+      // One by one, only the label at fault is left out.
+      if (others.length > 0) for (const one of labels) await this.#writeTo(trace, [one], outcomes, onFailure);
+      else if (await this.#isRefused(error)) outcomes.set(only.row, 'MlflowRefused');
+      else onFailure(only.row, error);
+    }
+  }
+
+  /** @throws the error, if it may be that of every label */
+  async #isRefused(error: Error): Promise<boolean> {
+    this.#failedInARow += 1;
+    if (this.#failedInARow >= FAILURES_IN_A_ROW) throw error;
+    const isRefused = error instanceof MlflowRefusedError;
+    if (isRefused) await this.#options.store.getExperiment(this.#options.experimentId);
+    return isRefused;
+  }
+}
+
+/** MLflow refuses what it cannot store, and some of its versions fail on it. Other failures are the server's. */
+const mayBeTheLabel = (error: unknown): error is Error =>
+  (error instanceof MlflowRefusedError && !error.routeMissing) ||
+  (error instanceof MlflowRetryableError && error.status === 500);
+
+function outcomeOf({ traceMissing, left = [] }: WriteAssessmentsResult, { assessmentId }: NewAssessment): Outcome {
+  if (traceMissing) return 'TraceMissing';
+  return left.find((one) => one.assessmentId === assessmentId)?.because ?? 'noted';
+}

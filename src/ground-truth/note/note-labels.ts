@@ -1,0 +1,145 @@
+/**
+ * The step that writes the labels of marked hours to MLflow. What became of them is kept in the hours once, at the end of each
+ * invocation: one that is killed before leaves everything open, and its labels are found in MLflow by their ids.
+ */
+import type { LabeledRow } from '../../contract/ground-truth.ts';
+import { truthKeys } from '../../contract/work-keys.ts';
+import { activeScorers } from '../../judge/active-scorers.ts';
+import { batches } from '../../shared/batches.ts';
+import { forEachConcurrently } from '../../shared/concurrency.ts';
+import { removeObject } from '../../shared/remove-object.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { readLabeled, rewriteHour } from '../join/labeled-store.ts';
+import { type NoteResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
+import { LabelWriter, type Outcome } from './label-writer.ts';
+
+/** For the labels that are being written when the time is over, and for the hours. */
+const RESERVE_MS = 2 * STEP_RESERVE_MS;
+/** What an invocation does at most: at 25 requests a second, labels for 14 minutes. They are in memory. */
+const MAX_LABELS = 20_000;
+const MAX_CHARS = 32 * 1024 * 1024;
+const MAX_HOURS = 200;
+/** A label is a row of a trace, so these are at most as many traces, which one request reads. */
+const LABELS_PER_BATCH = 100;
+const HOURS_AT_ONCE = 4;
+
+/** An hour with labels that MLflow does not have. */
+interface OpenHour {
+  hour: string;
+  /** The marks that were there before its rows were read. */
+  marks: string[];
+  rows: LabeledRow[];
+  /** All of its open rows are in `rows`. */
+  isWhole: boolean;
+}
+
+/**
+ * Writes labels to MLflow until all are there or the time is over.
+ *
+ * @throws the errors of an outage, of denied access, of a deleted experiment, of the storage
+ */
+export async function noteLabels(_cursor: string | null, deps: StepDependencies): Promise<NoteResult> {
+  const { storage, environment, remainingMs } = deps;
+  const { hours, isAll } = await readOpen(deps);
+  if (hours.length === 0) return { cursor: null, noted: 0, notNoted: {} };
+  const mlflow = await deps.mlflow();
+  const { id: experimentId } = await mlflow.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+  const mayGoOn = (): boolean => remainingMs() > RESERVE_MS;
+  const writer = new LabelWriter({ store: mlflow, experimentId, scorers: activeScorers(environment), mayGoOn });
+  const rows = hours.flatMap((one) => one.rows);
+  const outcomes = new Map<LabeledRow, Outcome>();
+  for (const batch of batches(rows, LABELS_PER_BATCH)) {
+    if (!mayGoOn()) break;
+    for (const [row, outcome] of await writer.write(batch)) outcomes.set(row, outcome);
+  }
+  await forEachConcurrently(HOURS_AT_ONCE, hours, (hour) =>
+    keepOutcomes(storage, environment.WORK_BUCKET, hour, outcomes),
+  );
+  if (writer.failure !== undefined) throw writer.failure;
+  const isDone = isAll && outcomes.size === rows.length;
+  return { cursor: isDone ? null : 'more', ...countsOf(outcomes) };
+}
+
+const isOpen = ({ noted, notNoted }: LabeledRow): boolean => noted !== true && notNoted === undefined;
+
+/** Reads the labels of marked hours, as many as an invocation can do. */
+async function readOpen({
+  storage,
+  environment,
+  remainingMs,
+}: StepDependencies): Promise<{ hours: OpenHour[]; isAll: boolean }> {
+  const bucket = environment.WORK_BUCKET;
+  const marks = new Map<string, string[]>();
+  for await (const { key } of storage.list(bucket, truthKeys.toNotePrefix)) {
+    const hour = key.slice(truthKeys.toNotePrefix.length).split('/')[0] ?? '';
+    if (marks.size === MAX_HOURS && !marks.has(hour)) break;
+    marks.set(hour, [...(marks.get(hour) ?? []), key]);
+  }
+  const hours: OpenHour[] = [];
+  let [labels, chars] = [0, 0];
+  const isFull = (): boolean => labels >= MAX_LABELS || chars >= MAX_CHARS || remainingMs() <= RESERVE_MS;
+  for (const [hour, keys] of marks) {
+    const open: OpenHour = { hour, marks: keys, rows: [], isWhole: true };
+    hours.push(open);
+    for await (const row of readLabeled(storage, bucket, [hour])) {
+      if (!isOpen(row)) continue;
+      if (isFull()) {
+        open.isWhole = false;
+        return { hours, isAll: false };
+      }
+      open.rows.push(row);
+      labels += 1;
+      chars += String(row.label).length;
+    }
+    // Labels of the rows of a call come together, so that its trace is read once.
+    open.rows.sort((a, b) => (a.traceId < b.traceId ? -1 : 1));
+  }
+  return { hours, isAll: marks.size < MAX_HOURS };
+}
+
+const keyOf = ({ id, endpoint, traceId, row, scorer, by }: LabeledRow): string =>
+  JSON.stringify([id, endpoint, traceId, row, scorer, by]);
+
+/** Writes into the hour what became of its labels, and removes its marks if none is open any more. */
+async function keepOutcomes(
+  storage: Storage,
+  bucket: string,
+  { hour, marks, rows, isWhole }: OpenHour,
+  outcomes: ReadonlyMap<LabeledRow, Outcome>,
+): Promise<void> {
+  const settled = new Map<string, { of: LabeledRow; outcome: Outcome }>();
+  for (const row of rows) {
+    const outcome = outcomes.get(row);
+    if (outcome !== undefined) settled.set(keyOf(row), { of: row, outcome });
+  }
+  let left = rows.length > 0 || !isWhole ? 1 : 0;
+  if (settled.size > 0) {
+    await rewriteHour(storage, bucket, hour, async function* (draft) {
+      left = 0;
+      for await (const row of draft.rows) {
+        const next = isOpen(row) ? afterOutcome(row, settled.get(keyOf(row))) : row;
+        draft.changed ||= next !== row;
+        if (isOpen(next)) left += 1;
+        yield next;
+      }
+    });
+  }
+  if (left === 0) await forEachConcurrently(HOURS_AT_ONCE, marks, (key) => removeObject(storage, bucket, key));
+}
+
+function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: Outcome } | undefined): LabeledRow {
+  if (settled === undefined) return row;
+  const { of, outcome } = settled;
+  if (of.timeMs === row.timeMs && of.line === row.line) {
+    return outcome === 'noted' ? { ...row, noted: true } : { ...row, notNoted: outcome };
+  }
+  // Another label has replaced it meanwhile.
+  return outcome === 'noted' && row.noted === undefined ? { ...row, noted: false } : row;
+}
+
+function countsOf(outcomes: ReadonlyMap<LabeledRow, Outcome>): Pick<NoteResult, 'noted' | 'notNoted'> {
+  const counts: Record<string, number> = {};
+  for (const outcome of outcomes.values()) counts[outcome] = (counts[outcome] ?? 0) + 1;
+  const { noted = 0, ...notNoted } = counts;
+  return { noted, notNoted };
+}

@@ -1,0 +1,193 @@
+/** Tests of the step that writes the labels of marked hours, for every MLflow version: what is killed, repeated and changed meanwhile. */
+import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
+import { readWindowLabels } from '../../src/calibration/window-labels.ts';
+import type { LabeledRow } from '../../src/contract/ground-truth.ts';
+import { truthKeys } from '../../src/contract/work-keys.ts';
+import { type HourDraft, hourOf, readLabeled, rewriteHour } from '../../src/ground-truth/join/labeled-store.ts';
+import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
+import type { StepDependencies } from '../../src/ground-truth/types.ts';
+import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import type { MlflowClient } from '../../src/mlflow/client.ts';
+import { readWorst } from '../../src/operate/worst.ts';
+import { MemoryStorage } from '../doubles/memory-storage.ts';
+import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
+import { labeled } from './labeled-rows.ts';
+import { chatTrace, verdict } from './mlflow-traces.ts';
+import { testEnvironment } from './test-environment.ts';
+
+interface NoteSetup {
+  client: MlflowClient;
+  faulty: { client: MlflowClient; proxy: MisbehavingServer };
+}
+
+const BUCKET = 'work';
+const MINUTES_MS = 60_000;
+
+/** Labeled hours with marks, as the join leaves them. */
+class LabeledHours {
+  readonly memory = new MemoryStorage();
+
+  /** Adds rows, each in place of an earlier one of the same id. */
+  async join(rows: readonly LabeledRow[]): Promise<void> {
+    for (const [hour, own] of Map.groupBy(rows, ({ second }) => hourOf(second))) {
+      const etag = await rewriteHour(this.memory.storage, BUCKET, hour, async function* (draft: HourDraft) {
+        draft.changed = true;
+        const added = new Map(own.map((row) => [row.id, row]));
+        for await (const row of draft.rows) {
+          const later = added.get(row.id);
+          added.delete(row.id);
+          yield later === undefined ? row : { ...later, ...(row.noted === undefined ? {} : { noted: false }) };
+        }
+        yield* added.values();
+      });
+      this.memory.put(truthKeys.toNote(hour, etag ?? ''), {});
+    }
+  }
+
+  async rows(): Promise<LabeledRow[]> {
+    const hours = [...this.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.labeledPrefix));
+    const found: LabeledRow[] = [];
+    const names = hours.map((key) => key.slice(truthKeys.labeledPrefix.length).replace('.jsonl.gz', ''));
+    for await (const row of readLabeled(this.memory.storage, BUCKET, names)) found.push(row);
+    return found.sort((a, b) => a.second - b.second || (a.id < b.id ? -1 : 1));
+  }
+
+  marks(): number {
+    return [...this.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.toNotePrefix)).length;
+  }
+}
+
+export function testNotes(setup: () => NoteSetup): void {
+  let count = 0;
+  afterEach(() => setup().faulty.proxy.rule(() => undefined));
+
+  /** Traces of the last hours, some each, and what the step needs. */
+  async function start(number: number, verdictOf: (n: number) => string = () => 'yes') {
+    const { client, faulty } = setup();
+    const experiment = await client.resolveExperiment(`notes ${++count}`);
+    const traces = Array.from({ length: number }, (_, n) => chatTrace(experiment.id, `record ${n}`));
+    const judged = traces.map(({ traceId }, n) => [verdict(traceId, 'safety', { value: verdictOf(n) })]);
+    await client.writeTraces(experiment, traces, new Map(traces.map(({ traceId }, n) => [traceId, judged[n] ?? []])));
+    const hours = new LabeledHours();
+    const second = Date.parse('2026-11-20T09:00:00Z') / 1000;
+    const rows = traces.map(({ traceId }, n) => labeled(traceId, n, { id: `id ${n}`, second: second + n * 600 }));
+    const deps: StepDependencies = {
+      storage: hours.memory.storage,
+      environment: testEnvironment({ MLFLOW_EXPERIMENT_NAME: experiment.name }),
+      run: { name: 'run', arn: 'arn', startTime: '2026-11-21T00:00:00Z' },
+      remainingMs: () => 10 * MINUTES_MS,
+      mlflow: async () => faulty.client,
+    };
+    const labels = async () => {
+      const stored = await client.getTraces(
+        experiment.id,
+        traces.map(({ traceId }) => traceId),
+      );
+      return traces.map(({ traceId }) =>
+        stored.get(traceId)?.assessments.flatMap(({ name, value }) => (name === 'ground_truth' ? [value] : [])),
+      );
+    };
+    return { experiment, traces, hours, rows, deps, labels };
+  }
+
+  test('all labels are written, kept as noted, and their marks removed', async () => {
+    const { hours, rows, deps, labels } = await start(14);
+    await hours.join(rows);
+    expect(hours.marks()).toBe(3);
+    expect(await noteLabels(null, deps)).toEqual({ cursor: null, noted: 14, notNoted: {} });
+    expect(await labels()).toEqual(rows.map(({ label }) => [label]));
+    expect(await hours.rows()).toEqual(rows.map((row) => ({ ...row, noted: true })));
+    expect(hours.marks()).toBe(0);
+    // Without marks, MLflow is not asked for anything.
+    const mlflow = () => Promise.reject(new Error('unexpected'));
+    expect(await noteLabels(null, { ...deps, mlflow })).toEqual({ cursor: null, noted: 0, notNoted: {} });
+    // A label that replaces another one, and one that cannot be written.
+    const later = [{ ...(rows[3] as LabeledRow), label: 'later', timeMs: 9e12 }, labeled('tr-none', 1, { id: 'none' })];
+    await hours.join(later);
+    expect(await noteLabels(null, deps)).toEqual({ cursor: null, noted: 1, notNoted: { TraceMissing: 1 } });
+    expect((await labels())[3]).toEqual(['later']);
+    expect((await hours.rows()).filter(({ notNoted }) => notNoted !== undefined)).toEqual([
+      { ...later[1], notNoted: 'TraceMissing' },
+    ]);
+    expect(hours.marks()).toBe(0);
+  });
+
+  test('a step that is killed at any point, and repeated, writes each label once', async () => {
+    const { hours, rows, deps, labels } = await start(12);
+    await hours.join(rows);
+    const { proxy } = setup().faulty;
+    const { memory } = hours;
+    const putIf = memory.putIf.bind(memory);
+    let posts = 0;
+    for (const after of [4, 8, 12]) {
+      // Ends in the middle of the requests, then before the first hour is kept.
+      proxy.rule(({ path }) => {
+        posts += path.endsWith('/assessments') ? 1 : 0;
+        return posts > after ? { kind: 'passThenReply', status: 403 } : undefined;
+      });
+      memory.putIf = () => Promise.reject(new Error('killed'));
+      await expect(noteLabels(null, deps)).rejects.toThrow(after < 12 ? 'MLflow denied access' : 'killed');
+    }
+    memory.putIf = putIf;
+    proxy.rule(() => undefined);
+    expect(await noteLabels(null, deps)).toEqual({ cursor: null, noted: 12, notNoted: {} });
+    expect(await labels()).toEqual(rows.map(({ label }) => [label]));
+  });
+
+  test('the step stops in time and goes on, and keeps what was joined meanwhile', async () => {
+    const { hours, rows, deps, labels } = await start(6);
+    await hours.join(rows);
+    const { proxy } = setup().faulty;
+    let posts = 0;
+    proxy.rule(({ path }) => {
+      posts += path.endsWith('/assessments') ? 1 : 0;
+      return undefined;
+    });
+    const stopping = { ...deps, remainingMs: () => (posts < 3 ? 10 * MINUTES_MS : MINUTES_MS) };
+    const first = await noteLabels(null, stopping);
+    expect(first).toMatchObject({ cursor: 'more', notNoted: {} });
+    expect([3, 4]).toContain(first.noted);
+    expect(hours.marks()).toBe(1);
+    // While the others are written, one of them and one that is noted are replaced.
+    const replaced = [rows[0], rows[5]].map((row) => ({ ...(row as LabeledRow), label: 'later', timeMs: 9e12 }));
+    let isJoined = false;
+    proxy.rule(({ path }) => {
+      if (isJoined || !path.endsWith('/assessments')) return undefined;
+      isJoined = true;
+      return { kind: 'after', work: () => hours.join(replaced), next: { kind: 'pass' } };
+    });
+    const second = await noteLabels(first.cursor, deps);
+    expect(second).toEqual({ cursor: null, noted: 6 - first.noted, notNoted: {} });
+    expect(hours.marks()).toBeGreaterThan(0);
+    expect((await hours.rows()).map(({ noted }) => noted)).toEqual([false, true, true, true, true, false]);
+    expect(await noteLabels(null, deps)).toEqual({ cursor: null, noted: 2, notNoted: {} });
+    expect(await labels()).toEqual(rows.map(({ label }, n) => [n === 0 || n === 5 ? 'later' : label]));
+    expect(hours.marks()).toBe(0);
+  });
+
+  test('calibrate, rates and worst see the labels for scorers, and no true answer is taken for one', async () => {
+    // The judge says yes to the first four.
+    const { experiment, hours, rows, deps } = await start(8, (n) => (n < 4 ? 'yes' : 'no'));
+    const said = ['yes', '0', true, 'pass', 'no', 'FAIL', 1];
+    const labels = said.map((label, n) => ({ ...(rows[n] as LabeledRow), label, scorer: 'safety' }));
+    const truths = rows.map((row, n) => ({ ...row, id: `truth ${n}`, label: n % 2 === 0 ? 'no' : 'yes' }));
+    await hours.join([...labels, ...truths]);
+    expect(await noteLabels(null, deps)).toMatchObject({ noted: said.length + rows.length, notNoted: {} });
+    const { rest } = setup().client;
+    const scorers = scorersFor();
+    const query = { experimentId: experiment.id, scorers: scorers.filter(isJudgeScorer) };
+    const { pairs, unanswered } = await readMlflowLabels(rest, query);
+    const people = ['yes', 'no', 'yes', 'yes', 'no', 'no', 'yes'];
+    expect(unanswered).toEqual([]);
+    const byTrace = new Map(pairs.map((pair) => [pair.traceId, [pair.scorer, pair.label, pair.verdict]]));
+    expect(said.map((_, n) => byTrace.get(rows[n]?.traceId))).toEqual(
+      people.map((label, n) => ['safety', label, n < 4 ? 'yes' : 'no']),
+    );
+    expect(pairs).toHaveLength(said.length);
+    expect((await readWindowLabels(rest, query)).labels).toHaveLength(said.length);
+    const worst = await readWorst(rest, { ...query, scorers, limit: 10 });
+    const bad = [...people.entries(), [7, 'no'] as const].filter(([, label]) => label === 'no').map(([n]) => n);
+    expect(worst.worst.map(({ traceId }) => traceId).sort()).toEqual(bad.map((n) => rows[n]?.traceId).sort());
+    expect(worst.worst.flatMap(({ failing }) => failing.map(({ scorer }) => scorer))).toEqual(bad.map(() => 'safety'));
+  });
+}
