@@ -7,6 +7,7 @@
 import { Duration, Stack } from 'aws-cdk-lib';
 import {
   Alarm,
+  type AlarmProps,
   ComparisonOperator,
   type IMetric,
   MathExpression,
@@ -49,7 +50,7 @@ const LONGEST_WAIT_SECONDS = 1200;
 /** Fewer may all be left out by Data Capture's own sampling. At its 10%, a hundred would be in 3 of 100,000 cases. */
 const FEWEST_INVOCATIONS = 100;
 
-interface AlarmOptions {
+interface AlarmOptions extends Partial<AlarmProps> {
   metric: IMetric;
   /** A sentence for the email. */
   what: string;
@@ -66,6 +67,21 @@ export const waiting = (queue: IQueue): IMetric =>
 /** Counts events that could not even be written to the dead-letter queue. */
 export const lost = (namespace: string, metricName: string, dimensionsMap: Record<string, string>): IMetric =>
   new Metric({ namespace, metricName, dimensionsMap, period: PERIOD, statistic: Stats.SUM });
+
+/** Counts events of files that are in the dead-letter queue, or lost, or that wait for too long. */
+export function lateOrLost(
+  { events, deadLetters }: { events: IQueue; deadLetters: IQueue },
+  RuleName: string,
+  label: string,
+): IMetric {
+  const usingMetrics = {
+    dead: waiting(deadLetters),
+    lost: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName }),
+    age: events.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: Stats.MAXIMUM }),
+  };
+  const expression = `FILL(dead, 0) + FILL(lost, 0) + IF(FILL(age, 0) > ${LONGEST_WAIT_SECONDS}, 1, 0)`;
+  return new MathExpression({ expression, usingMetrics, label, period: PERIOD });
+}
 
 export class Alarms extends Construct {
   readonly topic: Topic;
@@ -250,7 +266,7 @@ export class Alarms extends Construct {
   }
 
   /** Adds an alarm, which sends to the topic. */
-  add(id: string, { metric, what, threshold = 0, sustained = false }: AlarmOptions): void {
+  add(id: string, { metric, what, threshold = 0, sustained = false, ...more }: AlarmOptions): void {
     const alarm = new Alarm(this, id, {
       alarmName: this.#name(id),
       alarmDescription: `${what}. What to do: section ${id} of docs/runbook.md.`,
@@ -260,6 +276,7 @@ export class Alarms extends Construct {
       evaluationPeriods: sustained ? SUSTAINED_PERIODS : 1,
       // There is no data while nothing runs.
       treatMissingData: TreatMissingData.NOT_BREACHING,
+      ...more,
     });
     alarm.addAlarmAction(new SnsAction(this.topic));
     this.all.push(alarm);

@@ -2,10 +2,18 @@
 import type { Duration } from 'aws-cdk-lib';
 import { type IMetric, MathExpression, Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
-import { type QualityMetric, RESOURCE_METRICS, type RunMetric, type ThrottleMetric } from '../src/contract/names.ts';
+import {
+  type LabelMetric,
+  type QualityMetric,
+  RESOURCE_METRICS,
+  type RunMetric,
+  type ThrottleMetric,
+} from '../src/contract/names.ts';
+
+type StackMetric = RunMetric | LabelMetric | ThrottleMetric;
 
 /** A metric that runs or their functions publish, as a sum per period. */
-export const runMetric = (stackPrefix: string, metricName: RunMetric | ThrottleMetric, period: Duration): Metric =>
+export const runMetric = (stackPrefix: string, metricName: StackMetric, period: Duration): Metric =>
   new Metric({
     namespace: RESOURCE_METRICS.namespace,
     metricName,

@@ -54,6 +54,8 @@ const examples = (region = 'us-east-1') =>
     SAGEMAKER_ENDPOINT_NAME: 'example',
     DATA_CAPTURE_S3_BUCKET: 'example',
     DATA_CAPTURE_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
+    GROUND_TRUTH_S3_PREFIX: 's3://example-labels/',
+    GROUND_TRUTH_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
     WORK_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
     MLFLOW_ARTIFACT_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
     SECRETS_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,

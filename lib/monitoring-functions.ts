@@ -27,11 +27,11 @@ export type MonitoringFunctions = Record<
   PipelineFunction
 >;
 
-/** Lambda's 6 MB of events are about 25 as objects. */
-const STARTER_MEMORY_MB = 512;
-
 /** Two requests, each with the retries of the SDK. The queue hides its messages for six times as long. */
 export const STARTER_TIMEOUT_SECONDS = 60;
+
+/** What a function needs that starts runs. Lambda's 6 MB of events are about 25 as objects. */
+export const STARTER = { memoryMb: 512, timeoutSeconds: STARTER_TIMEOUT_SECONDS };
 
 /** Creates the functions in a scope, and grants them what they need. */
 export function monitoringFunctions(scope: Construct, props: MonitoringFunctionsProps): MonitoringFunctions {
@@ -44,10 +44,7 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
     more: Partial<PipelineFunctionProps> = {},
   ) => new PipelineFunction(scope, id, { settings, environment, folder, name, description, ...more });
   const functions: MonitoringFunctions = {
-    starter: make('StartRuns', 'start-runs', 'starter', 'Starts runs over new capture files', {
-      memoryMb: STARTER_MEMORY_MB,
-      timeoutSeconds: STARTER_TIMEOUT_SECONDS,
-    }),
+    starter: make('StartRuns', 'start-runs', 'starter', 'Starts runs over new capture files', STARTER),
     planner: make('PlanCaptures', 'plan-captures', 'planner', 'Plans the chunks of a run'),
     processor: make('LogTraces', 'log-traces', 'processor', 'Logs captures as MLflow traces'),
     evaluator: make(

@@ -2,6 +2,7 @@
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
+import { truthKeys } from '../src/contract/work-keys.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { workKey } from './access/key.ts';
 import { acknowledge } from './acknowledge.ts';
@@ -45,6 +46,15 @@ export class WorkBucket extends Construct {
         { id: 'batch', prefix: 'batch/', expiration: Duration.days(BATCH_DAYS) },
         { id: 'claims', prefix: 'claims/', expiration: Duration.days(CLAIMS_DAYS) },
         { id: 'counts', prefix: 'counts/', expiration: Duration.days(COUNTS_DAYS) },
+        { id: 'label-runs', prefix: truthKeys.runsPrefix, expiration: Duration.days(RUNS_DAYS) },
+        { id: 'label-uploads', prefix: truthKeys.uploadsPrefix, expiration: Duration.days(RUNS_DAYS) },
+        // Labeled predictions and what was said about them, to compare with the same season.
+        { id: 'label-files', prefix: truthKeys.filesPrefix, expiration: Duration.days(COUNTS_DAYS) },
+        { id: 'labeled', prefix: truthKeys.labeledPrefix, expiration: Duration.days(COUNTS_DAYS) },
+        { id: 'labels-to-note', prefix: truthKeys.toNotePrefix, expiration: Duration.days(COUNTS_DAYS) },
+        { id: 'label-reports', prefix: truthKeys.reportsPrefix, expiration: Duration.days(COUNTS_DAYS) },
+        // Runs remove what has waited for longer than GROUND_TRUTH allows, and count it. Without captures there are none.
+        { id: 'labels-waiting', prefix: truthKeys.waitingPrefix, expiration: Duration.days(COUNTS_DAYS) },
         { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(QUARANTINE_DAYS) },
         { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(1) },
       ],

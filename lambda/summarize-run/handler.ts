@@ -1,8 +1,11 @@
 /** SummarizeRun: the receipts of a run → summary.json, metrics, and whether the execution must fail. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
+import { SFNClient } from '@aws-sdk/client-sfn';
+import type { TruthInput } from '../../src/contract/ground-truth.ts';
 import type { RunMetric } from '../../src/contract/names.ts';
 import type { SummarizeRequest, SummarizeResult } from '../../src/contract/payloads.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
+import { startForWaiting } from '../../src/ground-truth/start-waiting.ts';
 import { isCacheMissed } from '../../src/monitoring/cache-missed.ts';
 import { ObservedChunks } from '../../src/monitoring/observed-chunks.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
@@ -13,12 +16,14 @@ import { readEnvironment } from '../../src/settings/environment.ts';
 import { causeOf, withinCause } from '../../src/shared/cause.ts';
 import { logged, logger } from '../../src/shared/logging.ts';
 import { createMetrics } from '../../src/shared/metrics.ts';
+import { startNamed } from '../../src/shared/start-named.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const metrics = createMetrics(environment.STACK_PREFIX);
 const watchRun = connectQuality(environment, storage);
+const stepFunctions = new SFNClient({});
 
 export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, error, part = 0 }, context) => {
   const bucket = environment.WORK_BUCKET;
@@ -32,6 +37,7 @@ export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, e
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
   await storage.putText(bucket, key, JSON.stringify(summary, null, 2));
   await watchRun(summary, observed.state());
+  await startLabels(summary);
   // Last, since a retry of what failed before would count everything twice.
   publish(summary);
   const ok = summary.status !== 'failed';
@@ -39,6 +45,18 @@ export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, e
   if (!ok) logger.error('run failed', { summary } as never);
   return { ...result, ok, error: name, cause: withinCause(cause) };
 });
+
+/** The labels that came before these captures have predictions now. */
+async function startLabels({ run, lines }: RunSummary): Promise<void> {
+  const {
+    TRUTH_STATE_MACHINE_ARN: machine,
+    TRUTH_WINDOW_SECONDS: windowSeconds,
+    WORK_BUCKET: workBucket,
+  } = environment;
+  if (machine === undefined || lines.traced === 0) return;
+  const start = (name: string, input: TruthInput) => startNamed(stepFunctions, machine, name, input);
+  await startForWaiting(run, { storage, workBucket, windowSeconds, start });
+}
 
 function publish({ status, lines, verdicts, spend, judgeModelEnding }: RunSummary): void {
   const counts = {

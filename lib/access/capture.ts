@@ -1,4 +1,4 @@
-/** Permission to read captures: the endpoint's prefix of the bucket, and the KMS key if the bucket has one. */
+/** Permission to read captures and labels: the prefix of the bucket, and the KMS key if the bucket has one. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/settings/schema.ts';
@@ -6,16 +6,29 @@ import { allow } from './allow.ts';
 import { escapeIamPattern } from './iam-pattern.ts';
 import { grantKey } from './key.ts';
 
-export function grantCaptureRead(role: Role, settings: Settings): void {
-  const { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_KMS_KEY_ARN: key } = settings;
-  const { partition } = Stack.of(role);
-  const bucketArn = `arn:${partition}:s3:::${bucket}`;
-  const keys = `${escapeIamPattern(settings.DATA_CAPTURE_S3_PREFIX)}*`;
-  allow(role, {
-    actions: ['s3:GetObject', 's3:GetObjectVersion'],
-    resources: [`${bucketArn}/${keys}`],
+export const grantCaptureRead = (role: Role, settings: Settings): void =>
+  grantObjectRead(role, {
+    bucket: settings.DATA_CAPTURE_S3_BUCKET,
+    prefix: settings.DATA_CAPTURE_S3_PREFIX,
+    key: settings.DATA_CAPTURE_KMS_KEY_ARN,
     why: 'The capture files of this endpoint: SageMaker names them by variant, hour and a random id.',
   });
+
+interface ReadPlace {
+  bucket: string;
+  /** Of the keys; empty for the whole bucket. */
+  prefix: string;
+  /** The ARN of the bucket's key, if it is one of the person's. */
+  key: string | undefined;
+  /** Why the names of the objects are not known. */
+  why: string;
+}
+
+export function grantObjectRead(role: Role, { bucket, prefix, key, why }: ReadPlace): void {
+  const { partition } = Stack.of(role);
+  const bucketArn = `arn:${partition}:s3:::${bucket}`;
+  const keys = `${escapeIamPattern(prefix)}*`;
+  allow(role, { actions: ['s3:GetObject', 's3:GetObjectVersion'], resources: [`${bucketArn}/${keys}`], why });
   // Without this permission S3 answers 403 for a missing file, which looks like another fault. The condition is met
   // there too, since S3 uses the requested key as the prefix.
   allow(role, {

@@ -12,7 +12,7 @@ interface StateMachineRoleProps {
   stateMachineName: string;
   workBucket: IBucket;
   functions: readonly IFunction[];
-  /** Parts of the work bucket that its Maps read, and that they write results to. */
+  /** Parts of the work bucket that its Maps read, and that they write results to. Without a Map there are none. */
   manifests: readonly WorkPart[];
   mapResults: readonly WorkPart[];
 }
@@ -24,7 +24,7 @@ export class StateMachineRole extends Role {
       assumedBy: new ServicePrincipal('states.amazonaws.com'),
     });
     allow(this, { actions: ['lambda:InvokeFunction'], resources: props.functions.map((each) => each.functionArn) });
-    this.#allowMaps(props);
+    if (props.manifests.length > 0) this.#allowMaps(props);
     allow(this, {
       actions: LOG_DELIVERY,
       resources: ['*'],

@@ -1,7 +1,7 @@
 /** Permission to use parts of the work bucket. */
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { replayKeys, workKeys } from '../../src/contract/work-keys.ts';
+import { replayKeys, truthKeys, workKeys } from '../../src/contract/work-keys.ts';
 import { allow } from './allow.ts';
 import { grantKey } from './key.ts';
 
@@ -30,6 +30,14 @@ export const workPatterns = {
   batchRequests: `${workKeys.batchRequestsPrefix(ANY_RUN)}*`,
   batchInput: `${workKeys.batchInputsPrefix(ANY_RUN)}*`,
   batchOutput: `${workKeys.batchOutputPrefix(ANY_RUN)}*`,
+  truthIndex: `${truthKeys.indexPrefix}*`,
+  truthUploads: `${truthKeys.uploadsPrefix}*`,
+  truthWaiting: `${truthKeys.waitingPrefix}*`,
+  truthFiles: `${truthKeys.filesPrefix}*`,
+  truthLabeled: `${truthKeys.labeledPrefix}*`,
+  truthToNote: `${truthKeys.toNotePrefix}*`,
+  truthRuns: `${truthKeys.runsPrefix}*`,
+  truthReports: `${truthKeys.reportsPrefix}*`,
   replayPlan: replayKeys.plan(ANY_RUN),
   replayManifest: replayKeys.manifest(ANY_RUN),
   replaySchedule: `${replayKeys.schedulePrefix(ANY_RUN)}*`,

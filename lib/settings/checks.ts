@@ -46,6 +46,7 @@ const withoutFacts = ({ message }: Error): string =>
 /** Keys and secrets. AWS uses them in their own region only. */
 const ARN_NAMES = [
   'DATA_CAPTURE_KMS_KEY_ARN',
+  'GROUND_TRUTH_KMS_KEY_ARN',
   'WORK_KMS_KEY_ARN',
   'MLFLOW_ARTIFACT_KMS_KEY_ARN',
   'SECRETS_KMS_KEY_ARN',
@@ -181,7 +182,12 @@ export function wrongInLength(settings: Settings): WrongSetting[] {
 export function doubtsAbout(settings: CheckedSettings): string[] {
   const { MLFLOW_TRACKING_URI: uri, MLFLOW_SECRET_ARN: secret } = settings;
   const managed = uri.startsWith('arn:');
+  const unused = (['MISSING_LABELS_HOURS', 'GROUND_TRUTH_KMS_KEY_ARN'] as const).filter((name) => settings[name]);
   const doubts: [boolean, string][] = [
+    [
+      settings.GROUND_TRUTH_S3_PREFIX === undefined && unused.length > 0,
+      `${unused.join(' and ')} is not used: GROUND_TRUTH_S3_PREFIX is not set`,
+    ],
     [
       uri.includes(':mlflow-tracking-server/'),
       'MLFLOW_TRACKING_URI names a tracking server: those of AWS run MLflow 3.0 at most, and the stack needs 3.2. Runs fail with MlflowTooOld, unless this server is newer; use an mlflow-app or a URL',

@@ -14,6 +14,7 @@ import {
 } from '../../src/settings/schema.ts';
 import { describeWrong, readEach, type WrongSetting } from '../../src/settings/variables.ts';
 import { doubtsAbout, wrongAlone, wrongInLength, wrongObjectives, wrongTogether } from './checks.ts';
+import { wrongLabels } from './label-checks.ts';
 import { slips } from './slips.ts';
 
 /** Names of all settings, the required ones first. */
@@ -33,7 +34,7 @@ export function parseSettings(
   deployed: Partial<CheckedSettings> = {},
 ): Settings {
   const { values, wrong } = readEach(settingsSchema, withDefaultJudge(variables, variables.CDK_DEFAULT_REGION));
-  for (const check of [wrongAlone, wrongTogether, wrongObjectives]) {
+  for (const check of [wrongAlone, wrongTogether, wrongLabels, wrongObjectives]) {
     wrong.push(...check(values, new Set(wrong.map(({ name }) => name)), variables));
   }
   if (wrong.length > 0) throw invalidSettings(wrong);

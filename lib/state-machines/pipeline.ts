@@ -1,4 +1,4 @@
-/** The parts that both state machines have in common: a separate role, complete logs, and the execution's facts. */
+/** The parts that all state machines have in common: a separate role, complete logs, and the execution's facts. */
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
@@ -24,7 +24,7 @@ interface PipelineStateMachineProps {
   comment: string;
   workBucket: IBucket;
   functions: readonly PipelineFunction[];
-  /** Parts of the work bucket that its Maps read, and that they write results to. */
+  /** Parts of the work bucket that its Maps read, and that they write results to. Without a Map there are none. */
   manifests: readonly WorkPart[];
   mapResults: readonly WorkPart[];
   definition: IChainable;

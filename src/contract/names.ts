@@ -38,6 +38,13 @@ export const resourceNames = (prefix: string) => ({
   replayStopperRole: `sagemaker-replay-stopping-${prefix}`,
   replayStopRule: `sagemaker-replay-stop-rule-${prefix}`,
   replayStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-replay-${prefix}`,
+  truthStateMachine: `sagemaker-ground-truth-${prefix}`,
+  truthStateMachineLogGroup: `/aws/vendedlogs/states/sagemaker-ground-truth-${prefix}`,
+  joiner: `sagemaker-ground-truth-joiner-${prefix}`,
+  joinerRole: `sagemaker-ground-truth-joining-${prefix}`,
+  labelStarter: `sagemaker-ground-truth-starter-${prefix}`,
+  labelStarterRole: `sagemaker-ground-truth-starting-${prefix}`,
+  labelRule: `sagemaker-ground-truth-rule-${prefix}`,
   dashboard: `SageMakerMonitoring-${prefix}`,
 });
 

@@ -44,7 +44,7 @@ export async function startRun(
   for (const message of messages) {
     const file = fileIn(message.body);
     if (file === undefined) {
-      logger.error('A message is not the event of a capture file', { messageId: message.messageId });
+      logger.error('A message is not the event of a file', { messageId: message.messageId });
       failed.batchItemFailures.push({ itemIdentifier: message.messageId });
       continue;
     }

@@ -245,6 +245,7 @@ export const replaySettings = {
 export const settingsSchema = z.object({
   ...functionSettings,
   DATA_CAPTURE_KMS_KEY_ARN: keyArn,
+  GROUND_TRUTH_KMS_KEY_ARN: keyArn,
   /** Encrypts the work bucket, the table, the queues, the topic and the logs. */
   WORK_KMS_KEY_ARN: keyArn,
   MLFLOW_ARTIFACT_KMS_KEY_ARN: keyArn,

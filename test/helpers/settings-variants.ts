@@ -38,6 +38,8 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       ALARM_EMAIL: 'on-call@example.com',
       QUALITY_OBJECTIVES: OBJECTIVES,
       BATCH_WINDOW_SECONDS: '0',
+      GROUND_TRUTH_S3_PREFIX: 's3://labels/true/',
+      MISSING_LABELS_HOURS: '48',
       ...noBudget,
     },
     'a tracking server, an OpenAI judge': {
@@ -56,6 +58,8 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       BEDROCK_MODEL_ID: 'openai:/gpt-5-mini',
       JUDGE_SECRET_ARN: secret('judge'),
       REPLAY_HEADERS_SECRET_ARN: secret('replay'),
+      GROUND_TRUTH_S3_PREFIX: 's3://labels',
+      GROUND_TRUTH_KMS_KEY_ARN: arn('kms', 'key/labels'),
       SECRETS_KMS_KEY_ARN: arn('kms', 'key/secrets'),
       ...noBudget,
     },

@@ -1,5 +1,5 @@
 /** The work bucket, the budget's table and the alarms' topic: encryption, TLS and expiration. */
-import { replayKeys, workKeys } from '../../src/contract/work-keys.ts';
+import { replayKeys, truthKeys, workKeys } from '../../src/contract/work-keys.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();
@@ -55,6 +55,13 @@ describe('the work bucket', () => {
     // What `rates` shows outlives the runs that counted it.
     expect(days(workKeys.newCounts('2026-11-20', run, 'digest'))).toBe(731);
     expect(days(workKeys.dayCounts('2026-11-20'))).toBe(731);
+    expect(days(truthKeys.labeled('2026-11-20T10'))).toBe(731);
+    expect(days(truthKeys.toNote('2026-11-20T10', 'etag'))).toBe(731);
+    expect(days(truthKeys.file('digest'))).toBe(731);
+    expect(days(truthKeys.waiting('part'))).toBe(731);
+    expect(days(truthKeys.reports('2026-11-20', 'statistics.json'))).toBe(731);
+    expect(days(truthKeys.upload('labels.csv'))).toBe(90);
+    expect(days(truthKeys.summary(run))).toBe(90);
     // These contain captured data.
     expect(days(workKeys.batchRequests(run, 0))).toBe(10);
     expect(days(workKeys.batchInput(run, 0, 0))).toBe(10);

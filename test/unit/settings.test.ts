@@ -1,8 +1,10 @@
 /** Parsing and validating the settings. */
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { commandSettings } from '../../bin/commands/settings.ts';
+import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, REQUIRED_SETTING_NAMES, readSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 
@@ -88,6 +90,42 @@ describe('the settings as a whole', () => {
     expect(refusal({ ...required, [name]: value })).toEqual([
       `  ${missing}: got nothing; expected: at least one id, since ${name} is set`,
     ]);
+  });
+
+  describe('label files', () => {
+    const refused = (more: Record<string, string>) => refusal({ ...required, ...more });
+    const OVERLAP =
+      /GROUND_TRUTH_S3_PREFIX: got s3:.*; expected: a place that neither is in s3:\/\/captures\/.*, nor contains it/;
+
+    it.each(['s3://captures/my-endpoint/', 's3://captures/my-endpoint/labels', 's3://captures'])(
+      'may not be where the captures are: %s',
+      (place) => {
+        const captures = { DATA_CAPTURE_S3_BUCKET: 'captures', SAGEMAKER_ENDPOINT_NAME: 'my-endpoint' };
+        expect(refused({ ...captures, GROUND_TRUTH_S3_PREFIX: place })).toEqual([expect.stringMatching(OVERLAP)]);
+      },
+    );
+
+    it('may be beside the captures', () => {
+      const place = { DATA_CAPTURE_S3_BUCKET: 'captures', GROUND_TRUTH_S3_PREFIX: 's3://captures/my-endpoint-labels' };
+      const settings = parseSettings({ ...required, ...place, SAGEMAKER_ENDPOINT_NAME: 'my-endpoint' });
+      expect(settings.GROUND_TRUTH_S3_PREFIX).toBe('s3://captures/my-endpoint-labels/');
+    });
+
+    it('may not be in the work bucket, and need predictions', () => {
+      const GROUND_TRUTH_S3_PREFIX = 's3://sagemakerinferencemonitoringst-workbucketd35aba20-abc/labels/';
+      expect(refused({ GROUND_TRUTH_S3_PREFIX, GROUND_TRUTH: '{"days":0}' })).toEqual([
+        expect.stringMatching(/GROUND_TRUTH_S3_PREFIX: .*expected: a bucket of yours/),
+        expect.stringMatching(/GROUND_TRUTH: got "days":0; expected: "days" of at least 1/),
+      ]);
+    });
+
+    it('that nothing reads need no alarm and no key', () => {
+      const of = (more: object) => doubtsAbout(parseSettings({ ...required, ...more }));
+      const key = { GROUND_TRUTH_KMS_KEY_ARN: 'arn:aws:kms:us-east-1:123456789012:key/a', MISSING_LABELS_HOURS: '24' };
+      const words = 'MISSING_LABELS_HOURS and GROUND_TRUTH_KMS_KEY_ARN is not used: GROUND_TRUTH_S3_PREFIX is not set';
+      expect(of(key)).toContain(words);
+      expect(of({ ...key, GROUND_TRUTH_S3_PREFIX: 's3://labels' })).not.toContain(words);
+    });
   });
 
   it('lists missing, invalid and mismatched settings together, each with the value and the expectation', () => {

@@ -1,0 +1,71 @@
+/**
+ * The state machine of labels: one function, which is invoked until it has done all steps.
+ *
+ * An execution may have 25,000 events. Each invocation takes seven, and an invocation does what its time allows: 3,500 of 15
+ * minutes are five weeks, or at the shortest timeout two days. That is 4 million labels at the pace of a managed MLflow.
+ */
+import { Duration } from 'aws-cdk-lib';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import {
+  Choice,
+  Condition,
+  Pass,
+  Result,
+  type StateMachine,
+  Succeed,
+  TaskInput,
+  Timeout,
+  Wait,
+  WaitTime,
+} from 'aws-cdk-lib/aws-stepfunctions';
+import { Construct } from 'constructs';
+import { TRUTH_BEGINS } from '../../src/contract/ground-truth.ts';
+import { resourceNames } from '../../src/contract/names.ts';
+import type { Settings } from '../../src/settings/schema.ts';
+import type { PipelineFunction } from '../pipeline-function.ts';
+import { pipelineStateMachine, RUN } from './pipeline.ts';
+import { STORE_RETRIES } from './retries.ts';
+import { invoke } from './states.ts';
+
+interface GroundTruthStateMachineProps {
+  settings: Settings;
+  workBucket: IBucket;
+  joiner: PipelineFunction;
+}
+
+export class GroundTruthStateMachine extends Construct {
+  readonly stateMachine: StateMachine;
+
+  constructor(scope: Construct, id: string, { settings, workBucket, joiner }: GroundTruthStateMachineProps) {
+    super(scope, id);
+    const join = invoke(this, 'JoinLabels', {
+      lambda: joiner,
+      comment: 'Reads label files, joins them to predictions, measures quality and notes the labels in MLflow',
+      payload: TaskInput.fromObject({ 'input.$': '$$.Execution.Input', run: RUN, 'state.$': '$.state' }),
+      retries: STORE_RETRIES,
+      // Longer than the function's own timeout, so that the function's is reported.
+      taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),
+    });
+    const wait = new Wait(this, 'WaitForCaptures', { time: WaitTime.secondsPath('$.waitSeconds') });
+    const next = new Choice(this, 'MoreToDo')
+      .when(Condition.numberGreaterThan('$.waitSeconds', 0), wait.next(join))
+      .when(Condition.booleanEquals('$.more', true), join)
+      .otherwise(new Succeed(this, 'LabelsJoined'));
+    const start = new Pass(this, 'Start', {
+      comment: 'JoinLabels reads the input from the execution itself',
+      result: Result.fromObject({ state: TRUTH_BEGINS }),
+    });
+    const names = resourceNames(settings.STACK_PREFIX);
+    this.stateMachine = pipelineStateMachine(this, {
+      settings,
+      stateMachineName: names.truthStateMachine,
+      logGroupName: names.truthStateMachineLogGroup,
+      comment: 'Joins true answers to predictions',
+      workBucket,
+      functions: [joiner],
+      manifests: [],
+      mapResults: [],
+      definition: start.next(join.next(next)),
+    });
+  }
+}
