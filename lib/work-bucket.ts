@@ -20,6 +20,9 @@ const COUNTS_DAYS = 731;
 /** Lines that could not become traces: a year to fix the cause and retry them. */
 const QUARANTINE_DAYS = 365;
 
+/** At 0 days nothing is written, and what was written before goes. */
+const indexDays = ({ GROUND_TRUTH: { days } }: Settings): number => Math.max(1, days);
+
 export class WorkBucket extends Construct {
   readonly bucket: Bucket;
 
@@ -55,6 +58,7 @@ export class WorkBucket extends Construct {
         { id: 'label-reports', prefix: truthKeys.reportsPrefix, expiration: Duration.days(COUNTS_DAYS) },
         // Runs remove what has waited for longer than GROUND_TRUTH allows, and count it. Without captures there are none.
         { id: 'labels-waiting', prefix: truthKeys.waitingPrefix, expiration: Duration.days(COUNTS_DAYS) },
+        { id: 'ground-truth-index', prefix: truthKeys.indexPrefix, expiration: Duration.days(indexDays(settings)) },
         { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(QUARANTINE_DAYS) },
         { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(1) },
       ],

@@ -130,9 +130,9 @@ export class LineBook {
     this.#quality?.add({ traceId, facts, isWritten: true, ...NO_VERDICTS });
   }
 
-  /** Returns the reason why a trace could not be written, if there is one. */
-  refusal(traceId: string): NamedError | undefined {
-    return this.#refused.get(traceId);
+  /** The traces that could not be written, by id, and why. */
+  get refused(): ReadonlyMap<string, NamedError> {
+    return this.#refused;
   }
 
   /** Builds the trace of a line, or quarantines it. */
