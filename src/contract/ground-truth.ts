@@ -113,8 +113,10 @@ export interface LabelFileReport {
   reasons: Record<string, number>;
   /** The first faults by line. */
   faults: LabelFault[];
-  /** The first labels that replaced another. */
-  replacedLabels: { id: string; from: LabelValue; to: LabelValue }[];
+  /** The first labels that replaced another, by line. */
+  replacedLabels: { line: number; id: string; from: LabelValue; to: LabelValue }[];
+  /** The counts by part of the file (see `truthKeys.waiting`), whose sum `counts` is, with `invalid`. */
+  parts: LabelCounts[];
   /** Why nothing of the file could be used, for example a CSV without an id column. */
   error?: { name: string; message: string };
 }

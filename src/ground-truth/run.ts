@@ -5,7 +5,6 @@
  * its own, and the counts are those of the files' reports at the end. So nothing counts twice.
  */
 import type {
-  LabelCounts,
   LabelFileReport,
   TruthInput,
   TruthRequest,
@@ -18,6 +17,7 @@ import { truthKeys } from '../contract/work-keys.ts';
 import { inOrder } from '../shared/concurrency.ts';
 import { addCounts, noCounts } from '../shared/counts.ts';
 import { parseTruthInput } from './input.ts';
+import { labelCounts } from './label-counts.ts';
 import { publishLabelCounts } from './label-metrics.ts';
 import type { NoteTurn } from './note-turn.ts';
 import { type NoteResult, type ReadResult, STEP_RESERVE_MS, type StepDependencies, type StepResult } from './types.ts';
@@ -119,7 +119,7 @@ async function sumUp(
   const parts = inOrder(READS_AT_ONCE, Array(last + 1).keys(), (part) =>
     storage.getJson<Part>(bucket, truthKeys.part(run.name, part)),
   );
-  const summary: TruthRunSummary = { run: run.name, counts: noLabels(), files: [], noted: 0, notNoted: noCounts() };
+  const summary: TruthRunSummary = { run: run.name, counts: labelCounts(), files: [], noted: 0, notNoted: noCounts() };
   for await (const part of parts) {
     summary.files.push(...(part?.files ?? []));
     summary.noted += part?.noted ?? 0;
@@ -135,15 +135,3 @@ async function sumUp(
   }
   return { summary, unusable };
 }
-
-const noLabels = (): LabelCounts => ({
-  lines: 0,
-  joined: 0,
-  repeated: 0,
-  replaced: 0,
-  outdated: 0,
-  waiting: 0,
-  unknown: 0,
-  ambiguous: 0,
-  invalid: 0,
-});

@@ -62,8 +62,7 @@ export async function startRun(
   return failed;
 }
 
-/** Returns the file of an event, `undefined` if the text is none. */
-export function fileIn(body: string): ListedFile | undefined {
+function fileIn(body: string): ListedFile | undefined {
   try {
     return fileOf(objectInputSchema.parse(JSON.parse(body)));
   } catch {

@@ -70,13 +70,7 @@ export const RETRYABLE_ERRORS = [
   'CredentialsExpired',
 ] as const;
 
-/** With those of functions outside of the state machines. */
-export type RetryableErrorName =
-  | (typeof RETRYABLE_ERRORS)[number]
-  | 'ArthurUnavailable'
-  | 'ArthurThrottled'
-  | 'ForwardBusy'
-  | 'QueueUnavailable';
+export type RetryableErrorName = (typeof RETRYABLE_ERRORS)[number];
 
 export const isRetryable = (error: unknown): error is RetryableError => error instanceof RetryableError;
 

@@ -22,7 +22,7 @@ const decodeWith = (decoder: TextDecoder, bytes: Uint8Array): string | undefined
 };
 
 /** A byte order mark takes precedence over a content type. */
-function charsetOfMark(bytes: Uint8Array): string | undefined {
+export function charsetOfMark(bytes: Uint8Array): string | undefined {
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
   return undefined;

@@ -3,7 +3,7 @@
  * the hour has had, and the others are rows. The two change together, so no label counts twice, whatever is killed or repeated.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LabeledRow } from '../../contract/ground-truth.ts';
+import type { LabeledRow, LabelValue } from '../../contract/ground-truth.ts';
 import { truthKeys } from '../../contract/work-keys.ts';
 import { scanPieces } from '../../formats/lines/scan-lines.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
@@ -12,12 +12,14 @@ import { gunzipped, gzipped } from '../../shared/gzip.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { parseStored } from '../../shared/storage-errors.ts';
 
-/** What became of a label when it met its prediction; see `LabelCounts`. */
-export const JOIN_OUTCOMES = ['joined', 'replaced', 'repeated', 'outdated'] as const;
-export type JoinOutcome = (typeof JOIN_OUTCOMES)[number];
-
-/** The labels that an hour has had, as lines of their files by outcome, and by the part of a label file (see `waiting.ts`). */
-export type Settled = Record<string, Partial<Record<JoinOutcome, number[]>>>;
+/**
+ * The labels that an hour has had: by part of a label file (see `waiting.ts`), their lines by what became of them (see
+ * `LabelCounts`). Those that replaced another have its value too.
+ */
+export type Settled = Record<
+  string,
+  { joined: number[]; repeated: number[]; outdated: number[]; replaced: [line: number, from: LabelValue][] }
+>;
 
 /** An hour as it is before a change. */
 export interface HourDraft {
@@ -32,7 +34,7 @@ export interface HourDraft {
 const MAX_LINE_BYTES = 16 * 1024 * 1024;
 /** Others rewrite the same hour. Each of them needs some seconds for a large one. */
 const ATTEMPTS = 10;
-const LONGEST_WAIT_MS = 1_000;
+const LONGEST_WAIT_MS = 250;
 const AT_ONCE = 16;
 const HOUR_CHARS = '2026-11-20T10'.length;
 
@@ -106,10 +108,9 @@ async function openHour(storage: Storage, bucket: string, hour: string): Promise
     const facts = await storage.head(bucket, key);
     if (facts === undefined) return { rows: (async function* () {})(), settled: {}, changed: false };
     try {
-      const lines = linesOf(await storage.read(facts), where);
-      const first = await lines.next();
-      const { settled } = parseStored<{ settled: Settled }>(first.value ?? '', where);
-      return { etag: facts.etag, rows: rowsOf(lines, where), settled, changed: false };
+      const lines = storedLines(await storage.read(facts), where);
+      const { settled } = (await lines.next()).value as { settled: Settled };
+      return { etag: facts.etag, rows: rowsOf(lines as AsyncGenerator<LabeledRow>, where), settled, changed: false };
     } catch (error) {
       // In between.
       if (!isChanged(error) || attempt === ATTEMPTS) throw error;
@@ -121,16 +122,20 @@ async function openHour(storage: Storage, bucket: string, hour: string): Promise
 const isChanged = (error: unknown): boolean =>
   error instanceof PermanentError && (error.name === 'CaptureChanged' || error.name === 'CaptureMissing');
 
-async function* rowsOf(lines: AsyncIterable<string>, where: string): AsyncGenerator<LabeledRow> {
+async function* rowsOf(rows: AsyncIterable<LabeledRow>, where: string): AsyncGenerator<LabeledRow> {
   try {
-    for await (const line of lines) yield parseStored<LabeledRow>(line, where);
+    yield* rows;
   } catch (error) {
     if (!isChanged(error)) throw error;
     throw new RetryableError('StorageUnavailable', 'The hour was changed while it was read', { where }, error);
   }
 }
 
-async function* linesOf(bytes: AsyncIterable<Buffer>, where: string): AsyncGenerator<string, undefined> {
+/** Yields the values of compressed lines of JSON. */
+export async function* storedLines(
+  bytes: AsyncIterable<Uint8Array>,
+  where: string,
+): AsyncGenerator<unknown, undefined> {
   for await (const lines of scanPieces(gunzipped(bytes, where), MAX_LINE_BYTES))
-    for (const line of lines) yield line.bytes?.toString() ?? '';
+    for (const line of lines) yield parseStored(line.bytes?.toString() ?? '', where);
 }

@@ -49,10 +49,10 @@ import type { ChunkRequest } from '../../../src/contract/payloads.ts';
 import { MAX_SHARDS } from '../../../src/contract/replay.ts';
 import { replayKeys, workKeys } from '../../../src/contract/work-keys.ts';
 import { capturedObject } from '../../../src/formats/files/capture-objects.ts';
-import { postToArthur } from '../../../src/forward/arthur.ts';
-import { forwardFile, receiptKey } from '../../../src/forward/forward-file.ts';
-import { loadToken } from '../../../src/forward/token.ts';
 import { namedTableError } from '../../../src/gate/table.ts';
+import { joinLabels } from '../../../src/ground-truth/join/join-labels.ts';
+import { readLabelFiles } from '../../../src/ground-truth/labels/read-files.ts';
+import { readLabels } from '../../../src/ground-truth/labels/read-labels.ts';
 import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
 import { createBudget } from '../../../src/judge/budget/leased-budget.ts';
 import { createJudge } from '../../../src/judge/create-judge.ts';
@@ -70,7 +70,6 @@ import { mlflowOf } from '../../../src/mlflow/connect.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { resolveDataset } from '../../../src/mlflow/evaluation-datasets.ts';
 import { loadMlflowSecret, parseMlflowSecret } from '../../../src/mlflow/secret.ts';
-import { createHttpTransport } from '../../../src/mlflow/transport.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
@@ -120,13 +119,13 @@ import { SortedIndex } from '../../../src/replay/source/sorted-index.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
 import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.ts';
 import { readEnvironment, readReplayEnvironment } from '../../../src/settings/environment.ts';
+import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
 import { dotenvText, writeNewFile } from '../../../src/settings/new-dotenv.ts';
 import { PermanentError, toNamedError } from '../../../src/shared/errors.ts';
 import { gunzipped } from '../../../src/shared/gzip.ts';
 import { logged } from '../../../src/shared/logging.ts';
 import { createMetrics } from '../../../src/shared/metrics.ts';
 import { publishToTopic } from '../../../src/shared/publish-to-topic.ts';
-import { sendToQueue } from '../../../src/shared/queue.ts';
 import { simulatedSize } from '../../../src/shared/statistics/power.ts';
 import { Storage } from '../../../src/shared/storage.ts';
 import { namedStorageError } from '../../../src/shared/storage-errors.ts';
@@ -134,6 +133,7 @@ import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { type MisbehavingServer, type SeenRequest, startMisbehavingServer } from '../../doubles/misbehaving-server.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { chunkOf } from '../../helpers/chunk-request.ts';
+import { index, prediction, stepsOn } from '../../helpers/ground-truth.ts';
 import { TEST_VARIABLES, testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide } from '../formats/arbitraries.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from '../judge/captures.ts';
@@ -597,6 +597,25 @@ const aws = (name: string, status: number) =>
 const tableSays = (name: string) =>
   new DynamoDBServiceException({ name, $fault: 'client', message: mark(), $metadata: { httpStatusCode: 400 } });
 const memory = () => new MemoryStorage().storage;
+
+const truthSettings = groundTruthSchema.parse({});
+const labelFault = (text: string, name = 'f.csv') =>
+  readLabels(Readable.from([Buffer.from(text)]), { name, timeMs: 0 }, truthSettings).next();
+async function joinTooMany() {
+  const storage = new MemoryStorage();
+  storage.put('labels.jsonl', `{"id":"a","label":"${mark()}"}`);
+  await index(storage.storage, [prediction('a')]);
+  await readLabelFiles({ bucket: 'b', key: 'labels.jsonl' }, null, stepsOn(storage.storage));
+  return joinLabels(
+    '{"after":"","attempts":1}',
+    stepsOn(storage.storage, {}, () => 0),
+  );
+}
+/** A label file without a line that ends. */
+async function* endless(): AsyncGenerator<Buffer> {
+  const piece = Buffer.alloc(2 ** 24, 'a');
+  for (;;) yield piece;
+}
 const secretOf = (text: string) => ({ send: async () => ({ SecretString: text }) }) as never;
 const at = { bucket: 'b', key: 'ep/a.jsonl', etag: 'e' };
 const scope = { bucket: 'b', prefix: 'ep/' };
@@ -652,35 +671,8 @@ const startedOn = (bedrock: BedrockClient) => {
   return startBatch({ run: 'run', round: 0 }, { storage: takingUploads(storage), ...deps });
 };
 
-/** Posts a file to an Arthur that answers so. */
-const arthurSays = (status: number, as?: Said['as']) =>
-  wire.fails({ status, code: MARK, as }, () => {
-    const file = { key: 'a.jsonl', size: 0, content: Readable.from([]) };
-    return postToArthur(createHttpTransport(), { host: wire.client.endpoint, model: 'm' }, MARK, file, 9_000);
-  });
-
-/** Forwards a file while another function does, for the same message. */
-function forwardTwice(): Promise<unknown> {
-  const storage = new MemoryStorage();
-  const file = { bucket: 'b', key: 'ep/a.jsonl', etag: 'e' };
-  const claim = { ...file, state: 'sending', message: 'm', untilMs: Date.now() + 60_000, posts: 1, unknown: 0, at: '' };
-  storage.put(receiptKey(file), claim);
-  const deps = { storage: storage.storage, workBucket: 'w', scope, remainingMs: () => 1 };
-  return forwardFile(file, 'm', deps as never);
-}
-
 /** Provokes each named error that the pipelines above do not. */
 const PROVOKE: Record<string, () => unknown> = {
-  ArthurAnswerUnreadable: () => arthurSays(200, 'page'),
-  ArthurRefused: () => arthurSays(400),
-  ArthurSecretUnreadable: () => wire.fails({ status: 400, code: 'ResourceNotFoundException' }, () => loadToken('arn')),
-  ArthurThrottled: () => arthurSays(429),
-  ArthurTooLarge: () => arthurSays(413, 'page'),
-  ArthurUnauthorized: () => arthurSays(401),
-  ArthurUnavailable: () => arthurSays(503, 'cut'),
-  ForwardBusy: forwardTwice,
-  QueueUnavailable: () =>
-    wire.fails({ status: 500, code: MARK }, () => sendToQueue('http://q/1/q', mark(), { name: mark() })),
   BaselineNotAllowed: () => gateWith('s3://other/replays/x'),
   BaselineWithoutReplies: () => new Baseline({ location: 'r' } as never, 1, [parseThreshold('regressed:2')]),
   BucketMissing: () => Promise.reject(namedStorageError(s3('NoSuchBucket', 404), 's3://b')),
@@ -799,6 +791,13 @@ const PROVOKE: Record<string, () => unknown> = {
   NoClone: () => requireClone(tmpdir()),
   NotACapture: replayedNoCapture,
   NotACaptureFile: () => capturedObject(memory(), scope, 'b', 'ep/a.txt'),
+  NotALabelFile: () => readLabelFiles({ bucket: 'b', key: 'labels.txt' }, null, stepsOn(memory())),
+  NoIdColumn: () => labelFault('date,label\n1,2\n'),
+  NoLabelColumn: () => labelFault('id,date\n1,2\n'),
+  NotJsonLines: () => labelFault(`[{"id":"${mark()}"}]`, 'f.jsonl'),
+  NotUtf8: () => labelFault(`i\0d\0${mark()}`),
+  LabelFileTooLarge: () => readLabels(endless(), { name: 'f.csv', timeMs: 0 }, truthSettings).next(),
+  TooManyPredictions: () => joinTooMany(),
   NotGzip: () => gunzipped(Readable.from([Buffer.from(mark())]), 's3://b/k').next(),
   NotAReplay: () => parseLine(Buffer.from(`{"a":${mark()}`), 'f'),
   NothingToLabel: () =>
@@ -1013,7 +1012,6 @@ test('marked headers, batch answers and replies are not quoted', async () => {
 /** Errors that no function throws, and their effect instead. */
 const STAY_INSIDE: Record<string, string> = {
   BadEventStream: 'the error of a reply in the records of its replay',
-  NotAnEvent: 'the attributes of a dead letter',
   BadResponse: 'the error of a reply in the records of its replay',
   NestedTooDeep: 'a line that is skipped, with its place',
   NotSpliceable: 'a request that is sent as it was captured',

@@ -1,0 +1,36 @@
+/** What a label does to its prediction. The later label counts, in whatever order labels come. */
+import type { Label, LabeledRow, PredictionRow } from '../../contract/ground-truth.ts';
+import { sameLabel } from '../label-value.ts';
+import type { JoinOutcome } from './waiting.ts';
+
+/** Whether a label is about the row's question: the true answer, or what this person says to the question of this scorer. */
+export const isAboutSame = (label: Label, row: LabeledRow): boolean =>
+  label.scorer === row.scorer && (label.scorer === undefined || label.by === row.by);
+
+/** Returns a prediction with its first label. */
+export const labeledRow = (prediction: PredictionRow, { value, timeMs, line, scorer, by }: Label): LabeledRow => ({
+  ...prediction,
+  label: value,
+  timeMs,
+  line,
+  ...(scorer !== undefined && { scorer }),
+  ...(by !== undefined && { by }),
+});
+
+/** Applies another label to a row. Applied again, it changes nothing. */
+export function applyLabel(row: LabeledRow, label: Label): { row: LabeledRow; outcome: JoinOutcome } {
+  const isSame = sameLabel(row.label, label.value);
+  if (!isLater(label, row)) return { row, outcome: { name: isSame ? 'repeated' : 'outdated' } };
+  const { timeMs, line } = label;
+  if (isSame) return { row: { ...row, timeMs, line }, outcome: { name: 'repeated' } };
+  const noted = row.noted === undefined ? undefined : { noted: false };
+  const replaced = { ...row, label: label.value, timeMs, line, was: row.label, ...noted };
+  return { row: replaced, outcome: { name: 'replaced', from: row.label } };
+}
+
+/** S3 has the time of a file in seconds, so the lines of two files may compare as equal: then the value decides, as it never changes. */
+function isLater(label: Label, row: LabeledRow): boolean {
+  if (label.timeMs !== row.timeMs) return label.timeMs > row.timeMs;
+  if (label.line !== row.line) return label.line > row.line;
+  return String(label.value) > String(row.label);
+}

@@ -1,0 +1,126 @@
+/** Labels that are joined together: those of some parts, by the id that they name, and what became of them so far. */
+import type { Label, LabeledRow } from '../../contract/ground-truth.ts';
+import type { Settled } from './labeled-store.ts';
+import type { JoinOutcome, Outcome, WaitingPart } from './waiting.ts';
+
+/** A label that waits. */
+export interface Waiting extends Label {
+  part: string;
+  /** The endpoint whose predictions have its id; `null` if those of several have. */
+  of?: string | null;
+  /** The last hour with such a prediction. */
+  lastHour?: string;
+  /** In its hours so far. */
+  outcome?: JoinOutcome;
+}
+
+/** Of several predictions with the id of a label, the first of these outcomes counts. */
+const ORDER: readonly JoinOutcome['name'][] = ['joined', 'replaced', 'repeated', 'outdated'];
+const better = (a: JoinOutcome | undefined, b: JoinOutcome): JoinOutcome =>
+  a === undefined || ORDER.indexOf(b.name) < ORDER.indexOf(a.name) ? b : a;
+
+export class LabelGroup {
+  readonly labels: Waiting[] = [];
+  readonly #parts: WaitingPart[];
+  readonly #byId = new Map<string, Waiting | Waiting[]>();
+
+  constructor(parts: WaitingPart[]) {
+    this.#parts = parts;
+    const several = new Set<Waiting[]>();
+    for (const part of parts) {
+      for (const label of part.labels) {
+        const waiting: Waiting = Object.assign(label, { part: part.name });
+        this.labels.push(waiting);
+        const known = this.#byId.get(label.id);
+        if (Array.isArray(known)) known.push(waiting);
+        else this.#byId.set(label.id, known === undefined ? waiting : [known, waiting]);
+        if (known !== undefined) several.add(this.#byId.get(label.id) as Waiting[]);
+      }
+    }
+    for (const list of several) list.sort(byTime);
+  }
+
+  /** Returns the labels that name an id, in the order in which they count. */
+  of(id: string): readonly Waiting[] {
+    const found = this.#byId.get(id);
+    return found === undefined ? [] : Array.isArray(found) ? found : [found];
+  }
+
+  /** Until when all predictions have been compared with all of these labels, epoch milliseconds. */
+  get comparedMs(): number {
+    return Math.min(...this.#parts.map(({ state }) => state.comparedMs));
+  }
+
+  /**
+   * Returns the outcomes by part and line.
+   *
+   * @param done the hour up to which predictions were labeled; `undefined`: all were
+   * @param untilMs older labels without a prediction are unknown, once all predictions were compared; epoch milliseconds
+   */
+  outcomes(done: string | undefined, untilMs: number): Map<string, Map<number, Outcome>> {
+    const found = new Map(this.#parts.map(({ name }) => [name, new Map<number, Outcome>()]));
+    for (const { part, line, outcome, of, lastHour = '', timeMs } of this.labels) {
+      if (of === null) found.get(part)?.set(line, { name: 'ambiguous' });
+      // A label whose id is in a later hour as well would miss that one.
+      else if (outcome !== undefined && (done === undefined || lastHour <= done)) found.get(part)?.set(line, outcome);
+      else if (outcome === undefined && done === undefined && timeMs < untilMs)
+        found.get(part)?.set(line, { name: 'unknown' });
+    }
+    return found;
+  }
+}
+
+const byTime = (a: Label, b: Label): number =>
+  a.timeMs - b.timeMs || a.line - b.line || (String(a.value) < String(b.value) ? -1 : 1);
+
+/** What became of the labels of a group in one hour. An attempt at an hour has its own, since another one may follow. */
+export class HourOutcomes {
+  readonly #found = new Map<Waiting, JoinOutcome>();
+  readonly #settled: Settled;
+  readonly #recorded = new Map<string, Map<number, JoinOutcome>>();
+
+  /** @param settled what the hour says of labels that it has had before */
+  constructor(settled: Settled) {
+    this.#settled = settled;
+    for (const [part, { replaced, ...lists }] of Object.entries(settled)) {
+      const lines = new Map<number, JoinOutcome>(replaced.map(([line, from]) => [line, { name: 'replaced', from }]));
+      for (const name of ['joined', 'repeated', 'outdated'] as const)
+        for (const line of lists[name]) lines.set(line, { name });
+      this.#recorded.set(part, lines);
+    }
+  }
+
+  set(label: Waiting, outcome: JoinOutcome): void {
+    this.#found.set(label, better(this.#found.get(label), outcome));
+  }
+
+  /** Adds the outcomes to what the hour says. @returns whether one is new */
+  record(): boolean {
+    let isNew = false;
+    for (const [label, outcome] of this.#found) {
+      const { part, line } = label;
+      const known = this.#recorded.get(part)?.get(line);
+      if (known !== undefined) {
+        this.#found.set(label, known);
+        continue;
+      }
+      isNew = true;
+      this.#settled[part] ??= { joined: [], repeated: [], outdated: [], replaced: [] };
+      const lists = this.#settled[part];
+      if (outcome.name === 'replaced') lists.replaced.push([line, outcome.from]);
+      else lists[outcome.name].push(line);
+    }
+    return isNew;
+  }
+
+  /** Passes the outcomes to the labels, once the hour is stored. */
+  pass(): void {
+    for (const [label, outcome] of this.#found) {
+      label.outcome = better(label.outcome, outcome);
+    }
+  }
+}
+
+/** A prediction and the question that was answered: a true answer, or a person's answer to a scorer's question. */
+export const rowKey = (row: Pick<LabeledRow, 'traceId' | 'row' | 'scorer' | 'by'>): string =>
+  `${row.traceId}\n${row.row ?? ''}\n${row.scorer ?? ''}\n${row.scorer === undefined ? '' : (row.by ?? '')}`;

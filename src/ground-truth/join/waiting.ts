@@ -1,0 +1,211 @@
+/**
+ * Label files in the work bucket. The labels of a file wait for their predictions in parts, each an object that only becomes
+ * smaller. The report says what became of all lines, and makes the file count: parts without it are not joined.
+ */
+import { hash } from 'node:crypto';
+import type { Label, LabelCounts, LabelFault, LabelFileReport, LabelValue } from '../../contract/ground-truth.ts';
+import { truthKeys } from '../../contract/work-keys.ts';
+import { RetryableError } from '../../shared/errors.ts';
+import { gzipped } from '../../shared/gzip.ts';
+import { removeObject } from '../../shared/remove-object.ts';
+import type { ObjectFacts, Storage } from '../../shared/storage.ts';
+import { parseStored } from '../../shared/storage-errors.ts';
+import { labelCounts } from '../label-counts.ts';
+import { storedLines } from './labeled-store.ts';
+
+/** What became of a label that met its prediction, and of any; see `LabelCounts`. */
+export type JoinOutcome = { name: 'joined' | 'repeated' | 'outdated' } | { name: 'replaced'; from: LabelValue };
+export type Outcome = JoinOutcome | { name: 'unknown' | 'ambiguous' };
+
+/** The first line of a part. */
+export interface PartState extends Pick<LabelFileReport, 'counts' | 'faults' | 'replacedLabels'> {
+  /** Epoch milliseconds: all predictions that were written until then have been compared with these labels. */
+  comparedMs: number;
+}
+
+export interface WaitingPart {
+  name: string;
+  state: PartState;
+  labels: Label[];
+}
+
+/** Labels of a part. The last of a group is in memory beside it. */
+export const PART_LABELS = 50_000;
+/** Of each file; the counts are of all. */
+export const MAX_FAULTS = 100;
+export const MAX_REPLACED = 100;
+const DIGEST_CHARS = 20;
+const PART_DIGITS = 4;
+/** Others change the same report, if the file has many parts. */
+const ATTEMPTS = 50;
+
+/** A file that is written again, even with the same content, is another one: its labels are the latest. */
+export const fileDigest = ({ bucket, key, etag, lastModifiedMs }: ObjectFacts): string =>
+  hash('sha256', JSON.stringify([bucket, key, etag, lastModifiedMs])).slice(0, DIGEST_CHARS);
+
+export const partName = (digest: string, part: number): string =>
+  `${digest}-${String(part).padStart(PART_DIGITS, '0')}`;
+
+const digestOf = (name: string): string => name.slice(0, DIGEST_CHARS);
+const numberOfPart = (name: string): number => Number(name.slice(DIGEST_CHARS + 1));
+
+/** Returns the names of the parts that have labels, in order. */
+export async function* listParts(storage: Storage, bucket: string, after: string): AsyncGenerator<string> {
+  const { waitingPrefix } = truthKeys;
+  const from = after === '' ? waitingPrefix : truthKeys.waiting(after);
+  for await (const { key } of storage.list(bucket, waitingPrefix, from)) {
+    yield key.slice(waitingPrefix.length).split('.')[0] as string;
+  }
+}
+
+/** Writes the labels of a part as they were read, unless a read of the same file has done so before. */
+export async function writePart(
+  storage: Storage,
+  bucket: string,
+  name: string,
+  labels: readonly Label[],
+): Promise<LabelCounts> {
+  const counts = { ...labelCounts(), lines: labels.length, waiting: labels.length };
+  await putPart(storage, bucket, { name, state: { counts, faults: [], replacedLabels: [], comparedMs: 0 }, labels });
+  return counts;
+}
+
+/** @returns the new ETag, `undefined` if the part was changed meanwhile */
+async function putPart(
+  storage: Storage,
+  bucket: string,
+  { name, state, labels }: { name: string; state: PartState; labels: readonly Label[] },
+  replaces?: string,
+): Promise<string | undefined> {
+  const body = await gzipped([state, ...labels]);
+  return storage.putIf(bucket, truthKeys.waiting(name), { body, type: 'application/gzip' }, replaces);
+}
+
+/**
+ * Reads a part. One that must not be joined is `undefined`: of a file that is still being read; and one that a slow second read of
+ * the file wrote, after labels of the part had found their predictions. The latter is deleted.
+ */
+export async function readPart(
+  storage: Storage,
+  bucket: string,
+  name: string,
+): Promise<(WaitingPart & { etag: string }) | undefined> {
+  // Before the part: neither the part nor what the report says of it ever grows.
+  const report = await storage.getJson<LabelFileReport>(bucket, truthKeys.file(digestOf(name)));
+  const key = truthKeys.waiting(name);
+  const stored = report && (await storage.getBytes(bucket, key));
+  if (report === undefined || stored === undefined) return undefined;
+  const [state, ...labels] = await all(storedLines(inOnePiece(stored.bytes), `s3://${bucket}/${key}`));
+  const part = { name, state: state as PartState, labels: labels as Label[], etag: stored.etag };
+  const known = report.parts[numberOfPart(name)]?.waiting ?? -1;
+  if (part.labels.length <= known) return part;
+  await removeObject(storage, bucket, key);
+  return undefined;
+}
+
+async function* inOnePiece(bytes: Buffer): AsyncGenerator<Buffer> {
+  yield bytes;
+}
+
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
+
+/**
+ * Takes the labels that have an outcome out of a part, counts them, and brings the report up to date. A part without labels is then
+ * deleted. What was done before a function was killed is not done again.
+ *
+ * @param outcomes by line
+ * @param comparedMs see `PartState`; `undefined` if not all predictions were
+ */
+export async function settlePart(
+  storage: Storage,
+  bucket: string,
+  name: string,
+  outcomes: ReadonlyMap<number, Outcome>,
+  comparedMs: number | undefined,
+): Promise<void> {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+    const part = await readPart(storage, bucket, name);
+    if (part === undefined) return;
+    const { state, changed } = settled(part, outcomes, comparedMs);
+    const labels = part.labels.filter(({ line }) => !outcomes.has(line));
+    if (changed && (await putPart(storage, bucket, { name, state, labels }, part.etag)) === undefined) continue;
+    await report(storage, bucket, name, state);
+    if (labels.length === 0) await removeObject(storage, bucket, truthKeys.waiting(name));
+    return;
+  }
+  throw contended(bucket, truthKeys.waiting(name));
+}
+
+/** How long the time of the last comparison may be in the past before a part is written for it alone. */
+const COMPARED_AGAIN_MS = 3_600_000;
+
+function settled(
+  { state, labels }: WaitingPart,
+  outcomes: ReadonlyMap<number, Outcome>,
+  comparedMs = state.comparedMs,
+): { state: PartState; changed: boolean } {
+  const counts = { ...state.counts };
+  const [faults, replacedLabels] = [[...state.faults], [...state.replacedLabels]];
+  for (const { id, line, value } of labels) {
+    const outcome = outcomes.get(line);
+    if (outcome === undefined) continue;
+    counts[outcome.name] += 1;
+    counts.waiting -= 1;
+    if (outcome.name === 'ambiguous') faults.push(ambiguous(line));
+    if (outcome.name === 'replaced') replacedLabels.push({ line, id, from: outcome.from, to: value });
+  }
+  const changed = counts.waiting < state.counts.waiting || comparedMs > state.comparedMs + COMPARED_AGAIN_MS;
+  return {
+    state: {
+      counts,
+      faults: first(faults, MAX_FAULTS),
+      replacedLabels: first(replacedLabels, MAX_REPLACED),
+      comparedMs,
+    },
+    changed,
+  };
+}
+
+const ambiguous = (line: number): LabelFault => ({
+  line,
+  name: 'AmbiguousId',
+  message: 'predictions of several endpoints have its id; name the endpoint in a field of that name',
+});
+
+/** Returns the first items by line, each line once. */
+const first = <T extends { line: number }>(items: T[], most: number): T[] =>
+  [...new Map(items.map((item) => [item.line, item])).values()].toSorted((a, b) => a.line - b.line).slice(0, most);
+
+/** Puts what became of a part into the report of its file. */
+async function report(storage: Storage, bucket: string, name: string, { counts, ...state }: PartState): Promise<void> {
+  const key = truthKeys.file(digestOf(name));
+  const part = numberOfPart(name);
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+    const stored = await storage.getText(bucket, key);
+    if (stored === undefined) return;
+    const old = parseStored<LabelFileReport>(stored.text, `s3://${bucket}/${key}`);
+    // Another run has settled more of it, or all.
+    if ((old.parts[part]?.waiting ?? 0) <= counts.waiting) return;
+    const parts = old.parts.with(part, counts);
+    const sums = labelCounts(parts, old.counts.invalid);
+    const next: LabelFileReport = {
+      ...old,
+      parts,
+      counts: sums,
+      reasons: { ...old.reasons, ...(sums.ambiguous > 0 && { AmbiguousId: sums.ambiguous }) },
+      faults: first([...old.faults, ...state.faults], MAX_FAULTS),
+      replacedLabels: first([...old.replacedLabels, ...state.replacedLabels], MAX_REPLACED),
+    };
+    if ((await storage.putJsonIf(bucket, key, next, stored.etag)) !== undefined) return;
+  }
+  throw contended(bucket, key);
+}
+
+const contended = (bucket: string, key: string): RetryableError =>
+  new RetryableError('StorageUnavailable', `Others changed the object ${ATTEMPTS} times in a row`, {
+    where: `s3://${bucket}/${key}`,
+  });

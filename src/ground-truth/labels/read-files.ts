@@ -1,0 +1,182 @@
+/** The step of a run that reads label files: into labels that wait for their predictions, and a report on each file. */
+import type { Label, LabelCounts, LabelFault, LabelFileReport, TruthInput } from '../../contract/ground-truth.ts';
+import { type ListedFile, listedFileSchema } from '../../contract/input.ts';
+import { truthKeys } from '../../contract/work-keys.ts';
+import { PermanentError, toNamedError } from '../../shared/errors.ts';
+import { logger } from '../../shared/logging.ts';
+import type { ObjectFacts } from '../../shared/storage.ts';
+import { fileDigest, MAX_FAULTS, PART_LABELS, partName, writePart } from '../join/waiting.ts';
+import { labelCounts } from '../label-counts.ts';
+import { type ReadResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
+import { isLabelFile, readLabels } from './read-labels.ts';
+
+/** Characters of the labels of a part: some pages each are few labels. */
+const PART_CHARS = 8 * 1024 * 1024;
+/** Names of files that were left out, in the log of an invocation. */
+const SHOWN_NAMES = 10;
+
+/** What a file alone is to blame for. The others go on. */
+const OF_THE_FILE: Record<string, string | undefined> = {
+  ...Object.fromEntries(
+    ['NoIdColumn', 'NoLabelColumn', 'NotJsonLines', 'NotUtf8', 'NotGzip', 'LabelFileTooLarge'].map((name) => [
+      name,
+      name,
+    ]),
+  ),
+  CaptureChanged: 'LabelFileChanged',
+  CaptureMissing: 'LabelFileMissing',
+  CaptureArchived: 'LabelFileArchived',
+};
+const SAID_OF_CAPTURES: Record<string, string | undefined> = {
+  LabelFileChanged: 'The label file was overwritten while it was read; read it again',
+  LabelFileMissing: 'The label file was deleted before it was read',
+  LabelFileArchived: 'S3 has archived the label file; restore it, and read it again',
+};
+
+/**
+ * Reads the label files of an input for as long as there is time. A file that has been read before, and was not written since, is
+ * not read again; its report is among those of this run.
+ *
+ * @throws PermanentError `NotALabelFile` if the input names one file, which is none; errors of the storage
+ */
+export async function readLabelFiles(
+  input: TruthInput,
+  cursor: string | null,
+  deps: StepDependencies,
+): Promise<ReadResult> {
+  const files: string[] = [];
+  const leftOut: string[] = [];
+  let left = 0;
+  let next: string | null = null;
+  for await (const { file, position } of filesOf(input, cursor, deps)) {
+    if (deps.remainingMs() < STEP_RESERVE_MS) {
+      next = cursor ?? '';
+      break;
+    }
+    if (isLabelFile(file.key)) files.push(await readFile(file, deps));
+    else {
+      left += 1;
+      if (leftOut.length < SHOWN_NAMES) leftOut.push(`s3://${file.bucket}/${file.key}`);
+    }
+    cursor = position;
+  }
+  if (left > 0) logger.warn('Objects that are no label files were left out', { objects: left, first: leftOut });
+  return { cursor: next, files };
+}
+
+/** Yields the files of an input behind a cursor. */
+async function* filesOf(
+  input: TruthInput,
+  cursor: string | null,
+  { storage, environment }: StepDependencies,
+): AsyncGenerator<{ file: ListedFile; position: string }> {
+  if ('files' in input) {
+    const lines = await storage.getJsonLines<ListedFile>(environment.WORK_BUCKET, input.files.key);
+    for (const [index, line] of lines.entries()) {
+      if (index >= Number(cursor ?? 0)) yield { file: listedFileSchema.parse(line), position: String(index + 1) };
+    }
+  } else if ('prefix' in input) {
+    for await (const { bucket, key } of storage.list(input.bucket, input.prefix, cursor ?? '')) {
+      yield { file: { bucket, key }, position: key };
+    }
+  } else if ('key' in input) {
+    const { bucket, key } = input;
+    if (!isLabelFile(key)) {
+      const facts = { got: key, expected: 'a key that ends with .jsonl, .json, .csv, or one of these and .gz' };
+      throw new PermanentError('NotALabelFile', 'The key does not name a label file', facts);
+    }
+    yield { file: { bucket, key }, position: key };
+  }
+}
+
+/** @returns the key of the report */
+async function readFile({ bucket, key, etag, versionId }: ListedFile, deps: StepDependencies): Promise<string> {
+  const { storage } = deps;
+  const facts = await storage.head(bucket, key, versionId);
+  const file: ObjectFacts = facts ?? { bucket, key, etag: etag ?? '', size: 0, lastModifiedMs: 0 };
+  const digest = fileDigest(file);
+  const reportKey = truthKeys.file(digest);
+  const workBucket = deps.environment.WORK_BUCKET;
+  if ((await storage.head(workBucket, reportKey)) !== undefined) return reportKey;
+  const book = new FileBook(digest, deps);
+  const error = facts === undefined ? missing() : await readInto(book, facts, deps);
+  const report: LabelFileReport = {
+    bucket,
+    key,
+    etag: file.etag,
+    readAt: new Date().toISOString(),
+    ...book.result(error),
+  };
+  // Only the first report counts: labels of another one's parts may have been joined already.
+  await storage.putJsonIf(workBucket, reportKey, report);
+  logger.info('A label file was read', { bucket, key, counts: report.counts, reasons: report.reasons, error });
+  return reportKey;
+}
+
+const missing = () => ({ name: 'LabelFileMissing', message: SAID_OF_CAPTURES.LabelFileMissing as string });
+
+/** @returns why nothing of the file can be used */
+async function readInto(
+  book: FileBook,
+  facts: ObjectFacts,
+  { storage, environment }: StepDependencies,
+): Promise<LabelFileReport['error']> {
+  try {
+    const bytes = await storage.read(facts);
+    const file = { name: facts.key, timeMs: facts.lastModifiedMs };
+    for await (const item of readLabels(bytes, file, environment.GROUND_TRUTH)) await book.add(item);
+    await book.flush();
+    return undefined;
+  } catch (error) {
+    const { name, message } = toNamedError(error);
+    const known = error instanceof PermanentError ? OF_THE_FILE[name] : undefined;
+    if (known === undefined) throw error;
+    return { name: known, message: SAID_OF_CAPTURES[known] ?? message };
+  }
+}
+
+/** What a file contains: labels are written in parts as they come, faults are counted. */
+class FileBook {
+  readonly #digest: string;
+  readonly #deps: StepDependencies;
+  readonly #reasons = new Map<string, number>();
+  readonly #faults: LabelFault[] = [];
+  readonly #parts: LabelCounts[] = [];
+  #labels: Label[] = [];
+  #chars = 0;
+
+  constructor(digest: string, deps: StepDependencies) {
+    this.#digest = digest;
+    this.#deps = deps;
+  }
+
+  async add(item: Label | LabelFault): Promise<void> {
+    if ('id' in item) {
+      this.#labels.push(item);
+      this.#chars += item.id.length + String(item.value).length;
+      if (this.#labels.length >= PART_LABELS || this.#chars >= PART_CHARS) await this.flush();
+      return;
+    }
+    this.#reasons.set(item.name, (this.#reasons.get(item.name) ?? 0) + 1);
+    if (this.#faults.length < MAX_FAULTS) this.#faults.push(item);
+  }
+
+  async flush(): Promise<void> {
+    if (this.#labels.length === 0) return;
+    const { storage, environment } = this.#deps;
+    const name = partName(this.#digest, this.#parts.length);
+    this.#parts.push(await writePart(storage, environment.WORK_BUCKET, name, this.#labels));
+    this.#labels = [];
+    this.#chars = 0;
+  }
+
+  /** @param error then nothing of the file counts */
+  result(error: LabelFileReport['error']): Omit<LabelFileReport, 'bucket' | 'key' | 'etag' | 'readAt'> {
+    const none = { counts: labelCounts(), reasons: {}, faults: [], replacedLabels: [], parts: [] };
+    if (error !== undefined) return { ...none, error };
+    const invalid = [...this.#reasons.values()].reduce((sum, count) => sum + count, 0);
+    const counts = labelCounts(this.#parts, invalid);
+    const reasons = Object.fromEntries(this.#reasons);
+    return { ...none, counts, reasons, faults: this.#faults, parts: this.#parts };
+  }
+}

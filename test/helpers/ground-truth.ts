@@ -1,0 +1,88 @@
+/** Label files and predictions in a storage, the steps that join them, and what has become of both. */
+import type { Label, LabeledRow, LabelFileReport, PredictionRow, TruthInput } from '../../src/contract/ground-truth.ts';
+import { truthKeys } from '../../src/contract/work-keys.ts';
+import { BlockPile } from '../../src/ground-truth/index/block-pile.ts';
+import { putIndex } from '../../src/ground-truth/index/index-store.ts';
+import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
+import { hourOf, labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
+import { listParts, readPart } from '../../src/ground-truth/join/waiting.ts';
+import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
+import type { StepDependencies } from '../../src/ground-truth/types.ts';
+import type { Storage } from '../../src/shared/storage.ts';
+import { testEnvironment } from './test-environment.ts';
+
+/** An hour before midnight, epoch seconds. */
+export const LATE_SECOND = Date.UTC(2026, 10, 20, 23, 10) / 1000;
+
+export const prediction = (id: string, more: Partial<PredictionRow> = {}): PredictionRow => ({
+  id,
+  endpoint: 'fern-house',
+  variant: 'blue',
+  second: LATE_SECOND,
+  traceId: `tr-of-${id}`,
+  prediction: { value: 1 },
+  ...more,
+});
+
+/** Writes predictions to the index, as a part of a run does. */
+export async function index(storage: Storage, rows: readonly PredictionRow[], bucket = 'work'): Promise<void> {
+  for (const [hour, ofHour] of Map.groupBy(rows, ({ second }) => hourOf(second))) {
+    const pile = new BlockPile();
+    for (const row of ofHour) pile.add(row);
+    const { body, digest } = pile.end() ?? { body: Buffer.alloc(0), digest: '' };
+    await putIndex(storage, bucket, truthKeys.newIndex(hour, digest), body);
+  }
+}
+
+/** @param more for example `GROUND_TRUTH` as JSON */
+export const stepsOn = (
+  storage: Storage,
+  more: Record<string, string> = {},
+  remainingMs = () => 900_000,
+): StepDependencies => ({
+  storage,
+  environment: testEnvironment({ GROUND_TRUTH: '{"days":400}', ...more }),
+  run: { arn: 'arn:run', name: 'run', startTime: '2026-11-25T00:00:00Z' },
+  remainingMs,
+  mlflow: () => Promise.reject(new Error('nothing is noted')),
+});
+
+/** Does the first two steps of a run, whatever number of invocations they take. @returns the keys of the reports */
+export async function readAndJoin(deps: StepDependencies, input: TruthInput = {}): Promise<string[]> {
+  const files: string[] = [];
+  let cursor: string | null = null;
+  do {
+    const read = await readLabelFiles(input, cursor, deps);
+    files.push(...read.files);
+    cursor = read.cursor;
+  } while (cursor !== null);
+  do {
+    ({ cursor } = await joinLabels(cursor, deps));
+  } while (cursor !== null);
+  return files;
+}
+
+export interface TruthFacts {
+  rows: LabeledRow[];
+  reports: Omit<LabelFileReport, 'readAt'>[];
+  waiting: Label[];
+}
+
+const byText = (a: unknown, b: unknown): number => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1);
+
+/** Returns everything that the steps have stored, in an order that does not depend on that of their work. */
+export async function truthFacts(storage: Storage, bucket = 'work'): Promise<TruthFacts> {
+  const facts: TruthFacts = { rows: [], reports: [], waiting: [] };
+  for await (const row of readLabeled(storage, bucket, await labeledHours(storage, bucket))) facts.rows.push(row);
+  for await (const { key } of storage.list(bucket, truthKeys.filesPrefix)) {
+    const { readAt, ...report } = (await storage.getJson<LabelFileReport>(bucket, key)) as LabelFileReport;
+    facts.reports.push(report);
+  }
+  for await (const name of listParts(storage, bucket, '')) {
+    facts.waiting.push(...((await readPart(storage, bucket, name))?.labels ?? []));
+  }
+  facts.rows.sort(byText);
+  facts.waiting.sort(byText);
+  facts.reports.sort((a, b) => (a.key < b.key ? -1 : 1));
+  return facts;
+}

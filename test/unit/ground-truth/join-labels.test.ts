@@ -1,0 +1,519 @@
+/** Labels that come late, early, twice, in disorder and across midnight find their predictions once, whatever is killed. */
+import fc from 'fast-check';
+import type { LabelCounts, LabeledRow, PredictionRow } from '../../../src/contract/ground-truth.ts';
+import { truthKeys } from '../../../src/contract/work-keys.ts';
+import { joinLabels } from '../../../src/ground-truth/join/join-labels.ts';
+import { hourOf, labeledHours } from '../../../src/ground-truth/join/labeled-store.ts';
+import { sameLabel } from '../../../src/ground-truth/label-value.ts';
+import { readLabelFiles } from '../../../src/ground-truth/labels/read-files.ts';
+import { logger } from '../../../src/shared/logging.ts';
+import type { ObjectFacts } from '../../../src/shared/storage.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import {
+  index,
+  LATE_SECOND,
+  prediction,
+  readAndJoin,
+  stepsOn,
+  type TruthFacts,
+  truthFacts,
+} from '../../helpers/ground-truth.ts';
+
+afterEach(() => void jest.restoreAllMocks());
+beforeEach(() => {
+  jest.spyOn(Date, 'now').mockReturnValue(NOW_MS);
+  for (const level of ['info', 'warn'] as const) jest.spyOn(logger, level).mockImplementation();
+});
+
+const FILE_MS = Date.UTC(2026, 10, 25);
+const NOW_MS = FILE_MS + 3_600_000;
+const HOUR_S = 3_600;
+
+/** Writes a label file. @param age seconds before `FILE_MS` */
+function putLabels(memory: MemoryStorage, name: string, labels: object[], age = 0): ObjectFacts {
+  const key = `labels/${name}.jsonl`;
+  memory.writtenMs.set(key, FILE_MS - age * 1000);
+  return memory.put(key, labels.map((label) => `${JSON.stringify(label)}\n`).join(''));
+}
+/** Indexes predictions. @param ms when they are written */
+async function put(memory: MemoryStorage, rows: PredictionRow[], ms = NOW_MS): Promise<void> {
+  const before = new Set(memory.objects.keys());
+  await index(memory.storage, rows);
+  for (const key of memory.objects.keys()) if (!before.has(key)) memory.writtenMs.set(key, ms);
+}
+const ALL = { bucket: 'b', prefix: 'labels/' };
+
+async function run(memory: MemoryStorage, more: Record<string, string> = {}): Promise<TruthFacts> {
+  await readAndJoin(stepsOn(memory.storage, more), ALL);
+  return truthFacts(memory.storage);
+}
+const labelsOf = ({ rows }: TruthFacts): Record<string, unknown> =>
+  Object.fromEntries(
+    rows.map(({ traceId, scorer = '', by = '', label }) => [[traceId, scorer, by].filter(Boolean).join(' '), label]),
+  );
+const counts = (more: Partial<LabelCounts>): Partial<LabelCounts> => more;
+const countsOf = ({ reports }: TruthFacts, file = 0): Partial<LabelCounts> =>
+  Object.fromEntries(Object.entries(reports[file]?.counts ?? {}).filter(([, count]) => count > 0));
+
+describe('a label', () => {
+  test('that comes late is joined to its prediction, also to a row of a call', async () => {
+    const memory = new MemoryStorage();
+    await put(memory, [prediction('a'), prediction('c_1', { row: 1, traceId: 'tr-c', groups: ['young'] })]);
+    putLabels(memory, 'f', [
+      { id: 'c_1', label: 0 },
+      { id: 'a', label: 'cat' },
+    ]);
+    const facts = await run(memory);
+    expect(facts.rows).toEqual([
+      { ...prediction('a'), label: 'cat', timeMs: FILE_MS, line: 2 },
+      { ...prediction('c_1', { row: 1, traceId: 'tr-c', groups: ['young'] }), label: 0, timeMs: FILE_MS, line: 1 },
+    ]);
+    expect(countsOf(facts)).toEqual(counts({ lines: 2, joined: 2 }));
+    expect(facts.waiting).toEqual([]);
+    expect([...memory.objects.keys()].filter((key) => key.startsWith(truthKeys.waitingPrefix))).toEqual([]);
+  });
+
+  test('that comes before its capture waits for it, and one without a capture is unknown after the days', async () => {
+    const memory = new MemoryStorage();
+    putLabels(memory, 'f', [
+      { id: 'a', label: 1 },
+      { id: 'b', label: 1 },
+    ]);
+    expect(countsOf(await run(memory))).toEqual({ lines: 2, waiting: 2 });
+    await put(memory, [prediction('a')]);
+    const facts = await run(memory);
+    expect(countsOf(facts)).toEqual({ lines: 2, joined: 1, waiting: 1 });
+    expect(facts.waiting).toMatchObject([{ id: 'b' }]);
+    jest.spyOn(Date, 'now').mockReturnValue(FILE_MS + 400 * 86_400_000);
+    expect(countsOf(await run(memory))).toEqual({ lines: 2, joined: 1, waiting: 1 });
+    jest.spyOn(Date, 'now').mockReturnValue(FILE_MS + 400 * 86_400_000 + 1);
+    expect(countsOf(await run(memory))).toEqual({ lines: 2, joined: 1, unknown: 1 });
+    expect((await truthFacts(memory.storage)).waiting).toEqual([]);
+  });
+
+  test('counts once, however often its file is read and joined', async () => {
+    const memory = new MemoryStorage();
+    await put(memory, [prediction('a')]);
+    const { key } = putLabels(memory, 'f', [
+      { id: 'a', label: 1 },
+      { id: 'b', label: 1 },
+    ]);
+    const once = await run(memory);
+    const objects = [...memory.objects.keys()];
+    expect(await run(memory)).toEqual(once);
+    expect([...memory.objects.keys()]).toEqual(objects);
+    // The event of the same file.
+    await readAndJoin(stepsOn(memory.storage), { bucket: 'b', key });
+    expect(await truthFacts(memory.storage)).toEqual(once);
+  });
+
+  test.each([
+    ['the same value', 1, [{ joined: 1 }, { repeated: 1 }], 1],
+    ['the same value as text', '1', [{ joined: 1 }, { repeated: 1 }], 1],
+    ['another value', 0, [{ joined: 1 }, { replaced: 1 }], 0],
+  ])('that comes twice, with %s', async (_, second, expected, label) => {
+    const memory = new MemoryStorage();
+    await put(memory, [prediction('a')]);
+    putLabels(memory, '1', [{ id: 'a', label: 1 }], 60);
+    await run(memory);
+    putLabels(memory, '2', [{ id: 'a', label: second }]);
+    const facts = await run(memory);
+    expect([countsOf(facts, 0), countsOf(facts, 1)]).toEqual(expected.map((each) => ({ lines: 1, ...each })));
+    expect(facts.rows).toMatchObject([{ label, timeMs: FILE_MS, ...(label === 0 && { was: 1 }) }]);
+    expect(facts.reports[1]?.replacedLabels).toEqual(label === 0 ? [{ line: 1, id: 'a', from: 1, to: 0 }] : []);
+  });
+
+  test('of a file that is older than the one that was joined changes nothing, and the other way round the later counts', async () => {
+    const memory = new MemoryStorage();
+    await put(memory, [prediction('a'), prediction('b')]);
+    putLabels(memory, '2', [
+      { id: 'a', label: 'new' },
+      { id: 'b', label: 'new' },
+    ]);
+    await run(memory);
+    putLabels(
+      memory,
+      '1',
+      [
+        { id: 'a', label: 'old' },
+        { id: 'b', label: 'new' },
+      ],
+      60,
+    );
+    const facts = await run(memory);
+    expect(countsOf(facts, 0)).toEqual({ lines: 2, outdated: 1, repeated: 1 });
+    expect(labelsOf(facts)).toEqual({ 'tr-of-a': 'new', 'tr-of-b': 'new' });
+    // A label between the two is still older than the one that counts.
+    putLabels(memory, '3', [{ id: 'b', label: 'between' }], 30);
+    expect(labelsOf(await run(memory))).toEqual({ 'tr-of-a': 'new', 'tr-of-b': 'new' });
+  });
+
+  test('that comes several times in a file counts as its last line says', async () => {
+    const memory = new MemoryStorage();
+    await put(memory, [prediction('a')]);
+    putLabels(
+      memory,
+      'f',
+      [1, '1', 0, 1].map((label) => ({ id: 'a', label })),
+    );
+    const facts = await run(memory);
+    expect(countsOf(facts)).toEqual({ lines: 4, joined: 1, repeated: 1, replaced: 2 });
+    expect(facts.rows).toMatchObject([{ label: 1, was: 0, line: 4 }]);
+    expect(facts.reports[0]?.replacedLabels).toEqual([
+      { line: 3, id: 'a', from: 1, to: 0 },
+      { line: 4, id: 'a', from: 0, to: 1 },
+    ]);
+  });
+
+  test('that replaces one which MLflow has is to be noted again', async () => {
+    const memory = new MemoryStorage();
+    await put(memory, [prediction('a')]);
+    putLabels(memory, '1', [{ id: 'a', label: 1 }], 60);
+    await run(memory);
+    const { rewriteHour } = jest.requireActual('../../../src/ground-truth/join/labeled-store.ts');
+    await rewriteHour(
+      memory.storage,
+      'work',
+      hourOf(LATE_SECOND),
+      async function* (draft: { rows: AsyncIterable<LabeledRow>; changed: boolean }) {
+        for await (const row of draft.rows) yield { ...row, noted: true };
+        draft.changed = true;
+      },
+    );
+    putLabels(memory, '2', [{ id: 'a', label: 1 }], 30);
+    expect((await run(memory)).rows).toMatchObject([{ noted: true }]);
+    putLabels(memory, '3', [{ id: 'a', label: 0 }]);
+    expect((await run(memory)).rows).toMatchObject([{ noted: false, label: 0, was: 1 }]);
+  });
+
+  test('of an id at two endpoints is ambiguous, with its line, unless it names one', async () => {
+    const memory = new MemoryStorage();
+    const other = { endpoint: 'palm-house', traceId: 'tr-other' };
+    await put(memory, [prediction('a'), prediction('b'), prediction('c')]);
+    // In another hour too.
+    await put(memory, [prediction('a', other), prediction('b', { ...other, second: LATE_SECOND + HOUR_S })]);
+    const named = { id: 'a', label: 1, endpoint: 'palm-house' };
+    putLabels(memory, 'f', [
+      { id: 'c', label: 1 },
+      { id: 'a', label: 1 },
+      named,
+      { id: 'b', label: 1 },
+      { ...named, endpoint: 'x' },
+    ]);
+    const facts = await run(memory);
+    expect(countsOf(facts)).toEqual({ lines: 5, joined: 2, ambiguous: 2, waiting: 1 });
+    expect(labelsOf(facts)).toEqual({ 'tr-of-c': 1, 'tr-other': 1 });
+    expect(facts.reports[0]).toMatchObject({
+      reasons: { AmbiguousId: 2 },
+      faults: [
+        { line: 2, name: 'AmbiguousId' },
+        { line: 4, name: 'AmbiguousId' },
+      ],
+    });
+  });
+
+  test('for a scorer is a row of its own for each person', async () => {
+    const memory = new MemoryStorage();
+    await put(memory, [prediction('a')]);
+    const safety = { id: 'a', scorer: 'safety', label: 'yes' };
+    putLabels(memory, '1', [{ id: 'a', label: 1 }, { ...safety, by: 'Ada' }, { ...safety, by: 'Bo' }, safety], 60);
+    await run(memory);
+    putLabels(memory, '2', [
+      { ...safety, by: 'Bo', label: 'no' },
+      { ...safety, scorer: 'fluency', label: 4 },
+      { id: 'a', label: 1 },
+    ]);
+    const facts = await run(memory);
+    expect(labelsOf(facts)).toEqual({
+      'tr-of-a': 1,
+      'tr-of-a safety': 'yes',
+      'tr-of-a safety Ada': 'yes',
+      'tr-of-a safety Bo': 'no',
+      'tr-of-a fluency': 4,
+    });
+    expect(countsOf(facts, 1)).toEqual({ lines: 3, replaced: 1, joined: 1, repeated: 1 });
+  });
+
+  test('of an id that several predictions have is about all of them, also across midnight, and counts once', async () => {
+    const memory = new MemoryStorage();
+    const [first, second] = [prediction('a'), prediction('a', { traceId: 'tr-2', second: LATE_SECOND + HOUR_S })];
+    await put(memory, [first, second]);
+    putLabels(memory, 'f', [{ id: 'a', label: 1 }]);
+    const facts = await run(memory);
+    expect(facts.rows.map(({ second: at }) => hourOf(at)).toSorted()).toEqual(['2026-11-20T23', '2026-11-21T00']);
+    expect(countsOf(facts)).toEqual({ lines: 1, joined: 1 });
+  });
+
+  test('meets a prediction once that is in two hours of the index', async () => {
+    const memory = new MemoryStorage();
+    await put(memory, [prediction('a')]);
+    const copy = [...memory.objects].find(([key]) => key.startsWith(truthKeys.indexPrefix));
+    memory.objects.set(truthKeys.newIndex('2026-11-21T00', 'copy'), copy?.[1] as Buffer);
+    putLabels(memory, 'f', [{ id: 'a', label: 1 }]);
+    expect((await run(memory)).rows).toHaveLength(1);
+    expect(await labeledHours(memory.storage, 'work')).toEqual(['2026-11-20T23']);
+  });
+});
+
+test('predictions that were compared before are not read again, unless they were written since', async () => {
+  const memory = new MemoryStorage();
+  await put(memory, [prediction('a')], NOW_MS - 7_200_000);
+  putLabels(memory, 'f', [{ id: 'b', label: 1 }]);
+  await run(memory);
+  const getBytes = jest.spyOn(memory, 'getBytes');
+  const indexReads = () => getBytes.mock.calls.filter(([, key]) => key.startsWith(truthKeys.indexPrefix)).length;
+  await run(memory);
+  expect(indexReads()).toBe(0);
+  await put(memory, [prediction('b', { second: LATE_SECOND - HOUR_S })]);
+  expect((await run(memory)).waiting).toEqual([]);
+  // Once to find it, once to join it.
+  expect(indexReads()).toBe(2);
+});
+
+describe('time', () => {
+  const manyHours = Array.from({ length: 6 }, (_, n) => prediction(`id-${n}`, { second: LATE_SECOND + n * HOUR_S }));
+  /** Time for so many questions whether there is some, in each invocation. */
+  const invocations = (asks: number) => {
+    let left = asks;
+    return { begin: () => (left = asks), remainingMs: () => (left-- > 0 ? 900_000 : 0) };
+  };
+
+  test('that runs out between hours ends an invocation, and the next one goes on', async () => {
+    const memory = new MemoryStorage();
+    await put(memory, manyHours);
+    putLabels(
+      memory,
+      'f',
+      manyHours.map(({ id }) => ({ id, label: 1 })),
+    );
+    const time = invocations(manyHours.length + 2);
+    const deps = stepsOn(memory.storage, {}, time.remainingMs);
+    await readLabelFiles(ALL, null, stepsOn(memory.storage));
+    let [cursor, times]: [string | null, number] = [null, 0];
+    do {
+      time.begin();
+      ({ cursor } = await joinLabels(cursor, deps));
+      times += 1;
+    } while (cursor !== null);
+    expect(times).toBeGreaterThan(2);
+    expect(countsOf(await truthFacts(memory.storage))).toEqual({ lines: 6, joined: 6 });
+  });
+
+  test('that is never enough to compare a group ends the run by name', async () => {
+    const memory = new MemoryStorage();
+    await put(memory, manyHours);
+    putLabels(memory, 'f', [{ id: 'id-1', label: 1 }]);
+    await readLabelFiles(ALL, null, stepsOn(memory.storage));
+    const deps = stepsOn(memory.storage, {}, () => 0);
+    const { cursor } = await joinLabels(null, deps);
+    await expect(joinLabels(cursor, deps)).rejects.toMatchObject({ name: 'TooManyPredictions' });
+  });
+});
+
+/** S3 that a function can reach so many times more, until it is killed. */
+class Killed extends MemoryStorage {
+  left = Number.POSITIVE_INFINITY;
+  calls = 0;
+
+  constructor() {
+    super();
+    const names = [
+      'head',
+      'read',
+      'getText',
+      'getJson',
+      'getBytes',
+      'putJson',
+      'putJsonIf',
+      'putIf',
+      'putBytes',
+    ] as const;
+    for (const name of names) {
+      const call = this[name].bind(this) as (...args: never[]) => Promise<never>;
+      Object.assign(this, { [name]: (...args: never[]) => this.#reach(() => call(...args)) });
+    }
+    const { send } = this.s3;
+    Object.assign(this.s3, { send: (command: Parameters<typeof send>[0]) => this.#reach(() => send(command)) });
+  }
+
+  /** The last request reaches S3, and its answer does not come back. */
+  async #reach<T>(call: () => Promise<T>): Promise<T> {
+    this.calls += 1;
+    this.left -= 1;
+    if (this.left === 0) await call();
+    if (this.left <= 0) throw new Error('killed');
+    return call();
+  }
+}
+
+type Act =
+  | { kind: 'index'; rows: PredictionRow[] }
+  | { kind: 'labels'; name: string; labels: object[]; age: number }
+  | { kind: 'run' };
+
+/** Does what happens, in order. Where `kills` says so, a run is killed after so many requests, and repeated. */
+async function happen(
+  acts: readonly Act[],
+  kills: readonly number[] = [],
+): Promise<{ facts: TruthFacts; memory: Killed }> {
+  const memory = new Killed();
+  let runs = 0;
+  for (const act of acts) {
+    if (act.kind === 'index') await put(memory, act.rows);
+    else if (act.kind === 'labels') putLabels(memory, act.name, act.labels, act.age);
+    else {
+      memory.left = kills[runs] ?? Number.POSITIVE_INFINITY;
+      runs += 1;
+      await readAndJoin(stepsOn(memory.storage), ALL).catch((error: Error) => {
+        if (memory.left > 0) throw error;
+      });
+      memory.left = Number.POSITIVE_INFINITY;
+      await readAndJoin(stepsOn(memory.storage), ALL);
+    }
+  }
+  return { facts: await truthFacts(memory.storage), memory };
+}
+
+/** Every hour is marked, for as long as its labels are not noted. */
+async function unmarked(memory: MemoryStorage): Promise<string[]> {
+  const hours = await labeledHours(memory.storage, 'work');
+  const etags = await Promise.all(
+    hours.map(async (hour) => (await memory.head('work', truthKeys.labeled(hour)))?.etag),
+  );
+  return hours.filter((hour, at) => !memory.objects.has(truthKeys.toNote(hour, etags[at] ?? '')));
+}
+
+const twoDays: Act[] = [
+  { kind: 'index', rows: ['a', 'b', 'c'].map((id) => prediction(id)) },
+  {
+    kind: 'index',
+    rows: [prediction('c', { traceId: 'tr-c2', second: LATE_SECOND + HOUR_S }), prediction('d', { endpoint: 'x' })],
+  },
+  { kind: 'labels', name: '1', age: 90, labels: ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({ id, label: 1 })) },
+  { kind: 'run' },
+  { kind: 'index', rows: [prediction('d', { traceId: 'tr-d2' }), prediction('e', { second: LATE_SECOND + HOUR_S })] },
+  {
+    kind: 'labels',
+    name: '2',
+    age: 60,
+    labels: [{ id: 'a', label: 0 }, { id: 'b', label: 1 }, { id: 'd', label: 1 }, {}],
+  },
+  {
+    kind: 'labels',
+    name: '0',
+    age: 120,
+    labels: [
+      { id: 'a', label: 2 },
+      { id: 'e', label: 3 },
+    ],
+  },
+  { kind: 'run' },
+];
+
+test('a run that is killed at any request, and repeated, leaves what an undisturbed one does', async () => {
+  const { facts, memory } = await happen(twoDays);
+  expect(
+    facts.reports.map(({ counts: { lines, ...all } }) => [lines, Object.values(all).reduce((a, b) => a + b)]),
+  ).toEqual([
+    [2, 2],
+    [6, 6],
+    [4, 4],
+  ]);
+  for (let first = 1; first < memory.calls; first += 1) {
+    const disturbed = await happen(twoDays, [first, (first * 7) % 60]);
+    expect({ first, facts: disturbed.facts }).toEqual({ first, facts });
+    expect(await unmarked(disturbed.memory)).toEqual([]);
+  }
+});
+
+const ID = fc.constantFrom('a', 'b', 'c', 'd');
+const ROWS = fc.array(
+  fc.record({ id: ID, at: fc.integer({ min: 0, max: 2 }), place: fc.constantFrom('fern-house', 'fern-house', 'x') }),
+  { maxLength: 5 },
+);
+const ACT: fc.Arbitrary<Act> = fc.oneof(
+  ROWS.map((rows) => ({
+    kind: 'index' as const,
+    rows: rows.map(({ id, at, place }) =>
+      prediction(id, { endpoint: place, second: LATE_SECOND + at * HOUR_S, traceId: `tr-${id}-${place}-${at}` }),
+    ),
+  })),
+  fc.record({
+    kind: fc.constant('labels' as const),
+    name: fc.constantFrom('1', '2', '3'),
+    age: fc.nat(3),
+    labels: fc.array(
+      fc.record({
+        id: ID,
+        label: fc.constantFrom(1, '1', 0, 'x'),
+        scorer: fc.option(fc.constant('s'), { nil: undefined, freq: 4 }),
+      }),
+      { maxLength: 5 },
+    ),
+  }),
+  fc.constant({ kind: 'run' as const }),
+);
+
+test('whatever happens in whatever order: kills change nothing, lines add up, and of each prediction the latest label counts', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(ACT, { minLength: 3, maxLength: 9 }),
+      fc.array(fc.integer({ min: 1, max: 60 })),
+      async (acts, kills) => {
+        const all: Act[] = [...acts, { kind: 'run' }];
+        const { facts } = await happen(all);
+        const disturbed = await happen(all, kills);
+        expect(disturbed.facts).toEqual(facts);
+        expect(await unmarked(disturbed.memory)).toEqual([]);
+        for (const {
+          counts: { lines, ...rest },
+        } of facts.reports) {
+          expect(Object.values(rest).reduce((a, b) => a + b, 0)).toBe(lines);
+        }
+        const joined = facts.reports.reduce((sum, report) => sum + report.counts.joined, 0);
+        expect(joined).toBeLessThanOrEqual(facts.rows.length);
+        expect(new Set(facts.rows.map(({ traceId, scorer }) => `${traceId} ${scorer}`)).size).toBe(facts.rows.length);
+        expect(facts.waiting.length).toBe(facts.reports.reduce((sum, report) => sum + report.counts.waiting, 0));
+      },
+    ),
+    { numRuns: 150 },
+  );
+});
+
+test('two runs at once join each label once', async () => {
+  for (let round = 0; round < 10; round += 1) {
+    const memory = new MemoryStorage();
+    await index(
+      memory.storage,
+      ['a', 'b', 'c', 'd'].map((id, at) => prediction(id, { second: LATE_SECOND + (at % 2) * HOUR_S })),
+    );
+    for (const name of ['1', '2', '3'])
+      putLabels(
+        memory,
+        name,
+        ['a', 'b', 'c', 'e'].map((id) => ({ id, label: name })),
+        Number(name),
+      );
+    // S3 answers in no order.
+    const slow = <T extends (...args: never[]) => Promise<unknown>>(call: T) =>
+      (async (...args: Parameters<T>) => {
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * 3));
+        return call(...args);
+      }) as unknown as T;
+    for (const name of ['getBytes', 'putIf', 'putJsonIf', 'head', 'getJson'] as const) {
+      Object.assign(memory, { [name]: slow(memory[name].bind(memory) as never) });
+    }
+    await Promise.all([run(memory), run(memory)]);
+    const facts = await run(memory);
+    const sum = (name: keyof LabelCounts): number =>
+      facts.reports.reduce((total, report) => total + report.counts[name], 0);
+    expect({ joined: sum('joined'), waiting: sum('waiting'), lines: sum('lines') }).toEqual({
+      joined: 3,
+      waiting: 3,
+      lines: 12,
+    });
+    expect(facts.rows).toHaveLength(3);
+    // Of the file that was written last.
+    expect(facts.rows.every(({ label }) => sameLabel(label, '1'))).toBe(true);
+  }
+});
