@@ -4,6 +4,7 @@ import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { expectedSeconds } from '../../src/operate/expected-time.ts';
 import { followRuns } from '../../src/operate/follow-runs.ts';
 import { listRuns } from '../../src/operate/list-runs.ts';
+import { RunWatcher } from '../../src/operate/run-progress.ts';
 import { type RunReport, readRunReport } from '../../src/operate/run-report.ts';
 import { Stopped, stopOnSignals } from '../../src/terminal/stop-signals.ts';
 import { EXIT } from './exit-codes.ts';
@@ -32,7 +33,11 @@ export async function followAndReport(
   const { clients, outputs } = stack;
   const display = followDisplay(process.stderr);
   const followed = await unlessInterrupted(
-    (signal) => followRuns(runs, { clients, workBucket: outputs.workBucket, onLook: display.look, signal }),
+    (signal) =>
+      followRuns(
+        runs.map((run) => new RunWatcher(clients, outputs.workBucket, run)),
+        { onLook: display.look, signal },
+      ),
     () => comeBack(runs, flags.stack),
   );
   display.end();

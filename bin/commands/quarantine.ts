@@ -4,13 +4,13 @@ import * as z from 'zod';
 import { type QuarantinedLine, quarantinedLines } from '../../src/operate/quarantined-lines.ts';
 import { findStackRun, statusOfRun } from '../../src/operate/run-report.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
+import { tableText } from '../../src/terminal/table-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { checkNames } from '../cli/names.ts';
 import { NewFile } from '../cli/new-file.ts';
 import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
 import { isReplay } from '../cli/replays.ts';
 import { machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
-import { tableText } from '../cli/table-text.ts';
 
 interface QuarantineFlags extends StackFlags {
   out?: string;

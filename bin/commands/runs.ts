@@ -5,9 +5,9 @@ import { type ListedReplay, type ListedRun, listReplays, listRuns } from '../../
 import { RUN_STATUSES, type RunStatus } from '../../src/operate/run-report.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 import { durationText } from '../../src/terminal/duration-text.ts';
+import { tableText } from '../../src/terminal/table-text.ts';
 import { jsonOption, notice, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
-import { tableText } from '../cli/table-text.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { wholeNumberOption } from './numbers.ts';
 

@@ -52,7 +52,8 @@ export async function findCaptures(path: string, endpoint?: string): Promise<End
   }
   const root = realpathSync(path);
   const stats = statSync(root);
-  const paths = stats.isDirectory() ? await filesBelow(root) : root.endsWith(SUFFIX) ? [root] : [];
+  const isCapture = (path: string): boolean => path.endsWith(SUFFIX) && isBesideLabels(root, path);
+  const paths = stats.isDirectory() ? await filesBelow(root, isCapture) : root.endsWith(SUFFIX) ? [root] : [];
   if (paths.length === 0) {
     const why = stats.isDirectory() ? 'contains no file that ends' : 'does not end';
     const facts = { got: `${root} ${why} in ${SUFFIX}`, expected: CAPTURE_FILES };
@@ -70,13 +71,12 @@ export async function findCaptures(path: string, endpoint?: string): Promise<End
   return [...groups.values()];
 }
 
-async function filesBelow(root: string): Promise<string[]> {
+/** Returns the files of a folder, at any depth, sorted by path. Links are followed. @param isMeant of a path */
+export async function filesBelow(root: string, isMeant: (path: string) => boolean): Promise<string[]> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
   return entries
-    .map((entry) => ({ path: join(entry.parentPath, entry.name), name: entry.name }))
-    .filter(({ name, path }) => name.endsWith(SUFFIX) && isBesideLabels(root, path))
-    .filter(({ path }) => statSync(path, { throwIfNoEntry: false })?.isFile())
-    .map(({ path }) => path)
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((path) => isMeant(path) && statSync(path, { throwIfNoEntry: false })?.isFile())
     .sort();
 }
 

@@ -1,4 +1,4 @@
-/** Finds the execution that a person means, among monitoring runs and replays. */
+/** Finds the execution that a person means, among those of some state machines. */
 import {
   DescribeExecutionCommand,
   type DescribeExecutionCommandOutput,
@@ -10,11 +10,8 @@ import {
 import { PermanentError } from '../shared/errors.ts';
 import { nearest } from '../shared/nearest.ts';
 
-/** The state machines of a stack, by their ARNs. */
-export interface StateMachines {
-  monitoring: string;
-  replay: string;
-}
+/** State machines of a stack, by what their executions are. */
+export type StateMachines = Partial<Record<'monitoring' | 'replay' | 'groundTruth', string>>;
 
 export interface FoundExecution extends DescribeExecutionCommandOutput {
   executionArn: string;
@@ -34,16 +31,16 @@ const arnOf = (machine: string, name: string): string => `${machine.replace(':st
  * Describes an execution of the stack.
  *
  * @param run its name, or its ARN
- * @throws PermanentError `NoSuchRun`, with the nearest name and the newest ones; `AmbiguousRun` if both state machines have one
+ * @throws PermanentError `NoSuchRun`, with the nearest name and the newest ones; `AmbiguousRun` if several have one
  */
 export async function findExecution(sfn: SFNClient, machines: StateMachines, run: string): Promise<FoundExecution> {
-  const kinds = ['monitoring', 'replay'] as const;
+  const all = Object.entries(machines) as [keyof StateMachines, string][];
   const byArn = run.startsWith('arn:');
   const name = byArn ? (run.split(':').at(-1) ?? '') : run;
-  const asked = kinds.filter((kind) => !byArn || run === arnOf(machines[kind], name));
+  const asked = all.filter(([, machine]) => !byArn || run === arnOf(machine, name));
   const found: FoundExecution[] = [];
-  for (const kind of asked) {
-    const execution = await describe(sfn, arnOf(machines[kind], name));
+  for (const [kind, machine] of asked) {
+    const execution = await describe(sfn, arnOf(machine, name));
     if (execution !== undefined) found.push({ ...execution, kind } as FoundExecution);
   }
   const [only, other] = found;
@@ -54,11 +51,7 @@ export async function findExecution(sfn: SFNClient, machines: StateMachines, run
     });
   }
   if (only !== undefined) return only;
-  throw await noSuchRun(
-    sfn,
-    kinds.map((kind) => machines[kind]),
-    run,
-  );
+  throw await noSuchRun(sfn, Object.values(machines), run);
 }
 
 /** @returns `undefined` if it does not exist, or cannot: an invalid name makes an invalid ARN */

@@ -1,13 +1,16 @@
-/** Follows runs until all have ended. */
+/** Follows executions until all have ended. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AwsClients } from './aws-clients.ts';
-import { type RunProgress, RunWatcher } from './run-progress.ts';
 
-interface FollowOptions {
-  clients: Pick<AwsClients, 's3' | 'sfn'>;
-  workBucket: string;
-  /** Called after each look, with every run. */
-  onLook(runs: readonly RunProgress[]): void;
+interface Look {
+  /** Of the execution. */
+  status: string;
+  /** What is new since the last look. */
+  news: string[];
+}
+
+interface FollowOptions<T> {
+  /** Called after each look, with every execution. */
+  onLook(looks: readonly T[]): void;
   signal?: AbortSignal | undefined;
   /** Bounds of the time between two looks, which is a fiftieth of the time so far. Default: 1 s and 10 s. */
   pollMs?: { least: number; most: number };
@@ -17,15 +20,15 @@ const POLL_MS = { least: 1_000, most: 10_000 };
 const POLL_SHARE = 0.02;
 
 /**
- * Returns the last look at each run.
+ * Returns the last look at each execution.
  *
- * @throws what the signal was aborted with. The runs go on.
+ * @throws what the signal was aborted with. The executions go on.
  */
-export async function followRuns(
-  runs: readonly { name: string; arn: string }[],
-  { clients, workBucket, onLook, signal, pollMs = POLL_MS }: FollowOptions,
-): Promise<RunProgress[]> {
-  const watched = runs.map((run) => ({ watcher: new RunWatcher(clients, workBucket, run), last: undefined as Look }));
+export async function followRuns<T extends Look>(
+  watchers: readonly { look(): Promise<T> }[],
+  { onLook, signal, pollMs = POLL_MS }: FollowOptions<T>,
+): Promise<T[]> {
+  const watched = watchers.map((watcher) => ({ watcher, last: undefined as T | undefined }));
   const startedMs = Date.now();
   for (;;) {
     for (const each of watched) {
@@ -41,7 +44,5 @@ export async function followRuns(
   }
 }
 
-type Look = RunProgress | undefined;
-
-export const hasEnded = ({ status }: Pick<RunProgress, 'status'>): boolean =>
+export const hasEnded = ({ status }: Pick<Look, 'status'>): boolean =>
   status !== 'RUNNING' && status !== 'PENDING_REDRIVE';

@@ -7,18 +7,33 @@ import { PermanentError } from '../shared/errors.ts';
 /** Step Functions also accepts letters of other alphabets. */
 const RUN_NAME = /^[-\w.+@=]{1,80}$/;
 
-/**
- * Starts a run. The same input under the same name starts nothing while that run is running.
- *
- * @throws PermanentError `InvalidInput` with the allowed values, `RunNameTaken`, `InvalidRunName`
- */
+/** Starts a run of captures. @throws what `startNamed` does; PermanentError `InvalidInput` with the allowed values */
 export async function startExecution(
   sfn: SFNClient,
   stateMachineArn: string,
   input: ExecutionInput,
   name?: string,
-): Promise<{ name: string; arn: string }> {
+): Promise<StartedExecution> {
   parseInput(input);
+  return startNamed(sfn, stateMachineArn, input, name);
+}
+
+export interface StartedExecution {
+  name: string;
+  arn: string;
+}
+
+/**
+ * Starts an execution. The same input under the same name starts nothing while that run is running.
+ *
+ * @throws PermanentError `RunNameTaken`, `InvalidRunName`
+ */
+export async function startNamed(
+  sfn: SFNClient,
+  stateMachineArn: string,
+  input: object,
+  name?: string,
+): Promise<StartedExecution> {
   if (name !== undefined && !RUN_NAME.test(name)) {
     const expected = 'at most 80 letters, digits and -_.+@=';
     throw new PermanentError('InvalidRunName', 'That cannot be the name of a run', { got: name, expected });

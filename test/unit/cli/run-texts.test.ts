@@ -2,13 +2,13 @@
 import { FollowPace, progressText } from '../../../bin/cli/follow-display.ts';
 import { nextSteps } from '../../../bin/cli/run-hints.ts';
 import { type RunPage, runsText } from '../../../bin/cli/run-text.ts';
-import { tableText } from '../../../bin/cli/table-text.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
 import { expectedSeconds } from '../../../src/operate/expected-time.ts';
 import type { RunProgress } from '../../../src/operate/run-progress.ts';
 import { isPlanned, type RunReport } from '../../../src/operate/run-report.ts';
 import { inputWords } from '../../../src/operate/start-execution.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
+import { tableText } from '../../../src/terminal/table-text.ts';
 
 const OPTIONS = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
 const progress = (more: Partial<RunProgress> = {}): RunProgress => ({

@@ -1,6 +1,10 @@
 /** Tables for terminals of any width. */
-import { wrapped } from '../../src/terminal/wrap.ts';
-import type { TextOptions } from './output.ts';
+import { wrapped } from './wrap.ts';
+export interface TableOptions {
+  /** Columns. */
+  width: number;
+  style(style: 'bold', text: string): string;
+}
 
 /** Figures, which are aligned to the right. */
 const FIGURE = /^\$?[\d,.]*%?$/;
@@ -11,7 +15,11 @@ const FIGURE = /^\$?[\d,.]*%?$/;
  *
  * @param rows texts of one line each
  */
-export function tableText(head: readonly string[], rows: readonly (readonly string[])[], options: TextOptions): string {
+export function tableText(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  options: TableOptions,
+): string {
   const { width, style } = options;
   const columns = head.map((name, column) => {
     const cells = rows.map((row) => row[column] ?? '');
@@ -37,7 +45,7 @@ function stacked(
   names: readonly string[],
   first: string,
   others: readonly string[],
-  { width, style }: TextOptions,
+  { width, style }: TableOptions,
 ): string {
   const facts = others.flatMap((cell, index) => (cell === '' ? [] : [`${names[index]} ${cell}`]));
   const lines = [
