@@ -1,5 +1,4 @@
 /** The share of captures that pass, corrected for the judge's errors by people's labels. */
-import { Z_95 } from './distributions.ts';
 import {
   type JudgeErrors,
   type LabelCells,
@@ -8,7 +7,7 @@ import {
   predictionPowered,
   type SampledShare,
 } from './label-correction.ts';
-import type { Estimate } from './share.ts';
+import { type Estimate, scoreInterval } from './share.ts';
 
 /** Verdicts of one stratum of the sample. */
 export interface JudgedStratum {
@@ -71,14 +70,6 @@ function weigh(strata: readonly JudgedStratum[]): SampledShare | null {
   return { share: value, of: Math.min(n, smooth / (within + between)) };
 }
 
-/** Wilson's interval (1927) at a number of cases that need not be whole. */
-function scoreInterval({ share: value, of }: SampledShare): Estimate {
-  const z2 = Z_95 * Z_95;
-  const center = (value + z2 / (2 * of)) / (1 + z2 / of);
-  const half = (Z_95 / (1 + z2 / of)) * Math.sqrt((value * (1 - value)) / of + z2 / (4 * of * of));
-  return { value, low: Math.max(0, center - half), high: Math.min(1, center + half) };
-}
-
 /** Returns the weighted share of hits, at the number of cases of equal weight with the same variance (Kish 1965). */
 function cellOf(cases: readonly LabeledPair[], isHit: (pair: LabeledPair) => boolean): SampledShare {
   const total = sum(cases.map(({ weight }) => weight));
@@ -134,7 +125,7 @@ export function correctedShare(
 ): CorrectedShare | null {
   const weighed = weigh(strata);
   if (weighed === null) return null;
-  const judge = scoreInterval(weighed);
+  const judge = scoreInterval(weighed.share, weighed.of);
   const known = { n: sum(strata.map(({ judged }) => judged)), labels: labels.length, judge };
   const cells = labelCells(labels);
   if (cells.rarer < MIN_RARER && others.length > 0) {

@@ -21,14 +21,21 @@ export interface Share extends Estimate {
  *
  * @returns `null` for a share of nothing
  */
-export function wilson(hits: number, of: number): Share | null {
-  if (of === 0) return null;
-  const value = hits / of;
-  const z2 = Z_95 * Z_95;
+export const wilson = (hits: number, of: number): Share | null =>
+  of === 0 ? null : { ...scoreInterval(hits / of, of), hits, of };
+
+/**
+ * Returns Wilson's interval of any figure from 0 to 1 that is as certain as a share of so many cases.
+ *
+ * @param of need not be whole
+ * @param z how many standard errors are excluded on each side
+ */
+export function scoreInterval(value: number, of: number, z = Z_95): Estimate {
+  const z2 = z * z;
   const center = (value + z2 / (2 * of)) / (1 + z2 / of);
-  const half = (Z_95 / (1 + z2 / of)) * Math.sqrt((value * (1 - value)) / of + z2 / (4 * of * of));
+  const half = (z / (1 + z2 / of)) * Math.sqrt((value * (1 - value)) / of + z2 / (4 * of * of));
   // Rounding would miss the exact bounds 0 and 1 by a hair.
-  return { value, low: hits === 0 ? 0 : center - half, high: hits === of ? 1 : center + half, hits, of };
+  return { value, low: value <= 0 ? 0 : Math.max(0, center - half), high: value >= 1 ? 1 : Math.min(1, center + half) };
 }
 
 /**

@@ -1,0 +1,225 @@
+/** Adds up labels and predicted classes, and computes the figures of classification from the sums. */
+import type { LabeledRow } from '../../contract/ground-truth.ts';
+import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
+import { type Confusion, classFigures } from '../../shared/statistics/agreement.ts';
+import { type ClassMeasure, classAverages, f1Estimate } from '../../shared/statistics/class-averages.ts';
+import { rocAuc } from '../../shared/statistics/roc-auc.ts';
+import { wilson } from '../../shared/statistics/share.ts';
+import { classOf, sameLabel } from '../label-value.ts';
+import { type AverageFigures, type ClassFigures, type Figure, type Figures, figureOf, unknown } from './figures.ts';
+import { bareNumber } from './kind.ts';
+import { ScoreStore } from './score-store.ts';
+
+/** More classes than this have no figures of their own. */
+export const MAX_CLASSES = 1000;
+const OTHER = '(other)';
+/** Predictions that are no class: numbers between classes, which are probabilities if the labels are classes. */
+const NUMBER = '(number)';
+
+/** The predicted class of a row, and the one if a bare number is the probability of the positive class. */
+export interface Predicted {
+  named: string;
+  /** `null`: not the positive class. */
+  thresholded: string | null;
+  /** Scores of the classes, the positive one alone where the reply has no more. */
+  scores?: { names: readonly string[]; values: readonly number[]; origin?: 'bare' | 'predicted' };
+}
+
+type ClassSettings = Pick<GroundTruthSettings, 'classes' | 'positive' | 'threshold'>;
+
+/** @returns `undefined` if the reply is a text */
+export function predictedClass(row: LabeledRow, settings: ClassSettings): Predicted | undefined {
+  const { value, scores, classes = settings.classes } = row.prediction;
+  const positive = classOf(settings.positive);
+  const bare = bareNumber(row);
+  if (bare !== undefined) {
+    const isUnit = bare >= 0 && bare <= 1;
+    const named = Number.isInteger(bare) || sameLabel(bare, row.label) ? classOf(bare) : NUMBER;
+    const thresholded = isUnit ? (bare >= settings.threshold ? positive : null) : named;
+    return { named, thresholded, ...(isUnit ? { scores: { names: [positive], values: [bare], origin: 'bare' } } : {}) };
+  }
+  if (scores === undefined) return value === undefined ? undefined : both(classOf(value));
+  const names = (classes?.length === scores.length ? classes : scores.map((_, index) => String(index))).map(classOf);
+  const own = names.indexOf(positive);
+  if (scores.length === 1) {
+    // Beside a label, the score is that of the label: of two classes, the other one has the rest.
+    const [score = 0] = scores;
+    const named = value === undefined ? (names[0] as string) : classOf(value);
+    if (own === 0) return { ...both(named), scores: { names: [positive], values: [score] } };
+    return { ...both(named), scores: { names: [positive], values: [1 - score], origin: 'predicted' } };
+  }
+  const list = { names, values: scores };
+  if (value !== undefined) return { ...both(classOf(value)), scores: list };
+  const best = scores.reduce((at, score, index) => (score > (scores[at] as number) ? index : at), 0);
+  const isByThreshold = names.length === 2 && own >= 0;
+  const at = isByThreshold ? ((scores[own] as number) >= settings.threshold ? own : 1 - own) : best;
+  return { ...both(names[at] as string), scores: list };
+}
+
+const both = (named: string): Pick<Predicted, 'named' | 'thresholded'> => ({ named, thresholded: named });
+
+export class ClassTally {
+  readonly #settings: ClassSettings;
+  readonly #scores: ScoreStore;
+  /** Classes of labels, and of predictions, by name. Who calls the endpoint may cause more of the latter than there are. */
+  readonly #labels = new Map<string, number>();
+  readonly #predictions = new Map<string, number>();
+  /** Rows by label and prediction, `named` and `thresholded`. */
+  readonly #cells = [new Map<number, number>(), new Map<number, number>()] as const;
+  readonly #hits = [0, 0];
+  /** Scores that were a bare number, which may be a class, and those of the predicted class alone. */
+  readonly #origins = { bare: 0, predicted: 0 };
+  rows = 0;
+
+  constructor(settings: ClassSettings, budget: { left: number }) {
+    this.#settings = settings;
+    this.#scores = new ScoreStore(budget);
+  }
+
+  add(row: LabeledRow, { named, thresholded, scores }: Predicted): void {
+    const label = classOf(row.label);
+    const at = codeOf(this.#labels, label);
+    this.rows += 1;
+    // What is not the positive class is the other one of two.
+    const isPositive = label === classOf(this.#settings.positive);
+    for (const [mode, predicted] of [named, thresholded ?? (isPositive ? not(label) : label)].entries()) {
+      const cells = this.#cells[mode] as Map<number, number>;
+      const cell = at * CODES + codeOf(this.#predictions, predicted);
+      cells.set(cell, (cells.get(cell) ?? 0) + 1);
+      if (predicted === label) this.#hits[mode] = (this.#hits[mode] ?? 0) + 1;
+    }
+    if (scores === undefined) return;
+    if (scores.origin !== undefined) this.#origins[scores.origin] += 1;
+    this.#scores.add(scores.names, scores.values, at);
+  }
+
+  /** @param probabilities whether bare numbers are probabilities of the positive class */
+  figures(probabilities: boolean): Pick<Figures, 'measures' | 'classes'> {
+    const mode = probabilities ? 1 : 0;
+    const positive = classOf(this.#settings.positive);
+    const table = this.#confusion(mode);
+    const accuracy = figureOf(wilson(this.#hits[mode] ?? 0, this.rows), 'no row could be compared');
+    const names = table === null ? [] : table.values;
+    if (probabilities && !this.#labels.has(positive) && this.#labels.size > 1) {
+      const why = `predictions are probabilities, and the positive class ${positive} is no label: set "positive" in GROUND_TRUTH`;
+      return { measures: Object.fromEntries(MEASURES.map((name) => [name, unknown(why)])) };
+    }
+    if (table === null) {
+      const why = this.rows === 0 ? 'no row could be compared' : `there are more than ${MAX_CLASSES} classes`;
+      return { measures: { ...Object.fromEntries(MEASURES.map((name) => [name, unknown(why)])), accuracy } };
+    }
+    const isBinary = names.length <= 2 && names.includes(positive);
+    const auc = this.#areas(isBinary ? positive : null, names.length, probabilities);
+    const each = classFigures(table).map((one, k): ClassFigures => {
+      const predicted = table.counts.reduce((total, row) => total + (row[k] ?? 0), 0);
+      return {
+        class: one.value,
+        support: one.support,
+        predicted,
+        precision: figureOf(one.precision, `no prediction is ${one.value}`),
+        recall: figureOf(one.sensitivity, `no label is ${one.value}`),
+        f1: figureOf(f1Estimate(table.counts[k]?.[k] ?? 0, one.support, predicted), `no row is ${one.value}`),
+        auc: auc.of(one.value),
+      };
+    });
+    const averages = classAverages(table);
+    const average = (kind: 'macro' | 'weighted'): AverageFigures => {
+      const of = (name: ClassMeasure): Figure => figureOf(averages?.[kind][name] ?? null, 'no row could be compared');
+      return { precision: of('precision'), recall: of('recall'), f1: of('f1') };
+    };
+    const macro = average('macro');
+    const own = isBinary ? each.find(({ class: name }) => name === positive) : undefined;
+    const { precision, recall, f1 } = own ?? macro;
+    const confusion = table.counts.flatMap((row, i) =>
+      row.flatMap((count, j) =>
+        count === 0 ? [] : [{ label: names[i] as string, predicted: names[j] as string, count }],
+      ),
+    );
+    const scored = { rows: this.#scores.added, used: this.#scores.rows };
+    const classes = {
+      positive: isBinary ? positive : null,
+      each,
+      macro,
+      weighted: average('weighted'),
+      confusion,
+      scored,
+    };
+    return { measures: { accuracy, precision, recall, f1, auc: auc.all }, classes };
+  }
+
+  /** @returns `null` if there are too many classes, or none */
+  #confusion(mode: number): Confusion | null {
+    const [labels, predictions] = [[...this.#labels.keys()], [...this.#predictions.keys()]];
+    const cells = [...(this.#cells[mode] ?? [])].map(([cell, count]) => ({
+      label: labels[Math.floor(cell / CODES)] as string,
+      predicted: predictions[cell % CODES] as string,
+      count,
+    }));
+    const positive = classOf(this.#settings.positive);
+    // What is not the positive class is the other one of the labels, where there is one.
+    const others = [...this.#labels.keys()].filter((name) => name !== positive);
+    const rest = others.length === 1 ? (others[0] as string) : (OPPOSITE[positive] ?? not(positive));
+    const name = (each: string): string => (each === not(positive) ? rest : each);
+    const names = [...new Set(cells.flatMap(({ label, predicted }) => [label, name(predicted)]))];
+    if (names.length === 0 || names.length > MAX_CLASSES || names.includes(OTHER)) return null;
+    const values = names.toSorted((a, b) => Number(a) - Number(b) || (a < b ? -1 : 1));
+    const index = new Map(values.map((value, at) => [value, at]));
+    const counts = values.map(() => values.map(() => 0));
+    for (const { label, predicted, count } of cells) {
+      const row = counts[index.get(label) ?? -1] as number[];
+      const column = index.get(name(predicted)) as number;
+      row[column] = (row[column] ?? 0) + count;
+    }
+    return { values, counts };
+  }
+
+  /** The areas under the ROC curve. */
+  #areas(positive: string | null, classes: number, probabilities: boolean): { all: Figure; of(name: string): Figure } {
+    const { names, rows, added, values, labels } = this.#scores;
+    const same = (why: string) => ({ all: unknown(why), of: () => unknown(why) });
+    if (rows === 0 || (!probabilities && this.#origins.bare === added))
+      return same('the replies have no probabilities');
+    if (names.length === 1 && positive === null)
+      return same(
+        this.#origins.predicted > 0
+          ? 'the replies have the score of the predicted class alone'
+          : 'the replies have one score, and there are more than two classes',
+      );
+    const positions = new Map([...this.#labels].map(([name, code]) => [code, names.indexOf(name)]));
+    const width = names.length;
+    const codes = labels.subarray(0, rows).map((code) => {
+      const at = positions.get(code) ?? -1;
+      return at < 0 ? width : at;
+    });
+    const missing = [...this.#labels.keys()].filter((name) => !names.includes(name));
+    if (width > 1 && missing.length > 0) return same(`the replies have no score of the class ${missing[0]}`);
+    const scores = { values: values.subarray(0, rows * width), width, labels: codes };
+    const of = (name: string): Figure => {
+      const at = names.indexOf(name);
+      if (at < 0 && classes === 2 && positive !== null) return of(positive);
+      if (at < 0) return unknown(`the replies have no score of the class ${name}`);
+      const has = codes.includes(at);
+      return figureOf(rocAuc(scores, [at]), has ? `all labels are ${name}` : `no label is ${name}`);
+    };
+    if (positive !== null) return { all: of(positive), of };
+    const empty = names.find((_, at) => !codes.includes(at));
+    if (empty !== undefined) return { all: unknown(`no label is ${empty}`), of };
+    return { all: figureOf(rocAuc(scores, [...names.keys()]), 'all labels are of one class'), of };
+  }
+}
+
+/** Names of measures of classes, in the order of output. */
+const MEASURES = ['accuracy', 'precision', 'recall', 'f1', 'auc'];
+/** More than there are numbers of classes. */
+const CODES = 2 * MAX_CLASSES;
+
+const OPPOSITE: Record<string, string | undefined> = { 0: '1', 1: '0' };
+const not = (name: string): string => `not ${name}`;
+
+/** Returns the number of a class, by the order in which they came. */
+function codeOf(names: Map<string, number>, name: string): number {
+  const own = names.has(name) || names.size < MAX_CLASSES ? name : OTHER;
+  const code = names.get(own) ?? names.size;
+  names.set(own, code);
+  return code;
+}

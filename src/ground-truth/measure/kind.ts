@@ -1,0 +1,72 @@
+/** What a model predicts, if the settings do not say it: classes, numbers or texts, by what labels and predictions look like. */
+import type { LabeledRow } from '../../contract/ground-truth.ts';
+import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
+import { classOf, numberOf } from '../label-value.ts';
+import type { Kind } from './figures.ts';
+
+/** More different numbers than this are no classes. */
+const MAX_NUMBERED_CLASSES = 20;
+/** A few labels such as `unknown` do not make numbers classes. */
+const MOST_NOT_NUMBERS = 0.05;
+
+/** Whether a prediction is a number alone: a class, a value or a probability. */
+export const bareNumber = ({ prediction: { value, scores } }: LabeledRow): number | undefined =>
+  scores === undefined && typeof value === 'number' ? value : undefined;
+
+/** Adds up what the kind follows from. Its size does not depend on the number of rows. */
+export class KindFacts {
+  #rows = 0;
+  #texts = 0;
+  #notNumbers = 0;
+  #notWhole = 0;
+  #bare = 0;
+  /** Bare predictions that are no class, and the part of them from 0 to 1. */
+  #between = 0;
+  #unit = 0;
+  /** Bare predictions from 0 to 1. */
+  #maybeUnit = 0;
+  readonly #labels = new Set<string>();
+
+  add(row: LabeledRow): void {
+    this.#rows += 1;
+    if (row.prediction.value === undefined && row.prediction.scores === undefined) this.#texts += 1;
+    const number = numberOf(row.label);
+    if (number === null) this.#notNumbers += 1;
+    else if (!Number.isInteger(number)) this.#notWhole += 1;
+    if (this.#labels.size <= MAX_NUMBERED_CLASSES) this.#labels.add(classOf(row.label));
+    const bare = bareNumber(row);
+    if (bare === undefined) return;
+    this.#bare += 1;
+    const isUnit = bare >= 0 && bare <= 1;
+    if (isUnit) this.#maybeUnit += 1;
+    if (Number.isInteger(bare)) return;
+    this.#between += 1;
+    if (isUnit) this.#unit += 1;
+  }
+
+  #areProbabilities(positive: string): boolean {
+    const classes = new Set([...this.#labels, positive]);
+    const areWords = this.#notNumbers > this.#rows / 2;
+    const isMost = (count: number): boolean => count > 0 && count >= this.#bare / 2;
+    return (classes.size <= 2 || this.#labels.size <= 2) && isMost(this.#maybeUnit) && (this.#unit > 0 || areWords);
+  }
+
+  /** Returns the kind, why it is that, and whether bare numbers are probabilities of the positive class. */
+  decide({ kind, positive }: GroundTruthSettings): { kind: Kind; why: string; probabilities: boolean } {
+    const found = kind === undefined ? this.#look(classOf(positive)) : { kind, why: 'GROUND_TRUTH says so' };
+    return { ...found, probabilities: found.kind === 'classes' && this.#areProbabilities(classOf(positive)) };
+  }
+
+  #look(positive: string): { kind: Kind; why: string } {
+    const { size } = this.#labels;
+    const different = `${size > MAX_NUMBERED_CLASSES ? `more than ${MAX_NUMBERED_CLASSES}` : size} different`;
+    if (this.#texts > this.#rows / 2) return { kind: 'texts', why: 'the replies are texts' };
+    if (this.#notNumbers > this.#rows * MOST_NOT_NUMBERS)
+      return { kind: 'classes', why: `labels are words, ${different}` };
+    if (this.#notWhole > 0) return { kind: 'numbers', why: 'labels are numbers that are not whole' };
+    if (size > MAX_NUMBERED_CLASSES) return { kind: 'numbers', why: `labels are ${different} numbers` };
+    if (this.#between > this.#bare / 2 && !this.#areProbabilities(positive))
+      return { kind: 'numbers', why: 'predictions are numbers that are not whole' };
+    return { kind: 'classes', why: `labels have ${different} values` };
+  }
+}

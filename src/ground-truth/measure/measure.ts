@@ -1,0 +1,157 @@
+/** Measures labeled predictions: one pass over the rows, and memory that does not grow with them beyond a limit. */
+import type { LabeledRow } from '../../contract/ground-truth.ts';
+import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
+import { FEWEST_FOR_ERRORS, NumberErrors } from '../../shared/statistics/number-errors.ts';
+import { wilson } from '../../shared/statistics/share.ts';
+import { textHashes } from '../index/texts.ts';
+import { numberOf } from '../label-value.ts';
+import { ClassTally, predictedClass } from './class-tally.ts';
+import { type Figure, type Figures, figureOf, type Kind, type TruthFigures } from './figures.ts';
+import { GroupTally } from './group-tally.ts';
+import { KindFacts } from './kind.ts';
+import { scoreBudget } from './score-store.ts';
+
+export const TRUTH_PERIODS = ['hour', 'day', 'variant'] as const;
+export type TruthBy = (typeof TRUTH_PERIODS)[number];
+
+interface MeasureOptions {
+  by?: TruthBy;
+  /** Only rows of this variant. */
+  variant?: string;
+  /** Only inferences from then on, and before then. */
+  fromMs?: number;
+  toMs?: number;
+}
+
+/** Groups beyond this many are one. An endpoint has at most 10 variants, and 400 days are kept. */
+const MAX_GROUPS = 10_000;
+const HOUR_CHARS = '2026-11-20T10'.length;
+const DAY_CHARS = '2026-11-20'.length;
+
+/**
+ * Computes the figures of true answers. Labels for scorers are not in them.
+ *
+ * @param rows of any order
+ */
+export async function measure(
+  rows: AsyncIterable<LabeledRow>,
+  settings: GroundTruthSettings,
+  { by, variant, fromMs = -Infinity, toMs = Infinity }: MeasureOptions = {},
+): Promise<TruthFigures> {
+  const facts = new KindFacts();
+  const budget = scoreBudget();
+  const tallies = new Map<string, Tally>();
+  for await (const row of rows) {
+    const ms = row.second * 1000;
+    if (row.scorer !== undefined || ms < fromMs || ms >= toMs) continue;
+    if (variant !== undefined && row.variant !== variant) continue;
+    const own = groupOf(row, by);
+    const group = tallies.has(own) || tallies.size < MAX_GROUPS ? own : '(other)';
+    const tally = tallies.get(group) ?? new Tally(settings, budget);
+    tallies.set(group, tally);
+    facts.add(row);
+    tally.add(row);
+  }
+  const { kind, why, probabilities } = facts.decide(settings);
+  const groups = [...tallies]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([group, tally]): Figures => ({ group, ...tally.figures(kind, probabilities, settings) }));
+  return { kind, why, ...(probabilities ? { threshold: settings.threshold } : {}), groups };
+}
+
+function groupOf({ second, variant }: LabeledRow, by: TruthBy | undefined): string {
+  if (by === undefined || by === 'variant') return by === undefined ? 'all' : variant;
+  return new Date(second * 1000).toISOString().slice(0, by === 'hour' ? HOUR_CHARS : DAY_CHARS);
+}
+
+/** The sums of one group, for each kind that the rows may turn out to be. */
+class Tally {
+  readonly #classes: ClassTally;
+  readonly #columns: GroupTally[];
+  readonly #numbers = new NumberErrors();
+  readonly #texts = { rows: 0, exact: 0, normalized: 0 };
+  readonly #settings: GroundTruthSettings;
+  #rows = 0;
+  #labelsNoNumbers = 0;
+
+  constructor(settings: GroundTruthSettings, budget: { left: number }) {
+    this.#settings = settings;
+    this.#classes = new ClassTally(settings, budget);
+    this.#columns = settings.groups.map(() => new GroupTally(settings.positive));
+  }
+
+  add(row: LabeledRow): void {
+    this.#rows += 1;
+    const { value, text } = row.prediction;
+    if (text !== undefined || this.#settings.kind === 'texts') this.#addText(row);
+    const predicted = predictedClass(row, this.#settings);
+    if (predicted !== undefined) {
+      this.#classes.add(row, predicted);
+      for (const [column, tally] of this.#columns.entries()) tally.add(row, column, predicted);
+    }
+    const [label, number] = [numberOf(row.label), value === undefined ? null : numberOf(value)];
+    if (label === null) this.#labelsNoNumbers += 1;
+    else if (number !== null) this.#numbers.add(label, number);
+  }
+
+  #addText({ label, prediction: { text, value } }: LabeledRow): void {
+    const reply = text ?? (value === undefined ? undefined : textHashes(String(value)));
+    if (reply === undefined) return;
+    const [exact, normalized] = textHashes(String(label));
+    this.#texts.rows += 1;
+    if (reply[0] === exact) this.#texts.exact += 1;
+    if (reply[1] === normalized) this.#texts.normalized += 1;
+  }
+
+  figures(kind: Kind, probabilities: boolean, settings: GroundTruthSettings): Omit<Figures, 'group'> {
+    const rows = this.#rows;
+    const counted = (
+      compared: number,
+      others: Record<string, number>,
+    ): Pick<Figures, 'rows' | 'compared' | 'notCompared'> => ({
+      rows,
+      compared,
+      notCompared: Object.fromEntries(Object.entries(others).filter(([, count]) => count > 0)),
+    });
+    if (kind === 'classes') {
+      const columns = settings.groups.map((name, at) => [name, this.#columns[at]?.figures(probabilities) ?? []]);
+      const compared = this.#classes.rows;
+      return {
+        ...counted(compared, { 'the prediction is a text': rows - compared }),
+        ...this.#classes.figures(probabilities),
+        ...(columns.length === 0 ? {} : { groups: Object.fromEntries(columns) }),
+      };
+    }
+    if (kind === 'texts') {
+      const { rows: of, exact, normalized } = this.#texts;
+      const share = (hits: number): Figure => figureOf(wilson(hits, of), 'no row could be compared');
+      const measures = { exact: share(exact), normalized: share(normalized) };
+      return { ...counted(of, { 'the prediction is no text': rows - of }), measures };
+    }
+    const { n } = this.#numbers;
+    const others = { 'the label is no number': this.#labelsNoNumbers };
+    const left = rows - n - this.#labelsNoNumbers;
+    return {
+      ...counted(n, { ...others, 'the prediction is no number': left }),
+      measures: numberFigures(this.#numbers),
+    };
+  }
+}
+
+function numberFigures(errors: NumberErrors): Record<string, Figure> {
+  const why =
+    errors.n === 0
+      ? 'no row could be compared'
+      : errors.n < FEWEST_FOR_ERRORS
+        ? `an interval needs ${FEWEST_FOR_ERRORS} rows`
+        : 'all errors have the same size';
+  const of = (found: ReturnType<NumberErrors['mae']>): Figure => figureOf(errors.n === 0 ? null : found, why);
+  const r2 = errors.r2();
+  const whyNoR2 = errors.n < 2 ? 'R² needs two rows' : 'all labels are equal';
+  return {
+    mae: of(errors.mae()),
+    rmse: of(errors.rmse()),
+    r2: r2 === null ? figureOf(null, whyNoR2) : of(r2),
+    bias: of(errors.bias()),
+  };
+}

@@ -1,0 +1,111 @@
+/** The errors of predicted numbers: MAE, RMSE, R² and bias with 95% intervals, from one pass over the cases. */
+import { studentQuantile } from './distributions.ts';
+import { skewedReach } from './mean-difference.ts';
+
+/** Mean and central sums of powers, updated case by case without cancellation (Pébay 2008). */
+class Moments {
+  n = 0;
+  mean = 0;
+  m2 = 0;
+  m3 = 0;
+  m4 = 0;
+
+  /** @returns the distance from the mean before */
+  add(x: number): number {
+    const n = ++this.n;
+    const distance = x - this.mean;
+    const step = distance / n;
+    const square = distance * step * (n - 1);
+    this.mean += step;
+    this.m4 += square * step * step * (n * n - 3 * n + 3) + 6 * step * step * this.m2 - 4 * step * this.m3;
+    this.m3 += square * step * (n - 2) - 3 * step * this.m2;
+    this.m2 += square;
+    return distance;
+  }
+}
+
+/** With fewer cases, no interval: the spread of so few errors says little, and their tail nothing. */
+export const FEWEST_FOR_ERRORS = 30;
+
+/** A figure whose interval is not known has none. */
+export interface Measured {
+  value: number;
+  low: number | null;
+  high: number | null;
+}
+
+/**
+ * Returns a mean with its interval: by Student's t, corrected for the skewness of the values (Hall 1992).
+ *
+ * @param least the mean cannot be below it
+ */
+function meanOf({ n, mean, m2, m3 }: Moments, least = -Infinity): Measured {
+  if (n < FEWEST_FOR_ERRORS || !(m2 > 0)) return { value: mean, low: null, high: null };
+  const t = -studentQuantile(0.025, n - 1);
+  const error = Math.sqrt(m2 / n / (n - 1));
+  const skewness = m3 / n / (m2 / n) ** 1.5 / Math.sqrt(n);
+  const [down, up] = [skewedReach(t, -skewness), skewedReach(t, skewness)];
+  return { value: mean, low: Math.max(least, mean - error * down), high: mean + error * up };
+}
+
+const root = ({ value, low, high }: Measured): Measured => ({
+  value: Math.sqrt(value),
+  low: low && Math.sqrt(low),
+  high: high && Math.sqrt(high),
+});
+
+/** Adds up cases. Its size does not depend on how many there are. */
+export class NumberErrors {
+  readonly #errors = new Moments();
+  readonly #sizes = new Moments();
+  readonly #squares = new Moments();
+  readonly #labels = new Moments();
+  #first = 0;
+  /** Sums of the squared error times the distance of the label from the mean, and times its square. */
+  #cross = 0;
+  #crossSquare = 0;
+
+  get n(): number {
+    return this.#errors.n;
+  }
+
+  add(label: number, prediction: number): void {
+    // As distances from the first label: numbers that are large and close to each other keep their digits.
+    if (this.n === 0) this.#first = label;
+    const error = prediction - label;
+    const square = error * error;
+    const sumOfSquares = this.#squares.mean * this.#squares.n;
+    const before = this.#labels.mean;
+    this.#labels.add(label - this.#first);
+    const moved = this.#labels.mean - before;
+    const distance = label - this.#first - this.#labels.mean;
+    this.#crossSquare += moved * moved * sumOfSquares - 2 * moved * this.#cross + square * distance * distance;
+    this.#cross += square * distance - moved * sumOfSquares;
+    this.#errors.add(error);
+    this.#sizes.add(Math.abs(error));
+    this.#squares.add(square);
+  }
+
+  /** The mean of prediction − label. */
+  bias = (): Measured => meanOf(this.#errors);
+  mae = (): Measured => meanOf(this.#sizes, 0);
+  rmse = (): Measured => root(this.mse());
+  mse = (): Measured => meanOf(this.#squares, 0);
+
+  /**
+   * R², with the interval of the delta method for the logarithm of 1 − R².
+   *
+   * @returns `null` for one case, and for labels that are all equal
+   */
+  r2(): Measured | null {
+    const { n, m2, m4 } = this.#labels;
+    if (n < 2 || !(m2 > 0)) return null;
+    const [mse, variance] = [this.#squares.mean, m2 / n];
+    const left = mse / variance;
+    if (n < FEWEST_FOR_ERRORS || !(mse > 0)) return { value: 1 - left, low: null, high: null };
+    const squares = this.#squares.m2 / n / mse ** 2 + 1;
+    const spread = squares - (2 * this.#crossSquare) / n / mse / variance + m4 / n / variance ** 2;
+    const reach = -studentQuantile(0.025, n - 1) * Math.sqrt(Math.max(0, spread) / n);
+    return { value: 1 - left, low: 1 - left * Math.exp(reach), high: 1 - left * Math.exp(-reach) };
+  }
+}

@@ -1,0 +1,135 @@
+/** The area under the ROC curve: the probability that a case of a class has a higher score for it than a case of another. */
+import { studentQuantile, Z_95 } from './distributions.ts';
+import { type Estimate, scoreInterval } from './share.ts';
+
+/** The scores of cases. */
+export interface Scores {
+  /** A row for each case, with a score for each class. */
+  values: Float64Array;
+  /** Number of scores in a row. */
+  width: number;
+  /** The position of each case's class in its row; `width` or more for a class that has no scores. */
+  labels: Uint16Array;
+}
+
+/** The area of one class against all others. */
+interface ClassArea {
+  area: number;
+  positives: number;
+  negatives: number;
+}
+
+/** What is added to the spread of few cases: a sample that is separated by chance alone does not look certain. */
+const PSEUDO_CASES = 0.15;
+
+/** Returns the number of sorted values below x (`orEqual`: and of those equal to it). */
+function countBelow(sorted: Float64Array, x: number, orEqual: boolean): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const value = sorted[middle] as number;
+    if (value < x || (orEqual && value === x)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Returns the share of the sorted values that are below x; equal ones count half. */
+const shareBelow = (sorted: Float64Array, x: number): number =>
+  (countBelow(sorted, x, false) + countBelow(sorted, x, true)) / (2 * sorted.length);
+
+/**
+ * Computes the area of a class, ties counted half.
+ *
+ * @param influence each case's part in the error of the area is added to it: the structural components of DeLong and others (1988)
+ * @returns `null` if all cases are of the class, or none is
+ */
+function areaOf({ values, width, labels }: Scores, at: number, influence: Float64Array): ClassArea | null {
+  let positives = 0;
+  for (const label of labels) if (label === at) positives += 1;
+  const negatives = labels.length - positives;
+  if (positives === 0 || negatives === 0) return null;
+  const [inside, outside] = [new Float64Array(positives), new Float64Array(negatives)];
+  let [i, o] = [0, 0];
+  for (let row = 0; row < labels.length; row += 1) {
+    const score = values[row * width + at] as number;
+    if (labels[row] === at) inside[i++] = score;
+    else outside[o++] = score;
+  }
+  inside.sort();
+  outside.sort();
+  let area = 0;
+  for (const score of inside) area += shareBelow(outside, score) / positives;
+  const scale = (n: number): number => 1 / Math.sqrt(n * Math.max(1, n - 1));
+  const [ofInside, ofOutside] = [scale(positives), scale(negatives)];
+  for (let row = 0; row < labels.length; row += 1) {
+    const score = values[row * width + at] as number;
+    const part =
+      labels[row] === at
+        ? (shareBelow(outside, score) - area) * ofInside
+        : (1 - shareBelow(inside, score) - area) * ofOutside;
+    influence[row] = (influence[row] as number) + part;
+  }
+  return { area, positives, negatives };
+}
+
+/** Returns Newcombe's interval (2006, method 5), which needs no spread of the scores: for classes that they separate completely. */
+function newcombe({ area, positives, negatives }: ClassArea): Estimate {
+  const star = (positives + negatives) / 2 - 1;
+  const spread = (x: number): number =>
+    (x * (1 - x) * (1 + (star * (1 - x)) / (2 - x) + (star * x) / (1 + x))) / (positives * negatives);
+  const end = (outermost: number): number => {
+    let [inside, outside] = [area, outermost];
+    for (let step = 0; step < 60; step += 1) {
+      const middle = (inside + outside) / 2;
+      if ((middle - area) ** 2 > Z_95 ** 2 * spread(middle)) outside = middle;
+      else inside = middle;
+    }
+    return (inside + outside) / 2;
+  };
+  return { value: area, low: area === 0 ? 0 : end(0), high: area === 1 ? 1 : end(1) };
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
+
+/**
+ * Computes the mean of the areas of some classes, each against all others (one-vs-rest, macro); of one class alone, its area.
+ *
+ * The variance is DeLong's, with the covariance of the classes. The interval is Wilson's at the number of cases of a share with
+ * that variance, with Student's t for few cases of a class. It assumes independent cases.
+ *
+ * @param classes positions of scores
+ * @returns `null` if all cases are of one of the classes, or none is
+ */
+export function rocAuc(scores: Scores, classes: readonly number[]): Estimate | null {
+  const { labels, width } = scores;
+  const influence = new Float64Array(labels.length);
+  const found = classes.map((at) => areaOf(scores, at, influence));
+  const areas = found.filter((area) => area !== null);
+  if (areas.length === 0 || areas.length < classes.length) return null;
+  const value = sum(areas.map(({ area }) => area)) / areas.length;
+  if (value <= 0 || value >= 1) {
+    const ends = areas.map(newcombe);
+    return {
+      value,
+      low: sum(ends.map(({ low }) => low)) / ends.length,
+      high: sum(ends.map(({ high }) => high)) / ends.length,
+    };
+  }
+  // By the class of the case: the cases of the rarest class decide how certain the spread itself is.
+  const spreads = new Float64Array(width + 1);
+  const cases = new Float64Array(width + 1);
+  for (let row = 0; row < labels.length; row += 1) {
+    const label = Math.min(width, labels[row] as number);
+    spreads[label] = (spreads[label] as number) + ((influence[row] as number) / areas.length) ** 2;
+    cases[label] = (cases[label] as number) + 1;
+  }
+  const pseudo = areas.map(
+    ({ area, positives, negatives }) => PSEUDO_CASES * (0.5 - area) ** 2 * (positives ** -2 + negatives ** -2),
+  );
+  const variance = sum([...spreads]) + sum(pseudo) / areas.length ** 2;
+  const certainty = sum([...spreads].map((spread, label) => spread ** 2 / Math.max(1, (cases[label] as number) - 1)));
+  const degrees = certainty === 0 ? labels.length : Math.max(1, variance ** 2 / certainty);
+  return scoreInterval(value, (value * (1 - value)) / variance, -studentQuantile(0.025, degrees));
+}

@@ -1,0 +1,261 @@
+import type { LabeledRow, LabelValue, Prediction } from '../../../src/contract/ground-truth.ts';
+import { textHashes } from '../../../src/ground-truth/index/texts.ts';
+import type { Figures } from '../../../src/ground-truth/measure/figures.ts';
+import { measure } from '../../../src/ground-truth/measure/measure.ts';
+import { ScoreStore } from '../../../src/ground-truth/measure/score-store.ts';
+import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
+
+const row = (label: LabelValue, prediction: Prediction, more: Partial<LabeledRow> = {}): LabeledRow => ({
+  id: 'i',
+  endpoint: 'e',
+  variant: 'A',
+  second: Date.parse('2026-11-20T10:59:59Z') / 1000,
+  traceId: 'tr',
+  timeMs: 0,
+  line: 1,
+  label,
+  prediction,
+  ...more,
+});
+const repeated = (count: number, make: (index: number) => LabeledRow) =>
+  Array.from({ length: count }, (_, i) => make(i));
+async function measured(rows: Iterable<LabeledRow>, settings: object = {}, options = {}) {
+  async function* stream() {
+    yield* rows;
+  }
+  return measure(stream(), groundTruthSchema.parse(settings), options);
+}
+const only = async (...args: Parameters<typeof measured>): Promise<Figures> =>
+  (await measured(...args)).groups[0] as Figures;
+
+test.each<[string, string, string, LabeledRow[], object?]>([
+  [
+    'classes',
+    'labels are words, 2 different',
+    'words',
+    repeated(9, (i) => row(i % 2 ? 'cat' : 'dog', { value: 'cat' })),
+  ],
+  ['classes', 'labels have 2 different values', 'flags', repeated(9, (i) => row(i % 2, { value: 0.3 }))],
+  ['numbers', 'labels are numbers that are not whole', 'fractions', [row(1.5, { value: 2 })]],
+  [
+    'numbers',
+    'labels are more than 20 different numbers',
+    'prices',
+    repeated(99, (i) => row(i * 1000, { value: 5000 })),
+  ],
+  ['numbers', 'predictions are numbers that are not whole', 'stars', repeated(9, (i) => row(i % 5, { value: 3.7 }))],
+  ['texts', 'the replies are texts', 'replies', [row('Paris', { text: textHashes('Paris') })]],
+  ['texts', 'GROUND_TRUTH says so', 'a setting', [row('1', { value: 1 })], { kind: 'texts' }],
+  // A few odd labels or predictions do not change what all others are.
+  [
+    'numbers',
+    'labels are more than 20 different numbers',
+    'odd label',
+    repeated(99, (i) => row(i === 7 ? 'n/a' : i, { value: i })),
+  ],
+  [
+    'classes',
+    'labels have 2 different values',
+    'odd prediction',
+    repeated(99, (i) => row(i % 2, { value: i === 7 ? 1e9 : 0.5 })),
+  ],
+])('takes %s since %s', async (kind, why, ...[, rows, settings]) => {
+  expect(await measured(rows, settings)).toMatchObject({ kind, why });
+});
+
+test('a probability counts as the positive class from the threshold on', async () => {
+  const rows = [
+    row('yes', { value: 0.7 }),
+    row('yes', { value: 0.69 }),
+    row('no', { value: 0.1 }),
+    row('no', { value: 1 }),
+    row('no', { value: 0 }),
+  ];
+  const { threshold, groups } = await measured(rows, { positive: 'yes', threshold: 0.7 });
+  expect(threshold).toBe(0.7);
+  expect(groups[0]?.classes?.confusion).toEqual([
+    { label: 'no', predicted: 'no', count: 2 },
+    { label: 'no', predicted: 'yes', count: 1 },
+    { label: 'yes', predicted: 'no', count: 1 },
+    { label: 'yes', predicted: 'yes', count: 1 },
+  ]);
+  expect(groups[0]?.measures.precision).toMatchObject({ value: 0.5 });
+  // 0.7 and 0.69 against 0.1, 1 and 0: four of six pairs are in order.
+  expect(groups[0]?.measures.auc?.value).toBeCloseTo(4 / 6, 12);
+  // Which of two words a probability is about is not guessed.
+  const unsaid = await only(rows);
+  expect(unsaid.measures.accuracy).toEqual({
+    value: null,
+    low: null,
+    high: null,
+    why: 'predictions are probabilities, and the positive class 1 is no label: set "positive" in GROUND_TRUTH',
+  });
+});
+
+test('a score beside a label is that of the label', async () => {
+  const scored = (label: string, value: string, score: number) =>
+    row(label, { value, scores: [score], classes: [value] });
+  const two = [
+    scored('good', 'good', 0.9),
+    scored('bad', 'bad', 0.8),
+    scored('bad', 'good', 0.6),
+    scored('good', 'bad', 0.7),
+  ];
+  // Scores of `good`: 0.9, 0.3 against 0.2, 0.6.
+  expect((await only(two, { positive: 'good' })).measures.auc?.value).toBeCloseTo(0.75, 12);
+  const three = await only([...two, scored('ugly', 'ugly', 0.9)]);
+  expect(three.measures.auc?.why).toBe('the replies have the score of the predicted class alone');
+});
+
+test('scores have the names of the reply, of the settings, or numbers', async () => {
+  const scores = [0.2, 0.8];
+  const labels = ['b', 'a', 'b'];
+  const rows = (make: (label: string) => LabeledRow) => labels.map(make);
+  const found = async (...args: Parameters<typeof measured>) => (await only(...args)).measures.accuracy?.value;
+  expect(await found(rows((label) => row(label, { scores, classes: ['a', 'b'] })))).toBeCloseTo(2 / 3, 12);
+  expect(
+    await found(
+      rows((label) => row(label, { scores })),
+      { classes: ['a', 'b'] },
+    ),
+  ).toBeCloseTo(2 / 3, 12);
+  expect(await found(rows((label) => row(label === 'b', { scores })))).toBeCloseTo(2 / 3, 12);
+  expect(
+    await found(
+      rows((label) => row(label === 'b', { scores })),
+      { threshold: 0.9 },
+    ),
+  ).toBeCloseTo(1 / 3, 12);
+  const mixed = await only([
+    row('a', { scores: [0.6, 0.4], classes: ['a', 'b'] }),
+    row('b', { scores: [0.7, 0.3], classes: ['b', 'a'] }),
+    row('b', { scores: [0.1, 0.2, 0.7], classes: ['a', 'b', 'c'] }),
+  ]);
+  expect(mixed.classes?.scored).toEqual({ rows: 2, used: 2 });
+  expect(mixed.measures.auc?.value).toBe(1);
+});
+
+test('every figure that is not defined says why', async () => {
+  const one = await only([row('a', { value: 'b' })]);
+  expect(one.classes?.each.map(({ precision, recall }) => [precision.why, recall.why])).toEqual([
+    ['no prediction is a', undefined],
+    [undefined, 'no label is b'],
+  ]);
+  expect(one.measures.auc?.why).toBe('the replies have no probabilities');
+  expect((await only([row(1, { value: 0.2 }), row(1, { value: 0.3 })])).measures.auc?.why).toBe('all labels are 1');
+  const numbers = await only([row(1.5, { value: 2 })]);
+  expect(numbers.measures).toEqual({
+    mae: { value: 0.5, low: null, high: null, why: 'an interval needs 30 rows' },
+    rmse: { value: 0.5, low: null, high: null, why: 'an interval needs 30 rows' },
+    r2: { value: null, low: null, high: null, why: 'R² needs two rows' },
+    bias: { value: 0.5, low: null, high: null, why: 'an interval needs 30 rows' },
+  });
+  const equal = await only(repeated(40, () => row(2.5, { value: 3.5 })));
+  expect([equal.measures.r2?.why, equal.measures.mae?.why]).toEqual([
+    'all labels are equal',
+    'all errors have the same size',
+  ]);
+  const huge = await only(repeated(40, (i) => row(1e300 * (i + 0.5), { value: -1e300 })));
+  expect(huge.measures.rmse).toMatchObject({ value: null, why: 'the numbers are too large to compute with' });
+  expect((await measured([])).groups).toEqual([]);
+});
+
+test('what cannot be compared is counted by its reason', async () => {
+  const numbers = [
+    row(1.5, { value: 1 }),
+    row('many', { value: 2 }),
+    row(2, { value: 'two' }),
+    row(3, { text: ['a', 'b'] }),
+  ];
+  expect(await only(numbers, { kind: 'numbers' })).toMatchObject({
+    rows: 4,
+    compared: 1,
+    notCompared: { 'the label is no number': 1, 'the prediction is no number': 2 },
+  });
+  const classes = [row('a', { value: 'a' }), row('a', { text: ['a', 'b'] })];
+  expect(await only(classes, { kind: 'classes' })).toMatchObject({
+    compared: 1,
+    notCompared: { 'the prediction is a text': 1 },
+  });
+  const none = await only([row('a', { text: ['a', 'b'] })], { kind: 'classes' });
+  expect(none.measures.f1?.why).toBe('no row could be compared');
+});
+
+test('texts agree exactly, or but for case, spaces and outer punctuation', async () => {
+  const texts = [
+    row('Paris', { text: textHashes('Paris') }),
+    row('Paris', { text: textHashes(' paris.') }),
+    row('Paris', { text: textHashes('Rome') }),
+    row(7, { value: 7 }),
+  ];
+  const { measures, compared } = await only(texts, { kind: 'texts' });
+  expect([compared, measures.exact?.value, measures.normalized?.value]).toEqual([4, 0.5, 0.75]);
+});
+
+test('groups rows by hour, day and variant, within a window, and leaves out the labels for scorers', async () => {
+  const at = (time: string, variant: string, more = {}) =>
+    row(1, { value: 1 }, { second: Date.parse(time) / 1000, variant, ...more });
+  const rows = [
+    at('2026-11-21T00:00:00Z', 'B'),
+    at('2026-11-20T23:59:59Z', 'A'),
+    at('2026-11-20T10:00:00Z', 'A'),
+    at('2026-11-20T10:30:00Z', 'A', { scorer: 'safety' }),
+  ];
+  const groups = async (options: object) =>
+    (await measured(rows, {}, options)).groups.map((one) => [one.group, one.rows]);
+  expect(await groups({})).toEqual([['all', 3]]);
+  expect(await groups({ by: 'hour' })).toEqual([
+    ['2026-11-20T10', 1],
+    ['2026-11-20T23', 1],
+    ['2026-11-21T00', 1],
+  ]);
+  expect(await groups({ by: 'day' })).toEqual([
+    ['2026-11-20', 2],
+    ['2026-11-21', 1],
+  ]);
+  expect(await groups({ by: 'variant' })).toEqual([
+    ['A', 2],
+    ['B', 1],
+  ]);
+  expect(await groups({ variant: 'B' })).toEqual([['all', 1]]);
+  const window = { fromMs: Date.parse('2026-11-20T10:00:01Z'), toMs: Date.parse('2026-11-21T00:00:00Z') };
+  expect(await groups(window)).toEqual([['all', 1]]);
+});
+
+test('differences of groups are those to the most frequent value, with their intervals', async () => {
+  const rows = repeated(1000, (i) => {
+    const label = i % 2;
+    // For the young, one positive in two is found; for the old, all are.
+    const young = i % 3 === 0;
+    return row(label, { value: label === 1 && (!young || i % 4 === 1) ? 1 : 0 }, { groups: [young ? 'young' : 'old'] });
+  });
+  const [old, young] = (await only(rows, { groups: ['age'] })).groups?.age ?? [];
+  expect([old?.value, old?.truePositiveRate.value, old?.difference]).toEqual(['old', 1, undefined]);
+  expect(young?.difference?.truePositiveRate.value).toBeCloseTo(-0.5, 2);
+  expect(young?.difference?.truePositiveRate.high).toBeLessThan(-0.4);
+  const nobody = await only([row('a', { value: 'b' }, { groups: ['x'] }), row('a', { value: 'a' })], {
+    groups: ['age'],
+  });
+  expect(nobody.groups?.age?.map(({ value, truePositiveRate }) => [value, truePositiveRate.why])).toEqual([
+    ['(none)', 'no label is 1'],
+    ['x', 'no label is 1'],
+  ]);
+});
+
+test('values that callers make up take bounded memory, and classes beyond the limit are said', async () => {
+  const rows = repeated(3000, (i) => row('a', { value: i % 2 ? 'a' : `made up ${i}` }, { groups: [`g${i}`] }));
+  const { measures, groups } = await only(rows, { groups: ['x'] });
+  expect(measures.accuracy?.value).toBe(0.5);
+  expect(measures.f1?.why).toBe('there are more than 1000 classes');
+  expect(groups?.x?.length).toBe(51);
+  expect(groups?.x?.[0]).toMatchObject({ value: '(other)', rows: 2950 });
+});
+
+test('beyond its room, a store keeps a random sample', () => {
+  const store = new ScoreStore({ left: 100 });
+  for (let i = 0; i < 40_000; i += 1) store.add(['a'], [i], 0);
+  expect([store.added, store.rows]).toEqual([40_000, 10_000]);
+  const kept = store.values.subarray(0, store.rows);
+  expect(Math.abs(kept.reduce((sum, value) => sum + value, 0) / 10_000 - 20_000)).toBeLessThan(500);
+  expect(new Set(kept).size).toBe(10_000);
+});
