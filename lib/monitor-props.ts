@@ -62,6 +62,7 @@ const examples = (region = 'us-east-1') =>
     MLFLOW_SECRET_ARN: `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`,
     JUDGE_SECRET_ARN: `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`,
     REPLAY_HEADERS_SECRET_ARN: `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`,
+    ARTHUR_SECRET_ARN: `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`,
     VPC_SUBNET_IDS: 'subnet-0',
     VPC_SECURITY_GROUP_IDS: 'sg-0',
   }) as const satisfies Partial<Record<keyof CheckedSettings, string>>;

@@ -10,6 +10,7 @@ import { BatchInference } from './batch-inference.ts';
 import { JudgeBudgetTable } from './budget-table.ts';
 import { CaptureRule } from './capture-rule.ts';
 import { MonitoringDashboard } from './dashboard.ts';
+import { Forward } from './forward.ts';
 import { monitoringFunctions } from './monitoring-functions.ts';
 import { OutputParameters } from './output-parameters.ts';
 import { QualityAlarms } from './quality-alarms.ts';
@@ -48,14 +49,16 @@ export class Monitor extends Construct {
       batch: pipeline.batcher.function,
       summarize: pipeline.summarizer.function,
     };
+    const forward = settings.ARTHUR_HOST ? new Forward(this, 'Forward', { settings, workBucket }) : undefined;
     const alarms = new Alarms(this, 'Alarms', {
       settings,
       stateMachine,
       events,
       deadLetters,
       replaysNotEnded: replay.notEnded,
-      functions: Object.values(functions),
+      functions: [...Object.values(functions), ...(forward ? [forward.forwarder.function] : [])],
     });
+    forward?.alarm(alarms);
     const { topic } = alarms;
     const quality = new QualityAlarms(this, 'Quality', { settings, topic, summarizer: pipeline.summarizer });
     new MonitoringDashboard(this, 'Dashboard', {

@@ -83,11 +83,14 @@ function grantWorkBucket(
     upload: ['manifest'],
   });
   // Quarantined lines are read if their capture file is gone, and if a later part of the chunk adds more.
-  grantWork(workBucket, processor.role, { read: ['ranges', 'quarantine'], write: ['receipts', 'quarantine'] });
+  grantWork(workBucket, processor.role, {
+    read: ['ranges', 'quarantine'],
+    write: ['receipts', 'quarantine', 'truthIndex'],
+  });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
     read: ['ranges', 'receipts', 'quarantine', 'answers', 'batchState', 'batchRequests', 'batchOutput'],
-    write: ['receipts', 'quarantine', 'answers', 'batchState', 'batchRequests'],
+    write: ['receipts', 'quarantine', 'answers', 'batchState', 'batchRequests', 'truthIndex'],
   });
   grantWork(workBucket, batcher.role, {
     read: ['manifest', 'batchState', 'batchRequests'],
@@ -105,9 +108,10 @@ function grantWorkBucket(
       'newCounts',
       'dayCounts',
       'detectors',
+      'truthIndex',
     ],
-    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts', 'detectors'],
-    remove: ['newCounts'],
+    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts', 'detectors', 'truthIndex'],
+    remove: ['newCounts', 'truthIndex'],
   });
 }
 

@@ -2,7 +2,7 @@
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
-import { truthKeys } from '../src/contract/work-keys.ts';
+import { truthKeys, workKeys } from '../src/contract/work-keys.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { workKey } from './access/key.ts';
 import { acknowledge } from './acknowledge.ts';
@@ -17,8 +17,13 @@ const REPLAYS_DAYS = 90;
 const BATCH_DAYS = 10;
 /** Counts by hour outlive the runs: two years, to compare with the same season. A day takes some 100 kB. */
 const COUNTS_DAYS = 731;
+/** Receipts of forwarded files: without one, a file would be forwarded again. */
+const FORWARDS_DAYS = 400;
 /** Lines that could not become traces: a year to fix the cause and retry them. */
 const QUARANTINE_DAYS = 365;
+
+/** At 0 days nothing is written, and what was written before goes. */
+const indexDays = ({ GROUND_TRUTH: { days } }: Settings): number => Math.max(1, days);
 
 export class WorkBucket extends Construct {
   readonly bucket: Bucket;
@@ -55,7 +60,11 @@ export class WorkBucket extends Construct {
         { id: 'label-reports', prefix: truthKeys.reportsPrefix, expiration: Duration.days(COUNTS_DAYS) },
         // Runs remove what has waited for longer than GROUND_TRUTH allows, and count it. Without captures there are none.
         { id: 'labels-waiting', prefix: truthKeys.waitingPrefix, expiration: Duration.days(COUNTS_DAYS) },
+        { id: 'ground-truth-index', prefix: truthKeys.indexPrefix, expiration: Duration.days(indexDays(settings)) },
         { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(QUARANTINE_DAYS) },
+        ...(settings.ARTHUR_HOST === undefined
+          ? []
+          : [{ id: 'forwards', prefix: workKeys.forwardsPrefix, expiration: Duration.days(FORWARDS_DAYS) }]),
         { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(1) },
       ],
     });

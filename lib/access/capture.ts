@@ -6,10 +6,11 @@ import { allow } from './allow.ts';
 import { escapeIamPattern } from './iam-pattern.ts';
 import { grantKey } from './key.ts';
 
-export const grantCaptureRead = (role: Role, settings: Settings): void =>
+/** @param prefix of the keys */
+export const grantCaptureRead = (role: Role, settings: Settings, prefix = settings.DATA_CAPTURE_S3_PREFIX): void =>
   grantObjectRead(role, {
     bucket: settings.DATA_CAPTURE_S3_BUCKET,
-    prefix: settings.DATA_CAPTURE_S3_PREFIX,
+    prefix,
     key: settings.DATA_CAPTURE_KMS_KEY_ARN,
     why: 'The capture files of this endpoint: SageMaker names them by variant, hour and a random id.',
   });

@@ -25,6 +25,7 @@ export const workPatterns = {
   detectors: workKeys.detectors,
   newCounts: `${workKeys.newCountsPrefix}*`,
   dayCounts: `${workKeys.dayCountsPrefix}*`,
+  forwards: `${workKeys.forwardsPrefix}*`,
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,
   batchManifest: workKeys.batchManifest(ANY_RUN),
   batchRequests: `${workKeys.batchRequestsPrefix(ANY_RUN)}*`,

@@ -53,6 +53,7 @@ const ARN_NAMES = [
   'MLFLOW_SECRET_ARN',
   'JUDGE_SECRET_ARN',
   'REPLAY_HEADERS_SECRET_ARN',
+  'ARTHUR_SECRET_ARN',
 ] as const satisfies (keyof CheckedSettings)[];
 
 /**
@@ -106,6 +107,13 @@ export function wrongTogether(
     if (settings[name].length > 0 || settings[other].length === 0) return undefined;
     return { name, got: 'nothing', expected: `at least one id, since ${other} is set` };
   });
+  for (const name of ['ARTHUR_MODEL_ID', 'ARTHUR_SECRET_ARN'] as const) {
+    check(['ARTHUR_HOST', name], () => {
+      if (settings.ARTHUR_HOST === undefined || settings[name] !== undefined) return undefined;
+      const what = name === 'ARTHUR_MODEL_ID' ? 'the id of the model in Arthur' : 'the secret with the token of Arthur';
+      return { name, got: 'nothing', expected: `${what}, since ARTHUR_HOST is set` };
+    });
+  }
   check(['BEDROCK_MODEL_ID', 'JUDGE_CASCADE'], () => {
     if (settings.JUDGE_CASCADE !== settings.BEDROCK_MODEL_ID) return undefined;
     return { name: 'JUDGE_CASCADE', got: 'the model of BEDROCK_MODEL_ID', expected: 'a cheaper model' };
@@ -187,6 +195,10 @@ export function doubtsAbout(settings: CheckedSettings): string[] {
     [
       settings.GROUND_TRUTH_S3_PREFIX === undefined && unused.length > 0,
       `${unused.join(' and ')} is not used: GROUND_TRUTH_S3_PREFIX is not set`,
+    ],
+    [
+      settings.ARTHUR_HOST === undefined && settings.ARTHUR_MODEL_ID !== undefined,
+      'ARTHUR_MODEL_ID is not used: ARTHUR_HOST is not set, so nothing is forwarded',
     ],
     [
       uri.includes(':mlflow-tracking-server/'),

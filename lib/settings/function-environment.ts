@@ -1,5 +1,6 @@
 /** The environment of the functions, as `src/settings/environment.ts` reads it. */
 import { CONTRACT } from '../../src/contract/contract.ts';
+import { forwardSettings } from '../../src/settings/forward-settings.ts';
 import { functionSettings, type Settings } from '../../src/settings/schema.ts';
 import { SMALL_MALLOC } from '../../src/shared/malloc.ts';
 
@@ -8,6 +9,16 @@ export const replayEnvironment = (settings: Settings): Record<string, string> =>
   REPLAY_ENDPOINT_NAMES: settings.REPLAY_ENDPOINT_NAMES.join(','),
   REPLAY_INFERENCE_COMPONENT_NAMES: settings.REPLAY_INFERENCE_COMPONENT_NAMES.join(','),
   ...variables(settings, ['REPLAY_HEADERS_SECRET_ARN']),
+});
+
+/** The environment of the function that forwards files. @param prefix of their keys */
+export const forwardEnvironment = (settings: Settings, workBucket: string, prefix: string): Record<string, string> => ({
+  ...variables(settings, ['STACK_PREFIX', 'DATA_CAPTURE_S3_BUCKET', 'DATA_CAPTURE_S3_PREFIX']),
+  ...variables(settings, Object.keys(forwardSettings)),
+  ARTHUR_S3_PREFIX: prefix,
+  WORK_BUCKET: workBucket,
+  CONTRACT: String(CONTRACT),
+  ...SMALL_MALLOC,
 });
 
 /** Settings that are set, as texts; objects and lists as JSON. */

@@ -46,6 +46,11 @@ export const resourceNames = (prefix: string) => ({
   labelStarterRole: `sagemaker-ground-truth-starting-${prefix}`,
   labelRule: `sagemaker-ground-truth-rule-${prefix}`,
   dashboard: `SageMakerMonitoring-${prefix}`,
+  forwarder: `sagemaker-forwarder-${prefix}`,
+  forwarderRole: `sagemaker-forwarding-${prefix}`,
+  forwardRule: `sagemaker-forward-rule-${prefix}`,
+  /** The events of files that are to be forwarded. */
+  forwardQueue: `sagemaker-forward-${prefix}`,
 });
 
 /** The path of a stack's SSM parameters, and without a prefix that of all stacks. */
@@ -107,6 +112,9 @@ export const THROTTLE_METRICS = {
   table: 'TableThrottles',
 } as const;
 export type ThrottleMetric = (typeof THROTTLE_METRICS)[keyof typeof THROTTLE_METRICS];
+
+/** The metrics of forwarding: files and inferences that Arthur took, and inferences of those files that it did not take. */
+export const FORWARD_METRICS = ['ForwardedFiles', 'ForwardedInferences', 'ForwardRejected'] as const;
 
 /**
  * The metrics of quality, which runs of new captures publish: `Judged` and `Passed` by scorer and variant; `ErrorReplies`

@@ -74,6 +74,9 @@ export const workKeys = {
   dayCountsPrefix: 'counts/days/',
   /** The state of the detectors of all objectives. */
   detectors: 'counts/detectors.json',
+  /** The receipt of a capture file that is forwarded. `digest` is that of its place and ETag. */
+  forward: (digest: string) => `${workKeys.forwardsPrefix}${digest}.json`,
+  forwardsPrefix: 'forwards/',
 };
 
 /** Keys of ground truth. An hour is that of the inference (UTC), such as `2026-11-20T10`. */

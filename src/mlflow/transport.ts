@@ -1,13 +1,23 @@
 /** Sends HTTP requests over kept-alive connections, with one timeout for the whole exchange. */
 import http from 'node:http';
 import https from 'node:https';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 
-export interface HttpRequest {
+/** A body that is sent while it is made, of a known length in bytes. */
+export interface StreamedBody {
+  length: number;
+  pieces: AsyncIterable<Uint8Array>;
+}
+
+export interface HttpRequest<Body = Uint8Array> {
   method: string;
   url: URL;
   headers: Record<string, string>;
-  body?: Uint8Array;
+  body?: Body;
   timeoutMs: number;
+  /** Default: 64 MiB. */
+  maxReplyBytes?: number;
   /** Receives the body of a reply with status 200 piece by piece. The `body` of the reply is then empty. */
   receive?: (piece: Buffer) => void;
 }
@@ -38,7 +48,7 @@ export class NoReplyError extends Error {
 }
 
 export interface HttpTransport {
-  send(request: HttpRequest): Promise<HttpReply>;
+  send(request: HttpRequest<Uint8Array | StreamedBody>): Promise<HttpReply>;
   close(): void;
 }
 
@@ -47,6 +57,9 @@ export interface HttpTransport {
  * is written at that moment has an unknown outcome.
  */
 const IDLE_MS = 3_000;
+
+/** The code of the error for a reply that is longer than it may be. */
+export const TOO_LONG = 'REPLY_TOO_LONG';
 
 /** 100 traces with their assessments have less than 1 MB. */
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
@@ -62,8 +75,8 @@ export function createHttpTransport(): HttpTransport {
   };
 }
 
-function send(request: HttpRequest, agent: http.Agent): Promise<HttpReply> {
-  const { url, method, body } = request;
+function send(request: HttpRequest<Uint8Array | StreamedBody>, agent: http.Agent): Promise<HttpReply> {
+  const { url, method, body, maxReplyBytes = MAX_REPLY_BYTES } = request;
   const { request: open } = url.protocol === 'https:' ? https : http;
   return new Promise((resolve, reject) => {
     let connected = false;
@@ -75,7 +88,9 @@ function send(request: HttpRequest, agent: http.Agent): Promise<HttpReply> {
       timedOut = true;
       call.destroy(new Error(`no complete reply within ${request.timeoutMs} ms`));
     }, request.timeoutMs);
+    let refused: (() => void) | undefined;
     const fail = (error: Error) => {
+      if (refused) return refused();
       clearTimeout(timer);
       const whileSending = connected && !written;
       reject(new NoReplyError(error.message, { sent: connected, whileSending, timedOut, cause: error }));
@@ -96,15 +111,23 @@ function send(request: HttpRequest, agent: http.Agent): Promise<HttpReply> {
           return;
         }
         size += chunk.length;
-        if (size > MAX_REPLY_BYTES) call.destroy(new Error(`the reply exceeds ${MAX_REPLY_BYTES} bytes`));
-        else chunks.push(chunk);
+        if (size > maxReplyBytes) {
+          const message = `the reply exceeds ${maxReplyBytes} bytes`;
+          call.destroy(Object.assign(new Error(message), { code: TOO_LONG }));
+        } else chunks.push(chunk);
       });
-      response.on('error', fail);
-      response.once('end', () => {
+      const done = () => {
         clearTimeout(timer);
         resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) });
-      });
+        if (!written) call.destroy();
+      };
+      // A server may refuse a request before its end, and then break the connection.
+      if (!written && (response.statusCode ?? 0) >= 400) refused = done;
+      response.on('error', fail);
+      response.once('end', done);
     });
-    call.end(body);
+    if (body === undefined || body instanceof Uint8Array) call.end(body);
+    // A failure of the source reaches the call, which reports it.
+    else pipeline(Readable.from(body.pieces), call).catch(() => undefined);
   });
 }

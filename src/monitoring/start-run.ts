@@ -62,7 +62,8 @@ export async function startRun(
   return failed;
 }
 
-function fileIn(body: string): ListedFile | undefined {
+/** Returns the file of an event, `undefined` if the text is none. */
+export function fileIn(body: string): ListedFile | undefined {
   try {
     return fileOf(objectInputSchema.parse(JSON.parse(body)));
   } catch {

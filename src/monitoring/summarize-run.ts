@@ -1,6 +1,7 @@
 /** Makes the summary of a run, chunk by chunk: memory does not grow with the run, and one invocation need not be enough. */
 import type { NamedError } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
+import { mergeHours } from '../ground-truth/index/index-store.ts';
 import { writeCounts } from '../quality/counts-store.ts';
 import { RunSums, type RunSumsState } from '../quality/run-sums.ts';
 import { inOrder } from '../shared/concurrency.ts';
@@ -12,7 +13,7 @@ import type { ObservedChunks } from './observed-chunks.ts';
 import { readBatchReports, readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
 
-/** Time reserved to write the sums of a part, or the whole summary. */
+/** Time reserved to write the sums of a part, or the whole summary. Half of it is left when the index is merged no more. */
 const FINISH_RESERVE_MS = 60_000;
 
 /** Chunks whose ranges are read at the same time, if they are not in the manifest itself. */
@@ -74,5 +75,6 @@ export async function summarizeRun(
   for await (const report of readBatchReports(storage, workBucket, name)) summary.addBatch(report);
   summary.warn(quality.warnings());
   await writeCounts(storage, workBucket, name, quality.counts);
+  await mergeHours(storage, workBucket, Object.keys(quality.counts), () => remainingMs() > FINISH_RESERVE_MS / 2);
   return summary.build();
 }

@@ -51,6 +51,19 @@ const replayEnvironmentSchema = z.object({
 
 export type ReplayEnvironment = z.infer<typeof replayEnvironmentSchema>;
 
+const forwardEnvironmentSchema = z.object({
+  ...names,
+  ARTHUR_HOST: text,
+  ARTHUR_MODEL_ID: text,
+  ARTHUR_SECRET_ARN: text,
+  ARTHUR_S3_PREFIX: text,
+  /** The URLs of the queue, and of that of its dead letters. */
+  FORWARD_QUEUE: text,
+  FORWARD_DEAD_LETTERS: text,
+  /** The first wait of a file that could not be forwarded. */
+  FORWARD_RETRY_SECONDS: z.coerce.number().positive().default(60),
+});
+
 const invalid = (wrong: string): Error =>
   new PermanentError('InvalidEnvironment', `The function's environment is invalid: ${wrong}`);
 
@@ -61,3 +74,7 @@ export const readEnvironment = (variables = process.env): LambdaEnvironment =>
 /** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
 export const readReplayEnvironment = (variables = process.env): ReplayEnvironment =>
   readVariables(replayEnvironmentSchema, variables, invalid);
+
+/** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
+export const readForwardEnvironment = (variables = process.env): z.infer<typeof forwardEnvironmentSchema> =>
+  readVariables(forwardEnvironmentSchema, variables, invalid);

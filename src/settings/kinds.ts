@@ -79,3 +79,29 @@ export const textWithout = (fault: (text: string) => string | undefined) =>
     if (message === '') context.issues.push({ code: 'invalid_format', format: 'text', input });
     else if (message !== undefined) context.issues.push({ code: 'custom', input, message });
   });
+
+const SECRET_ARN = /^arn:aws[\w-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+-[A-Za-z0-9]{6}$/;
+
+export const secretArn = setting(
+  'the complete ARN of a Secrets Manager secret, with the six characters at its end',
+  z.string().regex(SECRET_ARN).optional(),
+);
+
+/**
+ * An S3 key has at most 1,024 bytes; what follows the prefix (variant, hour, file name) has about 120. The rule's
+ * pattern, of at most 2,048 characters, contains the prefix once.
+ */
+const MAX_CAPTURE_PREFIX_BYTES = 900;
+
+/** Ends with `/`. */
+export const capturePrefix = setting(
+  'a key prefix',
+  textWithout((prefix) => {
+    if (prefix.startsWith('/') || prefix.startsWith('s3:')) return 'it does not begin with "/" or "s3:"';
+    if (/\p{Cc}/u.test(prefix)) return 'without control characters';
+    const tooLong = Buffer.byteLength(prefix) > MAX_CAPTURE_PREFIX_BYTES;
+    return tooLong ? `at most ${MAX_CAPTURE_PREFIX_BYTES} bytes` : undefined;
+  })
+    .transform((prefix) => (prefix.endsWith('/') ? prefix : `${prefix}/`))
+    .optional(),
+);

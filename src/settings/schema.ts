@@ -5,12 +5,15 @@
 import * as z from 'zod';
 import { DEFAULT_MAX_LINE_BYTES } from '../shared/line-bound.ts';
 import { defaultJudgeModel } from './default-judge.ts';
+import { forwardSettings } from './forward-settings.ts';
 import { groundTruthSchema } from './ground-truth-setting.ts';
 import {
+  capturePrefix,
   flag,
   jsonOf,
   nameList,
   numberIn,
+  secretArn,
   serverUrlFault,
   setting,
   textWithout,
@@ -20,12 +23,6 @@ import {
 
 /** A role name has at most 64 characters, and the longest name around the prefix has 34. */
 export const MAX_PREFIX = 30;
-
-/**
- * An S3 key has at most 1,024 bytes; what follows the prefix (variant, hour, file name) has about 120. The rule's
- * pattern, of at most 2,048 characters, contains the prefix once.
- */
-const MAX_CAPTURE_PREFIX_BYTES = 900;
 
 /** The ARNs of MLflow that AWS manages. Each kind has permissions of its own. */
 export const MLFLOW_ARNS = {
@@ -45,7 +42,6 @@ const BUCKET_WITH_PREFIX = /^(s3:\/\/)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9
 const LABEL_PLACE = /^s3:\/\/(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[^\p{Cc}]{0,800})?$/u;
 /** SageMaker's names of endpoints and of inference components have the same form. */
 const ENDPOINT_NAME = /^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/;
-const SECRET_ARN = /^arn:aws[\w-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+-[A-Za-z0-9]{6}$/;
 const KEY_ARN = /^arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key\/[\w-]+$/;
 /** A model id may contain colons, but not one with a slash after it. */
 const JUDGE_MODEL = /^(?!(?!openai:|sagemaker:)[a-z][a-z0-9_-]*:\/)\S+$/;
@@ -66,11 +62,6 @@ const judgeModel = z
   .string()
   .transform((id) => id.replace(/^bedrock:\/+/, ''))
   .pipe(z.string().regex(JUDGE_MODEL).refine(isPossibleEndpoint, 'names of letters, digits and "-"'));
-
-const secretArn = setting(
-  'the complete ARN of a Secrets Manager secret, with the six characters at its end',
-  z.string().regex(SECRET_ARN).optional(),
-);
 
 const keyArn = setting('the ARN of a KMS key (not of an alias)', z.string().regex(KEY_ARN).optional());
 
@@ -174,17 +165,7 @@ export const functionSettings = {
   ...requiredSettings,
   ...sharedSettings,
   /** Ends with `/`. Default: the endpoint's name. */
-  DATA_CAPTURE_S3_PREFIX: setting(
-    'a key prefix',
-    textWithout((prefix) => {
-      if (prefix.startsWith('/') || prefix.startsWith('s3:')) return 'it does not begin with "/" or "s3:"';
-      if (/\p{Cc}/u.test(prefix)) return 'without control characters';
-      const tooLong = Buffer.byteLength(prefix) > MAX_CAPTURE_PREFIX_BYTES;
-      return tooLong ? `at most ${MAX_CAPTURE_PREFIX_BYTES} bytes` : undefined;
-    })
-      .transform((prefix) => (prefix.endsWith('/') ? prefix : `${prefix}/`))
-      .optional(),
-  ),
+  DATA_CAPTURE_S3_PREFIX: capturePrefix,
   /** Default: the endpoint's name. */
   MLFLOW_EXPERIMENT_NAME: setting('a name of at most 500 characters', z.string().max(500).optional()),
   EVALUATION_SAMPLE_RATE: setting('a number from 0 to 1', numberIn(0, 1).default(1)),
@@ -287,6 +268,7 @@ export const settingsSchema = z.object({
   ),
   ALARM_EMAIL: setting('an email address', z.email().optional()),
   ...replaySettings,
+  ...forwardSettings,
 });
 
 /** The settings as they are read, before the stack derives the defaults that depend on other settings. */

@@ -70,7 +70,13 @@ export const RETRYABLE_ERRORS = [
   'CredentialsExpired',
 ] as const;
 
-export type RetryableErrorName = (typeof RETRYABLE_ERRORS)[number];
+/** With those of functions outside of the state machines. */
+export type RetryableErrorName =
+  | (typeof RETRYABLE_ERRORS)[number]
+  | 'ArthurUnavailable'
+  | 'ArthurThrottled'
+  | 'ForwardBusy'
+  | 'QueueUnavailable';
 
 export const isRetryable = (error: unknown): error is RetryableError => error instanceof RetryableError;
 

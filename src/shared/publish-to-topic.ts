@@ -1,10 +1,6 @@
-/** Publishes to an SNS topic, by one signed request: a client of SNS would be in the bundle for nothing else. */
-import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { SignatureV4 } from '@smithy/signature-v4';
+/** Publishes to an SNS topic. */
 import { PermanentError } from './errors.ts';
-import { NodeSha256 } from './sha256.ts';
-
-const TIMEOUT_MS = 10_000;
+import { signedPost } from './signed-post.ts';
 
 /**
  * Publishes a message. See https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
@@ -19,8 +15,6 @@ export async function publishToTopic(
 ): Promise<void> {
   const [, partition = 'aws', , region = ''] = topicArn.split(':');
   const suffix = partition === 'aws-cn' ? 'amazonaws.com.cn' : 'amazonaws.com';
-  const { AWS_ENDPOINT_URL_SNS, AWS_ENDPOINT_URL } = process.env;
-  const url = new URL(AWS_ENDPOINT_URL_SNS || AWS_ENDPOINT_URL || `https://sns.${region}.${suffix}`);
   const form = new URLSearchParams({
     Action: 'Publish',
     Version: '2010-03-31',
@@ -31,23 +25,12 @@ export async function publishToTopic(
   }).toString();
   const failed = (got: string, cause?: unknown): PermanentError =>
     new PermanentError('MessageNotSent', 'A message to the topic was not accepted', { got, where: topicArn }, cause);
-  try {
-    const signer = new SignatureV4({ credentials: defaultProvider(), region, service: 'sns', sha256: NodeSha256 });
-    const { headers } = await signer.sign({
-      method: 'POST',
-      protocol: url.protocol,
-      hostname: url.hostname,
-      path: '/',
-      query: {},
-      headers: { host: url.host, 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' },
-      body: form,
-    });
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const reply = await fetch(new URL('/', url), { method: 'POST', headers, body: form, signal });
-    const text = await reply.text();
-    if (!reply.ok) throw failed(`${reply.status} ${/<Code>(\w{1,60})<\/Code>/.exec(text)?.[1] ?? ''}`.trim());
-  } catch (error) {
-    if (error instanceof PermanentError) throw error;
-    throw failed((error as Error).name, error);
-  }
+  const headers = { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' };
+  const { ok, status, text } = await signedPost(
+    { service: 'sns', region, url: `https://sns.${region}.${suffix}` },
+    { headers, body: form },
+  ).catch((error: Error) => {
+    throw failed(error.name, error);
+  });
+  if (!ok) throw failed(`${status} ${/<Code>(\w{1,60})<\/Code>/.exec(text)?.[1] ?? ''}`.trim());
 }

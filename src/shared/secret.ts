@@ -2,6 +2,22 @@
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { PermanentError, RetryableError, type RetryableErrorName, saidBy } from './errors.ts';
 
+/** Characters that are valid in a header. A word with a line break would cause an error that contains the word. */
+const WORD = /^[\x21-\x7e]+$/;
+
+/** Returns a secret of one word: the text, or that member of it if the text is a JSON object; `undefined` if it has none. */
+export function wordOf(text: string, member: string): string | undefined {
+  let word: unknown = text.trim();
+  if (text.trimStart().startsWith('{')) {
+    try {
+      word = (JSON.parse(text) as Record<string, unknown>)[member];
+    } catch {
+      return undefined;
+    }
+  }
+  return typeof word === 'string' && WORD.test(word) ? word : undefined;
+}
+
 const TRANSIENT = /Throttl|TooManyRequests|ExpiredToken/;
 
 /**

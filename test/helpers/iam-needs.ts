@@ -98,6 +98,9 @@ function targetsOf(settings: Record<string, string>): Record<string, Target> {
       arns: settings.REPLAY_HEADERS_SECRET_ARN ? [settings.REPLAY_HEADERS_SECRET_ARN] : [],
       key: secretKey,
     },
+    arthurSecret: { arns: settings.ARTHUR_SECRET_ARN ? [settings.ARTHUR_SECRET_ARN] : [], key: secretKey },
+    forwardEvents: { arns: [at('sqs', 'ForwardEvents')] },
+    forwardDeadLetters: { arns: [at('sqs', 'ForwardDeadLetters')], key: workKey },
     model: {
       arns: model.behind,
       context: { 'bedrock:InferenceProfileArn': model.profile ?? '' },
@@ -213,6 +216,7 @@ export const USES: Record<string, Record<string, string[]>> = {
   'evaluate-replay': { work: [...READ, ...WRITE], artifacts: WRITE, ...JUDGE, budget: BUDGET, mlflowSecret: SECRET },
   'summarize-replay': { work: [...READ, ...WRITE, ...UPLOAD] },
   'publish-replay': { work: READ, artifacts: WRITE, mlflowSecret: SECRET },
+  'forward-captures': { captures: READ, work: [...READ, ...WRITE], arthurSecret: SECRET },
   'stop-replay': { work: [...READ, ...WRITE], endOfReplay: ['lambda:Invoke'] },
 };
 
@@ -231,6 +235,15 @@ const OWN_CALLS: { folders: string[]; target: string; mark: string; actions(arn:
     actions: () => ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'],
   },
   { folders: ['summarize-run'], target: 'topic', mark: 'MessageStructure', actions: () => ['sns:Publish'] },
+  ...[
+    { target: 'forwardEvents', name: 'ChangeMessageVisibility' },
+    { target: 'forwardDeadLetters', name: 'SendMessage' },
+  ].map(({ target, name }) => ({
+    folders: ['forward-captures'],
+    target,
+    mark: `"${name}"`,
+    actions: () => [`sqs:${name}`],
+  })),
 ];
 
 /** Operations of the SDK's helper for uploads that the product does not reach: it neither tags objects nor creates buckets. */
@@ -286,9 +299,13 @@ export const FOLDERS: Record<string, string> = {
   ReplayStop: 'stop-replay',
 };
 
+/** Those that exist only with some settings. */
+export const OPTIONAL_FOLDERS: Record<string, string> = { ForwardForwarder: 'forward-captures' };
+export const ALL_FOLDERS = { ...FOLDERS, ...OPTIONAL_FOLDERS };
+
 /** The needs of a function, by its construct. */
 export function needsOfFunction(reference: Reference, step: string, settings: Record<string, string>): Need[] {
-  const folder = FOLDERS[step] ?? '';
+  const folder = ALL_FOLDERS[step as keyof typeof ALL_FOLDERS] ?? '';
   const targets = targetsOf(settings);
   const target = (name: string): Target => targets[name] as Target;
   const sdk = Object.entries(USES[folder] ?? {}).flatMap(([name, calls]) =>

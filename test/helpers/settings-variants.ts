@@ -28,6 +28,11 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
   const arn = (service: string, resource: string): string =>
     `arn:${partition}:${service}:${region}:${ACCOUNT}:${resource}`;
   const secret = (name: string): string => arn('secretsmanager', `secret:${name}-AbCdEf`);
+  const arthur = {
+    ARTHUR_HOST: 'https://app.arthur.ai',
+    ARTHUR_MODEL_ID: 'some-model',
+    ARTHUR_SECRET_ARN: secret('arthur'),
+  };
   const noBudget = { EVALUATION_BUDGET_USD: '0' };
   // Settings that have nothing to do with each other share a variant, since each costs seconds.
   const everywhere = {
@@ -40,6 +45,7 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       BATCH_WINDOW_SECONDS: '0',
       GROUND_TRUTH_S3_PREFIX: 's3://labels/true/',
       MISSING_LABELS_HOURS: '48',
+      ...arthur,
       ...noBudget,
     },
     'a tracking server, an OpenAI judge': {
@@ -60,6 +66,7 @@ export function settingsVariants({ region, partition }: Place): Record<string, R
       REPLAY_HEADERS_SECRET_ARN: secret('replay'),
       GROUND_TRUTH_S3_PREFIX: 's3://labels',
       GROUND_TRUTH_KMS_KEY_ARN: arn('kms', 'key/labels'),
+      ...arthur,
       SECRETS_KMS_KEY_ARN: arn('kms', 'key/secrets'),
       ...noBudget,
     },

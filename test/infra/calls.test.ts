@@ -5,7 +5,7 @@
  */
 import type { Template } from 'aws-cdk-lib/assertions';
 import { namedOperations } from '../aws-requests/product-operations.ts';
-import { FOLDERS, faultsOfCalls, type Need, UNREACHED } from '../helpers/iam-needs.ts';
+import { ALL_FOLDERS, FOLDERS, faultsOfCalls, type Need, UNREACHED } from '../helpers/iam-needs.ts';
 import {
   AUTHORIZED_AS,
   accepts,
@@ -31,7 +31,7 @@ let bundles: Record<string, Bundle>;
 let variants: Variant[];
 beforeAll(async () => {
   reference = await readReference();
-  bundles = await bundlesOf(Object.values(FOLDERS));
+  bundles = await bundlesOf(Object.values(ALL_FOLDERS));
   variants = Object.entries(settingsVariants({ region: REGION, partition: 'aws' })).map(([name, settings]) => {
     const template = templateOf(settings, REGION);
     return { name, template, lines: linesOf(template), needs: needsOf(reference, template, settings) };

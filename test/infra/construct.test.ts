@@ -111,6 +111,11 @@ it('reads every prop as its setting', () => {
     ALARM_EMAIL: 'oncall@example.com',
     REPLAY_ENDPOINT_NAMES: 'one,two',
     REPLAY_INFERENCE_COMPONENT_NAMES: 'part',
+    ARTHUR_HOST: 'https://app.arthur.ai',
+    ARTHUR_MODEL_ID: 'some-model',
+    ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
+    ARTHUR_S3_PREFIX: 'datacapture/my-endpoint/blue/',
+    ARTHUR_S3_SUFFIX: '-1.jsonl',
   };
   expect(Object.keys(texts).toSorted()).toEqual(SETTING_NAMES.toSorted());
   const settings = parseSettings(texts);

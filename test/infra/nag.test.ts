@@ -42,6 +42,9 @@ const EVERYTHING = {
   REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2',
   REPLAY_INFERENCE_COMPONENT_NAMES: 'my-component',
   REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:replay-AbCdEf',
+  ARTHUR_HOST: 'https://app.arthur.ai',
+  ARTHUR_MODEL_ID: 'some-model',
+  ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
 };
 
 function findingsOf(build: (app: App) => void): Finding[] {

@@ -12,6 +12,9 @@ const ALL = {
   DATA_CAPTURE_S3_PREFIX: 'data/my-endpoint/',
   ALARM_EMAIL: 'oncall@example.com',
   WORK_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/a',
+  ARTHUR_HOST: 'https://app.arthur.ai',
+  ARTHUR_MODEL_ID: 'some-model',
+  ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
   CDK_DEFAULT_REGION: REGION,
 };
 const release = (more: object = {}) => releasedTemplate({ ...ALL, ...more }, ZIPS);

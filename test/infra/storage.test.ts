@@ -70,6 +70,17 @@ describe('the work bucket', () => {
     expect(days(workKeys.quarantine(run, 0))).toBe(365);
   });
 
+  it.each([
+    [undefined, 30],
+    // What was written before goes.
+    ['{"days":0}', 1],
+  ])('keeps predictions for the days of GROUND_TRUTH=%s', (setting, days) => {
+    const own = onlyResource(templateOf(setting === undefined ? {} : { GROUND_TRUTH: setting }), 'AWS::S3::Bucket');
+    const { Rules: rules } = own.Properties.LifecycleConfiguration as { Rules: { Prefix?: string }[] };
+    const isIndex = ({ Prefix = '-' }) => truthKeys.newIndex('2026-11-20T10', 'digest').startsWith(Prefix);
+    expect(rules.filter(isIndex)).toMatchObject([{ ExpirationInDays: days }]);
+  });
+
   it('aborts unfinished uploads', () => {
     expect(Rules).toContainEqual({
       Id: 'unfinished-uploads',

@@ -1,6 +1,6 @@
 /** Functions in a VPC: all of them, with permissions that their code cannot use, and the endpoints that they need. */
 import { readFileSync } from 'node:fs';
-import { FOLDERS } from '../helpers/iam-needs.ts';
+import { ALL_FOLDERS, FOLDERS } from '../helpers/iam-needs.ts';
 import { bundlesOf } from '../helpers/sdk-calls.ts';
 import { ACCOUNT, denialsOf, policiesOf, REGION, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
@@ -48,13 +48,15 @@ const ENDPOINTS: Record<string, string> = {
   // https://docs.aws.amazon.com/sagemaker/latest/dg/mlflow-interface-endpoint-create.html
   mlflow: 'aws.sagemaker.<region>.experiments',
   sns: 'com.amazonaws.<region>.sns',
+  sqs: 'com.amazonaws.<region>.sqs',
 };
 
 it('documents an endpoint for exactly the services that the bundles call', async () => {
-  const bundles = Object.values(await bundlesOf(Object.values(FOLDERS)));
+  const bundles = Object.values(await bundlesOf(Object.values(ALL_FOLDERS)));
   const called = new Set(bundles.flatMap(({ clients }) => clients));
   if (bundles.some(({ text }) => text.includes('x-sm-mlflow-app-arn'))) called.add('mlflow');
   if (bundles.some(({ text }) => text.includes('https://sns.'))) called.add('sns');
+  if (bundles.some(({ text }) => text.includes('AmazonSQS.'))) called.add('sqs');
   const documented = [
     ...readFileSync('docs/operations.md', 'utf8').matchAll(
       /^\| `([\w.]*<region>[\w.-]*)` \| (?:gateway|interface) \|/gm,

@@ -74,6 +74,7 @@ describe('the settings as a whole', () => {
       ENDPOINT_VARIANTS: ['AllTraffic'],
       REPLAY_ENDPOINT_NAMES: [],
       REPLAY_INFERENCE_COMPONENT_NAMES: [],
+      ARTHUR_S3_SUFFIX: '.jsonl',
     });
   });
 
@@ -247,6 +248,9 @@ describe('single settings', () => {
     ['LAMBDA_TIMEOUT_SECONDS', '901', /from 120 to 900/],
     ['LOG_RETENTION_DAYS', '31', /one of 1, 3, 5, 7, 14, 30, 60/],
     ['ALARM_EMAIL', 'on-call', /an email address/],
+    ['ARTHUR_S3_SUFFIX', '.json', /the end of the keys, \.jsonl or longer/],
+    ['ARTHUR_MODEL_ID', 'a/b', /the id of the model in Arthur/],
+    ['ARTHUR_S3_PREFIX', '/a', /a key prefix \(it does not begin with/],
     ['REPLAY_ENDPOINT_NAMES', 'one,two_', /endpoint names separated by commas/],
     ['REPLAY_INFERENCE_COMPONENT_NAMES', 'one;two', /inference component names separated by commas/],
     ['REPLAY_HEADERS_SECRET_ARN', 'replay-headers', /the complete ARN of a Secrets Manager secret/],
@@ -343,6 +347,7 @@ describe('secrets', () => {
     ['MLFLOW_TRACKING_URI', 'https://mlflow.example.com?access_token=hunter2', 'MLFLOW_SECRET_ARN'],
     ['SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT', 'https://hunter2@vpce.example.com', 'MLFLOW_SECRET_ARN'],
     ['JUDGE_BASE_URL', 'https://llm.example.com/v1?api-key=hunter2', 'JUDGE_SECRET_ARN'],
+    ['ARTHUR_HOST', 'https://bob:hunter2@app.arthur.ai', 'ARTHUR_SECRET_ARN'],
   ])('are rejected in %s and not shown: %s', (name, value, belongsIn) => {
     const line = refusalOf(name, value);
     expect(line).not.toMatch(/hunt|er2@/);
@@ -440,6 +445,24 @@ describe('settings that must match', () => {
   });
 });
 
+describe('forwarding to Arthur', () => {
+  const arthur = { ARTHUR_HOST: 'https://app.arthur.ai', ARTHUR_MODEL_ID: 'a-1', ARTHUR_SECRET_ARN: SECRET };
+
+  it('needs a model and a token, and sends it only over https', () => {
+    expect(parse(arthur)).toMatchObject(arthur);
+    expect(parse({ ...arthur, ARTHUR_HOST: 'http://127.0.0.1:8000/' })).toHaveProperty('ARTHUR_HOST');
+    expect(refusal({ ...required, ...arthur, ARTHUR_HOST: 'http://arthur.example.com' }).join()).toMatch(
+      /ARTHUR_HOST: .*http only for localhost/,
+    );
+    for (const host of ['app.arthur.ai', 'ftp://app.arthur.ai'])
+      expect(refusal({ ...required, ...arthur, ARTHUR_HOST: host }).join()).toMatch(/ARTHUR_HOST: .*the https URL/);
+    for (const name of ['ARTHUR_MODEL_ID', 'ARTHUR_SECRET_ARN'])
+      expect(refusal({ ...required, ...arthur, [name]: '' }).join()).toMatch(
+        new RegExp(`${name}: got nothing; expected: .*since ARTHUR_HOST is set`),
+      );
+  });
+});
+
 describe('.env and the environment', () => {
   let folder: string;
   let file: string;
@@ -507,6 +530,7 @@ describe('.env and the environment', () => {
     [{ MLFLOW_TRACKING_URI: 'http://m:5000', MLFLOW_SECRET_ARN: SECRET }, /unencrypted/],
     [{ SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: 'https://x.example.com' }, /SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT is not used/],
     [{ JUDGE_BASE_URL: 'https://x.example.com' }, /JUDGE_BASE_URL is not used/],
+    [{ ARTHUR_MODEL_ID: 'a' }, /ARTHUR_MODEL_ID is not used/],
     [{ JUDGE_SECRET_ARN: SECRET }, /JUDGE_SECRET_ARN is not used/],
     [
       {

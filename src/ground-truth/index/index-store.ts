@@ -117,9 +117,19 @@ async function* readObjects(
   return isWhole;
 }
 
-/** Merges the small objects of these hours where there are many. What fails is merged by the next run that touches the hour. */
-export async function mergeHours(storage: Storage, bucket: string, hours: Iterable<string>): Promise<void> {
+/**
+ * Merges the small objects of these hours where there are many. The next run that touches an hour merges what failed.
+ *
+ * @param hasTime whether there is time for another hour
+ */
+export async function mergeHours(
+  storage: Storage,
+  bucket: string,
+  hours: Iterable<string>,
+  hasTime: () => boolean = () => true,
+): Promise<void> {
   await forEachConcurrently(HOURS_AT_ONCE, hours, async (hour) => {
+    if (!hasTime()) return;
     await mergeHour(storage, bucket, hour).catch((error: unknown) => {
       logger.warn('The predictions of an hour could not be merged', { hour, error: error as Error });
     });

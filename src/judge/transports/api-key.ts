@@ -1,25 +1,15 @@
 /** Reads the API key of a judge outside AWS. */
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { PermanentError } from '../../shared/errors.ts';
-import { loadSecret } from '../../shared/secret.ts';
-
-/** Characters that are valid in a header. A key with a line break would cause an error that contains the key. */
-const KEY = /^[\x21-\x7e]+$/;
+import { loadSecret, wordOf } from '../../shared/secret.ts';
 
 /**
  * Returns the key: the text, or its `api_key` if the text is a JSON object.
  * @throws PermanentError `JudgeSecretUnreadable`. Its message never contains the text.
  */
 export function parseApiKey(text: string, where: string): string {
-  let key: unknown = text.trim();
-  if (text.trimStart().startsWith('{')) {
-    try {
-      key = (JSON.parse(text) as { api_key?: unknown }).api_key;
-    } catch {
-      key = undefined;
-    }
-  }
-  if (typeof key === 'string' && KEY.test(key)) return key;
+  const key = wordOf(text, 'api_key');
+  if (key !== undefined) return key;
   throw new PermanentError('JudgeSecretUnreadable', 'The judge’s secret contains no API key', {
     expected: 'the key as plain text, one word of ASCII characters, or JSON {"api_key":"…"}, and not a binary secret',
     where,

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { EvaluateReceipt, TakenOver, UnreadRange } from '../../contract/receipts.ts';
 import { capturePathOf } from '../../formats/files/capture-path.ts';
+import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
@@ -54,6 +55,7 @@ class EvaluateChunk {
   readonly #journal: AnswerJournal;
   readonly #tally: VerdictTally;
   readonly #quality: QualityTally;
+  readonly #index: PredictionIndex;
   readonly #gate = new WeightGate();
   readonly #assessor: CaptureAssessor;
   readonly #writer: VerdictWriter;
@@ -74,6 +76,7 @@ class EvaluateChunk {
     const { storage, environment, requestId, scorers } = deps;
     this.#journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
     this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
+    this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
     this.#book = request.write ? new LineBook(request, deps, { before: this.#journal }) : undefined;
@@ -114,12 +117,13 @@ class EvaluateChunk {
     await this.#assessAll(this.#planned(captures, stored), signal).finally(() => this.#writer.end());
     for (const line of duplicates) {
       this.#book?.duplicate(line.traceId, line);
-      if (this.#book?.refusal(line.traceId) !== undefined) continue;
+      if (this.#book?.refused.has(line.traceId)) continue;
       this.#tally.trace(line.range);
       this.#tally.settle(line.range, 'duplicateLine', scorers.length);
     }
     await this.#book?.close(chunk);
     this.#isLogged = true;
+    await this.#index.write(this.#deps.storage, this.#deps.environment.WORK_BUCKET, this.#book?.refused);
     const failure = this.#stop ?? this.#withoutAnswer;
     if (failure !== undefined) throw failure;
   }
@@ -189,6 +193,8 @@ class EvaluateChunk {
     const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways };
     const pending = pendingVerdicts(traceId, look, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
     if (!isAbsent) this.#book?.alreadyThere(line.range);
+    // Captures are planned in the order of their lines, as the index wants them.
+    if (this.#book !== undefined || stored !== undefined) this.#index.add(capture, traceId, line.raw.place);
     const facts = captureFacts(capture, line.raw.place);
     if (isAbsent || stored !== undefined) return [{ ...line, pending, stored, facts }];
     this.#settle(line.range, pending);

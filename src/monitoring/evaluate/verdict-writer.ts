@@ -142,7 +142,7 @@ export class VerdictWriter {
     await this.#mend(batch);
     await this.#learn(batch);
     await forEachConcurrently(RECORDED_AT_ONCE, batch, async ({ work, outcome }) => {
-      if (this.#book?.refusal(work.traceId) !== undefined) return;
+      if (this.#book?.refused.has(work.traceId)) return;
       const isNew = work.stored === undefined && !late.has(work.traceId);
       const stored = work.stored ?? created.get(work.traceId);
       if (isNew) for (const assessment of outcome.assessments) this.#tally.recorded(work.range, assessment);

@@ -17,7 +17,7 @@ import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { addCounts } from '../../shared/counts.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
-import { isOutOfTime, timeOf, withinTime } from '../../shared/within-time.ts';
+import { captureTimeMs, isOutOfTime, withinTime } from '../../shared/within-time.ts';
 import { buildTrace } from '../../trace/build.ts';
 import type { TraceRecord } from '../../trace/types.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
@@ -130,9 +130,9 @@ export class LineBook {
     this.#quality?.add({ traceId, facts, isWritten: true, ...NO_VERDICTS });
   }
 
-  /** Returns the reason why a trace could not be written, if there is one. */
-  refusal(traceId: string): NamedError | undefined {
-    return this.#refused.get(traceId);
+  /** The traces that could not be written, by id, and why. */
+  get refused(): ReadonlyMap<string, NamedError> {
+    return this.#refused;
   }
 
   /** Builds the trace of a line, or quarantines it. */
@@ -160,7 +160,7 @@ export class LineBook {
       run: this.#request.run,
     };
     const build = (of: Capture): TraceRecord =>
-      withinTime(timeOf(of, raw.bytes.length), () => buildTrace(of, raw, options));
+      withinTime(captureTimeMs(raw.bytes.length), () => buildTrace(of, raw, options));
     try {
       return build(capture);
     } catch (error) {

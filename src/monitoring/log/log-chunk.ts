@@ -2,6 +2,7 @@
 
 import type { ChunkRequest } from '../../contract/payloads.ts';
 import type { LogReceipt } from '../../contract/receipts.ts';
+import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { toNamedError } from '../../shared/errors.ts';
@@ -30,6 +31,7 @@ async function logLines(request: ChunkRequest, deps: LogDependencies, book: Line
   const { experimentId } = request.chunk;
   const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, request.chunk, partOf(request));
   const batch = new TraceBatch(book);
+  const index = new PredictionIndex(environment);
   const how = { leaveOut: leftOut(request), tryOut: tryToLog, makeRoom: () => batch.flush() };
   for await (const line of readChunk(storage, chunk, environment, request.options.window, how)) {
     const { range } = line;
@@ -47,9 +49,11 @@ async function logLines(request: ChunkRequest, deps: LogDependencies, book: Line
     } else if (line.duplicate) {
       book.duplicate(line.traceId, line);
     } else {
+      index.add(line.capture, line.traceId, line.raw.place);
       await batch.add(line);
     }
   }
   await batch.flush();
   await book.close(chunk);
+  await index.write(storage, environment.WORK_BUCKET, book.refused);
 }

@@ -3,13 +3,14 @@ import { createHash } from 'node:crypto';
 import type { PredictionRow } from '../../../src/contract/ground-truth.ts';
 import { decodeLine } from '../../../src/formats/decode.ts';
 import type { Capture, DecodeOptions } from '../../../src/formats/types.ts';
-import { type IndexHour, listHours, mergeHours, readHour } from '../../../src/ground-truth/index/index-store.ts';
+import { type IndexHour, mergeHours, readHour } from '../../../src/ground-truth/index/index-store.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
 import { textHashes } from '../../../src/ground-truth/index/texts.ts';
 import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
+import { indexHours, indexRows } from '../../helpers/index-rows.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide, lineOf, sideOf } from '../formats/arbitraries.ts';
 
@@ -130,21 +131,7 @@ async function indexed(
   await index.write(storage.storage, 'work', refused);
 }
 
-async function hoursOf(storage: MemoryStorage, window?: { from?: string; to?: string }): Promise<IndexHour[]> {
-  const hours: IndexHour[] = [];
-  for await (const hour of listHours(storage.storage, 'work', window)) hours.push(hour);
-  return hours;
-}
-
-async function allRows(storage: MemoryStorage): Promise<(PredictionRow & { hour: string })[]> {
-  const rows: (PredictionRow & { hour: string })[] = [];
-  for (const hour of await hoursOf(storage)) {
-    for await (const { ids, rowAt } of readHour(storage.storage, 'work', hour)) {
-      for (const index of ids.keys()) rows.push({ ...rowAt(index), hour: hour.hour });
-    }
-  }
-  return rows;
-}
+const allRows = (storage: MemoryStorage) => indexRows(storage.storage);
 
 /** A capture with a number as its reply. */
 const numbered = (id: string, value = 1, inferenceTime = '2026-03-04T05:06:07Z'): [string, Capture] => [
@@ -272,7 +259,7 @@ describe('what several runs have indexed', () => {
 
   test('is found by a reader whose list is older than the merge', async () => {
     const storage = await parts(50);
-    const [hour] = await hoursOf(storage);
+    const [hour] = await indexHours(storage.storage);
     await merge(storage);
     const found: string[] = [];
     for await (const block of readHour(storage.storage, 'work', hour as IndexHour)) found.push(...block.ids);
@@ -283,7 +270,7 @@ describe('what several runs have indexed', () => {
     const storage = new MemoryStorage();
     for (const hour of ['03', '04', '05', '06'])
       await indexed(storage, [numbered(hour, 1, `2026-03-04T${hour}:00:00Z`)]);
-    const hours = await hoursOf(storage, { from: '2026-03-04T04', to: '2026-03-04T06' });
+    const hours = await indexHours(storage.storage, { from: '2026-03-04T04', to: '2026-03-04T06' });
     expect(hours.map(({ hour }) => hour)).toEqual(['2026-03-04T04', '2026-03-04T05']);
   });
 

@@ -49,6 +49,9 @@ import type { ChunkRequest } from '../../../src/contract/payloads.ts';
 import { MAX_SHARDS } from '../../../src/contract/replay.ts';
 import { replayKeys, workKeys } from '../../../src/contract/work-keys.ts';
 import { capturedObject } from '../../../src/formats/files/capture-objects.ts';
+import { postToArthur } from '../../../src/forward/arthur.ts';
+import { forwardFile, receiptKey } from '../../../src/forward/forward-file.ts';
+import { loadToken } from '../../../src/forward/token.ts';
 import { namedTableError } from '../../../src/gate/table.ts';
 import { joinLabels } from '../../../src/ground-truth/join/join-labels.ts';
 import { readLabelFiles } from '../../../src/ground-truth/labels/read-files.ts';
@@ -70,6 +73,7 @@ import { mlflowOf } from '../../../src/mlflow/connect.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { resolveDataset } from '../../../src/mlflow/evaluation-datasets.ts';
 import { loadMlflowSecret, parseMlflowSecret } from '../../../src/mlflow/secret.ts';
+import { createHttpTransport } from '../../../src/mlflow/transport.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
@@ -126,6 +130,7 @@ import { gunzipped } from '../../../src/shared/gzip.ts';
 import { logged } from '../../../src/shared/logging.ts';
 import { createMetrics } from '../../../src/shared/metrics.ts';
 import { publishToTopic } from '../../../src/shared/publish-to-topic.ts';
+import { sendToQueue } from '../../../src/shared/queue.ts';
 import { simulatedSize } from '../../../src/shared/statistics/power.ts';
 import { Storage } from '../../../src/shared/storage.ts';
 import { namedStorageError } from '../../../src/shared/storage-errors.ts';
@@ -671,8 +676,35 @@ const startedOn = (bedrock: BedrockClient) => {
   return startBatch({ run: 'run', round: 0 }, { storage: takingUploads(storage), ...deps });
 };
 
+/** Posts a file to an Arthur that answers so. */
+const arthurSays = (status: number, as?: Said['as']) =>
+  wire.fails({ status, code: MARK, as }, () => {
+    const file = { key: 'a.jsonl', size: 0, content: Readable.from([]) };
+    return postToArthur(createHttpTransport(), { host: wire.client.endpoint, model: 'm' }, MARK, file, 9_000);
+  });
+
+/** Forwards a file while another function does, for the same message. */
+function forwardTwice(): Promise<unknown> {
+  const storage = new MemoryStorage();
+  const file = { bucket: 'b', key: 'ep/a.jsonl', etag: 'e' };
+  const claim = { ...file, state: 'sending', message: 'm', untilMs: Date.now() + 60_000, posts: 1, unknown: 0, at: '' };
+  storage.put(receiptKey(file), claim);
+  const deps = { storage: storage.storage, workBucket: 'w', scope, remainingMs: () => 1 };
+  return forwardFile(file, 'm', deps as never);
+}
+
 /** Provokes each named error that the pipelines above do not. */
 const PROVOKE: Record<string, () => unknown> = {
+  ArthurAnswerUnreadable: () => arthurSays(200, 'page'),
+  ArthurRefused: () => arthurSays(400),
+  ArthurSecretUnreadable: () => wire.fails({ status: 400, code: 'ResourceNotFoundException' }, () => loadToken('arn')),
+  ArthurThrottled: () => arthurSays(429),
+  ArthurTooLarge: () => arthurSays(413, 'page'),
+  ArthurUnauthorized: () => arthurSays(401),
+  ArthurUnavailable: () => arthurSays(503, 'cut'),
+  ForwardBusy: forwardTwice,
+  QueueUnavailable: () =>
+    wire.fails({ status: 500, code: MARK }, () => sendToQueue('http://q/1/q', mark(), { name: mark() })),
   BaselineNotAllowed: () => gateWith('s3://other/replays/x'),
   BaselineWithoutReplies: () => new Baseline({ location: 'r' } as never, 1, [parseThreshold('regressed:2')]),
   BucketMissing: () => Promise.reject(namedStorageError(s3('NoSuchBucket', 404), 's3://b')),
@@ -1012,6 +1044,7 @@ test('marked headers, batch answers and replies are not quoted', async () => {
 /** Errors that no function throws, and their effect instead. */
 const STAY_INSIDE: Record<string, string> = {
   BadEventStream: 'the error of a reply in the records of its replay',
+  NotAnEvent: 'the attributes of a dead letter',
   BadResponse: 'the error of a reply in the records of its replay',
   NestedTooDeep: 'a line that is skipped, with its place',
   NotSpliceable: 'a request that is sent as it was captured',

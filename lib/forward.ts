@@ -1,0 +1,95 @@
+/** Forwards new capture files to Arthur: the events, and a function of its own. It exists only if the settings name a host. */
+import { Duration } from 'aws-cdk-lib';
+import { type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { Match } from 'aws-cdk-lib/aws-events';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { Construct } from 'constructs';
+import { resourceNames } from '../src/contract/names.ts';
+import type { Settings } from '../src/settings/schema.ts';
+import { allow } from './access/allow.ts';
+import { grantCaptureRead } from './access/capture.ts';
+import { grantKey, grantSecret } from './access/key.ts';
+import { grantWork } from './access/work.ts';
+import { type Alarms, lost, waiting } from './alarms.ts';
+import { escapeWildcard } from './capture-rule.ts';
+import { ObjectEvents } from './object-events.ts';
+import { TIMEOUTS_HIDDEN } from './object-rule.ts';
+import { PipelineFunction } from './pipeline-function.ts';
+import { forwardEnvironment } from './settings/function-environment.ts';
+
+interface ForwardProps {
+  settings: Settings;
+  workBucket: IBucket;
+}
+
+/** Files that an invocation uploads at the same time. */
+const FILES_AT_ONCE = 5;
+/** Lambda's minimum: Arthur gets at most ten files at the same time. */
+const FORWARDERS_AT_ONCE = 2;
+/** The waits between are 1, 2, 4, … minutes, and then an hour: about a day. */
+const RECEIVES = 30;
+/** An answer has up to 16 MB, which JSON.parse makes several times as much of. */
+const MEMORY_MB = 1024;
+/** Files that are tried again for so long that a person should know. */
+const LATE_SECONDS = 7200;
+
+export class Forward extends ObjectEvents {
+  readonly forwarder: PipelineFunction;
+  readonly #ruleName: string;
+
+  constructor(scope: Construct, id: string, { settings, workBucket }: ForwardProps) {
+    const { forwardRule, forwardQueue } = resourceNames(settings.STACK_PREFIX);
+    const { DATA_CAPTURE_S3_BUCKET: bucket, LAMBDA_TIMEOUT_SECONDS: timeout } = settings;
+    const prefix = settings.ARTHUR_S3_PREFIX ?? settings.DATA_CAPTURE_S3_PREFIX;
+    super(scope, id, {
+      settings,
+      ruleName: forwardRule,
+      description: 'A capture file was written that is for Arthur',
+      bucket,
+      keys: Match.wildcard(`${escapeWildcard(prefix)}*${escapeWildcard(settings.ARTHUR_S3_SUFFIX)}`),
+      queueName: forwardQueue,
+      hidden: Duration.seconds(TIMEOUTS_HIDDEN * timeout),
+      receives: RECEIVES,
+    });
+    this.#ruleName = forwardRule;
+    this.forwarder = new PipelineFunction(this, 'Forwarder', {
+      settings,
+      name: 'forwarder',
+      folder: 'forward-captures',
+      description: 'Posts capture files to Arthur',
+      environment: {
+        ...forwardEnvironment(settings, workBucket.bucketName, prefix),
+        FORWARD_QUEUE: this.events.queueUrl,
+        FORWARD_DEAD_LETTERS: this.deadLetters.queueUrl,
+      },
+      memoryMb: MEMORY_MB,
+    });
+    const { role } = this.forwarder;
+    grantCaptureRead(role, settings, prefix);
+    grantSecret(role, settings.ARTHUR_SECRET_ARN, settings);
+    grantWork(workBucket, role, { read: ['forwards'], write: ['forwards'] });
+    this.read(this.forwarder, { batchSize: FILES_AT_ONCE, windowSeconds: 0, concurrency: FORWARDERS_AT_ONCE });
+    allow(role, { actions: ['sqs:ChangeMessageVisibility'], resources: [this.events.queueArn] });
+    allow(role, { actions: ['sqs:SendMessage'], resources: [this.deadLetters.queueArn] });
+    grantKey(role, this.deadLetters.encryptionMasterKey?.keyArn, 'sqs', 'write');
+  }
+
+  /** Adds the alarm about files that do not reach Arthur. */
+  alarm(alarms: Alarms): void {
+    const period = Duration.minutes(5);
+    const usingMetrics: Record<string, IMetric> = {
+      dead: waiting(this.deadLetters),
+      lost: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName: this.#ruleName }),
+      age: this.events.metricApproximateAgeOfOldestMessage({ period, statistic: Stats.MAXIMUM }),
+    };
+    alarms.add('ForwardFailed', {
+      metric: new MathExpression({
+        expression: `FILL(dead, 0) + FILL(lost, 0) + IF(FILL(age, 0) > ${LATE_SECONDS}, 1, 0)`,
+        usingMetrics,
+        label: 'Files that did not reach Arthur',
+        period,
+      }),
+      what: 'Capture files do not reach Arthur; their events are in a dead-letter queue, lost, or have waited for two hours',
+    });
+  }
+}

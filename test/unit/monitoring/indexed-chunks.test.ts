@@ -1,0 +1,139 @@
+/** The predictions that the steps keep for labels: of every capture with a trace, whoever wrote it, and of nothing else. */
+import type { ChunkRequest } from '../../../src/contract/payloads.ts';
+import type { EvaluateReceipt, LogReceipt } from '../../../src/contract/receipts.ts';
+import { truthKeys } from '../../../src/contract/work-keys.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import type { Ask } from '../../../src/judge/transports/transport.ts';
+import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
+import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
+import { RetryableError } from '../../../src/shared/errors.ts';
+import { traceIdOf } from '../../../src/trace/ids.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { MemoryTraces } from '../../doubles/memory-traces.ts';
+import { scriptedJudge } from '../../doubles/scripted-judge.ts';
+import { chunkRequest } from '../../helpers/chunk-request.ts';
+import { captureLine, chatLine, csv, json } from '../../helpers/deployed-captures.ts';
+import { indexRows } from '../../helpers/index-rows.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
+
+const environment = testEnvironment();
+const TIME = '2026-11-20T10:00:00Z';
+const row = (value: number): string => captureLine(`row-${value}`, TIME, csv('1,2'), csv(String(value)));
+const errorReply = captureLine('error', TIME, csv('1,2'), json({ error: { code: 500, message: 'out of memory' } }));
+const traceOf = (line: string): string => traceIdOf('7', Buffer.from(line));
+
+type Step = (rig: Rig, request: ChunkRequest) => Promise<LogReceipt | EvaluateReceipt>;
+
+class Rig {
+  readonly memory = new MemoryStorage();
+  readonly storage = this.memory.storage;
+  readonly store = new MemoryTraces();
+
+  values = async (): Promise<unknown[]> => (await indexRows(this.storage)).map(({ prediction }) => prediction.value);
+  request = (lines: readonly string[], more: Partial<ChunkRequest> = {}): ChunkRequest =>
+    chunkRequest(this.memory, lines, more);
+}
+
+const log: Step = ({ storage, store }, request) =>
+  logChunk(request, { storage, store, environment, requestId: `r${Math.random()}` });
+
+const evaluateWith =
+  (more: Partial<ChunkRequest>, model?: (ask: Ask) => never): Step =>
+  ({ storage, store }, request) =>
+    evaluateChunk(
+      { ...request, ...more },
+      {
+        ...{ storage, store, environment, requestId: `r${Math.random()}` },
+        judge: scriptedJudge(model).judge,
+        scorers: scorersFor().filter(isJudgeScorer).slice(0, 1),
+        always: () => undefined,
+        remainingMs: () => 900_000,
+      },
+    );
+const evaluate = evaluateWith({ write: true });
+
+describe.each([
+  ['LogTraces', log],
+  ['EvaluateTraces', evaluate],
+])('%s', (_, step) => {
+  test('keeps the predictions of what is traced: of each capture once, of no error reply and of nothing in quarantine', async () => {
+    const rig = new Rig();
+    const lines = [row(1), 'no json', row(2), row(3), errorReply, row(3)];
+    rig.store.refuses.add(traceOf(row(2)));
+    await step(rig, rig.request(lines));
+    expect(await indexRows(rig.storage)).toEqual([
+      expect.objectContaining({ traceId: traceOf(row(1)), hour: '2026-11-20T10', prediction: { value: 1 } }),
+      expect.objectContaining({ traceId: traceOf(row(3)), prediction: { value: 3 } }),
+    ]);
+    expect(rig.store.posts).toHaveLength(3);
+  });
+
+  test('keeps them again where the traces are there already, in the same object', async () => {
+    const rig = new Rig();
+    const lines = Array.from({ length: 60 }, (_, value) => row(value));
+    await step(rig, rig.request(lines, { run: 'first' }));
+    const keys = () => [...rig.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.prefix));
+    const before = keys();
+    await step(rig, rig.request(lines, { run: 'second' }));
+    expect(rig.store.posts).toHaveLength(60);
+    expect(keys()).toEqual(before);
+    for (const key of before) rig.memory.objects.delete(key);
+    await step(rig, rig.request(lines, { run: 'third' }));
+    expect(keys()).toEqual(before);
+    expect(await rig.values()).toHaveLength(60);
+  });
+
+  test('keeps one prediction of each when it is killed and works in parts', async () => {
+    const rig = new Rig();
+    const lines = [1, 2, 3, 4].map(row);
+    const { putJson } = rig.memory;
+    rig.memory.putJson = () => Promise.reject(new Error('killed'));
+    await expect(step(rig, rig.request(lines))).rejects.toThrow('killed');
+    rig.memory.putJson = putJson;
+    expect(await rig.values()).toEqual([1, 2, 3, 4]);
+    await step(rig, rig.request(lines, { progress: { bounds: [], kills: 1 } }));
+    await step(rig, rig.request(lines, { progress: { bounds: [2, 4], kills: 0 } }));
+    expect((await rig.values()).sort()).toEqual([1, 2, 3, 4]);
+  });
+
+  test('fails when they cannot be written, and the next attempt writes them', async () => {
+    const rig = new Rig();
+    const { putBytes } = rig.memory;
+    rig.memory.putBytes = () => Promise.reject(new RetryableError('StorageUnavailable', 'S3 failed', {}));
+    await expect(step(rig, rig.request([row(1)]))).rejects.toMatchObject({ name: 'StorageUnavailable' });
+    rig.memory.putBytes = putBytes;
+    await step(rig, rig.request([row(1)], { attempt: 1 }));
+    expect(await rig.values()).toEqual([1]);
+  });
+});
+
+test('EvaluateTraces keeps them also when the judge fails', async () => {
+  const rig = new Rig();
+  const away = (): never => {
+    throw new RetryableError('JudgeUnavailable', 'The judge is away');
+  };
+  const chats = [chatLine('a'), chatLine('b')];
+  await expect(evaluateWith({ write: true }, away)(rig, rig.request(chats))).rejects.toThrow('The judge is away');
+  expect(await indexRows(rig.storage)).toHaveLength(2);
+});
+
+test('EvaluateTraces keeps those of the traces that it only evaluates, and none without a trace', async () => {
+  const rig = new Rig();
+  await log(rig, rig.request([row(1)], { run: 'other' }));
+  rig.memory.objects.clear();
+  await evaluateWith({})(rig, rig.request([row(1), row(2)]));
+  expect(await rig.values()).toEqual([1]);
+});
+
+test('the summary of the run merges the hours that it has touched', async () => {
+  const rig = new Rig();
+  for (let chunk = 0; chunk < 50; chunk += 1) {
+    const request = chunkRequest(rig.memory, [row(chunk)], {}, chunk);
+    await log(rig, request);
+    rig.memory.put(`runs/run/manifest/${String(chunk).padStart(8, '0')}.jsonl`, `${JSON.stringify(request.chunk)}\n`);
+  }
+  await summarizeRun(rig.storage, 'work', { name: 'run', startTime: '' });
+  expect([...rig.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.prefix))).toHaveLength(1);
+  expect(await rig.values()).toHaveLength(50);
+});
