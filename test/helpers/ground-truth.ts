@@ -4,10 +4,11 @@ import { truthKeys } from '../../src/contract/work-keys.ts';
 import { BlockPile } from '../../src/ground-truth/index/block-pile.ts';
 import { putIndex } from '../../src/ground-truth/index/index-store.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
-import { hourOf, labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
+import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
 import { listParts, readPart } from '../../src/ground-truth/join/waiting.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
+import { hourOf } from '../../src/quality/tally.ts';
 import type { Storage } from '../../src/shared/storage.ts';
 import { testEnvironment } from './test-environment.ts';
 
@@ -26,7 +27,7 @@ export const prediction = (id: string, more: Partial<PredictionRow> = {}): Predi
 
 /** Writes predictions to the index, as a part of a run does. */
 export async function index(storage: Storage, rows: readonly PredictionRow[], bucket = 'work'): Promise<void> {
-  for (const [hour, ofHour] of Map.groupBy(rows, ({ second }) => hourOf(second))) {
+  for (const [hour, ofHour] of Map.groupBy(rows, ({ second }) => hourOf(second * 1000))) {
     const pile = new BlockPile();
     for (const row of ofHour) pile.add(row);
     const { body, digest } = pile.end() ?? { body: Buffer.alloc(0), digest: '' };

@@ -3,12 +3,13 @@ import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
 import { readWindowLabels } from '../../src/calibration/window-labels.ts';
 import type { LabeledRow } from '../../src/contract/ground-truth.ts';
 import { truthKeys } from '../../src/contract/work-keys.ts';
-import { type HourDraft, hourOf, readLabeled, rewriteHour } from '../../src/ground-truth/join/labeled-store.ts';
+import { type HourDraft, readLabeled, rewriteHour } from '../../src/ground-truth/join/labeled-store.ts';
 import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { readWorst } from '../../src/operate/worst.ts';
+import { hourOf } from '../../src/quality/tally.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { labeled } from './labeled-rows.ts';
@@ -29,7 +30,7 @@ class LabeledHours {
 
   /** Adds rows, each in place of an earlier one of the same id. */
   async join(rows: readonly LabeledRow[]): Promise<void> {
-    for (const [hour, own] of Map.groupBy(rows, ({ second }) => hourOf(second))) {
+    for (const [hour, own] of Map.groupBy(rows, ({ second }) => hourOf(second * 1000))) {
       const etag = await rewriteHour(this.memory.storage, BUCKET, hour, async function* (draft: HourDraft) {
         draft.changed = true;
         const added = new Map(own.map((row) => [row.id, row]));

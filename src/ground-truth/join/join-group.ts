@@ -1,11 +1,12 @@
 /** Joins a group of labels to the predictions of the index: first finds all predictions of their ids, then rewrites their hours. */
 import type { LabeledRow } from '../../contract/ground-truth.ts';
 import { truthKeys } from '../../contract/work-keys.ts';
+import { hourOf } from '../../quality/tally.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { type IndexHour, listHours, readHour } from '../index/index-store.ts';
 import { applyLabel, isAboutSame, labeledRow } from './apply-label.ts';
 import { HourOutcomes, type LabelGroup, rowKey, type Waiting } from './label-group.ts';
-import { type HourDraft, hourOf, rewriteHour } from './labeled-store.ts';
+import { type HourDraft, rewriteHour } from './labeled-store.ts';
 
 interface JoinDependencies {
   storage: Storage;
@@ -54,7 +55,7 @@ async function findPredictions(
         const { endpoint, second } = block.rowAt(index);
         for (const label of labels) {
           if (label.endpoint !== undefined && label.endpoint !== endpoint) continue;
-          const hour = hourOf(second);
+          const hour = hourOf(second * 1000);
           label.of = label.of === undefined || label.of === endpoint ? endpoint : null;
           if (label.lastHour === undefined || label.lastHour < hour) label.lastHour = hour;
           const sources = targets.get(hour) ?? new Set();
@@ -88,7 +89,7 @@ async function joinHour(
         for (const [index, id] of block.ids.entries()) {
           if (group.of(id).length === 0) continue;
           const prediction = block.rowAt(index);
-          if (hourOf(prediction.second) !== hour) continue;
+          if (hourOf(prediction.second * 1000) !== hour) continue;
           const fresh = Map.groupBy(labelsFor(group, prediction), (label) =>
             rowKey({ ...prediction, ...questionOf(label) }),
           );

@@ -36,10 +36,7 @@ const MAX_LINE_BYTES = 16 * 1024 * 1024;
 const ATTEMPTS = 10;
 const LONGEST_WAIT_MS = 250;
 const AT_ONCE = 16;
-const HOUR_CHARS = '2026-11-20T10'.length;
-
-/** Returns the hour of an epoch second, such as `2026-11-20T10`. */
-export const hourOf = (second: number): string => new Date(second * 1000).toISOString().slice(0, HOUR_CHARS);
+const SUFFIX = truthKeys.labeled('').length - truthKeys.labeledPrefix.length;
 
 /** Returns the hours with labeled predictions, in order. @param window `from` inclusive, `to` exclusive, as hours or days */
 export async function labeledHours(
@@ -50,7 +47,7 @@ export async function labeledHours(
   const hours: string[] = [];
   // The key of `from` itself is behind it.
   for await (const { key } of storage.list(bucket, truthKeys.labeledPrefix, `${truthKeys.labeledPrefix}${from}`)) {
-    const hour = key.slice(truthKeys.labeledPrefix.length, truthKeys.labeledPrefix.length + HOUR_CHARS);
+    const hour = key.slice(truthKeys.labeledPrefix.length, -SUFFIX);
     if (to !== undefined && hour >= to) break;
     hours.push(hour);
   }

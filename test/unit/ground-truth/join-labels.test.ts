@@ -3,9 +3,10 @@ import fc from 'fast-check';
 import type { LabelCounts, LabeledRow, PredictionRow } from '../../../src/contract/ground-truth.ts';
 import { truthKeys } from '../../../src/contract/work-keys.ts';
 import { joinLabels } from '../../../src/ground-truth/join/join-labels.ts';
-import { hourOf, labeledHours } from '../../../src/ground-truth/join/labeled-store.ts';
+import { labeledHours } from '../../../src/ground-truth/join/labeled-store.ts';
 import { sameLabel } from '../../../src/ground-truth/label-value.ts';
 import { readLabelFiles } from '../../../src/ground-truth/labels/read-files.ts';
+import { hourOf } from '../../../src/quality/tally.ts';
 import { logger } from '../../../src/shared/logging.ts';
 import type { ObjectFacts } from '../../../src/shared/storage.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -174,7 +175,7 @@ describe('a label', () => {
     await rewriteHour(
       memory.storage,
       'work',
-      hourOf(LATE_SECOND),
+      hourOf(LATE_SECOND * 1000),
       async function* (draft: { rows: AsyncIterable<LabeledRow>; changed: boolean }) {
         for await (const row of draft.rows) yield { ...row, noted: true };
         draft.changed = true;
@@ -240,7 +241,10 @@ describe('a label', () => {
     await put(memory, [first, second]);
     putLabels(memory, 'f', [{ id: 'a', label: 1 }]);
     const facts = await run(memory);
-    expect(facts.rows.map(({ second: at }) => hourOf(at)).toSorted()).toEqual(['2026-11-20T23', '2026-11-21T00']);
+    expect(facts.rows.map(({ second: at }) => hourOf(at * 1000)).toSorted()).toEqual([
+      '2026-11-20T23',
+      '2026-11-21T00',
+    ]);
     expect(countsOf(facts)).toEqual({ lines: 1, joined: 1 });
   });
 

@@ -5,7 +5,6 @@ import type { LabeledRow } from '../../../src/contract/ground-truth.ts';
 import { truthKeys } from '../../../src/contract/work-keys.ts';
 import {
   type HourDraft,
-  hourOf,
   labeledHours,
   readLabeled,
   rewriteHour,
@@ -94,7 +93,6 @@ test('a window of hours or of days', async () => {
   expect(await labeledHours(memory.storage, 'w', { from: '2026-11-20', to: '2026-11-21' })).toEqual(hours.slice(1, 3));
   expect(await labeledHours(memory.storage, 'w', { from: HOUR, to: HOUR })).toEqual([]);
   expect(await labeledHours(memory.storage, 'w', { from: HOUR })).toEqual(hours.slice(2));
-  expect(hourOf(row('a').second)).toBe(HOUR);
 });
 
 test('an hour that is changed between its facts and its bytes is read as it is then; one that never rests is named', async () => {
