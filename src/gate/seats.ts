@@ -171,7 +171,8 @@ export class TableSeats implements Slots {
     this.#taken = [...(now === undefined ? [] : [now]), taken];
     // No further call starts above the share, and until the next window begins, above what it will have.
     this.#apply(Math.min(own, share, taken.calls));
-    const begins = next * WINDOW_MS - this.#clock.now();
+    // A renewal that waited for the table may end after the window has begun.
+    const begins = Math.max(0, next * WINDOW_MS - this.#clock.now());
     this.#begins = setTimeout(() => {
       if (this.#taken.includes(taken)) this.#apply(Math.min(share, taken.calls));
     }, begins);

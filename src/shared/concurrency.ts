@@ -1,4 +1,5 @@
-/** Bounded concurrency: loops over items, and a semaphore for tasks that arrive one by one. */
+/** Bounded concurrency: loops over items, a semaphore for tasks that arrive one by one, and turns of the event loop. */
+import { setImmediate } from 'node:timers/promises';
 
 /**
  * Works through the items, at most `limit` at a time. After a failure it starts no further item, waits for those in
@@ -72,4 +73,15 @@ export class Semaphore {
       else this.#free += 1;
     }
   }
+}
+
+let lastTurn: Promise<void> = Promise.resolve();
+
+/**
+ * Waits for a round of the event loop that no other caller has. Many tasks that go on at the same moment would keep it from reading
+ * replies, and a server without further requests, for as long as all of them compute.
+ */
+export function ownTurn(): Promise<void> {
+  lastTurn = lastTurn.then(() => setImmediate());
+  return lastTurn;
 }

@@ -6,6 +6,7 @@ import { answeredBefore, type HeldFor, JudgeHeld } from '../../judge/errors.ts';
 import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
+import { ownTurn } from '../../shared/concurrency.ts';
 import { ownFault } from '../../shared/own-fault.ts';
 import { timeOf, withinTime } from '../../shared/within-time.ts';
 import { addSpend, emptySpend } from '../counts.ts';
@@ -104,11 +105,13 @@ export class CaptureAssessor {
 
   async #outcome(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome | 'claimed'> {
     const { capture, pending } = work;
+    await ownTurn();
     const { sourceId } = this.#deps.judge;
     const context = this.contextOf(work);
     const asks = pending.judge.length > 0 && signal !== undefined;
     const answered = asks ? await this.#answered(work, signal) : NOT_ASKED;
     if (answered === 'claimed') return 'claimed';
+    await ownTurn();
     const assessments = pending.failed.map(({ scorer, fault }) => failedAssessment(scorer, sourceId, context, fault));
     const notJudgeable: string[] = [];
     for (const scored of codeAssessments(pending.code, capture, this.timeMsOf(capture), context)) {

@@ -13,7 +13,7 @@ import {
   type QualityTally,
   verdictsOfRun,
 } from '../../quality/tally.ts';
-import { forEachConcurrently } from '../../shared/concurrency.ts';
+import { forEachConcurrently, ownTurn } from '../../shared/concurrency.ts';
 import { weightAtOnce } from '../../shared/memory.ts';
 import type { LineBook } from '../log/line-book.ts';
 import { TraceBatch } from '../log/trace-batch.ts';
@@ -159,7 +159,10 @@ export class VerdictWriter {
     const batch = new TraceBatch(book, assessmentsOf);
     const weight = absent.reduce((sum, { work }) => sum + work.weight, 0);
     await this.#gate.pass(weight, async () => {
-      for (const { work } of absent) await batch.add({ ...work, capture: work.read() });
+      for (const { work } of absent) {
+        await ownTurn();
+        await batch.add({ ...work, capture: work.read() });
+      }
       await batch.flush();
     });
     return new Set([...batch.there, ...batch.bare]);

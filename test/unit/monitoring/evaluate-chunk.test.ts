@@ -28,6 +28,7 @@ import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
+import { LoopRounds } from '../../helpers/loop-rounds.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide } from '../formats/arbitraries.ts';
 
@@ -793,10 +794,10 @@ describe('where the traces are written too', () => {
     const reads = jest.spyOn(rig.store, 'getTraces');
     await rig.evaluate(rig.request(lines));
     expect([reads.mock.calls.length, rig.store.posts.length, rig.store.singles]).toEqual([1, 230, 0]);
-    // The answers of batches of 8, 32, 100 and 90, and after each one the traces that it wrote.
+    // The answers of batches of 8, 32, 100 and 90, and after each one the traces that it wrote; 50 answers are saved earlier.
     const segments = rig.segments();
     expect(segments.flat().filter((line) => 'ask' in line)).toHaveLength(230);
-    expect(segments.length).toBeLessThanOrEqual(8);
+    expect(segments.length).toBeLessThanOrEqual(8 + 4);
   });
 
   test('the first answers are written while the judge is asked about the others', async () => {
@@ -809,6 +810,18 @@ describe('where the traces are written too', () => {
     while (rig.store.posts.length < 8) await settled();
     resolve();
     expect((await evaluated).log?.counts.written).toBe(30);
+  });
+
+  test('replies are read between the captures of a chunk, however many go on at the same moment', async () => {
+    const rounds = new LoopRounds();
+    const asked: number[] = [];
+    const rig = new Writing(async ({ prompt }) => {
+      asked.push(rounds.now);
+      return told(goodAnswer(prompt.scorers));
+    });
+    await rig.evaluate(rig.request(Array.from({ length: 20 }, (_, n) => chatLine(`n${n}`))));
+    rounds.stop();
+    expect(new Set(asked).size).toBe(20);
   });
 
   test('the judge is asked no further ahead of MLflow than a batch', async () => {

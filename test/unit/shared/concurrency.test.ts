@@ -1,6 +1,7 @@
 /** Tests of bounded concurrency. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { forEachConcurrently, Semaphore } from '../../../src/shared/concurrency.ts';
+import { forEachConcurrently, ownTurn, Semaphore } from '../../../src/shared/concurrency.ts';
+import { LoopRounds } from '../../helpers/loop-rounds.ts';
 
 /** Counts how many calls run at the same time. */
 function counter() {
@@ -74,4 +75,11 @@ test('a semaphore runs tasks in order, at most its count at a time, and frees th
   expect(ends.filter(({ status }) => status === 'rejected')).toHaveLength(1);
   expect(started).toEqual([0, 1, 2, 3, 4]);
   expect(seen.most).toBe(2);
+});
+
+test('tasks that go on at the same moment do so in different rounds of the event loop', async () => {
+  const rounds = new LoopRounds();
+  const seenIn = await Promise.all(Array.from({ length: 5 }, () => ownTurn().then(() => rounds.now)));
+  rounds.stop();
+  expect(new Set(seenIn).size).toBe(5);
 });
