@@ -90,6 +90,7 @@ import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
 import { captureSource } from '../../../src/operate/capture-source.ts';
 import { findExecution } from '../../../src/operate/find-execution.ts';
+import { placeLabels } from '../../../src/operate/place-labels.ts';
 import { incomplete, notDeployed, stackPrefix } from '../../../src/operate/stack-outputs.ts';
 import { startExecution } from '../../../src/operate/start-execution.ts';
 import { planUpload } from '../../../src/operate/upload-captures.ts';
@@ -803,6 +804,7 @@ const PROVOKE: Record<string, () => unknown> = {
   MlflowTrackingUriInvalid: () => createMlflowClient({ trackingUri: `http://u:${MARK}@x` }),
   MlflowTrackingUriMissing: () => mlflowOf({}),
   NoCounts: () => ratesReport(memory(), 'w', { from: '1d' }, { active: [], nowMs: 0 }),
+  LabelsMissing: () => placeLabels(memory(), 'w', '/no-such-labels.csv'),
   NoSuchRun: () => findExecution(stepFunctions(undefined), MACHINES, 'r'),
   AmbiguousRun: () => findExecution(stepFunctions({ executionArn: 'arn' }), MACHINES, 'r'),
   AmbiguousSource: () => captureSource(captured('bin/a.jsonl'), watched, 'bin', {}),

@@ -1,0 +1,31 @@
+/** The figures of the labeled predictions of a stack. */
+import { labeledHours, readLabeled } from '../ground-truth/join/labeled-store.ts';
+import type { TruthFigures } from '../ground-truth/measure/figures.ts';
+import { measure, type TruthBy } from '../ground-truth/measure/measure.ts';
+import { hourOf } from '../quality/tally.ts';
+import type { GroundTruthSettings } from '../settings/ground-truth-setting.ts';
+import type { Storage } from '../shared/storage.ts';
+
+export interface TruthQuery {
+  by?: TruthBy | undefined;
+  variant?: string | undefined;
+  /** Epoch milliseconds, `fromMs` inclusive, `toMs` exclusive. */
+  fromMs?: number | undefined;
+  toMs?: number | undefined;
+}
+
+/** Reads the labeled predictions and computes their figures. @returns `undefined` if there are none */
+export async function truthFigures(
+  storage: Storage,
+  bucket: string,
+  settings: GroundTruthSettings,
+  { fromMs, toMs, ...query }: TruthQuery,
+): Promise<TruthFigures | undefined> {
+  const hours = await labeledHours(storage, bucket, {
+    ...(fromMs === undefined ? {} : { from: hourOf(fromMs) }),
+    // That of the last second before the end is read.
+    ...(toMs === undefined ? {} : { to: new Date(toMs).toISOString() }),
+  });
+  const figures = await measure(readLabeled(storage, bucket, hours), settings, { ...query, fromMs, toMs });
+  return figures.groups.length === 0 ? undefined : figures;
+}

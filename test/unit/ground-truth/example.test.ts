@@ -1,0 +1,87 @@
+/** The captures and labels of `examples/tabular`, through the index, the join and the figures. */
+import { readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { projectPath } from '../../../local/project-root.ts';
+import { decodeLine } from '../../../src/formats/decode.ts';
+import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
+import type { Figures } from '../../../src/ground-truth/measure/figures.ts';
+import { decodeOptions } from '../../../src/monitoring/chunk/decode-lines.ts';
+import { filesBelow } from '../../../src/operate/capture-files.ts';
+import { truthFigures } from '../../../src/operate/truth-figures.ts';
+import { waitingLabels } from '../../../src/operate/truth-run.ts';
+import { localFiles } from '../../../src/replay/source/files.ts';
+import { dotenvSettings } from '../../../src/settings/dotenv-file.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
+
+const EXAMPLE = projectPath('examples', 'tabular');
+const memory = new MemoryStorage();
+const { storage } = memory;
+const deps = stepsOn(storage, dotenvSettings(join(EXAMPLE, 'settings.env')));
+const { environment } = deps;
+
+beforeAll(async () => {
+  const index = new PredictionIndex(environment);
+  for (const { path } of await localFiles(EXAMPLE)) {
+    for (const [n, text] of readFileSync(path, 'utf8').trimEnd().split('\n').entries()) {
+      const key = relative(EXAMPLE, path);
+      const place = { bucket: 'b', key, etag: 'e', line: n + 1, start: 0, end: 1, objectTimeMs: 0 };
+      const line = decodeLine({ bytes: Buffer.from(text), place }, decodeOptions(environment));
+      if (line.kind !== 'capture') throw new Error(line.reason.message);
+      index.add(line.capture, `tr-${path}:${n}`, place);
+    }
+  }
+  await index.write(storage, environment.WORK_BUCKET);
+  for (const path of await filesBelow(join(EXAMPLE, 'labels'), () => true)) {
+    const key = `labels/${relative(EXAMPLE, path)}`;
+    memory.put(key, readFileSync(path, 'utf8'));
+    // One after the other, and each run before the next file is written.
+    memory.writtenMs.set(key, Date.parse('2026-12-05') + memory.objects.size);
+    await readAndJoin(deps, { bucket: 'b', key });
+  }
+});
+
+test('each line of the labels has the outcome that the README says', async () => {
+  const { reports } = await truthFacts(storage);
+  const sum = (name: keyof (typeof reports)[0]['counts']): number =>
+    reports.reduce((all, { counts }) => all + counts[name], 0);
+  const names = [
+    'lines',
+    'joined',
+    'repeated',
+    'replaced',
+    'outdated',
+    'waiting',
+    'unknown',
+    'ambiguous',
+    'invalid',
+  ] as const;
+  expect(names.map(sum)).toEqual([497, 489, 5, 1, 0, 1, 0, 0, 1]);
+  const [letters] = reports.filter(({ key }) => key.includes('letters'));
+  expect(letters?.faults).toEqual([expect.objectContaining({ line: 91, name: 'NotALabel' })]);
+  expect(letters?.replacedLabels).toEqual([{ line: 237, id: 'renewal-682b4650ce_0', from: 0, to: 1 }]);
+  expect(await waitingLabels(storage, environment.WORK_BUCKET)).toMatchObject({ labels: 1, files: 1, more: false });
+});
+
+/** Rows by label and prediction, 0 before 1, as a script of a few lines counts them from the files. */
+const CONFUSION = { blue: [128, 21, 32, 60], green: [137, 17, 15, 79] };
+
+test.each(Object.entries(CONFUSION))('%s is as good as it was made', async (variant, cells) => {
+  const query = { by: 'variant', variant } as const;
+  const found = await truthFigures(storage, environment.WORK_BUCKET, environment.GROUND_TRUTH, query);
+  const [only] = found?.groups ?? [];
+  expect(only?.classes?.confusion.map(({ count }) => count)).toEqual(cells);
+  expect(only?.rows).toBe(cells.reduce((sum, count) => sum + count));
+});
+
+test('the comparison of groups shows whom blue misses', async () => {
+  const found = await truthFigures(storage, environment.WORK_BUCKET, environment.GROUND_TRUTH, { by: 'variant' });
+  const missed = ({ groups }: Figures) =>
+    groups?.age_group
+      ?.filter(({ difference }) => (difference?.truePositiveRate.high ?? 0) < 0)
+      .map(({ value }) => value);
+  expect(found?.groups.map(({ group, ...figures }) => [group, missed(figures as Figures)])).toEqual([
+    ['blue', ['60+']],
+    ['green', []],
+  ]);
+});
