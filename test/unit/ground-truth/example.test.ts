@@ -4,11 +4,13 @@ import { join, relative } from 'node:path';
 import { projectPath } from '../../../local/project-root.ts';
 import { decodeLine } from '../../../src/formats/decode.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
-import type { Figures } from '../../../src/ground-truth/measure/figures.ts';
+import type { Figures, TruthFigures } from '../../../src/ground-truth/measure/figures.ts';
+import { truthTable } from '../../../src/ground-truth/measure/table-text.ts';
 import { decodeOptions } from '../../../src/monitoring/chunk/decode-lines.ts';
 import { filesBelow } from '../../../src/operate/capture-files.ts';
 import { truthFigures } from '../../../src/operate/truth-figures.ts';
 import { waitingLabels } from '../../../src/operate/truth-run.ts';
+import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { localFiles } from '../../../src/replay/source/files.ts';
 import { dotenvSettings } from '../../../src/settings/dotenv-file.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -84,4 +86,37 @@ test('the comparison of groups shows whom blue misses', async () => {
     ['blue', ['60+']],
     ['green', []],
   ]);
+});
+
+describe('the table', () => {
+  const textOf = async (by: 'hour' | 'variant' | undefined, width: number): Promise<string> => {
+    const found = await truthFigures(storage, environment.WORK_BUCKET, environment.GROUND_TRUTH, { by });
+    return truthTable(found as TruthFigures, by, { width, style: PLAIN });
+  };
+
+  test.each([40, 80, 120, 200])('has no line that is longer than %d columns', async (width) => {
+    for (const by of [undefined, 'variant', 'hour'] as const) {
+      const text = await textOf(by, width);
+      expect(text.split('\n').filter((line) => line.length > width)).toEqual([]);
+      expect(text.replaceAll(/\s+/g, ' ')).toContain(by === 'hour' ? '2026-11-20T00' : 'age_group = 60+');
+    }
+  });
+
+  test('compares variants in a row each, and has the details of each below, in a pipe', async () => {
+    const text = await textOf('variant', Number.POSITIVE_INFINITY);
+    expect(text).toMatch(
+      /^The model predicts classes: GROUND_TRUTH says so\. A probability of 0\.5 or more counts as 1\./,
+    );
+    expect(text).toMatch(/^variant {2}labels {2}accuracy {11}precision .* AUC$/m);
+    expect(text).toMatch(/^blue {8}241 {2}78\.0% \(72\.\d–82\.8\) /m);
+    expect(text).toMatch(/^variant green\n {10}→ 0 {2}→ 1 {2}precision .*\nlabel 0 {3}137 {3}17 {2}90\.1% /m);
+    expect(text).toMatch(/^age_group = 60\+ +43 {2}18\.6% .* 26\.7% \(10\.9–52\.0\) +-34\.0 \(-60\.2…-1\.5\)$/m);
+  });
+
+  test('has a row for each hour, and no details', async () => {
+    const text = await textOf('hour', 120);
+    expect(text).toMatch(/^hour {11}labels {2}accuracy/m);
+    expect(text.match(/^2026-11-\d\dT\d\d /gm)).toHaveLength(6);
+    expect(text).not.toContain('→');
+  });
 });
