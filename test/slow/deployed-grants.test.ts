@@ -328,7 +328,7 @@ describe('a replay', () => {
       };
       let ended = await publish();
       // StopReplay was denied access too. Its attempt ends the run as failed, maybe only now.
-      for (let again = 0; ended.status !== 'FINISHED' && again < 5; again++) {
+      for (let again = 0; ended.status !== 'FINISHED' && again < 24; again++) {
         await sleep(5_000);
         ended = await publish();
       }

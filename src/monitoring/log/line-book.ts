@@ -17,7 +17,7 @@ import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { addCounts } from '../../shared/counts.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
-import { captureTimeMs, isOutOfTime, withinTime } from '../../shared/within-time.ts';
+import { isOutOfTime, timeOf, withinTime } from '../../shared/within-time.ts';
 import { buildTrace } from '../../trace/build.ts';
 import type { TraceRecord } from '../../trace/types.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
@@ -160,7 +160,7 @@ export class LineBook {
       run: this.#request.run,
     };
     const build = (of: Capture): TraceRecord =>
-      withinTime(captureTimeMs(raw.bytes.length), () => buildTrace(of, raw, options));
+      withinTime(timeOf(of, raw.bytes.length), () => buildTrace(of, raw, options));
     try {
       return build(capture);
     } catch (error) {

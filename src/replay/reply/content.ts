@@ -11,7 +11,7 @@ import type { ChatMessage, Payload, ToolCall } from '../../formats/types.ts';
 import { Scale } from '../../formats/weight.ts';
 import { readWireReply } from '../../formats/wire/registry.ts';
 import { toNamedError } from '../../shared/errors.ts';
-import { captureTimeMs, withinTime } from '../../shared/within-time.ts';
+import { timeForContent, withinTime } from '../../shared/within-time.ts';
 
 /** Token counts from the server. */
 export interface Usage {
@@ -68,12 +68,8 @@ function bytesIn(source: unknown): number {
   return typeof data === 'string' ? data.length : 0;
 }
 
-/** Larger replies are read with a time limit, which costs a tenth of a millisecond. */
-const MIN_TIMED_BYTES = 64 * 1024;
-
 /** Runs work on content of the given length. Throws when it takes longer than any capture may. */
-export const timed = <T>(bytes: number, work: () => T): T =>
-  bytes < MIN_TIMED_BYTES ? work() : withinTime(captureTimeMs(bytes), work);
+export const timed = <T>(bytes: number, work: () => T): T => withinTime(timeForContent(bytes), work);
 
 /**
  * Reads a reply. A reply that cannot be decoded is still a reply: its content is then a digest of its bytes.

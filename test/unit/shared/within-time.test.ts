@@ -1,5 +1,5 @@
 /** Tests of the time limit for synchronous work. */
-import { isOutOfTime, withinTime, withinTogether } from '../../../src/shared/within-time.ts';
+import { isOutOfTime, timeOf, withinTime, withinTogether } from '../../../src/shared/within-time.ts';
 
 const thrownBy = (work: () => unknown): unknown => {
   try {
@@ -40,6 +40,21 @@ test('parts share their time: after it is used up, none starts', () => {
     throw fault;
   };
   expect(thrownBy(() => withinTogether(1_000)('the first', broken))).toBe(fault);
+});
+
+test('content is watched if it is large: as captured, uncompressed, or with the rest of its line', () => {
+  const small = { bytes: 30_000, text: 'x'.repeat(30_000) };
+  expect(timeOf({ request: small })).toBe(Number.POSITIVE_INFINITY);
+  expect(timeOf({})).toBe(Number.POSITIVE_INFINITY);
+  const mib = 1024 ** 2;
+  const large = [
+    timeOf({ request: { bytes: mib } }),
+    timeOf({ response: { bytes: 1_000, text: 'x'.repeat(mib) } }),
+    timeOf({ request: small, response: small }, mib),
+  ];
+  expect(large).toEqual([6_000, 6_000, 6_000]);
+  expect(timeOf({ request: { bytes: 40_000 }, response: { bytes: 40_000 } })).toBeLessThan(6_000);
+  expect(withinTime(Number.POSITIVE_INFINITY, () => 'not watched')).toBe('not watched');
 });
 
 function endless(): void {
