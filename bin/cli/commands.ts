@@ -82,6 +82,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'stop a run, or a cloud replay and wait for its results',
     load: async () => (await import('../commands/stop.ts')).stopCommand(),
   },
+  forward: {
+    group: 'runs',
+    summary: 'forward older capture files to Arthur, or put back what failed',
+    load: async () => (await import('../commands/forward.ts')).forwardCommand(),
+  },
   judge: {
     group: 'quality',
     summary: 'judge the captures of a file here and now, to write a guideline or a scorer',

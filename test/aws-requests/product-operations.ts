@@ -23,6 +23,8 @@ const CHECKED_IN = {
   'deployed-policies': [
     'lambda:Invoke',
     'secretsmanager:GetSecretValue',
+    'sqs:ChangeMessageVisibility',
+    'sqs:SendMessage',
     'stepfunctions:DescribeExecution',
     'stepfunctions:StartExecution',
   ],

@@ -9,6 +9,7 @@ import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { replayKeys } from '../../src/contract/work-keys.ts';
+import { type Arthur, MODEL, startArthur, TOKEN } from '../doubles/arthur.ts';
 import { DeployedPipeline } from './deployed-pipeline.ts';
 import { DeployedReplay, numberedCapture, received } from './deployed-replay.ts';
 import { chatLine } from './replay.ts';
@@ -16,6 +17,8 @@ import { chatLine } from './replay.ts';
 export const PREFIX = 'policies';
 export const ENDPOINT = 'guarded-endpoint';
 export const HOUR = `${ENDPOINT}/AllTraffic/2026/11/20/10`;
+/** The prefix of the files that are forwarded. */
+export const FOR_ARTHUR = 'for-arthur/';
 /** The name of the replay that every later call is about. */
 export const RUN = 'guarded-replay';
 
@@ -29,10 +32,18 @@ export class GuardedStack {
   readonly pipeline: DeployedPipeline;
   readonly replays: DeployedReplay;
   readonly iam: IAMClient;
+  readonly arthur: Arthur;
   readonly #endpoint: StandInEndpoint;
   readonly #headersArn: string;
 
-  private constructor(pipeline: DeployedPipeline, iam: IAMClient, endpoint: StandInEndpoint, headersArn: string) {
+  private constructor(
+    pipeline: DeployedPipeline,
+    iam: IAMClient,
+    arthur: Arthur,
+    endpoint: StandInEndpoint,
+    headersArn: string,
+  ) {
+    this.arthur = arthur;
     this.environment = pipeline.environment;
     this.pipeline = pipeline;
     this.replays = new DeployedReplay(pipeline);
@@ -42,7 +53,7 @@ export class GuardedStack {
   }
 
   static async deploy(): Promise<GuardedStack> {
-    const endpoint = await startStandInEndpoint({ record: true });
+    const [endpoint, arthur] = await Promise.all([startStandInEndpoint({ record: true }), startArthur()]);
     // Shortens only the waits of the state machine. A shard also waits for its clock in the function.
     const environment = await startEnvironment({ enforcePolicies: true, awsEnv: { SFN_WAIT_SCALE: '0.01' } });
     try {
@@ -57,19 +68,25 @@ export class GuardedStack {
       const headersArn = await makeSecret(secrets, 'replay-headers', { 'x-team': 'search' });
       // This server does not require a login.
       const loginArn = await makeSecret(secrets, 'mlflow', { token: 'a-token' });
+      const tokenArn = await makeSecret(secrets, 'arthur', { token: TOKEN });
       secrets.destroy();
       const outputs = await environment.deployStack({
         STACK_PREFIX: PREFIX,
         SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
         REPLAY_HEADERS_SECRET_ARN: headersArn,
         MLFLOW_SECRET_ARN: loginArn,
+        ARTHUR_HOST: arthur.url,
+        ARTHUR_MODEL_ID: MODEL,
+        ARTHUR_SECRET_ARN: tokenArn,
+        // No run processes these files.
+        ARTHUR_S3_PREFIX: FOR_ARTHUR,
       });
       await environment.mlflow;
       const pipeline = new DeployedPipeline(environment, PREFIX, outputs);
-      return new GuardedStack(pipeline, new IAMClient(config), endpoint, headersArn);
+      return new GuardedStack(pipeline, new IAMClient(config), arthur, endpoint, headersArn);
     } catch (error) {
       await environment.stop();
-      await endpoint.close();
+      await Promise.all([endpoint.close(), arthur.stop()]);
       throw error;
     }
   }
@@ -77,7 +94,7 @@ export class GuardedStack {
   async stop(): Promise<void> {
     this.iam.destroy();
     await this.environment.stop();
-    await this.#endpoint.close();
+    await Promise.all([this.#endpoint.close(), this.arthur.stop()]);
   }
 
   /** The input of a replay to a URL, with a secret's headers, the judge and MLflow. */

@@ -10,6 +10,9 @@ import {
   templateOf,
 } from '../helpers/synth.ts';
 
+/** Split, so that it is not read as a JavaScript placeholder. */
+const DOLLAR = '$';
+
 const template = templateOf();
 const policies = policiesOf(template);
 
@@ -224,6 +227,33 @@ it.each<[string, Line[]]>([
   expect(policies[role]).toEqual(lines);
 });
 
+it('lets the function that forwards files read them and its secret, write its receipts, and speak to its queues', () => {
+  const arthur = {
+    ARTHUR_HOST: 'https://app.arthur.ai',
+    ARTHUR_MODEL_ID: 'some-model',
+    ARTHUR_S3_PREFIX: 'for/arthur*',
+  };
+  const secret = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf';
+  const key = 'arn:aws:kms:eu-west-1:123456789012:key/captures';
+  const forwarding = templateOf({ ...arthur, ARTHUR_SECRET_ARN: secret, DATA_CAPTURE_KMS_KEY_ARN: key });
+  const through = `for/arthur${DOLLAR}{*}/*`;
+  const { ForwardForwarderRole, ...others } = policiesOf(forwarding);
+  expect(ForwardForwarderRole).toEqual([
+    logsTo('ForwardForwarderLogs'),
+    [['s3:GetObject', 's3:GetObjectVersion'], [`arn:aws:s3:::captures/${through}`]],
+    [['s3:ListBucket'], ['arn:aws:s3:::captures'], { StringLike: { 's3:prefix': [through] } }],
+    [['kms:Decrypt'], [key], { StringEquals: { 'kms:ViaService': 's3.eu-west-1.amazonaws.com' } }],
+    [['secretsmanager:GetSecretValue'], [secret]],
+    [['s3:GetObject'], work('forwards/*')],
+    [['s3:PutObject'], work('forwards/*')],
+    [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+    [['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes'], ['<ForwardEvents.Arn>']],
+    [['sqs:ChangeMessageVisibility'], ['<ForwardEvents.Arn>']],
+    [['sqs:SendMessage'], ['<ForwardDeadLetters.Arn>']],
+  ]);
+  expect(others).toEqual(policiesOf(templateOf({ DATA_CAPTURE_KMS_KEY_ARN: key })));
+});
+
 it('gives no other role a policy, and no role a managed one', () => {
   const roles = resourcesOfType(template, 'AWS::IAM::Role');
   expect(Object.keys(roles).toSorted()).toEqual(Object.keys(policies).toSorted());
@@ -308,9 +338,6 @@ it('uses * as the resource only for actions without an ARN', () => {
     );
   }
 });
-
-/** Split, so that it is not read as a JavaScript placeholder. */
-const DOLLAR = '$';
 
 describe('captures with a KMS key and a prefix with special characters', () => {
   const key = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd';

@@ -9,7 +9,13 @@ import { resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 const runbook = readFileSync('docs/runbook.md', 'utf8');
 /** With the page that uses the runbook's first block. */
 const text = runbook + readFileSync('docs/upgrading.md', 'utf8');
-const template = templateOf({ STACK_PREFIX: 'prod', QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95}]' });
+const template = templateOf({
+  ARTHUR_HOST: 'https://app.arthur.ai',
+  ARTHUR_MODEL_ID: 'some-model',
+  ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
+  STACK_PREFIX: 'prod',
+  QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95}]',
+});
 
 const sections = Object.fromEntries(
   runbook

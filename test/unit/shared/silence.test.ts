@@ -12,6 +12,7 @@ import { inspect } from 'node:util';
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
 import { DynamoDBClient, DynamoDBServiceException } from '@aws-sdk/client-dynamodb';
+import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client, S3ServiceException } from '@aws-sdk/client-s3';
 import { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
@@ -90,6 +91,7 @@ import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
 import { captureSource } from '../../../src/operate/capture-source.ts';
 import { findExecution } from '../../../src/operate/find-execution.ts';
+import { findForwarding, sendEvents } from '../../../src/operate/forwarding.ts';
 import { placeLabels } from '../../../src/operate/place-labels.ts';
 import { incomplete, notDeployed, stackPrefix } from '../../../src/operate/stack-outputs.ts';
 import { startExecution } from '../../../src/operate/start-execution.ts';
@@ -704,6 +706,17 @@ const PROVOKE: Record<string, () => unknown> = {
   ArthurUnauthorized: () => arthurSays(401),
   ArthurUnavailable: () => arthurSays(503, 'cut'),
   ForwardBusy: forwardTwice,
+  NothingForwarded: () =>
+    wire.fails({ status: 404, code: 'ResourceNotFoundException' }, () =>
+      findForwarding(new LambdaClient(wire.client), 'p'),
+    ),
+  EventsNotSent: () => {
+    const body = json({ Failed: [{ Id: '0', Code: 'InternalError', Message: mark() }] });
+    const handle = async () => ({ response: { statusCode: 200, body: Readable.from([body]) } });
+    const config = { ...wire.client, region: async () => 'eu-west-1', requestHandler: { handle } };
+    const file = { bucket: 'b', key: mark(), etag: 'e', size: 1, lastModifiedMs: 0 };
+    return sendEvents({ config } as never, 'q', [{ file, before: undefined }], () => {});
+  },
   QueueUnavailable: () =>
     wire.fails({ status: 500, code: MARK }, () => sendToQueue('http://q/1/q', mark(), { name: mark() })),
   BaselineNotAllowed: () => gateWith('s3://other/replays/x'),
