@@ -18,6 +18,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   replay: { rounds: 'number', only: 'texts', 'no-peer': 'switch' },
   'replay-index': { records: 'number' },
   'http-client': { rounds: 'number' },
+  'ground-truth': { labels: 'number', hours: 'number' },
   gate: { releases: 'number' },
   alarms: { years: 'number', drops: 'number' },
   rates: { simulations: 'number' },

@@ -1,8 +1,6 @@
 /** Runs a bundled Lambda handler once, as Lambda would, and prints time and memory. Arguments: the bundle, the event. */
-import { existsSync, readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-
-const STATUS = '/proc/self/status';
+import { peakBytes } from './peak-memory.ts';
 
 const [bundle = '', event = '{}'] = process.argv.slice(2);
 const { handler } = (await import(pathToFileURL(bundle).href)) as {
@@ -26,10 +24,3 @@ const { user, system } = process.cpuUsage();
 const cpuSeconds = (user + system) / 1e6;
 console.log(JSON.stringify({ importSeconds, seconds, maxRssMb, cpuSeconds, result }));
 process.exit(0);
-
-/** Reads the peak memory. On Linux not from ru_maxrss, which a process inherits from the peak of its parent. */
-function peakBytes(): number {
-  const status = existsSync(STATUS) ? readFileSync(STATUS, 'utf8') : '';
-  const kib = /^VmHWM:\s+(\d+) kB/m.exec(status)?.[1] ?? process.resourceUsage().maxRSS;
-  return Number(kib) * 1024;
-}

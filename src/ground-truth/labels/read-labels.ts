@@ -35,13 +35,16 @@ export async function* readLabels(
 ): AsyncGenerator<Label | LabelFault> {
   const { format = '', gzip } = LABEL_FILE.exec(name)?.groups ?? {};
   const plain = asUtf8(atMost(gzip === undefined ? bytes : gunzipped(bytes, name), name));
-  const reader = format.toLowerCase() === 'csv' ? new CsvReader(name, settings) : new JsonReader(name, settings);
+  const at = { where: name, timeMs, settings };
+  const form = format.toLowerCase() === 'csv' ? new CsvForm(at) : new JsonForm(at);
   let last = 0;
   try {
     for await (const lines of scanPieces(plain, MAX_LINE_BYTES)) {
       for (const scanned of lines) {
+        const line = textOf(scanned, last === 0, name);
         last = scanned.line;
-        yield* reader.read(scanned, timeMs);
+        if ('name' in line) yield line;
+        else yield* form.read(line);
       }
     }
   } catch (error) {
@@ -49,7 +52,7 @@ export async function* readLabels(
     if ((error as Error).name !== 'NotGzip' || last === 0) throw error;
     yield { line: last + 1, name: 'CutOff', message: 'the file is not the whole gzip that was written' };
   }
-  yield* reader.end(timeMs);
+  yield* form.end();
 }
 
 async function* atMost(bytes: AsyncIterable<Uint8Array>, where: string): AsyncGenerator<Uint8Array> {
@@ -84,97 +87,104 @@ async function* asUtf8(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
   if (decoder !== undefined) yield Buffer.from(decoder.decode());
 }
 
-type Item = Label | LabelFault;
+/** @throws PermanentError `NotUtf8` for a first line in UTF-16 without a mark, or that is no text at all */
+function textOf(
+  { bytes, line, start, length, end }: ScannedLine,
+  isFirst: boolean,
+  where: string,
+): TextLine | LabelFault {
+  const isCut = end === start + length;
+  if (isFirst && bytes?.includes(0)) {
+    throw new PermanentError('NotUtf8', 'The label file is not text in UTF-8', { where });
+  }
+  if (bytes === undefined) {
+    return { line, name: 'TooLong', message: `it has ${length} bytes; expected: at most ${MAX_LINE_BYTES}` };
+  }
+  if (isUtf8(bytes)) return { text: bytes.toString(), line, isCut };
+  return { line, name: isCut ? 'CutOff' : 'NotUtf8', message: 'it is not text in UTF-8' };
+}
 
-abstract class LineReader {
-  readonly where: string;
-  readonly settings: GroundTruthSettings;
+interface FormOptions {
+  /** The name of the file, for errors. */
+  where: string;
+  timeMs: number;
+  settings: GroundTruthSettings;
+}
+
+/** What is wrong with the last line may be that the file ends in it. */
+const itemOf = (found: Label | LabelProblem, { line, isCut }: Omit<TextLine, 'text'>): Label | LabelFault =>
+  'id' in found ? found : { line, name: isCut ? 'CutOff' : found.name, message: found.message };
+
+class JsonForm {
+  readonly #options: FormOptions;
   #isFirst = true;
 
-  constructor(where: string, settings: GroundTruthSettings) {
-    this.where = where;
-    this.settings = settings;
+  constructor(options: FormOptions) {
+    this.#options = options;
   }
 
-  *read({ bytes, line, start, length, end }: ScannedLine, timeMs: number): Generator<Item> {
-    const isFirst = this.#isFirst;
-    this.#isFirst = false;
-    // UTF-16 without a mark, or no text at all.
-    if (isFirst && bytes?.includes(0)) {
-      throw new PermanentError('NotUtf8', 'The label file is not text in UTF-8', { where: this.where });
-    }
-    const isCut = end === start + length;
-    if (bytes === undefined) {
-      yield { line, name: 'TooLong', message: `it has ${length} bytes; expected: at most ${MAX_LINE_BYTES}` };
-    } else if (!isUtf8(bytes)) {
-      yield { line, name: isCut ? 'CutOff' : 'NotUtf8', message: 'it is not text in UTF-8' };
-    } else yield* this.readText({ text: bytes.toString(), line, isCut }, timeMs, isFirst);
-  }
-
-  protected abstract readText(line: TextLine, timeMs: number, isFirst: boolean): Generator<Item>;
-  abstract end(timeMs: number): Generator<Item>;
-
-  protected item(found: Label | LabelProblem, { line, isCut }: Omit<TextLine, 'text'>): Item {
-    if ('id' in found) return found;
-    return { line, name: isCut ? 'CutOff' : found.name, message: found.message };
-  }
-}
-
-class JsonReader extends LineReader {
-  *readText(line: TextLine, timeMs: number, isFirst: boolean): Generator<Item> {
-    if (isFirst && line.text.trimStart().startsWith('[')) {
-      const facts = { expected: 'a JSON object in each line', where: this.where };
+  *read(line: TextLine): Generator<Label | LabelFault> {
+    const { where, timeMs, settings } = this.#options;
+    if (this.#isFirst && line.text.trimStart().startsWith('[')) {
+      const facts = { expected: 'a JSON object in each line', where };
       throw new PermanentError('NotJsonLines', 'The label file is a JSON list', facts);
     }
-    yield this.item(labelOfJson(line.text, { line: line.line, timeMs }, this.settings), line);
+    this.#isFirst = false;
+    yield itemOf(labelOfJson(line.text, { line: line.line, timeMs }, settings), line);
   }
 
-  *end(): Generator<Item> {}
+  *end(): Generator<Label | LabelFault> {}
 }
 
-class CsvReader extends LineReader {
+class CsvForm {
+  readonly #options: FormOptions;
   #records: CsvRecords | undefined;
   #places: Places<number> | undefined;
 
-  *readText(line: TextLine, timeMs: number): Generator<Item> {
+  constructor(options: FormOptions) {
+    this.#options = options;
+  }
+
+  *read(line: TextLine): Generator<Label | LabelFault> {
     this.#records ??= new CsvRecords(delimiterOf(line.text));
-    yield* this.#items(this.#records.add(line), timeMs);
+    yield* this.#items(this.#records.add(line));
   }
 
-  *end(timeMs: number): Generator<Item> {
-    if (this.#records !== undefined) yield* this.#items(this.#records.end(), timeMs);
+  *end(): Generator<Label | LabelFault> {
+    if (this.#records !== undefined) yield* this.#items(this.#records.end());
   }
 
-  *#items(records: Iterable<CsvRecord>, timeMs: number): Generator<Item> {
+  *#items(records: Iterable<CsvRecord>): Generator<Label | LabelFault> {
+    const { where, timeMs, settings } = this.#options;
     for (const record of records) {
-      if ('problem' in record) yield this.item(record.problem, record);
-      else if (this.#places === undefined) this.#places = this.#header(record.cells);
+      const places = this.#places;
+      if ('problem' in record) yield itemOf(record.problem, record);
+      else if (places === undefined) this.#places = headerOf(record.cells, where);
       else {
-        const { cells, line } = record;
-        const places = this.#places;
         const get = (field: LabelField) => {
-          const text = places[field].map((column) => cells[column]?.trim()).find((cell) => cell);
+          const text = places[field].map((column) => record.cells[column]?.trim()).find((cell) => cell);
           return field === 'value' && text !== undefined ? cellOf(text) : text;
         };
-        yield this.item(labelOf(get, { line, timeMs }, this.settings), record);
+        yield itemOf(labelOf(get, { line: record.line, timeMs }, settings), record);
       }
     }
   }
+}
 
-  #header(cells: readonly string[]): Places<number> {
-    const places = placesOf(cells.map((cell, column) => [cell, column] as const));
-    const facts = { got: `columns ${cells.slice(0, SHOWN_COLUMNS).join(', ')}`, where: this.where };
-    if (places.id.length === 0) {
-      const expected = 'a first line with the names of the columns, one of them id, inference_id or event_id';
-      throw new PermanentError('NoIdColumn', 'No column of the label file is named as an id', { ...facts, expected });
-    }
-    if (places.value.length === 0) {
-      const expected = 'a column named label or ground_truth';
-      throw new PermanentError('NoLabelColumn', 'No column of the label file is named as a label', {
-        ...facts,
-        expected,
-      });
-    }
-    return places;
+/** @throws PermanentError `NoIdColumn`, `NoLabelColumn` */
+function headerOf(cells: readonly string[], where: string): Places<number> {
+  const places = placesOf(cells.map((cell, column) => [cell, column] as const));
+  const facts = { got: `columns ${cells.slice(0, SHOWN_COLUMNS).join(', ')}`, where };
+  if (places.id.length === 0) {
+    const expected = 'a first line with the names of the columns, one of them id, inference_id or event_id';
+    throw new PermanentError('NoIdColumn', 'No column of the label file is named as an id', { ...facts, expected });
   }
+  if (places.value.length === 0) {
+    const expected = 'a column named label or ground_truth';
+    throw new PermanentError('NoLabelColumn', 'No column of the label file is named as a label', {
+      ...facts,
+      expected,
+    });
+  }
+  return places;
 }
