@@ -248,15 +248,48 @@ describe('a label', () => {
     expect(countsOf(facts)).toEqual({ lines: 1, joined: 1 });
   });
 
-  test('meets a prediction once that is in two hours of the index', async () => {
+  test('meets a prediction once that is in two hours of the index, and one that is in that of its file only', async () => {
     const memory = new MemoryStorage();
     await put(memory, [prediction('a')]);
     const copy = [...memory.objects].find(([key]) => key.startsWith(truthKeys.indexPrefix));
     memory.objects.set(truthKeys.newIndex('2026-11-21T00', 'copy'), copy?.[1] as Buffer);
-    putLabels(memory, 'f', [{ id: 'a', label: 1 }]);
+    putLabels(memory, 'f', [{ id: 'a', label: 1 }], 60);
     expect((await run(memory)).rows).toHaveLength(1);
+    memory.objects.delete(copy?.[0] as string);
+    putLabels(memory, 'g', [{ id: 'a', label: 0 }]);
+    expect(labelsOf(await run(memory))).toEqual({ 'tr-of-a': 0 });
     expect(await labeledHours(memory.storage, 'work')).toEqual(['2026-11-20T23']);
   });
+
+  test.each(['12', '21'])('of two files of the same second wins by its value, in the order %s too', async (order) => {
+    const memory = new MemoryStorage();
+    await put(memory, [prediction('a')]);
+    for (const name of order) {
+      putLabels(memory, name, [{ id: 'a', label: `value ${name}` }]);
+      await run(memory);
+    }
+    expect(labelsOf(await truthFacts(memory.storage))).toEqual({ 'tr-of-a': 'value 2' });
+  });
+});
+
+test('labels of a file that is still being read are not joined', async () => {
+  const memory = new MemoryStorage();
+  await put(memory, [prediction('id-1'), prediction('id-50000')]);
+  const { key } = putLabels(
+    memory,
+    'f',
+    Array.from({ length: 50_001 }, (_, n) => ({ id: `id-${n}`, label: 1 })),
+  );
+  const deps = stepsOn(memory.storage);
+  const putIf = jest.spyOn(memory, 'putIf').mockRejectedValueOnce(new Error('killed'));
+  await expect(readLabelFiles({ bucket: 'b', key }, null, deps)).rejects.toThrow('killed');
+  putIf.mockRestore();
+  const second = jest.spyOn(memory, 'putJsonIf').mockRejectedValueOnce(new Error('killed'));
+  await expect(readLabelFiles({ bucket: 'b', key }, null, deps)).rejects.toThrow('killed');
+  second.mockRestore();
+  await readAndJoin(deps, {});
+  expect((await truthFacts(memory.storage)).rows).toEqual([]);
+  expect(countsOf(await run(memory))).toEqual({ lines: 50_001, joined: 2, waiting: 49_999 });
 });
 
 test('predictions that were compared before are not read again, unless they were written since', async () => {
@@ -284,11 +317,18 @@ describe('time', () => {
 
   test('that runs out between hours ends an invocation, and the next one goes on', async () => {
     const memory = new MemoryStorage();
-    await put(memory, manyHours);
+    // Of an id in the first hour and in the last one, too.
+    const all = [
+      prediction('twice'),
+      ...manyHours,
+      prediction('twice', { ...manyHours[5], id: 'twice', traceId: 'tr-2' }),
+    ];
+    // Long ago: what was not compared is not taken for compared.
+    await put(memory, all, NOW_MS - 7_200_000);
     putLabels(
       memory,
       'f',
-      manyHours.map(({ id }) => ({ id, label: 1 })),
+      [...manyHours, prediction('twice')].map(({ id }) => ({ id, label: 1 })),
     );
     const time = invocations(manyHours.length + 2);
     const deps = stepsOn(memory.storage, {}, time.remainingMs);
@@ -300,7 +340,9 @@ describe('time', () => {
       times += 1;
     } while (cursor !== null);
     expect(times).toBeGreaterThan(2);
-    expect(countsOf(await truthFacts(memory.storage))).toEqual({ lines: 6, joined: 6 });
+    const facts = await truthFacts(memory.storage);
+    expect(countsOf(facts)).toEqual({ lines: 7, joined: 7 });
+    expect(facts.rows).toHaveLength(8);
   });
 
   test('that is never enough to compare a group ends the run by name', async () => {

@@ -6,7 +6,7 @@ import { readLabelFiles } from '../../../src/ground-truth/labels/read-files.ts';
 import { PermanentError } from '../../../src/shared/errors.ts';
 import { logger } from '../../../src/shared/logging.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
+import { index, prediction, readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
 
 let memory: MemoryStorage;
 let warn: jest.SpyInstance;
@@ -89,7 +89,9 @@ test.each([
   const [report] = await read(input);
   expect(report).toMatchObject({ counts: { lines: 0 }, parts: [], error: { name } });
   expect(report?.error?.message).not.toContain('capture');
+  await index(memory.storage, [prediction('7')]);
   await readAndJoin(stepsOn(memory.storage), input);
+  expect((await truthFacts(memory.storage)).rows).toEqual([]);
   expect([...memory.objects.keys()].filter((key) => key.startsWith(truthKeys.waitingPrefix))).toEqual([]);
 });
 
