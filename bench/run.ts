@@ -23,6 +23,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   alarms: { years: 'number', drops: 'number' },
   rates: { simulations: 'number' },
   'judge-cost': { records: 'number' },
+  labels: { labels: 'number', managed: 'switch' },
   quotas: {
     only: 'texts',
     files: 'number',
