@@ -9,11 +9,12 @@ import { DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION } from '../local/python/
 import { startMlflowServer } from '../local/servers/mlflow-server.ts';
 import type { LabeledRow } from '../src/contract/ground-truth.ts';
 import { truthKeys } from '../src/contract/work-keys.ts';
-import { type HourDraft, hourOf, rewriteHour } from '../src/ground-truth/join/labeled-store.ts';
+import { type HourDraft, rewriteHour } from '../src/ground-truth/join/labeled-store.ts';
 import { noteLabels } from '../src/ground-truth/note/note-labels.ts';
 import { assessmentJson } from '../src/mlflow/assessment-json.ts';
 import { createMlflowClient } from '../src/mlflow/client.ts';
 import type { Experiment } from '../src/mlflow/types.ts';
+import { hourOf } from '../src/quality/tally.ts';
 import { batches } from '../src/shared/batches.ts';
 import { forEachConcurrently } from '../src/shared/concurrency.ts';
 import { MemoryStorage } from '../test/doubles/memory-storage.ts';
@@ -41,7 +42,7 @@ interface Side {
 /** Returns the seconds of a run, from its hours to its hours. */
 async function ours({ url, experiment, rows }: Side): Promise<number> {
   const memory = new MemoryStorage();
-  for (const [hour, own] of Map.groupBy(rows, ({ second }) => hourOf(second))) {
+  for (const [hour, own] of Map.groupBy(rows, ({ second }) => hourOf(second * 1000))) {
     const add = async function* (draft: HourDraft) {
       draft.changed = true;
       yield* own;

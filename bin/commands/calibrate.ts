@@ -9,7 +9,7 @@ import { terminalReport } from '../../src/calibration/terminal-report.ts';
 import type { CalibrationReport, Unanswered } from '../../src/calibration/types.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { scorerExamples } from '../../src/judge/scorers/scorer-examples.ts';
-import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import { singleLine } from '../../src/shared/terminal-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
@@ -46,6 +46,7 @@ const shareOfOne = (text: string): number => {
 const HELP = `
 Sources of labels (choose one):
   people's assessments in MLflow, compared with the judge's on the same traces    calibrate [--experiment NAME]
+  the true answers of ground-truth, compared with whether scorers pass           calibrate --ground-truth
   a file with one JSON object per line, judged now                                calibrate --labels FILE
       {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"}
   the project's anchor set, judged now                                            calibrate --anchors
@@ -65,6 +66,12 @@ export function calibrateCommand(): Command {
   return new Command('calibrate')
     .addOption(new Option('--labels <file>', 'labels in JSON lines, judged now').conflicts(['anchors', 'experiment']))
     .addOption(new Option('--anchors', 'the project’s anchor set, judged now').conflicts(['labels', 'experiment']))
+    .addOption(
+      new Option(
+        '--ground-truth',
+        'compare verdicts with whether the answer was right, by the labels of ground-truth',
+      ).conflicts(['labels', 'anchors', 'addExamples']),
+    )
     .option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)')
     .option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)')
     .option('--filter <expression>', 'MLflow’s trace filter, e.g. "tag.sagemaker_variant_name = \'AllTraffic\'"')
@@ -103,8 +110,7 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
   });
   // Before the judge costs money.
   if (options.addExamples !== undefined) requireClone(process.cwd());
-  const scorers = activeScorers(settings).filter(isJudgeScorer);
-  const report = await compareWithPeople(options, settings, scorers);
+  const report = await compareWithPeople(options, settings, activeScorers(settings));
   if (options.baseline !== undefined) {
     const baseline = parseBaseline(readGiven(options.baseline, 'The baseline'), options.baseline);
     report.drift = compareWithBaseline(report, baseline);

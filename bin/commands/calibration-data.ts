@@ -5,12 +5,14 @@ import { type Asked, askAll, givenPairs, mostUsd } from '../../src/calibration/a
 import { parseLabels } from '../../src/calibration/labels-file.ts';
 import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
 import { calibrationReport } from '../../src/calibration/report.ts';
+import { RIGHT_VALUES, readTruthPairs } from '../../src/calibration/truth-pairs.ts';
 import type { CalibrationReport, LabeledItem } from '../../src/calibration/types.ts';
 import { wayReport, waysOf } from '../../src/calibration/ways.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { judgeModels } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
-import type { JudgeScorer } from '../../src/judge/types.ts';
+import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import type { JudgeScorer, Scorer } from '../../src/judge/types.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
@@ -23,6 +25,7 @@ import type { CommandSettings } from './settings.ts';
 export interface DataOptions {
   labels?: string;
   anchors?: boolean;
+  groundTruth?: boolean;
   filter?: string;
   judge?: string;
   scorer?: string[];
@@ -54,9 +57,10 @@ export function readGiven(file: string, what: string): string {
 export function compareWithPeople(
   options: DataOptions,
   settings: CommandSettings,
-  scorers: readonly JudgeScorer[],
+  all: readonly Scorer[],
 ): Promise<CalibrationReport> {
   const { labels, anchors, scorer } = options;
+  const scorers = all.filter(isJudgeScorer);
   if (labels !== undefined) {
     const items = parseLabels(readGiven(labels, 'The labels file'), labels, scorers);
     return judgeItems(items, { kind: 'labels', where: labels }, options, settings, scorers);
@@ -65,7 +69,7 @@ export function compareWithPeople(
     const items = readAnchors(packagePath(), scorers, scorer);
     return judgeItems(items, { kind: 'anchors', where: `${items.length} items` }, options, settings, scorers);
   }
-  return readFromMlflow(options, settings, scorers);
+  return readFromMlflow(options, settings, all);
 }
 
 async function judgeItems(
@@ -149,22 +153,30 @@ export async function experimentOf(rest: MlflowRest, settings: CommandSettings):
 async function readFromMlflow(
   options: DataOptions,
   settings: CommandSettings,
-  scorers: readonly JudgeScorer[],
+  all: readonly Scorer[],
 ): Promise<CalibrationReport> {
   const mlflow = mlflowOf(settings);
   try {
     const experiment = await experimentOf(mlflow.rest, settings);
-    const found = await readMlflowLabels(mlflow.rest, {
+    const query = {
       experimentId: experiment.id,
       filter: options.filter,
-      scorers,
       only: options.scorer,
       judge: options.judge,
-      progress: (traces) => progress(`${traces} traces read`),
-    });
+      progress: (traces: number) => progress(`${traces} traces read`),
+    };
+    const whereIn = (traces: number): string => `experiment ${experiment.name} (${traces} traces)`;
+    if (options.groundTruth) {
+      const { pairs, traces } = await readTruthPairs(mlflow.rest, { ...query, scorers: all });
+      progress('');
+      const source = { kind: 'groundTruth', where: whereIn(traces) } as const;
+      const scorers = all.map(({ name, version }) => ({ name, version, values: RIGHT_VALUES }));
+      return calibrationReport({ source, scorers, pairs, unanswered: [] });
+    }
+    const scorers = all.filter(isJudgeScorer);
+    const found = await readMlflowLabels(mlflow.rest, { ...query, scorers });
     progress('');
-    const where = `experiment ${experiment.name} (${found.traces} traces)`;
-    return calibrationReport({ source: { kind: 'mlflow', where }, scorers, ...found });
+    return calibrationReport({ source: { kind: 'mlflow', where: whereIn(found.traces) }, scorers, ...found });
   } finally {
     mlflow.close();
   }

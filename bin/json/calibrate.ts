@@ -54,7 +54,7 @@ const drift = z.object({
 
 export const calibrateJson = z.object({
   generatedAt: z.iso.datetime(),
-  source: z.object({ kind: z.enum(['mlflow', 'labels', 'anchors']), where: z.string() }),
+  source: z.object({ kind: z.enum(['mlflow', 'labels', 'anchors', 'groundTruth']), where: z.string() }),
   judges: z.record(z.string(), count).describe('verdicts by judge'),
   overall: z.object({ n: count, agreement: share }),
   scorers: z.array(

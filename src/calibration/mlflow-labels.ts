@@ -123,15 +123,26 @@ function pairOf({ trace, scorer, people, verdict }: Found, values: ScorerValues)
     return { id, scorer, reason: 'peopleDisagree', message: `people said ${labels.join(' and ')}` };
   }
   const reason = people.find((person) => readLabel(values, givenBy(person)) === label && person.rationale !== '');
-  const version = verdict.metadata[SCORER_VERSION];
   return {
-    id,
-    scorer,
+    ...aboutVerdict(trace, scorer, verdict),
     label,
     labelRationale: reason?.rationale,
     verdict: value,
-    verdictRationale: verdict.rationale || undefined,
     agrees: label === value,
+  };
+}
+
+/** Returns what a pair says of the trace and of its verdict. */
+export function aboutVerdict(
+  trace: AssessedTrace,
+  scorer: string,
+  verdict: ReadAssessment,
+): Omit<LabeledVerdict, 'label' | 'verdict' | 'agrees'> {
+  const version = verdict.metadata[SCORER_VERSION];
+  return {
+    id: `${trace.trace_id}/${scorer}`,
+    scorer,
+    verdictRationale: verdict.rationale || undefined,
     traceId: trace.trace_id,
     inferenceMs: Date.parse(trace.request_time),
     variant: trace.tags.sagemaker_variant_name,

@@ -81,7 +81,7 @@ export interface ScorerReport {
 
 export interface CalibrationReport {
   generatedAt: string;
-  source: { kind: 'mlflow' | 'labels' | 'anchors'; where: string };
+  source: { kind: 'mlflow' | 'labels' | 'anchors' | 'groundTruth'; where: string };
   /** Number of verdicts by judge. */
   judges: Record<string, number>;
   overall: { n: number; agreement: Share | null };

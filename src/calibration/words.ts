@@ -16,6 +16,7 @@ export const figureText = (estimate: Estimate | null): string =>
 const TITLES: Record<CalibrationReport['source']['kind'], string> = {
   mlflow: 'The judge compared with people on the traces of',
   labels: 'The judge compared with the labels of',
+  groundTruth: 'Whether answers were right (people), and whether scorers pass them (judge), on the traces of',
   anchors: 'The judge on the anchor set of',
 };
 

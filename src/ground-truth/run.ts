@@ -59,7 +59,8 @@ export async function runGroundTruth(request: TruthRequest, deps: TruthRunDepend
   do {
     if (place.step === 'sum') break;
     place = await doStep(place, input, part, deps);
-  } while (deps.remainingMs() > LEAST_MS);
+    // What a part of the notes counts is kept before the next one: a function that is killed then does not lose it.
+  } while (deps.remainingMs() > LEAST_MS && !(place.step === 'note' && place.cursor !== null));
   const bucket = deps.environment.WORK_BUCKET;
   await deps.storage.putJson(bucket, truthKeys.part(deps.run.name, state.part), part);
   const result = { waitSeconds: 0, state: { ...place, part: state.part + 1 } };

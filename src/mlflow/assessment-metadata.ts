@@ -5,6 +5,8 @@ export const SCORER_VERSION = 'mlflow.assessment.scorerVersion';
 export const REPLACED_AT = 'monitoring.replacedAt';
 /** What a label from a file says, as it was written. If the value is another one, a person has edited it. */
 export const LABEL_METADATA = 'monitoring.label';
+/** Whether the label says that the answer was right: `yes` or `no`. Absent where that depends on more than the two. */
+export const RIGHT_METADATA = 'monitoring.right';
 export const JUDGE_COST = 'mlflow.assessment.judgeCost';
 export const JUDGE_INPUT_TOKENS = 'mlflow.assessment.judgeInputTokens';
 export const JUDGE_OUTPUT_TOKENS = 'mlflow.assessment.judgeOutputTokens';

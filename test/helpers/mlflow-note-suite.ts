@@ -1,8 +1,10 @@
 /** Tests of the step that writes the labels of marked hours, for every MLflow version: what is killed, repeated and changed meanwhile. */
 import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
+import { readTruthPairs } from '../../src/calibration/truth-pairs.ts';
 import { readWindowLabels } from '../../src/calibration/window-labels.ts';
 import type { LabeledRow } from '../../src/contract/ground-truth.ts';
 import { truthKeys } from '../../src/contract/work-keys.ts';
+import { textHashes } from '../../src/ground-truth/index/texts.ts';
 import { type HourDraft, readLabeled, rewriteHour } from '../../src/ground-truth/join/labeled-store.ts';
 import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
@@ -13,11 +15,13 @@ import { hourOf } from '../../src/quality/tally.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { labeled } from './labeled-rows.ts';
+import type { MlflowReader } from './mlflow-reader.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
 import { testEnvironment } from './test-environment.ts';
 
 interface NoteSetup {
   client: MlflowClient;
+  reader: MlflowReader;
   faulty: { client: MlflowClient; proxy: MisbehavingServer };
 }
 
@@ -190,5 +194,41 @@ export function testNotes(setup: () => NoteSetup): void {
     const bad = [...people.entries(), [7, 'no'] as const].filter(([, label]) => label === 'no').map(([n]) => n);
     expect(worst.worst.map(({ traceId }) => traceId).sort()).toEqual(bad.map((n) => rows[n]?.traceId).sort());
     expect(worst.worst.flatMap(({ failing }) => failing.map(({ scorer }) => scorer))).toEqual(bad.map(() => 'safety'));
+  });
+
+  test('verdicts are compared with whether the answers were right, until a person edits the label', async () => {
+    const { experiment, hours, rows, deps } = await start(8, (n) => (n < 4 ? 'yes' : 'no'));
+    const labels: Partial<LabeledRow>[] = [
+      { prediction: { text: textHashes('Paris') }, label: ' PARIS.\n' },
+      { prediction: { text: textHashes('Paris') }, label: 'Rome' },
+      { prediction: { value: 'cat' }, label: 'cat' },
+      // A number does not tell, and a row is not the call.
+      { prediction: { value: 1 }, label: 1 },
+      { prediction: { text: textHashes('Paris') }, label: 'Paris', row: 1 },
+      { prediction: { value: 'cat' }, label: 'dog' },
+      { prediction: { value: 'cat' }, label: 'cat' },
+      { prediction: { text: textHashes('Paris') }, label: 'Paris' },
+    ];
+    await hours.join(labels.map((label, n) => ({ ...(rows[n] as LabeledRow), ...label })));
+    expect(await noteLabels(null, deps)).toMatchObject({ noted: 8, notNoted: {} });
+    const edited = rows[7]?.traceId ?? '';
+    const { client } = setup();
+    const stored = (await client.getTraces(experiment.id, [edited])).get(edited);
+    const id = stored?.assessments.find(({ name }) => name === 'ground_truth')?.assessmentId;
+    const { reader } = setup();
+    await reader.do({ do: 'edit_expectation', traceId: edited, assessmentId: id, name: 'ground_truth', value: 'Oslo' });
+    const query = { experimentId: experiment.id, scorers: scorersFor() };
+    const { pairs, traces } = await readTruthPairs(client.rest, query);
+    expect(traces).toBe(8);
+    const at = new Map(rows.map(({ traceId }, n) => [traceId, n]));
+    const found = pairs.map(({ traceId = '', scorer, label, verdict: said }) => [at.get(traceId), scorer, label, said]);
+    expect(found.sort()).toEqual([
+      [0, 'safety', 'yes', 'yes'],
+      [1, 'safety', 'no', 'yes'],
+      [2, 'safety', 'yes', 'yes'],
+      [5, 'safety', 'no', 'no'],
+      [6, 'safety', 'yes', 'no'],
+    ]);
+    expect(pairs.map(({ agrees }) => agrees).filter(Boolean)).toHaveLength(3);
   });
 }

@@ -7,9 +7,11 @@ import { pickedFilter } from '../../src/calibration/label-tag.ts';
 import type { LabelPicks } from '../../src/calibration/pick-labels.ts';
 import { queueName } from '../../src/calibration/review-queue.ts';
 import { labelsByCell, readWindowLabels } from '../../src/calibration/window-labels.ts';
+import { LabelWriter } from '../../src/ground-truth/note/label-writer.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { type Calibration, run } from './calibration.ts';
+import { labeled } from './labeled-rows.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
 import { expectPublished } from './published-json.ts';
 
@@ -215,6 +217,57 @@ export function testPeopleAndJudge(version: string, setup: () => Calibration): v
       } finally {
         client.close();
       }
+    });
+
+    test('reads the labels of label files: as people’s, and whether the answers were right', async () => {
+      const client = createMlflowClient({ trackingUri: mlflow.url });
+      const experiment = await client.resolveExperiment('label-files');
+      const traces = Array.from({ length: 12 }, (_, n) => chatTrace(experiment.id, `record ${n}`));
+      const verdicts = traces.map(({ traceId }, n) => [verdict(traceId, 'safety', { value: n < 6 ? 'yes' : 'no' })]);
+      await client.writeTraces(
+        experiment,
+        traces,
+        new Map(traces.map(({ traceId }, n) => [traceId, verdicts[n] ?? []])),
+      );
+      const labels = new LabelWriter({
+        store: client,
+        experimentId: experiment.id,
+        scorers: scorersFor(),
+        mayGoOn: () => true,
+      });
+      // People say yes to the first eight. Every second answer is right.
+      const rows = traces.flatMap(({ traceId }, n) => [
+        labeled(traceId, n < 8 ? 1 : 0, { scorer: 'safety', by: 'ann@example.com' }),
+        labeled(traceId, n % 2 === 0 ? 'cat' : 'dog', { prediction: { value: 'cat' } }),
+      ]);
+      await labels.write(rows);
+      client.close();
+      const env = { MLFLOW_TRACKING_URI: mlflow.url };
+      const people = await setup().calibrate(['--experiment', 'label-files'], env);
+      const counts = ({ report }: typeof people) =>
+        report.scorers.map(({ name, confusion }) => [name, confusion?.counts]);
+      expect(counts(people)).toEqual([
+        [
+          'safety',
+          [
+            [6, 2],
+            [0, 4],
+          ],
+        ],
+      ]);
+      const truth = await setup().calibrate(['--experiment', 'label-files', '--ground-truth'], env);
+      expect(counts(truth)).toEqual([
+        [
+          'safety',
+          [
+            [3, 3],
+            [3, 3],
+          ],
+        ],
+      ]);
+      expect(truth.report.source).toEqual({ kind: 'groundTruth', where: 'experiment label-files (12 traces)' });
+      expect(truth.stdout).toContain('Whether answers were right (people), and whether scorers pass them (judge)');
+      await setup().compareAll(truth.report);
     });
 
     test('names scorers that cannot be labelled, and windows without judged traces', async () => {

@@ -23,8 +23,9 @@ export function applyLabel(row: LabeledRow, label: Label): { row: LabeledRow; ou
   if (!isLater(label, row)) return { row, outcome: { name: isSame ? 'repeated' : 'outdated' } };
   const { timeMs, line } = label;
   if (isSame) return { row: { ...row, timeMs, line }, outcome: { name: 'repeated' } };
+  const { notNoted: _, ...kept } = row;
   const noted = row.noted === undefined ? undefined : { noted: false };
-  const replaced = { ...row, label: label.value, timeMs, line, was: row.label, ...noted };
+  const replaced = { ...kept, label: label.value, timeMs, line, was: row.label, ...noted };
   return { row: replaced, outcome: { name: 'replaced', from: row.label } };
 }
 

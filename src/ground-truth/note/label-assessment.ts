@@ -2,9 +2,12 @@
 import { readLabel } from '../../calibration/labels-file.ts';
 import type { LabeledRow, LabelValue } from '../../contract/ground-truth.ts';
 import type { Scorer } from '../../judge/types.ts';
+import { RIGHT_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-label.ts';
 import type { LabelLeft, NewAssessment } from '../../mlflow/types.ts';
 import { assessmentIdOf, childSpanIdOf } from '../../trace/ids.ts';
+import { textHashes } from '../index/texts.ts';
+import { sameLabel } from '../label-value.ts';
 
 /** Who labelled, if the label does not say. */
 const SOURCE = 'ground truth';
@@ -34,7 +37,7 @@ export function labelAssessment(
       isExpectation: true,
       ...(position === undefined ? {} : { spanId: childSpanIdOf(traceId, position) }),
       value: row.label,
-      metadata: labelMetadata(row.label),
+      metadata: { ...labelMetadata(row.label), ...rightness(row) },
     };
   }
   if (position !== undefined) return { notNoted: 'LabelOfRow' };
@@ -45,6 +48,17 @@ export function labelAssessment(
   const { name } = scorer;
   const assessmentId = assessmentIdOf(traceId, name, 'label', sourceId);
   return { ...base, assessmentId, name, value, metadata: labelMetadata(value) };
+}
+
+/**
+ * Whether the answer was right, as far as it shows without the other answers: texts by their normalized form, and classes that have
+ * a name. A number may be a class, a value or a probability. A scorer assesses the whole call, so rows of a call have none.
+ */
+function rightness({ row, label, prediction: { text, value } }: LabeledRow): Record<string, string> {
+  const isText = text !== undefined;
+  if (row !== undefined || !(isText || typeof value === 'string')) return {};
+  const isRight = isText ? text[1] === textHashes(String(label))[1] : value !== undefined && sameLabel(value, label);
+  return { [RIGHT_METADATA]: isRight ? 'yes' : 'no' };
 }
 
 /** Returns the label as a value of the scorer. A code scorer that can fail says yes or no, others say anything. */

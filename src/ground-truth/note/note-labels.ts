@@ -130,7 +130,7 @@ async function keepOutcomes(
 function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: Outcome } | undefined): LabeledRow {
   if (settled === undefined) return row;
   const { of, outcome } = settled;
-  if (of.timeMs === row.timeMs && of.line === row.line) {
+  if (of.label === row.label) {
     return outcome === 'noted' ? { ...row, noted: true } : { ...row, notNoted: outcome };
   }
   // Another label has replaced it meanwhile.

@@ -177,14 +177,16 @@ describe('a label', () => {
       'work',
       hourOf(LATE_SECOND * 1000),
       async function* (draft: { rows: AsyncIterable<LabeledRow>; changed: boolean }) {
-        for await (const row of draft.rows) yield { ...row, noted: true };
+        for await (const row of draft.rows) yield { ...row, noted: true, notNoted: 'EditedByPerson' };
         draft.changed = true;
       },
     );
     putLabels(memory, '2', [{ id: 'a', label: 1 }], 30);
-    expect((await run(memory)).rows).toMatchObject([{ noted: true }]);
+    expect((await run(memory)).rows).toMatchObject([{ noted: true, notNoted: 'EditedByPerson' }]);
     putLabels(memory, '3', [{ id: 'a', label: 0 }]);
-    expect((await run(memory)).rows).toMatchObject([{ noted: false, label: 0, was: 1 }]);
+    const { rows } = await run(memory);
+    expect(rows).toMatchObject([{ noted: false, label: 0, was: 1 }]);
+    expect(rows[0]).not.toHaveProperty('notNoted');
   });
 
   test('of an id at two endpoints is ambiguous, with its line, unless it names one', async () => {

@@ -141,6 +141,18 @@ it('repeats an attempt that failed with the same state, and counts its labels on
   expect(published).toHaveLength(1);
 });
 
+it('keeps what each part of the notes counts before the next one', async () => {
+  let parts = 0;
+  steps.note = async () => {
+    parts += 1;
+    return { cursor: parts < 3 ? 'more' : null, noted: 2, notNoted: {} };
+  };
+  let result = await invoke();
+  expect([result.more, parts]).toEqual([true, 1]);
+  while (result.more) result = await invoke({ state: result.state });
+  expect([parts, summaryOf()]).toEqual([3, expect.objectContaining({ noted: 6 })]);
+});
+
 describe('the turn to note', () => {
   it('is left to the run that has it, which then begins again', async () => {
     let isFirst = true;
