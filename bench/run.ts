@@ -17,6 +17,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'command-line': {},
   replay: { rounds: 'number', only: 'texts', 'no-peer': 'switch' },
   'replay-index': { records: 'number' },
+  'prediction-index': { records: 'number' },
   'http-client': { rounds: 'number' },
   'ground-truth': { labels: 'number', hours: 'number' },
   gate: { releases: 'number' },

@@ -35,7 +35,8 @@ interface StoredBlock {
   groups?: ((string | null)[] | null)[];
 }
 
-/** 16 bytes as base64url. */
+const PACKED_BYTES = 16;
+/** The same as base64url. */
 const PACKED_CHARS = 22;
 const HASH_CHARS = PACKED_CHARS / 2;
 const NO_TEXT = ' '.repeat(PACKED_CHARS);
@@ -123,8 +124,8 @@ const column = <Name extends string, T>(name: Name, values: (T | undefined)[]): 
 /** Joins ids that are 16 bytes in hex; others stay as they are. */
 function packed(ids: string[], form: RegExp): string | string[] {
   if (!ids.every((id) => form.test(id))) return ids;
-  const hex = (id: string): string => id.replace(/^tr-/, '').replaceAll('-', '');
-  return ids.map((id) => Buffer.from(hex(id), 'hex').toString('base64url')).join('');
+  const bytes = Buffer.from(ids.join('').replace(/tr-|-/g, ''), 'hex');
+  return ids.map((_, index) => bytes.toString('base64url', index * PACKED_BYTES, (index + 1) * PACKED_BYTES)).join('');
 }
 
 const hexAt = (text: string, index: number): string =>

@@ -1,21 +1,20 @@
 /** The predictions of a part of a chunk, for the index. */
-import type { PredictionRow } from '../../contract/ground-truth.ts';
 import { truthKeys } from '../../contract/work-keys.ts';
-import { capturePathOf } from '../../formats/files/capture-path.ts';
+import { capturePathOf, HOUR_MS } from '../../formats/files/capture-path.ts';
 import type { Capture, LinePlace } from '../../formats/types.ts';
 import { hourOf } from '../../quality/tally.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
+import { logger } from '../../shared/logging.ts';
+import { ownFault } from '../../shared/own-fault.ts';
 import type { Storage } from '../../shared/storage.ts';
-import { isOutOfTime, timeOf, withinTime } from '../../shared/within-time.ts';
+import { timeOf, withinTime } from '../../shared/within-time.ts';
 import { BlockPile } from './block-pile.ts';
 import { putIndex, readIndex } from './index-store.ts';
 import { predictionRows } from './predictions.ts';
 
 /** A capture may claim any time. Those of further hours are kept in the hour of their file. */
 const MAX_HOURS = 24;
-/** Smaller captures cannot take long, and to watch the time would cost more than the work. */
-const WATCHED_BYTES = 64 * 1024;
 const WRITES_AT_ONCE = 8;
 
 /**
@@ -24,27 +23,33 @@ const WRITES_AT_ONCE = 8;
  */
 export class PredictionIndex {
   readonly #environment: Pick<LambdaEnvironment, 'GROUND_TRUTH' | 'SAGEMAKER_ENDPOINT_NAME'>;
-  readonly #hours = new Map<string, BlockPile>();
+  /** By hours since 1970. */
+  readonly #hours = new Map<number, BlockPile>();
 
   constructor(environment: Pick<LambdaEnvironment, 'GROUND_TRUTH' | 'SAGEMAKER_ENDPOINT_NAME'>) {
     this.#environment = environment;
   }
 
+  /** Adds what a label could be compared with. A capture that this fails for has a trace nevertheless. */
   add(capture: Capture, traceId: string, place: LinePlace): void {
     const { GROUND_TRUTH: settings, SAGEMAKER_ENDPOINT_NAME: endpointName } = this.#environment;
     if (settings.days === 0) return;
-    const rows = () => predictionRows(capture, traceId, { key: place.key, endpointName }, settings);
-    const bytes = (capture.request?.bytes ?? 0) + (capture.response?.bytes ?? 0);
-    const found = bytes < WATCHED_BYTES ? rows() : rowsInTime(capture, rows);
-    if (found.length === 0) return;
-    const pile = this.#pileOf(capture, place);
-    for (const row of found) pile.add(row);
+    const rowsOf = () => predictionRows(capture, traceId, { key: place.key, endpointName }, settings);
+    try {
+      const rows = withinTime(timeOf(capture), rowsOf);
+      const pile = rows.length === 0 ? undefined : this.#pileOf(capture, place);
+      for (const row of rows) pile?.add(row);
+    } catch (error) {
+      const fault = ownFault(error);
+      if (fault === undefined) throw error;
+      logger.warn('A prediction could not be read, and no label will find it', { traceId, fault });
+    }
   }
 
   #pileOf(capture: Capture, place: LinePlace): BlockPile {
-    const { hourMs = place.objectTimeMs } = capturePathOf(place.key);
-    const claimed = hourOf(capture.inferenceTimeMs);
-    const hour = this.#hours.has(claimed) || this.#hours.size < MAX_HOURS ? claimed : hourOf(hourMs);
+    const claimed = Math.floor(capture.inferenceTimeMs / HOUR_MS);
+    const hasRoom = this.#hours.has(claimed) || this.#hours.size < MAX_HOURS;
+    const hour = hasRoom ? claimed : Math.floor((capturePathOf(place.key).hourMs ?? place.objectTimeMs) / HOUR_MS);
     const pile = this.#hours.get(hour) ?? new BlockPile();
     this.#hours.set(hour, pile);
     return pile;
@@ -65,18 +70,8 @@ export class PredictionIndex {
       const whole = pile.end();
       const content = whole && refused.size > 0 ? await without(whole.body, refused) : whole;
       if (content !== undefined)
-        await putIndex(storage, bucket, truthKeys.newIndex(hour, content.digest), content.body);
+        await putIndex(storage, bucket, truthKeys.newIndex(hourOf(hour * HOUR_MS), content.digest), content.body);
     });
-  }
-}
-
-/** A capture that would take too long has no rows. */
-function rowsInTime(capture: Capture, rows: () => PredictionRow[]): PredictionRow[] {
-  try {
-    return withinTime(timeOf(capture), rows);
-  } catch (error) {
-    if (isOutOfTime(error)) return [];
-    throw error;
   }
 }
 

@@ -58,7 +58,7 @@ function ofReply({ conversation, response }: Capture, settings: GroundTruthSetti
     return reply && ofWords(messageText(reply) || (toJson(reply.tool_calls) ?? ''), settings);
   }
   const document = documentOf(response);
-  return document === undefined ? ofWords(response.text, settings) : predictionOf(document, settings);
+  return document === undefined ? ofWords(response.text, settings) : predictionOf(document, settings, response.text);
 }
 
 /** A reply in words is compared as a text, unless the settings ask for a class or a number, or for a field of its JSON. */

@@ -9,6 +9,9 @@ import { textHashes } from './texts.ts';
 const MAX_CLASS_CHARS = 64;
 /** Of a model with more classes, the index keeps the likeliest one. */
 const MAX_CLASSES = 100;
+/** A class, its probability, all classes and their probabilities, in any order. */
+const MAX_CELLS = 8;
+const MAX_CELL_CHARS = 64 * 1024;
 /** Lists and objects around a prediction. */
 const MAX_WRAPPINGS = 4;
 /** BlazingText marks its classes. */
@@ -28,16 +31,17 @@ type Settings = Pick<GroundTruthSettings, 'kind' | 'prediction' | 'probability' 
  * Returns the prediction of one inference. A reply of unknown form is kept as a text.
  *
  * @param reply a JSON value, or a cell or a row of a CSV
+ * @param text the reply as it was written, where that is known
  * @returns `undefined` when there is nothing to compare a label with
  */
-export function predictionOf(reply: unknown, settings: Settings): Prediction | undefined {
+export function predictionOf(reply: unknown, settings: Settings, text?: string): Prediction | undefined {
   if (reply === undefined || reply === null) return undefined;
   const isText = typeof reply === 'string';
   const found =
     isText && settings.kind === 'texts' ? undefined : (chosen(reply, settings) ?? usual(reply, settings, 0));
   if (found !== undefined) return found;
-  const text = isText ? reply : toJson(reply);
-  return text === undefined ? undefined : { text: textHashes(text) };
+  const written = text ?? (isText ? reply : toJson(reply));
+  return written === undefined ? undefined : { text: textHashes(written) };
 }
 
 /** Returns what the settings name. */
@@ -68,30 +72,25 @@ function usual(reply: unknown, settings: Settings, depth: number): Prediction | 
   if (isObject(reply)) return ofObject(reply, settings, depth);
   if (!Array.isArray(reply) || reply.length === 0) return undefined;
   if (reply.length === 1) return usual(reply[0], settings, depth + 1);
-  if (reply.every(isObject)) {
-    // `[{label, score}, …]`, one for each class.
-    const scores = reply.map((one) => field(one, ...SCORES));
-    return ofClasses(
-      reply.map((one) => field(one, ...LABELS)),
-      scores,
-    );
-  }
-  if (reply.every((cell) => finite(cell) !== undefined)) return scored(undefined, reply, settings);
-  return ofCells(reply, settings);
+  if (likeliest(reply) !== undefined) return scored(undefined, reply, settings);
+  if (!isObject(reply[0])) return ofCells(reply, settings);
+  if (reply.length > MAX_CLASSES || !reply.every(isObject)) return undefined;
+  // `[{label, score}, …]`, one for each class.
+  const scores = reply.map((one) => field(one, ...SCORES));
+  return ofClasses(
+    reply.map((one) => field(one, ...LABELS)),
+    scores,
+  );
 }
 
 /** The columns of a CSV: the class, its probability, and where they were asked for, all classes with their probabilities. */
-function ofCells([first, second, ...others]: readonly unknown[], settings: Settings): Prediction | undefined {
-  const value = scalarOf(first);
+function ofCells(cells: readonly unknown[], settings: Settings): Prediction | undefined {
+  const value = scalarOf(cells[0]);
   if (value === undefined) return undefined;
-  const lists = [second, ...others].map(listOf).filter((list) => list !== undefined);
-  const scores = lists.find((list) => list.every((cell) => finite(cell) !== undefined));
-  return scored(
-    value,
-    scores ?? second,
-    settings,
-    lists.find((list) => list !== scores),
-  );
+  const lists = cells.slice(1, MAX_CELLS).map(listOf);
+  const scores = lists.find((list) => list !== undefined && likeliest(list) !== undefined);
+  const classes = lists.find((list) => list !== undefined && list !== scores);
+  return scored(value, scores ?? cells[1], settings, classes);
 }
 
 function ofObject(reply: Record<string, unknown>, settings: Settings, depth: number): Prediction | undefined {
@@ -99,8 +98,8 @@ function ofObject(reply: Record<string, unknown>, settings: Settings, depth: num
   const value = predicted ?? field(reply, ...LABELS) ?? field(reply, ...OTHERS);
   const scores = field(reply, ...SCORES);
   if (scores === undefined) {
-    const [only, ...others] = value === undefined ? Object.values(reply) : [value];
-    return others.length === 0 ? usual(only, settings, depth + 1) : undefined;
+    const names = value === undefined ? Object.keys(reply) : [];
+    return names.length > 1 ? undefined : usual(value ?? reply[names[0] ?? ''], settings, depth + 1);
   }
   const classes = Array.isArray(value) ? value : listOf(field(reply, 'labels', 'classes'));
   const label = scalarOf(value);
@@ -119,28 +118,30 @@ function scored(
   classes?: readonly unknown[],
 ): Prediction | undefined {
   const own = value === undefined ? undefined : { value };
-  if (isObject(scores)) return { ...ofClasses(Object.keys(scores), Object.values(scores)), ...own };
-  const list = listOf(scores) ?? [scores];
-  const numbers = list.map(finite).filter((number) => number !== undefined);
-  if (numbers.length === 0 || numbers.length !== list.length) return own;
-  if (classes?.length === list.length) {
-    const found = ofClasses(classes, numbers);
-    if (found !== undefined) return { ...found, ...own };
+  if (isObject(scores)) {
+    const found = ofClasses(Object.keys(scores), Object.values(scores));
+    return found === undefined ? own : { ...found, ...own };
   }
-  if (numbers.length > MAX_CLASSES) return own ?? { value: likeliest(numbers) };
+  const list = listOf(scores) ?? [scores];
+  const best = likeliest(list);
+  if (best === undefined) return own;
+  const named = classes && ofClasses(classes, list);
+  if (named !== undefined) return { ...named, ...own };
+  if (list.length > MAX_CLASSES) return own ?? { value: best };
+  const numbers = list.map((score) => finite(score) as number);
   if (numbers.length > 1) return { ...own, scores: numbers };
   return own === undefined ? { value: numbers[0] } : { ...own, scores: numbers, classes: [settings.positive] };
 }
 
 /** @returns the likeliest class, with the scores of all in an order that does not depend on them */
 function ofClasses(classes: readonly unknown[], scores: readonly unknown[]): Prediction | undefined {
-  const names = classes.map(scalarOf).filter((name) => name !== undefined);
-  const numbers = scores.map(finite).filter((number) => number !== undefined);
-  if (names.length === 0 || names.length !== classes.length || names.length !== numbers.length) return undefined;
-  if (new Set(names).size !== names.length) return undefined;
-  const value = names[likeliest(numbers)];
-  if (names.length > MAX_CLASSES) return { value };
-  const pairs = names.map((name, index) => [String(name), numbers[index] as number] as const);
+  const best = likeliest(scores);
+  if (best === undefined || classes.length !== scores.length) return undefined;
+  const value = scalarOf(classes[best]);
+  if (classes.length > MAX_CLASSES) return value === undefined ? undefined : { value };
+  const pairs = classes.map((name, at) => [String(scalarOf(name) ?? ''), finite(scores[at]) as number] as const);
+  const names = new Set(pairs.map(([name]) => name));
+  if (value === undefined || names.has('') || names.size !== pairs.length) return undefined;
   pairs.sort(([a], [b]) => (a < b ? -1 : 1));
   return { value, scores: pairs.map(([, score]) => score), classes: pairs.map(([name]) => name) };
 }
@@ -148,14 +149,20 @@ function ofClasses(classes: readonly unknown[], scores: readonly unknown[]): Pre
 /** Returns a list, also where a cell of a CSV writes it as Python or JSON does. */
 function listOf(cell: unknown): readonly unknown[] | undefined {
   if (Array.isArray(cell)) return cell;
-  if (typeof cell !== 'string' || !cell.startsWith('[') || !cell.endsWith(']')) return undefined;
+  if (typeof cell !== 'string' || cell.length > MAX_CELL_CHARS || !/^\[.*\]$/s.test(cell)) return undefined;
   const items = cell.slice(1, -1).split(',');
   return items.map((item) => item.trim().replace(/^["']|["']$/g, ''));
 }
 
-function likeliest(scores: readonly number[]): number {
-  let best = 0;
-  for (const [index, score] of scores.entries()) if (score > (scores[best] as number)) best = index;
+/** Returns the position of the largest number; `undefined` if not all are finite numbers. */
+function likeliest(scores: readonly unknown[]): number | undefined {
+  let best: number | undefined;
+  let most = Number.NEGATIVE_INFINITY;
+  for (const [index, score] of scores.entries()) {
+    const number = finite(score);
+    if (number === undefined) return undefined;
+    if (number > most) [best, most] = [index, number];
+  }
   return best;
 }
 

@@ -2,25 +2,33 @@
 import { hash } from 'node:crypto';
 import { trimEndOf } from '../../shared/text-edges.ts';
 
-/** Megabytes would delay other captures; so long an answer is only exactly the same. */
-const MAX_NORMALIZED_CHARS = 256 * 1024;
+/** Megabytes would delay other captures: a longer text is compared by so much of it, as it is, and by its length. */
+const MAX_CHARS = 256 * 1024;
 /** Unicode's normalization takes quadratic time on some words. */
 const MAX_WORD_CHARS = 1024;
-const HASH_BYTES = 8;
+/** 66 bits. */
+const HASH_CHARS = 11;
 
 /** Removes what readers do not see: Unicode compatibility forms, case, spacing, and the punctuation around a text. */
 export function normalizedText(text: string): string {
-  if (text.length > MAX_NORMALIZED_CHARS) return text;
-  const words = text.split(/\s+/).map((word) => (word.length > MAX_WORD_CHARS ? word : word.normalize('NFKC')));
+  if (text.length > MAX_CHARS) return text;
+  const words = text.split(/\s+/);
+  if (/\P{ASCII}/u.test(text)) {
+    for (const [index, word] of words.entries())
+      if (word.length <= MAX_WORD_CHARS) words[index] = word.normalize('NFKC');
+  }
   const plain = words.join(' ').toLowerCase().trimStart();
   // A minus, a currency or a percent sign changes what a short answer means, and stays.
   const bare = plain.replace(/^[\s"'`*_“”‘’«»¿¡([{<]+/u, '');
   return trimEndOf(bare, (character) => /[\s"'`*_“”‘’«»)\]}>.,;:!?。、]/u.test(character));
 }
 
-const hashOf = (text: string): string => hash('sha256', text, 'buffer').subarray(0, HASH_BYTES).toString('base64url');
+function hashOf(text: string): string {
+  const compared = text.length > MAX_CHARS ? `${text.length}\n${text.slice(0, MAX_CHARS)}` : text;
+  return hash('sha256', compared, 'base64url').slice(0, HASH_CHARS);
+}
 
-/** Returns the hashes of a text as it is and of its normalized form: 11 characters each. */
+/** Returns the hashes of a text as it is and of its normalized form. */
 export const textHashes = (text: string): [exact: string, normalized: string] => [
   hashOf(text),
   hashOf(normalizedText(text)),

@@ -173,6 +173,18 @@ describe('the index of a part', () => {
     expect(empty.objects.size).toBe(0);
   });
 
+  test('lacks a capture that cannot be read, and no other', async () => {
+    const storage = new MemoryStorage();
+    const [, hostile] = numbered('hostile');
+    const inferences = new Proxy([], {
+      get: () => {
+        throw new TypeError('hostile');
+      },
+    });
+    await indexed(storage, [numbered('a'), ['hostile', { ...hostile, inferences }], numbered('b')]);
+    expect(await allRows(storage)).toMatchObject([{ id: 'a' }, { id: 'b' }]);
+  });
+
   test('keeps ten thousand rows of a call, in blocks', async () => {
     const storage = new MemoryStorage();
     const lines = Array.from({ length: 10_000 }, (_, row) => `${row}`).join('\n');

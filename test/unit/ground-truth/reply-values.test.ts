@@ -1,4 +1,5 @@
 /** The predictions in what models reply, in every form that is known. */
+import fc from 'fast-check';
 import type { Prediction } from '../../../src/contract/ground-truth.ts';
 import { parseJson } from '../../../src/formats/json.ts';
 import { predictionOf } from '../../../src/ground-truth/index/reply-values.ts';
@@ -119,6 +120,55 @@ test.each<[string, object, unknown, Prediction | undefined]>([
   ['a named field that no object owns', { prediction: 'constructor' }, { label: 'x' }, { value: 'x' }],
 ])('the settings name %s', (_, given, reply, expected) => {
   expect(predictionOf(reply, settings(given))).toEqual(expected);
+});
+
+test('no reply makes it throw, and what it keeps is bounded', () => {
+  const names = ['label', 'labels', 'score', 'scores', 'prediction', 'probabilities', '__proto__', '0'];
+  const keys = fc.oneof(fc.constantFrom(...names), fc.string({ maxLength: 3 }));
+  const { reply } = fc.letrec((tie) => ({
+    cell: fc.oneof(
+      fc.double().map((n) => n + 0),
+      fc.boolean(),
+      fc.constant(null),
+      fc.string({ maxLength: 100 }),
+      fc.constant("['a', 'b']"),
+    ),
+    list: fc.array(tie('reply'), { maxLength: 4 }),
+    object: fc.dictionary(keys, tie('reply'), { maxKeys: 4, noNullPrototype: true }),
+    reply: fc.oneof({ depthSize: 'small' }, tie('cell'), tie('list'), tie('object')),
+  }));
+  const given = fc.record(
+    {
+      kind: fc.constantFrom('classes', 'numbers', 'texts'),
+      prediction: fc.constantFrom(...names),
+      probability: fc.constantFrom(...names),
+    },
+    { requiredKeys: [] },
+  );
+  fc.assert(
+    fc.property(reply, given, (value, own) => {
+      const found = predictionOf(value, settings(own));
+      if (value === null) return expect(found).toBeUndefined();
+      expect(Object.keys(found ?? {})).not.toHaveLength(0);
+      expect(JSON.parse(JSON.stringify(found))).toEqual(found);
+      const { scores, classes } = found as Prediction;
+      if (classes !== undefined) expect(scores).toHaveLength(classes.length);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test.each<[string, unknown, Prediction]>([
+  ['a million numbers', Array.from({ length: 1e6 }, (_, n) => (n === 5 ? 2 : 1)), { value: 5 }],
+  [
+    'a million labels',
+    { labels: Array.from({ length: 1e6 }, (_, n) => `${n}`), scores: new Array(1e6).fill(0.5) },
+    { value: 0 },
+  ],
+  ['a long cell that looks like a list', ['a', `[${'1,'.repeat(1e6)}1]`], { value: 'a' }],
+  ['a million cells', ['a', 0.5, ...new Array(1e6).fill([])], { value: 'a', scores: [0.5], classes: ['1'] }],
+])('of %s, the likeliest alone is kept', (_, reply, expected) => {
+  expect(predictionOf(reply, settings())).toEqual(expected);
 });
 
 test('what has no known form is compared as a text', () => {
