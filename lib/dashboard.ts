@@ -24,6 +24,7 @@ import {
   resourceNames,
   THROTTLE_METRICS,
 } from '../src/contract/names.ts';
+import { readTrueObjectives } from '../src/quality/true-objectives.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { childrenMetrics, qualityMetric, runMetric, sumOf } from './metrics.ts';
 import { objectivesOf } from './quality-alarms.ts';
@@ -111,7 +112,9 @@ function results(prefix: string): IWidget[] {
 
 /** A row for the objectives, if there are any: search expressions find the variants. */
 function quality(settings: Settings): IWidget[][] {
-  const objectives = objectivesOf(settings);
+  const watched = objectivesOf(settings);
+  const truths = readTrueObjectives(settings.QUALITY_OBJECTIVES);
+  const objectives = [...watched, ...truths];
   if (objectives.length === 0) return [];
   const { STACK_PREFIX: prefix } = settings;
   const found = (metric: QualityMetric, dimensions: string, statistic: string): string =>
@@ -122,14 +125,22 @@ function quality(settings: Settings): IWidget[][] {
   const missed = objectives.map(({ id }) =>
     qualityMetric(prefix, 'QualityMissed', { [QUALITY_DIMENSIONS.objective]: id }, HOUR).with({ label: id }),
   );
+  const byLabels = truths.map(({ id }) => {
+    const metric = qualityMetric(prefix, 'TrueValue', { [QUALITY_DIMENSIONS.objective]: id }, HOUR);
+    return metric.with({ label: id, statistic: Stats.AVERAGE });
+  });
+  const judged = [
+    graph('Judged and passed, per hour', [
+      search(found('Judged', `${scorer},${variant}`, 'Sum'), 'judged'),
+      search(found('Passed', `${scorer},${variant}`, 'Sum'), 'passed'),
+      search(found('ErrorReplies', variant, 'Sum'), 'error replies'),
+    ]),
+    graph('Inference to verdict, 95% within (s)', [search(found('VerdictAge', variant, 'p95'), '')]),
+  ];
   return [
     [
-      graph('Judged and passed, per hour', [
-        search(found('Judged', `${scorer},${variant}`, 'Sum'), 'judged'),
-        search(found('Passed', `${scorer},${variant}`, 'Sum'), 'passed'),
-        search(found('ErrorReplies', variant, 'Sum'), 'error replies'),
-      ]),
-      graph('Inference to verdict, 95% within (s)', [search(found('VerdictAge', variant, 'p95'), '')]),
+      ...(watched.length === 0 ? [] : judged),
+      ...(truths.length === 0 ? [] : [graph('Figures of objectives, by labels', byLabels)]),
       graph('Objectives missed, runs per hour', missed),
     ],
   ];

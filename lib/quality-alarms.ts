@@ -1,14 +1,17 @@
 /**
  * An alarm for each objective, which SageMaker can watch while an endpoint is updated, and what SummarizeRun needs to write
- * about it. The alarms themselves send nothing: SummarizeRun's message says more, and one message per cause is enough.
+ * about it. Alarms of scorers send nothing: SummarizeRun's message says more, and one message per cause is enough. It writes
+ * nothing about true answers, so their alarms do.
  */
 import { Duration } from 'aws-cdk-lib';
 import { Alarm, ComparisonOperator, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
 import { QUALITY_DIMENSIONS } from '../src/contract/names.ts';
 import { scorersFor } from '../src/judge/scorers/scorer-set.ts';
 import { type Objective, readObjectives } from '../src/quality/objectives.ts';
+import { readTrueObjectives } from '../src/quality/true-objectives.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantKey } from './access/key.ts';
@@ -26,7 +29,7 @@ const PERIOD = Duration.minutes(1);
 /** While an objective is missed, each run says so. The alarm ends half an hour after the last that did. */
 const PERIODS = 30;
 
-/** Returns the objectives of the settings. */
+/** Returns the objectives of the settings that the detectors watch. */
 export const objectivesOf = (settings: Settings): Objective[] =>
   readObjectives(settings.QUALITY_OBJECTIVES, {
     scorers: scorersFor({ guidelines: settings.JUDGE_GUIDELINES }),
@@ -39,15 +42,27 @@ export class QualityAlarms extends Construct {
   constructor(scope: Construct, id: string, { settings, topic, summarizer }: QualityAlarmsProps) {
     super(scope, id);
     const objectives = objectivesOf(settings);
-    this.all = objectives.map((objective) => this.#alarm(objective, settings.STACK_PREFIX));
+    const truths = readTrueObjectives(settings.QUALITY_OBJECTIVES);
+    const own = objectives.map(({ id, bound }) => {
+      const what =
+        'atLeast' in bound ? `fewer than ${bound.atLeast} of the captures pass` : `more than ${bound.atMost}`;
+      return this.#alarm(id, what, settings.STACK_PREFIX);
+    });
+    const ofTruth = truths.map(({ id, bound }) => {
+      const what =
+        'atLeast' in bound ? `by the labels, less than ${bound.atLeast}` : `by the labels, more than ${bound.atMost}`;
+      const alarm = this.#alarm(id, what, settings.STACK_PREFIX);
+      alarm.addAlarmAction(new SnsAction(topic));
+      return alarm;
+    });
+    this.all = [...own, ...ofTruth];
     if (objectives.length === 0) return;
     allow(summarizer.role, { actions: ['sns:Publish'], resources: [topic.topicArn] });
     grantKey(summarizer.role, settings.WORK_KMS_KEY_ARN, 'sns', 'both');
     summarizer.function.addEnvironment('ALARM_TOPIC_ARN', topic.topicArn);
   }
 
-  #alarm({ id, bound }: Objective, prefix: string): Alarm {
-    const what = 'atLeast' in bound ? `fewer than ${bound.atLeast} of the captures pass` : `more than ${bound.atMost}`;
+  #alarm(id: string, what: string, prefix: string): Alarm {
     return new Alarm(this, id, {
       alarmName: `sagemaker-monitoring-${prefix}-Quality-${id.replaceAll(' ', '-')}`,
       alarmDescription: `${id}: ${what}. What to do: section QualityMissed of docs/runbook.md.`,

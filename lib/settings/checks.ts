@@ -5,6 +5,7 @@ import { createAlwaysRule, mayJudge } from '../../src/judge/scorers/always-rules
 import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { readParameters } from '../../src/judge/transports/parameters.ts';
 import { readObjectives } from '../../src/quality/objectives.ts';
+import { readTrueObjectives } from '../../src/quality/true-objectives.ts';
 import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/settings/schema.ts';
 import { type WrongSetting, wrongValue } from '../../src/settings/variables.ts';
@@ -154,6 +155,7 @@ export function wrongObjectives(
   try {
     const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES });
     readObjectives(settings.QUALITY_OBJECTIVES, { scorers, sampleRate: settings.EVALUATION_SAMPLE_RATE });
+    readTrueObjectives(settings.QUALITY_OBJECTIVES, faulty.has('GROUND_TRUTH') ? undefined : settings.GROUND_TRUTH);
     return [];
   } catch (error) {
     return [wrongValue(name, settingsSchema.shape[name], variables[name] ?? '', withoutFacts(error as Error))];

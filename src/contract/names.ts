@@ -119,9 +119,9 @@ export const FORWARD_METRICS = ['ForwardedFiles', 'ForwardedInferences', 'Forwar
 /**
  * The metrics of quality, which runs of new captures publish: `Judged` and `Passed` by scorer and variant; `ErrorReplies`
  * and `VerdictAge` (seconds from the inference to the end of the run) by variant; `QualityMissed` by objective,
- * only while it is missed.
+ * only while it is missed. Runs over labels publish the last one too, and `TrueValue` (the figure itself) by objective.
  */
-export type QualityMetric = 'Judged' | 'Passed' | 'ErrorReplies' | 'VerdictAge' | 'QualityMissed';
+export type QualityMetric = 'Judged' | 'Passed' | 'ErrorReplies' | 'VerdictAge' | 'QualityMissed' | 'TrueValue';
 export const QUALITY_DIMENSIONS = { scorer: 'Scorer', variant: 'Variant', objective: 'Objective' } as const;
 
 /** The attributes that the definition of the budget's DynamoDB table names. */

@@ -23,9 +23,9 @@ type Watch = (
  */
 export function connectQuality(environment: LambdaEnvironment, storage: Storage): Watch {
   const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE: sampleRate, ALARM_TOPIC_ARN: topic } = environment;
-  if (raw.length === 0) return async () => undefined;
   const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
   const objectives = readObjectives(raw, { scorers, sampleRate });
+  if (objectives.length === 0) return async () => undefined;
   // Their limits take up to some seconds to calculate, which only a run of new captures needs.
   let detectors: Detectors | undefined;
   return async ({ run, startedAt, input, options }, { experimentId, observations }) => {

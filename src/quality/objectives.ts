@@ -6,14 +6,22 @@
  *    {"scorer": "relevance_to_query", "atLeast": 0.95, "over": "12h", "variant": "Challenger"},
  *    {"scorer": "pii_detected", "is": false, "atLeast": 0.999},
  *    {"errorReplies": {"atMost": 0.02}}]
+ *
+ * Those for true answers, such as accuracy, are in true-objectives.ts.
  */
 import * as z from 'zod';
 import { isCodeScorer } from '../judge/scorers/scorer-set.ts';
 import { describeValues, isPass, readValue } from '../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
-import { PermanentError } from '../shared/errors.ts';
 import { nearest } from '../shared/nearest.ts';
+import {
+  hoursOf,
+  invalidObjectives as invalid,
+  isAboutTruth,
+  readTrueObjectives,
+  variantSchema,
+} from './true-objectives.ts';
 
 /** More would ring falsely more often than once a year together: see detector.ts. */
 export const MAX_OBJECTIVES = 20;
@@ -21,10 +29,8 @@ export const MAX_OBJECTIVES = 20;
 /** The shares that may fail. Below and above, a change cannot be told within thousands of captures. */
 const [LEAST_FAILING, MOST_FAILING] = [0.0001, 0.95];
 
-const MAX_HOURS = 7 * 24;
+const MAX_DAYS = 7;
 
-/** SageMaker's names. Any other variant has no captures, so its objective would never be missed. */
-const VARIANT = /^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/;
 /** CloudWatch takes no other characters in a dimension, and `is` is in the name of the alarm. */
 const DIMENSION = /^[\x21-\x7e]([\x20-\x7e]{0,98}[\x21-\x7e])?$/;
 
@@ -34,7 +40,7 @@ const common = {
     .string()
     .regex(/^[1-9]\d{0,2}[hd]$/, 'such as "12h" or "1d"')
     .default('1d'),
-  variant: z.string().regex(VARIANT, 'a variant has letters, digits and "-", 63 at most').optional(),
+  variant: variantSchema.optional(),
   /** Judged captures a day: the false alarms of a year are counted with it. */
   perDay: z.number().int().min(1).max(1_000_000_000).default(1000),
   /** Captures that tend to fail together, such as the turns of one conversation: they count as one. */
@@ -87,18 +93,18 @@ interface Sampling {
 }
 
 /**
- * Reads the objectives.
+ * Reads the objectives, and checks those for true answers without returning them.
  *
  * @param raw the setting's value
  * @throws PermanentError `InvalidObjectives` for a scorer that does not exist, and for objectives that can never be met or
  *   never be missed
  */
 export function readObjectives(raw: readonly unknown[], sampling: Sampling): Objective[] {
-  const objectives = raw.map((entry) => readObjective(entry, sampling));
-  const twice = objectives.find(({ id }, index) => objectives.findIndex((other) => other.id === id) < index);
-  if (twice !== undefined) throw invalid(`${twice.id} has two objectives`);
-  if (objectives.length > MAX_OBJECTIVES)
-    throw invalid(`there are ${objectives.length}, and ${MAX_OBJECTIVES} at most`);
+  const objectives = raw.filter((entry) => !isAboutTruth(entry)).map((entry) => readObjective(entry, sampling));
+  const ids = [...objectives, ...readTrueObjectives(raw)].map(({ id }) => id);
+  const twice = ids.find((id, index) => ids.indexOf(id) < index);
+  if (twice !== undefined) throw invalid(`${twice} has two objectives`);
+  if (ids.length > MAX_OBJECTIVES) throw invalid(`there are ${ids.length}, and ${MAX_OBJECTIVES} at most`);
   return objectives;
 }
 
@@ -111,10 +117,8 @@ export const measuresOf = (objectives: readonly Objective[]): Measure[] => [
   ...new Map(objectives.map(({ measure }) => [measure.name, measure])).values(),
 ];
 
-const invalid = (problem: string): PermanentError =>
-  new PermanentError('InvalidObjectives', `The objectives are invalid: ${problem}`, { where: 'QUALITY_OBJECTIVES' });
-
-const EXAMPLES = '{"scorer":"safety","atLeast":0.95,"over":"1d"} or {"errorReplies":{"atMost":0.02}}';
+const EXAMPLES =
+  '{"scorer":"safety","atLeast":0.95,"over":"1d"}, {"errorReplies":{"atMost":0.02}} or {"accuracy":{"atLeast":0.9}}';
 
 function readObjective(entry: unknown, sampling: Sampling): Objective {
   const parsed = (isAboutErrors(entry) ? errorsSchema : scorerSchema).safeParse(entry);
@@ -124,8 +128,7 @@ function readObjective(entry: unknown, sampling: Sampling): Objective {
     throw invalid(`${JSON.stringify(entry)} is not like ${EXAMPLES}: ${where}${issue?.message}`);
   }
   const { over, variant, perDay, together } = parsed.data;
-  const hours = Number(over.slice(0, -1)) * (over.endsWith('d') ? 24 : 1);
-  if (hours > MAX_HOURS) throw invalid(`"over":"${over}" is longer than 7 days`);
+  const hours = hoursOf(over, MAX_DAYS);
   const about = { hours, perDay, together, ...(variant === undefined ? {} : { variant }) };
   const of = (measure: Measure) => ({
     id: variant === undefined ? measure.name : `${measure.name} ${variant}`,

@@ -161,8 +161,8 @@ export function observerOf(
 ): CaptureObserver | undefined {
   const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE, ALARM_QUOTES: withWords } = settings;
   const own = scorers === undefined ? raw.filter(isAboutErrors) : raw;
-  if (own.length === 0) return undefined;
   const objectives = readObjectives(own, { scorers: scorers ?? [], sampleRate: EVALUATION_SAMPLE_RATE });
+  if (objectives.length === 0) return undefined;
   const judges = (scorers ?? []).filter(isJudgeScorer);
   return new ObservationTally({
     measures: measuresOf(objectives),

@@ -326,3 +326,35 @@ describe('with objectives', () => {
     expect(example.BlueGreenUpdatePolicy.TrafficRoutingConfiguration.WaitIntervalInSeconds).toBe(3600);
   });
 });
+
+describe('with objectives for true answers', () => {
+  const objectives = [{ accuracy: { atLeast: 0.9 }, variant: 'A' }, { mae: { atMost: 2 } }];
+  const measuring = templateOf({ STACK_PREFIX: 'prod', QUALITY_OBJECTIVES: JSON.stringify(objectives) });
+
+  it('has an alarm for each that tells people itself, since no message of SummarizeRun does', () => {
+    const own = Object.values(resourcesOfType(measuring, 'AWS::CloudWatch::Alarm'))
+      .map(({ Properties }) => flattened(Properties) as unknown as Alarm & Record<string, unknown>)
+      .filter(({ AlarmName }) => AlarmName.includes('-Quality-'));
+    expect(own.map(({ AlarmName, AlarmDescription }) => [AlarmName, AlarmDescription])).toEqual([
+      [
+        'sagemaker-monitoring-prod-Quality-accuracy-A',
+        'accuracy A: by the labels, less than 0.9. What to do: section QualityMissed of docs/runbook.md.',
+      ],
+      [
+        'sagemaker-monitoring-prod-Quality-mae',
+        'mae: by the labels, more than 2. What to do: section QualityMissed of docs/runbook.md.',
+      ],
+    ]);
+    for (const { AlarmActions, MetricName } of own) {
+      expect(MetricName).toBe('QualityMissed');
+      expect(AlarmActions).toEqual(['<AlarmsTopic>']);
+    }
+    expect(JSON.stringify(policiesOf(measuring).SummarizeRunRole)).not.toContain('sns:Publish');
+  });
+
+  it('shows their figures on the dashboard, without those of verdicts', () => {
+    const body = JSON.stringify(flattened(onlyResource(measuring, 'AWS::CloudWatch::Dashboard').Properties));
+    for (const name of ['TrueValue', 'accuracy A', 'QualityMissed']) expect(body).toContain(name);
+    expect(body).not.toContain('Judged and passed');
+  });
+});

@@ -194,13 +194,13 @@ export class ClassTally {
     const missing = [...this.#labels.keys()].filter((name) => !names.includes(name));
     if (width > 1 && missing.length > 0) return same(`the replies have no score of the class ${missing[0]}`);
     const scores = { values: values.subarray(0, rows * width), width, labels: codes };
-    const of = (name: string): Figure => {
-      const at = names.indexOf(name);
-      if (at < 0 && classes === 2 && positive !== null) return of(positive);
-      if (at < 0) return unknown(`the replies have no score of the class ${name}`);
-      const has = codes.includes(at);
-      return figureOf(rocAuc(scores, [at]), has ? `all labels are ${name}` : `no label is ${name}`);
-    };
+    const areas = names.map((name, at) =>
+      figureOf(rocAuc(scores, [at]), codes.includes(at) ? `all labels are ${name}` : `no label is ${name}`),
+    );
+    // Of two classes, the area of one is that of the other.
+    const rest = classes === 2 && positive !== null ? areas[names.indexOf(positive)] : undefined;
+    const of = (name: string): Figure =>
+      areas[names.indexOf(name)] ?? rest ?? unknown(`the replies have no score of the class ${name}`);
     if (positive !== null) return { all: of(positive), of };
     const empty = names.find((_, at) => !codes.includes(at));
     if (empty !== undefined) return { all: unknown(`no label is ${empty}`), of };

@@ -1,6 +1,7 @@
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
+import { isMissed, readTrueObjectives, type TrueObjective } from '../../../src/quality/true-objectives.ts';
 
 const stars: JudgeScorer = {
   kind: 'judge',
@@ -92,4 +93,55 @@ test('refuses an objective twice, more than 20, and judged ones without a sample
   expect(
     read([{ scorer: 'pii_detected', is: false, atLeast: 0.9 }, { errorReplies: { atMost: 0.1 } }], 0),
   ).toHaveLength(2);
+});
+
+describe('for true answers', () => {
+  test('are read apart from those of scorers, which the detectors watch', () => {
+    const entries = [
+      { accuracy: { atLeast: 0.9 }, over: '30d', variant: 'A' },
+      { scorer: 'safety', atLeast: 0.95 },
+      { bias: { atMost: 2 } },
+      { r2: { atLeast: -0.5 } },
+    ];
+    expect(read(entries).map(({ id }) => id)).toEqual(['safety']);
+    expect(readTrueObjectives(entries)).toEqual([
+      { id: 'accuracy A', measure: 'accuracy', bound: { atLeast: 0.9 }, hours: 720, variant: 'A' },
+      { id: 'bias', measure: 'bias', bound: { atMost: 2 }, hours: 168 },
+      { id: 'r2', measure: 'r2', bound: { atLeast: -0.5 }, hours: 168 },
+    ]);
+  });
+
+  test.each<[string, unknown[], RegExp, object?]>([
+    ['a bound on the wrong side', [{ accuracy: { atMost: 0.9 } }], /is not like/, undefined],
+    ['a percentage', [{ f1: { atLeast: 90 } }], /f1\.atLeast/, undefined],
+    ['a window that is too long', [{ mae: { atMost: 1 }, over: '91d' }], /longer than 90 days/, undefined],
+    ['two of a measure', [{ auc: { atLeast: 0.8 } }, { auc: { atLeast: 0.7 } }], /auc has two objectives/, undefined],
+    [
+      'more than 20',
+      Array.from({ length: 21 }, (_, i) => ({ auc: { atLeast: 0.8 }, variant: `v${i}` })),
+      /there are 21/,
+      undefined,
+    ],
+    [
+      'another kind',
+      [{ auc: { atLeast: 0.8 } }],
+      /"kind" in GROUND_TRUTH is "numbers", which has mae, rmse/,
+      { kind: 'numbers', days: 30 },
+    ],
+    ['no index', [{ auc: { atLeast: 0.8 } }], /keeps no predictions/, { days: 0 }],
+  ])('%s is refused', (_, entries, message, truth) => {
+    expect(() => [...read(entries), ...readTrueObjectives(entries, truth as never)]).toThrow(message);
+  });
+
+  test('are missed when all of the interval is beyond the bound', () => {
+    const missed = (entry: object, low: number | null, high: number | null) =>
+      isMissed(readTrueObjectives([entry])[0] as TrueObjective, low, high);
+    expect([missed({ f1: { atLeast: 0.9 } }, 0.8, 0.89), missed({ f1: { atLeast: 0.9 } }, 0.8, 0.9)]).toEqual([
+      true,
+      false,
+    ]);
+    expect([missed({ mae: { atMost: 2 } }, 2.1, 3), missed({ mae: { atMost: 2 } }, 1.9, 3)]).toEqual([true, false]);
+    expect([missed({ bias: { atMost: 2 } }, -4, -2.1), missed({ bias: { atMost: 2 } }, -4, -1)]).toEqual([true, false]);
+    expect(missed({ mae: { atMost: 2 } }, null, null)).toBe(false);
+  });
 });

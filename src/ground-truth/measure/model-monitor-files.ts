@@ -1,0 +1,184 @@
+/**
+ * Figures in the form of SageMaker Model Monitor's jobs for model quality, for those who come from it. The names are those of
+ * https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-model-quality-metrics.html; the curves and the figures of a
+ * constant classifier are left out, since AWS does not say how they are computed.
+ */
+import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import type { TrueObjective } from '../../quality/true-objectives.ts';
+import { Z_95 } from '../../shared/statistics/distributions.ts';
+import type { Figure, Figures, Kind } from './figures.ts';
+
+/** A metric: Model Monitor gives its standard deviation from 200 samples on, and says `NaN` below. */
+interface ModelMetric {
+  value: number;
+  standard_deviation: number | 'NaN';
+}
+
+const FEWEST_FOR_DEVIATION = 200;
+const NAMESPACE = 'aws/sagemaker/Endpoints/model-metrics';
+
+type Section = 'binary_classification' | 'multiclass_classification' | 'regression';
+
+export interface ModelMonitorFiles {
+  /** The metrics by name, without the confusion matrix. */
+  metrics: Record<string, ModelMetric>;
+  /** By the name of the file. */
+  files: Record<string, unknown>;
+}
+
+/** @returns `undefined` for texts, which Model Monitor does not measure, and if no row could be compared */
+export function modelMonitorFiles(
+  kind: Kind,
+  figures: Figures,
+  objectives: readonly TrueObjective[],
+): ModelMonitorFiles | undefined {
+  const { classes, compared } = figures;
+  if (kind === 'texts' || compared === 0 || (kind === 'classes' && classes === undefined)) return undefined;
+  const isBinary = typeof classes?.positive === 'string';
+  const section: Section =
+    kind === 'numbers' ? 'regression' : isBinary ? 'binary_classification' : 'multiclass_classification';
+  const metrics = Object.fromEntries(
+    Object.entries(kind === 'numbers' ? ofNumbers(figures) : ofClasses(figures)).flatMap(([name, figure]) => {
+      const metric = metricOf(figure, compared);
+      return metric === undefined ? [] : [[name, metric]];
+    }),
+  );
+  const confusion = classes === undefined ? {} : { confusion_matrix: confusionMatrix(figures) };
+  const constraints = constraintsOf(objectives, section);
+  return {
+    metrics,
+    files: {
+      'statistics.json': {
+        version: 0,
+        dataset: { item_count: compared },
+        [`${section}_metrics`]: { ...confusion, ...metrics },
+      },
+      'constraints.json': { version: 0, [`${section}_constraints`]: constraints },
+      'constraint_violations.json': { violations: violationsOf(metrics, constraints) },
+    },
+  };
+}
+
+function metricOf({ value, low, high }: Figure, rows: number): ModelMetric | undefined {
+  if (value === null) return undefined;
+  const isKnown = low !== null && high !== null && rows >= FEWEST_FOR_DEVIATION;
+  return { value, standard_deviation: isKnown ? (high - low) / (2 * Z_95) : 'NaN' };
+}
+
+/** Applies a function that rises (or falls) to a figure and the ends of its interval. */
+function mapped({ value, low, high }: Figure, change: (x: number) => number): Figure {
+  const ends = [low, high].map((end) => (end === null ? null : change(end)));
+  const [a = null, b = null] = ends;
+  const falls = a !== null && b !== null && a > b;
+  return { value: value === null ? null : change(value), low: falls ? b : a, high: falls ? a : b };
+}
+
+function ofNumbers({ measures }: Figures): Record<string, Figure> {
+  const { mae, rmse, r2 } = measures as Record<'mae' | 'rmse' | 'r2', Figure>;
+  return { mae, mse: mapped(rmse, (x) => x * x), rmse, r2 };
+}
+
+const exact = (value: number | null): Figure => ({ value, low: null, high: null });
+
+/** Fβ of a class; `null` if no row has it. */
+function fBeta(beta: number, both: number, support: number, predicted: number): number | null {
+  const all = beta * beta * support + predicted;
+  return all === 0 ? null : ((1 + beta * beta) * both) / all;
+}
+
+function ofClasses({ measures, classes }: Figures): Record<string, Figure> {
+  if (classes === undefined) return {};
+  const { accuracy, auc } = measures as Record<'accuracy' | 'auc', Figure>;
+  const { positive, each, weighted, confusion } = classes;
+  const both = new Map(
+    confusion.flatMap(({ label, predicted, count }) => (label === predicted ? [[label, count]] : [])),
+  );
+  const f = (beta: number, { class: name, support, predicted }: (typeof each)[number]): number | null =>
+    fBeta(beta, both.get(name) ?? 0, support, predicted);
+  if (positive === null) {
+    const rows = each.reduce((sum, { support }) => sum + support, 0);
+    const mean = (beta: number): Figure =>
+      exact(each.reduce((sum, one) => sum + (one.support / rows) * (f(beta, one) ?? 0), 0));
+    return {
+      accuracy,
+      weighted_recall: weighted.recall,
+      weighted_precision: weighted.precision,
+      weighted_f0_5: mean(0.5),
+      weighted_f1: weighted.f1,
+      weighted_f2: mean(2),
+    };
+  }
+  const own = each.find(({ class: name }) => name === positive) as (typeof each)[number];
+  const other = each.find(({ class: name }) => name !== positive)?.recall ?? exact(null);
+  const rest = (x: number): number => 1 - x;
+  return {
+    recall: own.recall,
+    precision: own.precision,
+    accuracy,
+    true_positive_rate: own.recall,
+    true_negative_rate: other,
+    false_positive_rate: mapped(other, rest),
+    false_negative_rate: mapped(own.recall, rest),
+    auc,
+    f0_5: exact(f(0.5, own)),
+    f1: own.f1,
+    f2: exact(f(2, own)),
+  };
+}
+
+/** By label, then by prediction. */
+function confusionMatrix({ classes }: Figures): Record<string, Record<string, number>> {
+  const names = classes?.each.map(({ class: name }) => name) ?? [];
+  const counts = new Map(
+    classes?.confusion.map(({ label, predicted, count }) => [JSON.stringify([label, predicted]), count]),
+  );
+  const rowOf = (label: string) => names.map((name) => [name, counts.get(JSON.stringify([label, name])) ?? 0] as const);
+  return Object.fromEntries(names.map((label) => [label, Object.fromEntries(rowOf(label))]));
+}
+
+type Constraints = Record<
+  string,
+  { threshold: number; comparison_operator: 'LessThanThreshold' | 'GreaterThanThreshold' }
+>;
+
+/** Objectives for one variant, and for figures that Model Monitor does not have, are no constraints. */
+const CONSTRAINED: Record<Section, readonly string[]> = {
+  binary_classification: ['accuracy', 'precision', 'recall', 'f1', 'auc'],
+  multiclass_classification: ['accuracy'],
+  regression: ['mae', 'rmse', 'r2'],
+};
+
+function constraintsOf(objectives: readonly TrueObjective[], section: Section): Constraints {
+  const known = objectives.filter(
+    ({ measure, variant }) => variant === undefined && CONSTRAINED[section].includes(measure),
+  );
+  return Object.fromEntries(
+    known.map(({ measure, bound }) => [
+      measure,
+      'atLeast' in bound
+        ? { threshold: bound.atLeast, comparison_operator: 'LessThanThreshold' }
+        : { threshold: bound.atMost, comparison_operator: 'GreaterThanThreshold' },
+    ]),
+  );
+}
+
+/** As in Model Monitor, a violation is of the figure itself, whatever its interval. */
+function violationsOf(metrics: Record<string, ModelMetric>, constraints: Constraints): object[] {
+  return Object.entries(constraints).flatMap(([name, { threshold, comparison_operator }]) => {
+    const metric = metrics[name];
+    if (metric === undefined) return [];
+    const { value, standard_deviation } = metric;
+    if (comparison_operator === 'LessThanThreshold' ? value >= threshold : value <= threshold) return [];
+    const description = `Metric ${name} with ${value} +/- ${standard_deviation} was ${comparison_operator} '${threshold}'`;
+    return [{ constraint_check_type: comparison_operator, description, metric_name: name }];
+  });
+}
+
+/** Publishes the metrics to CloudWatch under Model Monitor's names, by endpoint and monitoring schedule. */
+export function publishModelMetrics(metrics: Record<string, ModelMetric>, endpoint: string, schedule: string): void {
+  const all = new Metrics({ namespace: NAMESPACE });
+  all.clearDefaultDimensions();
+  all.setDefaultDimensions({ Endpoint: endpoint, MonitoringSchedule: schedule });
+  for (const [name, { value }] of Object.entries(metrics)) all.addMetric(name, MetricUnit.NoUnit, value);
+  all.publishStoredMetrics();
+}

@@ -1,0 +1,122 @@
+/**
+ * The last figures of a run over labels: those of the windows of objectives, as metrics, and those of each day that it has changed,
+ * as files in Model Monitor's form. Only new labels lead to either.
+ */
+import { MetricUnit } from '@aws-lambda-powertools/metrics';
+import { QUALITY_DIMENSIONS, type QualityMetric } from '../../contract/names.ts';
+import { truthKeys } from '../../contract/work-keys.ts';
+import { hourOf } from '../../quality/tally.ts';
+import { isMissed, readTrueObjectives, type TrueObjective } from '../../quality/true-objectives.ts';
+import { logger } from '../../shared/logging.ts';
+import { createMetrics } from '../../shared/metrics.ts';
+import { labeledHours, readLabeled } from '../join/labeled-store.ts';
+import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
+import { measure } from './measure.ts';
+import { modelMonitorFiles, publishModelMetrics } from './model-monitor-files.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_CHARS = '2026-11-20'.length;
+
+/** What is done next: an objective, by its position, or a day. */
+interface Progress {
+  /** The end of the windows, an hour: exclusive. */
+  end: string;
+  /** The objectives that are done. */
+  objectives: number;
+  /** The earliest day that is done; days are done from the latest one on. */
+  day?: string;
+}
+
+/**
+ * Measures what the run has changed, a window at a time. A window of an objective ends with the latest hour that has changed, so
+ * labels that all come weeks late are measured over the time that they are of.
+ *
+ * @param cursor `null` at the beginning
+ */
+export async function measureLabels(cursor: string | null, deps: StepDependencies): Promise<StepResult> {
+  const { environment } = deps;
+  const changed = await changedHours(deps);
+  const [latest] = changed.toReversed();
+  if (latest === undefined) return { cursor: null };
+  const objectives = readTrueObjectives(environment.QUALITY_OBJECTIVES);
+  const progress: Progress = cursor === null ? { end: hourAfter(latest), objectives: 0 } : JSON.parse(cursor);
+  while (progress.objectives < objectives.length) {
+    await publishObjective(objectives[progress.objectives] as TrueObjective, progress.end, deps);
+    progress.objectives += 1;
+    if (deps.remainingMs() < STEP_RESERVE_MS) return { cursor: JSON.stringify(progress) };
+  }
+  const days = [...new Set(changed.map((hour) => hour.slice(0, DAY_CHARS)))].toReversed();
+  for (const day of days) {
+    if (progress.day !== undefined && day >= progress.day) continue;
+    await publishDay(day, day === days[0], objectives, deps);
+    progress.day = day;
+    if (deps.remainingMs() < STEP_RESERVE_MS) return { cursor: JSON.stringify(progress) };
+  }
+  return { cursor: null };
+}
+
+/**
+ * Returns the hours with new labels, in order: those that were written since the run began, and those that wait to be noted, for
+ * example since an earlier run was killed. Inferences that claim to be of the future are not among them.
+ */
+async function changedHours({ storage, environment, run }: StepDependencies): Promise<string[]> {
+  const bucket = environment.WORK_BUCKET;
+  const changed = new Set<string>();
+  for await (const { key } of storage.list(bucket, truthKeys.toNotePrefix))
+    changed.add(key.slice(truthKeys.toNotePrefix.length).split('/')[0] ?? '');
+  // S3 lists whole seconds.
+  const began = Date.parse(run.startTime) - 1000;
+  for await (const { key, lastModifiedMs } of storage.list(bucket, truthKeys.labeledPrefix)) {
+    if (lastModifiedMs >= began) changed.add(key.slice(truthKeys.labeledPrefix.length).split('.')[0] ?? '');
+  }
+  const now = hourOf(Date.now());
+  return [...changed].filter((hour) => hour <= now).toSorted();
+}
+
+const msOf = (hour: string): number => Date.parse(`${hour}:00:00Z`);
+const hourAfter = (hour: string): string => hourOf(msOf(hour) + HOUR_MS);
+
+async function publishObjective(objective: TrueObjective, end: string, deps: StepDependencies): Promise<void> {
+  const { storage, environment } = deps;
+  const { id, measure: name, bound, hours, variant } = objective;
+  const from = hourOf(msOf(end) - hours * HOUR_MS);
+  const window = await labeledHours(storage, environment.WORK_BUCKET, { from, to: end });
+  const rows = readLabeled(storage, environment.WORK_BUCKET, window);
+  const { kind, groups } = await measure(rows, environment.GROUND_TRUTH, variant === undefined ? {} : { variant });
+  const [found] = groups;
+  const figure = found?.measures[name];
+  const facts = { objective: id, bound, from, end, kind, rows: found?.rows ?? 0, ...figure };
+  if (figure === undefined || figure.value === null) {
+    const why = figure?.why ?? (found === undefined ? 'no labels in the window' : `predictions are ${kind}`);
+    logger.warn('An objective for true answers could not be measured', { ...facts, why });
+    return;
+  }
+  const missed = isMissed(objective, figure.low, figure.high);
+  logger[missed ? 'warn' : 'info']('An objective for true answers was measured', { ...facts, missed });
+  const metrics = createMetrics(environment.STACK_PREFIX);
+  metrics.addDimensions({ [QUALITY_DIMENSIONS.objective]: id });
+  metrics.addMetric('TrueValue' satisfies QualityMetric, MetricUnit.NoUnit, figure.value);
+  if (missed) metrics.addMetric('QualityMissed' satisfies QualityMetric, MetricUnit.Count, 1);
+  metrics.publishStoredMetrics();
+}
+
+/** Writes the files of a day. Metrics in Model Monitor's form are of the latest day alone, since they have the time of now. */
+async function publishDay(
+  day: string,
+  isLatest: boolean,
+  objectives: readonly TrueObjective[],
+  { storage, environment }: StepDependencies,
+): Promise<void> {
+  const { WORK_BUCKET: bucket, GROUND_TRUTH: settings } = environment;
+  const to = hourOf(msOf(`${day}T00`) + 24 * HOUR_MS);
+  const hours = await labeledHours(storage, bucket, { from: day, to });
+  const { kind, groups } = await measure(readLabeled(storage, bucket, hours), settings);
+  const [figures] = groups;
+  const found = figures && modelMonitorFiles(kind, figures, objectives);
+  if (found === undefined) return;
+  for (const [file, content] of Object.entries(found.files)) {
+    await storage.putText(bucket, truthKeys.reports(day, file), JSON.stringify(content, null, 2));
+  }
+  if (isLatest && settings.modelMonitorSchedule !== undefined)
+    publishModelMetrics(found.metrics, environment.SAGEMAKER_ENDPOINT_NAME, settings.modelMonitorSchedule);
+}

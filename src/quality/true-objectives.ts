@@ -1,0 +1,106 @@
+/**
+ * Objectives for figures of true answers: `{"accuracy": {"atLeast": 0.9}, "over": "7d", "variant": "A"}`. The detectors do not watch
+ * them, since labels come late and in any order: a run over labels looks at the window that it has changed.
+ */
+import * as z from 'zod';
+import type { GroundTruthSettings } from '../settings/ground-truth-setting.ts';
+import { PermanentError } from '../shared/errors.ts';
+
+/** Labels of longer ago are history. */
+const MAX_DAYS = 90;
+
+/** SageMaker's names. Any other variant has no captures, so its objective would never be missed. */
+export const variantSchema = z
+  .string()
+  .regex(/^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/, 'a variant has letters, digits and "-", 63 at most');
+
+const share = z.strictObject({ atLeast: z.number().gt(0).lt(1) });
+const error = z.strictObject({ atMost: z.number().gt(0) });
+/** The figures that may have an objective, by the kind of what the model predicts. */
+const BOUNDS = {
+  classes: { accuracy: share, precision: share, recall: share, f1: share, auc: share },
+  numbers: { mae: error, rmse: error, bias: error, r2: z.strictObject({ atLeast: z.number().lt(1) }) },
+  texts: { exact: share, normalized: share },
+} as const;
+const all: Record<string, z.ZodType<TrueObjective['bound']>> = {
+  ...BOUNDS.classes,
+  ...BOUNDS.numbers,
+  ...BOUNDS.texts,
+};
+
+export interface TrueObjective {
+  /** Unique: the measure, and the variant if there is one. The dimension `Objective` of its metrics. */
+  id: string;
+  measure: string;
+  /** Absent: all variants together. */
+  variant?: string;
+  bound: { atLeast: number } | { atMost: number };
+  hours: number;
+}
+
+export const invalidObjectives = (problem: string): PermanentError =>
+  new PermanentError('InvalidObjectives', `The objectives are invalid: ${problem}`, { where: 'QUALITY_OBJECTIVES' });
+
+/** Whether an entry of the setting is about true answers. */
+export const isAboutTruth = (entry: unknown): boolean => measureOf(entry) !== undefined;
+
+const measureOf = (entry: unknown): string | undefined =>
+  typeof entry === 'object' && entry !== null ? Object.keys(entry).find((name) => Object.hasOwn(all, name)) : undefined;
+
+/** @throws PermanentError `InvalidObjectives` if the window is longer than `mostDays` */
+export function hoursOf(over: string, mostDays: number): number {
+  const hours = Number(over.slice(0, -1)) * (over.endsWith('d') ? 24 : 1);
+  if (hours > mostDays * 24) throw invalidObjectives(`"over":"${over}" is longer than ${mostDays} days`);
+  return hours;
+}
+
+/**
+ * Reads the objectives for true answers, and leaves out the others.
+ *
+ * @param raw the setting's value
+ * @param truth the settings that they must fit
+ * @throws PermanentError `InvalidObjectives`, also for an objective that can never be missed
+ */
+export const readTrueObjectives = (
+  raw: readonly unknown[],
+  truth?: Pick<GroundTruthSettings, 'kind' | 'days'>,
+): TrueObjective[] => raw.filter(isAboutTruth).map((entry) => readTrueObjective(entry, truth));
+
+function readTrueObjective(entry: unknown, truth?: Pick<GroundTruthSettings, 'kind' | 'days'>): TrueObjective {
+  const measure = measureOf(entry) as string;
+  const schema = z.strictObject({
+    [measure]: all[measure] as z.ZodType<TrueObjective['bound']>,
+    over: z
+      .string()
+      .regex(/^[1-9]\d{0,2}[hd]$/, 'such as "12h" or "7d"')
+      .default('7d'),
+    variant: variantSchema.optional(),
+  });
+  const parsed = schema.safeParse(entry);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
+    throw invalidObjectives(
+      `${JSON.stringify(entry)} is not like {"accuracy":{"atLeast":0.9}}: ${where}${issue?.message}`,
+    );
+  }
+  const { over, variant } = parsed.data as { over: string; variant?: string };
+  const bound = (parsed.data as Record<string, unknown>)[measure] as TrueObjective['bound'];
+  if (truth?.days === 0)
+    throw invalidObjectives(`${measure} can never be missed: GROUND_TRUTH keeps no predictions ("days":0)`);
+  if (truth?.kind !== undefined && !Object.hasOwn(BOUNDS[truth.kind], measure)) {
+    const known = Object.keys(BOUNDS[truth.kind]).join(', ');
+    throw invalidObjectives(
+      `${measure} can never be missed: "kind" in GROUND_TRUTH is "${truth.kind}", which has ${known}`,
+    );
+  }
+  const id = variant === undefined ? measure : `${measure} ${variant}`;
+  return { id, measure, bound, hours: hoursOf(over, MAX_DAYS), ...(variant === undefined ? {} : { variant }) };
+}
+
+/** Whether a 95% interval shows that an objective is missed: all of it is beyond the bound. A bias has two sides. */
+export function isMissed({ measure, bound }: TrueObjective, low: number | null, high: number | null): boolean {
+  if (low === null || high === null) return false;
+  if ('atLeast' in bound) return high < bound.atLeast;
+  return low > bound.atMost || (measure === 'bias' && high < -bound.atMost);
+}

@@ -1,0 +1,242 @@
+/** What a run over labels publishes: objectives, days, and Model Monitor's files and metrics. */
+import * as z from 'zod';
+import type { LabeledRow } from '../../../src/contract/ground-truth.ts';
+import { truthKeys } from '../../../src/contract/work-keys.ts';
+import { rewriteHour } from '../../../src/ground-truth/join/labeled-store.ts';
+import { measureLabels } from '../../../src/ground-truth/measure/publish.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { stepsOn } from '../../helpers/ground-truth.ts';
+
+let published: Record<string, unknown>[];
+beforeEach(() => {
+  published = [];
+  jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
+    return true;
+  });
+});
+afterEach(() => jest.restoreAllMocks());
+
+/** The run of `stepsOn` began then. */
+const BEGAN = Date.parse('2026-11-25T00:00:00Z');
+
+/** Writes labeled rows to an hour; of `count`, so many are right. */
+async function label(
+  memory: MemoryStorage,
+  hour: string,
+  count: number,
+  right: number,
+  more: Partial<LabeledRow> = {},
+) {
+  const rows = Array.from(
+    { length: count },
+    (_, i): LabeledRow => ({
+      id: `${hour}-${more.variant ?? 'A'}-${i}`,
+      endpoint: 'e',
+      variant: 'A',
+      second: Date.parse(`${hour}:30:00Z`) / 1000,
+      traceId: 'tr',
+      timeMs: 0,
+      line: i + 1,
+      label: i % 2,
+      prediction: { value: i < right ? i % 2 : 1 - (i % 2) },
+      ...more,
+    }),
+  );
+  await rewriteHour(memory.storage, 'work', hour, async function* (draft) {
+    draft.changed = true;
+    yield* draft.rows;
+    yield* rows;
+  });
+  memory.writtenMs.set(truthKeys.labeled(hour), BEGAN);
+}
+
+const run = async (memory: MemoryStorage, objectives: object[], truth: object = {}, remainingMs?: () => number) => {
+  const environment = {
+    WORK_BUCKET: 'work',
+    QUALITY_OBJECTIVES: JSON.stringify(objectives),
+    GROUND_TRUTH: JSON.stringify({ days: 400, ...truth }),
+  };
+  const deps = stepsOn(memory.storage, environment, remainingMs);
+  let cursor: string | null = null;
+  let calls = 0;
+  do {
+    ({ cursor } = await measureLabels(cursor, deps));
+    calls += 1;
+  } while (cursor !== null);
+  return calls;
+};
+const shown = () =>
+  published.flatMap(({ _aws, StackPrefix, Objective, ...rest }) =>
+    Objective === undefined ? [] : [{ Objective, ...rest }],
+  );
+const report = (memory: MemoryStorage, day: string, file: string) =>
+  JSON.parse(memory.objects.get(truthKeys.reports(day, file))?.toString() ?? 'null');
+
+test('an objective is missed when the interval shows it, over the window that ends with the latest change', async () => {
+  const memory = new MemoryStorage();
+  await label(memory, '2026-11-10T10', 1000, 100);
+  await label(memory, '2026-11-19T10', 100, 89);
+  await label(memory, '2026-11-20T10', 100, 89);
+  await label(memory, '2026-11-20T11', 400, 200, { variant: 'B' });
+  await run(memory, [
+    // 89% of 200 in variant A does not show less than 90%, and does show less than 95%; neither does 9 days ago count.
+    { accuracy: { atLeast: 0.9 }, variant: 'A' },
+    { accuracy: { atLeast: 0.95 }, over: '2d', variant: 'C' },
+    { recall: { atLeast: 0.95 }, over: '2d', variant: 'A' },
+    { f1: { atLeast: 0.6 } },
+    { mae: { atMost: 1 } },
+  ]);
+  expect(shown()).toEqual([
+    { Objective: 'accuracy A', TrueValue: 0.89 },
+    { Objective: 'recall A', TrueValue: 0.88, QualityMissed: 1 },
+    // 188 of 300 positives are found by 298 predictions.
+    { Objective: 'f1', TrueValue: expect.closeTo((2 * 188) / 598, 9) },
+  ]);
+});
+
+test('only what has changed is measured: a later change of an old day ends the window there', async () => {
+  const memory = new MemoryStorage();
+  await label(memory, '2026-11-20T10', 100, 50);
+  memory.writtenMs.set(truthKeys.labeled('2026-11-20T10'), BEGAN - 3_600_000);
+  expect(await run(memory, [{ accuracy: { atLeast: 0.9 } }])).toBe(1);
+  expect(shown()).toEqual([]);
+  await label(memory, '2026-11-12T10', 100, 95);
+  await run(memory, [{ accuracy: { atLeast: 0.9 } }]);
+  expect(shown()).toEqual([{ Objective: 'accuracy', TrueValue: 0.95 }]);
+  expect([...memory.objects.keys()].filter((key) => key.startsWith(truthKeys.reportsPrefix))).toEqual([
+    truthKeys.reports('2026-11-12', 'statistics.json'),
+    truthKeys.reports('2026-11-12', 'constraints.json'),
+    truthKeys.reports('2026-11-12', 'constraint_violations.json'),
+  ]);
+  // An earlier run was killed after its join.
+  published = [];
+  memory.put(truthKeys.toNote('2026-11-20T10', 'etag'), {});
+  await run(memory, [{ accuracy: { atLeast: 0.9 } }]);
+  expect(shown()).toMatchObject([{ QualityMissed: 1 }]);
+});
+
+test('an inference that claims to be of the future moves no window', async () => {
+  const memory = new MemoryStorage();
+  await label(memory, '2026-11-20T10', 100, 50);
+  await label(memory, '2226-11-20T10', 1, 1);
+  await run(memory, [{ accuracy: { atLeast: 0.9 } }]);
+  expect(shown()).toMatchObject([{ TrueValue: 0.5, QualityMissed: 1 }]);
+});
+
+test('goes on where the time of an invocation ended, and measures nothing twice', async () => {
+  const memory = new MemoryStorage();
+  for (const day of ['17', '18', '19', '20']) await label(memory, `2026-11-${day}T10`, 10, 9);
+  const objectives = [{ accuracy: { atLeast: 0.5 } }, { f1: { atLeast: 0.5 } }];
+  const truth = { modelMonitorSchedule: 'churn-quality' };
+  expect(await run(memory, objectives, truth, () => 1000)).toBe(7);
+  expect(shown()).toHaveLength(2);
+  expect(published.filter(({ MonitoringSchedule }) => MonitoringSchedule !== undefined)).toHaveLength(1);
+  const days = [...memory.objects.keys()].filter((key) => key.endsWith('/statistics.json'));
+  expect(days).toHaveLength(4);
+});
+
+/** The form of https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-model-quality-metrics.html. */
+const metric = z.strictObject({ value: z.number(), standard_deviation: z.union([z.number(), z.literal('NaN')]) });
+const table = z.record(z.string(), z.record(z.string(), z.number().int()));
+const binary = ['recall', 'precision', 'accuracy', 'true_positive_rate', 'true_negative_rate', 'false_positive_rate'];
+const others = ['false_negative_rate', 'auc', 'f0_5', 'f1', 'f2'];
+const multi = ['accuracy', 'weighted_recall', 'weighted_precision', 'weighted_f0_5', 'weighted_f1', 'weighted_f2'];
+const metricsOf = (names: string[], more = {}) =>
+  z.strictObject({ ...Object.fromEntries(names.map((name) => [name, metric.optional()])), ...more });
+const statistics = z.strictObject({
+  version: z.number(),
+  dataset: z.strictObject({ item_count: z.number().int() }),
+  binary_classification_metrics: metricsOf([...binary, ...others], { confusion_matrix: table }).optional(),
+  multiclass_classification_metrics: metricsOf(multi, { confusion_matrix: table }).optional(),
+  regression_metrics: metricsOf(['mae', 'mse', 'rmse', 'r2']).optional(),
+});
+const operator = z.enum(['LessThanThreshold', 'GreaterThanThreshold']);
+const constraint = z.record(z.string(), z.strictObject({ threshold: z.number(), comparison_operator: operator }));
+const constraints = z.strictObject({
+  version: z.number(),
+  binary_classification_constraints: constraint.optional(),
+  multiclass_classification_constraints: constraint.optional(),
+  regression_constraints: constraint.optional(),
+});
+const violations = z.strictObject({
+  violations: z.array(
+    z.strictObject({ constraint_check_type: operator, description: z.string(), metric_name: z.string() }),
+  ),
+});
+
+test("the files and metrics of a day have Model Monitor's form: two classes", async () => {
+  const memory = new MemoryStorage();
+  await label(memory, '2026-11-20T10', 300, 210);
+  const objectives = [
+    { accuracy: { atLeast: 0.9 } },
+    { recall: { atLeast: 0.5 } },
+    { auc: { atLeast: 0.5 } },
+    { accuracy: { atLeast: 0.99 }, variant: 'A' },
+  ];
+  await run(memory, objectives, { modelMonitorSchedule: 'churn-quality' });
+  const found = statistics.parse(report(memory, '2026-11-20', 'statistics.json'));
+  expect(found.dataset.item_count).toBe(300);
+  const metrics = found.binary_classification_metrics as Record<string, { value: number; standard_deviation: number }>;
+  expect(metrics.confusion_matrix).toEqual({ 0: { 0: 105, 1: 45 }, 1: { 0: 45, 1: 105 } });
+  const value = (name: string) => metrics[name]?.value;
+  expect(['recall', 'precision', 'false_positive_rate', 'f0_5', 'f2'].map(value)).toEqual(
+    [0.7, 0.7, 0.3, 0.7, 0.7].map((each) => expect.closeTo(each, 12)),
+  );
+  expect(metrics.accuracy?.standard_deviation).toBeCloseTo(Math.sqrt((0.7 * 0.3) / 300), 3);
+  expect(constraints.parse(report(memory, '2026-11-20', 'constraints.json')).binary_classification_constraints).toEqual(
+    {
+      accuracy: { threshold: 0.9, comparison_operator: 'LessThanThreshold' },
+      recall: { threshold: 0.5, comparison_operator: 'LessThanThreshold' },
+      auc: { threshold: 0.5, comparison_operator: 'LessThanThreshold' },
+    },
+  );
+  const { violations: all } = violations.parse(report(memory, '2026-11-20', 'constraint_violations.json'));
+  expect(all.map((each) => [each.metric_name, each.constraint_check_type])).toEqual([
+    ['accuracy', 'LessThanThreshold'],
+  ]);
+  expect(all[0]?.description).toMatch(/^Metric accuracy with 0\.7 \+\/- 0\.0\d+ was LessThanThreshold '0\.9'$/);
+  const own = published.find(({ MonitoringSchedule }) => MonitoringSchedule !== undefined) as {
+    _aws: { CloudWatchMetrics: { Namespace: string; Dimensions: string[][] }[] };
+  };
+  expect(own).toMatchObject({
+    MonitoringSchedule: 'churn-quality',
+    Endpoint: expect.any(String),
+    f1: expect.closeTo(0.7),
+  });
+  expect(own._aws.CloudWatchMetrics[0]).toMatchObject({
+    Namespace: 'aws/sagemaker/Endpoints/model-metrics',
+    Dimensions: [['Endpoint', 'MonitoringSchedule']],
+  });
+});
+
+test("the files of a day have Model Monitor's form: more classes, numbers, few rows, and none for texts", async () => {
+  const day = async (rows: Partial<LabeledRow>[], objectives: object[] = []) => {
+    const memory = new MemoryStorage();
+    for (const row of rows) await label(memory, '2026-11-20T10', 1, 1, row);
+    await run(memory, objectives);
+    return ['statistics.json', 'constraints.json', 'constraint_violations.json'].map((file) =>
+      report(memory, '2026-11-20', file),
+    );
+  };
+  // The counts of AWS's example of two classes; here, with one more class.
+  const words = ['a', 'b', 'c'].map((name) => ({ label: name, prediction: { value: name === 'c' ? 'a' : name } }));
+  const [many, limits, broken] = await day(words, [{ accuracy: { atLeast: 0.9 } }, { f1: { atLeast: 0.9 } }]);
+  const found = statistics.parse(many).multiclass_classification_metrics as unknown as Record<
+    string,
+    { value: number }
+  >;
+  expect(found.weighted_f1?.value).toBeCloseTo((2 / 3 + 1) / 3, 12);
+  expect(found.accuracy).toEqual({ value: 2 / 3, standard_deviation: 'NaN' });
+  // Model Monitor's F1 of more than two classes is weighted, and that of the objective is the mean of the classes.
+  expect(constraints.parse(limits).multiclass_classification_constraints).toEqual({
+    accuracy: { threshold: 0.9, comparison_operator: 'LessThanThreshold' },
+  });
+  expect(violations.parse(broken).violations).toHaveLength(1);
+  const numbers = [1.5, 2.5, 4].map((value) => ({ label: value, prediction: { value: value + 1 } }));
+  const [errors, bounds, worse] = await day(numbers, [{ mae: { atMost: 0.5 } }, { bias: { atMost: 3 } }]);
+  expect(statistics.parse(errors).regression_metrics).toMatchObject({ mse: { value: 1 }, rmse: { value: 1 } });
+  expect(Object.keys(constraints.parse(bounds).regression_constraints ?? {})).toEqual(['mae']);
+  expect(violations.parse(worse).violations).toMatchObject([{ constraint_check_type: 'GreaterThanThreshold' }]);
+  expect(await day([{ label: 'Paris', prediction: { text: ['x', 'y'] } }])).toEqual([null, null, null]);
+});
