@@ -12,7 +12,7 @@ const KEYS = [
   'MLFLOW_ARTIFACT_KMS_KEY_ARN',
   'SECRETS_KMS_KEY_ARN',
 ] as const;
-const SECRETS = ['MLFLOW_SECRET_ARN', 'JUDGE_SECRET_ARN', 'REPLAY_HEADERS_SECRET_ARN'] as const;
+const SECRETS = ['MLFLOW_SECRET_ARN', 'JUDGE_SECRET_ARN', 'REPLAY_HEADERS_SECRET_ARN', 'ARTHUR_SECRET_ARN'] as const;
 
 const numbered = (name: string, ids: readonly string[]): Record<string, string> =>
   Object.fromEntries(ids.map((id, index) => [`${name}.${index + 1}`, id]));

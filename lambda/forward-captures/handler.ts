@@ -15,11 +15,12 @@ const environment = readForwardEnvironment();
 const { FORWARD_QUEUE: queue, FORWARD_DEAD_LETTERS: deadLetters } = environment;
 const arthur = { host: environment.ARTHUR_HOST, model: environment.ARTHUR_MODEL_ID };
 const storage = new Storage(createS3Client());
-const transport = createHttpTransport();
 const metrics = createMetrics(environment.STACK_PREFIX);
 const authorized = withToken(() => loadToken(environment.ARTHUR_SECRET_ARN));
 
 export const handler = logged<{ Records: ForwardMessage[] }, FailedEvents>(async ({ Records }, context) => {
+  // A connection that outlives the invocation breaks while the function is frozen: then nobody knows whether an upload was heard.
+  const transport = createHttpTransport();
   try {
     return await forwardMessages(Records, {
       storage,
@@ -36,6 +37,7 @@ export const handler = logged<{ Records: ForwardMessage[] }, FailedEvents>(async
       firstWaitSeconds: environment.FORWARD_RETRY_SECONDS,
     });
   } finally {
+    transport.close();
     metrics.publishStoredMetrics();
   }
 });

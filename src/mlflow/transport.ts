@@ -88,12 +88,15 @@ function send(request: HttpRequest<Uint8Array | StreamedBody>, agent: http.Agent
       timedOut = true;
       call.destroy(new Error(`no complete reply within ${request.timeoutMs} ms`));
     }, request.timeoutMs);
+    /** Why the rest of a body could not be made. */
+    let source: Error | undefined;
     let refused: (() => void) | undefined;
     const fail = (error: Error) => {
       if (refused) return refused();
       clearTimeout(timer);
       const whileSending = connected && !written;
-      reject(new NoReplyError(error.message, { sent: connected, whileSending, timedOut, cause: error }));
+      const { message } = source ?? error;
+      reject(new NoReplyError(message, { sent: connected, whileSending, timedOut, cause: source ?? error }));
     };
     call.once('socket', (socket) => {
       if (call.reusedSocket) connected = true;
@@ -127,7 +130,12 @@ function send(request: HttpRequest<Uint8Array | StreamedBody>, agent: http.Agent
       response.once('end', done);
     });
     if (body === undefined || body instanceof Uint8Array) call.end(body);
-    // A failure of the source reaches the call, which reports it.
-    else pipeline(Readable.from(body.pieces), call).catch(() => undefined);
+    else {
+      const pieces = Readable.from(body.pieces).once('error', (error) => {
+        source = error;
+      });
+      // It ends the call, which reports it.
+      pipeline(pieces, call).catch(() => undefined);
+    }
   });
 }

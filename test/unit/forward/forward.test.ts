@@ -1,9 +1,10 @@
 /** Forwarding to a server that answers as Arthur documents, and to one that does not. */
-import { postToArthur } from '../../../src/forward/arthur.ts';
+import { mayBeTaken, postToArthur } from '../../../src/forward/arthur.ts';
 import { type forwardFile, readReceipt, receiptKey } from '../../../src/forward/forward-file.ts';
 import { type ForwardMessage, forwardMessages } from '../../../src/forward/forward-messages.ts';
 import { withToken } from '../../../src/forward/token.ts';
 import { createHttpTransport, type HttpTransport } from '../../../src/mlflow/transport.ts';
+import { PermanentError, RetryableError } from '../../../src/shared/errors.ts';
 import { type Arthur, answer, fileOf, MODEL, startArthur, TOKEN, taken } from '../../doubles/arthur.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
@@ -402,6 +403,19 @@ test('a large file is never whole in memory', async () => {
   expect(most).toBeLessThan(24 * 1024 ** 2);
   sink.closeAllConnections();
   sink.close();
+});
+
+test.each([
+  new RetryableError('StorageUnavailable', 'S3 ended the object early'),
+  new PermanentError('CaptureChanged', 'The capture file was overwritten'),
+])('what happens while the file is read is told as it is: $name', async (error) => {
+  async function* content(): AsyncGenerator<Buffer> {
+    yield Buffer.from(LINES);
+    throw error;
+  }
+  const file = { key: 'a.jsonl', size: 10_000, content: content() };
+  await expect(postToArthur(transport, { host: arthur.url, model: MODEL }, TOKEN, file, 60_000)).rejects.toBe(error);
+  expect(mayBeTaken(error)).toBe(false);
 });
 
 test('a name cannot leave its field', async () => {
