@@ -17,6 +17,7 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import {
+  type LabelMetric,
   QUALITY_DIMENSIONS,
   type QualityMetric,
   RESOURCE_METRICS,
@@ -26,6 +27,7 @@ import {
 } from '../src/contract/names.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
 import type { Settings } from '../src/settings/schema.ts';
+import type { GroundTruth } from './ground-truth.ts';
 import { childrenMetrics, qualityMetric, runMetric, sumOf } from './metrics.ts';
 import { objectivesOf } from './quality-alarms.ts';
 import { MAPS } from './state-machines/states.ts';
@@ -46,6 +48,7 @@ interface MonitoringDashboardProps {
   functions: Readonly<Record<string, IFunction>>;
   /** The state machine of replays. */
   replay: IStateMachine;
+  truth: GroundTruth;
   alarms: readonly IAlarm[];
 }
 
@@ -63,6 +66,7 @@ export class MonitoringDashboard extends Construct {
         [today(prefix)],
         results(prefix),
         ...quality(props.settings),
+        ...labels(prefix, props.truth),
         operations(props),
         [throttles(prefix)],
         [
@@ -142,6 +146,34 @@ function quality(settings: Settings): IWidget[][] {
       ...(watched.length === 0 ? [] : judged),
       ...(truths.length === 0 ? [] : [graph('Figures of objectives, by labels', byLabels)]),
       graph('Objectives missed, runs per hour', missed),
+    ],
+  ];
+}
+
+/** A row for labels, if label files are read. */
+function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): IWidget[][] {
+  if (files === undefined) return [];
+  const sum = { period: PERIOD, statistic: Stats.SUM };
+  const longest = { period: PERIOD, statistic: Stats.MAXIMUM };
+  const own = (name: LabelMetric, label: string): IMetric => runMetric(prefix, name, HOUR).with({ label });
+  return [
+    [
+      graph('Labels, per hour', [
+        own('LabelsRead', 'read'),
+        own('LabelsJoined', 'joined'),
+        own('LabelsInvalid', 'invalid'),
+      ]),
+      graph('Runs over labels', [
+        stateMachine.metricStarted({ ...sum, label: 'started' }),
+        stateMachine.metricSucceeded({ ...sum, label: 'succeeded' }),
+        stateMachine.metricFailed({ ...sum, label: 'failed' }),
+        files.rule.events.metricApproximateNumberOfMessagesVisible({ ...longest, label: 'files that wait' }),
+        files.rule.deadLetters.metricApproximateNumberOfMessagesVisible({ ...longest, label: 'files not read' }),
+      ]),
+      graph('Joining labels', [
+        joiner.function.metricErrors({ ...sum, label: 'errors' }),
+        joiner.function.metricThrottles({ ...sum, label: 'throttles' }),
+      ]),
     ],
   ];
 }

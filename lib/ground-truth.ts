@@ -64,7 +64,7 @@ export class GroundTruth extends Construct {
       description: 'Starts runs over new label files',
       ...STARTER,
     });
-    grantWork(workBucket, starter.role, { write: ['starts'] });
+    grantWork(workBucket, starter.role, { read: ['starts'], write: ['starts'] });
     const rule = new ObjectRule(this, 'Files', {
       settings,
       ruleName: resourceNames(settings.STACK_PREFIX).labelRule,

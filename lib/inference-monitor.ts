@@ -6,7 +6,7 @@ import type { Bucket } from 'aws-cdk-lib/aws-s3';
 import type { Topic } from 'aws-cdk-lib/aws-sns';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import type { QualityMetric, RunMetric, ThrottleMetric } from '../src/contract/names.ts';
+import type { LabelMetric, QualityMetric, RunMetric, ThrottleMetric } from '../src/contract/names.ts';
 import { MAX_PREFIX } from '../src/settings/schema.ts';
 import { qualityMetric, runMetric } from './metrics.ts';
 import { Monitor } from './monitor.ts';
@@ -23,6 +23,8 @@ export class InferenceMonitor extends Construct {
   readonly stateMachine: StateMachine;
   /** Starts a replay of captured requests. */
   readonly replayStateMachine: StateMachine;
+  /** Joins true answers to predictions. Start it with a label file, or set `groundTruthS3Prefix`. */
+  readonly groundTruthStateMachine: StateMachine;
   /** The topic of all alarms, and of messages about quality. */
   readonly alarmTopic: Topic;
   /** Manifests, receipts, summaries and quarantined lines. It outlives the stack. */
@@ -38,15 +40,16 @@ export class InferenceMonitor extends Construct {
       { region: Token.isUnresolved(region) ? undefined : region, where: this.node.path },
     );
     for (const [index, text] of warnings.entries()) Annotations.of(this).addWarningV2(`Props${index + 1}`, text);
-    const { stateMachine, replayStateMachine, alarmTopic, workBucket } = new Monitor(this, 'Default', settings);
-    this.stateMachine = stateMachine;
-    this.replayStateMachine = replayStateMachine;
-    this.alarmTopic = alarmTopic;
-    this.workBucket = workBucket;
+    const monitor = new Monitor(this, 'Default', settings);
+    this.stateMachine = monitor.stateMachine;
+    this.replayStateMachine = monitor.replayStateMachine;
+    this.groundTruthStateMachine = monitor.groundTruthStateMachine;
+    this.alarmTopic = monitor.alarmTopic;
+    this.workBucket = monitor.workBucket;
   }
 
-  /** A metric of the runs, as a sum per period (default: 5 minutes). */
-  metric(name: RunMetric | ThrottleMetric, period: Duration = PERIOD): Metric {
+  /** A metric of the runs or of the labels, as a sum per period (default: 5 minutes). */
+  metric(name: RunMetric | LabelMetric | ThrottleMetric, period: Duration = PERIOD): Metric {
     return runMetric(this.stackPrefix, name, period);
   }
 

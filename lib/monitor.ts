@@ -11,6 +11,8 @@ import { JudgeBudgetTable } from './budget-table.ts';
 import { CaptureRule } from './capture-rule.ts';
 import { MonitoringDashboard } from './dashboard.ts';
 import { Forward } from './forward.ts';
+import { GroundTruth } from './ground-truth.ts';
+import { alarmAboutLabels } from './label-alarms.ts';
 import { monitoringFunctions } from './monitoring-functions.ts';
 import { OutputParameters } from './output-parameters.ts';
 import { QualityAlarms } from './quality-alarms.ts';
@@ -22,6 +24,7 @@ import { WorkBucket } from './work-bucket.ts';
 export class Monitor extends Construct {
   readonly stateMachine: StateMachine;
   readonly replayStateMachine: StateMachine;
+  readonly groundTruthStateMachine: StateMachine;
   readonly workBucket: Bucket;
   readonly alarmTopic: Topic;
   readonly outputs: StackOutputs;
@@ -38,6 +41,8 @@ export class Monitor extends Construct {
     const { stateMachine } = new MonitoringStateMachine(this, 'Monitoring', { settings, workBucket, ...pipeline });
     new BatchInference(this, 'Batch', { settings, workBucket, batcher: pipeline.batcher });
     const replay = new Replay(this, 'Replay', { settings, workBucket, budget, environment });
+    const truth = new GroundTruth(this, 'GroundTruth', { settings, workBucket, budget, environment });
+    truth.startWhenCaptured(pipeline.summarizer, settings);
 
     const { starter } = pipeline;
     const { events, deadLetters } = new CaptureRule(this, 'Captures', { settings, stateMachine, starter });
@@ -50,15 +55,17 @@ export class Monitor extends Construct {
       summarize: pipeline.summarizer.function,
     };
     const forward = settings.ARTHUR_HOST ? new Forward(this, 'Forward', { settings, workBucket }) : undefined;
+    const optional = [...(forward ? [forward.forwarder] : []), ...truth.watched];
     const alarms = new Alarms(this, 'Alarms', {
       settings,
       stateMachine,
       events,
       deadLetters,
       replaysNotEnded: replay.notEnded,
-      functions: [...Object.values(functions), ...(forward ? [forward.forwarder.function] : [])],
+      functions: [...Object.values(functions), ...optional.map((each) => each.function)],
     });
     forward?.alarm(alarms);
+    alarmAboutLabels(alarms, settings, truth);
     const { topic } = alarms;
     const quality = new QualityAlarms(this, 'Quality', { settings, topic, summarizer: pipeline.summarizer });
     new MonitoringDashboard(this, 'Dashboard', {
@@ -68,25 +75,32 @@ export class Monitor extends Construct {
       deadLetters,
       functions,
       replay: replay.stateMachine,
+      truth,
       alarms: [...alarms.all, ...quality.all],
     });
 
     this.outputs = {
       stateMachineArn: stateMachine.stateMachineArn,
       replayStateMachineArn: replay.stateMachine.stateMachineArn,
+      groundTruthStateMachineArn: truth.stateMachine.stateMachineArn,
       processorArn: functions.log.functionArn,
-      captureBucket: settings.DATA_CAPTURE_S3_BUCKET,
-      capturePrefix: settings.DATA_CAPTURE_S3_PREFIX,
       workBucket: workBucket.bucketName,
-      endpoint: settings.SAGEMAKER_ENDPOINT_NAME,
-      mlflowUri: settings.MLFLOW_TRACKING_URI,
-      experiment: settings.MLFLOW_EXPERIMENT_NAME,
       alarmTopicArn: topic.topicArn,
+      ...settingOutputs(settings),
     };
     new OutputParameters(this, 'Outputs', { prefix: settings.STACK_PREFIX, outputs: this.outputs });
     this.stateMachine = stateMachine;
     this.replayStateMachine = replay.stateMachine;
+    this.groundTruthStateMachine = truth.stateMachine;
     this.workBucket = workBucket;
     this.alarmTopic = topic;
   }
 }
+
+const settingOutputs = (settings: Settings) => ({
+  captureBucket: settings.DATA_CAPTURE_S3_BUCKET,
+  capturePrefix: settings.DATA_CAPTURE_S3_PREFIX,
+  endpoint: settings.SAGEMAKER_ENDPOINT_NAME,
+  mlflowUri: settings.MLFLOW_TRACKING_URI,
+  experiment: settings.MLFLOW_EXPERIMENT_NAME,
+});

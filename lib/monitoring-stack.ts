@@ -20,6 +20,7 @@ export class MonitoringStack extends Stack {
     output('ProcessorLambdaArn', outputs.processorArn, 'Logs the traces of a capture file when invoked with it');
     output('StateMachineArn', outputs.stateMachineArn, 'Start it manually for a backfill or a retry');
     output('ReplayStateMachineArn', outputs.replayStateMachineArn, 'Start it manually for a replay');
+    output('GroundTruthStateMachineArn', outputs.groundTruthStateMachineArn, 'Start it manually for label files');
     output('DataCaptureBucketName', outputs.captureBucket, 'The bucket with the captures');
     output('WorkBucketName', outputs.workBucket, 'Manifests, receipts, quarantine and summaries');
   }

@@ -11,6 +11,7 @@ import {
 import { Code } from 'aws-cdk-lib/aws-lambda';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import * as z from 'zod';
+import { type LabelPlace, labelPlace } from '../src/settings/ground-truth-setting.ts';
 import { type CheckedSettings, MLFLOW_ARNS, mlflowKind, settingsSchema } from '../src/settings/schema.ts';
 import { FUNCTION_CODE } from './function-code.ts';
 import { MonitoringStack } from './monitoring-stack.ts';
@@ -22,6 +23,7 @@ const ID = 'SageMakerInferenceMonitor';
 
 /** Not even the deployment can escape what is special in patterns of IAM and EventBridge, or add the "/" at the end. */
 const PREFIX_FORM = String.raw`^$|^(?!/|s3:)[^*?$\\\x00-\x1f\x7f]{1,899}/$`;
+const LABEL_PREFIX_FORM = String.raw`^(?!/|s3:)[^*?$\\\x00-\x1f\x7f]{0,799}[^*?$\\/\x00-\x1f\x7f]$`;
 /** What needs no escaping in a key, and ends with "/". */
 const ZIP_PREFIX_FORM = String.raw`^$|^[\w!.'()-][\w!.'()/-]*/$`;
 
@@ -108,8 +110,26 @@ function parametersOf(stack: Stack, variables: Variables, known: CheckedSettings
     prefix,
     `${values.SAGEMAKER_ENDPOINT_NAME}/`,
   ).toString();
+  const labels = labelPlace(known.GROUND_TRUTH_S3_PREFIX);
+  if (labels !== undefined) values.GROUND_TRUTH_S3_PREFIX = labelParameters(stack, labels);
   // Without one there is nothing to encrypt with or to subscribe: with one, the template has another shape.
   if (known.ALARM_EMAIL !== undefined) values.ALARM_EMAIL = parameter('AlarmEmail', 'ALARM_EMAIL');
   if (known.WORK_KMS_KEY_ARN !== undefined) values.WORK_KMS_KEY_ARN = parameter('KmsKeyArn', 'WORK_KMS_KEY_ARN');
   return values;
+}
+
+/** Returns the place of label files. A bucket alone is one in each deployment, since there is nothing to match keys with. */
+function labelParameters(stack: Stack, { bucket, prefix }: LabelPlace): string {
+  const name = new CfnParameter(stack, 'LabelBucket', {
+    description: 'The bucket with the label files',
+    allowedPattern: formOf('DATA_CAPTURE_S3_BUCKET').allowedPattern,
+    default: bucket,
+  });
+  if (prefix === '') return `s3://${name.valueAsString}/`;
+  const path = new CfnParameter(stack, 'LabelPrefix', {
+    description: 'The key prefix of the label files, without "/" at its end',
+    allowedPattern: LABEL_PREFIX_FORM,
+    default: prefix.slice(0, -1),
+  });
+  return `s3://${name.valueAsString}/${path.valueAsString}/`;
 }

@@ -89,6 +89,7 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
     WORK_BUCKET: first?.outputs.workBucket,
     STATE_MACHINE_ARN: first?.outputs.stateMachineArn,
     REPLAY_ARN: first?.outputs.replayStateMachineArn,
+    GROUND_TRUTH_ARN: first?.outputs.groundTruthStateMachineArn,
   };
   return [
     `unset ${UNSET.join(' ')}`,

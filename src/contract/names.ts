@@ -61,6 +61,7 @@ export const outputPath = (prefix?: string): string =>
 export const OUTPUT_PARAMETERS = {
   stateMachineArn: 'state-machine-arn',
   replayStateMachineArn: 'replay-state-machine-arn',
+  groundTruthStateMachineArn: 'ground-truth-state-machine-arn',
   processorArn: 'processor-arn',
   captureBucket: 'capture-bucket',
   capturePrefix: 'capture-prefix',

@@ -26,7 +26,8 @@ import { type NoteResult, type ReadResult, STEP_RESERVE_MS, type StepDependencie
 export interface TruthSteps {
   read(input: TruthInput, cursor: string | null, deps: StepDependencies): Promise<ReadResult>;
   join(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
-  measure(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
+  /** Absent: the run has no such step. */
+  measure?(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
   note(cursor: string | null, deps: StepDependencies): Promise<NoteResult>;
 }
 
@@ -95,7 +96,8 @@ async function doStep(
     part.files.push(...read.files);
     return after(read);
   }
-  if (step === 'join' || step === 'measure') return after(await steps[step](cursor, deps));
+  if (step === 'join') return after(await steps.join(cursor, deps));
+  if (step === 'measure') return after((await steps.measure?.(cursor, deps)) ?? { cursor: null });
   const other = await deps.turn?.take(Date.now() + deps.remainingMs() + TURN_MARGIN_MS);
   if (other !== undefined) {
     part.notedBy = other;

@@ -28,6 +28,7 @@ interface Target {
 export const at = (service: string, resource: string): string => `arn:aws:${service}:${REGION}:${ACCOUNT}:${resource}`;
 export const WORK = 'arn:aws:s3:::workbucket';
 export const MACHINE = 'sagemaker-data-capture-monitoring-test';
+export const TRUTH_MACHINE = 'sagemaker-ground-truth-test';
 
 /** What the use of a key needs, by the call to the service that uses it. A call without an entry does not use the key. */
 const KEY_NEEDS: Record<string, string[]> = {
@@ -57,14 +58,15 @@ export const needsOfKey = (call: string, arn: string | undefined): Need[] =>
     by: call,
   }));
 
-/** Everything that the functions call, by the names in `USES`. */
-function targetsOf(settings: Record<string, string>): Record<string, Target> {
+/** Everything that the functions call, by the names in `USES`. @param step the construct of the function */
+function targetsOf(settings: Record<string, string>, step = ''): Record<string, Target> {
   const { MLFLOW_SECRET_ARN: secret, DATA_CAPTURE_KMS_KEY_ARN: captureKey, BEDROCK_GUARDRAIL_ID: guardrail } = settings;
   const { WORK_KMS_KEY_ARN: workKey, SECRETS_KMS_KEY_ARN: secretKey } = settings;
   const { MLFLOW_TRACKING_URI: mlflow = '', MLFLOW_ARTIFACT_BUCKET: artifacts } = settings;
   const model = modelOf(settings.BEDROCK_MODEL_ID ?? 'eu.anthropic.claude-sonnet-4-6');
   const [judge, component] = /^sagemaker:\/(.*)/.exec(settings.BEDROCK_MODEL_ID ?? '')?.[1]?.split('/') ?? [];
   const capture = 'arn:aws:s3:::captures/my-endpoint/AllTraffic/2026/11/20/10/a.jsonl';
+  const labels = settings.GROUND_TRUTH_S3_PREFIX?.replace(/^s3:\/\/([^/]+)$/, '$1/').replace('s3://', '');
   const names = (setting: string): string[] => settings[setting]?.split(',') ?? [];
   const need = (action: string, arn: string, context = {}): Need => ({
     action,
@@ -82,6 +84,12 @@ function targetsOf(settings: Record<string, string>): Record<string, Target> {
       },
       key: captureKey,
     },
+    labels: {
+      arns: labels ? [labels.split('/')[0] ?? '', `${labels}a.csv`].map((each) => `arn:aws:s3:::${each}`) : [],
+      context: { 's3:prefix': `${labels?.replace(/^.*?\//, '')}a.csv` },
+      also: { 's3:GetObject': [need('s3:GetObjectVersion', `arn:aws:s3:::${labels}a.csv`)] },
+      key: settings.GROUND_TRUTH_KMS_KEY_ARN,
+    },
     work: { arns: [WORK, `${WORK}/*`], key: workKey },
     artifacts: {
       key: settings.MLFLOW_ARTIFACT_KMS_KEY_ARN,
@@ -89,7 +97,8 @@ function targetsOf(settings: Record<string, string>): Record<string, Target> {
     },
     budget: { arns: [at('dynamodb', 'table/BudgetTable')], key: workKey },
     topic: { arns: settings.QUALITY_OBJECTIVES ? [at('sns', 'AlarmsTopic')] : [], key: workKey },
-    machine: { arns: [at('states', `stateMachine:${MACHINE}`)] },
+    machine: { arns: [at('states', `stateMachine:${step.startsWith('GroundTruth') ? TRUTH_MACHINE : MACHINE}`)] },
+    truthMachine: { arns: [at('states', `stateMachine:${TRUTH_MACHINE}`)] },
     executions: { arns: [at('states', `execution:${MACHINE}:some-run`)] },
     mlflow: { arns: mlflow.startsWith('arn:') ? [mlflow] : [] },
     mlflowSecret: { arns: secret ? [secret] : [], key: secretKey },
@@ -205,7 +214,13 @@ export const USES: Record<string, Record<string, string[]>> = {
     work: [...READ, ...WRITE, ...UPLOAD],
     jobs: ['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'],
   },
-  'summarize-run': { work: [...READ, ...WRITE, 's3:DeleteObject'] },
+  'summarize-run': { work: [...READ, ...WRITE, 's3:DeleteObject'], truthMachine: ['states:StartExecution'] },
+  'ground-truth': {
+    labels: READ,
+    work: [...READ, ...WRITE, 's3:DeleteObject'],
+    budget: BUDGET,
+    mlflowSecret: SECRET,
+  },
   'plan-replay': {
     captures: READ,
     work: [...READ, ...WRITE, ...UPLOAD],
@@ -223,7 +238,10 @@ export const USES: Record<string, Record<string, string[]>> = {
 /** Calls by the project's own HTTP clients: what they concern, and a text that a bundle with such a client contains. */
 const OWN_CALLS: { folders: string[]; target: string; mark: string; actions(arn: string): string[] }[] = [
   {
-    folders: ['plan-captures', 'log-traces', 'evaluate-traces', 'plan-replay', 'evaluate-replay', 'publish-replay'],
+    folders: [
+      ...['plan-captures', 'log-traces', 'evaluate-traces', 'ground-truth'],
+      ...['plan-replay', 'evaluate-replay', 'publish-replay'],
+    ],
     target: 'mlflow',
     mark: 'x-sm-mlflow-app-arn',
     actions: (arn) => [arn.includes(':mlflow-app/') ? 'sagemaker:CallMlflowAppApi' : 'sagemaker-mlflow:*'],
@@ -297,16 +315,20 @@ export const FOLDERS: Record<string, string> = {
   ReplaySummary: 'summarize-replay',
   ReplayPublication: 'publish-replay',
   ReplayStop: 'stop-replay',
+  GroundTruthJoinLabels: 'ground-truth',
 };
 
 /** Those that exist only with some settings. */
-export const OPTIONAL_FOLDERS: Record<string, string> = { ForwardForwarder: 'forward-captures' };
+export const OPTIONAL_FOLDERS: Record<string, string> = {
+  ForwardForwarder: 'forward-captures',
+  GroundTruthStartRuns: 'start-runs',
+};
 export const ALL_FOLDERS = { ...FOLDERS, ...OPTIONAL_FOLDERS };
 
 /** The needs of a function, by its construct. */
 export function needsOfFunction(reference: Reference, step: string, settings: Record<string, string>): Need[] {
   const folder = ALL_FOLDERS[step as keyof typeof ALL_FOLDERS] ?? '';
-  const targets = targetsOf(settings);
+  const targets = targetsOf(settings, step);
   const target = (name: string): Target => targets[name] as Target;
   const sdk = Object.entries(USES[folder] ?? {}).flatMap(([name, calls]) =>
     calls.flatMap((call) => needsOfCall(reference, call, target(name))),

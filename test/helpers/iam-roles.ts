@@ -11,6 +11,7 @@ import {
   needsOfCall,
   needsOfFunction,
   needsOfKey,
+  TRUTH_MACHINE,
   WORK,
 } from './iam-needs.ts';
 import { overlap, type Reference } from './iam-reference.ts';
@@ -91,6 +92,7 @@ const ARNS: Record<string, (id: string) => string> = {
 const MACHINES: Record<string, string> = {
   Monitoring: MACHINE,
   ReplayMachine: 'sagemaker-data-capture-replay-test',
+  GroundTruthMachine: TRUTH_MACHINE,
 };
 
 /** Replaces references to resources by their ARNs. */
@@ -146,7 +148,7 @@ export function needsOf(
     add(role, id, ['logs:CreateLogStream', 'logs:PutLogEvents'], at('logs', `log-group:${logs}:log-stream:some`));
     if (Code?.ZipFile === undefined)
       needs[role]?.push(...needsOfFunction(reference, id.replace(/Function$/, ''), settings));
-    else needs[role]?.push(...needsOfScript(reference, Code.ZipFile));
+    else needs[role]?.push(...needsOfScript(reference, Code.ZipFile, settings));
   }
   for (const [id, { FunctionName, DestinationConfig }] of resources('AWS::Lambda::EventInvokeConfig')) {
     const queue = DestinationConfig?.OnFailure?.Destination;
@@ -169,6 +171,7 @@ export function needsOf(
     const machine = id.replace(/StateMachine$/, '');
     needs[role]?.push(...Object.entries(States).flatMap(([name, state]) => needsOfState(machine, name, state)));
     // The Maps read their manifest, and write their results by multipart upload.
+    if (!Object.values(States).some(({ ItemProcessor }) => ItemProcessor)) continue;
     needs[role]?.push(
       ...['s3:GetObject', 's3:UploadPart'].flatMap((each) => needsOfKey(each, settings.WORK_KMS_KEY_ARN)),
     );
@@ -179,13 +182,14 @@ export function needsOf(
   return needs;
 }
 
-/** The needs of the custom resource's Python program, which concerns the capture bucket. */
-function needsOfScript(reference: Reference, script: string): Need[] {
+/** The needs of the custom resource's Python program, which concerns the buckets of captures and labels. */
+function needsOfScript(reference: Reference, script: string, settings: Record<string, string>): Need[] {
   const operations = [...script.matchAll(/\bs3\.(\w+)\(/g)].map(([, name = '']) =>
     name.replace(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase()),
   );
-  const bucket = { arns: ['arn:aws:s3:::captures'] };
-  return [...new Set(operations)].flatMap((name) => needsOfCall(reference, `s3:${name}`, bucket));
+  const names = ['captures', ...(settings.GROUND_TRUTH_S3_PREFIX ? ['labels'] : [])];
+  const buckets = { arns: names.map((name) => `arn:aws:s3:::${name}`) };
+  return [...new Set(operations)].flatMap((name) => needsOfCall(reference, `s3:${name}`, buckets));
 }
 
 /**

@@ -30,7 +30,7 @@ export interface Bundle {
  */
 export async function bundlesOf(folders: readonly string[]): Promise<Record<string, Bundle>> {
   const { outputFiles, metafile } = await build({
-    entryPoints: folders.map((folder) => ({ in: `lambda/${folder}/handler.ts`, out: folder })),
+    entryPoints: [...new Set(folders)].map((folder) => ({ in: `lambda/${folder}/handler.ts`, out: folder })),
     outdir: 'in-memory',
     bundle: true,
     write: false,

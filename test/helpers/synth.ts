@@ -86,6 +86,7 @@ export const RETRIED_ERRORS = [
 
 export const MONITORING = 'MonitoringStateMachine';
 export const REPLAY = 'ReplayMachineStateMachine';
+export const GROUND_TRUTH = 'GroundTruthMachineStateMachine';
 
 /** Returns a state machine by its logical id without the hash. */
 export function stateMachineOf(template: Template, id: string): Resource {

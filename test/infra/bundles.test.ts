@@ -24,8 +24,8 @@ const folderOf = ({ Properties }: Resource): string => {
   return join(outdir, `asset.${S3Key.replace('.zip', '')}`);
 };
 
-it('has twelve functions', () => {
-  expect(functions).toHaveLength(12);
+it('has thirteen functions', () => {
+  expect(functions).toHaveLength(13);
 });
 
 describe.each(functions)('%s', (_, resource) => {

@@ -52,7 +52,7 @@ it('exists in an app with all flags of a new one', () => {
   const flags = JSON.parse(readFileSync('node_modules/aws-cdk-lib/recommended-feature-flags.json', 'utf8')) as object;
   const stack = stackOf(flags);
   new InferenceMonitor(stack, 'Monitor', PROPS);
-  Template.fromStack(stack).resourceCountIs('AWS::StepFunctions::StateMachine', 2);
+  Template.fromStack(stack).resourceCountIs('AWS::StepFunctions::StateMachine', 3);
 });
 
 it('reads every prop as its setting', () => {

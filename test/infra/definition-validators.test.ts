@@ -1,7 +1,7 @@
 /** Two validators check the definitions. Deliberate mistakes show what each of them detects. */
 import { getLanguageService, TextDocument } from 'amazon-states-language-service';
 import validate from 'asl-validator';
-import { definitionOf, MONITORING, REPLAY, templateOf } from '../helpers/synth.ts';
+import { definitionOf, GROUND_TRUTH, MONITORING, REPLAY, templateOf } from '../helpers/synth.ts';
 
 type State = Record<string, unknown>;
 type Definition = { StartAt: string; States: Record<string, State> };
@@ -24,7 +24,7 @@ async function byLanguageService(subject: Definition): Promise<string[]> {
   return diagnostics.map(({ message }) => JSON.stringify(message));
 }
 
-it.each([MONITORING, REPLAY])('both accept the definition of %s', async (id) => {
+it.each([MONITORING, REPLAY, GROUND_TRUTH])('both accept the definition of %s', async (id) => {
   const subject = definitionOf(template, id) as Definition;
   expect(byAslValidator(subject)).toEqual([]);
   expect(await byLanguageService(subject)).toEqual([]);

@@ -36,6 +36,7 @@ it('has one function for each step', () => {
     ReplaySummaryFunction: 'sagemaker-replay-summarizer-test',
     ReplayPublicationFunction: 'sagemaker-replay-publisher-test',
     ReplayStopFunction: 'sagemaker-replay-stopper-test',
+    GroundTruthJoinLabelsFunction: 'sagemaker-ground-truth-joiner-test',
   });
 });
 
@@ -119,8 +120,8 @@ it('gives the functions of a replay at least one vCPU, since a sender with less 
 });
 
 it('gives every log group the configured retention, and deletes it with the stack', () => {
-  // Besides the functions': those of the two state machines and of the notifications' custom resource.
-  expect(Object.keys(groups)).toHaveLength(functions.length + 3);
+  // Besides the functions': those of the three state machines and of the notifications' custom resource.
+  expect(Object.keys(groups)).toHaveLength(functions.length + 4);
   for (const { Properties, DeletionPolicy } of Object.values(groups)) {
     expect(Properties.RetentionInDays).toBe(180);
     expect(DeletionPolicy).toBe('Delete');

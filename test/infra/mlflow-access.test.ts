@@ -6,6 +6,7 @@ const APP = 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-ABC123';
 const SECRET = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:mlflow-AbCdEf';
 const CALLERS = [
   'EvaluateTracesRole',
+  'GroundTruthJoinLabelsRole',
   'LogTracesRole',
   'PlanCapturesRole',
   'ReplayEvaluationRole',

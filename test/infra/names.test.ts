@@ -82,6 +82,7 @@ it('keeps what commands need as parameters of the prefix, one after the other', 
   expect(Object.fromEntries(values)).toEqual({
     [`${path}/state-machine-arn`]: '<MonitoringStateMachine>',
     [`${path}/replay-state-machine-arn`]: '<ReplayMachineStateMachine>',
+    [`${path}/ground-truth-state-machine-arn`]: '<GroundTruthMachineStateMachine>',
     [`${path}/processor-arn`]: '<LogTracesFunction.Arn>',
     [`${path}/capture-bucket`]: 'captures',
     [`${path}/capture-prefix`]: 'my-endpoint/',
@@ -101,6 +102,7 @@ it('exports the outputs with the prefix', () => {
     ProcessorLambdaArn: ['<LogTracesFunction.Arn>', 'ProcessorLambdaArn-test'],
     StateMachineArn: ['<MonitoringStateMachine>', 'StateMachineArn-test'],
     ReplayStateMachineArn: ['<ReplayMachineStateMachine>', 'ReplayStateMachineArn-test'],
+    GroundTruthStateMachineArn: ['<GroundTruthMachineStateMachine>', 'GroundTruthStateMachineArn-test'],
     DataCaptureBucketName: ['captures', 'DataCaptureBucketName-test'],
     WorkBucketName: ['<WorkBucket>', 'WorkBucketName-test'],
   });

@@ -175,6 +175,7 @@ it.each<[string, Line[]]>([
       ],
       [['s3:DeleteObject'], work('counts/new/*', 'ground-truth/index/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+      [['states:StartExecution'], ['<GroundTruthMachineStateMachine>']],
     ],
   ],
   [
@@ -257,8 +258,8 @@ it('lets the function that forwards files read them and its secret, write its re
 it('gives no other role a policy, and no role a managed one', () => {
   const roles = resourcesOfType(template, 'AWS::IAM::Role');
   expect(Object.keys(roles).toSorted()).toEqual(Object.keys(policies).toSorted());
-  // The roles of a replay are in replay-access.test.ts and replay-stop.test.ts.
-  expect(Object.keys(roles)).toHaveLength(16);
+  // The roles of a replay are in replay-access.test.ts and replay-stop.test.ts, those of labels in ground-truth.test.ts.
+  expect(Object.keys(roles)).toHaveLength(18);
   for (const { Properties } of Object.values(roles)) {
     expect(Properties.ManagedPolicyArns).toBeUndefined();
     expect(Properties.Policies).toBeUndefined();
@@ -324,6 +325,8 @@ it('lets one service assume each role', () => {
     ReplayStopRole: trust('lambda.amazonaws.com'),
     ReplayMachineRole: trust('states.amazonaws.com'),
     StartRunsRole: trust('lambda.amazonaws.com'),
+    GroundTruthJoinLabelsRole: trust('lambda.amazonaws.com'),
+    GroundTruthMachineRole: trust('states.amazonaws.com'),
   });
 });
 
@@ -331,7 +334,7 @@ it('uses * as the resource only for actions without an ARN', () => {
   const everywhere = Object.entries(policies).flatMap(([role, lines]) =>
     lines.filter(([, resources]) => resources.includes('*')).map(([actions]) => ({ role, actions })),
   );
-  expect(everywhere.map(({ role }) => role)).toEqual(['MonitoringRole', 'ReplayMachineRole']);
+  expect(everywhere.map(({ role }) => role)).toEqual(['MonitoringRole', 'ReplayMachineRole', 'GroundTruthMachineRole']);
   for (const action of everywhere.flatMap(({ actions }) => actions)) {
     expect(action).toMatch(
       /^logs:(\w+LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe(ResourcePolicies|LogGroups))$/,
@@ -370,6 +373,7 @@ it('runs the functions with the documented roles', () => {
     Properties.RoleName === undefined ? [] : [[id, Properties.RoleName]],
   );
   expect(Object.fromEntries(names)).toEqual({
+    GroundTruthJoinLabelsRole: 'sagemaker-ground-truth-joining-test',
     StartRunsRole: 'sagemaker-data-capture-starting-test',
     PlanCapturesRole: 'sagemaker-data-capture-planning-test',
     LogTracesRole: 'sagemaker-data-capture-processing-test',

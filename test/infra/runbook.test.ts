@@ -15,6 +15,8 @@ const template = templateOf({
   ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
   STACK_PREFIX: 'prod',
   QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95}]',
+  GROUND_TRUTH_S3_PREFIX: 's3://my-labels/churn/',
+  MISSING_LABELS_HOURS: '48',
 });
 
 const sections = Object.fromEntries(

@@ -1,0 +1,36 @@
+/** GroundTruth: label files → labels joined to predictions, quality, and expectations in MLflow. It is called until it is done. */
+import type { Context } from 'aws-lambda';
+import type { TruthRequest, TruthResult } from '../../src/contract/ground-truth.ts';
+import { connectGate } from '../../src/gate/gate.ts';
+import { BudgetTable, tableClient } from '../../src/gate/table.ts';
+import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
+import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
+import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
+import { NoteTurn } from '../../src/ground-truth/note-turn.ts';
+import { runGroundTruth } from '../../src/ground-truth/run.ts';
+import { connectMlflow } from '../../src/mlflow/connect.ts';
+import { readEnvironment } from '../../src/settings/environment.ts';
+import { logged } from '../../src/shared/logging.ts';
+import { countingThrottles } from '../../src/shared/metrics.ts';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
+
+const environment = readEnvironment();
+const storage = new Storage(createS3Client());
+const gate = connectGate(environment);
+const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
+const { BUDGET_TABLE } = environment;
+const table = BUDGET_TABLE === undefined ? undefined : new BudgetTable(tableClient(), BUDGET_TABLE);
+const steps = { read: readLabelFiles, join: joinLabels, note: noteLabels };
+
+const handle = (request: TruthRequest, context: Context): Promise<TruthResult> =>
+  runGroundTruth(request, {
+    storage,
+    environment,
+    run: request.run,
+    remainingMs: () => context.getRemainingTimeInMillis(),
+    mlflow,
+    steps,
+    turn: table && new NoteTurn(table, request.run.name),
+  });
+
+export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));

@@ -1,0 +1,250 @@
+/** The stack of labels: what is there always, and what the place of label files adds. */
+
+import { releasedTemplate } from '../../lib/released-stack.ts';
+import { parseTruthInput } from '../../src/ground-truth/input.ts';
+import {
+  definitionOf,
+  flattened,
+  GROUND_TRUTH,
+  type Line,
+  policiesOf,
+  resourcesOf,
+  resourcesOfType,
+  templateOf,
+} from '../helpers/synth.ts';
+
+const PLACE = { GROUND_TRUTH_S3_PREFIX: 's3://labels/churn*/true', MISSING_LABELS_HOURS: '36' };
+const template = templateOf(PLACE);
+const usual = templateOf();
+
+const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/${key}`);
+const logs = (group: string): Line => [['logs:CreateLogStream', 'logs:PutLogEvents'], [`<${group}.Arn>`]];
+const OWN = ['waiting', 'files', 'labeled', 'to-note', 'runs', 'reports'].map((part) => `ground-truth/${part}/*`);
+const JOINS: Line[] = [
+  [['s3:GetObject'], work('starts/*', 'ground-truth/uploads/*', 'ground-truth/index/*', ...OWN)],
+  [['s3:PutObject'], work(...OWN)],
+  [['s3:DeleteObject'], work('ground-truth/waiting/*', 'ground-truth/to-note/*')],
+  [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+  [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
+];
+
+describe('without a place of label files', () => {
+  it('there are a function and a state machine, for those who pass a file', () => {
+    expect(policiesOf(usual).GroundTruthJoinLabelsRole).toEqual([logs('GroundTruthJoinLabelsLogs'), ...JOINS]);
+    expect(policiesOf(usual).GroundTruthMachineRole?.[0]).toEqual([
+      ['lambda:InvokeFunction'],
+      ['<GroundTruthJoinLabelsFunction.Arn>'],
+    ]);
+    expect(policiesOf(usual).GroundTruthMachineRole).toHaveLength(2);
+  });
+
+  it('there are no rule, no queue, no alarm and no starter of their own', () => {
+    const added = Object.entries(resourcesOf(template)).filter(([id]) => !(id in resourcesOf(usual)));
+    const types = Map.groupBy(added, ([, { Type }]) => Type);
+    expect(Object.fromEntries([...types].map(([type, all]) => [type, all.length]))).toEqual({
+      'AWS::CloudWatch::Alarm': 4,
+      'AWS::Events::Rule': 1,
+      'AWS::IAM::Policy': 1,
+      'AWS::IAM::Role': 1,
+      'AWS::Lambda::EventSourceMapping': 1,
+      'AWS::Lambda::Function': 1,
+      'AWS::Logs::LogGroup': 1,
+      'AWS::SQS::Queue': 2,
+      'AWS::SQS::QueuePolicy': 2,
+      'Custom::CaptureNotifications': 1,
+    });
+  });
+
+  it('and without days, the stack is the same', () => {
+    const { Resources: none } = templateOf({ GROUND_TRUTH: '{"days":0}' }).toJSON() as { Resources: object };
+    expect(Object.keys(none)).toEqual(Object.keys(resourcesOf(usual)));
+  });
+});
+
+describe('the function', () => {
+  it('reads the label files, and nothing else of their bucket', () => {
+    const [, read, list] = policiesOf(template).GroundTruthJoinLabelsRole ?? [];
+    const keys = `churn${'$'}{*}/true/*`;
+    expect(read).toEqual([['s3:GetObject', 's3:GetObjectVersion'], [`arn:aws:s3:::labels/${keys}`]]);
+    expect(list).toEqual([['s3:ListBucket'], ['arn:aws:s3:::labels'], { StringLike: { 's3:prefix': [keys] } }]);
+    expect(policiesOf(template).GroundTruthJoinLabelsRole?.slice(3)).toEqual(JOINS);
+  });
+
+  it('is in the stack with its place, whether it is a bucket or a prefix', () => {
+    const lines = policiesOf(templateOf({ GROUND_TRUTH_S3_PREFIX: 's3://labels' })).GroundTruthJoinLabelsRole;
+    expect(lines?.[1]).toEqual([['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::labels/*']]);
+  });
+});
+
+describe('new label files', () => {
+  const patternOf = (settings: Record<string, string>): unknown =>
+    resourcesOfType(templateOf(settings), 'AWS::Events::Rule').GroundTruthFilesRule?.Properties.EventPattern;
+
+  it('start a run by a rule, a queue and a function that can do nothing else', () => {
+    expect(patternOf(PLACE)).toEqual({
+      source: ['aws.s3'],
+      'detail-type': ['Object Created'],
+      detail: { bucket: { name: ['labels'] }, object: { key: [{ prefix: 'churn*/true/' }] } },
+    });
+    expect(patternOf({ GROUND_TRUTH_S3_PREFIX: 's3://labels' })).toMatchObject({
+      detail: { bucket: { name: ['labels'] } },
+    });
+    expect(policiesOf(template).GroundTruthStartRunsRole).toEqual([
+      logs('GroundTruthStartRunsLogs'),
+      [['s3:GetObject'], work('starts/*')],
+      [['s3:PutObject'], work('starts/*')],
+      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
+      [['states:StartExecution'], ['<GroundTruthMachineStateMachine>']],
+      [['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes'], ['<GroundTruthFilesEvents.Arn>']],
+    ]);
+    const { GroundTruthStartRunsFunction: starter } = resourcesOfType(template, 'AWS::Lambda::Function');
+    expect(flattened(starter?.Properties)).toMatchObject({
+      FunctionName: 'sagemaker-ground-truth-starter-test',
+      Environment: { Variables: { STATE_MACHINE_ARN: '<GroundTruthMachineStateMachine>' } },
+    });
+  });
+
+  it.each([
+    ['labels', ['captures', 'labels']],
+    ['captures', ['captures']],
+  ])('in %s have the events of each bucket switched on once', (bucket, buckets) => {
+    const of = templateOf({ GROUND_TRUTH_S3_PREFIX: `s3://${bucket}/true/` });
+    const switched = Object.values(resourcesOfType(of, 'Custom::CaptureNotifications'));
+    expect(switched.map(({ Properties }) => Properties.BucketName)).toEqual(buckets);
+    expect(policiesOf(of).CapturesNotificationsRole?.[0]?.[1]).toEqual(buckets.map((name) => `arn:aws:s3:::${name}`));
+  });
+
+  it('have a bucket and a prefix of the deployment in a released template', () => {
+    const { Parameters, Resources } = releasedTemplate(
+      {
+        STACK_PREFIX: 'test',
+        MLFLOW_TRACKING_URI: 'http://mlflow.internal:5000',
+        SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
+        DATA_CAPTURE_S3_BUCKET: 'captures',
+        ...PLACE,
+        GROUND_TRUTH_S3_PREFIX: 's3://labels/true/',
+      },
+      {},
+    ) as { Parameters: Record<string, { Default: string }>; Resources: Record<string, { Properties: object }> };
+    expect(Parameters.LabelBucket?.Default).toBe('labels');
+    expect(Parameters.LabelPrefix?.Default).toBe('true');
+    const prefix = { 'Fn::Join': ['', [{ Ref: 'LabelPrefix' }, '/']] };
+    const rule = Object.entries(Resources).find(([id]) => id.startsWith('GroundTruthFilesRule'))?.[1];
+    expect(rule?.Properties).toMatchObject({
+      EventPattern: {
+        detail: { bucket: { name: [{ Ref: 'LabelBucket' }] }, object: { key: [{ prefix }] } },
+      },
+    });
+    expect(JSON.stringify(Resources)).not.toContain('labels/true');
+  });
+});
+
+describe('the state machine', () => {
+  interface State {
+    Type: string;
+    Next?: string;
+    Default?: string;
+    SecondsPath?: string;
+    Parameters?: object;
+    TimeoutSeconds?: number;
+    Choices?: { Variable: string; Next: string }[];
+  }
+  const { States } = definitionOf(template, GROUND_TRUTH) as unknown as { States: Record<string, State> };
+
+  it('invokes the function until it has done all, and waits where it says so', () => {
+    expect(States.JoinLabels).toMatchObject({
+      Next: 'MoreToDo',
+      Parameters: {
+        'input.$': '$$.Execution.Input',
+        'state.$': '$.state',
+        run: { 'name.$': '$$.Execution.Name', 'startTime.$': '$$.Execution.StartTime' },
+      },
+    });
+    expect(States.MoreToDo?.Choices?.map(({ Variable, Next }) => [Variable, Next])).toEqual([
+      ['$.waitSeconds', 'WaitForCaptures'],
+      ['$.more', 'JoinLabels'],
+    ]);
+    expect(States.MoreToDo?.Default).toBe('LabelsJoined');
+    expect(States.WaitForCaptures).toMatchObject({ SecondsPath: '$.waitSeconds', Next: 'JoinLabels' });
+  });
+
+  it('has room for the notes of two days at the shortest timeout, within the 25,000 events of an execution', () => {
+    // TaskStateEntered, LambdaFunctionScheduled, -Started, -Succeeded, TaskStateExited; and two of the choice.
+    const EVENTS = 7;
+    const loop = [States.JoinLabels?.Next, States.MoreToDo?.Choices?.[1]?.Next];
+    expect(loop).toEqual(['MoreToDo', 'JoinLabels']);
+    // Each invocation uses its time but for a minute: of 120 seconds, half.
+    const hours = (25_000 / EVENTS) * (60 / 3600);
+    expect(hours).toBeGreaterThan(48);
+  });
+});
+
+describe('the alarms', () => {
+  const alarms = Object.fromEntries(
+    Object.values(resourcesOfType(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => [
+      String(Properties.AlarmName).replace('sagemaker-monitoring-test-', ''),
+      Properties,
+    ]),
+  );
+
+  it('ring for a failed run, lines that are no labels, and files that were not read', () => {
+    expect(flattened(alarms.GroundTruthFailed)).toMatchObject({
+      MetricName: 'ExecutionsFailed',
+      Dimensions: [{ Name: 'StateMachineArn', Value: '<GroundTruthMachineStateMachine>' }],
+      TreatMissingData: 'notBreaching',
+    });
+    expect(alarms.LabelsInvalid).toMatchObject({ MetricName: 'LabelsInvalid', Statistic: 'Sum', Threshold: 0 });
+    const { Metrics } = flattened(alarms.LabelFilesNotRead) as {
+      Metrics: { MetricStat?: { Metric: { Dimensions: { Value: string }[] } } }[];
+    };
+    const watched = Metrics.flatMap(({ MetricStat }) => MetricStat?.Metric.Dimensions.map(({ Value }) => Value) ?? []);
+    expect(watched.toSorted()).toEqual([
+      '<GroundTruthFilesDeadLetters.QueueName>',
+      '<GroundTruthFilesEvents.QueueName>',
+      'sagemaker-ground-truth-rule-test',
+    ]);
+  });
+
+  it('ring when no label has come for the hours of the setting, which CloudWatch can look back', () => {
+    expect(alarms.LabelsMissing).toMatchObject({
+      MetricName: 'LabelsRead',
+      Period: 3600,
+      EvaluationPeriods: 36,
+      Threshold: 1,
+      ComparisonOperator: 'LessThanThreshold',
+      TreatMissingData: 'breaching',
+    });
+    // The most that MISSING_LABELS_HOURS takes. CloudWatch: at most seven days.
+    expect(3600 * 168).toBeLessThanOrEqual(604_800);
+    const { GROUND_TRUTH_S3_PREFIX } = PLACE;
+    const without = resourcesOfType(templateOf({ GROUND_TRUTH_S3_PREFIX }), 'AWS::CloudWatch::Alarm');
+    expect(without).not.toHaveProperty('AlarmsLabelsMissing');
+  });
+
+  it('include the functions among those whose errors last', () => {
+    const { Metrics } = flattened(alarms.FunctionErrors) as { Metrics: { MetricStat?: unknown }[] };
+    expect(JSON.stringify(Metrics)).toContain('<GroundTruthJoinLabelsFunction>');
+    expect(JSON.stringify(Metrics)).toContain('<GroundTruthStartRunsFunction>');
+    // CloudWatch's limit, also with all that is optional.
+    const { AlarmsFunctionErrors: most } = resourcesOfType(
+      templateOf({
+        ...PLACE,
+        ARTHUR_HOST: 'https://arthur.example.com',
+        ARTHUR_MODEL_ID: 'm',
+        ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
+      }),
+      'AWS::CloudWatch::Alarm',
+    );
+    expect(most?.Properties.Metrics).toHaveLength(10);
+  });
+});
+
+it('lets the summary of a run start a run for labels that wait, which ten windows share', () => {
+  const { SummarizeRunFunction: summarizer } = resourcesOfType(usual, 'AWS::Lambda::Function');
+  expect(flattened(summarizer?.Properties)).toMatchObject({
+    Environment: {
+      Variables: { TRUTH_STATE_MACHINE_ARN: '<GroundTruthMachineStateMachine>', TRUTH_WINDOW_SECONDS: '600' },
+    },
+  });
+  expect(parseTruthInput({ waiting: true, notBefore: '2026-11-20T10:00:00.000Z' })).toHaveProperty('waiting');
+});
