@@ -134,8 +134,9 @@ export class AdaptiveLimiter {
     if (outcome === 'throttled') {
       this.round.throttled += 1;
       this.doubling = false;
-    } else if (this.doubling) {
-      this.current = Math.min(this.most, this.current + 1);
+    } else if (this.doubling && this.current < this.most) {
+      // Where the bound is 0 for a while, an answer that comes then must not lower the limit: it would never grow again.
+      this.current += 1;
     }
     if (this.round.calls < this.limit) return;
     const share = this.round.throttled / this.round.calls;

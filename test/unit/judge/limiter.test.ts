@@ -34,6 +34,17 @@ test('grows quickly to its bound while calls are answered, and never exceeds it'
   expect(subject.active).toBe(0);
 });
 
+test('calls go on after the bound was 0 for a while, during which those in flight were answered', async () => {
+  const subject = limiter({ max: 32, start: 8 });
+  const releases = await Promise.all(Array.from({ length: 4 }, () => subject.acquire()));
+  subject.max = 0;
+  for (const release of releases) release('answered');
+  const waiting = subject.acquire();
+  subject.max = 16;
+  (await Promise.race([waiting, sleep(1_000)]))?.('answered');
+  expect([subject.limit, subject.active]).toEqual([9, 0]);
+});
+
 test('shrinks to its minimum under heavy throttling, and recovers afterward', async () => {
   const subject = limiter({ max: 32, start: 32, min: 2 });
   await run(subject, 200, throttled);
