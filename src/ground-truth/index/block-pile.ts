@@ -8,9 +8,11 @@ const BLOCK_ROWS = 1_000;
 /** A block of wide rows ends earlier. Characters, roughly. */
 const BLOCK_WEIGHT = 256 * 1024;
 const DIGEST_CHARS = 16;
+/** Two thirds of the time of zlib's default. Ids and numbers are hardly longer for it. */
+const LEVEL = 3;
 
-const weightOf = ({ id, prediction: { scores = [], classes = [] }, groups = [] }: PredictionRow): number =>
-  100 + id.length + 20 * (scores.length + classes.length + groups.length);
+const weightOf = ({ id, prediction: { scores, classes }, groups }: PredictionRow): number =>
+  100 + id.length + 20 * ((scores?.length ?? 0) + (classes?.length ?? 0) + (groups?.length ?? 0));
 
 export class BlockPile {
   readonly #pieces: Buffer[] = [];
@@ -30,7 +32,7 @@ export class BlockPile {
     this.#open = [];
     this.#weight = 0;
     this.#hash.update(line);
-    this.#pieces.push(gzipSync(line));
+    this.#pieces.push(gzipSync(line, { level: LEVEL }));
   }
 
   /** Returns the object, and the digest of its content; `undefined` without rows. */

@@ -44,17 +44,11 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const TRACE = /^tr-[0-9a-f]{32}$/;
 
 const isSameCall = (a: PredictionRow | undefined, b: PredictionRow): boolean =>
-  a?.row !== undefined &&
-  b.row !== undefined &&
-  a.traceId === b.traceId &&
-  a.second === b.second &&
-  a.endpoint === b.endpoint &&
-  a.variant === b.variant &&
-  callId(a) === callId(b);
+  a?.row !== undefined && b.row !== undefined && a.traceId === b.traceId;
 
 const callId = ({ id, row }: PredictionRow): string => (row === undefined ? id : id.slice(0, -`_${row}`.length));
 
-/** @param rows those of a call are next to each other. The id of one with a position ends with `_{position}`. */
+/** @param rows those of a call, and so of a trace, are next to each other. The id of one with a position ends with `_{position}`. */
 export function encodeBlock(rows: readonly PredictionRow[]): string {
   const calls: PredictionRow[] = [];
   const sizes: number[] = [];

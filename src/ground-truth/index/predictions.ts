@@ -41,14 +41,17 @@ export function predictionRows(
     return prediction === undefined ? [] : [{ id, ...call, prediction, ...groupsOf(request, settings) }];
   }
   const isText = capture.conversation !== undefined;
-  return inferences.flatMap(({ inferenceId, index, features, prediction: reply }) => {
+  const rows: PredictionRow[] = [];
+  for (const { inferenceId, index, features, prediction: reply } of inferences) {
     const prediction = isText
       ? ofWords(Array.isArray(reply) ? reply[0] : reply, settings)
       : predictionOf(reply, settings);
-    if (prediction === undefined) return [];
-    const row = inferenceCount > 1 ? { row: index } : {};
-    return [{ id: inferenceId, ...call, ...row, prediction, ...groupsOf(features, settings) }];
-  });
+    if (prediction === undefined) continue;
+    const row: PredictionRow = { id: inferenceId, ...call, prediction, ...groupsOf(features, settings) };
+    if (inferenceCount > 1) row.row = index;
+    rows.push(row);
+  }
+  return rows;
 }
 
 function ofReply({ conversation, response }: Capture, settings: GroundTruthSettings): Prediction | undefined {

@@ -47,13 +47,13 @@ const call = fc.record({
   traceId,
 });
 const rows = fc
-  .array(
+  .uniqueArray(
     fc.record({
       call,
       predictions: fc.array(prediction, { minLength: 1, maxLength: 4 }),
       groups: fc.option(fc.array(fc.option(text), { maxLength: 2 }), { nil: undefined }),
     }),
-    { minLength: 1, maxLength: 12 },
+    { minLength: 1, maxLength: 12, selector: (one) => one.call.traceId },
   )
   .map((calls) =>
     calls.flatMap(({ call: { id, ...facts }, predictions, groups }) =>
