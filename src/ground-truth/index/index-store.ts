@@ -120,7 +120,7 @@ async function* readObjects(
 /**
  * Merges the small objects of these hours where there are many. The next run that touches an hour merges what failed.
  *
- * @param hasTime whether there is time for another hour
+ * @param hasTime whether there is time to merge some megabytes
  */
 export async function mergeHours(
   storage: Storage,
@@ -129,17 +129,19 @@ export async function mergeHours(
   hasTime: () => boolean = () => true,
 ): Promise<void> {
   await forEachConcurrently(HOURS_AT_ONCE, hours, async (hour) => {
-    if (!hasTime()) return;
-    await mergeHour(storage, bucket, hour).catch((error: unknown) => {
+    try {
+      while (hasTime() && (await mergeHour(storage, bucket, hour)));
+    } catch (error) {
       logger.warn('The predictions of an hour could not be merged', { hour, error: error as Error });
-    });
+    }
   });
 }
 
-async function mergeHour(storage: Storage, bucket: string, hour: string): Promise<void> {
+/** @returns whether anything was merged */
+async function mergeHour(storage: Storage, bucket: string, hour: string): Promise<boolean> {
   const { objects } = await hourNow(storage, bucket, hour);
   const small = latestFirst(objects.filter(({ size }) => size < LARGE));
-  if (small.length < MERGE_FROM) return;
+  if (small.length < MERGE_FROM) return false;
   const sources: IndexHour['objects'] = [];
   let bytes = 0;
   // The oldest, so that what a later run has indexed stays the latest.
@@ -149,20 +151,18 @@ async function mergeHour(storage: Storage, bucket: string, hour: string): Promis
   }
   const pile = new BlockPile();
   const blocks = readObjects(storage, bucket, sources, new Set());
-  for (let next = await blocks.next(); ; next = await blocks.next()) {
-    if (next.done) {
-      // Another run is merging them.
-      if (!next.value) return;
-      break;
-    }
-    for (const index of next.value.ids.keys()) pile.add(next.value.rowAt(index));
+  let block = await blocks.next();
+  for (; !block.done; block = await blocks.next()) {
+    for (const index of block.value.ids.keys()) pile.add(block.value.rowAt(index));
   }
   const merged = pile.end();
-  if (merged === undefined) return;
+  // If an object is gone, another run is merging them.
+  if (!block.value || merged === undefined) return false;
   const target = truthKeys.mergedIndex(hour, merged.digest);
   await putIndex(storage, bucket, target, merged.body);
   const done = sources.filter(({ key }) => key !== target);
   await forEachConcurrently(AT_ONCE, done, ({ key }) => removeObject(storage, bucket, key));
+  return true;
 }
 
 /** Yields the blocks of an object. @param leaveOut see `decodeBlock` */

@@ -12,16 +12,17 @@ const HASH_CHARS = 11;
 /** Removes what readers do not see: Unicode compatibility forms, case, spacing, and the punctuation around a text. */
 export function normalizedText(text: string): string {
   if (text.length > MAX_CHARS) return text;
-  const words = text.split(/\s+/);
-  if (/\P{ASCII}/u.test(text)) {
-    for (const [index, word] of words.entries())
-      if (word.length <= MAX_WORD_CHARS) words[index] = word.normalize('NFKC');
-  }
-  const plain = words.join(' ').toLowerCase().trimStart();
+  const plain = (/[^ -~]| {2}/.test(text) ? withPlainWords(text) : text).toLowerCase();
   // A minus, a currency or a percent sign changes what a short answer means, and stays.
   const bare = plain.replace(/^[\s"'`*_“”‘’«»¿¡([{<]+/u, '');
   return trimEndOf(bare, (character) => /[\s"'`*_“”‘’«»)\]}>.,;:!?。、]/u.test(character));
 }
+
+const withPlainWords = (text: string): string =>
+  text
+    .split(/\s+/)
+    .map((word) => (word.length > MAX_WORD_CHARS ? word : word.normalize('NFKC')))
+    .join(' ');
 
 function hashOf(text: string): string {
   const compared = text.length > MAX_CHARS ? `${text.length}\n${text.slice(0, MAX_CHARS)}` : text;

@@ -190,14 +190,9 @@ test('no reply has no prediction, and one that is too deep for JSON does not thr
 });
 
 test('normalized texts agree where readers see no difference', () => {
-  for (const alike of [
-    'Ferns like shade.',
-    ' “ferns  like\nshade”',
-    '**FERNS LIKE SHADE!**',
-    'ﬀerns'.replace('ﬀ', 'f') + ' like shade',
-  ])
+  for (const alike of ['Ferns like shade.', ' “ferns  like\nshade”', '**FERNS LIKE SHADE!**', 'ｆerns\tlike shade '])
     expect(normalizedText(alike)).toBe('ferns like shade');
-  expect(normalizedText('ｆｅｒｎ')).toBe('fern');
+  expect(normalizedText('ﬁt')).toBe('fit');
   for (const [a, b] of [
     ['-5', '5'],
     ['5%', '5'],
