@@ -8,18 +8,14 @@ import type { Log } from '../local/python/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION } from '../local/python/python-presets.ts';
 import { startMlflowServer } from '../local/servers/mlflow-server.ts';
 import type { LabeledRow } from '../src/contract/ground-truth.ts';
-import { truthKeys } from '../src/contract/work-keys.ts';
-import { type HourDraft, rewriteHour } from '../src/ground-truth/join/labeled-store.ts';
 import { noteLabels } from '../src/ground-truth/note/note-labels.ts';
 import { assessmentJson } from '../src/mlflow/assessment-json.ts';
 import { createMlflowClient } from '../src/mlflow/client.ts';
 import type { Experiment } from '../src/mlflow/types.ts';
-import { hourOf } from '../src/quality/tally.ts';
 import { batches } from '../src/shared/batches.ts';
 import { forEachConcurrently } from '../src/shared/concurrency.ts';
-import { MemoryStorage } from '../test/doubles/memory-storage.ts';
 import { startMisbehavingServer } from '../test/doubles/misbehaving-server.ts';
-import { labeled } from '../test/helpers/labeled-rows.ts';
+import { LabeledHours, labeled } from '../test/helpers/labeled-rows.ts';
 import { chatTrace, verdict } from '../test/helpers/mlflow-traces.ts';
 import { testEnvironment } from '../test/helpers/test-environment.ts';
 import { numberFlag } from './support/flags.ts';
@@ -41,19 +37,12 @@ interface Side {
 
 /** Returns the seconds of a run, from its hours to its hours. */
 async function ours({ url, experiment, rows }: Side): Promise<number> {
-  const memory = new MemoryStorage();
-  for (const [hour, own] of Map.groupBy(rows, ({ second }) => hourOf(second * 1000))) {
-    const add = async function* (draft: HourDraft) {
-      draft.changed = true;
-      yield* own;
-    };
-    const etag = await rewriteHour(memory.storage, 'work', hour, add);
-    memory.put(truthKeys.toNote(hour, etag ?? ''), {});
-  }
+  const hours = new LabeledHours();
+  await hours.join(rows);
   const client = createMlflowClient({ trackingUri: url });
   const startedAt = performance.now();
   const { noted, notNoted } = await noteLabels(null, {
-    storage: memory.storage,
+    storage: hours.memory.storage,
     environment: testEnvironment({ MLFLOW_EXPERIMENT_NAME: experiment.name }),
     run: { name: 'run', arn: '', startTime: '2026-11-21T00:00:00Z' },
     remainingMs: () => 900_000,

@@ -3,18 +3,14 @@ import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
 import { readTruthPairs } from '../../src/calibration/truth-pairs.ts';
 import { readWindowLabels } from '../../src/calibration/window-labels.ts';
 import type { LabeledRow } from '../../src/contract/ground-truth.ts';
-import { truthKeys } from '../../src/contract/work-keys.ts';
 import { textHashes } from '../../src/ground-truth/index/texts.ts';
-import { type HourDraft, readLabeled, rewriteHour } from '../../src/ground-truth/join/labeled-store.ts';
 import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { readWorst } from '../../src/operate/worst.ts';
-import { hourOf } from '../../src/quality/tally.ts';
-import { MemoryStorage } from '../doubles/memory-storage.ts';
 import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
-import { labeled } from './labeled-rows.ts';
+import { LabeledHours, labeled } from './labeled-rows.ts';
 import type { MlflowReader } from './mlflow-reader.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
 import { testEnvironment } from './test-environment.ts';
@@ -25,42 +21,7 @@ interface NoteSetup {
   faulty: { client: MlflowClient; proxy: MisbehavingServer };
 }
 
-const BUCKET = 'work';
 const MINUTES_MS = 60_000;
-
-/** Labeled hours with marks, as the join leaves them. */
-class LabeledHours {
-  readonly memory = new MemoryStorage();
-
-  /** Adds rows, each in place of an earlier one of the same id. */
-  async join(rows: readonly LabeledRow[]): Promise<void> {
-    for (const [hour, own] of Map.groupBy(rows, ({ second }) => hourOf(second * 1000))) {
-      const etag = await rewriteHour(this.memory.storage, BUCKET, hour, async function* (draft: HourDraft) {
-        draft.changed = true;
-        const added = new Map(own.map((row) => [row.id, row]));
-        for await (const row of draft.rows) {
-          const later = added.get(row.id);
-          added.delete(row.id);
-          yield later === undefined ? row : { ...later, ...(row.noted === undefined ? {} : { noted: false }) };
-        }
-        yield* added.values();
-      });
-      this.memory.put(truthKeys.toNote(hour, etag ?? ''), {});
-    }
-  }
-
-  async rows(): Promise<LabeledRow[]> {
-    const hours = [...this.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.labeledPrefix));
-    const found: LabeledRow[] = [];
-    const names = hours.map((key) => key.slice(truthKeys.labeledPrefix.length).replace('.jsonl.gz', ''));
-    for await (const row of readLabeled(this.memory.storage, BUCKET, names)) found.push(row);
-    return found.sort((a, b) => a.second - b.second || (a.id < b.id ? -1 : 1));
-  }
-
-  marks(): number {
-    return [...this.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.toNotePrefix)).length;
-  }
-}
 
 export function testNotes(setup: () => NoteSetup): void {
   let count = 0;
