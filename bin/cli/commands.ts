@@ -102,6 +102,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'print the share of captures that pass each scorer, with its interval, its sample and what changed',
     load: async () => (await import('../commands/rates.ts')).ratesCommand(),
   },
+  'ground-truth': {
+    group: 'quality',
+    summary: 'join true answers to predictions, and print how good the predictions were',
+    load: async () => (await import('../commands/ground-truth.ts')).groundTruthCommand(),
+  },
   worst: {
     group: 'quality',
     summary: "print the traces with the worst verdicts, with the judge's words and links",

@@ -31,6 +31,12 @@ const captureSettingsSchema = settingsSchema.extend({
   EVALUATION_ALWAYS: functionSettings.EVALUATION_ALWAYS,
 });
 
+/** Also those about true answers. */
+const truthSettingsSchema = settingsSchema.extend({
+  GROUND_TRUTH: functionSettings.GROUND_TRUTH,
+  GROUND_TRUTH_S3_PREFIX: functionSettings.GROUND_TRUTH_S3_PREFIX,
+});
+
 export type CaptureSettings = z.infer<typeof captureSettingsSchema>;
 
 type Flags<S> = Partial<Record<keyof S, string>>;
@@ -47,6 +53,10 @@ export const commandSettings = (flags: Flags<CommandSettings>, variables = ownVa
 /** Reads the settings in the same way, for commands that read captures. */
 export const captureSettings = (flags: Flags<CaptureSettings>, variables = ownVariables()): CaptureSettings =>
   settingsOf(captureSettingsSchema, flags, variables);
+
+/** Reads the settings in the same way, for commands about true answers. */
+export const truthSettings = (variables = ownVariables()): z.infer<typeof truthSettingsSchema> =>
+  settingsOf(truthSettingsSchema, {}, variables);
 
 const ownVariables = (): NodeJS.ProcessEnv => ({ ...dotenvOfCommand(), ...process.env });
 

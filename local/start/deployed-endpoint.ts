@@ -29,6 +29,9 @@ export const isBackfill = ({ files }: Pick<EndpointCaptures, 'files'>): boolean 
 /** The endpoint that the stacks may replay to, as in the README. A stand-in answers for it. */
 export const REPLAY_ENDPOINT = 'my-endpoint-v2';
 
+/** The prefix of the labels of an endpoint, which its stack watches. */
+export const labelPrefix = (endpoint: string): string => `labels/${endpoint}/`;
+
 /** Each stack takes about 5 s to deploy. */
 const MAX_ENDPOINTS = 8;
 
@@ -60,6 +63,7 @@ export async function deployEndpoints(
       STACK_PREFIX: prefix,
       SAGEMAKER_ENDPOINT_NAME: captures.endpoint,
       DATA_CAPTURE_S3_PREFIX: `${captures.endpoint}/`,
+      GROUND_TRUTH_S3_PREFIX: `s3://${CAPTURE_BUCKET}/${labelPrefix(captures.endpoint)}`,
       MLFLOW_EXPERIMENT_NAME: captures.endpoint,
       MAX_CONCURRENCY: String(CHUNK_CONCURRENCY),
       BATCH_WINDOW_SECONDS: '0',

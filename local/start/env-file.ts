@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { dirname } from 'node:path';
 import { isAlive } from '../machine/own-folder.ts';
 import { projectPath } from '../project-root.ts';
-import { type DeployedEndpoint, REPLAY_ENDPOINT } from './deployed-endpoint.ts';
+import { type DeployedEndpoint, labelPrefix, REPLAY_ENDPOINT } from './deployed-endpoint.ts';
 import type { LocalEnvironment } from './environment.ts';
 
 interface LocalFacts {
@@ -85,6 +85,7 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
     DATA_CAPTURE_S3_BUCKET: first?.outputs.captureBucket,
     STACK_PREFIX: first?.prefix,
     REPLAY_ENDPOINT_NAMES: REPLAY_ENDPOINT,
+    GROUND_TRUTH_S3_PREFIX: first && `s3://${first.outputs.captureBucket}/${labelPrefix(first.endpoint)}`,
     CAPTURE_BUCKET: first?.outputs.captureBucket,
     WORK_BUCKET: first?.outputs.workBucket,
     STATE_MACHINE_ARN: first?.outputs.stateMachineArn,

@@ -1,15 +1,20 @@
 /** The report that `npm start` prints when the executions have ended. */
+import { basename } from 'node:path';
 import { resourceNames } from '../../src/contract/names.ts';
 import { VERDICT_TERMS, type VerdictCounts } from '../../src/contract/receipts.ts';
+import { truthTable } from '../../src/ground-truth/measure/table-text.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { Run } from '../../src/operate/process-files.ts';
 import { quarantineLines, type ReasonWithLines } from '../../src/operate/quarantine-report.ts';
 import { addUp, totalLines, verdictLines } from '../../src/operate/summary-report.ts';
+import { labelFilesText } from '../../src/operate/truth-text.ts';
 import type { WorstTrace } from '../../src/operate/worst.ts';
 import { worstLines } from '../../src/operate/worst-text.ts';
+import { PLAIN } from '../../src/quality/rates-text.ts';
 import type { DeployedEndpoint } from './deployed-endpoint.ts';
 import type { LocalEnvironment } from './environment.ts';
+import type { LabelsReport } from './labels.ts';
 import { asShown, type StartOptions } from './start-options.ts';
 
 export interface Report {
@@ -24,6 +29,10 @@ export interface Report {
   quarantine: readonly ReasonWithLines[];
   /** The traces with the worst verdicts. */
   worst: readonly WorstTrace[];
+  /** What became of the labels beside the captures. */
+  labels?: LabelsReport | undefined;
+  /** Columns; `Infinity` for a file or a pipe. */
+  width: number;
   options: Pick<StartOptions, 'exit' | 'keep'>;
   /** The file with the variables of this environment. */
   envFile: string;
@@ -55,6 +64,7 @@ export function reportLines(report: Report): string[] {
     ...verdictSection(report, verdictLines(totals)),
     ...notJudgeable(report, totals.verdicts),
     ...worstSection(report),
+    ...labelsSection(report),
     ...(report.options.exit ? keptLines(report) : addressLines(report)),
   ];
 }
@@ -115,6 +125,18 @@ function worstSection({ worst, options }: Report): string[] {
   const [first = ''] = worst.map(({ time }) => time.slice(0, '2026-11-20'.length)).sort();
   const more = options.exit ? '' : ` (more: npm run monitor -- worst --from ${first})`;
   return [`── Worst verdicts${more} ──`, ...worstLines(worst, linkOf)];
+}
+
+function labelsSection({ labels, width }: Report): string[] {
+  if (labels === undefined) return [];
+  const out = { width, style: PLAIN };
+  const { files, figures } = labels;
+  return [
+    '── Labels ──',
+    ...labelFilesText(files, out, ({ key }) => basename(key)).split('\n'),
+    '── Quality, by variant ──',
+    ...(figures === undefined ? ['No prediction has a label.'] : truthTable(figures, 'variant', out).split('\n')),
+  ];
 }
 
 function failureLines({ runs, summaries, deployed, options }: Report): string[] {

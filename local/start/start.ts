@@ -8,9 +8,11 @@ import { type FileProgress, processFiles, type Run, runBackfill } from '../../sr
 import { readReasons } from '../../src/operate/quarantine-report.ts';
 import { readRunSummaries } from '../../src/operate/run-summaries.ts';
 import { readWorst, type WorstTrace, worstFirst } from '../../src/operate/worst.ts';
+import type { Settings } from '../../src/settings/schema.ts';
 import { describeError } from '../../src/terminal/describe-error.ts';
 import { bar, type ProgressLine, startProgress } from '../../src/terminal/progress.ts';
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../src/terminal/stop-signals.ts';
+import { columnsOf } from '../../src/terminal/wrap.ts';
 import { projectPath } from '../project-root.ts';
 import { checkSettings, givenSettings, personSettings, settingSlips } from '../settings/person-settings.ts';
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
@@ -20,6 +22,7 @@ import { type EnvFile, writeEnvFile } from './env-file.ts';
 import { type LocalEnvironment, startEnvironment } from './environment.ts';
 import { experimentId } from './experiment-id.ts';
 import { forecastLines, measureFiles } from './forecast.ts';
+import { findLabels, processLabels } from './labels.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
 import { exitCode, type Report, reportLines } from './start-report.ts';
 
@@ -37,6 +40,7 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   const real = options.bedrock && { region: bedrockRegion(options) };
   const checked = checkSettings(personSettings(given, { real, url: 'http://127.0.0.1' }).settings);
   const endpoints = await unlessStopped(findCaptures(captures, options.endpoint));
+  const labels = await unlessStopped(findLabels(captures, endpoints));
   const sizes = await unlessStopped(measureFiles(endpoints.flatMap(({ files }) => files)));
   const forward = options.bedrock ? await unlessStopped(bedrockTarget(options)) : undefined;
   for (const line of forecastLines(sizes, checked, options.bedrock)) progress.log(line);
@@ -70,6 +74,8 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
       signal,
       startedAt,
       scorers: activeScorers(checked),
+      labels,
+      settings: checked,
       envFile: envFile?.path ?? '',
       realJudge: forward && checked.BEDROCK_MODEL_ID,
     });
@@ -92,6 +98,8 @@ const START_LIMIT_MS = 120_000;
 
 interface Work extends Pick<Report, 'options' | 'envFile' | 'realJudge'> {
   scorers: readonly Scorer[];
+  labels: readonly string[];
+  settings: Settings;
   progress: ProgressLine;
   signal: AbortSignal;
   startedAt: number;
@@ -100,7 +108,7 @@ interface Work extends Pick<Report, 'options' | 'envFile' | 'realJudge'> {
 /** Processes the captures of all endpoints and prints the report. @returns the exit code: 1 if a run failed, or if lines were captured and none became a trace */
 async function processAll(environment: LocalEnvironment, deployed: DeployedEndpoint[], work: Work): Promise<number> {
   const { clients } = environment;
-  const { progress, signal, startedAt, scorers, ...facts } = work;
+  const { progress, signal, startedAt, scorers, labels: files, settings, ...facts } = work;
   const runs: Run[] = [];
   const summaries: Awaited<ReturnType<typeof readRunSummaries>> = new Map();
   const withBucket: Parameters<typeof readReasons>[1][number][] = [];
@@ -121,11 +129,17 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
     const id = await experimentId(environment.mlflowUrl, endpoint);
     if (id) experiments.push({ name: endpoint, id });
   }
+  const [first] = deployed;
+  const limits = { settings, signal, startLimitMs: START_LIMIT_MS, show: progress.show };
+  const labels = first && files.length > 0 ? await processLabels(environment, first, files, limits) : undefined;
+  runs.push(...(labels?.runs ?? []));
   const quarantine = await readReasons(clients.s3, withBucket);
   const worst = await worstOf(environment.mlflowUrl, experiments, scorers);
   progress.end();
   const seconds = (Date.now() - startedAt) / 1000;
-  const report = { ...facts, environment, deployed, runs, summaries, quarantine, worst, experiments, seconds };
+  const width = process.stdout.isTTY ? columnsOf(process.stdout) : Number.POSITIVE_INFINITY;
+  const found = { runs, summaries, quarantine, worst, labels, experiments, seconds, width };
+  const report = { ...facts, ...found, environment, deployed };
   for (const line of reportLines(report)) console.log(line);
   return exitCode(runs, [...summaries.values()]);
 }

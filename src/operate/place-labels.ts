@@ -103,7 +103,7 @@ async function filesOfBucket(
   const found = isFolder(key) ? storage.list(bucket, key) : [await storage.head(bucket, key)];
   for await (const object of found) {
     if (object === undefined || !isLabelFile(object.key)) continue;
-    const from = encodeURIComponent(`${bucket}/${object.key}`);
+    const from = [bucket, ...object.key.split('/')].map(encodeURIComponent).join('/');
     files.push({
       name: isFolder(key) ? object.key.slice(key.length) : basename(key),
       bytes: object.size,

@@ -33,9 +33,13 @@ export function truthReportText({ run, status, error, files, ...written }: Truth
   return lined(lines, options) + labelFilesText(files, options) + lined(notedLines(written), options);
 }
 
+/** A report with what a person calls its file. */
+type NamedReport = FileReport & { name: string };
+
 /** Formats the counts of label files, their faults by line, and the labels that were replaced. */
-export function labelFilesText(files: readonly FileReport[], options: TableOptions): string {
-  if (files.length === 0) return '';
+export function labelFilesText(found: readonly FileReport[], options: TableOptions, nameOf = labelFileName): string {
+  if (found.length === 0) return '';
+  const files = found.map((file) => ({ ...file, name: nameOf(file) }));
   const details = files.flatMap((file) => [...faultLines(file), ...replacedLines(file)]);
   return countsTable(files, options) + lined(details, options);
 }
@@ -47,17 +51,15 @@ const lined = (lines: readonly string[], { width }: TableOptions): string =>
     .join('');
 
 /** Outcomes that no file has are left out. */
-function countsTable(files: readonly FileReport[], options: TableOptions): string {
+function countsTable(files: readonly NamedReport[], options: TableOptions): string {
   const used = OUTCOMES.filter((name) => name === 'lines' || files.some(({ counts }) => counts[name] > 0));
-  const rows = files.map((file) => [labelFileName(file), ...used.map((name) => whole(file.counts[name]))]);
+  const rows = files.map((file) => [file.name, ...used.map((name) => whole(file.counts[name]))]);
   const sum = (name: keyof LabelCounts): number => files.reduce((total, { counts }) => total + counts[name], 0);
   const total = files.length === 1 ? [] : [['all', ...used.map((name) => whole(sum(name)))]];
   return tableText(['file', ...used], [...rows, ...total], options);
 }
 
-function faultLines(file: FileReport): string[] {
-  const { counts, error, faults } = file;
-  const name = labelFileName(file);
+function faultLines({ name, counts, error, faults }: NamedReport): string[] {
   if (error !== undefined) return [`${name}: not read: ${error.name}: ${singleLine(error.message)}`];
   const more = counts.invalid + counts.ambiguous - MAX_SHOWN;
   return [
@@ -68,11 +70,10 @@ function faultLines(file: FileReport): string[] {
   ];
 }
 
-function replacedLines(file: FileReport): string[] {
-  const name = labelFileName(file);
-  const more = file.counts.replaced - MAX_SHOWN;
+function replacedLines({ name, counts, replacedLabels }: NamedReport): string[] {
+  const more = counts.replaced - MAX_SHOWN;
   return [
-    ...file.replacedLabels
+    ...replacedLabels
       .slice(0, MAX_SHOWN)
       .map(({ line, id, from, to }) => singleLine(`${name}:${line}: ${id} was ${from}, and is ${to} now`)),
     ...(more > 0 ? [`${name}: and ${whole(more)} more were replaced`] : []),

@@ -3,3 +3,4 @@ import './traces.ts';
 import './doctor.ts';
 import './runs.ts';
 import './unfinished.ts';
+import './ground-truth.ts';

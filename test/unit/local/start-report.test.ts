@@ -41,6 +41,7 @@ function report(more: Partial<Report>): string {
     summaries: new Map([['run-1', summary({ planned: 3, traced: 2, quarantined: 1 })]]),
     experiments: [{ name: 'my-endpoint', id: '1' }],
     seconds: 1,
+    width: Number.POSITIVE_INFINITY,
     quarantine: [],
     worst: [],
     options: { exit: false },

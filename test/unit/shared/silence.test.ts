@@ -28,6 +28,7 @@ import { readGiven } from '../../../bin/commands/calibration-data.ts';
 import { checkSelected, tagFilter } from '../../../bin/commands/dataset.ts';
 import { deployFile } from '../../../bin/commands/deploy.ts';
 import { checkOutputs } from '../../../bin/commands/gate-flags.ts';
+import { noLabels } from '../../../bin/commands/ground-truth.ts';
 import { inspectLine } from '../../../bin/commands/inspect.ts';
 import { instantMs } from '../../../bin/commands/instants.ts';
 import { judgeFiles } from '../../../bin/commands/judge-run.ts';
@@ -818,6 +819,7 @@ const PROVOKE: Record<string, () => unknown> = {
   MlflowTrackingUriMissing: () => mlflowOf({}),
   NoCounts: () => ratesReport(memory(), 'w', { from: '1d' }, { active: [], nowMs: 0 }),
   LabelsMissing: () => placeLabels(memory(), 'w', '/no-such-labels.csv'),
+  NoLabels: () => noLabels({ storage: memory(), outputs: {} } as never, {}),
   NoSuchRun: () => findExecution(stepFunctions(undefined), MACHINES, 'r'),
   AmbiguousRun: () => findExecution(stepFunctions({ executionArn: 'arn' }), MACHINES, 'r'),
   AmbiguousSource: () => captureSource(captured('bin/a.jsonl'), watched, 'bin', {}),
