@@ -20,6 +20,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
   'prediction-index': { records: 'number' },
   'http-client': { rounds: 'number' },
   'ground-truth': { labels: 'number', hours: 'number' },
+  'ground-truth-intervals': { simulations: 'number' },
   gate: { releases: 'number' },
   alarms: { years: 'number', drops: 'number' },
   rates: { simulations: 'number' },

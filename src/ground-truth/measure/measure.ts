@@ -1,12 +1,12 @@
 /** Measures labeled predictions: one pass over the rows, and memory that does not grow with them beyond a limit. */
 import type { LabeledRow } from '../../contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
-import { FEWEST_FOR_ERRORS, NumberErrors } from '../../shared/statistics/number-errors.ts';
+import { FEWEST_FOR_ERRORS, FEWEST_FOR_SQUARES, NumberErrors } from '../../shared/statistics/number-errors.ts';
 import { wilson } from '../../shared/statistics/share.ts';
 import { textHashes } from '../index/texts.ts';
 import { numberOf } from '../label-value.ts';
 import { ClassTally, predictedClass } from './class-tally.ts';
-import { type Figure, type Figures, figureOf, type Kind, type TruthFigures } from './figures.ts';
+import { type Figure, type Figures, figureOf, type Kind, type TruthFigures, unknown } from './figures.ts';
 import { GroupTally } from './group-tally.ts';
 import { KindFacts } from './kind.ts';
 import { scoreBudget } from './score-store.ts';
@@ -139,19 +139,16 @@ class Tally {
 }
 
 function numberFigures(errors: NumberErrors): Record<string, Figure> {
-  const why =
-    errors.n === 0
-      ? 'no row could be compared'
-      : errors.n < FEWEST_FOR_ERRORS
-        ? `an interval needs ${FEWEST_FOR_ERRORS} rows`
-        : 'all errors have the same size';
-  const of = (found: ReturnType<NumberErrors['mae']>): Figure => figureOf(errors.n === 0 ? null : found, why);
+  const { n } = errors;
+  const of = (found: ReturnType<NumberErrors['mae']>, fewest: number): Figure => {
+    const why = n < fewest ? `an interval needs ${fewest} rows` : 'all errors have the same size';
+    return n === 0 ? unknown('no row could be compared') : figureOf(found, why);
+  };
   const r2 = errors.r2();
-  const whyNoR2 = errors.n < 2 ? 'R² needs two rows' : 'all labels are equal';
   return {
-    mae: of(errors.mae()),
-    rmse: of(errors.rmse()),
-    r2: r2 === null ? figureOf(null, whyNoR2) : of(r2),
-    bias: of(errors.bias()),
+    mae: of(errors.mae(), FEWEST_FOR_ERRORS),
+    rmse: of(errors.rmse(), FEWEST_FOR_SQUARES),
+    r2: r2 === null ? unknown(n < 2 ? 'R² needs two rows' : 'all labels are equal') : of(r2, FEWEST_FOR_SQUARES),
+    bias: of(errors.bias(), FEWEST_FOR_ERRORS),
   };
 }

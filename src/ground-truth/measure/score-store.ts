@@ -1,8 +1,8 @@
 /** Keeps the scores of rows for the area under the ROC curve, which needs all of them at once: at most a fixed number. */
 import { Random } from '../../shared/random.ts';
 
-/** Scores that all stores of a measurement may keep: 32 MB. */
-const MAX_SCORES = 4_000_000;
+/** Scores that all stores of a measurement may keep: 24 MB. */
+const MAX_SCORES = 3_000_000;
 /** What a store may keep even then, for example that of the last of many hours. */
 const FEWEST_SCORES = 10_000;
 const FIRST_ROWS = 64;

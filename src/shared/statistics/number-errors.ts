@@ -27,6 +27,9 @@ class Moments {
 /** With fewer cases, no interval: the spread of so few errors says little, and their tail nothing. */
 export const FEWEST_FOR_ERRORS = 30;
 
+/** Squares are made by the few largest errors, which a small sample may not have. */
+export const FEWEST_FOR_SQUARES = 100;
+
 /** A figure whose interval is not known has none. */
 export interface Measured {
   value: number;
@@ -39,8 +42,8 @@ export interface Measured {
  *
  * @param least the mean cannot be below it
  */
-function meanOf({ n, mean, m2, m3 }: Moments, least = -Infinity): Measured {
-  if (n < FEWEST_FOR_ERRORS || !(m2 > 0)) return { value: mean, low: null, high: null };
+function meanOf({ n, mean, m2, m3 }: Moments, least = -Infinity, fewest = FEWEST_FOR_ERRORS): Measured {
+  if (n < fewest || !(m2 > 0)) return { value: mean, low: null, high: null };
   const t = -studentQuantile(0.025, n - 1);
   const error = Math.sqrt(m2 / n / (n - 1));
   const skewness = m3 / n / (m2 / n) ** 1.5 / Math.sqrt(n);
@@ -90,10 +93,11 @@ export class NumberErrors {
   bias = (): Measured => meanOf(this.#errors);
   mae = (): Measured => meanOf(this.#sizes, 0);
   rmse = (): Measured => root(this.mse());
-  mse = (): Measured => meanOf(this.#squares, 0);
+  mse = (): Measured => meanOf(this.#squares, 0, FEWEST_FOR_SQUARES);
 
   /**
-   * R², with the interval of the delta method for the logarithm of 1 − R².
+   * R². The interval combines those of the mean squared error and of the variance of the labels (Zou and Donner 2008), of which 1 − R²
+   * is the ratio.
    *
    * @returns `null` for one case, and for labels that are all equal
    */
@@ -102,10 +106,17 @@ export class NumberErrors {
     if (n < 2 || !(m2 > 0)) return null;
     const [mse, variance] = [this.#squares.mean, m2 / n];
     const left = mse / variance;
-    if (n < FEWEST_FOR_ERRORS || !(mse > 0)) return { value: 1 - left, low: null, high: null };
-    const squares = this.#squares.m2 / n / mse ** 2 + 1;
-    const spread = squares - (2 * this.#crossSquare) / n / mse / variance + m4 / n / variance ** 2;
-    const reach = -studentQuantile(0.025, n - 1) * Math.sqrt(Math.max(0, spread) / n);
-    return { value: 1 - left, low: 1 - left * Math.exp(reach), high: 1 - left * Math.exp(-reach) };
+    const { low, high } = this.mse();
+    if (low === null || high === null) return { value: 1 - left, low: null, high: null };
+    const t = -studentQuantile(0.025, n - 1);
+    // As logarithms. Squares are skewed, and have two different sides; both means vary together.
+    const reach = t * Math.sqrt(Math.max(0, m4 / n / variance ** 2 - 1) / n);
+    const ofErrors = t * Math.sqrt(this.#squares.m2 / n / mse ** 2 / n);
+    const common = (t * t * (this.#crossSquare / n / mse / variance - 1)) / n;
+    // Labels of two values, as many of each, have a variance that hardly varies.
+    const share = reach * ofErrors > 0 ? Math.max(-1, Math.min(1, common / (ofErrors * reach))) : 0;
+    const change = (side: number): number => Math.sqrt(side ** 2 + reach ** 2 - 2 * share * side * reach);
+    const best = low > 0 ? 1 - left * Math.exp(-change(Math.log(mse / low))) : 1;
+    return { value: 1 - left, low: 1 - left * Math.exp(change(Math.log(high / mse))), high: best };
   }
 }

@@ -146,7 +146,7 @@ test('every figure that is not defined says why', async () => {
   const numbers = await only([row(1.5, { value: 2 })]);
   expect(numbers.measures).toEqual({
     mae: { value: 0.5, low: null, high: null, why: 'an interval needs 30 rows' },
-    rmse: { value: 0.5, low: null, high: null, why: 'an interval needs 30 rows' },
+    rmse: { value: 0.5, low: null, high: null, why: 'an interval needs 100 rows' },
     r2: { value: null, low: null, high: null, why: 'R² needs two rows' },
     bias: { value: 0.5, low: null, high: null, why: 'an interval needs 30 rows' },
   });

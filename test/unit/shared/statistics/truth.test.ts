@@ -127,10 +127,19 @@ test('errors of numbers need no second look at the cases', () => {
   // The spread of the two sums together, by its definition.
   const spread = mean(([y, p]) => ((p - y) ** 2 / mse - (y - center) ** 2 / variance) ** 2);
   const reach = 1.964_7 * Math.sqrt(spread / 500);
-  expect((1 - (r2?.low ?? 0)) / (1 - (r2?.value ?? 0))).toBeCloseTo(Math.exp(reach), 3);
+  const own = (end: number | null | undefined) => Math.log((1 - (end ?? 0)) / (1 - (r2?.value ?? 0))) / reach;
+  expect([own(r2?.low), own(r2?.high)]).toEqual([expect.closeTo(1.06, 1), expect.closeTo(-0.95, 1)]);
   expect(errors.rmse().value).toBeCloseTo(Math.sqrt(mse), 12);
   expect(errors.bias().value).toBeCloseTo(
     mean(([y, p]) => p - y),
     9,
   );
+});
+
+test('R² of labels of two values has an interval', () => {
+  const errors = new NumberErrors();
+  for (let i = 0; i < 200; i += 1) errors.add(i % 2, (i % 2) + (i % 5) / 10);
+  expect(errors.r2()).toMatchObject({ low: expect.any(Number), high: expect.any(Number) });
+  const { low, value, high } = errors.r2() as { low: number; value: number; high: number };
+  expect(low < value && value < high && high <= 1).toBe(true);
 });
