@@ -12,6 +12,7 @@ import { grantKey, grantSecret } from './access/key.ts';
 import { grantWork } from './access/work.ts';
 import { type Alarms, lost, waiting } from './alarms.ts';
 import { escapeWildcard } from './capture-rule.ts';
+import { runMetric } from './metrics.ts';
 import { ObjectEvents } from './object-events.ts';
 import { TIMEOUTS_HIDDEN } from './object-rule.ts';
 import { PipelineFunction } from './pipeline-function.ts';
@@ -30,12 +31,12 @@ const FORWARDERS_AT_ONCE = 2;
 const RECEIVES = 30;
 /** An answer has up to 16 MB, which JSON.parse makes several times as much of. */
 const MEMORY_MB = 1024;
-/** Files that are tried again for so long that a person should know. */
-const LATE_SECONDS = 7200;
+/** The function does not read the queue: if it does, it counts itself what is late. */
+const UNREAD_SECONDS = 7200;
 
 export class Forward extends ObjectEvents {
   readonly forwarder: PipelineFunction;
-  readonly #ruleName: string;
+  readonly #stackPrefix: string;
 
   constructor(scope: Construct, id: string, { settings, workBucket }: ForwardProps) {
     const { forwardRule, forwardQueue } = resourceNames(settings.STACK_PREFIX);
@@ -51,7 +52,7 @@ export class Forward extends ObjectEvents {
       hidden: Duration.seconds(TIMEOUTS_HIDDEN * timeout),
       receives: RECEIVES,
     });
-    this.#ruleName = forwardRule;
+    this.#stackPrefix = settings.STACK_PREFIX;
     this.forwarder = new PipelineFunction(this, 'Forwarder', {
       settings,
       name: 'forwarder',
@@ -77,14 +78,16 @@ export class Forward extends ObjectEvents {
   /** Adds the alarm about files that do not reach Arthur. */
   alarm(alarms: Alarms): void {
     const period = Duration.minutes(5);
+    const { forwardRule: RuleName } = resourceNames(this.#stackPrefix);
     const usingMetrics: Record<string, IMetric> = {
       dead: waiting(this.deadLetters),
-      lost: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName: this.#ruleName }),
+      lost: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName }),
+      late: runMetric(this.#stackPrefix, 'ForwardLate', period),
       age: this.events.metricApproximateAgeOfOldestMessage({ period, statistic: Stats.MAXIMUM }),
     };
     alarms.add('ForwardFailed', {
       metric: new MathExpression({
-        expression: `FILL(dead, 0) + FILL(lost, 0) + IF(FILL(age, 0) > ${LATE_SECONDS}, 1, 0)`,
+        expression: `FILL(dead, 0) + FILL(lost, 0) + FILL(late, 0) + IF(FILL(age, 0) > ${UNREAD_SECONDS}, 1, 0)`,
         usingMetrics,
         label: 'Files that did not reach Arthur',
         period,

@@ -3,6 +3,7 @@ import type { Duration } from 'aws-cdk-lib';
 import { type IMetric, MathExpression, Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import {
+  type ForwardMetric,
   type LabelMetric,
   type QualityMetric,
   RESOURCE_METRICS,
@@ -10,7 +11,7 @@ import {
   type ThrottleMetric,
 } from '../src/contract/names.ts';
 
-type StackMetric = RunMetric | LabelMetric | ThrottleMetric;
+type StackMetric = RunMetric | LabelMetric | ThrottleMetric | ForwardMetric;
 
 /** A metric that runs or their functions publish, as a sum per period. */
 export const runMetric = (stackPrefix: string, metricName: StackMetric, period: Duration): Metric =>

@@ -114,8 +114,12 @@ export const THROTTLE_METRICS = {
 } as const;
 export type ThrottleMetric = (typeof THROTTLE_METRICS)[keyof typeof THROTTLE_METRICS];
 
-/** The metrics of forwarding: files and inferences that Arthur took, and inferences of those files that it did not take. */
-export const FORWARD_METRICS = ['ForwardedFiles', 'ForwardedInferences', 'ForwardRejected'] as const;
+/**
+ * The metrics of forwarding: files and inferences that Arthur took, inferences of those files that it did not take, and attempts at
+ * files that have waited for long.
+ */
+export const FORWARD_METRICS = ['ForwardedFiles', 'ForwardedInferences', 'ForwardRejected', 'ForwardLate'] as const;
+export type ForwardMetric = (typeof FORWARD_METRICS)[number];
 
 /**
  * The metrics of quality, which runs of new captures publish: `Judged` and `Passed` by scorer and variant; `ErrorReplies`

@@ -1,6 +1,6 @@
 /** Forwards the files of a batch of the queue, each for itself. What cannot be forwarded goes to the dead letters with its cause. */
 import { DEAD_LETTER, type ForwardReceipt } from '../contract/forward.ts';
-import type { FORWARD_METRICS } from '../contract/names.ts';
+import type { ForwardMetric } from '../contract/names.ts';
 import { type FailedEvents, fileIn, type QueuedEvent } from '../monitoring/start-run.ts';
 import { PermanentError, RetryableError, toNamedError } from '../shared/errors.ts';
 import { logger } from '../shared/logging.ts';
@@ -17,12 +17,14 @@ interface MessageDependencies extends ForwardDependencies {
   bury(body: string, attributes: Record<string, string>): Promise<void>;
   /** Has the queue deliver a message again after these seconds. */
   later(receiptHandle: string, seconds: number): Promise<void>;
-  count(metric: (typeof FORWARD_METRICS)[number], value: number): void;
+  count(metric: ForwardMetric, value: number): void;
   /** The first wait of a file. Each is twice as long as the one before, up to an hour. */
   firstWaitSeconds: number;
 }
 
 const LONGEST_WAIT_SECONDS = 3600;
+/** A file that has waited for two hours is late. SQS's own age of the oldest message leaves out what was received three times. */
+const LATE_MS = 7_200_000;
 /** Of an attribute of a message. */
 const MAX_CHARS = 2000;
 
@@ -83,6 +85,7 @@ function report(
 }
 
 async function postpone(message: ForwardMessage, error: unknown, deps: MessageDependencies): Promise<void> {
+  if (Date.now() - Number(message.attributes.SentTimestamp) > LATE_MS) deps.count('ForwardLate', 1);
   const before = Number(message.attributes.ApproximateReceiveCount) - 1;
   const seconds = Math.min(LONGEST_WAIT_SECONDS, deps.firstWaitSeconds * 2 ** before);
   const asked = error instanceof RetryableError ? (error.retryAfterMs ?? 0) / 1000 : 0;

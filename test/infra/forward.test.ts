@@ -90,9 +90,10 @@ it('rings if a file is dead, lost, or has waited for two hours', () => {
     EvaluationPeriods: 1,
   });
   expect(alarm.Metrics.map(({ Expression, MetricStat }) => Expression ?? MetricStat?.Metric.MetricName)).toEqual([
-    'FILL(dead, 0) + FILL(lost, 0) + IF(FILL(age, 0) > 7200, 1, 0)',
+    'FILL(dead, 0) + FILL(lost, 0) + FILL(late, 0) + IF(FILL(age, 0) > 7200, 1, 0)',
     'ApproximateNumberOfMessagesVisible',
     'InvocationsFailedToBeSentToDlq',
+    'ForwardLate',
     'ApproximateAgeOfOldestMessage',
   ]);
 });

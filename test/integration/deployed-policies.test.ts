@@ -8,7 +8,7 @@ import { replayKeys } from '../../src/contract/work-keys.ts';
 import { callAws } from '../../src/operate/aws-json.ts';
 import { type DeadLetter, findForwarding, messagesIn, putBack } from '../../src/operate/forwarding.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
-import { answer } from '../doubles/arthur.ts';
+import { answer, TOKEN } from '../doubles/arthur.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
 import type { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
@@ -106,6 +106,17 @@ test('files for Arthur are posted once, become dead letters with their cause, an
     failed: [],
   });
   expect(posted()).toBe(before + 3);
+
+  // Neither logs nor receipts nor dead letters quote the captures or the token.
+  const logGroupName = `/aws/lambda/${pipeline.functionName('forwarder')}`;
+  const { events } = await callAws<{ events: { message: string }[] }>(clients.lambda, 'logs', 'FilterLogEvents', {
+    logGroupName,
+  });
+  const told = JSON.stringify([events, await receipts(), found]);
+  for (const text of ['A file was forwarded', 'A file cannot be forwarded', 'ForwardedInferences']) {
+    expect(told).toContain(text);
+  }
+  expect(told).not.toMatch(new RegExp(`${TOKEN}|Prune plant`));
 });
 
 /** Waits until a queue has no message, also no hidden one. */

@@ -50,11 +50,11 @@ afterEach(async () => {
   expect(JSON.stringify([told, kept, buried, counts])).not.toMatch(new RegExp(`${MARK}|${TOKEN}`));
 });
 
-const message = (n: number, object: object = { key: KEY, etag }, receives = 1): ForwardMessage => ({
+const message = (n: number, object: object = { key: KEY, etag }, receives = 1, waitedMs = 0): ForwardMessage => ({
   messageId: `message-${n}`,
   receiptHandle: `handle-${n}`,
   body: JSON.stringify({ detail: { bucket: { name: 'b' }, object } }),
-  attributes: { SentTimestamp: '0', ApproximateReceiveCount: String(receives) },
+  attributes: { SentTimestamp: String(Date.now() - waitedMs), ApproximateReceiveCount: String(receives) },
 });
 
 const dependencies = (remaining = 900_000) => {
@@ -242,6 +242,15 @@ describe('what a repetition may change', () => {
     expect(await deliver([message(1)])).toEqual([]);
     expect(await receipt()).toMatchObject({ state: 'forwarded', posts: 7, unknown: 2 });
     expect(buried).toEqual([]);
+  });
+
+  test('is late after two hours, which the alarm watches', async () => {
+    arthur.first(...[500, 500, 500, 500].map((status) => answer(status)));
+    const [soon, late] = [7_100_000, 7_300_000];
+    await deliver([message(1, undefined, 7, soon)]);
+    expect(counts).toEqual({});
+    await deliver([message(1, undefined, 8, late)]);
+    expect(counts).toEqual({ ForwardLate: 1 });
   });
 
   test('waits for a short Retry-After itself, and has the queue wait for a long one', async () => {
