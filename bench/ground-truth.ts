@@ -6,14 +6,19 @@
  */
 import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
+import { build } from 'esbuild';
 import { nodeOptions } from '../lib/settings/function-environment.ts';
 import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python/python-environment.ts';
 import { startMiniStack } from '../local/servers/ministack.ts';
 import { destroyClients, emulatedClients } from '../src/operate/aws-clients.ts';
+import { SMALL_MALLOC } from '../src/shared/malloc.ts';
 import { Storage } from '../src/shared/storage.ts';
 import { index, prediction } from '../test/helpers/ground-truth.ts';
 import type { SideInput, SideReport } from './ground-truth-support/side.ts';
@@ -78,6 +83,7 @@ function shuffle(items: unknown[]): void {
 export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const count = numberFlag(flags, 'labels', 1_000_000);
   const hours = numberFlag(flags, 'hours', 168);
+  const folder = mkdtempSync(join(tmpdir(), 'ground-truth-'));
   const aws = await startMiniStack({ log });
   const clients = emulatedClients(aws);
   try {
@@ -92,13 +98,23 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     }
     log(`${count} predictions of ${hours} hours are indexed; joining`);
     const input: SideInput = { labelBucket: LABELS, prefix: PREFIX };
-    const side = projectPath('bench', 'ground-truth-support', 'side.ts');
-    const env = { ...process.env, ...aws.env, NODE_OPTIONS: nodeOptions(MEMORY_MB) };
+    const side = join(folder, 'side.mjs');
+    // In one file, as a function is: to compile TypeScript takes memory too.
+    await build({
+      entryPoints: [projectPath('bench', 'ground-truth-support', 'side.ts')],
+      outfile: side,
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+    });
+    const env = { ...process.env, ...aws.env, ...SMALL_MALLOC, NODE_OPTIONS: nodeOptions(MEMORY_MB) };
     const { stdout } = await promisify(execFile)(process.execPath, [side, JSON.stringify(input)], { env });
     return result(JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as SideReport, count, hours);
   } finally {
     destroyClients(clients);
     await aws.stop();
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 

@@ -17,12 +17,19 @@ export const labeledRow = (prediction: PredictionRow, { value, timeMs, line, sco
   ...(by !== undefined && { by }),
 });
 
+/** One object for all labels of which there is nothing more to say: a group has hundreds of thousands. */
+export const OUTCOMES = {
+  joined: { name: 'joined' },
+  repeated: { name: 'repeated' },
+  outdated: { name: 'outdated' },
+} as const satisfies Record<string, JoinOutcome>;
+
 /** Applies another label to a row. Applied again, it changes nothing. */
 export function applyLabel(row: LabeledRow, label: Label): { row: LabeledRow; outcome: JoinOutcome } {
   const isSame = sameLabel(row.label, label.value);
-  if (!isLater(label, row)) return { row, outcome: { name: isSame ? 'repeated' : 'outdated' } };
+  if (!isLater(label, row)) return { row, outcome: isSame ? OUTCOMES.repeated : OUTCOMES.outdated };
   const { timeMs, line } = label;
-  if (isSame) return { row: { ...row, timeMs, line }, outcome: { name: 'repeated' } };
+  if (isSame) return { row: { ...row, timeMs, line }, outcome: OUTCOMES.repeated };
   const { notNoted: _, ...kept } = row;
   const noted = row.noted === undefined ? undefined : { noted: false };
   const replaced = { ...kept, label: label.value, timeMs, line, was: row.label, ...noted };

@@ -4,7 +4,7 @@ import { truthKeys } from '../../contract/work-keys.ts';
 import { hourOf } from '../../quality/tally.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { type IndexHour, listHours, readHour } from '../index/index-store.ts';
-import { applyLabel, isAboutSame, labeledRow } from './apply-label.ts';
+import { applyLabel, isAboutSame, labeledRow, OUTCOMES } from './apply-label.ts';
 import { HourOutcomes, type LabelGroup, rowKey, type Waiting } from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
 
@@ -17,6 +17,8 @@ interface JoinDependencies {
 
 /** Clocks differ, and an object gets its time before it can be listed. */
 const CLOCK_MARGIN_MS = 900_000;
+
+const HOUR_SECONDS = 3_600;
 
 /** The hours of the index, by the hours of their predictions. They differ where a call had no credible time of its own. */
 type Targets = Map<string, Set<IndexHour>>;
@@ -45,6 +47,14 @@ async function findPredictions(
 ): Promise<Targets | undefined> {
   const sinceMs = group.comparedMs - CLOCK_MARGIN_MS;
   const targets: Targets = new Map();
+  // A text that all labels of the hour share.
+  const hours = new Map<number, string>();
+  const hourAt = (second: number): string => {
+    const number = Math.floor(second / HOUR_SECONDS);
+    const known = hours.get(number) ?? hourOf(second * 1000);
+    hours.set(number, known);
+    return known;
+  };
   for await (const indexHour of listHours(storage, bucket)) {
     if (indexHour.objects.every(({ lastModifiedMs }) => lastModifiedMs < sinceMs)) continue;
     for await (const block of readHour(storage, bucket, indexHour)) {
@@ -55,7 +65,7 @@ async function findPredictions(
         const { endpoint, second } = block.rowAt(index);
         for (const label of labels) {
           if (label.endpoint !== undefined && label.endpoint !== endpoint) continue;
-          const hour = hourOf(second * 1000);
+          const hour = hourAt(second);
           label.of = label.of === undefined || label.of === endpoint ? endpoint : null;
           if (label.lastHour === undefined || label.lastHour < hour) label.lastHour = hour;
           const sources = targets.get(hour) ?? new Set();
@@ -96,7 +106,7 @@ async function joinHour(
           for (const [key, [first, ...labels]] of fresh) {
             if (first === undefined || done.has(key)) continue;
             done.add(key);
-            outcomes.set(first, { name: 'joined' });
+            outcomes.set(first, OUTCOMES.joined);
             draft.changed = true;
             yield applied(labeledRow(prediction, first), labels, outcomes);
           }

@@ -1,7 +1,11 @@
 /** Labels that are joined together: those of some parts, by the id that they name, and what became of them so far. */
 import type { Label, LabeledRow } from '../../contract/ground-truth.ts';
+import { OUTCOMES } from './apply-label.ts';
 import type { Settled } from './labeled-store.ts';
 import type { JoinOutcome, Outcome, WaitingPart } from './waiting.ts';
+
+const AMBIGUOUS: Outcome = { name: 'ambiguous' };
+const UNKNOWN: Outcome = { name: 'unknown' };
 
 /** A label that waits. */
 export interface Waiting extends Label {
@@ -60,11 +64,10 @@ export class LabelGroup {
   outcomes(done: string | undefined, untilMs: number): Map<string, Map<number, Outcome>> {
     const found = new Map(this.#parts.map(({ name }) => [name, new Map<number, Outcome>()]));
     for (const { part, line, outcome, of, lastHour = '', timeMs } of this.labels) {
-      if (of === null) found.get(part)?.set(line, { name: 'ambiguous' });
+      if (of === null) found.get(part)?.set(line, AMBIGUOUS);
       // A label whose id is in a later hour as well would miss that one.
       else if (outcome !== undefined && (done === undefined || lastHour <= done)) found.get(part)?.set(line, outcome);
-      else if (outcome === undefined && done === undefined && timeMs < untilMs)
-        found.get(part)?.set(line, { name: 'unknown' });
+      else if (outcome === undefined && done === undefined && timeMs < untilMs) found.get(part)?.set(line, UNKNOWN);
     }
     return found;
   }
@@ -85,7 +88,7 @@ export class HourOutcomes {
     for (const [part, { replaced, ...lists }] of Object.entries(settled)) {
       const lines = new Map<number, JoinOutcome>(replaced.map(([line, from]) => [line, { name: 'replaced', from }]));
       for (const name of ['joined', 'repeated', 'outdated'] as const)
-        for (const line of lists[name]) lines.set(line, { name });
+        for (const line of lists[name]) lines.set(line, OUTCOMES[name]);
       this.#recorded.set(part, lines);
     }
   }

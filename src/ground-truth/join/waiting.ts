@@ -29,8 +29,8 @@ export interface WaitingPart {
   labels: Label[];
 }
 
-/** Labels of a part. The last of a group is in memory beside it. */
-export const PART_LABELS = 50_000;
+/** Labels of a part. Some parts are in memory beside a group of labels, where they are read and written. */
+export const PART_LABELS = 25_000;
 /** Of each file; the counts are of all. */
 export const MAX_FAULTS = 100;
 export const MAX_REPLACED = 100;

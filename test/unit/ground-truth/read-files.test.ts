@@ -141,12 +141,12 @@ test('the labels of a large file are in parts, and their report counts all lines
   memory.put('f.jsonl', lines.join('\n'));
   const [report] = await read({ bucket: 'b', key: 'f.jsonl' });
   expect(report?.counts).toMatchObject({ lines: 120_000, waiting: 119_880, invalid: 120 });
-  expect(report?.parts.map(({ lines: own }) => own)).toEqual([50_000, 50_000, 19_880]);
+  expect(report?.parts.map(({ lines: own }) => own)).toEqual([25_000, 25_000, 25_000, 25_000, 19_880]);
   expect(report?.reasons).toEqual({ NotALabel: 120 });
   expect(report?.faults).toHaveLength(100);
   const parts: string[] = [];
   for await (const name of listParts(memory.storage, 'work', '')) parts.push(name);
-  expect(parts).toHaveLength(3);
+  expect(parts).toHaveLength(5);
 });
 
 test('a part that a slow second read writes after its labels were joined is no labels', async () => {
