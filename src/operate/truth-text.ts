@@ -83,7 +83,7 @@ function replacedLines({ name, counts, replacedLabels }: NamedReport): string[] 
 function notedLines({ noted, notNoted, notedBy }: Pick<TruthReport, 'noted' | 'notNoted' | 'notedBy'>): string[] {
   const not = Object.entries(notNoted).map(([reason, count]) => `${singleLine(reason)} ${whole(count)}`);
   return [
-    ...(noted > 0 ? [`${whole(noted)} labels were written to MLflow as expectations.`] : []),
+    ...(noted > 0 ? [`${whole(noted)} ${noted === 1 ? 'label was' : 'labels were'} written to MLflow.`] : []),
     ...(not.length > 0 ? [`Not written to MLflow: ${not.join(', ')}.`] : []),
     ...(notedBy === undefined ? [] : [`The run ${singleLine(notedBy)} writes these labels to MLflow.`]),
   ];

@@ -50,7 +50,7 @@ test('a report has the counts of each file and of all, without outcomes that non
       'all                              1,239   1,236         1        1        1',
       '2026/letters.csv:4: NotALabel: it has [2J no id',
       '2026/letters.csv:5: renewal-682b4650ce_0 was 0, and is 1 now',
-      '1,236 labels were written to MLflow as expectations.',
+      '1,236 labels were written to MLflow.',
       'Not written to MLflow: TraceMissing 1.',
       '',
     ].join('\n'),
@@ -83,6 +83,7 @@ test('a run that failed or goes on says so, and one whose labels another run wri
   const failed = truthReportText(report({ status: 'failed', error, files: [], noted: 0, notNoted: {} }), PIPE);
   expect(failed).toBe('── labels-1: failed ──\nStorageDenied: no permission\n');
   expect(truthReportText(report({ status: 'running', files: [] }), PIPE)).toMatch(/has ended/);
+  expect(truthReportText(report({ noted: 1 }), PIPE)).toContain('\n1 label was written to MLflow.\n');
   expect(truthReportText(report({ notedBy: 'labels-0' }), PIPE)).toContain(
     'The run labels-0 writes these labels to MLflow.',
   );
