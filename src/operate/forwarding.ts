@@ -38,8 +38,8 @@ const REQUESTS_AT_ONCE = 20;
 const MESSAGES_AT_ONCE = 10;
 const RECEIPTS_A_LOOK = 200;
 const LOOK_MS = 2_000;
-/** Looks at a queue that is empty while files are missing. Its counts are approximate. */
-const EMPTY_LOOKS = 5;
+/** Looks at a queue that is empty while files are missing: a minute and a half, since its counts are right only after a minute. */
+const EMPTY_LOOKS = 45;
 
 /** @throws PermanentError `NothingForwarded` if the stack has no such function */
 export async function findForwarding(lambda: LambdaClient, stackPrefix: string): Promise<Forwarding> {

@@ -91,6 +91,23 @@ describe('following', () => {
     expect(found.failed).toEqual([{ key: '3', name: 'ArthurTooLarge', message: 'why' }]);
     expect(progress).toContainEqual([1, 1]);
   });
+
+  test('ends when the queue is empty, and says which files are not forwarded, with their last error', async () => {
+    const files = pendingOf('1', '2');
+    const error = { name: 'ArthurUnavailable', message: 'why' };
+    receipt('1', files[0]?.file.etag ?? '', 'waiting', { error });
+    let looks = 0;
+    const found = await follow(files, () => {
+      looks += 1;
+      return looks === 10 ? 1 : 0;
+    });
+    expect(found).toEqual({
+      forwarded: [],
+      failed: [{ key: '1', ...error }, expect.objectContaining({ key: '2', name: 'NotForwarded' })],
+    });
+    // The empty queue counts anew after each message.
+    expect(looks).toBe(55);
+  });
 });
 
 test('the text names what failed, and what Arthur may have twice', () => {
