@@ -5,7 +5,7 @@
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
-import { measure } from '../../src/ground-truth/measure/measure.ts';
+import { measureTruth } from '../../src/ground-truth/measure/measure.ts';
 import type { StepResult } from '../../src/ground-truth/types.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 import { stepsOn } from '../../test/helpers/ground-truth.ts';
@@ -48,7 +48,7 @@ const joinSeconds = await seconds((cursor) => joinLabels(cursor, deps));
 const measuredAt = performance.now();
 const bucket = deps.environment.WORK_BUCKET;
 const rows = readLabeled(storage, bucket, await labeledHours(storage, bucket));
-const { groups } = await measure(rows, deps.environment.GROUND_TRUTH, { by: 'hour' });
+const { groups } = await measureTruth(rows, deps.environment.GROUND_TRUTH, { by: 'hour' });
 const { user, system } = process.cpuUsage();
 const report: SideReport = {
   readSeconds,

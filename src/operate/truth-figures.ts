@@ -1,7 +1,7 @@
 /** The figures of the labeled predictions of a stack. */
 import { labeledHours, readLabeled } from '../ground-truth/join/labeled-store.ts';
 import type { TruthFigures } from '../ground-truth/measure/figures.ts';
-import { measure, type TruthBy } from '../ground-truth/measure/measure.ts';
+import { measureTruth, type TruthBy } from '../ground-truth/measure/measure.ts';
 import { hourOf } from '../quality/tally.ts';
 import type { GroundTruthSettings } from '../settings/ground-truth-setting.ts';
 import type { Storage } from '../shared/storage.ts';
@@ -26,6 +26,6 @@ export async function truthFigures(
     // That of the last second before the end is read.
     ...(toMs === undefined ? {} : { to: new Date(toMs).toISOString() }),
   });
-  const figures = await measure(readLabeled(storage, bucket, hours), settings, { ...query, fromMs, toMs });
+  const figures = await measureTruth(readLabeled(storage, bucket, hours), settings, { ...query, fromMs, toMs });
   return figures.groups.length === 0 ? undefined : figures;
 }

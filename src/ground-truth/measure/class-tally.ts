@@ -6,7 +6,14 @@ import { type ClassMeasure, classAverages, f1Estimate } from '../../shared/stati
 import { rocAuc } from '../../shared/statistics/roc-auc.ts';
 import { wilson } from '../../shared/statistics/share.ts';
 import { classOf, sameLabel } from '../label-value.ts';
-import { type AverageFigures, type ClassFigures, type Figure, type Figures, figureOf, unknown } from './figures.ts';
+import {
+  type AverageFigures,
+  type Figure,
+  type FiguresOfClass,
+  figureOf,
+  type TruthGroup,
+  unknown,
+} from './figures.ts';
 import { bareNumber } from './kind.ts';
 import { ScoreStore } from './score-store.ts';
 
@@ -94,7 +101,7 @@ export class ClassTally {
   }
 
   /** @param probabilities whether bare numbers are probabilities of the positive class */
-  figures(probabilities: boolean): Pick<Figures, 'measures' | 'classes'> {
+  figures(probabilities: boolean): Pick<TruthGroup, 'measures' | 'classes'> {
     const mode = probabilities ? 1 : 0;
     const positive = classOf(this.#settings.positive);
     const table = this.#confusion(mode);
@@ -110,7 +117,7 @@ export class ClassTally {
     }
     const isBinary = names.length <= 2 && names.includes(positive);
     const auc = this.#areas(isBinary ? positive : null, names.length, probabilities);
-    const each = classFigures(table).map((one, k): ClassFigures => {
+    const each = classFigures(table).map((one, k): FiguresOfClass => {
       const predicted = table.counts.reduce((total, row) => total + (row[k] ?? 0), 0);
       return {
         class: one.value,

@@ -9,7 +9,7 @@ export interface Figure {
   why?: string;
 }
 
-export interface ClassFigures {
+export interface FiguresOfClass {
   class: string;
   /** Labels of this class. */
   support: number;
@@ -37,7 +37,7 @@ export interface GroupFigures {
 }
 
 /** The figures of one hour, day or variant, or of all rows. */
-export interface Figures {
+export interface TruthGroup {
   group: string;
   /** Labeled predictions. */
   rows: number;
@@ -54,7 +54,7 @@ export interface Figures {
   classes?: {
     /** The class that precision, recall, F1 and AUC are about; `null` if they are means over all. */
     positive: string | null;
-    each: ClassFigures[];
+    each: FiguresOfClass[];
     /** Each class has the same weight. A figure of a class that is not defined counts as 0 in them, as in scikit-learn. */
     macro: AverageFigures;
     /** Each class has the weight of its labels. */
@@ -75,7 +75,7 @@ export interface TruthFigures {
   why: string;
   /** Predictions are probabilities of the positive class, and count as it from the threshold on. */
   threshold?: number;
-  groups: Figures[];
+  groups: TruthGroup[];
 }
 
 export const unknown = (why: string): Figure => ({ value: null, low: null, high: null, why });

@@ -6,7 +6,7 @@ import { wilson } from '../../shared/statistics/share.ts';
 import { textHashes } from '../index/texts.ts';
 import { numberOf } from '../label-value.ts';
 import { ClassTally, predictedClass } from './class-tally.ts';
-import { type Figure, type Figures, figureOf, type Kind, type TruthFigures, unknown } from './figures.ts';
+import { type Figure, figureOf, type Kind, type TruthFigures, type TruthGroup, unknown } from './figures.ts';
 import { GroupTally } from './group-tally.ts';
 import { KindFacts } from './kind.ts';
 import { scoreBudget } from './score-store.ts';
@@ -33,7 +33,7 @@ const DAY_CHARS = '2026-11-20'.length;
  *
  * @param rows of any order
  */
-export async function measure(
+export async function measureTruth(
   rows: AsyncIterable<LabeledRow>,
   settings: GroundTruthSettings,
   { by, variant, fromMs = -Infinity, toMs = Infinity }: MeasureOptions = {},
@@ -55,7 +55,7 @@ export async function measure(
   const { kind, why, probabilities } = facts.decide(settings);
   const groups = [...tallies]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([group, tally]): Figures => ({ group, ...tally.figures(kind, probabilities, settings) }));
+    .map(([group, tally]): TruthGroup => ({ group, ...tally.figures(kind, probabilities, settings) }));
   return { kind, why, ...(probabilities ? { threshold: settings.threshold } : {}), groups };
 }
 
@@ -103,12 +103,12 @@ class Tally {
     if (reply[1] === normalized) this.#texts.normalized += 1;
   }
 
-  figures(kind: Kind, probabilities: boolean, settings: GroundTruthSettings): Omit<Figures, 'group'> {
+  figures(kind: Kind, probabilities: boolean, settings: GroundTruthSettings): Omit<TruthGroup, 'group'> {
     const rows = this.#rows;
     const counted = (
       compared: number,
       others: Record<string, number>,
-    ): Pick<Figures, 'rows' | 'compared' | 'notCompared'> => ({
+    ): Pick<TruthGroup, 'rows' | 'compared' | 'notCompared'> => ({
       rows,
       compared,
       notCompared: Object.fromEntries(Object.entries(others).filter(([, count]) => count > 0)),

@@ -6,7 +6,7 @@
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
 import type { TrueObjective } from '../../quality/true-objectives.ts';
 import { Z_95 } from '../../shared/statistics/distributions.ts';
-import type { Figure, Figures, Kind } from './figures.ts';
+import type { Figure, Kind, TruthGroup } from './figures.ts';
 
 /** A metric: Model Monitor gives its standard deviation from 200 samples on, and says `NaN` below. */
 interface ModelMetric {
@@ -29,7 +29,7 @@ export interface ModelMonitorFiles {
 /** @returns `undefined` for texts, which Model Monitor does not measure, and if no row could be compared */
 export function modelMonitorFiles(
   kind: Kind,
-  figures: Figures,
+  figures: TruthGroup,
   objectives: readonly TrueObjective[],
 ): ModelMonitorFiles | undefined {
   const { classes, compared } = figures;
@@ -73,7 +73,7 @@ function mapped({ value, low, high }: Figure, change: (x: number) => number): Fi
   return { value: value === null ? null : change(value), low: falls ? b : a, high: falls ? a : b };
 }
 
-function ofNumbers({ measures }: Figures): Record<string, Figure> {
+function ofNumbers({ measures }: TruthGroup): Record<string, Figure> {
   const { mae, rmse, r2 } = measures as Record<'mae' | 'rmse' | 'r2', Figure>;
   return { mae, mse: mapped(rmse, (x) => x * x), rmse, r2 };
 }
@@ -86,7 +86,7 @@ function fBeta(beta: number, both: number, support: number, predicted: number): 
   return all === 0 ? null : ((1 + beta * beta) * both) / all;
 }
 
-function ofClasses({ measures, classes }: Figures): Record<string, Figure> {
+function ofClasses({ measures, classes }: TruthGroup): Record<string, Figure> {
   if (classes === undefined) return {};
   const { accuracy, auc } = measures as Record<'accuracy' | 'auc', Figure>;
   const { positive, each, weighted, confusion } = classes;
@@ -127,7 +127,7 @@ function ofClasses({ measures, classes }: Figures): Record<string, Figure> {
 }
 
 /** By label, then by prediction. */
-function confusionMatrix({ classes }: Figures): Record<string, Record<string, number>> {
+function confusionMatrix({ classes }: TruthGroup): Record<string, Record<string, number>> {
   const names = classes?.each.map(({ class: name }) => name) ?? [];
   const counts = new Map(
     classes?.confusion.map(({ label, predicted, count }) => [JSON.stringify([label, predicted]), count]),

@@ -11,7 +11,7 @@ import { logger } from '../../shared/logging.ts';
 import { createMetrics } from '../../shared/metrics.ts';
 import { labeledHours, readLabeled } from '../join/labeled-store.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
-import { measure } from './measure.ts';
+import { measureTruth } from './measure.ts';
 import { modelMonitorFiles, publishModelMetrics } from './model-monitor-files.ts';
 
 const HOUR_MS = 3_600_000;
@@ -82,7 +82,7 @@ async function publishObjective(objective: TrueObjective, end: string, deps: Ste
   const from = hourOf(msOf(end) - hours * HOUR_MS);
   const window = await labeledHours(storage, environment.WORK_BUCKET, { from, to: end });
   const rows = readLabeled(storage, environment.WORK_BUCKET, window);
-  const { kind, groups } = await measure(rows, environment.GROUND_TRUTH, variant === undefined ? {} : { variant });
+  const { kind, groups } = await measureTruth(rows, environment.GROUND_TRUTH, variant === undefined ? {} : { variant });
   const [found] = groups;
   const figure = found?.measures[name];
   const facts = { objective: id, bound, from, end, kind, rows: found?.rows ?? 0, ...figure };
@@ -110,7 +110,7 @@ async function publishDay(
   const { WORK_BUCKET: bucket, GROUND_TRUTH: settings } = environment;
   const to = hourOf(msOf(`${day}T00`) + 24 * HOUR_MS);
   const hours = await labeledHours(storage, bucket, { from: day, to });
-  const { kind, groups } = await measure(readLabeled(storage, bucket, hours), settings);
+  const { kind, groups } = await measureTruth(readLabeled(storage, bucket, hours), settings);
   const [figures] = groups;
   const found = figures && modelMonitorFiles(kind, figures, objectives);
   if (found === undefined) return;

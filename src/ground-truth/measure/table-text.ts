@@ -2,7 +2,7 @@
 import { singleLine } from '../../shared/terminal-text.ts';
 import { type TableOptions, tableText } from '../../terminal/table-text.ts';
 import { wrapped } from '../../terminal/wrap.ts';
-import type { Figure, Figures, GroupFigures, TruthFigures } from './figures.ts';
+import type { Figure, GroupFigures, TruthFigures, TruthGroup } from './figures.ts';
 
 /** Variants whose details are shown. */
 const MAX_DETAILED = 10;
@@ -17,7 +17,8 @@ const NAMES: Record<string, string> = { f1: 'F1', auc: 'AUC', mae: 'MAE', rmse: 
 const NONE: Figure = { value: null, low: null, high: null };
 
 const nameOf = (measure: string): string => NAMES[measure] ?? measure;
-const titleOf = ({ group }: Figures, by: string | undefined): string => (by === undefined ? 'all' : singleLine(group));
+const titleOf = ({ group }: TruthGroup, by: string | undefined): string =>
+  by === undefined ? 'all' : singleLine(group);
 /** Of hours and days, what matters is how the figures change. */
 const isOfTime = (by: string | undefined): boolean => by === 'hour' || by === 'day';
 const whole = (count: number): string => count.toLocaleString('en-US');
@@ -35,7 +36,7 @@ function figureText({ value, low, high }: Figure, isNumber = false): string {
 export function truthTable(figures: TruthFigures, by: string | undefined, options: TableOptions): string {
   const { kind, why, threshold, groups } = figures;
   const names = [...new Set(groups.flatMap(({ measures }) => Object.keys(measures)))];
-  const cellsOf = ({ measures }: Figures): string[] =>
+  const cellsOf = ({ measures }: TruthGroup): string[] =>
     names.map((name) => figureText(measures[name] ?? NONE, NUMBERS.includes(name)));
   const head = [by ?? '', 'labels', ...names.map(nameOf)];
   const rows = groups.map((one) => [titleOf(one, by), whole(one.rows), ...cellsOf(one)]);
@@ -81,7 +82,7 @@ const lined = (lines: readonly string[], { width }: TableOptions): string =>
     .map((line) => `${line}\n`)
     .join('');
 
-function details(figures: Figures, by: string | undefined, options: TableOptions): string {
+function details(figures: TruthGroup, by: string | undefined, options: TableOptions): string {
   const { group, notCompared, measures, classes, groups = {} } = figures;
   const whys = Object.entries(measures).flatMap(([name, { why }]) =>
     why === undefined ? [] : [`${nameOf(name)}: ${singleLine(why)}`],
@@ -97,7 +98,7 @@ function details(figures: Figures, by: string | undefined, options: TableOptions
 }
 
 function classesText(
-  { each, macro, weighted, confusion }: NonNullable<Figures['classes']>,
+  { each, macro, weighted, confusion }: NonNullable<TruthGroup['classes']>,
   options: TableOptions,
 ): string {
   const shown = each.toSorted((a, b) => b.support - a.support).slice(0, MAX_CLASSES);

@@ -31,7 +31,7 @@ export const FEWEST_FOR_ERRORS = 30;
 export const FEWEST_FOR_SQUARES = 100;
 
 /** A figure whose interval is not known has none. */
-export interface Measured {
+interface Measured {
   value: number;
   low: number | null;
   high: number | null;

@@ -4,7 +4,7 @@ import { join, relative } from 'node:path';
 import { projectPath } from '../../../local/project-root.ts';
 import { decodeLine } from '../../../src/formats/decode.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
-import type { Figures, TruthFigures } from '../../../src/ground-truth/measure/figures.ts';
+import type { TruthFigures, TruthGroup } from '../../../src/ground-truth/measure/figures.ts';
 import { truthTable } from '../../../src/ground-truth/measure/table-text.ts';
 import { decodeOptions } from '../../../src/monitoring/chunk/decode-lines.ts';
 import { filesBelow } from '../../../src/operate/capture-files.ts';
@@ -78,11 +78,11 @@ test.each(Object.entries(CONFUSION))('%s is as good as it was made', async (vari
 
 test('the comparison of groups shows whom blue misses', async () => {
   const found = await truthFigures(storage, environment.WORK_BUCKET, environment.GROUND_TRUTH, { by: 'variant' });
-  const missed = ({ groups }: Figures) =>
+  const missed = ({ groups }: TruthGroup) =>
     groups?.age_group
       ?.filter(({ difference }) => (difference?.truePositiveRate.high ?? 0) < 0)
       .map(({ value }) => value);
-  expect(found?.groups.map(({ group, ...figures }) => [group, missed(figures as Figures)])).toEqual([
+  expect(found?.groups.map(({ group, ...figures }) => [group, missed(figures as TruthGroup)])).toEqual([
     ['blue', ['60+']],
     ['green', []],
   ]);

@@ -1,7 +1,7 @@
 import type { LabeledRow, LabelValue, Prediction } from '../../../src/contract/ground-truth.ts';
 import { textHashes } from '../../../src/ground-truth/index/texts.ts';
-import type { Figures } from '../../../src/ground-truth/measure/figures.ts';
-import { measure } from '../../../src/ground-truth/measure/measure.ts';
+import type { TruthGroup } from '../../../src/ground-truth/measure/figures.ts';
+import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
 import { ScoreStore } from '../../../src/ground-truth/measure/score-store.ts';
 import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
 
@@ -23,10 +23,10 @@ async function measured(rows: Iterable<LabeledRow>, settings: object = {}, optio
   async function* stream() {
     yield* rows;
   }
-  return measure(stream(), groundTruthSchema.parse(settings), options);
+  return measureTruth(stream(), groundTruthSchema.parse(settings), options);
 }
-const only = async (...args: Parameters<typeof measured>): Promise<Figures> =>
-  (await measured(...args)).groups[0] as Figures;
+const only = async (...args: Parameters<typeof measured>): Promise<TruthGroup> =>
+  (await measured(...args)).groups[0] as TruthGroup;
 
 test.each<[string, string, string, LabeledRow[], object?]>([
   [
