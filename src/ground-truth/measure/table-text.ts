@@ -87,6 +87,8 @@ function details(figures: TruthGroup, by: string | undefined, options: TableOpti
   const whys = Object.entries(measures).flatMap(([name, { why }]) =>
     why === undefined ? [] : [`${nameOf(name)}: ${singleLine(why)}`],
   );
+  const { rows: scored = 0, used = 0 } = classes?.scored ?? {};
+  if (used < scored) whys.push(`AUC: of a random sample of ${whole(used)} of ${whole(scored)} rows with scores`);
   const left = Object.entries(notCompared).map(([why, count]) => `${whole(count)} not compared: ${why}`);
   const parts = [
     lined([...left, ...whys], options),

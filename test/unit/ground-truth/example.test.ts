@@ -113,6 +113,14 @@ describe('the table', () => {
     expect(text).toMatch(/^age_group = 60\+ +43 {2}18\.6% .* 26\.7% \(10\.9–52\.0\) +-34\.0 \(-60\.2…-1\.5\)$/m);
   });
 
+  test('says that an AUC is that of a sample', async () => {
+    const found = await truthFigures(storage, environment.WORK_BUCKET, environment.GROUND_TRUTH, {});
+    const { classes } = found?.groups[0] ?? {};
+    if (classes !== undefined) classes.scored.rows = 1_000_000;
+    const text = truthTable(found as TruthFigures, undefined, { width: 80, style: PLAIN });
+    expect(text).toMatch(/^AUC: of a random sample of 489 of 1,000,000 rows with scores$/m);
+  });
+
   test('has a row for each hour, and no details', async () => {
     const text = await textOf('hour', 120);
     expect(text).toMatch(/^hour {11}labels {2}accuracy/m);
