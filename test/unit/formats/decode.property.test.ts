@@ -3,10 +3,14 @@ import fc from 'fast-check';
 import { decodeLine } from '../../../src/formats/decode.ts';
 import { readLines } from '../../../src/formats/lines/read-lines.ts';
 import type { Capture, DecodeOptions, RawLine } from '../../../src/formats/types.ts';
+import { decodeBlock, encodeBlock } from '../../../src/ground-truth/index/blocks.ts';
+import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
+import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
 import { buildTrace } from '../../../src/trace/build.ts';
 import type { TraceRecord } from '../../../src/trace/types.ts';
 import { captureOf, encodings, jsonSide, lineOf, rawLine, sideOf } from './arbitraries.ts';
 
+const GROUND_TRUTH = groundTruthSchema.parse({ groups: ['0', '__proto__'], prediction: 'a' });
 const OPTIONS = { experimentId: '1', endpointName: 'fern-house' };
 
 /** Checks the invariants of a line's trace. Decoding never throws. */
@@ -18,6 +22,8 @@ function assertTraceable(raw: RawLine, options: DecodeOptions = {}): void {
     return;
   }
   assertStorable(buildTrace(decoded.capture, raw, OPTIONS));
+  const rows = predictionRows(decoded.capture, 'tr-1', { key: raw.place.key, endpointName: '' }, GROUND_TRUTH);
+  expect(decodeBlock(encodeBlock(rows)).ids).toEqual(rows.map(({ id }) => id));
 }
 
 /** MLflow's limits, and text that every database accepts. */
