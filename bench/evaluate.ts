@@ -53,6 +53,12 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
 
 const rateOf = (records: number, { seconds }: SideReport): number => round(records / seconds, 1);
 
+/** Processor time, which hardly depends on what else the machine does. On the same cores, it is what takes from MLflow. */
+function cpuOf(reports: readonly SideReport[], records: number): Record<string, number> {
+  const each = reports.flatMap(({ cpuSeconds }) => cpuSeconds ?? []).map((seconds) => (seconds * 1000) / records);
+  return each.length === 0 ? {} : { 'processor ms per capture': round(median(each), 1) };
+}
+
 async function measureRound(stack: BenchStack, n: number, records: number, to: Rounds, log: Log): Promise<void> {
   const key = await stack.put(`round-${n}`, chatFile(records, n * records));
   // The peer judges traces that our processor has logged.
@@ -100,6 +106,7 @@ function resultOf(
     'captures/s': median(rates(reports)),
     rounds: rates(reports),
     'peak MB': round(rss(reports)),
+    ...cpuOf(reports, records),
     'judge calls per capture': calls / reports.length / records,
     'verdicts per capture': verdicts / reports.length / records,
   });

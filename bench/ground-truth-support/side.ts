@@ -9,7 +9,7 @@ import { measureTruth } from '../../src/ground-truth/measure/measure.ts';
 import type { StepResult } from '../../src/ground-truth/types.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 import { stepsOn } from '../../test/helpers/ground-truth.ts';
-import { peakBytes } from '../support/peak-memory.ts';
+import { peakBytes } from '../support/peak-memory.js';
 
 export interface SideInput {
   labelBucket: string;

@@ -74,7 +74,7 @@ export class MeasuredFunctions {
    * @param storage address of S3; default: the emulator
    */
   async call(handler: Handler, event: object, runtime: string, storage?: string): Promise<SideReport> {
-    const script = projectPath('bench', 'support', 'invoke.ts');
+    const script = projectPath('bench', 'support', 'invoke.js');
     const env = { ...this.#environment(runtime), ...(storage ? { AWS_ENDPOINT_URL_S3: storage } : {}) };
     return this.run([script, this.#bundles.get(handler) ?? '', JSON.stringify(event)], env);
   }

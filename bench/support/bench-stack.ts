@@ -114,7 +114,7 @@ export class BenchStack {
   /**
    * Runs the functions of a judged run of one chunk, each in a separate process: from the capture file to judged traces.
    *
-   * @returns the seconds of both functions, and the larger memory
+   * @returns the seconds and processor time of both functions, and the larger memory
    */
   async run(experiment: string, key: string, mlflowUrl?: string): Promise<SideReport> {
     const env = this.handlerEnvironment(experiment, mlflowUrl);
@@ -138,12 +138,13 @@ export class BenchStack {
     return {
       ...judged,
       seconds: planned.seconds + judged.seconds,
+      cpuSeconds: (planned.cpuSeconds ?? 0) + (judged.cpuSeconds ?? 0),
       maxRssMb: Math.max(planned.maxRssMb, judged.maxRssMb),
     };
   }
 
   #invoke(handler: Handler, event: object, env: Record<string, string>): Promise<SideReport> {
-    const args = [projectPath('bench', 'support', 'invoke.ts'), this.bundle(handler), JSON.stringify(event)];
+    const args = [projectPath('bench', 'support', 'invoke.js'), this.bundle(handler), JSON.stringify(event)];
     return runSide(process.execPath, args, env);
   }
 

@@ -1,0 +1,2 @@
+/** @returns bytes */
+export function peakBytes(): number;
