@@ -80,7 +80,7 @@ function grantWorkBucket(
     // A retry reads the records of an earlier run.
     read: ['starts', 'plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims'],
     write: ['plan', 'ranges', 'claims'],
-    upload: ['manifest'],
+    upload: ['manifest', 'batchManifest'],
   });
   // Quarantined lines are read if their capture file is gone, and if a later part of the chunk adds more.
   grantWork(workBucket, processor.role, {

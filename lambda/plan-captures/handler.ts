@@ -1,15 +1,21 @@
-/** PlanCaptures: the execution's input → a manifest of chunks in the work bucket. */
+/** PlanCaptures: the execution's input → a manifest of chunks in the work bucket; or the manifests of all parts → one. */
 // Must be the first import: in the process of a trial it is the only one that runs.
 import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
-import type { PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
+import type { GatherRequest, JudgeBatchResult, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
+import { gatherChunks } from '../../src/monitoring/batch/all-chunks.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
 import { plannerDependencies } from './dependencies.ts';
 
-const dependencies = plannerDependencies(readEnvironment());
+const environment = readEnvironment();
+const dependencies = plannerDependencies(environment);
 
-export const handler = logged<PlanRequest, PlanResult>((request, context: Context) =>
-  planCaptures(request, { ...dependencies, remainingMs: () => context.getRemainingTimeInMillis() }),
+export const handler = logged<PlanRequest | GatherRequest, PlanResult | JudgeBatchResult>(
+  (request, context: Context) => {
+    const { storage } = dependencies;
+    if ('gather' in request) return gatherChunks(request, { storage, workBucket: environment.WORK_BUCKET });
+    return planCaptures(request, { ...dependencies, remainingMs: () => context.getRemainingTimeInMillis() });
+  },
 );

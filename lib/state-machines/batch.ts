@@ -7,9 +7,6 @@ import {
   Condition,
   type DistributedMap,
   type IChainable,
-  JsonPath,
-  Pass,
-  Result,
   TaskInput,
   type TaskStateBase,
   Wait,
@@ -17,32 +14,24 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import type { BatchPhase, JudgeBatchRequest } from '../../src/contract/payloads.ts';
-import { workKeys } from '../../src/contract/work-keys.ts';
-import type { PipelineFunction } from '../pipeline-function.ts';
+import type { MonitoringFunctions } from '../monitoring-functions.ts';
 import { RUN } from './pipeline.ts';
-import { JUDGE_RETRIES } from './retries.ts';
+import { JUDGE_RETRIES, STORE_RETRIES } from './retries.ts';
 import { invoke } from './states.ts';
 
-const APPLY = 'apply' satisfies BatchPhase;
 const PREPARE = 'prepare' satisfies BatchPhase;
 
-/**
- * The state that batch inference begins with, and ends with if the batcher cannot do anything. Then it is about the first part of the
- * plan, which is the only one of nearly all runs.
- */
-export const BATCH_BEGINS = {
-  round: 0,
-  phase: APPLY,
-  manifest: { key: JsonPath.format(workKeys.manifest('{}', 0), JsonPath.executionName) },
-};
+/** The state that batch inference begins with. */
+export const BATCH_BEGINS = { round: 0 };
 
 /**
+ * @param planner gathers the chunks of all parts of the plan if the batcher cannot
  * @param answered the Map over all chunks after the jobs of a round have ended, which does `$.batch.phase`
  * @param summarize what follows
  */
 export function batchStates(
   scope: Construct,
-  batcher: PipelineFunction,
+  { batcher, planner }: Pick<MonitoringFunctions, 'batcher' | 'planner'>,
   answered: DistributedMap,
   summarize: TaskStateBase,
 ): IChainable {
@@ -67,15 +56,22 @@ export function batchStates(
   answered.addCatch(applied, { resultPath: '$.error' }).next(applied);
   // Jobs may have been started. If not, the check goes on to the captures, which are traced without verdicts.
   start.addCatch(check, { resultPath: '$.error' });
-  // The captures are traced even if nobody knows what became of the jobs.
-  const unknown = new Pass(scope, 'JobsUnknown', { result: Result.fromString(APPLY), resultPath: '$.batch.phase' });
-  check.addCatch(unknown.next(answered), { resultPath: '$.error' });
+  const unknown = invoke(scope, 'JobsUnknown', {
+    lambda: planner,
+    comment: 'Gathers all chunks: the captures are traced even if nobody knows what became of the jobs',
+    payload: TaskInput.fromObject({ gather: true, run: RUN, 'round.$': '$.batch.round' }),
+    resultPath: '$.batch',
+    retries: STORE_RETRIES,
+  });
+  unknown.addCatch(summarize, { resultPath: '$.error' });
+  check.addCatch(unknown, { resultPath: '$.error' });
   const ended = new Choice(scope, 'BatchEnded')
     .when(Condition.stringEquals('$.batch.outcome', 'ready'), answered)
     .when(Condition.stringEquals('$.batch.outcome', 'waiting'), wait.next(check))
     .when(Condition.stringEquals('$.batch.outcome', 'more'), start)
     .otherwise(summarize);
   check.next(ended);
+  unknown.next(ended);
   start.next(ended);
   return start;
 }

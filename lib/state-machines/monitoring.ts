@@ -145,7 +145,7 @@ export class MonitoringStateMachine extends Construct {
       results: workKeys.batchMapResultPrefix('{}'),
       item: { 'phase.$': '$.batch.phase', 'round.$': '$.batch.round' },
     }).itemProcessor(this.#evaluation(props, 'ApplyBatch', new Succeed(this, 'AnswersApplied'), 'answered'));
-    return batchStates(this, props.batcher, answered, summarize);
+    return batchStates(this, props, answered, summarize);
   }
 
   #distributedMap(

@@ -127,7 +127,14 @@ export interface JudgeBatchRequest {
   round?: number;
 }
 
-/** The result of JudgeBatch. */
+/** The request to PlanCaptures to gather the chunks of all parts for the answers, when JudgeBatch cannot. */
+export interface GatherRequest {
+  gather: true;
+  run: Execution;
+  round: number;
+}
+
+/** The result of JudgeBatch, and of PlanCaptures in its place. */
 export interface JudgeBatchResult {
   /**
    * `more`: start again, since one invocation did not have the time for all requests; `waiting`: check again after

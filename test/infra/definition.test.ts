@@ -149,11 +149,7 @@ it('has exactly these states', () => {
           plan: { nextPart: 0, nextChunk: 0, cursor: '' },
           error: { Error: '', Cause: '' },
           result: { part: 0 },
-          batch: {
-            round: 0,
-            phase: 'apply',
-            manifest: { 'key.$': "States.Format('runs/{}/manifest/00000000.jsonl', $$.Execution.Name)" },
-          },
+          batch: { round: 0 },
         },
         Next: 'PlanCaptures',
       },
@@ -242,7 +238,15 @@ it('has exactly these states', () => {
       },
       StartBatch: batchTask('start', 'CheckBatch'),
       CheckBatch: batchTask('check', 'JobsUnknown'),
-      JobsUnknown: { Type: 'Pass', Result: 'apply', ResultPath: '$.batch.phase', Next: 'ForEachAnsweredChunk' },
+      JobsUnknown: {
+        Type: 'Task',
+        Resource: lambda('PlanCapturesFunction'),
+        Parameters: { gather: true, run, 'round.$': '$.batch.round' },
+        ResultPath: '$.batch',
+        Retry: [transient, throttled, ended],
+        Catch: toSummary,
+        Next: 'BatchEnded',
+      },
       BatchEnded: {
         Type: 'Choice',
         Choices: [
@@ -357,11 +361,11 @@ it('runs a part while the next one is planned, and lets its chunks end if that f
 it('neither retries nor swallows permanent errors, such as CaptureMissing', () => {
   const all = JSON.stringify(definition);
   expect(all).not.toContain('"States.TaskFailed"');
-  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(3);
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(4);
   // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed","Next":"MoreParts"/g)).toHaveLength(1);
   // Planning that fails beside the Map of the part before it.
-  expect(all.match(/States\.ALL/g)).toHaveLength(8);
+  expect(all.match(/States\.ALL/g)).toHaveLength(9);
 });
 
 /** The longest time that the retries can take, in seconds. */

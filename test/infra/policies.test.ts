@@ -64,8 +64,11 @@ it.each<[string, Line[]]>([
           'claims/*.json',
         ),
       ],
-      [['s3:PutObject'], work('runs/*/plan/*', 'runs/*/ranges/*', 'claims/*.json', 'runs/*/manifest/*')],
-      [['s3:AbortMultipartUpload'], work('runs/*/manifest/*')],
+      [
+        ['s3:PutObject'],
+        work('runs/*/plan/*', 'runs/*/ranges/*', 'claims/*.json', 'runs/*/manifest/*', 'batch/*/state/manifest.jsonl'),
+      ],
+      [['s3:AbortMultipartUpload'], work('runs/*/manifest/*', 'batch/*/state/manifest.jsonl')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['states:DescribeExecution'], [`${STATES}:execution:${MACHINE}:*`]],
       [['bedrock:GetInferenceProfile'], [PROFILE]],

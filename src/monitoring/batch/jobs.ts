@@ -11,8 +11,7 @@ import { workKeys } from '../../contract/work-keys.ts';
 import { PermanentError, RetryableError, saidBy } from '../../shared/errors.ts';
 import { knownWords } from '../../shared/known-words.ts';
 import type { Storage } from '../../shared/storage.ts';
-import { TextUpload } from '../../shared/uploads.ts';
-import { readManifest } from '../receipts.ts';
+import { writeBatchManifest } from './all-chunks.ts';
 import { hasAnswers, REFUSED_JOB, WAITING_JOB } from './answers.ts';
 import { type BatchRound, MIN_BATCH_RECORDS, pack } from './packing.ts';
 
@@ -65,7 +64,7 @@ export async function startBatch(round: BatchRound, deps: BatchDependencies): Pr
   let report = await storage.getJson<BatchReport>(workBucket, key);
   if (report === undefined) {
     report = emptyReport();
-    if (!(await writeManifest(round.run, deps))) return { ...result(round, report, deps), outcome: 'empty' };
+    if (!(await writeBatchManifest(round.run, deps))) return { ...result(round, report, deps), outcome: 'empty' };
     await pack(round, report, WAITING_JOB, deps);
   } else if (report.packing !== undefined) {
     await pack(round, report, WAITING_JOB, deps);
@@ -79,22 +78,6 @@ export async function startBatch(round: BatchRound, deps: BatchDependencies): Pr
 const emptyReport = (): BatchReport => ({ jobs: [], converse: [], startedAt: new Date().toISOString() });
 
 const jobsKeyOf = ({ run, round }: BatchRound): string => workKeys.batchJobs(workKeys.batchRound(run, round));
-
-/**
- * Writes the manifest of the second Map: all chunks of the run, also those whose requests could not be prepared.
- *
- * @returns whether there are any
- */
-async function writeManifest(run: string, { storage, workBucket }: BatchDependencies): Promise<boolean> {
-  const manifest = new TextUpload(storage, workBucket, workKeys.batchManifest(run));
-  let isEmpty = true;
-  for await (const line of readManifest(storage, workBucket, run)) {
-    await manifest.writeLine(line);
-    isEmpty = false;
-  }
-  await manifest.close();
-  return !isEmpty;
-}
 
 /** Leaves what is too little for a job to Converse. */
 function askOnDemand(report: BatchReport): void {
@@ -114,7 +97,7 @@ export async function checkBatch(round: BatchRound, deps: BatchDependencies): Pr
   const { storage, workBucket, bedrock } = deps;
   const report = await storage.getJson<BatchReport>(workBucket, jobsKeyOf(round));
   if (report === undefined || report.packing !== undefined) {
-    await writeManifest(round.run, deps);
+    await writeBatchManifest(round.run, deps);
     return result(round, emptyReport(), deps);
   }
   for (const job of report.jobs.filter(isActive)) {

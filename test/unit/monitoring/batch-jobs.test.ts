@@ -8,6 +8,7 @@ import { S3Client } from '@aws-sdk/client-s3';
 import { CONTRACT } from '../../../src/contract/contract.ts';
 import type { BatchReport } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
+import { gatherChunks } from '../../../src/monitoring/batch/all-chunks.ts';
 import { REFUSED_JOB, WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { fileOfChunk } from '../../../src/monitoring/batch/packing.ts';
@@ -115,6 +116,25 @@ test('many small chunks fill one job, in files that each contain whole chunks, a
       .flat()
       .toSorted((a, b) => a - b),
   ).toEqual(chunksOf(2_000, 20).map(({ chunk }) => chunk));
+});
+
+test('without the batcher, the chunks of all parts of the plan are gathered for the answers', async () => {
+  const { memory, deps, manifest } = rig(chunksOf(2, 1));
+  const line = (chunk: number) => ({ contract: CONTRACT, chunk });
+  memory.put(workKeys.manifest('run', 1), `${JSON.stringify(line(2))}\n`);
+  const key = workKeys.batchManifest('run');
+  expect(await gatherChunks({ gather: true, run: { name: 'run' } as never, round: 1 }, deps)).toMatchObject({
+    outcome: 'ready',
+    phase: 'apply',
+    round: 1,
+    manifest: { key },
+  });
+  const written = manifest().trim().split('\n');
+  expect(written.map((text) => JSON.parse(text))).toEqual([line(0), line(1), line(2)]);
+  const none = rig([]);
+  expect(await gatherChunks({ gather: true, run: { name: 'run' } as never, round: 0 }, none.deps)).toMatchObject({
+    outcome: 'empty',
+  });
 });
 
 test('a job has at most 50,000 records, and a rest that is too small for a job joins the one before', async () => {
