@@ -113,7 +113,7 @@ export interface LabelFileReport {
   reasons: Record<string, number>;
   /** The first faults by line. */
   faults: LabelFault[];
-  /** The first labels that replaced another, by line. */
+  /** The first labels that replaced another, by line. `from` is cut if it is a long text; the row has the whole (`was`). */
   replacedLabels: { line: number; id: string; from: LabelValue; to: LabelValue }[];
   /** The counts by part of the file (see `truthKeys.waiting`), whose sum `counts` is, with `invalid`. */
   parts: LabelCounts[];

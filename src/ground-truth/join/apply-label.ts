@@ -1,5 +1,6 @@
 /** What a label does to its prediction. The later label counts, in whatever order labels come. */
-import type { Label, LabeledRow, PredictionRow } from '../../contract/ground-truth.ts';
+import type { Label, LabeledRow, LabelValue, PredictionRow } from '../../contract/ground-truth.ts';
+import { cut } from '../../trace/text.ts';
 import { sameLabel } from '../label-value.ts';
 import type { JoinOutcome } from './waiting.ts';
 
@@ -24,6 +25,14 @@ export const OUTCOMES = {
   outdated: { name: 'outdated' },
 } as const satisfies Record<string, JoinOutcome>;
 
+/** Of a text, its beginning is kept for the report, beside the row: an hour has one line with those of all labels. */
+const MAX_SHOWN_CHARS = 100;
+/** Copies it, since a part of a text keeps the whole in memory. */
+const shown = (label: LabelValue): LabelValue =>
+  typeof label === 'string' && label.length > MAX_SHOWN_CHARS
+    ? Buffer.from(cut(label, MAX_SHOWN_CHARS)).toString()
+    : label;
+
 /** Applies another label to a row. Applied again, it changes nothing. */
 export function applyLabel(row: LabeledRow, label: Label): { row: LabeledRow; outcome: JoinOutcome } {
   const isSame = sameLabel(row.label, label.value);
@@ -33,7 +42,7 @@ export function applyLabel(row: LabeledRow, label: Label): { row: LabeledRow; ou
   const { notNoted: _, ...kept } = row;
   const noted = row.noted === undefined ? undefined : { noted: false };
   const replaced = { ...kept, label: label.value, timeMs, line, was: row.label, ...noted };
-  return { row: replaced, outcome: { name: 'replaced', from: row.label } };
+  return { row: replaced, outcome: { name: 'replaced', from: shown(row.label) } };
 }
 
 /** S3 has the time of a file in seconds, so the lines of two files may compare as equal: then the value decides, as it never changes. */

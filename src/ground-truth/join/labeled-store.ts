@@ -30,8 +30,6 @@ export interface HourDraft {
   changed: boolean;
 }
 
-/** A line is a row with at most some texts. */
-const MAX_LINE_BYTES = 16 * 1024 * 1024;
 /** Others rewrite the same hour. Each of them needs some seconds for a large one. */
 const ATTEMPTS = 10;
 const LONGEST_WAIT_MS = 250;
@@ -128,11 +126,11 @@ async function* rowsOf(rows: AsyncIterable<LabeledRow>, where: string): AsyncGen
   }
 }
 
-/** Yields the values of compressed lines of JSON. */
+/** Yields the values of compressed lines of JSON, of any length: what was written must be readable. */
 export async function* storedLines(
   bytes: AsyncIterable<Uint8Array>,
   where: string,
 ): AsyncGenerator<unknown, undefined> {
-  for await (const lines of scanPieces(gunzipped(bytes, where), MAX_LINE_BYTES))
+  for await (const lines of scanPieces(gunzipped(bytes, where), Number.POSITIVE_INFINITY))
     for (const line of lines) yield parseStored(line.bytes?.toString() ?? '', where);
 }

@@ -166,6 +166,34 @@ describe('a label', () => {
     ]);
   });
 
+  test('of pages is replaced like others, and the hour remains readable with hundreds of them', async () => {
+    const memory = new MemoryStorage();
+    const ids = Array.from({ length: 400 }, (_, i) => `text-${i}`);
+    await put(
+      memory,
+      ids.map((id) => prediction(id)),
+    );
+    const page = '\u6f22'.repeat(16_000);
+    putLabels(
+      memory,
+      'a',
+      ids.map((id) => ({ id, label: page })),
+      10,
+    );
+    putLabels(memory, 'b', [...ids.map((id) => ({ id, label: 'short' })), { id: 'later', label: 1 }]);
+    await run(memory);
+    await put(memory, [prediction('later')]);
+    const facts = await run(memory);
+    expect(countsOf(facts, 1)).toEqual({ lines: 401, joined: 1, replaced: 400 });
+    expect(facts.reports[1]?.replacedLabels[0]).toEqual({
+      line: 1,
+      id: 'text-0',
+      from: `${'\u6f22'.repeat(99)}…`,
+      to: 'short',
+    });
+    expect(new Set(facts.rows.map(({ was }) => was))).toEqual(new Set([page, undefined]));
+  });
+
   test('that replaces one which MLflow has is to be noted again', async () => {
     const memory = new MemoryStorage();
     await put(memory, [prediction('a')]);
