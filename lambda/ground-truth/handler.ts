@@ -5,6 +5,7 @@ import { connectGate } from '../../src/gate/gate.ts';
 import { BudgetTable, tableClient } from '../../src/gate/table.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
+import { measureLabels } from '../../src/ground-truth/measure/publish.ts';
 import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import { NoteTurn } from '../../src/ground-truth/note-turn.ts';
 import { runGroundTruth } from '../../src/ground-truth/run.ts';
@@ -20,7 +21,7 @@ const gate = connectGate(environment);
 const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
 const { BUDGET_TABLE } = environment;
 const table = BUDGET_TABLE === undefined ? undefined : new BudgetTable(tableClient(), BUDGET_TABLE);
-const steps = { read: readLabelFiles, join: joinLabels, note: noteLabels };
+const steps = { read: readLabelFiles, join: joinLabels, measure: measureLabels, note: noteLabels };
 
 const handle = (request: TruthRequest, context: Context): Promise<TruthResult> =>
   runGroundTruth(request, {

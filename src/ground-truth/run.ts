@@ -26,8 +26,7 @@ import { type NoteResult, type ReadResult, STEP_RESERVE_MS, type StepDependencie
 export interface TruthSteps {
   read(input: TruthInput, cursor: string | null, deps: StepDependencies): Promise<ReadResult>;
   join(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
-  /** Absent: the run has no such step. */
-  measure?(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
+  measure(cursor: string | null, deps: StepDependencies): Promise<StepResult>;
   note(cursor: string | null, deps: StepDependencies): Promise<NoteResult>;
 }
 
@@ -96,8 +95,7 @@ async function doStep(
     part.files.push(...read.files);
     return after(read);
   }
-  if (step === 'join') return after(await steps.join(cursor, deps));
-  if (step === 'measure') return after((await steps.measure?.(cursor, deps)) ?? { cursor: null });
+  if (step === 'join' || step === 'measure') return after(await steps[step](cursor, deps));
   const other = await deps.turn?.take(Date.now() + deps.remainingMs() + TURN_MARGIN_MS);
   if (other !== undefined) {
     part.notedBy = other;
