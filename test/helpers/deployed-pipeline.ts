@@ -51,6 +51,7 @@ export type FunctionKey =
   | 'replaySummarizer'
   | 'replayPublisher'
   | 'replayStopper'
+  | 'joiner'
   | 'forwarder';
 
 const POLL_MS = 150;

@@ -7,7 +7,7 @@ import type { Diagnosis } from '../../../bin/doctor/diagnose.ts';
 import { CONTRACT } from '../../../src/contract/contract.ts';
 import { resourceNames } from '../../../src/contract/names.ts';
 import { callAws } from '../../../src/operate/aws-json.ts';
-import { ENDPOINT, environment, PREFIX, pipeline, run } from './stack.ts';
+import { ENDPOINT, environment, GROUND_TRUTH_S3_PREFIX, PREFIX, pipeline, run } from './stack.ts';
 
 const ENDPOINT_REPLY = {
   EndpointName: ENDPOINT,
@@ -72,7 +72,7 @@ async function doctor(
   const url = `http://127.0.0.1:${port}`;
   Object.assign(
     process.env,
-    { AWS_ENDPOINT_URL: url, AWS_ENDPOINT_URL_BEDROCK: url, BATCH_WINDOW_SECONDS: '0' },
+    { AWS_ENDPOINT_URL: url, AWS_ENDPOINT_URL_BEDROCK: url, BATCH_WINDOW_SECONDS: '0', GROUND_TRUTH_S3_PREFIX },
     variables,
   );
   try {

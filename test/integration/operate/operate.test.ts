@@ -4,3 +4,4 @@ import './doctor.ts';
 import './runs.ts';
 import './unfinished.ts';
 import './ground-truth.ts';
+import './labels.ts';

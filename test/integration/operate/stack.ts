@@ -3,7 +3,7 @@
  * process: starting one takes half a second of a CPU, so each is started as a process once at most.
  */
 import type { Command } from 'commander';
-import { type LocalEnvironment, startEnvironment } from '../../../local/start/environment.ts';
+import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../../../local/start/environment.ts';
 import { type CommandOutput, outputOf } from '../../helpers/command-here.ts';
 import { chatLine, mixedLines } from '../../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../../helpers/deployed-pipeline.ts';
@@ -12,6 +12,9 @@ const START_MS = 6 * 60_000;
 export const PREFIX = 'operated';
 export const ENDPOINT = 'garden-endpoint';
 export const HOUR = `${ENDPOINT}/AllTraffic/2026/11/20/10`;
+/** Label files under it are read by themselves. */
+export const LABELS = 'labels/';
+export const GROUND_TRUTH_S3_PREFIX = `s3://${CAPTURE_BUCKET}/${LABELS}`;
 /** The file that is processed before the suites begin: five captures, three of which are judged, and a line that is cut off. */
 export const PROCESSED_KEY = `${HOUR}/processed.jsonl`;
 export const PROCESSED_LINES = mixedLines('processed');
@@ -50,7 +53,12 @@ export const run = (command: Command, ...args: string[]): Promise<CommandOutput>
 beforeAll(async () => {
   // Shortens the waits between retries to a twentieth: the tests are not about them.
   environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.05' } });
-  const settings = { STACK_PREFIX: PREFIX, SAGEMAKER_ENDPOINT_NAME: ENDPOINT, BATCH_WINDOW_SECONDS: '0' };
+  const settings = {
+    STACK_PREFIX: PREFIX,
+    SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+    BATCH_WINDOW_SECONDS: '0',
+    GROUND_TRUTH_S3_PREFIX,
+  };
   pipeline = new DeployedPipeline(environment, PREFIX, await environment.deployStack(settings));
   await environment.mlflow;
   Object.assign(process.env, personVariables());
