@@ -132,7 +132,6 @@ export async function ceilingOf(target: string, requests: readonly Recorded[], r
     await forEachConcurrently(atOnce, groups, async (group) => {
       for (const request of group) await repeat(target, request);
     });
-    if (process.env.TUNE) console.error(atOnce, records / ((performance.now() - startedAt) / 1000));
     best = Math.max(best, records / ((performance.now() - startedAt) / 1000));
   }
   return best;

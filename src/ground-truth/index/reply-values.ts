@@ -7,6 +7,8 @@ import { textHashes } from './texts.ts';
 
 /** A longer text is no class: the index keeps its hashes. */
 const MAX_CLASS_CHARS = 64;
+/** How far rounded probabilities may be from 1 together. */
+const ROUNDED = 1e-3;
 /** Of a model with more classes, the index keeps the likeliest one. */
 const MAX_CLASSES = 100;
 /** A class, its probability, all classes and their probabilities, in any order. */
@@ -133,7 +135,10 @@ function scored(
   return own === undefined ? { value: numbers[0] } : { ...own, scores: numbers, classes: [settings.positive] };
 }
 
-/** @returns the likeliest class, with the scores of all in an order that does not depend on them */
+/**
+ * @returns the likeliest class, with the scores of all in an order that does not depend on them. Of the
+ *   probabilities of two classes without the likeliest, since the settings' threshold decides between them.
+ */
 function ofClasses(classes: readonly unknown[], scores: readonly unknown[]): Prediction | undefined {
   const best = likeliest(scores);
   if (best === undefined || classes.length !== scores.length) return undefined;
@@ -143,7 +148,10 @@ function ofClasses(classes: readonly unknown[], scores: readonly unknown[]): Pre
   const names = new Set(pairs.map(([name]) => name));
   if (value === undefined || names.has('') || names.size !== pairs.length) return undefined;
   pairs.sort(([a], [b]) => (a < b ? -1 : 1));
-  return { value, scores: pairs.map(([, score]) => score), classes: pairs.map(([name]) => name) };
+  const all = { scores: pairs.map(([, score]) => score), classes: pairs.map(([name]) => name) };
+  // The two likeliest of more classes have less together.
+  const isOfTwo = pairs.length === 2 && Math.abs(pairs.reduce((sum, [, score]) => sum + score, -1)) < ROUNDED;
+  return isOfTwo ? all : { value, ...all };
 }
 
 /** Returns a list, also where a cell of a CSV writes it as Python or JSON does. */

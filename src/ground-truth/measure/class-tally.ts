@@ -58,7 +58,8 @@ export function predictedClass(row: LabeledRow, settings: ClassSettings): Predic
   const list = { names, values: scores };
   if (value !== undefined) return { ...both(classOf(value)), scores: list };
   const best = scores.reduce((at, score, index) => (score > (scores[at] as number) ? index : at), 0);
-  const isByThreshold = names.length === 2 && own >= 0;
+  // Other scores than probabilities, such as margins, have no threshold of their own.
+  const isByThreshold = names.length === 2 && own >= 0 && scores.every((score) => score >= 0 && score <= 1);
   const at = isByThreshold ? ((scores[own] as number) >= settings.threshold ? own : 1 - own) : best;
   return { ...both(names[at] as string), scores: list };
 }

@@ -92,6 +92,14 @@ test('a probability counts as the positive class from the threshold on', async (
   });
 });
 
+test('scores of two classes that are no probabilities have no threshold: the larger one counts', async () => {
+  const rows = [row('1', { scores: [-2, 0.3] }), row('0', { scores: [4, 0.9] }), row('0', { scores: [0.8, 0.2] })];
+  expect((await only(rows)).classes?.confusion).toEqual([
+    { label: '0', predicted: '0', count: 2 },
+    { label: '1', predicted: '1', count: 1 },
+  ]);
+});
+
 test('a score beside a label is that of the label', async () => {
   const scored = (label: string, value: string, score: number) =>
     row(label, { value, scores: [score], classes: [value] });

@@ -22,7 +22,7 @@ test.each<[string, unknown, Prediction]>([
   [
     'probabilities by class',
     { probabilities: { dog: 0.2, cat: 0.8 } },
-    { value: 'cat', scores: [0.8, 0.2], classes: ['cat', 'dog'] },
+    { scores: [0.8, 0.2], classes: ['cat', 'dog'] },
   ],
   ['a regression of linear learner', { score: 3.25 }, { value: 3.25 }],
   [
@@ -39,8 +39,8 @@ test.each<[string, unknown, Prediction]>([
   ['k-means', { closest_cluster: 5, distance_to_cluster: 36.5 }, { value: 5 }],
   [
     'BlazingText',
-    { label: ['__label__pests', '__label__soil'], prob: [0.7, 0.3] },
-    { value: 'pests', scores: [0.7, 0.3], classes: ['pests', 'soil'] },
+    { label: ['__label__pests', '__label__soil'], prob: [0.7, 0.2] },
+    { value: 'pests', scores: [0.7, 0.2], classes: ['pests', 'soil'] },
   ],
   [
     'BlazingText with one label',
@@ -60,12 +60,12 @@ test.each<[string, unknown, Prediction]>([
         { label: 'happy', score: 0.8 },
       ],
     ],
-    { value: 'happy', scores: [0.8, 0.2], classes: ['happy', 'sad'] },
+    { scores: [0.8, 0.2], classes: ['happy', 'sad'] },
   ],
   [
     'zero-shot classification',
     { sequence: 'Ferns', labels: ['plant', 'animal'], scores: [0.9, 0.1] },
-    { value: 'plant', scores: [0.1, 0.9], classes: ['animal', 'plant'] },
+    { scores: [0.1, 0.9], classes: ['animal', 'plant'] },
   ],
   ['a class with its probability, as a row of CSV', ['no', 0.07], { value: 'no', scores: [0.07], classes: ['1'] }],
   [
