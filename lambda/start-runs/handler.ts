@@ -3,7 +3,7 @@ import { SFNClient } from '@aws-sdk/client-sfn';
 import { type FailedEvents, type QueuedEvent, startRun } from '../../src/monitoring/start-run.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
-import { startNamed } from '../../src/shared/start-named.ts';
+import { startOnce } from '../../src/shared/start-once.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
@@ -14,6 +14,6 @@ export const handler = logged<{ Records: QueuedEvent[] }, FailedEvents>(({ Recor
   startRun(Records, {
     storage,
     workBucket: environment.WORK_BUCKET,
-    start: (name, input) => startNamed(stepFunctions, environment.STATE_MACHINE_ARN, name, input),
+    start: (name, input) => startOnce(stepFunctions, environment.STATE_MACHINE_ARN, name, input),
   }),
 );

@@ -16,7 +16,7 @@ import { readEnvironment } from '../../src/settings/environment.ts';
 import { causeOf, withinCause } from '../../src/shared/cause.ts';
 import { logged, logger } from '../../src/shared/logging.ts';
 import { createMetrics } from '../../src/shared/metrics.ts';
-import { startNamed } from '../../src/shared/start-named.ts';
+import { startOnce } from '../../src/shared/start-once.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
@@ -54,7 +54,7 @@ async function startLabels({ run, lines }: RunSummary): Promise<void> {
     WORK_BUCKET: workBucket,
   } = environment;
   if (machine === undefined || lines.traced === 0) return;
-  const start = (name: string, input: TruthInput) => startNamed(stepFunctions, machine, name, input);
+  const start = (name: string, input: TruthInput) => startOnce(stepFunctions, machine, name, input);
   await startForWaiting(run, { storage, workBucket, windowSeconds, start });
 }
 

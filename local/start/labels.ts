@@ -6,7 +6,7 @@ import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { type EndpointCaptures, filesBelow } from '../../src/operate/capture-files.ts';
 import { processFiles, type Run } from '../../src/operate/process-files.ts';
 import { truthFigures } from '../../src/operate/truth-figures.ts';
-import { type FileReport, readTruthReport } from '../../src/operate/truth-run.ts';
+import { type LabelFileState, readTruthReport } from '../../src/operate/truth-run.ts';
 import { LABELS_FOLDER } from '../../src/replay/source/files.ts';
 import type { Settings } from '../../src/settings/schema.ts';
 import { Storage } from '../../src/shared/storage.ts';
@@ -15,7 +15,7 @@ import { CAPTURE_BUCKET, type LocalEnvironment } from './environment.ts';
 
 export interface LabelsReport {
   runs: Run[];
-  files: FileReport[];
+  files: LabelFileState[];
   /** Absent if nothing was joined. */
   figures?: TruthFigures | undefined;
 }

@@ -58,7 +58,7 @@ const describe = ({ sfn }: Pick<Clients, 'sfn'>, executionArn: string): Promise<
   sfn.send(new DescribeExecutionCommand({ executionArn }));
 
 /** What became of the labels of a file. */
-export type FileReport = Omit<LabelFileReport, 'parts'>;
+export type LabelFileState = Omit<LabelFileReport, 'parts'>;
 
 export interface TruthReport extends Pick<TruthRunSummary, 'noted' | 'notNoted' | 'notedBy'> {
   run: string;
@@ -66,7 +66,7 @@ export interface TruthReport extends Pick<TruthRunSummary, 'noted' | 'notNoted' 
   status: RunStatus;
   error?: { name: string; message: string } | undefined;
   /** Empty until the run has ended. */
-  files: FileReport[];
+  files: LabelFileState[];
 }
 
 const READS_AT_ONCE = 16;
@@ -87,8 +87,8 @@ export async function readTruthReport(clients: Clients, workBucket: string, arn:
   };
 }
 
-async function readReports(storage: Storage, bucket: string, keys: Iterable<string>): Promise<FileReport[]> {
-  const files: FileReport[] = [];
+async function readReports(storage: Storage, bucket: string, keys: Iterable<string>): Promise<LabelFileState[]> {
+  const files: LabelFileState[] = [];
   const reports = inOrder(READS_AT_ONCE, keys, (key) => storage.getJson<LabelFileReport>(bucket, key));
   for await (const report of reports) {
     if (report === undefined) continue;

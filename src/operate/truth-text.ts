@@ -4,7 +4,7 @@ import { truthKeys } from '../contract/work-keys.ts';
 import { singleLine } from '../shared/terminal-text.ts';
 import { type TableOptions, tableText } from '../terminal/table-text.ts';
 import { wrapped } from '../terminal/wrap.ts';
-import type { FileReport, TruthReport, WaitingLabels } from './truth-run.ts';
+import type { LabelFileState, TruthReport, WaitingLabels } from './truth-run.ts';
 
 /** Faults, and replaced labels, that are shown of a file. */
 const MAX_SHOWN = 10;
@@ -17,7 +17,7 @@ const OUTCOMES: readonly (keyof LabelCounts)[] = [
 const whole = (count: number): string => count.toLocaleString('en-US');
 
 /** Returns what a person calls a label file: its path below an upload, or its address. */
-export function labelFileName({ bucket, key }: Pick<FileReport, 'bucket' | 'key'>): string {
+export function labelFileName({ bucket, key }: Pick<LabelFileState, 'bucket' | 'key'>): string {
   // Behind the folder of the upload.
   const path = key.startsWith(truthKeys.uploadsPrefix) ? key.slice(truthKeys.uploadsPrefix.length) : '';
   return singleLine(path.slice(path.indexOf('/') + 1) || `s3://${bucket}/${key}`);
@@ -34,10 +34,14 @@ export function truthReportText({ run, status, error, files, ...written }: Truth
 }
 
 /** A report with what a person calls its file. */
-type NamedReport = FileReport & { name: string };
+type NamedReport = LabelFileState & { name: string };
 
 /** Formats the counts of label files, their faults by line, and the labels that were replaced. */
-export function labelFilesText(found: readonly FileReport[], options: TableOptions, nameOf = labelFileName): string {
+export function labelFilesText(
+  found: readonly LabelFileState[],
+  options: TableOptions,
+  nameOf = labelFileName,
+): string {
   if (found.length === 0) return '';
   const files = found.map((file) => ({ ...file, name: nameOf(file) }));
   const details = files.flatMap((file) => [...faultLines(file), ...replacedLines(file)]);

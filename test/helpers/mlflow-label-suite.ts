@@ -1,6 +1,6 @@
 /** Tests of labels that are written to traces, for every MLflow version: read with MLflow's own client, among people's work. */
 import type { LabeledRow } from '../../src/contract/ground-truth.ts';
-import { LabelWriter, type Outcome } from '../../src/ground-truth/note/label-writer.ts';
+import { LabelWriter, type NoteOutcome } from '../../src/ground-truth/note/label-writer.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
@@ -40,9 +40,9 @@ export function testLabels(setup: () => LabelSetup): void {
 
   const writer = (experiment: Experiment, store = setup().client) =>
     new LabelWriter({ store, experimentId: experiment.id, scorers: scorersFor(), mayGoOn: () => true });
-  const note = async (experiment: Experiment, rows: LabeledRow[], store?: MlflowClient): Promise<Outcome[]> => {
+  const note = async (experiment: Experiment, rows: LabeledRow[], store?: MlflowClient): Promise<NoteOutcome[]> => {
     const outcomes = await writer(experiment, store).write(rows);
-    return rows.map((row) => outcomes.get(row) as Outcome);
+    return rows.map((row) => outcomes.get(row) as NoteOutcome);
   };
   const expectations = (traceId: string, spanId?: string) =>
     setup().reader.do<ReadAssessment[]>({ do: 'expectations', traceId, name: NAME, spanId });

@@ -2,10 +2,10 @@
 import type { Label, LabeledRow } from '../../contract/ground-truth.ts';
 import { OUTCOMES } from './apply-label.ts';
 import type { Settled } from './labeled-store.ts';
-import type { JoinOutcome, Outcome, WaitingPart } from './waiting.ts';
+import type { JoinOutcome, LabelOutcome, WaitingPart } from './waiting.ts';
 
-const AMBIGUOUS: Outcome = { name: 'ambiguous' };
-const UNKNOWN: Outcome = { name: 'unknown' };
+const AMBIGUOUS: LabelOutcome = { name: 'ambiguous' };
+const UNKNOWN: LabelOutcome = { name: 'unknown' };
 
 /** A label that waits. */
 export interface Waiting extends Label {
@@ -61,8 +61,8 @@ export class LabelGroup {
    * @param done the hour up to which predictions were labeled; `undefined`: all were
    * @param untilMs older labels without a prediction are unknown, once all predictions were compared; epoch milliseconds
    */
-  outcomes(done: string | undefined, untilMs: number): Map<string, Map<number, Outcome>> {
-    const found = new Map(this.#parts.map(({ name }) => [name, new Map<number, Outcome>()]));
+  outcomes(done: string | undefined, untilMs: number): Map<string, Map<number, LabelOutcome>> {
+    const found = new Map(this.#parts.map(({ name }) => [name, new Map<number, LabelOutcome>()]));
     for (const { part, line, outcome, of, lastHour = '', timeMs } of this.labels) {
       if (of === null) found.get(part)?.set(line, AMBIGUOUS);
       // A label whose id is in a later hour as well would miss that one.

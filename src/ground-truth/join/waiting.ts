@@ -15,7 +15,7 @@ import { storedLines } from './labeled-store.ts';
 
 /** What became of a label that met its prediction, and of any; see `LabelCounts`. */
 export type JoinOutcome = { name: 'joined' | 'repeated' | 'outdated' } | { name: 'replaced'; from: LabelValue };
-export type Outcome = JoinOutcome | { name: 'unknown' | 'ambiguous' };
+export type LabelOutcome = JoinOutcome | { name: 'unknown' | 'ambiguous' };
 
 /** The first line of a part. */
 export interface PartState extends Pick<LabelFileReport, 'counts' | 'faults' | 'replacedLabels'> {
@@ -124,7 +124,7 @@ export async function settlePart(
   storage: Storage,
   bucket: string,
   name: string,
-  outcomes: ReadonlyMap<number, Outcome>,
+  outcomes: ReadonlyMap<number, LabelOutcome>,
   comparedMs: number | undefined,
 ): Promise<void> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
@@ -145,7 +145,7 @@ const COMPARED_AGAIN_MS = 3_600_000;
 
 function settled(
   { state, labels }: WaitingPart,
-  outcomes: ReadonlyMap<number, Outcome>,
+  outcomes: ReadonlyMap<number, LabelOutcome>,
   comparedMs = state.comparedMs,
 ): { state: PartState; changed: boolean } {
   const counts = { ...state.counts };

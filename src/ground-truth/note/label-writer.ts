@@ -9,9 +9,9 @@ import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { labelAssessment, type NotNoted } from './label-assessment.ts';
 
 /** What became of a label in MLflow. */
-export type Outcome = 'noted' | NotNoted;
+export type NoteOutcome = 'noted' | NotNoted;
 
-type Outcomes = Map<LabeledRow, Outcome>;
+type Outcomes = Map<LabeledRow, NoteOutcome>;
 type OnFailure = (row: LabeledRow, error: Error) => void;
 
 /** After so many labels in a row that MLflow did not take, the fault is not in the labels. */
@@ -114,7 +114,7 @@ const mayBeTheLabel = (error: unknown): error is Error =>
   (error instanceof MlflowRefusedError && !error.routeMissing) ||
   (error instanceof MlflowRetryableError && error.status === 500);
 
-function outcomeOf({ traceMissing, left = [] }: WriteAssessmentsResult, { assessmentId }: NewAssessment): Outcome {
+function outcomeOf({ traceMissing, left = [] }: WriteAssessmentsResult, { assessmentId }: NewAssessment): NoteOutcome {
   if (traceMissing) return 'TraceMissing';
   return left.find((one) => one.assessmentId === assessmentId)?.because ?? 'noted';
 }

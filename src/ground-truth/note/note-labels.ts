@@ -11,7 +11,7 @@ import { removeObject } from '../../shared/remove-object.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { readLabeled, rewriteHour } from '../join/labeled-store.ts';
 import { type NoteResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
-import { LabelWriter, type Outcome } from './label-writer.ts';
+import { LabelWriter, type NoteOutcome } from './label-writer.ts';
 
 /** For the labels that are being written when the time is over, and for the hours. */
 const RESERVE_MS = 2 * STEP_RESERVE_MS;
@@ -47,7 +47,7 @@ export async function noteLabels(_cursor: string | null, deps: StepDependencies)
   const mayGoOn = (): boolean => remainingMs() > RESERVE_MS;
   const writer = new LabelWriter({ store: mlflow, experimentId, scorers: activeScorers(environment), mayGoOn });
   const rows = hours.flatMap((one) => one.rows);
-  const outcomes = new Map<LabeledRow, Outcome>();
+  const outcomes = new Map<LabeledRow, NoteOutcome>();
   for (const batch of batches(rows, LABELS_PER_BATCH)) {
     if (!mayGoOn()) break;
     for (const [row, outcome] of await writer.write(batch)) outcomes.set(row, outcome);
@@ -105,9 +105,9 @@ async function keepOutcomes(
   storage: Storage,
   bucket: string,
   { hour, marks, rows, isWhole }: OpenHour,
-  outcomes: ReadonlyMap<LabeledRow, Outcome>,
+  outcomes: ReadonlyMap<LabeledRow, NoteOutcome>,
 ): Promise<void> {
-  const settled = new Map<string, { of: LabeledRow; outcome: Outcome }>();
+  const settled = new Map<string, { of: LabeledRow; outcome: NoteOutcome }>();
   for (const row of rows) {
     const outcome = outcomes.get(row);
     if (outcome !== undefined) settled.set(keyOf(row), { of: row, outcome });
@@ -127,7 +127,7 @@ async function keepOutcomes(
   if (left === 0) await forEachConcurrently(HOURS_AT_ONCE, marks, (key) => removeObject(storage, bucket, key));
 }
 
-function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: Outcome } | undefined): LabeledRow {
+function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: NoteOutcome } | undefined): LabeledRow {
   if (settled === undefined) return row;
   const { of, outcome } = settled;
   if (of.label === row.label) {
@@ -137,7 +137,7 @@ function afterOutcome(row: LabeledRow, settled: { of: LabeledRow; outcome: Outco
   return outcome === 'noted' && row.noted === undefined ? { ...row, noted: false } : row;
 }
 
-function countsOf(outcomes: ReadonlyMap<LabeledRow, Outcome>): Pick<NoteResult, 'noted' | 'notNoted'> {
+function countsOf(outcomes: ReadonlyMap<LabeledRow, NoteOutcome>): Pick<NoteResult, 'noted' | 'notNoted'> {
   const counts: Record<string, number> = {};
   for (const outcome of outcomes.values()) counts[outcome] = (counts[outcome] ?? 0) + 1;
   const { noted = 0, ...notNoted } = counts;

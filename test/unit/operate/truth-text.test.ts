@@ -1,6 +1,6 @@
 /** What became of label files, in pipes and on terminals of several widths. */
 import type { LabelCounts } from '../../../src/contract/ground-truth.ts';
-import type { FileReport, TruthReport } from '../../../src/operate/truth-run.ts';
+import type { LabelFileState, TruthReport } from '../../../src/operate/truth-run.ts';
 import { labelFileName, truthReportText, waitingText } from '../../../src/operate/truth-text.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
 
@@ -11,7 +11,7 @@ const counts = (some: Partial<LabelCounts>): LabelCounts => ({
   ...some,
 });
 
-const file = (some: Partial<FileReport>): FileReport => ({
+const file = (some: Partial<LabelFileState>): LabelFileState => ({
   bucket: 'my-labels',
   key: 'churn/desk.jsonl',
   etag: 'e',

@@ -7,7 +7,7 @@ import { RetryableError, saidBy } from './errors.ts';
  *
  * @throws RetryableError `StepFunctionsUnavailable`
  */
-export async function startNamed(
+export async function startOnce(
   stepFunctions: SFNClient,
   stateMachineArn: string | undefined,
   name: string,
