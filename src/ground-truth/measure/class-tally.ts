@@ -101,6 +101,28 @@ export class ClassTally {
     this.#scores.add(scores.names, scores.values, at);
   }
 
+  /** Labels of the rows. */
+  get #names(): string[] {
+    const codes = new Set([...this.#cells[0].keys()].map((cell) => Math.floor(cell / CODES)));
+    return [...this.#labels.keys()].filter((_, code) => codes.has(code));
+  }
+
+  /** Removes the rows with labels other than these, for good. */
+  keep(only: ReadonlySet<string>): void {
+    const [labels, predictions] = [[...this.#labels.keys()], [...this.#predictions.keys()]];
+    const isOdd = (code: number): boolean => !only.has(labels[code] as string);
+    for (const [mode, cells] of this.#cells.entries()) {
+      for (const [cell, count] of cells) {
+        const code = Math.floor(cell / CODES);
+        if (!isOdd(code)) continue;
+        cells.delete(cell);
+        if (mode === 0) this.rows -= count;
+        if (predictions[cell % CODES] === labels[code]) this.#hits[mode] = (this.#hits[mode] ?? 0) - count;
+      }
+    }
+    this.#scores.leaveOut(isOdd);
+  }
+
   /** @param probabilities whether bare numbers are probabilities of the positive class */
   figures(probabilities: boolean): Pick<TruthGroup, 'measures' | 'classes'> {
     const mode = probabilities ? 1 : 0;
@@ -108,7 +130,7 @@ export class ClassTally {
     const table = this.#confusion(mode);
     const accuracy = figureOf(wilson(this.#hits[mode] ?? 0, this.rows), 'no row could be compared');
     const names = table === null ? [] : table.values;
-    if (probabilities && !this.#labels.has(positive) && this.#labels.size > 1) {
+    if (probabilities && !this.#names.includes(positive) && this.#names.length > 1) {
       const why = `predictions are probabilities, and the positive class ${positive} is no label: set "positive" in GROUND_TRUTH`;
       return { measures: Object.fromEntries(MEASURES.map((name) => [name, unknown(why)])) };
     }
@@ -165,7 +187,7 @@ export class ClassTally {
     }));
     const positive = classOf(this.#settings.positive);
     // What is not the positive class is the other one of the labels, where there is one.
-    const others = [...this.#labels.keys()].filter((name) => name !== positive);
+    const others = this.#names.filter((name) => name !== positive);
     const rest = others.length === 1 ? (others[0] as string) : (OPPOSITE[positive] ?? not(positive));
     const name = (each: string): string => (each === not(positive) ? rest : each);
     const names = [...new Set(cells.flatMap(({ label, predicted }) => [label, name(predicted)]))];
@@ -199,7 +221,7 @@ export class ClassTally {
       const at = positions.get(code) ?? -1;
       return at < 0 ? width : at;
     });
-    const missing = [...this.#labels.keys()].filter((name) => !names.includes(name));
+    const missing = this.#names.filter((name) => !names.includes(name));
     if (width > 1 && missing.length > 0) return same(`the replies have no score of the class ${missing[0]}`);
     const scores = { values: values.subarray(0, rows * width), width, labels: codes };
     const areas = names.map((name, at) =>

@@ -6,8 +6,8 @@ import type { Kind } from './figures.ts';
 
 /** More different numbers than this are no classes. */
 const MAX_NUMBERED_CLASSES = 20;
-/** A few labels such as `unknown` do not make numbers classes. */
-const MOST_NOT_NUMBERS = 0.05;
+/** A few labels such as `unknown` or 0.5 do not change what all others are. */
+const MOST_ODD = 0.05;
 
 /** Whether a prediction is a number alone: a class, a value or a probability. */
 export const bareNumber = ({ prediction: { value, scores } }: LabeledRow): number | undefined =>
@@ -25,7 +25,7 @@ export class KindFacts {
   #unit = 0;
   /** Bare predictions from 0 to 1. */
   #maybeUnit = 0;
-  readonly #labels = new Set<string>();
+  readonly #labels = new Map<string, number>();
 
   add(row: LabeledRow): void {
     this.#rows += 1;
@@ -33,7 +33,9 @@ export class KindFacts {
     const number = numberOf(row.label);
     if (number === null) this.#notNumbers += 1;
     else if (!Number.isInteger(number)) this.#notWhole += 1;
-    if (this.#labels.size <= MAX_NUMBERED_CLASSES) this.#labels.add(classOf(row.label));
+    const label = classOf(row.label);
+    if (this.#labels.has(label) || this.#labels.size <= MAX_NUMBERED_CLASSES)
+      this.#labels.set(label, (this.#labels.get(label) ?? 0) + 1);
     const bare = bareNumber(row);
     if (bare === undefined) return;
     this.#bare += 1;
@@ -44,28 +46,45 @@ export class KindFacts {
     if (isUnit) this.#unit += 1;
   }
 
-  #areProbabilities(positive: string): boolean {
-    const classes = new Set([...this.#labels, positive]);
+  /** Returns the labels without a few odd ones, if these are two at most. A third whole number is a class, however rare. */
+  #twoLabels(positive: string): ReadonlySet<string> | undefined {
+    if (this.#labels.size <= 2) return new Set(this.#labels.keys());
     const areWords = this.#notNumbers > this.#rows / 2;
-    const isMost = (count: number): boolean => count > 0 && count >= this.#bare / 2;
-    return (classes.size <= 2 || this.#labels.size <= 2) && isMost(this.#maybeUnit) && (this.#unit > 0 || areWords);
+    const usual = [...this.#labels].filter(([name]) => areWords || Number.isInteger(numberOf(name)));
+    const two = usual
+      .toSorted(([a, x], [b, y]) => Number(b === positive) - Number(a === positive) || y - x)
+      .slice(0, 2);
+    const rows = two.reduce((sum, [, count]) => sum + count, 0);
+    const isMost = rows >= this.#rows * (1 - MOST_ODD) && (areWords || usual.length <= 2);
+    return isMost ? new Set(two.map(([name]) => name)) : undefined;
   }
 
-  /** Returns the kind, why it is that, and whether bare numbers are probabilities of the positive class. */
-  decide({ kind, positive }: GroundTruthSettings): { kind: Kind; why: string; probabilities: boolean } {
+  /** @returns the two classes that bare numbers are probabilities of; `undefined` if they are something else */
+  #probabilities(positive: string): ReadonlySet<string> | undefined {
+    const areWords = this.#notNumbers > this.#rows / 2;
+    const isMost = (count: number): boolean => count > 0 && count >= this.#bare / 2;
+    return isMost(this.#maybeUnit) && (this.#unit > 0 || areWords) ? this.#twoLabels(positive) : undefined;
+  }
+
+  /** Returns the kind, why it is that, and if bare numbers are probabilities of the positive class, the labels of the two. */
+  decide({ kind, positive }: GroundTruthSettings): {
+    kind: Kind;
+    why: string;
+    probabilities: ReadonlySet<string> | undefined;
+  } {
     const found = kind === undefined ? this.#look(classOf(positive)) : { kind, why: 'GROUND_TRUTH says so' };
-    return { ...found, probabilities: found.kind === 'classes' && this.#areProbabilities(classOf(positive)) };
+    return { ...found, probabilities: found.kind === 'classes' ? this.#probabilities(classOf(positive)) : undefined };
   }
 
   #look(positive: string): { kind: Kind; why: string } {
     const { size } = this.#labels;
     const different = `${size > MAX_NUMBERED_CLASSES ? `more than ${MAX_NUMBERED_CLASSES}` : size} different`;
     if (this.#texts > this.#rows / 2) return { kind: 'texts', why: 'the replies are texts' };
-    if (this.#notNumbers > this.#rows * MOST_NOT_NUMBERS)
-      return { kind: 'classes', why: `labels are words, ${different}` };
-    if (this.#notWhole > 0) return { kind: 'numbers', why: 'labels are numbers that are not whole' };
+    if (this.#notNumbers > this.#rows * MOST_ODD) return { kind: 'classes', why: `labels are words, ${different}` };
+    if (this.#notWhole > this.#rows * MOST_ODD)
+      return { kind: 'numbers', why: 'labels are numbers that are not whole' };
     if (size > MAX_NUMBERED_CLASSES) return { kind: 'numbers', why: `labels are ${different} numbers` };
-    if (this.#between > this.#bare / 2 && !this.#areProbabilities(positive))
+    if (this.#between > this.#bare / 2 && this.#probabilities(positive) === undefined)
       return { kind: 'numbers', why: 'predictions are numbers that are not whole' };
     return { kind: 'classes', why: `labels have ${different} values` };
   }

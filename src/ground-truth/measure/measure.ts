@@ -103,7 +103,11 @@ class Tally {
     if (reply[1] === normalized) this.#texts.normalized += 1;
   }
 
-  figures(kind: Kind, probabilities: boolean, settings: GroundTruthSettings): Omit<TruthGroup, 'group'> {
+  figures(
+    kind: Kind,
+    probabilities: ReadonlySet<string> | undefined,
+    settings: GroundTruthSettings,
+  ): Omit<TruthGroup, 'group'> {
     const rows = this.#rows;
     const counted = (
       compared: number,
@@ -114,11 +118,17 @@ class Tally {
       notCompared: Object.fromEntries(Object.entries(others).filter(([, count]) => count > 0)),
     });
     if (kind === 'classes') {
-      const columns = settings.groups.map((name, at) => [name, this.#columns[at]?.figures(probabilities) ?? []]);
+      const columns = settings.groups.map((name, at) => [
+        name,
+        this.#columns[at]?.figures(probabilities !== undefined) ?? [],
+      ]);
+      const all = this.#classes.rows;
+      if (probabilities !== undefined) this.#classes.keep(probabilities);
       const compared = this.#classes.rows;
+      const others = { 'the prediction is a text': rows - all, 'the label is none of the two': all - compared };
       return {
-        ...counted(compared, { 'the prediction is a text': rows - compared }),
-        ...this.#classes.figures(probabilities),
+        ...counted(compared, others),
+        ...this.#classes.figures(probabilities !== undefined),
         ...(columns.length === 0 ? {} : { groups: Object.fromEntries(columns) }),
       };
     }

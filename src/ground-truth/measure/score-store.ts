@@ -43,6 +43,21 @@ export class ScoreStore {
     }
   }
 
+  /** Removes rows, by the class of their label, for good. */
+  leaveOut(isOdd: (label: number) => boolean): void {
+    const width = this.names.length;
+    let kept = 0;
+    for (let row = 0; row < this.rows; row += 1) {
+      if (isOdd(this.labels[row] as number)) continue;
+      this.labels.copyWithin(kept, row, row + 1);
+      this.values.copyWithin(kept * width, row * width, (row + 1) * width);
+      kept += 1;
+    }
+    // Of a sample, as many as it tells.
+    if (this.rows > 0) this.added = Math.round((this.added * kept) / this.rows);
+    this.rows = kept;
+  }
+
   #grow(): void {
     const width = this.names.length;
     const wanted = Math.max(FIRST_ROWS, this.labels.length);

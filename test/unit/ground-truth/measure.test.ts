@@ -55,6 +55,18 @@ test.each<[string, string, string, LabeledRow[], object?]>([
   ],
   [
     'classes',
+    'labels have 3 different values',
+    'odd fraction',
+    repeated(99, (i) => row(i === 7 ? 0.5 : i % 2, { value: i % 2 })),
+  ],
+  [
+    'classes',
+    'labels have 3 different values',
+    'odd word beside probabilities',
+    repeated(99, (i) => row(i === 7 ? 'unknown' : i % 2, { value: 0.3 })),
+  ],
+  [
+    'classes',
     'labels have 2 different values',
     'odd prediction',
     repeated(99, (i) => row(i % 2, { value: i === 7 ? 1e9 : 0.5 })),
@@ -98,6 +110,28 @@ test('scores of two classes that are no probabilities have no threshold: the lar
     { label: '0', predicted: '0', count: 2 },
     { label: '1', predicted: '1', count: 1 },
   ]);
+});
+
+test('an odd label beside probabilities is not compared, and a third whole number is a class', async () => {
+  const rows = repeated(100, (i) => row(i % 2 ? 1 : 0, { value: i % 2 ? 0.9 : 0.2 + 0.006 * i }));
+  const plain = await only(rows);
+  expect(plain.measures).toMatchObject({ accuracy: { value: 0.75 }, recall: { value: 1 }, auc: { value: 1 } });
+  const odd = await only([
+    row('unknown', { value: 0.1 }),
+    ...rows,
+    row('unknown', { value: 0.9 }),
+    row(0.5, { value: 0.5 }),
+  ]);
+  expect(odd).toEqual({
+    ...plain,
+    rows: 103,
+    compared: 100,
+    notCompared: { 'the label is none of the two': 3 },
+  });
+  const words = rows.map(({ label, prediction }) => row(label ? 'yes' : 'no', prediction));
+  const said = await only([...words, row('n/a', { value: 0.1 })], { positive: 'yes' });
+  expect(said.measures).toEqual(plain.measures);
+  expect((await measured([...rows, row(2, { value: 0.9 })])).kind).toBe('numbers');
 });
 
 test('a score beside a label is that of the label', async () => {
