@@ -35,9 +35,11 @@ function countBelow(sorted: Float64Array, x: number, orEqual: boolean): number {
   return low;
 }
 
-/** Returns the share of the sorted values that are below x; equal ones count half. */
-const shareBelow = (sorted: Float64Array, x: number): number =>
-  (countBelow(sorted, x, false) + countBelow(sorted, x, true)) / (2 * sorted.length);
+/** Returns twice the number of sorted values below x; equal ones count once. */
+const halvesBelow = (sorted: Float64Array, x: number): number =>
+  countBelow(sorted, x, false) + countBelow(sorted, x, true);
+
+const shareBelow = (sorted: Float64Array, x: number): number => halvesBelow(sorted, x) / (2 * sorted.length);
 
 /**
  * Computes the area of a class, ties counted half.
@@ -59,8 +61,10 @@ function areaOf({ values, width, labels }: Scores, at: number, influence: Float6
   }
   inside.sort();
   outside.sort();
-  let area = 0;
-  for (const score of inside) area += shareBelow(outside, score) / positives;
+  // In whole numbers: scores that separate the classes have an area of exactly 1.
+  let halves = 0;
+  for (const score of inside) halves += halvesBelow(outside, score);
+  const area = halves / (2 * positives * negatives);
   const scale = (n: number): number => 1 / Math.sqrt(n * Math.max(1, n - 1));
   const [ofInside, ofOutside] = [scale(positives), scale(negatives)];
   for (let row = 0; row < labels.length; row += 1) {

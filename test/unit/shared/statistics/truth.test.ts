@@ -35,6 +35,21 @@ test('the area is the share of pairs in order, and its error that of DeLong', ()
   expect(((found?.high ?? 0) - (found?.low ?? 0)) / (2 * 1.96 * error)).toBeCloseTo(1, 1);
 });
 
+test('the area of scores that separate the classes is 1, however many there are, and its interval is narrow', () => {
+  for (let count = 20; count < 200; count += 1) {
+    const labels = Array.from({ length: 2 * count }, (_, i) => i % 2);
+    const found = rocAuc(
+      scoresOf(
+        labels,
+        labels.map((label) => [1 - label]),
+      ),
+      [0],
+    );
+    expect(found).toMatchObject({ value: 1, high: 1 });
+    expect(found?.low).toBeGreaterThan(0.8);
+  }
+});
+
 test('an area of few cases that are separated is not certain', () => {
   const found = rocAuc(scoresOf([0, 0, 0, 1, 1, 1], [[9], [8], [7], [3], [2], [1]]), [0]);
   expect(found).toMatchObject({ value: 1, high: 1 });
