@@ -53,8 +53,14 @@ export async function readLabelFiles(
       next = cursor ?? '';
       break;
     }
-    if (isLabelFile(file.key)) files.push(await readFile(file, deps));
-    else {
+    if (isLabelFile(file.key)) {
+      const report = await readFile(file, files.length === 0, deps);
+      if (report === undefined) {
+        next = cursor ?? '';
+        break;
+      }
+      files.push(report);
+    } else {
       left += 1;
       if (leftOut.length < SHOWN_NAMES) leftOut.push(`s3://${file.bucket}/${file.key}`);
     }
@@ -89,8 +95,15 @@ async function* filesOf(
   }
 }
 
-/** @returns the key of the report */
-async function readFile({ bucket, key, etag, versionId }: ListedFile, deps: StepDependencies): Promise<string> {
+/**
+ * @param isFirst there was all the time of the invocation for it
+ * @returns the key of the report; `undefined` if there is no time for the file now
+ */
+async function readFile(
+  { bucket, key, etag, versionId }: ListedFile,
+  isFirst: boolean,
+  deps: StepDependencies,
+): Promise<string | undefined> {
   const { storage } = deps;
   const facts = await storage.head(bucket, key, versionId);
   const file: ObjectFacts = facts ?? { bucket, key, etag: etag ?? '', size: 0, lastModifiedMs: 0 };
@@ -100,12 +113,13 @@ async function readFile({ bucket, key, etag, versionId }: ListedFile, deps: Step
   if ((await storage.head(workBucket, reportKey)) !== undefined) return reportKey;
   const book = new FileBook(digest, deps);
   const error = facts === undefined ? missing() : await readInto(book, facts, deps);
+  if (error === 'noTime' && !isFirst) return undefined;
   const report: LabelFileReport = {
     bucket,
     key,
     etag: file.etag,
     readAt: new Date().toISOString(),
-    ...book.result(error),
+    ...book.result(error === 'noTime' ? tooSlow() : error),
   };
   // Only the first report counts: labels of another one's parts may have been joined already.
   await storage.putJsonIf(workBucket, reportKey, report);
@@ -115,16 +129,24 @@ async function readFile({ bucket, key, etag, versionId }: ListedFile, deps: Step
 
 const missing = () => ({ name: 'LabelFileMissing', message: SAID_OF_CAPTURES.LabelFileMissing as string });
 
+const tooSlow = () => ({
+  name: 'LabelFileTooLarge',
+  message: 'The label file cannot be read within the time of one invocation; split it',
+});
+
 /** @returns why nothing of the file can be used */
 async function readInto(
   book: FileBook,
   facts: ObjectFacts,
-  { storage, environment }: StepDependencies,
-): Promise<LabelFileReport['error']> {
+  { storage, environment, remainingMs }: StepDependencies,
+): Promise<LabelFileReport['error'] | 'noTime'> {
   try {
     const bytes = await storage.read(facts);
     const file = { name: facts.key, timeMs: facts.lastModifiedMs };
-    for await (const item of readLabels(bytes, file, environment.GROUND_TRUTH)) await book.add(item);
+    for await (const item of readLabels(bytes, file, environment.GROUND_TRUTH)) {
+      if (remainingMs() < STEP_RESERVE_MS) return 'noTime';
+      await book.add(item);
+    }
     await book.flush();
     return undefined;
   } catch (error) {

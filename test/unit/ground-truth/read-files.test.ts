@@ -110,17 +110,18 @@ test.each(['prefix', 'list'])(
     memory.put('starts/s.jsonl', keys.map((key) => `{"bucket":"b","key":"${key}"}\n`).join(''));
     const input = kind === 'prefix' ? { bucket: 'b', prefix: 'l/' } : { files: { key: 'starts/s.jsonl' } };
     const read = jest.spyOn(memory, 'read');
+    const reports = () => [...memory.objects.keys()].filter((key) => key.startsWith(truthKeys.filesPrefix)).length;
     const files: string[] = [];
     let [cursor, invocations]: [string | null, number] = [null, 0];
     do {
-      let asked = 0;
-      const deps = stepsOn(memory.storage, {}, () => (asked++ < 2 ? 900_000 : 1_000));
+      const before = reports();
+      const deps = stepsOn(memory.storage, {}, () => (reports() === before ? 900_000 : 1_000));
       const result = await readLabelFiles(input, cursor, deps);
       files.push(...result.files);
       ({ cursor } = result);
       invocations += 1;
     } while (cursor !== null);
-    expect(invocations).toBe(3);
+    expect(invocations).toBe(4);
     expect(new Set(files).size).toBe(4);
     expect(read.mock.calls.map(([{ key }]) => key)).toEqual(keys.filter((key) => key.endsWith('.jsonl')));
   },
@@ -162,4 +163,29 @@ test('a part that a slow second read writes after its labels were joined is no l
   await readAndJoin(deps, {});
   expect(await truthFacts(memory.storage)).toEqual(before);
   expect(memory.objects.has((waiting as [string, Buffer])[0])).toBe(false);
+});
+
+test('a file for which the time is too short is the first of the next invocation, and is named if that is too short too', async () => {
+  memory.put('l/a.jsonl', LINE);
+  memory.put('l/b.jsonl', LINE.repeat(30_000));
+  const input = { bucket: 'b', prefix: 'l/' };
+  let leftMs = 0;
+  // A look at the clock takes some milliseconds.
+  const deps = stepsOn(memory.storage, {}, () => (leftMs -= 4));
+  leftMs = 50_000;
+  const first = await readLabelFiles(input, null, deps);
+  expect(first).toMatchObject({ cursor: 'l/a.jsonl', files: [expect.any(String)] });
+  leftMs = 900_000;
+  const enough = await readLabelFiles(input, first.cursor, deps);
+  expect(JSON.parse(memory.objects.get(enough.files[0] as string)?.toString() ?? '')).toMatchObject({
+    counts: { lines: 30_000, waiting: 30_000 },
+  });
+  memory.put('l/c.jsonl', LINE.repeat(60_000));
+  leftMs = 200_000;
+  const never = await readLabelFiles(input, 'l/b.jsonl', deps);
+  expect(never.cursor).toBeNull();
+  expect(JSON.parse(memory.objects.get(never.files[0] as string)?.toString() ?? '')).toMatchObject({
+    counts: { lines: 0 },
+    error: { name: 'LabelFileTooLarge' },
+  });
 });
