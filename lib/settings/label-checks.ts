@@ -14,10 +14,13 @@ export function wrongLabels(settings: CheckedSettings, faulty: ReadonlySet<strin
   if (place === undefined || used.some((name) => faulty.has(name))) return [];
   const got = settings.GROUND_TRUTH_S3_PREFIX ?? '';
   const wrong: WrongSetting[] = [];
+  const overlaps = (other: string): boolean => place.prefix.startsWith(other) || other.startsWith(place.prefix);
   const captures = settings.DATA_CAPTURE_S3_PREFIX ?? `${settings.SAGEMAKER_ENDPOINT_NAME}/`;
-  const overlaps = place.prefix.startsWith(captures) || captures.startsWith(place.prefix);
-  if (place.bucket === settings.DATA_CAPTURE_S3_BUCKET && overlaps) {
-    const expected = `a place that neither is in s3://${place.bucket}/${captures}, where the captures are, nor contains it`;
+  const { ARTHUR_HOST, ARTHUR_S3_PREFIX } = settings;
+  // The prefix for Arthur may be wider, and labels would be sent to it.
+  const other = [captures, ...(ARTHUR_HOST && ARTHUR_S3_PREFIX ? [ARTHUR_S3_PREFIX] : [])].find(overlaps);
+  if (place.bucket === settings.DATA_CAPTURE_S3_BUCKET && other !== undefined) {
+    const expected = `a place that neither is in s3://${place.bucket}/${other}, where the captures are, nor contains it`;
     wrong.push({ name: PLACE, got, expected });
   }
   if (WORK_BUCKET.test(place.bucket)) {

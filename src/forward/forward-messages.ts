@@ -23,6 +23,8 @@ interface MessageDependencies extends ForwardDependencies {
 }
 
 const LONGEST_WAIT_SECONDS = 3600;
+/** For `Retry-After`. All deliveries then take a week, and the dead letter has another: SQS counts its two weeks from the event on. */
+const LONGEST_ASKED_SECONDS = 6 * 3600;
 /** A file that has waited for two hours is late. SQS's own age of the oldest message leaves out what was received three times. */
 const LATE_MS = 7_200_000;
 /** Of an attribute of a message. */
@@ -88,7 +90,7 @@ async function postpone(message: ForwardMessage, error: unknown, deps: MessageDe
   if (Date.now() - Number(message.attributes.SentTimestamp) > LATE_MS) deps.count('ForwardLate', 1);
   const before = Number(message.attributes.ApproximateReceiveCount) - 1;
   const seconds = Math.min(LONGEST_WAIT_SECONDS, deps.firstWaitSeconds * 2 ** before);
-  const asked = error instanceof RetryableError ? (error.retryAfterMs ?? 0) / 1000 : 0;
+  const asked = error instanceof RetryableError ? Math.min(LONGEST_ASKED_SECONDS, (error.retryAfterMs ?? 0) / 1000) : 0;
   try {
     await deps.later(message.receiptHandle, Math.max(seconds, asked));
   } catch (failure) {

@@ -106,6 +106,18 @@ describe('the settings as a whole', () => {
       },
     );
 
+    it('may not be among the files for Arthur', () => {
+      const captures = { DATA_CAPTURE_S3_BUCKET: 'captures', DATA_CAPTURE_S3_PREFIX: 'ep/blue/' };
+      const arthur = {
+        ARTHUR_HOST: 'https://app.arthur.ai',
+        ARTHUR_MODEL_ID: 'm',
+        ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:arthur-AbCdEf',
+        ARTHUR_S3_PREFIX: 'ep/',
+      };
+      const place = { GROUND_TRUTH_S3_PREFIX: 's3://captures/ep/labels/' };
+      expect(refused({ ...captures, ...arthur, ...place })).toEqual([expect.stringMatching(OVERLAP)]);
+    });
+
     it('may be beside the captures', () => {
       const place = { DATA_CAPTURE_S3_BUCKET: 'captures', GROUND_TRUTH_S3_PREFIX: 's3://captures/my-endpoint-labels' };
       const settings = parseSettings({ ...required, ...place, SAGEMAKER_ENDPOINT_NAME: 'my-endpoint' });

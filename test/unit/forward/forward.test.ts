@@ -264,6 +264,13 @@ describe('what a repetition may change', () => {
     expect(await receipt()).toMatchObject({ state: 'waiting', unknown: 0, error: { name: 'ArthurThrottled' } });
   });
 
+  test('a Retry-After of a week: the file is a dead letter before its event is two weeks old', async () => {
+    arthur.first(answer(429, '', { 'retry-after': '604800' }));
+    expect(await deliver([message(1)])).toEqual(['message-1']);
+    const deliveries = 30;
+    expect((later[0] ?? 0) * deliveries).toBeLessThanOrEqual(7.5 * 86_400);
+  });
+
   test('a connection that breaks during the upload: Arthur cannot have the file', async () => {
     etag = memory.put(KEY, LINES.repeat(5_000)).etag;
     let broken = 0;
