@@ -173,7 +173,10 @@ const FURTHER =
   // No function has both.
   Math.max(
     `,"BATCH_ROLE_ARN":"arn:aws-us-gov:iam::123456789012:role/${'r'.repeat(64)}"`.length,
-    `,"ALARM_TOPIC_ARN":"arn:aws-us-gov:sns:us-gov-west-1:123456789012:${'t'.repeat(128)}"`.length,
+    `,"ALARM_TOPIC_ARN":"arn:aws-us-gov:sns:us-gov-west-1:123456789012:${'t'.repeat(128)}"`.length +
+      `,"TRUTH_STATE_MACHINE_ARN":"arn:aws-us-gov:states:us-gov-west-1:123456789012:stateMachine:${'m'.repeat(80)}"`
+        .length +
+      `,"TRUTH_WINDOW_SECONDS":"3000"`.length,
   );
 
 /** The longest setting, if all of them together do not fit into the environment of a function. */
