@@ -38,6 +38,8 @@ const DRIVER = `const { handler } = await import(process.env.BUNDLE);
 const counts = await handler(JSON.parse(process.env.REQUEST), { awsRequestId: 'r', getRemainingTimeInMillis: () => 840_000 });
 process.stdout.write('\\nCOUNTS ' + JSON.stringify(counts) + '\\n', () => process.exit(0));`;
 
+const EMPTY_LISTING = '<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>';
+
 const json = (value: unknown): Behavior => ({ kind: 'reply', status: 200, body: JSON.stringify(value) });
 
 export class FunctionMemory {
@@ -66,6 +68,7 @@ export class FunctionMemory {
         return { kind: 'reply', status: 206, headers: { etag: '"e"' }, body: part };
       }
       if (path.startsWith('/work/')) {
+        if (path.includes('list-type=2')) return { kind: 'reply', status: 200, body: EMPTY_LISTING };
         if (method !== 'PUT') return { kind: 'reply', status: 404, body: '<Error><Code>NoSuchKey</Code></Error>' };
         if (path.includes('/quarantine') || path.startsWith('/work/quarantine')) this.#quarantine = body.toString();
         return { kind: 'reply', status: 200, headers: { etag: '"e"' } };

@@ -6,8 +6,8 @@ import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { BatchStack, summaryOf } from '../helpers/deployed-batch.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 
-const FILES = 120;
-/** Of reading a capture file. The planner reads 32 files at a time, each twice. */
+const FILES = 240;
+/** Of reading a capture file. The planner reads 32 files at a time, each once or twice. */
 const READ_MS = 1_000;
 /** The planner reserves 30 of them to finish a part. */
 const PLANNER_SECONDS = 35;
