@@ -8,7 +8,7 @@ import { defaultJudgeModel } from '../src/settings/default-judge.ts';
 import { type BenchStack, PEER_LITELLM, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';
-import { ceilingOf, RequestRecorder } from './support/request-ceiling.ts';
+import { Ceiling, RequestRecorder } from './support/request-ceiling.ts';
 import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
 
 const JUDGE_MS = 300;
@@ -23,8 +23,7 @@ interface Rounds {
   peer: SideReport[];
   calls: { ours: number; peer: number };
   verdicts: { ours: number; peer: number };
-  /** MLflow's own ceiling in each round, captures per second. */
-  ceilings: number[];
+  ceiling: Ceiling;
   /** Our requests about traces, per capture. */
   requests: number;
 }
@@ -41,7 +40,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
       peer: [],
       calls: { ours: 0, peer: 0 },
       verdicts: { ours: 0, peer: 0 },
-      ceilings: [],
+      ceiling: new Ceiling(stack.mlflow.url),
       requests: 0,
     };
     for (let n = 0; n < rounds; n += 1) await measureRound(stack, n, records, measured, log);
@@ -64,26 +63,12 @@ async function measureRound(stack: BenchStack, n: number, records: number, to: R
   // The peer judges traces that our processor has logged.
   await stack.ours('log-traces', `peer-${n}`, key);
 
-  const recorder = await RequestRecorder.start(stack.mlflow.url);
-  try {
-    await stack.run(`ceiling-${n}`, key, recorder.url);
-    to.ceilings.push(round(await ceilingOf(stack.mlflow.url, recorder.requests, records), 1));
-    to.requests = recorder.requests.length / records;
-  } finally {
-    await recorder.stop();
-  }
-  log(`round ${n + 1}: MLflow's ceiling ${to.ceilings.at(-1)} captures/s`);
-
-  const sides = {
-    ours: () => stack.run(`ours-${n}`, key),
-    peer: () => stack.python('evaluate.py', [`peer-${n}`, `bedrock:/${defaultJudgeModel()}`]),
-  };
-  for (const side of ['ours', 'peer'] as const) {
+  const measure = async (side: 'ours' | 'peer', name: string, run: () => Promise<SideReport>): Promise<void> => {
     const before = stack.judge.counts.calls;
-    const report = await sides[side]();
+    const report = await run();
     to[side].push(report);
     to.calls[side] += stack.judge.counts.calls - before;
-    const found = await stack.readBack(`${side}-${n}`);
+    const found = await stack.readBack(name);
     const { traces, assessments, errors } = found;
     to.verdicts[side] += assessments;
     log(`round ${n + 1}: ${side} ${rateOf(records, report)} captures/s, ${assessments} assessments, ${errors} errors`);
@@ -92,11 +77,31 @@ async function measureRound(stack: BenchStack, n: number, records: number, to: R
         `${side} is incomplete; got: ${JSON.stringify(found)}; expected: ${records} traces with 12 verdicts each and no errors`,
       );
     }
+  };
+  const requests = await recordedRun(stack, `ceiling-${n}`, key);
+  to.requests = requests.length / records;
+  await to.ceiling.measure(requests, records, async (clients) => {
+    const name = `ours-${n}-${clients}`;
+    await measure('ours', name, () => stack.run(name, key));
+  });
+  log(`round ${n + 1}: MLflow's ceiling ${to.ceiling}`);
+  const peer = `peer-${n}`;
+  await measure('peer', peer, () => stack.python('evaluate.py', [peer, `bedrock:/${defaultJudgeModel()}`]));
+}
+
+/** Returns our requests to MLflow, which a proxy records in a run of its own. */
+async function recordedRun(stack: BenchStack, experiment: string, key: string): Promise<RequestRecorder['requests']> {
+  const recorder = await RequestRecorder.start(stack.mlflow.url);
+  try {
+    await stack.run(experiment, key, recorder.url);
+    return recorder.requests;
+  } finally {
+    await recorder.stop();
   }
 }
 
 function resultOf(
-  { ours, peer, calls, verdicts, ceilings, requests }: Rounds,
+  { ours, peer, calls, verdicts, ceiling, requests }: Rounds,
   records: number,
   mlflowVersion: string,
 ): BenchResult {
@@ -111,7 +116,7 @@ function resultOf(
     'verdicts per capture': verdicts / reports.length / records,
   });
   const ratio = median(rates(ours)) / median(rates(peer));
-  const ofCeiling = median(rates(ours)) / median(ceilings);
+  const ofCeiling = median(rates(ours)) / ceiling.rate;
   return {
     name: 'evaluate',
     ratio: round(ratio),
@@ -132,8 +137,8 @@ function resultOf(
     ],
     notes: [
       `the judge answers in ${JUDGE_MS} ms`,
-      `MLflow’s ceiling, measured with bare clients that repeat our recorded requests to the idle server: ${median(ceilings)} captures/s in the median of [${ceilings.join(', ')}]; ours is ${round(ofCeiling)} of it`,
-      'ours includes planning and writing the traces, which the peer finds written; imports are not counted on either side; both sides were read back and were complete in every round',
+      `MLflow’s ceiling, measured with bare clients that repeat our recorded requests to the idle server: ${ceiling}; ours is ${round(ofCeiling)} of it`,
+      'ours includes planning and writing the traces, which the peer finds written; imports are not counted on either side; ours is measured four times a round, in turn with the bare clients; both sides were read back and were complete every time',
     ],
   };
 }

@@ -6,7 +6,7 @@ import { DEFAULT_MLFLOW_VERSION } from '../local/python/python-presets.ts';
 import { type BenchStack, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';
-import { ceilingOf, RequestRecorder } from './support/request-ceiling.ts';
+import { Ceiling, RequestRecorder } from './support/request-ceiling.ts';
 import { atLeast, atMost, type BenchResult, machine, median, round } from './support/result.ts';
 
 const OF_CEILING = 0.8;
@@ -34,15 +34,14 @@ const run = (log: Log, flags: string[] = []): Promise<BenchResult> =>
 interface Rounds {
   ours: SideReport[];
   peer: SideReport[];
-  /** MLflow's own ceiling in each round, records per second. */
-  ceilings: number[];
+  ceiling: Ceiling;
 }
 
 export async function ingest(log: Log, plan: IngestPlan): Promise<BenchResult> {
   const { mlflowVersion, artifactsInS3 } = plan;
   const stack = await startBenchStack(log, { mlflowVersion, artifactsInS3 });
   try {
-    const measured: Rounds = { ours: [], peer: [], ceilings: [] };
+    const measured: Rounds = { ours: [], peer: [], ceiling: new Ceiling(stack.mlflow.url) };
     for (let n = 0; n < plan.rounds; n += 1) await measureRound(stack, n, plan, measured, log);
     return resultOf(measured, plan, round(statSync(stack.bundle('log-traces')).size / 1000));
   } finally {
@@ -59,11 +58,11 @@ async function measureRound(stack: BenchStack, n: number, plan: IngestPlan, to: 
   const recorder = await RequestRecorder.start(stack.mlflow.url);
   try {
     await stack.ours('log-traces', `ceiling-${n}`, key, recorder.url);
-    to.ceilings.push(round(await ceilingOf(stack.mlflow.url, recorder.requests, plan.records), 1));
+    await to.ceiling.measure(recorder.requests, plan.records);
   } finally {
     await recorder.stop();
   }
-  log(`round ${n + 1}: MLflow's ceiling ${to.ceilings.at(-1)} records/s`);
+  log(`round ${n + 1}: MLflow's ceiling ${to.ceiling}`);
 
   const file = join(stack.directory, `${name}.jsonl`);
   const sides = {
@@ -83,7 +82,7 @@ async function measureRound(stack: BenchStack, n: number, plan: IngestPlan, to: 
   }
 }
 
-function resultOf({ ours, peer, ceilings }: Rounds, plan: IngestPlan, bundleKb: number): BenchResult {
+function resultOf({ ours, peer, ceiling }: Rounds, plan: IngestPlan, bundleKb: number): BenchResult {
   const rates = (reports: SideReport[]): number[] => reports.map((report) => rateOf(plan, report));
   const rss = (reports: SideReport[]): number => Math.max(...reports.map(({ maxRssMb }) => maxRssMb));
   const figures = (reports: SideReport[]) => ({
@@ -92,7 +91,7 @@ function resultOf({ ours, peer, ceilings }: Rounds, plan: IngestPlan, bundleKb: 
     'peak MB': round(rss(reports)),
   });
   const ratio = median(rates(ours)) / median(rates(peer));
-  const ofCeiling = median(rates(ours)) / median(ceilings);
+  const ofCeiling = median(rates(ours)) / ceiling.rate;
   return {
     name: plan.name,
     ratio: round(ratio),
@@ -112,7 +111,7 @@ function resultOf({ ours, peer, ceilings }: Rounds, plan: IngestPlan, bundleKb: 
       atMost('peak memory, MB', rss(ours), 120),
     ],
     notes: [
-      `MLflow’s ceiling, measured with bare clients that repeat our recorded requests to the idle server: ${median(ceilings)} records/s, ${round(median(ceilings) / median(rates(peer)), 1)} × the peer; ours is ${round(ofCeiling)} of it`,
+      `MLflow’s ceiling, measured with bare clients that repeat our recorded requests to the idle server: ${ceiling}, ${round(ceiling.rate / median(rates(peer)), 1)} × the peer; ours is ${round(ofCeiling)} of it`,
       'imports are not counted on either side; both sides were read back and were complete in every round',
     ],
   };

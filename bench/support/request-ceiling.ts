@@ -5,6 +5,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { forEachConcurrently } from '../../src/shared/concurrency.ts';
+import { median, round } from './result.ts';
 
 interface Recorded {
   method: string;
@@ -16,8 +17,8 @@ interface Recorded {
   status: number;
 }
 
-/** Concurrencies to try. The best one depends on the server's workers. */
-const AT_ONCE = [1, 2, 4, 8];
+/** Numbers of clients to try. The best one depends on the server's workers. */
+const CLIENTS = [1, 2, 4, 8];
 const MOST_SENDS = 3;
 const KEPT_HEADERS = ['content-type', 'x-mlflow-experiment-id'];
 
@@ -119,22 +120,49 @@ function inOrder(requests: readonly Recorded[]): Recorded[][] {
 }
 
 /**
- * Measures the ceiling.
- *
- * @param records number of traces in all requests
- * @returns traces per second at the best concurrency for the server
+ * The best rate of bare clients. Which number of them is the best is decided after several rounds: in one, the luckiest would pass for
+ * the server's own.
  */
-export async function ceilingOf(target: string, requests: readonly Recorded[], records: number): Promise<number> {
-  let best = 0;
-  for (const [index, atOnce] of AT_ONCE.entries()) {
-    const groups = inOrder(renamed(requests, index + 1));
-    const startedAt = performance.now();
-    await forEachConcurrently(atOnce, groups, async (group) => {
-      for (const request of group) await repeat(target, request);
-    });
-    best = Math.max(best, records / ((performance.now() - startedAt) / 1000));
+export class Ceiling {
+  readonly #rates = new Map<number, number[]>();
+  readonly #target: string;
+
+  constructor(target: string) {
+    this.#target = target;
   }
-  return best;
+
+  /**
+   * Repeats the requests of a round, once with each number of clients.
+   *
+   * @param records the number of traces in the requests
+   * @param before each number of clients: to measure something else at nearly the same time, since a machine’s speed varies
+   */
+  async measure(
+    requests: readonly Recorded[],
+    records: number,
+    before?: (clients: number) => Promise<void>,
+  ): Promise<void> {
+    for (const [index, clients] of CLIENTS.entries()) {
+      await before?.(clients);
+      const groups = inOrder(renamed(requests, index + 1));
+      const startedAt = performance.now();
+      await forEachConcurrently(clients, groups, async (group) => {
+        for (const request of group) await repeat(this.#target, request);
+      });
+      const rate = records / ((performance.now() - startedAt) / 1000);
+      this.#rates.set(clients, [...(this.#rates.get(clients) ?? []), rate]);
+    }
+  }
+
+  /** Traces per second: the largest of the medians. */
+  get rate(): number {
+    return Math.max(...[...this.#rates.values()].map(median));
+  }
+
+  toString(): string {
+    const of = [...this.#rates].map(([clients, rates]) => `${clients} clients ${round(median(rates), 1)}`);
+    return `${round(this.rate, 1)}/s (${of.join(', ')})`;
+  }
 }
 
 async function repeat(target: string, request: Recorded): Promise<void> {

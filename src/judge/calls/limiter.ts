@@ -13,8 +13,8 @@ export interface LimiterOptions {
 }
 
 const MIN_CONCURRENCY = 2;
-/** The limit doubles with each round of successful calls: 16 after one round, 32 after two. */
-const START_CONCURRENCY = 8;
+/** The limit doubles with each round of successful calls: 32 after one round. A first call alone finds out what the model can. */
+const START_CONCURRENCY = 16;
 /** Growth of the limit per round of calls without throttling, after throttling has occurred once. */
 const STEP = 2;
 /** If all calls of a round are throttled, the limit is halved. If a tenth is, it shrinks by a twentieth. */

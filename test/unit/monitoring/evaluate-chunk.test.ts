@@ -522,12 +522,16 @@ describe('where the traces are written too', () => {
 
   test('each absent trace is posted once, with its verdicts, after the answers are saved', async () => {
     const rig = new Writing();
-    const saved: number[] = [];
-    rig.store.fault = () => void saved.push(rig.segments().flat().length);
+    const saved: boolean[] = [];
+    rig.store.fault = (assessments) => {
+      const lines = rig.segments().flat() as { ask?: string; posts?: Record<string, string[]> }[];
+      const sent = lines.flatMap(({ posts = {} }) => Object.values(posts).flat());
+      const hasAnswers = lines.filter(({ ask }) => ask !== undefined).length === LINES.length;
+      saved.push(hasAnswers && assessments.every(({ assessmentId }) => sent.includes(assessmentId)));
+    };
     const { counts, log, traced } = await rig.evaluate(rig.request([...LINES, 'no capture', LINES[0] ?? '']));
     expect(rig.store.posts.toSorted()).toEqual(LINES.map(idOf).toSorted());
-    // Three answers, and what is sent.
-    expect([rig.store.singles, saved]).toEqual([0, [4, 4, 4]]);
+    expect([rig.store.singles, saved]).toEqual([0, [true, true, true]]);
     expect(log).toMatchObject({
       ok: true,
       counts: { lines: 5, traced: 4, written: 3, duplicateLine: 1, quarantined: 1 },
@@ -760,10 +764,12 @@ describe('where the traces are written too', () => {
         order.push('ends');
         return result;
       };
-      const runs = ['a', 'b'].map((run) => rig.evaluate(rig.request(LINES, { run }), { turns: turnsOf(rig, run) }));
+      // A batch each.
+      const line = LINES.slice(0, 1);
+      const runs = ['a', 'b'].map((run) => rig.evaluate(rig.request(line, { run }), { turns: turnsOf(rig, run) }));
       await Promise.all(runs);
       expect(order).toEqual(['starts', 'ends', 'starts', 'ends']);
-      expect(rig.store.posts).toHaveLength(3);
+      expect(rig.store.posts).toHaveLength(1);
       // Two batches of one chunk, and a function that was killed in its turn.
       const turn = (work: () => Promise<void>) =>
         turnsOf(rig, 'c').during(rig.request(LINES).chunk.ranges, undefined, work);
@@ -794,10 +800,10 @@ describe('where the traces are written too', () => {
     const reads = jest.spyOn(rig.store, 'getTraces');
     await rig.evaluate(rig.request(lines));
     expect([reads.mock.calls.length, rig.store.posts.length, rig.store.singles]).toEqual([1, 230, 0]);
-    // The answers of batches of 8, 32, 100 and 90, and after each one the traces that it wrote; 50 answers are saved earlier.
+    // The answers of batches of 1, 3, 9, 27, 81, 100 and 9, and after each one the traces that it wrote.
     const segments = rig.segments();
     expect(segments.flat().filter((line) => 'ask' in line)).toHaveLength(230);
-    expect(segments.length).toBeLessThanOrEqual(8 + 4);
+    expect(segments.length).toBeLessThanOrEqual(14 + 4);
   });
 
   test('the first answers are written while the judge is asked about the others', async () => {
@@ -807,7 +813,8 @@ describe('where the traces are written too', () => {
       return told(goodAnswer(prompt.scorers));
     });
     const evaluated = rig.evaluate(rig.request(Array.from({ length: 30 }, (_, n) => chatLine(`n${n}`))));
-    while (rig.store.posts.length < 8) await settled();
+    // Batches of 1 and 3; the next one would be of 9.
+    while (rig.store.posts.length < 4) await settled();
     resolve();
     expect((await evaluated).log?.counts.written).toBe(30);
   });
@@ -830,9 +837,9 @@ describe('where the traces are written too', () => {
     const write = rig.store.writeTraces;
     rig.store.writeTraces = (...given) => promise.then(() => write(...given));
     const evaluated = rig.evaluate(rig.request(Array.from({ length: 230 }, (_, n) => chatLine(`n${n}`))));
-    // Batches of 8 and 32 are being written, one of 100 waits, and 48 captures are in progress.
+    // Batches of 1 and 3 are being written, one of 9 waits, and 48 captures are in progress.
     for (let n = 0; n < 40; n += 1) await settled();
-    expect(rig.asks.length).toBeLessThanOrEqual(8 + 32 + 100 + 48);
+    expect(rig.asks.length).toBeLessThanOrEqual(1 + 3 + 9 + 48);
     resolve();
     expect((await evaluated).log?.counts.written).toBe(230);
   });
