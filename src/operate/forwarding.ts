@@ -6,6 +6,7 @@ import { resourceNames } from '../contract/names.ts';
 import { backfillObjects } from '../formats/files/capture-objects.ts';
 import { HOUR_MS } from '../formats/files/capture-path.ts';
 import { readReceipt, receiptKey } from '../forward/forward-file.ts';
+import { batches } from '../shared/batches.ts';
 import { inOrder } from '../shared/concurrency.ts';
 import { PermanentError } from '../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../shared/storage.ts';
@@ -96,8 +97,9 @@ export async function sendEvents(
   files: readonly PendingFile[],
   onSent: (count: number) => void,
 ): Promise<void> {
-  for (let at = 0; at < files.length; at += MESSAGES_AT_ONCE) {
-    const batch = files.slice(at, at + MESSAGES_AT_ONCE).map(({ file: { bucket, key, etag, size } }, index) => ({
+  let sent = 0;
+  for (const batch of batches(files, MESSAGES_AT_ONCE)) {
+    const entries = batch.map(({ file: { bucket, key, etag, size } }, index) => ({
       Id: String(index),
       MessageBody: JSON.stringify({
         source: 'forward',
@@ -106,13 +108,14 @@ export async function sendEvents(
     }));
     const { Failed = [] } = await callAws<{ Failed?: { Code: string }[] }>(lambda, 'sqs', 'SendMessageBatch', {
       QueueUrl: queue,
-      Entries: batch,
+      Entries: entries,
     });
     if (Failed.length > 0) {
       const facts = { got: Failed[0]?.Code, expected: 'to be repeated: what was sent is not sent twice', where: queue };
       throw new PermanentError('EventsNotSent', `SQS did not take ${Failed.length} events`, facts);
     }
-    onSent(at + batch.length);
+    sent += batch.length;
+    onSent(sent);
   }
 }
 

@@ -10,7 +10,10 @@ const LEVEL = 3;
 const PIECE_CHARS = 65_536;
 
 /** Yields what gzip contains. @throws PermanentError `NotGzip`, after the bytes before the fault; and what `bytes` throws */
-export async function* gunzipped(bytes: AsyncIterable<Uint8Array>, where: string): AsyncGenerator<Buffer> {
+export async function* gunzipped(
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  where: string,
+): AsyncGenerator<Buffer> {
   const gunzip = createGunzip();
   const fed = pipeline(Readable.from(bytes), gunzip);
   // The reader of `gunzip` gets the same error.

@@ -3,11 +3,10 @@
  * object is named by its content and never changes, so nothing is lost and nothing needs a lock: whoever deletes objects has first
  * written all of their rows to another. A call that is in several of them is read once.
  */
-import { Readable } from 'node:stream';
-import { createGunzip } from 'node:zlib';
 import { truthKeys } from '../../contract/work-keys.ts';
 import { scanLines } from '../../formats/lines/scan-lines.ts';
 import { forEachConcurrently, inOrder } from '../../shared/concurrency.ts';
+import { gunzipped } from '../../shared/gzip.ts';
 import { logger } from '../../shared/logging.ts';
 import { removeObject } from '../../shared/remove-object.ts';
 import type { ObjectFacts, Storage } from '../../shared/storage.ts';
@@ -171,9 +170,8 @@ export async function* readIndex(
   where: string,
   leaveOut?: (call: string) => boolean,
 ): AsyncGenerator<IndexBlock> {
-  const unpacked = Readable.from([bytes]).pipe(createGunzip());
   try {
-    for await (const line of scanLines(unpacked, Number.POSITIVE_INFINITY)) {
+    for await (const line of scanLines(gunzipped([bytes], where), Number.POSITIVE_INFINITY)) {
       yield decodeBlock((line.bytes as Buffer).toString(), leaveOut);
     }
   } catch (error) {

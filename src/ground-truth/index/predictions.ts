@@ -10,7 +10,8 @@ import { cut } from '../../trace/text.ts';
 import { predictionOf } from './reply-values.ts';
 import { textHashes } from './texts.ts';
 
-const MAX_ID_CHARS = 256;
+/** Of an inference, and so of the label that names it. */
+export const MAX_ID_CHARS = 256;
 const MAX_GROUP_CHARS = 64;
 const LAST_MS = Date.UTC(9999, 11, 31);
 /** A longer reply in words is no document with a prediction in it. */

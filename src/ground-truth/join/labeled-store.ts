@@ -128,7 +128,7 @@ async function* rowsOf(rows: AsyncIterable<LabeledRow>, where: string): AsyncGen
 
 /** Yields the values of compressed lines of JSON, of any length: what was written must be readable. */
 export async function* storedLines(
-  bytes: AsyncIterable<Uint8Array>,
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   where: string,
 ): AsyncGenerator<unknown, undefined> {
   for await (const lines of scanPieces(gunzipped(bytes, where), Number.POSITIVE_INFINITY))

@@ -95,16 +95,12 @@ export async function readPart(
   const key = truthKeys.waiting(name);
   const stored = report && (await storage.getBytes(bucket, key));
   if (report === undefined || stored === undefined) return undefined;
-  const [state, ...labels] = await all(storedLines(inOnePiece(stored.bytes), `s3://${bucket}/${key}`));
+  const [state, ...labels] = await all(storedLines([stored.bytes], `s3://${bucket}/${key}`));
   const part = { name, state: state as PartState, labels: labels as Label[], etag: stored.etag };
   const known = report.parts[numberOfPart(name)]?.waiting ?? -1;
   if (part.labels.length <= known) return part;
   await removeObject(storage, bucket, key);
   return undefined;
-}
-
-async function* inOnePiece(bytes: Buffer): AsyncGenerator<Buffer> {
-  yield bytes;
 }
 
 async function all<T>(items: AsyncIterable<T>): Promise<T[]> {

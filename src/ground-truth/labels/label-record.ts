@@ -4,6 +4,7 @@ import { asText, isExactNumber, isObject, type JsonObject, parseJson } from '../
 import { capturedData } from '../../formats/payload/captured-data.ts';
 import { parseCsv } from '../../formats/payload/csv.ts';
 import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
+import { MAX_ID_CHARS } from '../index/predictions.ts';
 import { classOf, numberOf } from '../label-value.ts';
 
 /** Names of fields and columns, without case and punctuation. Of several in a record, the first one with a value counts. */
@@ -17,8 +18,6 @@ const NAMES = {
 export type LabelField = keyof typeof NAMES;
 const FIELDS = Object.keys(NAMES) as LabelField[];
 
-/** The index has no longer ids. */
-const MAX_ID_CHARS = 256;
 const MAX_NAME_CHARS = 256;
 /** An expected answer of some pages. */
 const MAX_VALUE_CHARS = 16_384;

@@ -1,5 +1,7 @@
 /** Measures labeled predictions: one pass over the rows, and memory that does not grow with them beyond a limit. */
 import type { LabeledRow } from '../../contract/ground-truth.ts';
+import { dayOf } from '../../quality/counts-store.ts';
+import { hourOf } from '../../quality/tally.ts';
 import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
 import { FEWEST_FOR_ERRORS, FEWEST_FOR_SQUARES, NumberErrors } from '../../shared/statistics/number-errors.ts';
 import { wilson } from '../../shared/statistics/share.ts';
@@ -25,8 +27,6 @@ interface MeasureOptions {
 
 /** Groups beyond this many are one. An endpoint has at most 10 variants, and 400 days are kept. */
 const MAX_GROUPS = 10_000;
-const HOUR_CHARS = '2026-11-20T10'.length;
-const DAY_CHARS = '2026-11-20'.length;
 
 /**
  * Computes the figures of true answers. Labels for scorers are not in them.
@@ -61,7 +61,8 @@ export async function measureTruth(
 
 function groupOf({ second, variant }: LabeledRow, by: TruthBy | undefined): string {
   if (by === undefined || by === 'variant') return by === undefined ? 'all' : variant;
-  return new Date(second * 1000).toISOString().slice(0, by === 'hour' ? HOUR_CHARS : DAY_CHARS);
+  const hour = hourOf(second * 1000);
+  return by === 'hour' ? hour : dayOf(hour);
 }
 
 /** The sums of one group, for each kind that the rows may turn out to be. */

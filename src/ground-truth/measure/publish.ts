@@ -5,6 +5,9 @@
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { QUALITY_DIMENSIONS, type QualityMetric } from '../../contract/names.ts';
 import { truthKeys } from '../../contract/work-keys.ts';
+import { HOUR_MS } from '../../formats/files/capture-path.ts';
+import { dayOf } from '../../quality/counts-store.ts';
+import { hourMs } from '../../quality/fold.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { isMissed, readTrueObjectives, type TrueObjective } from '../../quality/true-objectives.ts';
 import { logger } from '../../shared/logging.ts';
@@ -13,9 +16,6 @@ import { labeledHours, readLabeled } from '../join/labeled-store.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import { measureTruth } from './measure.ts';
 import { modelMonitorFiles, publishModelMetrics } from './model-monitor-files.ts';
-
-const HOUR_MS = 3_600_000;
-const DAY_CHARS = '2026-11-20'.length;
 
 /** What is done next: an objective, by its position, or a day. */
 interface Progress {
@@ -45,7 +45,7 @@ export async function measureLabels(cursor: string | null, deps: StepDependencie
     progress.objectives += 1;
     if (deps.remainingMs() < STEP_RESERVE_MS) return { cursor: JSON.stringify(progress) };
   }
-  const days = [...new Set(changed.map((hour) => hour.slice(0, DAY_CHARS)))].toReversed();
+  const days = [...new Set(changed.map(dayOf))].toReversed();
   for (const day of days) {
     if (progress.day !== undefined && day >= progress.day) continue;
     await publishDay(day, day === days[0], objectives, deps);
@@ -73,13 +73,12 @@ async function changedHours({ storage, environment, run }: StepDependencies): Pr
   return [...changed].filter((hour) => hour <= now).toSorted();
 }
 
-const msOf = (hour: string): number => Date.parse(`${hour}:00:00Z`);
-const hourAfter = (hour: string): string => hourOf(msOf(hour) + HOUR_MS);
+const hourAfter = (hour: string): string => hourOf(hourMs(hour) + HOUR_MS);
 
 async function publishObjective(objective: TrueObjective, end: string, deps: StepDependencies): Promise<void> {
   const { storage, environment } = deps;
   const { id, measure: name, bound, hours, variant } = objective;
-  const from = hourOf(msOf(end) - hours * HOUR_MS);
+  const from = hourOf(hourMs(end) - hours * HOUR_MS);
   const window = await labeledHours(storage, environment.WORK_BUCKET, { from, to: end });
   const rows = readLabeled(storage, environment.WORK_BUCKET, window);
   const { kind, groups } = await measureTruth(rows, environment.GROUND_TRUTH, variant === undefined ? {} : { variant });
@@ -108,7 +107,7 @@ async function publishDay(
   { storage, environment }: StepDependencies,
 ): Promise<void> {
   const { WORK_BUCKET: bucket, GROUND_TRUTH: settings } = environment;
-  const to = hourOf(msOf(`${day}T00`) + 24 * HOUR_MS);
+  const to = hourOf(hourMs(`${day}T00`) + 24 * HOUR_MS);
   const hours = await labeledHours(storage, bucket, { from: day, to });
   const { kind, groups } = await measureTruth(readLabeled(storage, bucket, hours), settings);
   const [figures] = groups;
