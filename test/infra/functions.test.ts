@@ -63,7 +63,7 @@ describe.each(functions)('%s', (id, { Properties }) => {
   it('gives V8 three quarters of the memory, and leaves the rest to Node and buffers', () => {
     const { Variables } = flattened(Properties.Environment) as { Variables: Record<string, string> };
     // If one size is set, Lambda sets neither, and V8 falls back to half of the memory.
-    expect(Variables.NODE_OPTIONS).toBe(`--max-semi-space-size=1 --max-old-space-size=${isStarter ? 384 : 1536}`);
+    expect(Variables.NODE_OPTIONS).toBe(`--max-semi-space-size=2 --max-old-space-size=${isStarter ? 384 : 1536}`);
   });
 
   it('has a separate role and log group', () => {

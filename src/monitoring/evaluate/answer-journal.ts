@@ -33,7 +33,7 @@ interface PostedVerdicts {
 type Line = KeptAnswer | WrittenTraces | PostedVerdicts;
 
 /**
- * A function that is killed loses at most this many answers, or those of this time. A batch of 100 captures is saved when it is
+ * A function that is killed loses at most this many answers, or those of this time. A batch of captures is saved when it is
  * written, so this is for batches that wait.
  */
 const SEGMENT_ANSWERS = 120;
