@@ -291,8 +291,8 @@ describe('what a repetition may change', () => {
 
   test('an answer that takes too long', async () => {
     arthur.first({ kind: 'slowBody' }, { kind: 'slowBody' });
-    // All but 100 ms is kept for the end of the function.
-    expect(await deliver([message(1)], 45_100)).toEqual(['message-1']);
+    // All but a second is kept for the end of the function: enough to connect, on a busy machine too.
+    expect(await deliver([message(1)], 46_000)).toEqual(['message-1']);
     expect(await receipt()).toMatchObject({ state: 'waiting', posts: 2, unknown: 2 });
   });
 

@@ -24,7 +24,7 @@ const prediction = fc.oneof(
   }),
   fc.record({
     scores: fc.array(
-      fc.double({ min: 0, max: 1 }).map((n) => n + 0),
+      fc.double({ min: 0, max: 1, noNaN: true }).map((n) => n + 0),
       { minLength: 1, maxLength: 4 },
     ),
   }),
