@@ -138,7 +138,7 @@ function resultOf(
     notes: [
       `the judge answers in ${JUDGE_MS} ms`,
       `MLflow’s ceiling, measured with bare clients that repeat our recorded requests to the idle server: ${ceiling}; ours is ${round(ofCeiling)} of it`,
-      'ours includes planning and writing the traces, which the peer finds written; imports are not counted on either side; ours is measured four times a round, in turn with the bare clients; both sides were read back and were complete every time',
+      'ours includes planning and writing the traces, which the peer finds written; imports are not counted on either side; ours is measured in turn with each number of bare clients; both sides were read back and were complete every time',
     ],
   };
 }

@@ -135,7 +135,7 @@ export class Ceiling {
    * Repeats the requests of a round, once with each number of clients.
    *
    * @param records the number of traces in the requests
-   * @param before each number of clients: to measure something else at nearly the same time, since a machine’s speed varies
+   * @param before called before each number of clients, to measure something else at nearly the same time: a machine’s speed varies
    */
   async measure(
     requests: readonly Recorded[],

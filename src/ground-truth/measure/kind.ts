@@ -46,7 +46,7 @@ export class KindFacts {
     if (isUnit) this.#unit += 1;
   }
 
-  /** Returns the labels without a few odd ones, if these are two at most. A third whole number is a class, however rare. */
+  /** Returns the labels without a few odd ones; `undefined` if more than two are left. A third whole number is a class, however rare. */
   #twoLabels(positive: string): ReadonlySet<string> | undefined {
     if (this.#labels.size <= 2) return new Set(this.#labels.keys());
     const areWords = this.#notNumbers > this.#rows / 2;

@@ -13,7 +13,7 @@ export interface LimiterOptions {
 }
 
 const MIN_CONCURRENCY = 2;
-/** The limit doubles with each round of successful calls: 32 after one round. A first call alone finds out what the model can. */
+/** The limit doubles with each round of successful calls: 32 after one round. A first call alone finds out what the model supports. */
 const START_CONCURRENCY = 16;
 /** Growth of the limit per round of calls without throttling, after throttling has occurred once. */
 const STEP = 2;
