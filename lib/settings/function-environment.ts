@@ -37,8 +37,8 @@ const HEAP_SHARE = 0.75;
 
 /**
  * A young generation of 2 MB per semi-space instead of 16 keeps processes small, together with malloc's settings; with 1 MB,
- * garbage collection takes a twentieth more of the processor time. Lambda gives V8 nine tenths of a function's memory, unless NODE_OPTIONS sets a
- * size, whichever it is: then V8 falls back to half of the memory that it sees. So both sizes are set.
+ * garbage collection takes a twentieth more of the processor time. Lambda gives V8 nine tenths of a function's memory, unless
+ * NODE_OPTIONS sets a size, whichever it is: then V8 falls back to half of the memory that it sees. So both sizes are set.
  */
 export const nodeOptions = (memoryMb: number): string =>
   `--max-semi-space-size=2 --max-old-space-size=${Math.floor(memoryMb * HEAP_SHARE)}`;

@@ -43,11 +43,10 @@ interface Finished {
 }
 
 /**
- * Captures that are written together: one OTLP request, and one reading of what exists. The first batches are smaller: MLflow, which
- * is slower than most judges, works from the judge's first answer on, and that one comes alone. More batches would cost requests, and
- * larger ones memory.
+ * Captures that are written together: one OTLP request, and one reading of what exists. The first batches are smaller, since MLflow is
+ * slower than most judges and is to work from the judge's first answers on. More batches would cost requests, and larger ones memory.
  */
-const AT_ONCE = { first: 1, growth: 3, most: 50 };
+const AT_ONCE = { first: 12, growth: 3, most: 50 };
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
 /** Traces whose verdicts are written at the same time. The client has its own limit for the requests. */

@@ -800,21 +800,21 @@ describe('where the traces are written too', () => {
     const reads = jest.spyOn(rig.store, 'getTraces');
     await rig.evaluate(rig.request(lines));
     expect([reads.mock.calls.length, rig.store.posts.length, rig.store.singles]).toEqual([1, 230, 0]);
-    // The answers of batches of 1, 3, 9, 27, three of 50 and one of 40, and after each one the traces that it wrote.
+    // The answers of batches of 12, 36, three of 50 and one of 32, and after each one the traces that it wrote.
     const segments = rig.segments();
     expect(segments.flat().filter((line) => 'ask' in line)).toHaveLength(230);
-    expect(segments.length).toBeLessThanOrEqual(16 + 4);
+    expect(segments.length).toBeLessThanOrEqual(12 + 4);
   });
 
   test('the first answers are written while the judge is asked about the others', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const rig = new Writing(async ({ prompt }) => {
-      if (rig.asks.length > 8) await promise;
+      if (rig.asks.length > 20) await promise;
       return told(goodAnswer(prompt.scorers));
     });
     const evaluated = rig.evaluate(rig.request(Array.from({ length: 30 }, (_, n) => chatLine(`n${n}`))));
-    // Batches of 1 and 3; the next one would be of 9.
-    while (rig.store.posts.length < 4) await settled();
+    // A batch of 12; the next one would be of 36.
+    while (rig.store.posts.length < 12) await settled();
     resolve();
     expect((await evaluated).log?.counts.written).toBe(30);
   });
@@ -837,9 +837,9 @@ describe('where the traces are written too', () => {
     const write = rig.store.writeTraces;
     rig.store.writeTraces = (...given) => promise.then(() => write(...given));
     const evaluated = rig.evaluate(rig.request(Array.from({ length: 230 }, (_, n) => chatLine(`n${n}`))));
-    // Batches of 1 and 3 are being written, one of 9 waits, and 48 captures are in progress.
+    // Batches of 12 and 36 are being written, one of 50 waits, and 48 captures are in progress.
     for (let n = 0; n < 40; n += 1) await settled();
-    expect(rig.asks.length).toBeLessThanOrEqual(1 + 3 + 9 + 48);
+    expect(rig.asks.length).toBeLessThanOrEqual(12 + 36 + 50 + 48);
     resolve();
     expect((await evaluated).log?.counts.written).toBe(230);
   });
