@@ -1,5 +1,6 @@
 /** Decodes a line of a capture file. The entry point of this folder. */
-import { captureTimeMs, isOutOfTime, withinTime } from '../shared/within-time.ts';
+import { weightAtOnce } from '../shared/memory.ts';
+import { captureTimeMs, isOutOfTime, MIN_TIMED_BYTES, withinTime } from '../shared/within-time.ts';
 import { asText, isObject } from './json.ts';
 import { interpret } from './meaning/interpret.ts';
 import { announcedBy } from './payload/captured-data.ts';
@@ -10,12 +11,24 @@ import { inferenceTimeOf } from './record/inference-time.ts';
 import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine, RecordFacts } from './types.ts';
 import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
 
+/** The most that a line may weigh if its decoding is not watched: two sides that unpack to no more than a small line has. */
+const UNWATCHED_WEIGHT = 2 * MIN_TIMED_BYTES * BYTES_A_CHARACTER;
+
 /**
  * Decodes one line. The result is a capture or a reason to quarantine, whatever the bytes are; it never throws. Only a
  * line that is not a capture record is quarantined. A payload that cannot be decoded is kept as captured.
  */
 export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLine {
-  const timeMs = captureTimeMs(raw.bytes.length);
+  const { timeMs, maxWeight = weightAtOnce() } = options;
+  if (timeMs === undefined && raw.bytes.length < MIN_TIMED_BYTES) {
+    const most = Math.min(UNWATCHED_WEIGHT, maxWeight);
+    const line = decode(raw, { ...options, maxWeight: most }, Number.POSITIVE_INFINITY);
+    if (!line.tooHeavy) return line;
+  }
+  return decode(raw, options, captureTimeMs(raw.bytes.length));
+}
+
+function decode(raw: RawLine, options: DecodeOptions, timeMs: number): DecodedLine {
   const scale = new Scale(options.maxWeight);
   const limitOf = (error: unknown): { tooHeavy?: true; late?: true } => ({
     ...(error instanceof TooHeavy ? { tooHeavy: true } : {}),

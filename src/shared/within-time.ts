@@ -69,7 +69,7 @@ export const captureTimeMs = (bytes: number): number => BASE_MS + (bytes / 1024 
  * Decoded content below this size is not watched. Everything that works on it is linear, and a test keeps it so
  * (test/unit/expressions.test.ts). Even a quadratic fault would end within the limit.
  */
-const MIN_TIMED_BYTES = 64 * 1024;
+export const MIN_TIMED_BYTES = 64 * 1024;
 
 /** Returns the time limit for work on decoded content of this size; `Infinity` if it is too small to take long. */
 export const timeForContent = (bytes: number): number =>

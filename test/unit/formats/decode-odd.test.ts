@@ -1,4 +1,5 @@
 /** Tests captures that cannot be decoded, or not as announced: each is kept, with a note. */
+import { Script } from 'node:vm';
 import { gzipSync } from 'node:zlib';
 import { decodeLine } from '../../../src/formats/decode.ts';
 import type { Capture, DecodeOptions } from '../../../src/formats/types.ts';
@@ -52,6 +53,18 @@ const packed = (body: string, contentType: string): object => ({
   mode: 'INPUT',
   data: gzipSync(body).toString('base64'),
   encoding: 'BASE64',
+});
+
+test.each<[string, number, object]>([
+  ['a short line is decoded without a watchdog', 0, jsonSide('INPUT', { n: 1 }, 'plain')],
+  ['a long line is watched', 1, jsonSide('INPUT', { text: 'x'.repeat(70_000) }, 'plain')],
+  ['a short line that unpacks to much is watched', 1, packed(`[${'1,'.repeat(20_000)}1]`, 'application/json')],
+  ['a short line of thousands of values is watched', 1, jsonSide('INPUT', Array(15_000).fill([]), 'plain')],
+])('%s', (_, times, side) => {
+  const watched = jest.spyOn(Script.prototype, 'runInContext');
+  expect(decoded({ captureData: { endpointInput: side } }).request?.kind).toBe('json');
+  expect(watched).toHaveBeenCalledTimes(times);
+  watched.mockRestore();
 });
 
 /** The binary form of the open inference protocol. Each tensor has an equal share of the bytes after the JSON. */
