@@ -175,9 +175,12 @@ class EvaluateChunk {
     return new RetryableError('ChunkOutOfTime', 'The chunk takes longer than this Lambda has', facts, cause);
   }
 
-  /** Plans each capture when it is asked for, so that the judge has the first ones at once. */
-  *#planned(captures: readonly ReadCapture[], stored: ReadonlyMap<string, StoredTrace>): Generator<PlannedWork> {
-    for (const capture of captures) yield* this.#plan(capture, stored);
+  /**
+   * Plans each capture when it is asked for, so that the judge has the first ones at once. Takes them from the list: those that are
+   * written must not stay in memory, where the index grows.
+   */
+  *#planned(captures: ReadCapture[], stored: ReadonlyMap<string, StoredTrace>): Generator<PlannedWork> {
+    for (let next = captures.shift(); next !== undefined; next = captures.shift()) yield* this.#plan(next, stored);
   }
 
   /** Decides what a capture still needs. What needs neither judge nor scorer nor trace is settled here. */
