@@ -8,10 +8,9 @@ import type { DynamoDBClient, UpdateItemCommand } from '@aws-sdk/client-dynamodb
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import type { ChunkRequest } from '../../src/contract/payloads.ts';
-import { workKeys } from '../../src/contract/work-keys.ts';
 import { BudgetTable } from '../../src/gate/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
-import { WriteTurns } from '../../src/monitoring/log/write-turns.ts';
+import { turnsOf } from '../../src/monitoring/log/write-turns.ts';
 import { Storage } from '../../src/shared/storage.ts';
 import { type FaultProxy, type FaultRule, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { MemoryTable } from '../doubles/memory-table.ts';
@@ -59,7 +58,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   afterAll(() => pipeline?.stop());
 
   /** Returns a life that ends at the given request to S3 or MLflow, before or after its effect. */
-  async function lifeOf({ run, chunk }: ChunkRequest, lastRequest: number, isBefore: boolean): Promise<Life> {
+  async function lifeOf(request: ChunkRequest, lastRequest: number, isBefore: boolean): Promise<Life> {
     let die: (error: Error) => void = () => undefined;
     const killed = new Promise<never>((_, reject) => {
       die = reject;
@@ -86,7 +85,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     const sent = (command: UpdateItemCommand) =>
       requests < lastRequest ? table.send(command) : new Promise(() => undefined);
     const mortal = { send: sent } as unknown as DynamoDBClient;
-    const turns = new WriteTurns(new BudgetTable(mortal, 'table'), workKeys.chunkOfRun(run, chunk.chunk));
+    const turns = turnsOf(new BudgetTable(mortal, 'table'), request);
     return { deps: { storage: new Storage(client), store, turns }, killed };
   }
 

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import { CreateTableCommand, DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
+import { CreateTableCommand, DynamoDBClient, GetItemCommand, ScanCommand } from '@aws-sdk/client-dynamodb';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { budgetTable } from '../../src/contract/names.ts';
@@ -465,7 +465,23 @@ test('of the runs over the same lines, one writes at a time, and the next one le
   // A run that starts later learns it only when it asks.
   const third = turns('three/0');
   await third.during([range], written, write('three'));
-  expect([learned.length, [...(await third.lastWriters([range]))]]).toEqual([1, [`${loser}/0`]]);
+  expect([learned.length, [...(await third.lastWriters([range]))].sort()]).toEqual([1, ['one/0', 'two/0']]);
+  // An attempt after a kill learns what the killed one has learned.
+  const again = new WriteTurns(new BudgetTable(client, table), `${loser}/0`, Date.now() - 60_000);
+  await again.during([range], written, write(loser));
+  expect(learned.slice(1).sort()).toEqual(['three/0', `${winner}/0`].sort());
+});
+
+test('an item names the last six runs that wrote its lines, and costs one write unit', async () => {
+  const range = { bucket: 'captures', key: 'a.jsonl', etag: 'e', start: 0 };
+  const name = (n: number) => `${'r'.repeat(79)}${n}/00000000`;
+  const turns = (n: number) => new WriteTurns(new BudgetTable(client, table), name(n));
+  for (let n = 0; n < 9; n += 1) await turns(n).during([range], undefined, async () => undefined);
+  const { Items = [] } = await client.send(new ScanCommand({ TableName: table }));
+  expect(Items).toHaveLength(1);
+  expect(JSON.stringify(Items[0]).length).toBeLessThan(1024);
+  expect(Object.keys(Items[0]?.writers?.M ?? {}).sort()).toEqual([2, 3, 4, 5, 6, 7].map(name));
+  expect([...(await turns(9).lastWriters([range]))].sort()).toEqual([2, 3, 4, 5, 6, 7, 8].map(name));
 });
 
 test('makes no request for a cap of 0, which means no cap', async () => {

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CaptureRange, ChunkRequest } from '../../contract/payloads.ts';
 import { workKeys } from '../../contract/work-keys.ts';
-import { asNumber, BudgetTable, tableClient } from '../../gate/table.ts';
+import { asNumber, BudgetTable, type Item, tableClient } from '../../gate/table.ts';
 import type { WriteTracesResult } from '../../mlflow/types.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { partOf } from '../chunk/parts.ts';
@@ -21,6 +21,8 @@ const WRITES_AT_ONCE = 16;
 const ATTEMPTS_MS = 3_600_000;
 /** DynamoDB deletes the item this long after the turn. */
 const KEPT_SECONDS = 14 * 86_400;
+/** Chunks of other runs that an item names. With the longest names of runs it stays below 1 KB, which is one write unit. */
+const MOST_WRITERS = 6;
 
 type Place = Pick<CaptureRange, 'bucket' | 'key' | 'versionId' | 'etag' | 'start'>;
 
@@ -38,12 +40,10 @@ export class WriteTurns {
   readonly #sinceMs: number;
   /** How many batches are being written, by range. */
   readonly #held = new Map<string, number>();
-  /** Other chunks that had the turn, ever. */
-  readonly #writers = new Set<string>();
 
   /**
    * @param mine the chunk of the run; see `workKeys.chunkOfRun`
-   * @param sinceMs when the chunk was begun, epoch milliseconds
+   * @param sinceMs what other runs have written since then was not there when this chunk was begun; epoch milliseconds
    */
   constructor(table: BudgetTable, mine: string, sinceMs = Date.now()) {
     this.#sinceMs = sinceMs;
@@ -54,7 +54,7 @@ export class WriteTurns {
   /**
    * Does the work when no other run writes lines of these ranges.
    *
-   * @param written learns what other runs have written of them since this chunk was begun
+   * @param written learns what other runs have written of them since `sinceMs`
    */
   async during<T>(ranges: readonly Place[], written: WrittenTraces | undefined, work: () => Promise<T>): Promise<T> {
     const scopes = [...new Set(ranges.map(scopeOf))].sort();
@@ -68,9 +68,9 @@ export class WriteTurns {
     try {
       await each(async (scope) => {
         for (;;) {
-          const other = await this.#take(scope);
-          if (other.by !== undefined) others.add(other.by);
-          if (!other.isWriting || Date.now() > latestMs) return;
+          const { writers, isWriting } = await this.#take(scope);
+          for (const [by, untilMs] of writers) if (untilMs >= this.#sinceMs) others.add(by);
+          if (!isWriting || Date.now() > latestMs) return;
           await sleep(POLL_MS);
         }
       });
@@ -85,32 +85,46 @@ export class WriteTurns {
 
   /** @returns the last chunks of other runs that wrote lines of these ranges, also if that was days ago */
   async lastWriters(ranges: readonly Place[]): Promise<ReadonlySet<string>> {
+    const all = new Set<string>();
     await forEachConcurrently(WRITES_AT_ONCE, [...new Set(ranges.map(scopeOf))], async (scope) => {
-      this.#saw((await this.#table.get(scope)).by?.S);
+      for (const by of this.#othersOf(await this.#table.get(scope)).keys()) all.add(by);
     });
-    return this.#writers;
+    return all;
   }
 
-  /** @returns whether it is another chunk */
-  #saw(by: string | undefined): by is string {
-    const isOther = by !== undefined && by !== this.#mine;
-    if (isOther) this.#writers.add(by);
-    return isOther;
+  /** Returns the chunks of other runs that had the turn, with its end in epoch milliseconds. */
+  #othersOf({ by, until, writers }: Item): Map<string, number> {
+    const all = new Map(Object.entries(writers?.M ?? {}).map(([name, end]) => [name, asNumber(end)]));
+    if (by?.S !== undefined) all.set(by.S, asNumber(until));
+    all.delete(this.#mine);
+    return all;
   }
 
-  /** Takes or renews the turn. @returns the other chunk that has it, or that had it since this chunk was begun */
-  async #take(scope: string): Promise<{ by?: string | undefined; isWriting: boolean }> {
+  /**
+   * Takes or renews the turn. Taking it over, it adds the chunk that had it to those that the item names: an attempt at this chunk
+   * that follows a kill learns of them too.
+   *
+   * @returns the other chunks that had the turn, and whether one of them still has it
+   */
+  async #take(scope: string): Promise<{ writers: Map<string, number>; isWriting: boolean }> {
     const now = Date.now();
-    const before = await this.#table.update({
+    const turn = { by: this.#mine, until: now + TURN_MS, ttl: Math.ceil(now / 1000) + KEPT_SECONDS };
+    const expression = 'SET #by = :by, #until = :until, #ttl = :ttl';
+    const condition = '(attribute_not_exists(#by) OR #by = :by)';
+    const own = await this.#table.update({ scope, expression, condition, values: turn, returns: 'ALL_OLD' });
+    if (own !== undefined) return { writers: this.#othersOf(own), isWriting: false };
+    const item = await this.#table.get(scope);
+    const writers = this.#othersOf(item);
+    const before = { oldBy: item.by?.S ?? '', oldUntil: asNumber(item.until) };
+    if (before.oldUntil > now) return { writers, isWriting: true };
+    const last = [...writers].sort(([, a], [, b]) => b - a).slice(0, MOST_WRITERS);
+    const taken = await this.#table.update({
       scope,
-      expression: 'SET #by = :by, #until = :until, #ttl = :ttl',
-      condition: '(attribute_not_exists(#by) OR #by = :by OR #until <= :now)',
-      values: { by: this.#mine, now, until: now + TURN_MS, ttl: Math.ceil(now / 1000) + KEPT_SECONDS },
-      returns: 'ALL_OLD',
+      expression: `${expression}, #writers = :writers`,
+      condition: '#by = :oldBy AND #until = :oldUntil',
+      values: { ...turn, ...before, writers: Object.fromEntries(last) },
     });
-    const { by, until } = before ?? (await this.#table.get(scope));
-    const isNews = this.#saw(by?.S) && asNumber(until) >= this.#sinceMs;
-    return { by: isNews ? by?.S : undefined, isWriting: before === undefined };
+    return { writers, isWriting: taken === undefined };
   }
 
   async #release(scope: string): Promise<void> {
@@ -127,12 +141,17 @@ const scopeOf = ({ bucket, key, versionId, etag, start }: Place): string =>
     .update([bucket, key, versionId ?? etag, start].join('\n'))
     .digest('hex')}`;
 
+/** Returns the turns of a chunk. A retry learns of all runs: what any of them has written was there after the run that it retries. */
+export function turnsOf(table: BudgetTable, request: ChunkRequest): WriteTurns {
+  const { run, chunk } = request;
+  const isRetry = chunk.ranges.some(({ answersIn = [] }) => answersIn.length > 0);
+  const sinceMs = isRetry ? 0 : Date.now() - (partOf(request).isRepeated ? ATTEMPTS_MS : 0);
+  return new WriteTurns(table, workKeys.chunkOfRun(run, chunk.chunk), sinceMs);
+}
+
 /** @returns a function that gives the turns of a chunk; `undefined` without a table */
 export function connectTurns(table: string | undefined): (request: ChunkRequest) => WriteTurns | undefined {
   if (table === undefined) return () => undefined;
   const turns = new BudgetTable(tableClient(), table);
-  return (request) => {
-    const sinceMs = Date.now() - (partOf(request).isRepeated ? ATTEMPTS_MS : 0);
-    return new WriteTurns(turns, workKeys.chunkOfRun(request.run, request.chunk.chunk), sinceMs);
-  };
+  return (request) => turnsOf(turns, request);
 }

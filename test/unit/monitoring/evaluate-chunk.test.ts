@@ -16,7 +16,7 @@ import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { AskClaims, connectClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
-import { WriteTurns } from '../../../src/monitoring/log/write-turns.ts';
+import { turnsOf } from '../../../src/monitoring/log/write-turns.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
@@ -729,17 +729,28 @@ describe('where the traces are written too', () => {
   });
 
   describe('with turns', () => {
-    const turnsOf = ({ table }: Writing, run: string) =>
-      new WriteTurns(new BudgetTable(table.client, 'table'), workKeys.chunkOfRun(run, 0));
+    const table = ({ table: { client } }: Writing) => new BudgetTable(client, 'table');
+    const turnsIn = (rig: Writing, run: string, lines = LINES) => turnsOf(table(rig), rig.request(lines, { run }));
+
+    test('a retry brings back no trace that another run has written, and that a person has deleted since', async () => {
+      const rig = new Writing();
+      await rig.evaluate(rig.request(LINES, { run: 'other' }), { turns: turnsIn(rig, 'other') });
+      rig.store.assessments.delete(idOf(LINES[1]));
+      await settled();
+      const retry = withAnswersOf(rig.request(LINES, { run: 'retry' }));
+      const { reasons, log } = await rig.evaluate(retry, { turns: turnsOf(table(rig), retry) });
+      expect([rig.store.posts.length, rig.store.assessments.size, reasons.traceMissing]).toEqual([3, 2, 2]);
+      expect(log?.counts).toMatchObject({ traced: 3, alreadyThere: 3, written: 0 });
+    });
 
     test('what a person deletes while two runs overlap stays deleted: a trace, and a verdict', async () => {
       const rig = new Writing();
       const read = rig.store.getTraces;
-      const turns = turnsOf(rig, 'run');
+      const turns = turnsIn(rig, 'run');
       await settled();
       rig.store.getTraces = async () => {
         rig.store.getTraces = read;
-        await rig.evaluate(rig.request(LINES, { run: 'other' }), { turns: turnsOf(rig, 'other') });
+        await rig.evaluate(rig.request(LINES, { run: 'other' }), { turns: turnsIn(rig, 'other') });
         rig.store.assessments.delete(idOf(LINES[1]));
         return new Map();
       };
@@ -748,7 +759,7 @@ describe('where the traces are written too', () => {
       expect(log?.counts).toMatchObject({ traced: 3, alreadyThere: 3, written: 0 });
       // A run that reads the trace after the deletion of a verdict learns of it from the run that wrote it.
       const left = deleted(rig, LINES[0]);
-      const third = await rig.evaluate(rig.request(LINES, { run: 'third' }), { turns: turnsOf(rig, 'third') });
+      const third = await rig.evaluate(rig.request(LINES, { run: 'third' }), { turns: turnsIn(rig, 'third') });
       expect([left(), third.reasons.deletedByPerson]).toEqual([[second], 1]);
       expect(rig.store.assessments.get(idOf(LINES[1]))?.map(({ name }) => name)).toEqual([first, second]);
     });
@@ -766,13 +777,15 @@ describe('where the traces are written too', () => {
       };
       // A batch each.
       const line = LINES.slice(0, 1);
-      const runs = ['a', 'b'].map((run) => rig.evaluate(rig.request(line, { run }), { turns: turnsOf(rig, run) }));
+      const runs = ['a', 'b'].map((run) =>
+        rig.evaluate(rig.request(line, { run }), { turns: turnsIn(rig, run, line) }),
+      );
       await Promise.all(runs);
       expect(order).toEqual(['starts', 'ends', 'starts', 'ends']);
       expect(rig.store.posts).toHaveLength(1);
       // Two batches of one chunk, and a function that was killed in its turn.
       const turn = (work: () => Promise<void>) =>
-        turnsOf(rig, 'c').during(rig.request(LINES).chunk.ranges, undefined, work);
+        turnsIn(rig, 'c').during(rig.request(LINES).chunk.ranges, undefined, work);
       let inner = false;
       await turn(() =>
         turn(async () => {
