@@ -13,6 +13,8 @@ import { countExecutions, executionsOf, type Units, unitsOf } from './count-call
 
 export interface Window {
   shape: Shape;
+  /** See `Shape`. */
+  claimed: number;
   units: Units;
   /** Requests to MLflow. */
   mlflow: number;
@@ -78,6 +80,7 @@ export async function countWindow(stack: QuotaEnvironment, options: WindowOption
   );
   return {
     shape: { runs: runs.length, files: bodies.length, chunks: executions.chunks, captures },
+    claimed: judged ? await tracedBy(stack, executions.split) : 0,
     units: unitsOf(stack, { files: judged ? bodies.length : 0, queued, executions, sinceMs }),
     mlflow,
     seconds: secondsByRole(stack, sinceMs),

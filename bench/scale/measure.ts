@@ -6,7 +6,7 @@ import { countWindow, type Window } from '../cost/count-window.ts';
 import { chatFile } from '../support/records.ts';
 import { machine } from '../support/result.ts';
 import { explain, type PerUnit, type Shape } from './explain.ts';
-import { BY_SECONDS, CALLS, type CallKind, MEASURED_FILE, type Measured, ROLES, type Role } from './measured.ts';
+import { CALLS, type CallKind, MEASURED_FILE, type Measured, OF_THE_TABLE, ROLES, type Role } from './measured.ts';
 import { measurePlanning } from './planning.ts';
 
 interface MeasuredShape {
@@ -17,8 +17,8 @@ interface MeasuredShape {
 }
 
 /**
- * Files and captures a file, and the judge's time. Five different ones are the least from which runs, files, chunks, captures and
- * seconds can be told. The seconds of the functions are those without a judge that is waited for.
+ * Files and captures a file, and the judge's time. Six different ones are the least from which runs, files, chunks, captures, claims
+ * and seconds can be told. The seconds of the functions are those without a judge that is waited for.
  */
 const SHAPES = [
   { files: 1, captures: 1 },
@@ -106,9 +106,9 @@ function fitSeconds(windows: readonly Window[]): Record<Role, PerUnit> {
 export const countOf = (kind: CallKind, { units, mlflow }: Window): number =>
   kind === 'mlflow' ? mlflow : units[kind];
 
-/** The shape of a window, with the seconds of its chunks for what depends on them. */
-export const shapeFor = (kind: CallKind, { shape, seconds }: Window): Shape =>
-  BY_SECONDS.includes(kind) ? { ...shape, seconds: seconds.processor + seconds.evaluator } : shape;
+/** The shape of a window, with its claims and the seconds of its chunks for what depends on them. */
+export const shapeFor = (kind: CallKind, { shape, claimed, seconds }: Window): Shape =>
+  OF_THE_TABLE.includes(kind) ? { ...shape, claimed, seconds: seconds.processor + seconds.evaluator } : shape;
 
 function fitCalls(windows: readonly Window[]): Record<CallKind, PerUnit> {
   const fitted = (kind: CallKind): PerUnit =>

@@ -24,8 +24,8 @@ export const CALLS = [
 ] as const;
 export type CallKind = (typeof CALLS)[number];
 
-/** Seats, pace and leases are written for as long as a function runs. */
-export const BY_SECONDS: readonly CallKind[] = ['dynamodbWriteUnit', 'dynamodbReadUnit'];
+/** Seats, pace and leases are written for as long as a function runs, and claims for each question. */
+export const OF_THE_TABLE: readonly CallKind[] = ['dynamodbWriteUnit', 'dynamodbReadUnit'];
 
 export interface Measured {
   /** ISO 8601. */
