@@ -3,7 +3,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import { CreateTableCommand, DynamoDBClient, GetItemCommand, ScanCommand } from '@aws-sdk/client-dynamodb';
+import {
+  CreateTableCommand,
+  DynamoDBClient,
+  GetItemCommand,
+  PutItemCommand,
+  ScanCommand,
+} from '@aws-sdk/client-dynamodb';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { budgetTable } from '../../src/contract/names.ts';
@@ -450,7 +456,7 @@ test('of the runs over the same lines, one writes at a time, and the next one le
   const written = {
     isWritten: () => false,
     saveWritten: async () => undefined,
-    learnWritten: async (chunk: string) => void learned.push(chunk),
+    learnWritten: async (chunks: readonly string[]) => void learned.push(...chunks),
   };
   const [first, second] = [turns('one/0'), turns('two/0')];
   const write = (run: string) => async () => {
@@ -470,6 +476,30 @@ test('of the runs over the same lines, one writes at a time, and the next one le
   const again = new WriteTurns(new BudgetTable(client, table), `${loser}/0`, Date.now() - 60_000);
   await again.during([range], written, write(loser));
   expect(learned.slice(1).sort()).toEqual(['three/0', `${winner}/0`].sort());
+});
+
+test('what another run wrote long ago is read once, and again only if it has written since', async () => {
+  const range = { bucket: 'captures', key: 'a.jsonl', etag: 'e', start: 0 };
+  const turns = (mine: string, sinceMs?: number) => new WriteTurns(new BudgetTable(client, table), mine, sinceMs);
+  const learned: string[][] = [];
+  const written = {
+    isWritten: () => false,
+    saveWritten: async () => undefined,
+    learnWritten: async (chunks: readonly string[]) => void learned.push([...chunks]),
+  };
+  const write = (by: WriteTurns) => by.during([range], written, async () => undefined);
+  await write(turns('other/0'));
+  const { Items: [item = {}] = [] } = await client.send(new ScanCommand({ TableName: table }));
+  const anHourAgo = { N: String(Date.now() - 3_600_000) };
+  await client.send(new PutItemCommand({ TableName: table, Item: { ...item, until: anHourAgo } }));
+  learned.length = 0;
+  const retry = turns('retry/0', 0);
+  await write(retry);
+  await write(retry);
+  expect(learned).toEqual([['other/0'], []]);
+  await write(turns('other/0'));
+  await write(retry);
+  expect(learned.at(-1)).toEqual(['other/0']);
 });
 
 test('an item names the last six runs that wrote its lines, and costs one write unit', async () => {

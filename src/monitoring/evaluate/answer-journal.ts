@@ -40,7 +40,7 @@ const SEGMENT_ANSWERS = 120;
 const SEGMENT_MS = 5_000;
 /** How long a listing of another chunk’s segments counts as current. */
 const LISTED_MS = 1_000;
-/** Journals of earlier runs that are read at the same time. */
+/** Journals of other runs that are read at the same time. */
 const READ_AT_ONCE = 8;
 
 export class AnswerJournal extends KnownAnswers {
@@ -117,13 +117,17 @@ export class AnswerJournal extends KnownAnswers {
     return this.#wrote.has(traceId);
   }
 
-  async learnWritten(chunkOfRun: string): Promise<void> {
-    await this.#readOther(chunkOfRun, (line) => 'wrote' in line && this.#learn(line));
+  async learnWritten(chunksOfRuns: readonly string[]): Promise<void> {
+    await forEachConcurrently(READ_AT_ONCE, chunksOfRuns, (other) =>
+      this.#readOther(other, (line) => 'wrote' in line && this.#learn(line)),
+    );
   }
 
-  /** Learns what a chunk of another run has sent. It is not presumed to be there, or to have been. */
-  async learnPosts(chunkOfRun: string): Promise<void> {
-    await this.#readOther(chunkOfRun, () => undefined, new Set());
+  /** Learns what chunks of other runs have sent. It is not presumed to be there, or to have been. */
+  async learnPosts(chunksOfRuns: ReadonlySet<string>): Promise<void> {
+    await forEachConcurrently(READ_AT_ONCE, chunksOfRuns, (other) =>
+      this.#readOther(other, () => undefined, new Set()),
+    );
   }
 
   /** Reads the journal of a chunk of another run, and adds what it has sent to what this one has. */

@@ -179,8 +179,7 @@ export class VerdictWriter {
     );
     if (lacking.length === 0) return;
     const ranges = new Set(lacking.map(({ work }) => this.#chunk.ranges[work.range] as CaptureRange));
-    for (const writer of (await this.#deps.turns?.lastWriters([...ranges])) ?? [])
-      await this.#journal.learnPosts(writer);
+    await this.#journal.learnPosts((await this.#deps.turns?.lastWriters([...ranges])) ?? new Set());
   }
 
   /** Repairs the spans of traces that an attempt which was killed may have left incomplete. */

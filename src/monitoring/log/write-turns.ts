@@ -21,6 +21,8 @@ const WRITES_AT_ONCE = 16;
 const ATTEMPTS_MS = 3_600_000;
 /** DynamoDB deletes the item this long after the turn. */
 const KEPT_SECONDS = 14 * 86_400;
+/** What another run wrote up to here before it was read is known. Clocks of functions hardly differ. */
+const CLOCKS_MS = 5_000;
 /** Chunks of other runs that an item names. With the longest names of runs it stays below 1 KB, which is one write unit. */
 const MOST_WRITERS = 6;
 
@@ -29,8 +31,8 @@ type Place = Pick<CaptureRange, 'bucket' | 'key' | 'versionId' | 'etag' | 'start
 /** What is known of the traces that were written before. */
 export interface WrittenTraces {
   isWritten(traceId: string): boolean;
-  /** Learns which traces a chunk of another run has written. */
-  learnWritten(chunkOfRun: string): Promise<void>;
+  /** Learns which traces chunks of other runs have written. */
+  learnWritten(chunksOfRuns: readonly string[]): Promise<void>;
   saveWritten(result: Pick<WriteTracesResult, 'written' | 'bare'>): Promise<void>;
 }
 
@@ -40,6 +42,8 @@ export class WriteTurns {
   readonly #sinceMs: number;
   /** How many batches are being written, by range. */
   readonly #held = new Map<string, number>();
+  /** When the journal of another run was last read, by its chunk. */
+  readonly #learnedMs = new Map<string, number>();
 
   /**
    * @param mine the chunk of the run; see `workKeys.chunkOfRun`
@@ -58,7 +62,7 @@ export class WriteTurns {
    */
   async during<T>(ranges: readonly Place[], written: WrittenTraces | undefined, work: () => Promise<T>): Promise<T> {
     const scopes = [...new Set(ranges.map(scopeOf))].sort();
-    const others = new Set<string>();
+    const others = new Map<string, number>();
     const latestMs = Date.now() + LONGEST_WAIT_MS;
     for (const scope of scopes) this.#held.set(scope, (this.#held.get(scope) ?? 0) + 1);
     const each = (write: (scope: string) => Promise<void>) => forEachConcurrently(WRITES_AT_ONCE, scopes, write);
@@ -69,18 +73,27 @@ export class WriteTurns {
       await each(async (scope) => {
         for (;;) {
           const { writers, isWriting } = await this.#take(scope);
-          for (const [by, untilMs] of writers) if (untilMs >= this.#sinceMs) others.add(by);
+          for (const [by, untilMs] of writers) others.set(by, Math.max(untilMs, others.get(by) ?? 0));
           if (!isWriting || Date.now() > latestMs) return;
           await sleep(POLL_MS);
         }
       });
-      for (const other of others) await written?.learnWritten(other);
+      if (written !== undefined) await this.#learn(others, written);
       return await work();
     } finally {
       clearInterval(renewal);
       // A turn that is not given back ends by itself.
       await each((scope) => this.#release(scope)).catch(() => undefined);
     }
+  }
+
+  /** @param others when each had its last turn */
+  async #learn(others: ReadonlyMap<string, number>, written: WrittenTraces): Promise<void> {
+    const since = (by: string): number => Math.max(this.#sinceMs, (this.#learnedMs.get(by) ?? 0) - CLOCKS_MS);
+    const news = [...others.keys()].filter((by) => (others.get(by) ?? 0) >= since(by));
+    const now = Date.now();
+    await written.learnWritten(news);
+    for (const by of news) this.#learnedMs.set(by, now);
   }
 
   /** @returns the last chunks of other runs that wrote lines of these ranges, also if that was days ago */
