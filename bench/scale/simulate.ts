@@ -156,8 +156,7 @@ class Simulation {
   readonly #times = new Times();
   readonly #bursts: { before: number; end: number; recovered: number }[] = [];
   #waiting: Group[] = [];
-  #counts: Shape = { runs: 0, files: 0, chunks: 0, captures: 0 };
-  #claimed = 0;
+  #counts = { runs: 0, files: 0, chunks: 0, captures: 0, claimed: 0 };
   #retries = 0;
   /** Invocations that found no seat; and those of a window and the one before it. */
   #returns = 0;
@@ -253,7 +252,7 @@ class Simulation {
     this.#counts.files += shape.files;
     this.#counts.captures += shape.captures;
     const chunks = chunksOf(groups);
-    if (chunks.length > 1) this.#claimed += shape.captures * this.#scenario.choices.sampleRate;
+    if (chunks.length > 1) this.#counts.claimed += shape.captures * this.#scenario.choices.sampleRate;
     const parts = this.#partsOf(chunks);
     const plan = (part: number, then: () => void): void => {
       const own = parts[part] ?? [];
@@ -516,10 +515,7 @@ class Simulation {
   outcome(): Outcome {
     const { load, choices } = this.#scenario;
     const calls = Object.fromEntries(
-      CALLS.map((kind) => [
-        kind,
-        this.#callsOf(kind, { ...this.#counts, claimed: this.#claimed, seconds: this.#chunkSeconds }),
-      ]),
+      CALLS.map((kind) => [kind, this.#callsOf(kind, { ...this.#counts, seconds: this.#chunkSeconds })]),
     ) as Outcome['calls'];
     // A wait, the choice before it, and the task again.
     calls.stateTransition += this.#retries + 3 * this.#returns;

@@ -61,6 +61,10 @@ export function partOf({ chunk, attempt, progress }: Pick<ChunkRequest, 'chunk' 
   };
 }
 
+/** Whether another run has processed lines of the chunk, and this one retries them. */
+export const isRetry = ({ ranges }: Pick<ManifestLine, 'ranges'>): boolean =>
+  ranges.some(({ answersIn = [] }) => answersIn.length > 0);
+
 /** Returns the part as its receipt records it; nothing for a chunk that was never split. */
 export function partFacts(request: ChunkRequest): { part?: PartFacts } {
   const { from, to, kills } = partOf(request);

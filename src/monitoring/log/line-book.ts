@@ -21,7 +21,7 @@ import { isOutOfTime, timeOf, withinTime } from '../../shared/within-time.ts';
 import { buildTrace } from '../../trace/build.ts';
 import type { TraceRecord } from '../../trace/types.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
-import { lineCountMismatch, type Part, partOf } from '../chunk/parts.ts';
+import { isRetry, lineCountMismatch, type Part, partOf } from '../chunk/parts.ts';
 import { emptyLogCounts, sumLogCounts } from '../counts.ts';
 import { attemptFacts } from '../receipts.ts';
 import { writeQuarantine } from './write-quarantine.ts';
@@ -227,7 +227,7 @@ export class LineBook {
 
   /** Whether an earlier attempt may have left the spans of existing traces incomplete. */
   get mends(): boolean {
-    return this.#part.isRepeated || this.#request.chunk.ranges.some(({ answersIn = [] }) => answersIn.length > 0);
+    return this.#part.isRepeated || isRetry(this.#request.chunk);
   }
 
   /** Writes the spans of an existing trace where they are incomplete. A trace whose spans are refused is gone, and quarantined. */

@@ -9,7 +9,7 @@ import { workKeys } from '../../contract/work-keys.ts';
 import { asNumber, BudgetTable, type Item, tableClient } from '../../gate/table.ts';
 import type { WriteTracesResult } from '../../mlflow/types.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
-import { partOf } from '../chunk/parts.ts';
+import { isRetry, partOf } from '../chunk/parts.ts';
 
 /** The turn of a function that was killed ends after this time. */
 const TURN_MS = 60_000;
@@ -90,7 +90,7 @@ export class WriteTurns {
   /** @param others when each had its last turn */
   async #learn(others: ReadonlyMap<string, number>, written: WrittenTraces): Promise<void> {
     const since = (by: string): number => Math.max(this.#sinceMs, (this.#learnedMs.get(by) ?? 0) - CLOCKS_MS);
-    const news = [...others.keys()].filter((by) => (others.get(by) ?? 0) >= since(by));
+    const news = [...others].filter(([by, untilMs]) => untilMs >= since(by)).map(([by]) => by);
     const now = Date.now();
     await written.learnWritten(news);
     for (const by of news) this.#learnedMs.set(by, now);
@@ -157,8 +157,7 @@ const scopeOf = ({ bucket, key, versionId, etag, start }: Place): string =>
 /** Returns the turns of a chunk. A retry learns of all runs: what any of them has written was there after the run that it retries. */
 export function turnsOf(table: BudgetTable, request: ChunkRequest): WriteTurns {
   const { run, chunk } = request;
-  const isRetry = chunk.ranges.some(({ answersIn = [] }) => answersIn.length > 0);
-  const sinceMs = isRetry ? 0 : Date.now() - (partOf(request).isRepeated ? ATTEMPTS_MS : 0);
+  const sinceMs = isRetry(chunk) ? 0 : Date.now() - (partOf(request).isRepeated ? ATTEMPTS_MS : 0);
   return new WriteTurns(table, workKeys.chunkOfRun(run, chunk.chunk), sinceMs);
 }
 
