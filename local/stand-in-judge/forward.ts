@@ -1,6 +1,7 @@
 /** Forwards a Converse request to the real Bedrock, signed with the user's own credentials. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { SignatureV4 } from '@smithy/signature-v4';
+import { awsUrl } from '../../src/shared/aws-url.ts';
 import { NodeSha256 } from '../../src/shared/sha256.ts';
 import type { HttpAnswer } from './http-answer.ts';
 
@@ -16,7 +17,7 @@ export type Forwarder = (path: string, body: string) => Promise<HttpAnswer>;
 const PASSED_HEADERS = ['content-type', 'x-amzn-errortype', 'x-amzn-requestid', 'retry-after'];
 
 export function createForwarder({ region, endpoint }: ForwardTarget): Forwarder {
-  const base = new URL(endpoint ?? `https://bedrock-runtime.${region}.amazonaws.com`);
+  const base = new URL(endpoint ?? awsUrl('bedrock-runtime', region));
   const signer = new SignatureV4({ credentials: defaultProvider(), region, service: 'bedrock', sha256: NodeSha256 });
   return async (path, body) => {
     const signed = await signer.sign({

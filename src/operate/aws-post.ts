@@ -3,6 +3,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { SignatureV4 } from '@smithy/signature-v4';
+import { awsUrl } from '../shared/aws-url.ts';
 import { NodeSha256 } from '../shared/sha256.ts';
 import { singleLine } from '../shared/terminal-text.ts';
 
@@ -27,10 +28,9 @@ export async function postToAws(
   limitMs = LIMIT_MS,
 ): Promise<{ status: number; body: string }> {
   const region = await config.region();
-  const suffix = region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';
   const { AWS_ENDPOINT_URL } = process.env;
   const custom = config.isCustomEndpoint ? await config.endpoint?.() : undefined;
-  const { protocol, hostname, port } = custom ?? new URL(AWS_ENDPOINT_URL || `https://${service}.${region}.${suffix}`);
+  const { protocol, hostname, port } = custom ?? new URL(AWS_ENDPOINT_URL || awsUrl(service, region));
   const signingName = service.replace('api.', '');
   const signer = new SignatureV4({ credentials: config.credentials, region, service: signingName, sha256: NodeSha256 });
   const signed = await signer.sign({

@@ -1,4 +1,5 @@
 /** Publishes to an SNS topic. */
+import { awsUrl } from './aws-url.ts';
 import { PermanentError } from './errors.ts';
 import { signedPost } from './signed-post.ts';
 
@@ -13,8 +14,7 @@ export async function publishToTopic(
   topicArn: string,
   { subject, body }: { subject: string; body: Readonly<Record<string, string>> },
 ): Promise<void> {
-  const [, partition = 'aws', , region = ''] = topicArn.split(':');
-  const suffix = partition === 'aws-cn' ? 'amazonaws.com.cn' : 'amazonaws.com';
+  const [, , , region = ''] = topicArn.split(':');
   const form = new URLSearchParams({
     Action: 'Publish',
     Version: '2010-03-31',
@@ -27,7 +27,7 @@ export async function publishToTopic(
     new PermanentError('MessageNotSent', 'A message to the topic was not accepted', { got, where: topicArn }, cause);
   const headers = { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' };
   const { ok, status, text } = await signedPost(
-    { service: 'sns', region, url: `https://sns.${region}.${suffix}` },
+    { service: 'sns', region, url: awsUrl('sns', region) },
     { headers, body: form },
   ).catch((error: Error) => {
     throw failed(error.name, error);

@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import type { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
+import { awsUrl } from '../../shared/aws-url.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import { NodeSha256 } from '../../shared/sha256.ts';
 import type { LiteralRequest } from '../request/literal.ts';
@@ -53,8 +54,7 @@ export class SageMakerTarget implements Target {
   readonly #host: string;
 
   private constructor(options: SageMakerTargetOptions, signer: SignatureV4) {
-    const suffix = options.region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';
-    const url = options.url ?? `https://runtime.sagemaker.${options.region}.${suffix}`;
+    const url = options.url ?? awsUrl('runtime.sagemaker', options.region);
     if (!URL.canParse(url))
       throw new PermanentError('InvalidTarget', 'The address of the SageMaker runtime is not a URL', { got: url });
     this.origin = originOf(new URL(url));
