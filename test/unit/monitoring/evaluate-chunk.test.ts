@@ -458,11 +458,11 @@ describe('a request that two chunks of a run make', () => {
     // Killed during the call: its claim is in force until its function has certainly ended.
     const dead = new Rig(() => new Promise<never>(() => {}));
     void dead.evaluate(dead.request(LINES), { claims: dead.claims(0, 46_000) });
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    while (dead.table.items.size < LINES.length) await settled();
     const { judge, asks } = scriptedJudge();
     const [, other] = both(dead);
     // Too little time to wait for it: the trace waits for the next attempt.
-    const hurried = dead.evaluate(other, { judge, claims: dead.claims(1), remainingMs: () => 60_100 });
+    const hurried = dead.evaluate(other, { judge, claims: dead.claims(1), remainingMs: () => 60_500 });
     await expect(hurried).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
     expect(asks).toHaveLength(1);
     const time = jest.spyOn(Date, 'now');
