@@ -15,8 +15,12 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { synthesize } from '../../local/stack/deploy.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { budgetTable } from '../../src/contract/names.ts';
-import type { ChunkRequest, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
+import type { ChunkRequest, ManifestLine, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
+import { readManifest } from '../../src/monitoring/receipts.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
+import type { Settings } from '../../src/settings/schema.ts';
+import { forEachConcurrently } from '../../src/shared/concurrency.ts';
+import { Storage } from '../../src/shared/storage.ts';
 
 export const PEER_MLFLOW = '3.9.0';
 export const PEER_LITELLM = '1.81.0';
@@ -112,9 +116,11 @@ export class BenchStack {
   }
 
   /**
-   * Runs the functions of a judged run of one chunk, each in a separate process: from the capture file to judged traces.
+   * Runs the functions of a judged run, each invocation in a separate process, and all chunks side by side, as the Map does: from the
+   * capture file to judged traces.
    *
-   * @returns the seconds and processor time of both functions, and the larger memory
+   * @returns the seconds from beginning to end without one start of a process; the processor time of all processes; the memory of the
+   *   largest
    */
   async run(experiment: string, key: string, mlflowUrl?: string): Promise<SideReport> {
     const env = this.handlerEnvironment(experiment, mlflowUrl);
@@ -131,15 +137,24 @@ export class BenchStack {
       cursor: null,
     };
     const planned = await this.#invoke('plan-captures', plan, env);
-    const { chunk, options } = planned.result as unknown as PlanResult;
-    if (chunk === undefined) throw new Error(`The run has not one chunk; got: ${JSON.stringify(planned.result)}`);
-    const request: ChunkRequest = { run: name, chunk, options, attempt: 0, write: true };
-    const judged = await this.#invoke('evaluate-traces', request, env);
+    const { chunk: only, options } = planned.result as unknown as PlanResult;
+    const chunks: ManifestLine[] = only ? [only] : [];
+    if (!only) for await (const line of readManifest(new Storage(this.#clients.s3), WORK, name)) chunks.push(line);
+    const judged: SideReport[] = [];
+    const startedAt = performance.now();
+    await forEachConcurrently(this.#settings(experiment).MAX_CONCURRENCY, chunks, async (chunk) => {
+      const request: ChunkRequest = { run: name, chunk, options, attempt: 0, write: true };
+      judged.push(await this.#invoke('evaluate-traces', request, env));
+    });
+    const seconds = (performance.now() - startedAt) / 1000;
+    const [first] = judged;
+    if (first === undefined) throw new Error(`The run has no chunk; got: ${JSON.stringify(planned.result)}`);
+    const all = [planned, ...judged];
     return {
-      ...judged,
-      seconds: planned.seconds + judged.seconds,
-      cpuSeconds: (planned.cpuSeconds ?? 0) + (judged.cpuSeconds ?? 0),
-      maxRssMb: Math.max(planned.maxRssMb, judged.maxRssMb),
+      ...first,
+      seconds: planned.seconds + seconds - Math.min(...judged.map((report) => report.wallSeconds - report.seconds)),
+      cpuSeconds: all.reduce((sum, report) => sum + (report.cpuSeconds ?? 0), 0),
+      maxRssMb: Math.max(...all.map((report) => report.maxRssMb)),
     };
   }
 
@@ -149,16 +164,8 @@ export class BenchStack {
   }
 
   /** Returns the environment that the stack gives its functions. */
-  handlerEnvironment(experiment: string, mlflowUrl = this.mlflow.url): Record<string, string> {
-    const settings = parseSettings({
-      STACK_PREFIX: 'bench',
-      MLFLOW_TRACKING_URI: mlflowUrl,
-      SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
-      DATA_CAPTURE_S3_BUCKET: CAPTURES,
-      MLFLOW_EXPERIMENT_NAME: experiment,
-      // The peer has no budget either.
-      EVALUATION_BUDGET_USD: '0',
-    });
+  handlerEnvironment(experiment: string, mlflowUrl?: string): Record<string, string> {
+    const settings = this.#settings(experiment, mlflowUrl);
     return {
       PATH: process.env.PATH ?? '',
       ...this.#ministack.env,
@@ -168,6 +175,18 @@ export class BenchStack {
       AWS_ENDPOINT_URL_BEDROCK_RUNTIME: this.judge.url,
       POWERTOOLS_LOG_LEVEL: 'WARN',
     };
+  }
+
+  #settings(experiment: string, mlflowUrl = this.mlflow.url): Settings {
+    return parseSettings({
+      STACK_PREFIX: 'bench',
+      MLFLOW_TRACKING_URI: mlflowUrl,
+      SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+      DATA_CAPTURE_S3_BUCKET: CAPTURES,
+      MLFLOW_EXPERIMENT_NAME: experiment,
+      // The peer has no budget either.
+      EVALUATION_BUDGET_USD: '0',
+    });
   }
 
   /** Runs the peer's script with the peer's Python. */
