@@ -43,7 +43,9 @@ export async function ingest(log: Log, plan: IngestPlan): Promise<BenchResult> {
   try {
     const measured: Rounds = { ours: [], peer: [], ceiling: new Ceiling(stack.mlflow.url) };
     for (let n = 0; n < plan.rounds; n += 1) await measureRound(stack, n, plan, measured, log);
-    return resultOf(measured, plan, round(statSync(stack.bundle('log-traces')).size / 1000));
+    const bundleKb = round(statSync(stack.bundle('log-traces')).size / 1000);
+    const result = resultOf(measured, plan, bundleKb);
+    return { ...result, notes: [...result.notes, stack.placeOfMlflow] };
   } finally {
     await stack.stop();
   }

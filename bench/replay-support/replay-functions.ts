@@ -2,11 +2,9 @@
  * The functions of a replay as deployed: their bundles, each call in a separate process with a Lambda's resources, and S3 in
  * the emulator.
  */
-import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { ONE_VCPU_MB } from '../../lib/replay-functions.ts';
 import { functionEnvironment, nodeOptions, replayEnvironment } from '../../lib/settings/function-environment.ts';
@@ -21,6 +19,7 @@ import type { Execution } from '../../src/contract/execution.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
 import { forEachConcurrently } from '../../src/shared/concurrency.ts';
 import { bundle, CAPTURES, ENDPOINT, type Handler, runSide, type SideReport, WORK } from '../support/bench-stack.ts';
+import { moveTo } from '../support/processors.ts';
 import type { Command } from './measure.ts';
 import type { Server } from './server.ts';
 
@@ -65,7 +64,7 @@ export class MeasuredFunctions {
     for (const Bucket of [CAPTURES, WORK]) await clients.s3.send(new CreateBucketCommand({ Bucket }));
     const bundles = await bundle(ministack, directory, log);
     const tls = await makeCertificate(await defaultPythonEnvironment(log), directory);
-    const pinned = cpus().length > 1 && (await pin(ministack.pid));
+    const pinned = cpus().length > 1 && (await moveTo(OTHER_PROCESSOR, ministack.pid));
     return new MeasuredFunctions(ministack, clients, bundles, tls, directory, pinned);
   }
 
@@ -117,7 +116,7 @@ export class MeasuredFunctions {
 
   /** Moves a server off the function's CPU. */
   async aside(pid: number): Promise<void> {
-    if (this.pinned) await pin(pid);
+    if (this.pinned) await moveTo(OTHER_PROCESSOR, pid);
   }
 
   #environment(runtime: string): Record<string, string> {
@@ -169,14 +168,6 @@ export class MeasuredFunctions {
     await this.ministack.stop();
     rmSync(this.directory, { recursive: true, force: true });
   }
-}
-
-/** @returns whether the CPU could be chosen, which only Linux supports */
-async function pin(pid: number): Promise<boolean> {
-  return promisify(execFile)('taskset', ['-a', '-c', '-p', OTHER_PROCESSOR, String(pid)]).then(
-    () => true,
-    () => false,
-  );
 }
 
 export const execution = (name: string): Execution => ({

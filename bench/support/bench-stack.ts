@@ -15,12 +15,11 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { synthesize } from '../../local/stack/deploy.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { budgetTable } from '../../src/contract/names.ts';
-import type { ChunkRequest, ManifestLine, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
-import { readManifest } from '../../src/monitoring/receipts.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
 import type { Settings } from '../../src/settings/schema.ts';
-import { forEachConcurrently } from '../../src/shared/concurrency.ts';
 import { Storage } from '../../src/shared/storage.ts';
+import { separate } from './processors.ts';
+import { WarmFunctions } from './warm-functions.ts';
 
 export const PEER_MLFLOW = '3.9.0';
 export const PEER_LITELLM = '1.81.0';
@@ -57,15 +56,17 @@ export interface SideReport {
   seconds: number;
   /** Peak resident memory of the whole process, MB (10^6 bytes). */
   maxRssMb: number;
-  /** CPU time of the whole process, for our side only. */
+  /** CPU time, for our side only. That of the imports counts too, but not in an invocation of a warm function. */
   cpuSeconds?: number;
   result: Record<string, unknown>;
-  /** Lifetime of the process as measured by its parent. */
+  /** Measured by the parent: the lifetime of the process; of a warm function, the time from the event to its report. */
   wallSeconds: number;
 }
 
 export class BenchStack {
   readonly mlflow: MlflowServer;
+  /** Whether the MLflow server has a processor to itself, as it has a machine to itself on AWS. */
+  readonly isApart: boolean;
   readonly judge: StandInJudge;
   readonly peer: PythonEnvironment;
   readonly directory: string;
@@ -76,6 +77,7 @@ export class BenchStack {
 
   constructor(parts: {
     mlflow: MlflowServer;
+    isApart: boolean;
     judge: StandInJudge;
     peer: PythonEnvironment;
     reader: PythonEnvironment;
@@ -85,6 +87,7 @@ export class BenchStack {
     bundles: Map<Handler, string>;
   }) {
     this.mlflow = parts.mlflow;
+    this.isApart = parts.isApart;
     this.judge = parts.judge;
     this.peer = parts.peer;
     this.#reader = parts.reader;
@@ -112,55 +115,24 @@ export class BenchStack {
    * @param mlflowUrl address of MLflow; default: the server itself
    */
   async ours(handler: Handler, experiment: string, key: string, mlflowUrl?: string): Promise<SideReport> {
-    return this.#invoke(handler, { bucket: CAPTURES, key }, this.handlerEnvironment(experiment, mlflowUrl));
+    const event = JSON.stringify({ bucket: CAPTURES, key });
+    const args = [projectPath('bench', 'support', 'invoke.js'), this.bundle(handler), event];
+    return runSide(process.execPath, args, this.handlerEnvironment(experiment, mlflowUrl));
   }
 
   /**
-   * Runs the functions of a judged run, each invocation in a separate process, and all chunks side by side, as the Map does: from the
-   * capture file to judged traces.
+   * Returns the functions of a judged run, which stay warm until they are closed.
    *
-   * @returns the seconds from beginning to end without one start of a process; the processor time of all processes; the memory of the
-   *   largest
+   * @param mlflowUrl address of MLflow; default: the server itself
    */
-  async run(experiment: string, key: string, mlflowUrl?: string): Promise<SideReport> {
-    const env = this.handlerEnvironment(experiment, mlflowUrl);
-    const name = `run-${experiment}`;
-    const plan: PlanRequest = {
-      input: { detail: { bucket: { name: CAPTURES }, object: { key } }, evaluate: true, sampleRate: 1 },
-      run: {
-        name,
-        arn: `arn:aws:states:us-east-1:000000000000:execution:bench:${name}`,
-        startTime: new Date().toISOString(),
-      },
-      part: 0,
-      nextChunk: 0,
-      cursor: null,
-    };
-    const planned = await this.#invoke('plan-captures', plan, env);
-    const { chunk: only, options } = planned.result as unknown as PlanResult;
-    const chunks: ManifestLine[] = only ? [only] : [];
-    if (!only) for await (const line of readManifest(new Storage(this.#clients.s3), WORK, name)) chunks.push(line);
-    const judged: SideReport[] = [];
-    const startedAt = performance.now();
-    await forEachConcurrently(this.#settings(experiment).MAX_CONCURRENCY, chunks, async (chunk) => {
-      const request: ChunkRequest = { run: name, chunk, options, attempt: 0, write: true };
-      judged.push(await this.#invoke('evaluate-traces', request, env));
+  warmFunctions(experiment: string, mlflowUrl?: string): WarmFunctions {
+    return new WarmFunctions({
+      bundles: { plan: this.bundle('plan-captures'), evaluate: this.bundle('evaluate-traces') },
+      env: this.handlerEnvironment(experiment, mlflowUrl),
+      bucket: CAPTURES,
+      work: { storage: new Storage(this.#clients.s3), bucket: WORK },
+      maxConcurrency: this.#settings(experiment).MAX_CONCURRENCY,
     });
-    const seconds = (performance.now() - startedAt) / 1000;
-    const [first] = judged;
-    if (first === undefined) throw new Error(`The run has no chunk; got: ${JSON.stringify(planned.result)}`);
-    const all = [planned, ...judged];
-    return {
-      ...first,
-      seconds: planned.seconds + seconds - Math.min(...judged.map((report) => report.wallSeconds - report.seconds)),
-      cpuSeconds: all.reduce((sum, report) => sum + (report.cpuSeconds ?? 0), 0),
-      maxRssMb: Math.max(...all.map((report) => report.maxRssMb)),
-    };
-  }
-
-  #invoke(handler: Handler, event: object, env: Record<string, string>): Promise<SideReport> {
-    const args = [projectPath('bench', 'support', 'invoke.js'), this.bundle(handler), JSON.stringify(event)];
-    return runSide(process.execPath, args, env);
   }
 
   /** Returns the environment that the stack gives its functions. */
@@ -203,6 +175,13 @@ export class BenchStack {
       ...more,
     };
     return runSide(this.peer.python, [projectPath('bench', 'peer', script), ...args], env);
+  }
+
+  /** A note for the result: what shares a processor with the MLflow server. */
+  get placeOfMlflow(): string {
+    return this.isApart
+      ? 'MLflow has a processor to itself; the functions, S3, the judge, the peer and the bare clients run on the rest'
+      : 'MLflow has no processor to itself, which takes two of them, and Linux: what else computes slows it down';
   }
 
   /** Counts the traces and assessments of an experiment with MLflow's newest client. */
@@ -274,7 +253,8 @@ export async function startBenchStack(log: Log, options: BenchStackOptions = {})
     startStandInJudge({ behavior: { delayMs: options.judgeMs ?? 0 }, keepCalls: 0 }),
   ]);
   const bundles = await bundle(ministack, directory, log);
-  return new BenchStack({ mlflow, judge, peer, reader, directory, ministack, clients, bundles });
+  const isApart = await separate(mlflow.pid);
+  return new BenchStack({ mlflow, isApart, judge, peer, reader, directory, ministack, clients, bundles });
 }
 
 async function makeBudgetTable({ url }: MiniStack): Promise<void> {
