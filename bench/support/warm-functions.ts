@@ -7,7 +7,7 @@ import { forEachConcurrently } from '../../src/shared/concurrency.ts';
 import type { Storage } from '../../src/shared/storage.ts';
 import type { SideReport } from './bench-stack.ts';
 
-/** A function: so many processes of its bundle as there were events at the same time. */
+/** A function: as many processes of its bundle as there were events at the same time. */
 class WarmFunction {
   readonly #all: ChildProcess[] = [];
   readonly #free: ChildProcess[] = [];
