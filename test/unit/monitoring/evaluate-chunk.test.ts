@@ -509,8 +509,8 @@ describe('a request that two chunks of a run make', () => {
 describe('where the traces are written too', () => {
   const idOf = (line = ''): string => traceIdOf('7', Buffer.from(line));
   class Writing extends Rig {
-    constructor(model?: ConstructorParameters<typeof Rig>[0]) {
-      super(model);
+    constructor(...args: ConstructorParameters<typeof Rig>) {
+      super(...args);
       this.store.hasAll = false;
     }
 
@@ -813,24 +813,44 @@ describe('where the traces are written too', () => {
     const reads = jest.spyOn(rig.store, 'getTraces');
     await rig.evaluate(rig.request(lines));
     expect([reads.mock.calls.length, rig.store.posts.length, rig.store.singles]).toEqual([1, 230, 0]);
-    // The answers of batches of 12, 36, three of 50 and one of 32, and after each one the traces that it wrote.
+    // The answers of batches of 25, 36, three of 50 and one of 19, and after each one the traces that it wrote.
     const segments = rig.segments();
     expect(segments.flat().filter((line) => 'ask' in line)).toHaveLength(230);
     expect(segments.length).toBeLessThanOrEqual(12 + 4);
   });
 
-  test('the first answers are written while the judge is asked about the others', async () => {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const rig = new Writing(async ({ prompt }) => {
-      if (rig.asks.length > 20) await promise;
-      return told(goodAnswer(prompt.scorers));
-    });
-    const evaluated = rig.evaluate(rig.request(Array.from({ length: 30 }, (_, n) => chatLine(`n${n}`))));
-    // A batch of 12; the next one would be of 36.
-    while (rig.store.posts.length < 12) await settled();
-    resolve();
-    expect((await evaluated).log?.counts.written).toBe(30);
-  });
+  test.each([
+    { scorers: 5, first: 12 },
+    { scorers: 4, first: 13 },
+    { scorers: 2, first: 25 },
+    { scorers: 1, first: 50 },
+  ])(
+    'with $scorers scorers, the first $first captures are written while the judge is asked about others',
+    async ({ scorers, first }) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const asked = scorersFor().filter(isJudgeScorer).slice(0, scorers);
+      const rig = new Writing(
+        async ({ prompt }) => {
+          if (rig.asks.length > first) await promise;
+          return told(goodAnswer(prompt.scorers));
+        },
+        { scorers: asked },
+      );
+      let saved = 0;
+      rig.store.fault = () => {
+        saved ||=
+          rig
+            .segments()
+            .flat()
+            .filter((line) => 'ask' in line).length * scorers;
+      };
+      const evaluated = rig.evaluate(rig.request(Array.from({ length: 70 }, (_, n) => chatLine(`n${n}`))));
+      while (rig.store.posts.length < first) await settled();
+      expect([rig.store.posts.length, saved]).toEqual([first, first * scorers]);
+      resolve();
+      expect((await evaluated).log?.counts.written).toBe(70);
+    },
+  );
 
   test('replies are read between the captures of a chunk, however many go on at the same moment', async () => {
     const rounds = new LoopRounds();
@@ -850,9 +870,9 @@ describe('where the traces are written too', () => {
     const write = rig.store.writeTraces;
     rig.store.writeTraces = (...given) => promise.then(() => write(...given));
     const evaluated = rig.evaluate(rig.request(Array.from({ length: 230 }, (_, n) => chatLine(`n${n}`))));
-    // Batches of 12 and 36 are being written, one of 50 waits, and 48 captures are in progress.
+    // Batches of 25 and 36 are being written, one of 50 waits, and 48 captures are in progress.
     for (let n = 0; n < 40; n += 1) await settled();
-    expect(rig.asks.length).toBeLessThanOrEqual(12 + 36 + 50 + 48);
+    expect(rig.asks.length).toBeLessThanOrEqual(25 + 36 + 50 + 48);
     resolve();
     expect((await evaluated).log?.counts.written).toBe(230);
   });
