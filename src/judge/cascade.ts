@@ -26,7 +26,11 @@ function spentTogether(one: JudgeResult['spend'], other: JudgeResult['spend']): 
   return { calls: one.calls + other.calls, ...sum(one, other), ...cache };
 }
 
-/** Returns the verdicts of the judge, with what the first one cost for them, and the others as the first one gave them. */
+/**
+ * Returns the verdicts of the judge, with what the first one cost for them, and the others as the first one gave them.
+ *
+ * @param scorers those that the first one has answered
+ */
 function merged(
   scorers: readonly JudgeScorer[],
   early: JudgeResult,
@@ -34,13 +38,15 @@ function merged(
   late: JudgeResult,
 ): JudgeResult {
   const verdicts = scorers.flatMap(({ name }): Verdict[] => {
-    const isIts = ({ scorer }: Verdict): boolean => scorer === name;
+    const isIts = isOf(name);
     const own = late.verdicts.find(isIts);
     const before = early.verdicts.find(isIts);
     if (own === undefined) return standing.filter(isIts);
     return [before === undefined ? own : { ...own, usage: sum(own.usage, before.usage) }];
   });
-  return { verdicts, spend: spentTogether(early.spend, late.spend) };
+  const decided = verdicts.filter(({ outcome }) => outcome === 'verdict');
+  const leftOpen = without(scorers, decided).map(({ name }) => name);
+  return { verdicts, spend: spentTogether(early.spend, late.spend), leftOpen };
 }
 
 /** Returns those of the first judge's verdicts that stand, under its name. */
@@ -53,8 +59,15 @@ const standingOf = (first: Judge, scorers: readonly JudgeScorer[], { verdicts }:
       .map((verdict) => ({ ...verdict, source: first.sourceId })),
   );
 
+const NONE: ReadonlySet<string> = new Set();
+
+const isOf =
+  (name: string) =>
+  ({ scorer }: Verdict): boolean =>
+    scorer === name;
+
 const without = (scorers: readonly JudgeScorer[], standing: readonly Verdict[]): JudgeScorer[] =>
-  scorers.filter(({ name }) => !standing.some(({ scorer }) => scorer === name));
+  scorers.filter(({ name }) => !standing.some(isOf(name)));
 
 /**
  * Returns the questions that an answer of the first judge leaves to the other.
@@ -81,9 +94,14 @@ export function cascade(first: Judge, main: Judge): Judge {
       return early === null || late === null ? null : early + late;
     },
     async judge(capture, scorers, signal, money) {
-      const early = await first.judge(capture, scorers.map(askedFirst), signal, money).catch((error: unknown) => {
+      // The answer of a batch job is there to be read, whatever was left open before.
+      const left = money?.answer === undefined ? (money?.leftOpen ?? NONE) : NONE;
+      const asked = scorers.filter(({ name }) => !left.has(name)).map(askedFirst);
+      const early = await first.judge(capture, asked, signal, money).catch((error: unknown) => {
         const before = answeredBefore(error);
-        throw afterAnswers(error as Error, { ...before, verdicts: standingOf(first, scorers, before) });
+        const answered = scorers.filter(({ name }) => left.has(name) || before.verdicts.some(isOf(name)));
+        const standing = standingOf(first, answered, before);
+        throw afterAnswers(error as Error, merged(answered, before, standing, answeredBefore(undefined)));
       });
       const standing = standingOf(first, scorers, early);
       const open = without(scorers, standing);

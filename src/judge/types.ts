@@ -87,6 +87,8 @@ export interface JudgeResult {
   verdicts: Verdict[];
   /** Everything spent on this capture, including failed attempts. */
   spend: JudgeSpend;
+  /** Scorers that the first model of a cascade has left to the judge, which has decided none of them yet. */
+  leftOpen?: readonly string[];
 }
 
 /** How the questions about one capture are paid for. */
@@ -95,6 +97,8 @@ export interface JudgeMoney {
   limit?: Pick<SpendingLimit, 'reserve'> | undefined;
   /** A batch job's answer to the first question. It is paid for, so the question is not asked again. */
   answer?: ModelAnswer | undefined;
+  /** Scorers that a cascade's first model has left open before. It is paid for, so only the judge is asked. */
+  leftOpen?: ReadonlySet<string> | undefined;
   /** The same for the questions of a cascade's second judge. Default: the limit, without an answer. */
   late?: JudgeMoney | undefined;
 }

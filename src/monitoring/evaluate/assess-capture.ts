@@ -198,7 +198,8 @@ export class CaptureAssessor {
     const from = this.batch?.of(trace);
     const { judge } = from ?? this.#deps;
     let failure: unknown;
-    const money = from?.money ?? { limit: this.#deps.limit };
+    const known = this.#journal.leftOpen(trace, open, judge.sourceId);
+    const money = { leftOpen: known, ...(from?.money ?? { limit: this.#deps.limit }) };
     const result = await judge.judge(capture, open, signal, money).catch((error: unknown) => {
       failure = error;
       return answeredBefore(error);
@@ -210,9 +211,11 @@ export class CaptureAssessor {
     const held = heldFor === undefined ? 0 : open.length - verdicts.length;
     const versions = new Map(open.map(({ name, version }) => [name, version]));
     const answers = verdicts.map((verdict) => ({ version: versions.get(verdict.scorer) ?? '', verdict }));
+    const leftOpen = result.leftOpen?.map((scorer) => ({ scorer, version: versions.get(scorer) ?? '' })) ?? [];
     const whole = answers.length === open.length;
-    if (answers.length > 0 || spend.calls > 0) {
-      this.#journal.keep({ trace, ask, judge: judge.sourceId, answers, whole, spend });
+    if (answers.length + leftOpen.length + spend.calls > 0) {
+      const left = leftOpen.length > 0 && { leftOpen };
+      this.#journal.keep({ trace, ask, judge: judge.sourceId, answers, ...left, whole, spend });
     }
     return { verdicts, held, heldFor, failure: heldFor === undefined ? failure : undefined };
   }

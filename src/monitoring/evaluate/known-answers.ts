@@ -10,6 +10,8 @@ export interface NewAnswer {
   ask?: string | undefined;
   judge: string;
   answers: { version: string; verdict: Verdict }[];
+  /** What the first model of a cascade has answered, and left to the judge. */
+  leftOpen?: { scorer: string; version: string }[] | undefined;
   /** Every scorer of the request has its answer. */
   whole: boolean;
   spend: JudgeSpend;
@@ -34,6 +36,14 @@ export class KnownAnswers {
   openOf(traceId: string, scorers: readonly JudgeScorer[], judge: string): JudgeScorer[] {
     const known = new Set(this.known(traceId, scorers, judge).map(({ scorer }) => scorer));
     return scorers.filter(({ name }) => !known.has(name));
+  }
+
+  /** @returns the names of the scorers about which only the judge is to be asked, not the first model of its cascade */
+  leftOpen(traceId: string, scorers: readonly JudgeScorer[], judge: string): ReadonlySet<string> {
+    const left = (this.#byTrace.get(traceId) ?? []).flatMap((kept) => (kept.judge === judge && kept.leftOpen) || []);
+    const isLeft = ({ name, version }: JudgeScorer): boolean =>
+      left.some((open) => open.scorer === name && open.version === version);
+    return new Set(scorers.filter(isLeft).map(({ name }) => name));
   }
 
   /** @returns the whole answer to the same request about another trace */

@@ -97,12 +97,39 @@ test('when the main model fails, what the first one decided is kept and paid', a
   const main = scriptedJudge(() => {
     throw new CallFailure('throttled', 'slow down');
   });
-  const { judge } = rig({ ...ALL_GOOD, safety: 'no' }, main);
+  const { judge, first } = rig({ ...ALL_GOOD, safety: 'no' }, main);
   const error = await judge.judge(chatCapture(), scorers).catch((thrown: unknown) => thrown);
   expect(error).toMatchObject({ name: 'JudgeThrottled' });
-  const { verdicts, spend } = answeredBefore(error);
+  const { verdicts, spend, leftOpen = [] } = answeredBefore(error);
   expect(verdicts.map(({ scorer }) => scorer)).toEqual(['fluency', 'coherence', 'refusal']);
-  expect(spend.calls).toBe(1);
+  expect([spend.calls, leftOpen]).toEqual([1, ['safety']]);
+  // What it left open is known the next time, also after a second failure.
+  const money = { leftOpen: new Set(leftOpen) };
+  const again = await judge.judge(chatCapture(), scorers.slice(0, 1), undefined, money).catch((thrown) => thrown);
+  expect([answeredBefore(again).leftOpen, first.asks.length]).toEqual([['safety'], 1]);
+});
+
+test('what the main model could not decide is left open for it, and for it alone', async () => {
+  const { judge } = rig(
+    { ...ALL_GOOD, safety: 'no' },
+    scriptedJudge(() => told('no')),
+  );
+  expect(await judge.judge(chatCapture(), scorers)).toMatchObject({ leftOpen: ['safety'] });
+});
+
+test('if each question has its own call, the answers before a failure of the first model count', async () => {
+  const first = scriptedJudge(
+    ({ prompt }) => {
+      const { name = '' } = prompt.scorers[0] ?? {};
+      if (name === 'refusal') throw new CallFailure('throttled', 'slow down');
+      return told(JSON.stringify({ [name]: { ...ALL_GOOD, safety: 'no' }[name] }));
+    },
+    { maxAnswers: 1, calls: 'separate' },
+  );
+  const judge = cascade({ ...bound(first.judge), sourceId: 'test:/cheap' }, scriptedJudge().judge);
+  const error = await judge.judge(chatCapture(), scorers).catch((thrown: unknown) => thrown);
+  const { verdicts, leftOpen } = answeredBefore(error);
+  expect([verdicts.map(({ scorer }) => scorer), leftOpen]).toEqual([['fluency', 'coherence'], ['safety']]);
 });
 
 test('a budget that has no room for the main model holds only its questions', async () => {

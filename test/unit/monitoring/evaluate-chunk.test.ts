@@ -5,6 +5,7 @@ import type { EvaluateReceipt, LogReceipt } from '../../../src/contract/receipts
 import { workKeys } from '../../../src/contract/work-keys.ts';
 import { BudgetTable } from '../../../src/gate/table.ts';
 import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
+import { cascade } from '../../../src/judge/cascade.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import type { JudgeOptions } from '../../../src/judge/judge-capture.ts';
 import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
@@ -405,6 +406,34 @@ describe('an answer is paid once', () => {
     expect(counts).toMatchObject({ newVerdicts: 1, alreadyThere: 1 });
     expect(rig.asks.slice(before).map(({ prompt }) => prompt.scorers)).toEqual([[ASKED[1]]]);
   });
+
+  test.each([0, 1])(
+    'in a cascade, whose first model is not asked again after the judge failed (run %p)',
+    async (isRetry) => {
+      const first = scriptedJudge(() => told(JSON.stringify({ [ASKED[0]?.name ?? '']: { value: 'no', sure: true } })), {
+        maxAnswers: 1,
+      });
+      let fails = true;
+      const rig = new Rig(({ prompt }) => {
+        if (fails) throw new CallFailure('throttled', 'slow down');
+        return told(goodAnswer(prompt.scorers));
+      });
+      const judge = cascade(first.judge, rig.deps.judge);
+      const line = rig.request(LINES.slice(0, 1));
+      for (const attempt of [0, 1]) {
+        await expect(rig.evaluate({ ...line, attempt }, { judge })).rejects.toMatchObject({ name: 'JudgeThrottled' });
+      }
+      expect(first.asks).toHaveLength(1);
+      // Another question is a question to the first model too.
+      const scorers = ASKED.map((scorer) => ({ ...scorer, version: 'new' }));
+      await expect(rig.evaluate({ ...line, attempt: 2 }, { judge, scorers })).rejects.toThrow();
+      fails = false;
+      const next = isRetry ? withAnswersOf({ ...line, run: 'retry' }) : { ...line, attempt: 3 };
+      const { counts, spend } = await rig.evaluate(next, { judge });
+      expect(counts).toMatchObject({ newVerdicts: 2, failed: 0 });
+      expect([first.asks.length, spend.calls]).toEqual([2, 1]);
+    },
+  );
 
   test('but asked again for a different question, model or run', async () => {
     const rig = new Rig();
