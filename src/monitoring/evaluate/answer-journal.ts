@@ -32,6 +32,13 @@ interface PostedVerdicts {
 
 type Line = KeptAnswer | WrittenTraces | PostedVerdicts;
 
+/** What a chunk of a run has sent for a trace. */
+interface Sent {
+  /** The assessments in one request with the trace, or those that were there before the trace counts as written. */
+  ids: readonly string[];
+  isWritten: boolean;
+}
+
 /**
  * A function that is killed loses at most this many answers, or those of this time. A batch of captures is saved when it is
  * written, so this is for batches that wait.
@@ -50,8 +57,9 @@ export class AnswerJournal extends KnownAnswers {
   readonly #requestId: string;
   /** Traces that an earlier attempt, or this one, has written. */
   readonly #wrote = new Set<string>();
-  /** What is sent for a trace, in one request or before the trace counts as written. */
-  readonly #posts = new Map<string, readonly string[]>();
+  /** By trace, and by chunk of a run. */
+  readonly #sent = new Map<string, Map<string, Sent>>();
+  readonly #self: string;
   /** Lines that are not saved yet. */
   #lines: Line[] = [];
   #segments = 0;
@@ -66,6 +74,7 @@ export class AnswerJournal extends KnownAnswers {
     this.#bucket = bucket;
     this.#request = request;
     this.#requestId = requestId;
+    this.#self = workKeys.chunkOfRun(request.run, request.chunk.chunk);
   }
 
   /**
@@ -74,9 +83,8 @@ export class AnswerJournal extends KnownAnswers {
    * @returns what they paid and did not report, because they were killed before their receipt
    */
   async open(): Promise<TakenOver[]> {
-    const { run, chunk } = this.#request;
     const own: KeptAnswer[] = [];
-    for await (const line of this.#read(workKeys.answersOfChunk(run, chunk.chunk))) {
+    for await (const line of this.#read(workKeys.answersOf(this.#self))) {
       this.#learn(line);
       if ('answers' in line) own.push(line);
     }
@@ -94,14 +102,14 @@ export class AnswerJournal extends KnownAnswers {
     const earlier = [...new Set(chunk.ranges.flatMap(({ answersIn = [] }) => answersIn))];
     await forEachConcurrently(READ_AT_ONCE, earlier, (before) =>
       this.#readOther(before, (line) => {
-        if ('wrote' in line) this.#learn({ wrote: line.wrote.filter((id) => traceIds.has(id)) });
+        if ('wrote' in line) this.#presumeWritten(line.wrote.filter((id) => traceIds.has(id)));
         // The scorers without a verdict are asked again.
         else if ('answers' in line && !asksAgain && traceIds.has(line.trace)) {
           this.#learn({ ...line, whole: false, answers: line.answers.filter(isVerdict) });
         }
       }),
     );
-    for (const traceId of this.#posts.keys()) if (!traceIds.has(traceId)) this.#posts.delete(traceId);
+    for (const traceId of this.#sent.keys()) if (!traceIds.has(traceId)) this.#sent.delete(traceId);
   }
 
   /**
@@ -119,7 +127,7 @@ export class AnswerJournal extends KnownAnswers {
 
   async learnWritten(chunksOfRuns: readonly string[]): Promise<void> {
     await forEachConcurrently(READ_AT_ONCE, chunksOfRuns, (other) =>
-      this.#readOther(other, (line) => 'wrote' in line && this.#learn(line)),
+      this.#readOther(other, (line) => 'wrote' in line && this.#presumeWritten(line.wrote)),
     );
   }
 
@@ -130,26 +138,27 @@ export class AnswerJournal extends KnownAnswers {
     );
   }
 
-  /** Reads the journal of a chunk of another run, and adds what it has sent to what this one has. */
+  /** Reads the journal of a chunk of another run, and learns what it has sent. */
   async #readOther(chunkOfRun: string, take: (line: Line) => unknown, seen = this.#segmentsRead): Promise<void> {
-    const all: Record<string, string[]> = {};
     for await (const line of this.#read(workKeys.answersOf(chunkOfRun), seen)) {
-      if ('posts' in line) Object.assign(all, line.posts);
-      else take(line);
-    }
-    for (const [traceId, ids] of Object.entries(all)) {
-      this.#posts.set(traceId, [...(this.#posts.get(traceId) ?? []), ...ids]);
+      if (!('answers' in line)) this.#learnSent(line, chunkOfRun);
+      take(line);
     }
   }
 
   /**
-   * Returns whether a person has deleted an assessment: it was written, or sent in one request with others that are there.
+   * Returns whether a person has deleted an assessment: a run that was to send it has written it, or has written the trace with
+   * others that are there.
    */
-  wasDeleted({ traceId, assessments }: StoredTrace, assessmentId: string): boolean {
-    const posted = this.#posts.get(traceId) ?? [];
+  wasDeleted({ traceId, assessments, info }: StoredTrace, assessmentId: string): boolean {
     const there = new Set(assessments.map((stored) => stored.assessmentId));
-    if (there.has(assessmentId) || !posted.includes(assessmentId)) return false;
-    return this.#wrote.has(traceId) || posted.some((id) => there.has(id));
+    if (there.has(assessmentId)) return false;
+    // What a run was about to send with the trace was not sent if another run has written it.
+    const mayHaveSent = (by: string): boolean => info?.run === undefined || by.startsWith(`${info.run}/`);
+    return [...(this.#sent.get(traceId) ?? [])].some(
+      ([by, { ids, isWritten }]) =>
+        ids.includes(assessmentId) && (isWritten || (mayHaveSent(by) && ids.some((id) => there.has(id)))),
+    );
   }
 
   async #unreported(own: readonly KeptAnswer[]): Promise<TakenOver[]> {
@@ -211,7 +220,8 @@ export class AnswerJournal extends KnownAnswers {
 
   /** Adds that a trace has all of these assessments, which is saved soon. */
   keepRecorded(traceId: string, assessmentIds: readonly string[]): void {
-    this.#add({ posts: { [traceId]: [...(this.#posts.get(traceId) ?? []), ...assessmentIds] } });
+    const { ids } = this.#sentBy(this.#self, traceId);
+    this.#add({ posts: { [traceId]: [...ids, ...assessmentIds] } });
     this.#add({ wrote: [traceId] });
   }
 
@@ -239,11 +249,25 @@ export class AnswerJournal extends KnownAnswers {
   }
 
   #learn(line: Line): void {
-    if ('wrote' in line) {
-      for (const traceId of line.wrote) this.#wrote.add(traceId);
-    } else if ('posts' in line) {
-      for (const [traceId, ids] of Object.entries(line.posts)) this.#posts.set(traceId, ids);
-    } else super.keep(line);
+    if ('answers' in line) super.keep(line);
+    else this.#learnSent(line, this.#self);
+    if ('wrote' in line) this.#presumeWritten(line.wrote);
+  }
+
+  #presumeWritten(traceIds: readonly string[]): void {
+    for (const traceId of traceIds) this.#wrote.add(traceId);
+  }
+
+  #learnSent(line: WrittenTraces | PostedVerdicts, by: string): void {
+    if ('wrote' in line) for (const traceId of line.wrote) this.#sentBy(by, traceId).isWritten = true;
+    else for (const [traceId, ids] of Object.entries(line.posts)) this.#sentBy(by, traceId).ids = ids;
+  }
+
+  #sentBy(by: string, traceId: string): Sent {
+    const ofTrace = this.#sent.get(traceId) ?? new Map<string, Sent>();
+    const sent = ofTrace.get(by) ?? { ids: [], isWritten: false };
+    this.#sent.set(traceId, ofTrace.set(by, sent));
+    return sent;
   }
 
   /** Yields the lines of segments that were not read before. */

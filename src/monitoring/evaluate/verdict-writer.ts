@@ -149,7 +149,7 @@ export class VerdictWriter {
     const late = absent.length === 0 ? new Set<string>() : await this.#create(absent);
     const created = await this.#storedOf(late);
     await this.#mend(batch);
-    await this.#learn(batch);
+    await this.#learn(batch, created);
     await forEachConcurrently(RECORDED_AT_ONCE, batch, async ({ work, outcome }) => {
       if (this.#book?.refused.has(work.traceId)) return;
       const isNew = work.stored === undefined && !late.has(work.traceId);
@@ -181,11 +181,17 @@ export class VerdictWriter {
     return traceIds.size === 0 ? new Map() : this.#deps.store.getTraces(this.#chunk.experimentId, [...traceIds]);
   }
 
-  /** Learns what another run has sent for traces that lack verdicts: a person may have deleted these. */
-  async #learn(batch: readonly Finished[]): Promise<void> {
-    const lacking = batch.filter(({ work: { stored }, outcome: { assessments } }) =>
-      assessments.some((one) => stored && one.overrides === undefined && hasOneOf(stored, one)),
-    );
+  /**
+   * Learns what another run has sent for traces that lack verdicts: a person may have deleted these.
+   *
+   * @param created traces that were absent when they were read first
+   */
+  async #learn(batch: readonly Finished[], created: ReadonlyMap<string, StoredTrace>): Promise<void> {
+    const lacking = batch.filter(({ work: { traceId, stored }, outcome: { assessments } }) => {
+      const late = created.get(traceId);
+      if (late !== undefined) return late.info?.run !== this.#run && assessments.length > 0;
+      return assessments.some((one) => stored && one.overrides === undefined && hasOneOf(stored, one));
+    });
     if (lacking.length === 0) return;
     const ranges = new Set(lacking.map(({ work }) => this.#chunk.ranges[work.range] as CaptureRange));
     await this.#journal.learnPosts((await this.#deps.turns?.lastWriters([...ranges])) ?? new Set());

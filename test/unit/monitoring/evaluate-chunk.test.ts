@@ -9,7 +9,7 @@ import { cascade } from '../../../src/judge/cascade.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import type { JudgeOptions } from '../../../src/judge/judge-capture.ts';
 import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
-import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { isCodeScorer, isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
@@ -752,7 +752,7 @@ describe('where the traces are written too', () => {
       return new Map();
     };
     const { counts, reasons, log } = await rig.evaluate(rig.request(LINES));
-    expect([counts.alreadyThere, reasons.deletedByPerson, counts.newVerdicts]).toEqual([5, 1, 0]);
+    expect([counts.alreadyThere, reasons.deletedByPerson, counts.newVerdicts]).toEqual([6, undefined, 0]);
     expect(log?.counts.alreadyThere).toBe(3);
     expect(rig.store.assessments.get(idOf(LINES[1]))?.map(({ name }) => name)).toEqual([second]);
   });
@@ -792,6 +792,34 @@ describe('where the traces are written too', () => {
       expect([left(), third.reasons.deletedByPerson]).toEqual([[second], 1]);
       expect(rig.store.assessments.get(idOf(LINES[1]))?.map(({ name }) => name)).toEqual([first, second]);
     });
+
+    test.each([
+      { what: 'that it did not send is written', sampleRate: 0, judgeVerdicts: 1, deletedByPerson: undefined },
+      { what: 'that it sent and a person deleted is not', sampleRate: 1, judgeVerdicts: 0, deletedByPerson: 3 },
+    ])(
+      'where another run writes the traces meanwhile, a verdict $what',
+      async ({ sampleRate, judgeVerdicts, deletedByPerson }) => {
+        const scorers = [...scorersFor({ guidelines: {} }).filter(isCodeScorer).slice(0, 1), ...ASKED.slice(0, 1)];
+        const rig = new Writing(undefined, { scorers });
+        const read = rig.store.getTraces;
+        const turns = turnsIn(rig, 'run');
+        await settled();
+        const judged = () =>
+          [...rig.store.assessments.values()].map((all) => all.filter(({ name }) => name === first).length);
+        rig.store.getTraces = async () => {
+          rig.store.getTraces = read;
+          const other = rig.request(LINES, { run: 'other' });
+          await rig.evaluate({ ...other, options: { ...other.options, sampleRate } }, { turns: turnsIn(rig, 'other') });
+          for (const all of rig.store.assessments.values()) {
+            all.splice(0, all.length, ...all.filter(({ name }) => name !== first));
+          }
+          return new Map();
+        };
+        const { reasons, log } = await rig.evaluate(rig.request(LINES), { turns });
+        expect([judged(), reasons.deletedByPerson]).toEqual([LINES.map(() => judgeVerdicts), deletedByPerson]);
+        expect([rig.store.posts.length, log?.counts.alreadyThere]).toEqual([3, 3]);
+      },
+    );
 
     test('a run waits while another one writes the same lines, and not for the next attempt of its own chunk', async () => {
       const rig = new Writing();
