@@ -84,8 +84,8 @@ function grantWorkBucket(
   });
   // Quarantined lines are read if their capture file is gone, and if a later part of the chunk adds more.
   grantWork(workBucket, processor.role, {
-    read: ['ranges', 'quarantine'],
-    write: ['receipts', 'quarantine', 'truthIndex'],
+    read: ['ranges', 'quarantine', 'answers'],
+    write: ['receipts', 'quarantine', 'answers', 'truthIndex'],
   });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.

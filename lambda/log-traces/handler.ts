@@ -8,6 +8,7 @@ import { connectGate } from '../../src/gate/gate.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
+import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
@@ -34,7 +35,10 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
     requestId: context.awsRequestId,
     remainingMs: () => context.getRemainingTimeInMillis(),
   };
-  const log = (request: ChunkRequest) => logChunk(request, { ...deps, turns: turnsOf(request) });
+  const log = (request: ChunkRequest) => {
+    const written = new AnswerJournal(storage, environment.WORK_BUCKET, request, deps.requestId);
+    return logChunk(request, { ...deps, turns: turnsOf(request), written });
+  };
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
     return inGate(gate, request, async () => ({ ...(await log(request)).counts, ...partOf(request).next }));

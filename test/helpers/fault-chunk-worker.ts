@@ -6,6 +6,7 @@ import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
+import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
@@ -33,7 +34,8 @@ async function main(): Promise<void> {
   const environment = readEnvironment(variables);
   const deps = { storage: new Storage(s3), store, environment, requestId: 'killed' };
   if (step === 'log') {
-    await logChunk(request, deps);
+    const written = new AnswerJournal(deps.storage, environment.WORK_BUCKET, request, deps.requestId);
+    await logChunk(request, { ...deps, written });
     return;
   }
   const clients = { bedrockRuntime: createBedrockClient({ ...aws, endpoint: judgeUrl }) };

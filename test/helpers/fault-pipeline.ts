@@ -25,6 +25,7 @@ import type { Judge } from '../../src/judge/types.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../src/mlflow/client.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
+import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
@@ -357,7 +358,11 @@ export class FaultCase {
         if (!options.evaluate) {
           await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
             if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request, hooks);
-            else await logChunk(request, { ...this.#dependencies(), requestId: randomUUID() });
+            else {
+              const requestId = randomUUID();
+              const written = new AnswerJournal(storage, WORK, request, requestId);
+              await logChunk(request, { ...this.#dependencies(), requestId, written });
+            }
           });
           await hooks.logged?.();
           continue;

@@ -80,8 +80,8 @@ it.each<[string, Line[]]>([
     [
       logsTo('LogTracesLogs'),
       ...captures,
-      [['s3:GetObject'], work('runs/*/ranges/*', 'quarantine/*/*')],
-      [['s3:PutObject'], work('runs/*/receipts/*', 'quarantine/*/*', 'ground-truth/index/*')],
+      [['s3:GetObject'], work('runs/*/ranges/*', 'quarantine/*/*', 'answers/*/*')],
+      [['s3:PutObject'], work('runs/*/receipts/*', 'quarantine/*/*', 'answers/*/*', 'ground-truth/index/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
     ],

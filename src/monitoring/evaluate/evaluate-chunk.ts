@@ -79,7 +79,7 @@ class EvaluateChunk {
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
-    this.#book = request.write ? new LineBook(request, deps, { before: this.#journal }) : undefined;
+    this.#book = request.write ? new LineBook(request, { ...deps, written: this.#journal }) : undefined;
     this.#writer = new VerdictWriter(request, deps, {
       journal: this.#journal,
       tally: this.#tally,

@@ -34,6 +34,8 @@ export interface LogDependencies {
   requestId: string;
   /** Absent: another run may write the same lines at the same time. */
   turns?: WriteTurns | undefined;
+  /** What earlier attempts and other runs have written. Absent: an absent trace counts as one that was never written. */
+  written?: (WrittenTraces & { open(): Promise<unknown> }) | undefined;
 }
 
 /** A chunk of more than one line has no more bytes than this. */
@@ -71,7 +73,6 @@ export class LineBook {
   readonly #part: Part;
   readonly #deps: LogDependencies;
   readonly #quality: QualityTally | undefined;
-  readonly #before: WrittenTraces | undefined;
   readonly #startedAt = new Date().toISOString();
   /** By range. */
   readonly #counts: LogCounts[];
@@ -83,18 +84,10 @@ export class LineBook {
   /** The reasons of traces that could not be built or that MLflow refused. They apply to identical lines too. */
   readonly #refused = new Map<string, NamedError>();
 
-  /**
-   * @param more.quality counts the captures, where no other step does
-   * @param more.before without it, an absent trace counts as one that was never written
-   */
-  constructor(
-    request: ChunkRequest,
-    deps: LogDependencies,
-    more: { quality?: QualityTally; before?: WrittenTraces } = {},
-  ) {
-    this.#quality = more.quality;
+  /** @param quality counts the captures, where no other step does */
+  constructor(request: ChunkRequest, deps: LogDependencies, quality?: QualityTally) {
+    this.#quality = quality;
     this.#request = request;
-    this.#before = more.before;
     this.#part = partOf(request);
     this.#deps = deps;
     this.#counts = request.chunk.ranges.map(emptyLogCounts);
@@ -181,7 +174,7 @@ export class LineBook {
     const write = () => this.#write(lines, assessmentsOf);
     if (turns === undefined) return write();
     const ranges = new Set(lines.map(({ range }) => this.#request.chunk.ranges[range] as CaptureRange));
-    return turns.during([...ranges], this.#before, write);
+    return turns.during([...ranges], this.#deps.written, write);
   }
 
   async #write(
@@ -197,11 +190,11 @@ export class LineBook {
     const existing: ReadonlyMap<string, StoredTrace> =
       assessmentsOf === undefined ? await store.getTraces(experimentId, ids) : new Map();
     // Of those that were written before, a person has deleted what is absent.
-    const before = ids.filter((traceId) => existing.has(traceId) || this.#before?.isWritten(traceId));
+    const before = ids.filter((traceId) => existing.has(traceId) || this.#deps.written?.isWritten(traceId));
     const there = new Set(before);
     const absent = traces.filter(({ traceId }) => !there.has(traceId));
     const result = await store.writeTraces(experiment, absent, assessmentsOf);
-    await this.#before?.saveWritten(result);
+    await this.#deps.written?.saveWritten(result);
     for (const traceId of result.alreadyThere) there.add(traceId);
     const isOpen = ({ traceId }: TraceRecord) =>
       existing.get(traceId)?.lacksSpans || (this.mends && there.has(traceId));

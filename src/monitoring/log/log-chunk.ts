@@ -21,7 +21,7 @@ import { TraceBatch } from './trace-batch.ts';
 export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
   const { storage, environment } = deps;
   const quality = new QualityTally(observerOf(environment, request.options.sampleRate));
-  const book = new LineBook(request, deps, { quality });
+  const book = new LineBook(request, deps, quality);
   const attempt = { run: () => logLines(request, deps, book), receipt: (failure: unknown) => book.receipt(failure) };
   return withReceipt(storage, environment.WORK_BUCKET, attempt);
 }
@@ -29,6 +29,7 @@ export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<
 async function logLines(request: ChunkRequest, deps: LogDependencies, book: LineBook): Promise<void> {
   const { storage, store, environment } = deps;
   const { experimentId } = request.chunk;
+  await deps.written?.open();
   const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, request.chunk, partOf(request));
   const batch = new TraceBatch(book);
   const index = new PredictionIndex(environment);

@@ -14,10 +14,12 @@ import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
+import { AnswerJournal } from '../../../src/monitoring/evaluate/answer-journal.ts';
 import { AskClaims, connectClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
-import { turnsOf } from '../../../src/monitoring/log/write-turns.ts';
+import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
+import { turnsOf, type WriteTurns } from '../../../src/monitoring/log/write-turns.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
@@ -818,6 +820,31 @@ describe('where the traces are written too', () => {
         const { reasons, log } = await rig.evaluate(rig.request(LINES), { turns });
         expect([judged(), reasons.deletedByPerson]).toEqual([LINES.map(() => judgeVerdicts), deletedByPerson]);
         expect([rig.store.posts.length, log?.counts.alreadyThere]).toEqual([3, 3]);
+      },
+    );
+
+    test.each(['evaluate', 'log'])(
+      'a trace that a person deletes stays deleted, if the run to %s it came first',
+      async (firstRun) => {
+        const rig = new Writing();
+        const { storage, store } = rig;
+        const log = (run: string, turns: WriteTurns, attempt = 0) => {
+          const request = rig.request(LINES, { run, attempt });
+          const written = new AnswerJournal(storage.storage, environment.WORK_BUCKET, request, `${run}-${attempt}`);
+          const requestId = `${run}-${attempt}`;
+          return logChunk(request, { storage: storage.storage, store, environment, requestId, turns, written });
+        };
+        const evaluate = (run: string, turns: WriteTurns) => rig.evaluate(rig.request(LINES, { run }), { turns });
+        const [one, other] = firstRun === 'log' ? [log, evaluate] : [evaluate, log];
+        const turns = turnsIn(rig, 'other');
+        await settled();
+        await one('one', turnsIn(rig, 'one'));
+        store.assessments.delete(idOf(LINES[1]));
+        await other('other', turns);
+        expect(store.assessments.size).toBe(2);
+        if (firstRun === 'evaluate') return;
+        const { counts } = await log('one', turnsIn(rig, 'one'), 1);
+        expect([counts.alreadyThere, store.assessments.size]).toEqual([3, 2]);
       },
     );
 
