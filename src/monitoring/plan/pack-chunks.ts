@@ -7,10 +7,15 @@ import type { UnnumberedChunk } from '../chunk/ranges.ts';
 const fullness = (lines: number, bytes: number): number =>
   Math.max(lines / CHUNK_BOUNDS.maxLines, bytes / CHUNK_BOUNDS.maxBytes);
 
+/** Fuller chunks that may go before an open one: far fewer than the files whose reports the summary keeps open. */
+const MOST_BEFORE = 1_000;
+
 /** Ranges that are cut to the bounds of a chunk, each from one file. */
 export class ChunkPacker {
   #open: UnnumberedChunk | undefined;
   #bytes = 0;
+  /** Chunks that went before the open one. */
+  #before = 0;
 
   /** @returns the chunk that is full now, if there is one */
   add(range: CaptureRange, experimentId: string): UnnumberedChunk | undefined {
@@ -28,11 +33,14 @@ export class ChunkPacker {
     }
     const alone = { experimentId, lines: range.lines, ranges: [range] };
     // The fuller of the two goes first, so that the ends of long files share a chunk.
-    if (open?.experimentId === experimentId && fullness(range.lines, bytes) > fullness(open.lines, this.#bytes)) {
+    const isFuller = open !== undefined && fullness(range.lines, bytes) > fullness(open.lines, this.#bytes);
+    if (isFuller && open.experimentId === experimentId && this.#before < MOST_BEFORE) {
+      this.#before += 1;
       return alone;
     }
     this.#open = alone;
     this.#bytes = bytes;
+    this.#before = 0;
     return open;
   }
 

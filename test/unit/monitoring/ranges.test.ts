@@ -6,6 +6,7 @@ import { workKeys } from '../../../src/contract/work-keys.ts';
 import { CHUNK_BOUNDS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
 import { chunkOfPart } from '../../../src/monitoring/chunk/parts.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
+import { FileReports } from '../../../src/monitoring/file-reports.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { ChunkPacker } from '../../../src/monitoring/plan/pack-chunks.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -43,6 +44,22 @@ describe('packing', () => {
       [500, 1],
       [3, 3],
     ]);
+  });
+
+  test('the end of a file does not wait until the summary has closed the file', () => {
+    const files = [
+      range('long', 500),
+      range('long', 1),
+      ...Array.from({ length: 6_000 }, (_, n) => range(`${n}`, 500)),
+    ];
+    const reports = new FileReports();
+    const keys = new Set<string>();
+    for (const { ranges } of packed(files)) {
+      reports.add({ ranges }, [], [], 1);
+      for (const { key } of ranges) keys.add(key);
+    }
+    const { files: closed, open: left } = reports.state();
+    expect(closed + left.length).toBe(keys.size);
   });
 
   test('keeps to the bytes of a chunk, and leaves a longer line alone', () => {
