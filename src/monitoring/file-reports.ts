@@ -101,6 +101,12 @@ export class FileReports {
     this.#objects += 1;
     this.#text = '';
   }
+
+  /** Forgets the closed files, where no reports are written: those of a large run would be longer than a string can be. */
+  forget(): void {
+    this.#files = 0;
+    this.#text = '';
+  }
 }
 
 const idOf = ({ bucket, key, versionId, etag }: Pick<FileReport, 'bucket' | 'key' | 'versionId' | 'etag'>): string =>

@@ -119,7 +119,7 @@ export function isPlanned({ status, summary, input, isPartlyPlanned }: PlanOutco
 type PlanOutcome = Pick<RunReport, 'status' | 'summary' | 'input' | 'isPartlyPlanned'>;
 
 /** Adds up the receipts of a run that has not written its summary. Of one that is running, only what is complete. */
-async function summarySoFar(
+export async function summarySoFar(
   storage: Storage,
   workBucket: string,
   { name, startDate }: FoundRun,
@@ -138,6 +138,8 @@ async function summarySoFar(
     const { lines } = line;
     const isDone = last.options.evaluate ? partsDone(state.evaluate, lines).whole : partsDone(state.log, lines).whole;
     if (isDone || !isRunning) builder.addChunk(await withRanges(storage, workBucket, line), state);
+    // Nobody writes the reports of its files.
+    builder.files.forget();
   }
   const summary = builder.build();
   if (isRunning) summary.status = 'unfinished';
