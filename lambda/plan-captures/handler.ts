@@ -7,15 +7,19 @@ import { gatherChunks } from '../../src/monitoring/batch/all-chunks.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
+import { countingThrottles } from '../../src/shared/metrics.ts';
 import { plannerDependencies } from './dependencies.ts';
 
 const environment = readEnvironment();
 const dependencies = plannerDependencies(environment);
 
-export const handler = logged<PlanRequest | GatherRequest, PlanResult | JudgeBatchResult>(
-  (request, context: Context) => {
-    const { storage } = dependencies;
-    if ('gather' in request) return gatherChunks(request, { storage, workBucket: environment.WORK_BUCKET });
-    return planCaptures(request, { ...dependencies, remainingMs: () => context.getRemainingTimeInMillis() });
-  },
-);
+const handle = async (
+  request: PlanRequest | GatherRequest,
+  context: Context,
+): Promise<PlanResult | JudgeBatchResult> => {
+  const { storage } = dependencies;
+  if ('gather' in request) return gatherChunks(request, { storage, workBucket: environment.WORK_BUCKET });
+  return planCaptures(request, { ...dependencies, remainingMs: () => context.getRemainingTimeInMillis() });
+};
+
+export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));

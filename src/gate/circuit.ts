@@ -1,7 +1,8 @@
 /**
- * The circuit of the judge, over all functions of the stack. It opens when the provider throttles one call after the other, or
+ * The circuit of a provider, over all functions of the stack. It opens when the provider throttles one call after the other, or
  * says that the quota of the day is used up. Then no chunk asks until its time is over. The first function to notice that sends
- * one call: an answer closes the circuit, throttling opens it for twice as long.
+ * one call: an answer closes the circuit, throttling opens it for twice as long. What a call is, its user decides: a request to
+ * the judge, or the work of a whole chunk on MLflow.
  */
 import { type Clock, realClock } from './clock.ts';
 import { asNumber, type BudgetTable, type ItemChange } from './table.ts';
@@ -18,9 +19,8 @@ export interface Circuit {
   report(kind: 'throttled' | 'perDay' | 'answered' | 'other'): Promise<void>;
 }
 
-/** So many throttled calls in a row, over this time, open the circuit. */
-const THROTTLED_IN_ROW = 5;
-const THROTTLED_FOR_MS = 30_000;
+/** So many throttled calls in a row, over this time, open the circuit of a provider whose calls are single requests. */
+const REQUESTS_REFUSED = { inRow: 5, forMs: 30_000 };
 /** The first pause. Each further one is twice as long. */
 const PAUSE_MS = 30_000;
 const LONGEST_PAUSE_MS = 900_000;
@@ -48,7 +48,9 @@ const CLOSED: State = { until: 0, level: 0, forDay: false };
 export class TableCircuit implements Circuit {
   readonly #table: BudgetTable;
   readonly #scope: string;
+  readonly #name: string;
   readonly #clock: Clock;
+  readonly #opensAfter: typeof REQUESTS_REFUSED;
   #state = CLOSED;
   #readAt = Number.NEGATIVE_INFINITY;
   #throttled = { count: 0, since: 0 };
@@ -57,10 +59,12 @@ export class TableCircuit implements Circuit {
   /** Serializes reads. */
   #reading: Promise<void> | undefined;
 
-  constructor(table: BudgetTable, name: string, clock: Clock = realClock) {
+  constructor(table: BudgetTable, name: string, clock: Clock = realClock, opensAfter = REQUESTS_REFUSED) {
     this.#table = table;
+    this.#name = name;
     this.#scope = `circuit#${name}`;
     this.#clock = clock;
+    this.#opensAfter = opensAfter;
   }
 
   get openUntilMs(): number | undefined {
@@ -103,7 +107,7 @@ export class TableCircuit implements Circuit {
       if (this.#throttled.count === 0) this.#throttled.since = now;
       this.#throttled.count += 1;
       const { count, since } = this.#throttled;
-      if (trial !== undefined || (count >= THROTTLED_IN_ROW && now - since >= THROTTLED_FOR_MS)) {
+      if (trial !== undefined || (count >= this.#opensAfter.inRow && now - since >= this.#opensAfter.forMs)) {
         await this.#open(now, trial?.until);
       }
     }
@@ -142,7 +146,7 @@ export class TableCircuit implements Circuit {
   async #read(): Promise<void> {
     this.#readAt = this.#clock.now();
     const item = await this.#table.get(this.#scope).catch((error: unknown) => {
-      warnOnce('The circuit of the judge is unknown', error);
+      warnOnce(`The circuit ${this.#name} is unknown`, error);
       return undefined;
     });
     if (item === undefined) return;
@@ -165,7 +169,7 @@ export class TableCircuit implements Circuit {
     const isWritten = await this.#table.update(change).then(
       (changed) => changed !== undefined,
       (error: unknown) => {
-        warnOnce('The circuit of the judge could not be written', error);
+        warnOnce(`The circuit ${this.#name} could not be written`, error);
         return true;
       },
     );

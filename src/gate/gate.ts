@@ -4,6 +4,7 @@
  */
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import { type Circuit, TableCircuit } from './circuit.ts';
+import { realClock } from './clock.ts';
 import { type Pace, TablePace } from './pace.ts';
 import { type CallLimit, type Slots, TableSeats } from './seats.ts';
 import { BudgetTable, tableClient } from './table.ts';
@@ -18,7 +19,9 @@ export interface JudgeGate {
 export interface Gate {
   /** Requests to MLflow. Absent: no limit. */
   mlflow?: Pace | undefined;
-  /** Absent without a table, as in a test. */
+  /** Opened by a chunk that MLflow throttled until its retries were used up. Absent without a table, as in a test. */
+  mlflowCircuit?: Circuit | undefined;
+  /** Absent without a table. */
   judge?: JudgeGate | undefined;
   /** Absent without a table. */
   slots?: Slots | undefined;
@@ -47,6 +50,9 @@ const KEEP_REQUESTS_MS = 150;
 /** Providers count tokens by the minute. */
 const KEEP_TOKENS_MS = 10_000;
 
+/** A chunk ends as throttled only after many requests were. */
+const CHUNK_REFUSED = { inRow: 1, forMs: 0 };
+
 /** @param limit the limiter of the judge's calls; absent in a function that does not judge */
 export function connectGate(settings: GateSettings, limit?: CallLimit): Gate {
   const { BUDGET_TABLE: name, MAX_FUNCTIONS: functions, JUDGE_CONCURRENCY: calls } = settings;
@@ -60,6 +66,7 @@ export function connectGate(settings: GateSettings, limit?: CallLimit): Gate {
   };
   return {
     mlflow: pace('mlflow', requestsPerSecond(settings), KEEP_REQUESTS_MS),
+    mlflowCircuit: new TableCircuit(table, 'mlflow', realClock, CHUNK_REFUSED),
     judge: {
       circuit: new TableCircuit(table, 'judge'),
       tokens: pace('judge', settings.JUDGE_TOKENS_PER_MINUTE / 60, KEEP_TOKENS_MS),

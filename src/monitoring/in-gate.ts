@@ -1,16 +1,20 @@
 /** Processes a chunk when the stack has room for one more function. Waiting is done by the state machine, which costs nothing. */
 import type { ChunkProgress, ChunkRequest } from '../contract/payloads.ts';
+import type { Circuit } from '../gate/circuit.ts';
 import type { Gate } from '../gate/gate.ts';
 import { JudgePaused } from '../judge/errors.ts';
-import { isRetryable, PermanentError, saidBy } from '../shared/errors.ts';
+import { isRetryable, PermanentError, type RetryableError, saidBy } from '../shared/errors.ts';
+import { noteThrottle } from '../shared/throttles.ts';
 
 /** A wait is up to this share longer, so that chunks that were sent away together do not return together. */
 const JITTER = 0.25;
 const LONGEST_WAIT_SECONDS = 900;
+/** MLflow had half a minute already, while the client repeated its requests. Each further wait is twice as long. */
+const LEAST_WAIT_SECONDS = 15;
 
 /**
  * Step Functions counts retries anew after each wait, so a chunk that fails between its waits would be tried forever. Most attempts
- * of a long outage are pauses of the judge: at up to 15 minutes each, so many are ten days.
+ * of a long outage are pauses of a provider: at up to 15 minutes each, so many are ten days.
  */
 const MOST_ATTEMPTS = 1000;
 
@@ -19,31 +23,57 @@ function waiting({ progress }: ChunkRequest, attempts: number, waitSeconds: numb
   return { bounds: progress?.bounds ?? [], kills: progress?.kills ?? 0, more: true, attempts, waitSeconds };
 }
 
-/** Returns for how long to wait for a judge that is paused. */
-export function secondsOf({ retryAfterMs = 0 }: JudgePaused): number {
-  const seconds = Math.min(LONGEST_WAIT_SECONDS, Math.max(1, retryAfterMs / 1000));
+/** Returns for how long to wait for a provider that is to be left alone for this time. */
+function secondsOf(ms = 0): number {
+  const seconds = Math.min(LONGEST_WAIT_SECONDS, Math.max(1, ms / 1000));
   return Math.ceil(seconds * (1 + JITTER * Math.random()));
 }
 
-/** Does the work, unless there is no seat; or until the judge is paused, which the work reports by its error. */
+const saysMlflowThrottles = (error: unknown): error is RetryableError =>
+  isRetryable(error) && error.name === 'MlflowThrottled';
+
+/**
+ * Does the work, unless there is no seat or the circuit of MLflow is open; or until the judge is paused or MLflow keeps throttling,
+ * which the work reports by its error.
+ */
 export async function inGate<T>(
-  { slots }: Gate,
+  { slots, mlflowCircuit }: Gate,
   request: ChunkRequest,
   work: () => Promise<T>,
 ): Promise<T | ChunkProgress> {
-  const entered = (await slots?.enter(request.progress?.waitSeconds)) ?? 'in';
+  const waited = request.progress?.waitSeconds;
+  const entered = (await slots?.enter(waited)) ?? 'in';
   // Without a seat there was no attempt.
   if (entered !== 'in') return waiting(request, request.attempt, entered.waitSeconds);
+  /** Absent before the circuit: then there is nothing to report. */
+  let outcome: Parameters<Circuit['report']>[0] | undefined;
   try {
-    return await work();
+    const openUntil = await mlflowCircuit?.check();
+    if (openUntil !== undefined) {
+      // The alarm stays on while nobody asks.
+      noteThrottle('mlflow');
+      return waiting(request, request.attempt, secondsOf(openUntil - Date.now()));
+    }
+    outcome = 'other';
+    const result = await work();
+    outcome = 'answered';
+    return result;
   } catch (error) {
     const attempts = request.attempt + 1;
+    // A chunk whose judge is paused has written its traces.
+    if (error instanceof JudgePaused) outcome = 'answered';
+    if (saysMlflowThrottles(error)) outcome = 'throttled';
     if (attempts >= MOST_ATTEMPTS && isRetryable(error)) {
       throw new PermanentError('RetriesUsedUp', `After ${attempts} attempts the chunk failed again: ${saidBy(error)}`);
     }
-    if (error instanceof JudgePaused) return waiting(request, attempts, secondsOf(error));
+    if (error instanceof JudgePaused) return waiting(request, attempts, secondsOf(error.retryAfterMs));
+    if (saysMlflowThrottles(error)) {
+      const seconds = Math.max(LEAST_WAIT_SECONDS, 2 * (waited ?? 0));
+      return waiting(request, attempts, secondsOf(Math.max(error.retryAfterMs ?? 0, seconds * 1000)));
+    }
     throw error;
   } finally {
+    if (outcome !== undefined) await mlflowCircuit?.report(outcome);
     await slots?.leave();
   }
 }

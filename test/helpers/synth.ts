@@ -71,10 +71,13 @@ export function onlyResource(template: Template, type: string): Resource {
 /** Removes the hash of the construct's path with which the CDK ends logical ids. */
 const withoutHash = (id: string): string => id.replace(/[0-9A-F]{8}$/, '');
 
-/** The functions' own errors that the state machines retry. Written out, to notice changes to the product's list. */
+/**
+ * The functions' own errors that the state machines retry; those of throttling for longer. Written out, to notice changes to the
+ * product's list.
+ */
+export const THROTTLED_ERRORS = ['Lambda.TooManyRequestsException', 'MlflowThrottled'];
 export const RETRIED_ERRORS = [
   'MlflowUnavailable',
-  'MlflowThrottled',
   'JudgeThrottled',
   'JudgeUnavailable',
   'StorageUnavailable',

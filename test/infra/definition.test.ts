@@ -1,5 +1,12 @@
 /** The definition of monitoring runs, state by state. The handlers and the runbook depend on names, payloads and transitions. */
-import { definitionOf, MONITORING, RETRIED_ERRORS, stateMachineOf, templateOf } from '../helpers/synth.ts';
+import {
+  definitionOf,
+  MONITORING,
+  RETRIED_ERRORS,
+  stateMachineOf,
+  THROTTLED_ERRORS,
+  templateOf,
+} from '../helpers/synth.ts';
 
 const template = templateOf({ MAX_CONCURRENCY: '7', LAMBDA_TIMEOUT_SECONDS: '600' });
 const definition = definitionOf(template) as {
@@ -26,7 +33,7 @@ const transient = {
 const judge = { ...transient, IntervalSeconds: 5, MaxAttempts: 12, MaxDelaySeconds: 300 };
 const throttled = {
   ...transient,
-  ErrorEquals: ['Lambda.TooManyRequestsException'],
+  ErrorEquals: THROTTLED_ERRORS,
   MaxAttempts: 1000,
   MaxDelaySeconds: 300,
 };

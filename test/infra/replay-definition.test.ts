@@ -8,6 +8,7 @@ import {
   RETRIED_ERRORS,
   resourcesOfType,
   stateMachineOf,
+  THROTTLED_ERRORS,
   templateOf,
 } from '../helpers/synth.ts';
 
@@ -20,7 +21,7 @@ const jitter = { BackoffRate: 2, JitterStrategy: 'FULL' };
 /** The retries of the monitoring's functions, which `definition.test.ts` checks completely. */
 const storeRetries = [
   expect.objectContaining({ ...jitter, ErrorEquals: expect.arrayContaining(RETRIED_ERRORS), MaxAttempts: 6 }),
-  expect.objectContaining({ ...jitter, ErrorEquals: ['Lambda.TooManyRequestsException'], MaxAttempts: 1000 }),
+  expect.objectContaining({ ...jitter, ErrorEquals: THROTTLED_ERRORS, MaxAttempts: 1000 }),
   expect.objectContaining({ ...jitter, ErrorEquals: expect.arrayContaining(['Sandbox.Timedout']), MaxAttempts: 2 }),
 ];
 /** A throttled judge is retried for as long as in the monitoring. */

@@ -1,4 +1,4 @@
-/** The circuit of the judge over many functions, in virtual time. */
+/** A circuit over many functions, in virtual time. */
 import { nextDay, TableCircuit } from '../../../src/gate/circuit.ts';
 import { BudgetTable } from '../../../src/gate/table.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
@@ -34,6 +34,23 @@ test('five throttled calls in a row over half a minute open it for all functions
   expect(await secondsOpen(other)).toBeGreaterThan(5);
   expect(await secondsOpen(other)).toBeLessThan(37.5);
   expect([one.forDay, other.forDay]).toEqual([false, false]);
+});
+
+test('where a call is a whole chunk, the first throttled one opens it, and only a trial closes it', async () => {
+  const ofChunks = () => new TableCircuit(new BudgetTable(table.client, 't'), 'mlflow', clock, { inRow: 1, forMs: 0 });
+  const [one, other, working] = [ofChunks(), ofChunks(), ofChunks()];
+  for (const circuit of [one, working]) expect(await circuit.check()).toBeUndefined();
+  await one.report('throttled');
+  expect(await other.check()).toBeDefined();
+  // It began before, and MLflow had room for it.
+  await working.report('answered');
+  await clock.pass(5000);
+  expect(await working.check()).toBeDefined();
+  await clock.pass(60_000);
+  expect(await other.check()).toBeUndefined();
+  await other.report('answered');
+  expect(table.number('circuit#mlflow', 'level')).toBe(0);
+  expect(table.number('circuit#judge', 'level')).toBe(0);
 });
 
 test('many throttled calls at once, and throttled calls between answers, do not open it', async () => {
