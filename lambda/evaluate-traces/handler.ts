@@ -55,8 +55,9 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const scoring = await judging();
   const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
     const limit = budget(request.run, request.options.budgetUsd);
-    const claims = claimsOf(request, Date.now() + deps.remainingMs());
-    const limited = { ...deps, ...scoring, limit, claims, turns: turnsOf(request) };
+    const endsAtMs = Date.now() + deps.remainingMs();
+    const claims = claimsOf(request, endsAtMs);
+    const limited = { ...deps, ...scoring, limit, claims, turns: turnsOf(request, endsAtMs) };
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
     const { batchScorers: scorers } = batchJudge();
     const workBucket = environment.WORK_BUCKET;

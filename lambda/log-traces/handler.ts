@@ -37,7 +37,8 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   };
   const log = (request: ChunkRequest) => {
     const written = new AnswerJournal(storage, environment.WORK_BUCKET, request, deps.requestId);
-    return logChunk(request, { ...deps, turns: turnsOf(request), written });
+    const turns = turnsOf(request, Date.now() + deps.remainingMs());
+    return logChunk(request, { ...deps, turns, written });
   };
   if (invocation.kind === 'chunk') {
     const { request } = invocation;

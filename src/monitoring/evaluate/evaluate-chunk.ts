@@ -147,7 +147,7 @@ class EvaluateChunk {
       if (claimed.length === 0) return;
       left = claimed;
       // Another chunk is asking the same. Its answer is here within seconds, or its function has ended.
-      await sleep(pollMs);
+      await sleep(pollMs, undefined, { signal }).catch(() => undefined);
     }
   }
 

@@ -9,6 +9,7 @@ import { workKeys } from '../../contract/work-keys.ts';
 import { asNumber, BudgetTable, type Item, tableClient } from '../../gate/table.ts';
 import type { WriteTracesResult } from '../../mlflow/types.ts';
 import { forEachConcurrently } from '../../shared/concurrency.ts';
+import { RetryableError } from '../../shared/errors.ts';
 import { isRetry, partOf } from '../chunk/parts.ts';
 
 /** The turn of a function that was killed ends after this time. */
@@ -16,6 +17,8 @@ const TURN_MS = 60_000;
 const POLL_MS = 500;
 /** After this time the look right before each post must do: at most a change of a person in these 5 s is overwritten. */
 const LONGEST_WAIT_MS = 120_000;
+/** A function that has no more than this time does not wait, since it would be killed while it writes. */
+const WRITE_RESERVE_MS = 30_000;
 const WRITES_AT_ONCE = 16;
 /** For so long, at least, earlier attempts at the chunk may have been under way. */
 const ATTEMPTS_MS = 3_600_000;
@@ -40,6 +43,7 @@ export class WriteTurns {
   readonly #table: BudgetTable;
   readonly #mine: string;
   readonly #sinceMs: number;
+  readonly #endsAtMs: number;
   /** How many batches are being written, by range. */
   readonly #held = new Map<string, number>();
   /** When the journal of another run was last read, by its chunk. */
@@ -48,9 +52,11 @@ export class WriteTurns {
   /**
    * @param mine the chunk of the run; see `workKeys.chunkOfRun`
    * @param sinceMs what other runs have written since then was not there when this chunk was begun; epoch milliseconds
+   * @param endsAtMs when the function has ended
    */
-  constructor(table: BudgetTable, mine: string, sinceMs = Date.now()) {
+  constructor(table: BudgetTable, mine: string, sinceMs = Date.now(), endsAtMs = Number.POSITIVE_INFINITY) {
     this.#sinceMs = sinceMs;
+    this.#endsAtMs = endsAtMs;
     this.#table = table;
     this.#mine = mine;
   }
@@ -59,6 +65,7 @@ export class WriteTurns {
    * Does the work when no other run writes lines of these ranges.
    *
    * @param written learns what other runs have written of them since `sinceMs`
+   * @throws RetryableError `ChunkOutOfTime` if the function ends too soon to wait for another run
    */
   async during<T>(ranges: readonly Place[], written: WrittenTraces | undefined, work: () => Promise<T>): Promise<T> {
     const scopes = [...new Set(ranges.map(scopeOf))].sort();
@@ -75,6 +82,7 @@ export class WriteTurns {
           const { writers, isWriting } = await this.#take(scope);
           for (const [by, untilMs] of writers) others.set(by, Math.max(untilMs, others.get(by) ?? 0));
           if (!isWriting || Date.now() > latestMs) return;
+          if (Date.now() > this.#endsAtMs - WRITE_RESERVE_MS) throw outOfTime(this.#mine);
           await sleep(POLL_MS);
         }
       });
@@ -149,21 +157,26 @@ export class WriteTurns {
   }
 }
 
+const outOfTime = (where: string): RetryableError =>
+  new RetryableError('ChunkOutOfTime', 'Another run writes the same lines for longer than this Lambda has', { where });
+
 const scopeOf = ({ bucket, key, versionId, etag, start }: Place): string =>
   `write#${createHash('sha256')
     .update([bucket, key, versionId ?? etag, start].join('\n'))
     .digest('hex')}`;
 
 /** Returns the turns of a chunk. A retry learns of all runs: what any of them has written was there after the run that it retries. */
-export function turnsOf(table: BudgetTable, request: ChunkRequest): WriteTurns {
+export function turnsOf(table: BudgetTable, request: ChunkRequest, endsAtMs?: number): WriteTurns {
   const { run, chunk } = request;
   const sinceMs = isRetry(chunk) ? 0 : Date.now() - (partOf(request).isRepeated ? ATTEMPTS_MS : 0);
-  return new WriteTurns(table, workKeys.chunkOfRun(run, chunk.chunk), sinceMs);
+  return new WriteTurns(table, workKeys.chunkOfRun(run, chunk.chunk), sinceMs, endsAtMs);
 }
 
-/** @returns a function that gives the turns of a chunk; `undefined` without a table */
-export function connectTurns(table: string | undefined): (request: ChunkRequest) => WriteTurns | undefined {
+/** @returns a function that gives the turns of a chunk, in a function that ends then; `undefined` without a table */
+export function connectTurns(
+  table: string | undefined,
+): (request: ChunkRequest, endsAtMs: number) => WriteTurns | undefined {
   if (table === undefined) return () => undefined;
   const turns = new BudgetTable(tableClient(), table);
-  return (request) => turnsOf(turns, request);
+  return (request, endsAtMs) => turnsOf(turns, request, endsAtMs);
 }

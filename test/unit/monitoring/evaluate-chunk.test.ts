@@ -878,6 +878,19 @@ describe('where the traces are written too', () => {
       );
       expect(inner).toBe(true);
     });
+
+    test('a run does not wait for another one longer than its function lives, and posts nothing then', async () => {
+      const rig = new Writing();
+      await turnsIn(rig, 'other').during(rig.request(LINES).chunk.ranges, undefined, async () => {
+        const request = rig.request(LINES);
+        const late = rig.evaluate(request, { turns: turnsOf(table(rig), request, Date.now() + 30_000) });
+        await expect(late).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
+      });
+      expect(rig.store.posts).toHaveLength(0);
+      // The answers wait for the next attempt.
+      const { counts } = await rig.evaluate(rig.request(LINES, { attempt: 1 }), { turns: turnsIn(rig, 'run') });
+      expect([counts.newVerdicts, rig.asks.length]).toEqual([6, 3]);
+    });
   });
 
   test('a line that killed the function alone is quarantined if it has no trace, else it has errors', async () => {
