@@ -187,11 +187,10 @@ export class VerdictWriter {
    * @param created traces that were absent when they were read first
    */
   async #learn(batch: readonly Finished[], created: ReadonlyMap<string, StoredTrace>): Promise<void> {
-    const lacking = batch.filter(({ work: { traceId, stored }, outcome: { assessments } }) => {
-      const late = created.get(traceId);
-      if (late !== undefined) return late.info?.run !== this.#run && assessments.length > 0;
-      return assessments.some((one) => stored && one.overrides === undefined && hasOneOf(stored, one));
-    });
+    const lacking = batch.filter(
+      ({ work: { traceId, stored = created.get(traceId) }, outcome: { assessments } }) =>
+        stored !== undefined && assessments.some(({ overrides }) => overrides === undefined),
+    );
     if (lacking.length === 0) return;
     const ranges = new Set(lacking.map(({ work }) => this.#chunk.ranges[work.range] as CaptureRange));
     await this.#journal.learnPosts((await this.#deps.turns?.lastWriters([...ranges])) ?? new Set());

@@ -823,6 +823,14 @@ describe('where the traces are written too', () => {
       },
     );
 
+    test('a run that is repeated brings back no verdict that a person has deleted, also the only one of the judge', async () => {
+      const rig = new Writing(undefined, { scorers: ASKED.slice(0, 1) });
+      await rig.evaluate(rig.request(LINES, { run: 'one' }), { turns: turnsIn(rig, 'one') });
+      const left = deleted(rig, LINES[1]);
+      const { reasons } = await rig.evaluate(rig.request(LINES, { run: 'two' }), { turns: turnsIn(rig, 'two') });
+      expect([left(), reasons.deletedByPerson]).toEqual([[], 1]);
+    });
+
     test.each(['evaluate', 'log'])(
       'a trace that a person deletes stays deleted, if the run to %s it came first',
       async (firstRun) => {
