@@ -21,8 +21,8 @@ export interface Gate {
   mlflow?: Pace | undefined;
   /** Opened by a chunk that MLflow throttled until its retries were used up. Absent without a table, as in a test. */
   mlflowCircuit?: Circuit | undefined;
-  /** Absent without a table. */
-  judge?: JudgeGate | undefined;
+  /** Returns what stands before the calls of a model, by its id in the settings. Absent without a table. */
+  judge?: ((model: string) => JudgeGate) | undefined;
   /** Absent without a table. */
   slots?: Slots | undefined;
 }
@@ -64,13 +64,12 @@ export function connectGate(settings: GateSettings, limit?: CallLimit): Gate {
     const shards = Math.min(most, Math.ceil((functions || 1000) / FUNCTIONS_PER_SHARD));
     return new TablePace({ table, name: of, perSecond, keepMs, shards });
   };
+  const tokens = pace('judge', settings.JUDGE_TOKENS_PER_MINUTE / 60, KEEP_TOKENS_MS);
   return {
     mlflow: pace('mlflow', requestsPerSecond(settings), KEEP_REQUESTS_MS),
     mlflowCircuit: new TableCircuit(table, 'mlflow', realClock, CHUNK_REFUSED),
-    judge: {
-      circuit: new TableCircuit(table, 'judge'),
-      tokens: pace('judge', settings.JUDGE_TOKENS_PER_MINUTE / 60, KEEP_TOKENS_MS),
-    },
+    // Providers count by model: while one is throttled, the other model of a cascade may have room.
+    judge: (model) => ({ circuit: new TableCircuit(table, `judge#${model}`), tokens }),
     slots: new TableSeats({ table, functions, calls, limit }),
   };
 }

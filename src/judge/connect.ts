@@ -1,5 +1,6 @@
 /** Creates the judge, the scorers, the always rules and the budget from the settings of the stack. */
 import type { Capture } from '../formats/types.ts';
+import type { Gate } from '../gate/gate.ts';
 import { tableClient } from '../gate/table.ts';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import type { sharedSettings } from '../settings/schema.ts';
@@ -50,7 +51,7 @@ interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSetti
   /** The key itself, on a person's own machine. */
   JUDGE_API_KEY?: string;
   /** What the calls of a function share with each other, and with those of other functions. */
-  shared?: Pick<CallerOptions, 'limiter' | 'gate'>;
+  shared?: Pick<CallerOptions, 'limiter'> & { gate?: Gate['judge'] };
 }
 
 type FunctionSettings = LambdaEnvironment & Pick<JudgeSettings, 'shared'>;
@@ -68,7 +69,7 @@ export const judgeOf = async (settings: JudgeSettings): Promise<Judge> =>
 function configOf(settings: JudgeSettings): JudgeConfig {
   const prices = priceOptions(settings);
   return {
-    ...settings.shared,
+    ...sharedBy(settings),
     model: settings.BEDROCK_MODEL_ID,
     parameters: settings.MLFLOW_EVALUATION_MODEL_PARAM,
     calls: settings.JUDGE_CALLS,
@@ -77,6 +78,11 @@ function configOf(settings: JudgeSettings): JudgeConfig {
     guardrail: guardrailOf(settings),
   };
 }
+
+const sharedBy = ({ shared, BEDROCK_MODEL_ID }: JudgeSettings): Pick<CallerOptions, 'limiter' | 'gate'> => ({
+  ...shared,
+  gate: shared?.gate?.(BEDROCK_MODEL_ID),
+});
 
 /** Creates the judge of these settings, behind the first model of the cascade if they name one. */
 export async function cascadeOf(settings: JudgeSettings): Promise<Judge> {
@@ -144,7 +150,7 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
 
 /**
  * @param settings with the model of the round
- * @param environment with the prices, and what the calls share
+ * @param environment with the prices
  */
 function batchRound(
   settings: FunctionSettings,
@@ -159,7 +165,7 @@ function batchRound(
   const transport = bedrockTransport(name, parameters, guardrailOf(environment));
   const bounds = answerBounds(parameters);
   const judgeAt = (price: JudgeConfig['price']): Judge =>
-    createJudgeOver(transport, { ...environment.shared, ...bounds, price, maxAnswers });
+    createJudgeOver(transport, { ...sharedBy(settings), ...bounds, price, maxAnswers });
   const pricedAsBatch = judgeAt((usage) => priceCall(name, usage, batch));
   return {
     record: (traceId, capture, scorers) => batchRecord(transport, traceId, capture, scorers.map(asAsked), bounds),

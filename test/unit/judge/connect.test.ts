@@ -1,5 +1,6 @@
 /** Connecting the judge of batch inference: what its requests contain, and what they may cost. */
-import { connectBatchJudge } from '../../../src/judge/connect.ts';
+import type { Circuit } from '../../../src/gate/circuit.ts';
+import { cascadeOf, connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { chatCapture } from './captures.ts';
@@ -47,6 +48,14 @@ describe('batch inference in a cascade', () => {
     expect(asked.system).toEqual((plain.record('tr-1', chatCapture(), scorers).modelInput as typeof asked).system);
     expect(again?.maxCostUsd(chatCapture(), scorers)).toBe(plain.maxCostUsd(chatCapture(), scorers));
     expect(plain.again).toBeUndefined();
+  });
+
+  test('gives each model a gate of its own, online as in batch inference', async () => {
+    const gate = jest.fn((_model: string) => ({ circuit: {} as Circuit }));
+    const settings = { ...testEnvironment({ JUDGE_CASCADE }), shared: { gate } };
+    await cascadeOf(settings);
+    connectBatchJudge(settings);
+    expect([...new Set(gate.mock.calls.flat())].sort()).toEqual([settings.BEDROCK_MODEL_ID, JUDGE_CASCADE].sort());
   });
 
   test('needs both models on Bedrock', () => {
