@@ -163,8 +163,8 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   if (given === UNSURE && scorer.asksIfSure) return { kind: 'missing' };
   if (value === undefined) return { kind: 'value', got: given, chars };
   // The first model of a cascade leaves to the second what it is not sure of.
-  if (scorer.asksIfSure && !scorer.isTerse && !(parsed.success && parsed.data.sure === true))
-    return { kind: 'missing' };
+  const sure = parsed.success ? parsed.data.sure : undefined;
+  if (scorer.asksIfSure && (sure === false || (sure !== true && !scorer.isTerse))) return { kind: 'missing' };
   const rationale = parsed.success ? (parsed.data.rationale?.trim() ?? '') : '';
   const isEnough = scorer.isTerse && (scorer.asksIfSure || isPass(scorer, value));
   if (rationale === '' && !isEnough) return { kind: 'bare', value, chars };

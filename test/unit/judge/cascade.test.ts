@@ -51,6 +51,7 @@ test('what the first model passes and is sure of stands, under its name', async 
 test.each<[string, object, string[]]>([
   ['fails', { ...ALL_GOOD, safety: 'no' }, ['safety']],
   ['is not sure of', { ...ALL_GOOD, fluency: 'unsure' }, ['fluency']],
+  ['is not sure of beside the bare value', { ...ALL_GOOD, fluency: { value: 'yes', sure: false } }, ['fluency']],
   [
     'is not sure of in words',
     { ...ALL_GOOD, coherence: { rationale: 'x', value: 'coherent', sure: false } },
