@@ -114,7 +114,7 @@ async function askJudge(
   asking: DataOptions['ask'],
   budgetUsd: number | undefined,
 ): Promise<Asked> {
-  const judge = await cascadeOf(settings);
+  const judge = cascadeOf(settings);
   // If production asks scorers one by one, verdicts do not depend on other scorers, so asking the labeled ones is enough.
   const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : asking;
   const most = mostUsd(items, { judge, scorers, ask });

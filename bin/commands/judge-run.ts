@@ -73,7 +73,7 @@ async function judgeOpened(
   signal: AbortSignal,
 ): Promise<JudgeReport | undefined> {
   const { settings, scorers } = files;
-  const judge = flags.judge === 'real' ? await cascadeOf(settings) : standIn(settings);
+  const judge = flags.judge === 'real' ? cascadeOf(settings) : standIn(settings);
   if (flags.judge === 'real' && scorers.some(({ kind }) => kind === 'judge')) {
     if (!(await agreed(files, judge, flags, settings))) return undefined;
   }

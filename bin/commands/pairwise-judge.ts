@@ -19,7 +19,7 @@ export async function connectPairwiseJudge(model: string | undefined, budgetUsd:
   requireKnownPrice(settings.BEDROCK_MODEL_ID, budget, priceOptions(settings));
   await requireCredentials(settings.BEDROCK_MODEL_ID);
   const limit = budget === undefined ? {} : { limit: new OwnLimit(budget) };
-  return { judge: await judgeOf(settings), ...limit };
+  return { judge: judgeOf(settings), ...limit };
 }
 
 /** Fails before anything is sent, rather than when the first pair is judged. */

@@ -26,7 +26,7 @@ export const handler = logged<EvaluateReplayRequest, EvaluateReplayResult>((even
     storage,
     workBucket: environment.WORK_BUCKET,
     mlflow,
-    judge: async () => (await judging()).judge,
+    judge: async () => judging().judge,
     limit,
     remainingMs: () => context.getRemainingTimeInMillis(),
   }),

@@ -52,7 +52,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
     requestId: context.awsRequestId,
     remainingMs: () => context.getRemainingTimeInMillis(),
   };
-  const scoring = await judging();
+  const scoring = judging();
   const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
     const limit = budget(request.run, request.options.budgetUsd);
     const endsAtMs = Date.now() + deps.remainingMs();

@@ -28,21 +28,16 @@ interface Judging {
 }
 
 /**
- * Returns a function that connects to the judge at its first call, and returns the same judge from then on.
+ * Returns a function that creates the judge at its first call, and returns the same judge from then on.
  *
  * @param make creates the judge; default: with the cascade of the settings
  */
-export function connectJudge(environment: FunctionSettings, make = cascadeOf): () => Promise<Judging> {
+export function connectJudge(environment: FunctionSettings, make = cascadeOf): () => Judging {
   const scorers = activeScorers(environment);
   const always = createAlwaysRule(environment.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
-  const create = async (): Promise<Judging> => ({ judge: await make(environment), scorers, always });
-  let judging: Promise<Judging> | undefined;
+  let judging: Judging | undefined;
   return () => {
-    judging ??= create().catch((error: unknown) => {
-      // A secret that cannot be read now may be readable in the next invocation.
-      judging = undefined;
-      throw error;
-    });
+    judging ??= { judge: make(environment), scorers, always };
     return judging;
   };
 }
@@ -57,19 +52,17 @@ interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSetti
 type FunctionSettings = LambdaEnvironment & Pick<JudgeSettings, 'shared'>;
 
 /**
- * Creates the judge of these settings, for online calls. The key of a judge outside AWS is read from Secrets Manager now, and
- * again when the server stops accepting it.
+ * Creates the judge of these settings, for online calls. The key of a judge outside AWS is read from Secrets Manager with the
+ * first call, so that a key that cannot be read fails only verdicts, and again when the server stops accepting it.
  */
-export const judgeOf = async (settings: JudgeSettings): Promise<Judge> =>
-  createJudge({
-    ...configOf(settings),
-    apiKey: settings.JUDGE_API_KEY ?? (await keyLoader(settings.JUDGE_SECRET_ARN)),
-  });
+export const judgeOf = (settings: JudgeSettings): Judge => createJudge(configOf(settings));
 
 function configOf(settings: JudgeSettings): JudgeConfig {
   const prices = priceOptions(settings);
+  const { JUDGE_API_KEY: key, JUDGE_SECRET_ARN: secret } = settings;
   return {
     ...sharedBy(settings),
+    apiKey: key ?? (secret === undefined ? undefined : () => loadApiKey(undefined, secret)),
     model: settings.BEDROCK_MODEL_ID,
     parameters: settings.MLFLOW_EVALUATION_MODEL_PARAM,
     calls: settings.JUDGE_CALLS,
@@ -85,12 +78,10 @@ const sharedBy = ({ shared, BEDROCK_MODEL_ID }: JudgeSettings): Pick<CallerOptio
 });
 
 /** Creates the judge of these settings, behind the first model of the cascade if they name one. */
-export async function cascadeOf(settings: JudgeSettings): Promise<Judge> {
-  const main = await judgeOf(settings);
+export function cascadeOf(settings: JudgeSettings): Judge {
+  const main = judgeOf(settings);
   if (settings.JUDGE_CASCADE === undefined) return main;
-  const first = firstSettings(settings);
-  const apiKey = first.JUDGE_API_KEY ?? (await keyLoader(first.JUDGE_SECRET_ARN));
-  return cascade(createJudge({ ...configOf(first), apiKey, maxAnswers: 1 }), main);
+  return cascade(createJudge({ ...configOf(firstSettings(settings)), maxAnswers: 1 }), main);
 }
 
 /** The settings of the model that is asked first. The inference parameters are those of the judge itself. */
@@ -98,17 +89,6 @@ const firstSettings = <S extends JudgeSettings>(settings: S): S =>
   settings.JUDGE_CASCADE === undefined
     ? settings
     : { ...settings, BEDROCK_MODEL_ID: settings.JUDGE_CASCADE, MLFLOW_EVALUATION_MODEL_PARAM: {} };
-
-/** Reads the key now, so that an unreadable secret fails with its own error name. The first call returns that key. */
-async function keyLoader(secretArn: string | undefined): Promise<(() => Promise<string>) | undefined> {
-  if (secretArn === undefined) return undefined;
-  let first: string | undefined = await loadApiKey(undefined, secretArn);
-  return async () => {
-    const key = first ?? (await loadApiKey(undefined, secretArn));
-    first = undefined;
-    return key;
-  };
-}
 
 const guardrailOf = ({ BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: version = 'DRAFT' }: JudgeSettings) =>
   id === undefined ? undefined : { id, version };

@@ -181,7 +181,7 @@ export class ModelCaller {
       leave('answered');
       return { answer, rung };
     } catch (error) {
-      // Transports throw only CallFailure. Any other error is caused by the capture and is no outage.
+      // Transports throw CallFailure, or that their key cannot be read. Any other error is caused by the capture and is no outage.
       if (!(error instanceof CallFailure)) {
         release('other');
         leave('throttled');

@@ -77,6 +77,8 @@ function keyAuthorizer(key: ApiKey | undefined): Authorizer {
 }
 
 function asCallFailure(error: unknown): never {
+  // A key that cannot be read keeps its own name.
+  if (error instanceof PermanentError) throw error;
   const { message } = toNamedError(error);
   throw new CallFailure(isRetryable(error) ? 'unavailable' : 'refused', message, { cause: error });
 }

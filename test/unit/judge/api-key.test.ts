@@ -85,6 +85,16 @@ test('ends as JudgeRefused if the reloaded key is the same', async () => {
   expect(seen).toHaveLength(1);
 });
 
+test('a key that cannot be read fails each verdict by its own name, until it can be read', async () => {
+  let isThere = false;
+  const { seen, ask } = judgeOver([answered], async () => parseApiKey(isThere ? 'sk-1' : '', 'arn'));
+  await expect(ask()).rejects.toMatchObject({ name: 'JudgeSecretUnreadable' });
+  await expect(ask()).rejects.toMatchObject({ name: 'JudgeSecretUnreadable' });
+  expect(seen).toEqual([]);
+  isThere = true;
+  expect((await ask()).verdicts[0]).toMatchObject({ outcome: 'verdict' });
+});
+
 test('does not follow a redirect, and names its target', async () => {
   const location = 'https://elsewhere.example/path?token=SECRET';
   const { seen, ask } = judgeOver([() => new Response('', { status: 307, headers: { location } })]);

@@ -1,6 +1,6 @@
 /** Connecting the judge of batch inference: what its requests contain, and what they may cost. */
 import type { Circuit } from '../../../src/gate/circuit.ts';
-import { cascadeOf, connectBatchJudge } from '../../../src/judge/connect.ts';
+import { cascadeOf, connectBatchJudge, connectJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { chatCapture } from './captures.ts';
@@ -17,6 +17,13 @@ test.each([
 ])('the settings %p give a request this guardrail', (settings, guardrail) => {
   const { record } = connectBatchJudge(testEnvironment(settings));
   expect(record('tr-1', chatCapture(), scorers).modelInput.guardrailConfig).toEqual(guardrail);
+});
+
+test('a secret that may be unreadable is not read before the judge is asked', () => {
+  const secret = 'arn:aws:secretsmanager:us-east-1:123456789012:secret:gone-AbCdEf';
+  const judging = connectJudge(testEnvironment({ BEDROCK_MODEL_ID: 'openai:/gpt-5-mini', JUDGE_SECRET_ARN: secret }));
+  expect(judging().judge.sourceId).toBe('openai:/gpt-5-mini');
+  expect(judging()).toBe(judging());
 });
 
 test('a request costs at most half of what it costs online', () => {

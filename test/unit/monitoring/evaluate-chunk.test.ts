@@ -23,7 +23,7 @@ import { turnsOf, type WriteTurns } from '../../../src/monitoring/log/write-turn
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
-import { RetryableError } from '../../../src/shared/errors.ts';
+import { PermanentError, RetryableError } from '../../../src/shared/errors.ts';
 import { traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
@@ -601,17 +601,20 @@ describe('where the traces are written too', () => {
     expect([rig.asks.length, rig.store.posts.length]).toEqual([3, 3]);
   });
 
-  test.each(['refused', 'throttled'] as const)(
+  test.each([
+    ['refused', 'JudgeRefused', new CallFailure('refused', 'no')],
+    ['throttled', 'JudgeThrottled', new CallFailure('throttled', 'no')],
+    ['without a key', 'JudgeSecretUnreadable', new PermanentError('JudgeSecretUnreadable', 'no')],
+  ])(
     'a judge that is %s keeps no trace from being written, and the next attempt adds the verdicts',
-    async (kind) => {
+    async (_, name, failure) => {
       // More than are asked about at the same time: most are not started when the judge fails.
       const lines = Array.from({ length: 60 }, (_, n) => chatLine(n === 0 ? 'a' : `n${n}`));
       let fails = true;
       const rig = new Writing(({ prompt }, text) => {
-        if (fails && !text.includes('plant a')) throw new CallFailure(kind, 'no');
+        if (fails && !text.includes('plant a')) throw failure;
         return told(goodAnswer(prompt.scorers));
       });
-      const name = kind === 'refused' ? 'JudgeRefused' : 'JudgeThrottled';
       await expect(rig.evaluate(rig.request(lines))).rejects.toMatchObject({ name });
       expect(rig.store.posts).toHaveLength(60);
       const receipt = await rig.storage.getJson<EvaluateReceipt>('', workKeys.receipt('run', 0, 'evaluate', 0, 'r1'));
