@@ -24,7 +24,10 @@ const MAX_JOBS = 20;
 /** How long Bedrock keeps a job waiting for capacity before it expires. 24 h is the least that Bedrock allows. */
 const JOB_TIMEOUT_HOURS = 24;
 
-/** A job that finds no place for so long is given up: ten days after they were written, its requests are deleted. */
+/**
+ * While no job of the round finds a place for so long, those that wait are given up: ten days after they were written, their
+ * requests are deleted.
+ */
 const PLACE_TIMEOUT_MS = 72 * 3_600_000;
 
 /** After this, a job that waited for a place has ended or expired. */
@@ -104,7 +107,7 @@ export async function checkBatch(round: BatchRound, deps: BatchDependencies): Pr
     const command = new GetModelInvocationJobCommand({ jobIdentifier: job.arn });
     const state = await send(job.arn, () => bedrock.send(command)).catch((error: unknown) => {
       // The job runs and is paid for, also while Bedrock does not tell its status.
-      if (error instanceof RetryableError && waitedMs(report) < CHECK_TIMEOUT_MS) return undefined;
+      if (error instanceof RetryableError && withoutPlaceMs(report) < CHECK_TIMEOUT_MS) return undefined;
       throw error;
     });
     if (state === undefined) break;
@@ -119,21 +122,26 @@ async function advance(round: BatchRound, report: BatchReport, deps: BatchDepend
   for (const job of report.jobs) {
     if (report.jobs.filter(isActive).length >= MAX_JOBS) break;
     if (job.status !== WAITING_JOB) continue;
-    Object.assign(job, await createJob(round, job.group, waitedMs(report) < PLACE_TIMEOUT_MS, deps));
-    if (job.status === WAITING_JOB) break;
+    const { isFull, ...created } = await createJob(round, job.group, withoutPlaceMs(report) < PLACE_TIMEOUT_MS, deps);
+    Object.assign(job, created);
+    if (isActive(job)) report.placedAt = new Date().toISOString();
+    // Where there is no place for one, there is none for the next.
+    if (isFull || job.status === WAITING_JOB) break;
   }
   await deps.storage.putJson(deps.workBucket, jobsKeyOf(round), report);
   return result(round, report, deps);
 }
 
-const waitedMs = ({ startedAt }: BatchReport): number =>
-  startedAt === undefined ? 0 : Date.now() - Date.parse(startedAt);
+const msSince = (time: string | undefined): number => (time === undefined ? 0 : Date.now() - Date.parse(time));
+
+/** The time since a job last found a place. */
+const withoutPlaceMs = ({ startedAt, placedAt = startedAt }: BatchReport): number => msSince(placedAt);
 
 function result({ run, round }: BatchRound, report: BatchReport, deps: BatchDependencies): JudgeBatchResult {
   const isReady = report.jobs.every(isEnded);
   // Without an answer of this round, there is nothing to ask in the next one.
   const goesOn = isReady && round + 1 < deps.models.length && report.jobs.some(hasAnswers);
-  const seconds = Math.min(MAX_POLL_SECONDS, Math.round((waitedMs(report) / 1000) * WAIT_SHARE));
+  const seconds = Math.min(MAX_POLL_SECONDS, Math.round((msSince(report.startedAt) / 1000) * WAIT_SHARE));
   return {
     outcome: isReady ? 'ready' : 'waiting',
     ...(goesOn ? { phase: 'prepare', round: round + 1 } : { phase: 'apply', round }),
@@ -151,7 +159,7 @@ async function createJob(
   group: number,
   mayWait: boolean,
   deps: BatchDependencies,
-): Promise<Pick<BatchJob, 'arn' | 'status'> & { message: string | undefined }> {
+): Promise<Pick<BatchJob, 'arn' | 'status'> & { message: string | undefined; isFull: boolean }> {
   const { bedrock, workBucket, models, roleArn } = deps;
   const run = workKeys.batchRound(round.run, round.round);
   // The token makes a repeated request for the same round and group idempotent.
@@ -169,12 +177,13 @@ async function createJob(
   });
   try {
     const { jobArn } = await send(where, () => bedrock.send(command));
-    return { arn: jobArn ?? '', status: 'Submitted', message: undefined };
+    return { arn: jobArn ?? '', status: 'Submitted', message: undefined, isFull: false };
   } catch (error) {
-    if (error instanceof RetryableError && mayWait) return { arn: '', status: WAITING_JOB, message: error.message };
-    if (!(error instanceof PermanentError)) throw error;
-    const isFull = (error.cause as Error | undefined)?.name === 'ServiceQuotaExceededException';
-    return { arn: '', status: isFull && mayWait ? WAITING_JOB : REFUSED_JOB, message: error.message };
+    const isPermanent = error instanceof PermanentError;
+    if (!isPermanent && !(error instanceof RetryableError && mayWait)) throw error;
+    const { message, cause } = error;
+    const isFull = isPermanent && (cause as Error | undefined)?.name === 'ServiceQuotaExceededException';
+    return { arn: '', status: mayWait && (isFull || !isPermanent) ? WAITING_JOB : REFUSED_JOB, message, isFull };
   }
 }
 

@@ -210,6 +210,25 @@ test('a quota that other runs have used up is waited for, and after three days t
   expect(given).toMatchObject({ status: REFUSED_JOB, message: expect.stringContaining('ServiceQuotaExceeded') });
 });
 
+test('the three days begin anew when a job finds a place, and a check that finds none gives up one job at most', async () => {
+  const { deps, statuses, counts, memory } = rig(chunksOf(1, 1), { quota: 1 });
+  const longAgo = new Date(Date.now() - 73 * 3_600_000).toISOString();
+  const jobs = [0, 1, 2].map((group) => ({ group, records: 200, arn: '', status: WAITING_JOB, files: [group] }));
+  memory.put(workKeys.batchJobs('run'), { jobs, converse: [], startedAt: longAgo });
+  await checkBatch(ROUND, deps);
+  expect(await counts()).toEqual([
+    ['Submitted', 1],
+    [WAITING_JOB, 2],
+  ]);
+  await checkBatch(ROUND, deps);
+  expect(Object.fromEntries(await counts())).toMatchObject({ [WAITING_JOB]: 2 });
+  statuses.other = 'InProgress';
+  const others = jobs.map((job) => ({ ...job, group: job.group + 3 }));
+  memory.put(workKeys.batchJobs('run'), { jobs: others, converse: [], startedAt: longAgo, placedAt: longAgo });
+  await checkBatch(ROUND, deps);
+  expect(Object.fromEntries(await counts())).toEqual({ [REFUSED_JOB]: 1, [WAITING_JOB]: 2 });
+});
+
 test('what is below the minimum of a job is asked on demand, in words', async () => {
   const { deps, report, inputs } = rig(chunksOf(37, 1));
   expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'ready' });
@@ -243,7 +262,7 @@ test('packing stops before the time of its function ends, continues where it sto
     if (outcome === 'more') expect(stepwise.inputs).toEqual([]);
   } while (outcomes.at(-1) === 'more' && outcomes.length < 20);
   expect(outcomes).toEqual([...Array(6).fill('more'), 'waiting']);
-  const { startedAt: _, ...report } = await whole.report();
+  const { startedAt: _, placedAt: __, ...report } = await whole.report();
   expect(await stepwise.report()).toMatchObject(report);
   expect(stepwise.packed()).toEqual(whole.packed());
   // A repeated start after all that changes nothing.
