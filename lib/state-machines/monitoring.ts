@@ -82,18 +82,23 @@ export class MonitoringStateMachine extends Construct {
       manifestKey: '$.plan.manifest.key',
       results: workKeys.mapResultPrefix('{}'),
     }).itemProcessor(this.#chunk(props));
-    // The state machine ends in one place: errors of planning or the Map go to the summary, which fails the execution.
-    plan.addCatch(summarize, { resultPath: '$.error' });
-    map.addCatch(summarize, { resultPath: '$.error' });
-
     const wantsBatch = Condition.and(
       Condition.stringEquals('$.plan.options.judge', 'batch'),
       Condition.booleanEquals('$.plan.options.evaluate', true),
       Condition.booleanEquals('$.plan.options.dryRun', false),
     );
+    const batch = this.#batch(props, summarize);
+    // The state machine ends in one place: errors of planning or the Map go to the summary, which fails the execution. What
+    // was prepared before is asked and traced first.
+    const stopped = new Choice(this, 'PartsFailed', { comment: 'The plan of an earlier part has the options' })
+      .when(Condition.and(Condition.isPresent('$.plan.options'), wantsBatch), batch)
+      .otherwise(summarize);
+    plan.addCatch(stopped, { resultPath: '$.error' });
+    map.addCatch(stopped, { resultPath: '$.error' });
+
     const more = new Choice(this, 'MoreParts', { comment: 'A long backfill is planned and run in parts' })
       .when(Condition.booleanEquals('$.plan.more', true), plan)
-      .when(wantsBatch, this.#batch(props, summarize))
+      .when(wantsBatch, batch)
       .otherwise(summarize);
     map.next(more);
     const alone = inExecution(this, 'OnlyChunk', map, 'Runs the only chunk of a run without a Map', {
@@ -110,8 +115,8 @@ export class MonitoringStateMachine extends Construct {
       .otherwise(map);
     const nextPlanned = new Choice(this, 'NextPartPlanned')
       .when(Condition.stringEquals('$.error.Error', ''), planned)
-      .otherwise(summarize);
-    andPlan.addCatch(summarize, { resultPath: '$.error' }).next(nextPlanned);
+      .otherwise(stopped);
+    andPlan.addCatch(stopped, { resultPath: '$.error' }).next(nextPlanned);
     const outcome = new Choice(this, 'NothingMissing')
       .when(Condition.booleanEquals('$.result.more', true), summarize)
       .when(Condition.booleanEquals('$.result.ok', true), new Succeed(this, 'RunSucceeded', { outputPath: '$.result' }))

@@ -45,6 +45,12 @@ const ended = {
   JitterStrategy: 'FULL',
 };
 const toSummary = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.error', Next: 'SummarizeRun' }];
+const wantsBatch = [
+  { Variable: '$.plan.options.judge', StringEquals: 'batch' },
+  { Variable: '$.plan.options.evaluate', BooleanEquals: true },
+  { Variable: '$.plan.options.dryRun', BooleanEquals: false },
+];
+const toStopped = [{ ...toSummary[0], Next: 'PartsFailed' }];
 const chunkPayload = {
   'run.$': '$.run',
   'chunk.$': '$.chunk',
@@ -132,7 +138,7 @@ const mapOver = (
     Parameters: { Bucket: '<WorkBucket>', 'Prefix.$': `States.Format('${results}', $$.Execution.Name)` },
   },
   ResultPath: null,
-  Catch: toSummary,
+  Catch: toStopped,
 });
 
 const batchTask = (action: string, failed: string) => ({
@@ -173,7 +179,7 @@ it('has exactly these states', () => {
         },
         ResultPath: '$.plan',
         Retry: [transient, throttled, ended],
-        Catch: toSummary,
+        Catch: toStopped,
         Next: 'AnythingPlanned',
       },
       AnythingPlanned: {
@@ -188,6 +194,11 @@ it('has exactly these states', () => {
       NextPartPlanned: {
         Type: 'Choice',
         Choices: [{ Variable: '$.error.Error', StringEquals: '', Next: 'AnythingPlanned' }],
+        Default: 'PartsFailed',
+      },
+      PartsFailed: {
+        Type: 'Choice',
+        Choices: [{ And: [{ Variable: '$.plan.options', IsPresent: true }, { And: wantsBatch }], Next: 'StartBatch' }],
         Default: 'SummarizeRun',
       },
       ForEachChunk: {
@@ -232,14 +243,7 @@ it('has exactly these states', () => {
         Type: 'Choice',
         Choices: [
           { Variable: '$.plan.more', BooleanEquals: true, Next: 'PlanCaptures' },
-          {
-            And: [
-              { Variable: '$.plan.options.judge', StringEquals: 'batch' },
-              { Variable: '$.plan.options.evaluate', BooleanEquals: true },
-              { Variable: '$.plan.options.dryRun', BooleanEquals: false },
-            ],
-            Next: 'StartBatch',
-          },
+          { And: wantsBatch, Next: 'StartBatch' },
         ],
         Default: 'SummarizeRun',
       },
@@ -360,7 +364,7 @@ it('runs a part while the next one is planned, and lets its chunks end if that f
     Type: 'Parallel',
     // The state with the next plan.
     OutputPath: '$[1]',
-    Catch: toSummary,
+    Catch: toStopped,
     Next: 'NextPartPlanned',
   });
 });
@@ -368,7 +372,9 @@ it('runs a part while the next one is planned, and lets its chunks end if that f
 it('neither retries nor swallows permanent errors, such as CaptureMissing', () => {
   const all = JSON.stringify(definition);
   expect(all).not.toContain('"States.TaskFailed"');
-  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(4);
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(1);
+  // What was prepared for a batch job before is asked first.
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"PartsFailed"/g)).toHaveLength(3);
   // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed","Next":"MoreParts"/g)).toHaveLength(1);
   // Planning that fails beside the Map of the part before it.
