@@ -1,8 +1,7 @@
 /**
  * The circuit of a provider, over all functions of the stack. It opens when the provider throttles one call after the other, or
  * says that the quota of the day is used up. Then no chunk asks until its time is over. The first function to notice that sends
- * one call: an answer closes the circuit, throttling opens it for twice as long. What a call is, its user decides: a request to
- * the judge, or the work of a whole chunk on MLflow.
+ * one call: an answer closes the circuit, throttling opens it for twice as long.
  */
 import { type Clock, realClock } from './clock.ts';
 import { asNumber, type BudgetTable, type ItemChange } from './table.ts';
@@ -19,7 +18,7 @@ export interface Circuit {
   report(kind: 'throttled' | 'perDay' | 'answered' | 'other'): Promise<void>;
 }
 
-/** So many throttled calls in a row, over this time, open the circuit of a provider whose calls are single requests. */
+/** So many throttled calls in a row, over this time, open the circuit. */
 const REQUESTS_REFUSED = { inRow: 5, forMs: 30_000 };
 /** The first pause. Each further one is twice as long. */
 const PAUSE_MS = 30_000;

@@ -9,6 +9,14 @@ import { type Pace, TablePace } from './pace.ts';
 import { type CallLimit, type Slots, TableSeats } from './seats.ts';
 import { BudgetTable, tableClient } from './table.ts';
 
+/** What stands before the requests to MLflow. */
+export interface MlflowGate {
+  /** Absent: no limit. */
+  pace?: Pace | undefined;
+  /** It is told of each request, and keeps chunks from being begun. Absent outside of the stack. */
+  circuit?: Circuit | undefined;
+}
+
 /** What stands before each call of the judge. */
 export interface JudgeGate {
   circuit: Circuit;
@@ -17,10 +25,8 @@ export interface JudgeGate {
 }
 
 export interface Gate {
-  /** Requests to MLflow. Absent: no limit. */
-  mlflow?: Pace | undefined;
-  /** Opened by a chunk that MLflow throttled until its retries were used up. Absent without a table, as in a test. */
-  mlflowCircuit?: Circuit | undefined;
+  /** Absent without a table, as in a test. */
+  mlflow?: MlflowGate | undefined;
   /** Returns what stands before the calls of a model, by its id in the settings. Absent without a table. */
   judge?: ((model: string) => JudgeGate) | undefined;
   /** Absent without a table. */
@@ -50,8 +56,8 @@ const KEEP_REQUESTS_MS = 150;
 /** Providers count tokens by the minute. */
 const KEEP_TOKENS_MS = 10_000;
 
-/** A chunk ends as throttled only after many requests were. */
-const CHUNK_REFUSED = { inRow: 1, forMs: 0 };
+/** A request is given up after some 16 s. While MLflow answers others of the function, it is slow, and pauses would waste its time. */
+const MLFLOW_REFUSED = { inRow: 5, forMs: 20_000 };
 
 /** @param limit the limiter of the judge's calls; absent in a function that does not judge */
 export function connectGate(settings: GateSettings, limit?: CallLimit): Gate {
@@ -66,8 +72,10 @@ export function connectGate(settings: GateSettings, limit?: CallLimit): Gate {
   };
   const tokens = pace('judge', settings.JUDGE_TOKENS_PER_MINUTE / 60, KEEP_TOKENS_MS);
   return {
-    mlflow: pace('mlflow', requestsPerSecond(settings), KEEP_REQUESTS_MS),
-    mlflowCircuit: new TableCircuit(table, 'mlflow', realClock, CHUNK_REFUSED),
+    mlflow: {
+      pace: pace('mlflow', requestsPerSecond(settings), KEEP_REQUESTS_MS),
+      circuit: new TableCircuit(table, 'mlflow', realClock, MLFLOW_REFUSED),
+    },
     // Providers count by model: while one is throttled, the other model of a cascade may have room.
     judge: (model) => ({ circuit: new TableCircuit(table, `judge#${model}`), tokens }),
     slots: new TableSeats({ table, functions, calls, limit }),

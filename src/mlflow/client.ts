@@ -1,7 +1,7 @@
 /** Assembles the MLflow client, which implements the pipeline's port `TraceStore`. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
-import type { Pace } from '../gate/pace.ts';
+import type { MlflowGate } from '../gate/gate.ts';
 import { PermanentError } from '../shared/errors.ts';
 import type { RetryPolicy } from '../shared/retry.ts';
 import { AssessmentWriter } from './assessments.ts';
@@ -36,8 +36,8 @@ export interface MlflowClientOptions {
   retry?: Partial<RetryPolicy>;
   /** The timeout of a request in milliseconds; large bodies get more. Default 60,000. */
   timeoutMs?: number;
-  /** The pace of requests, over all functions of the stack. */
-  pace?: Pace | undefined;
+  /** What stands before requests, over all functions of the stack. */
+  gate?: MlflowGate | undefined;
 }
 
 export interface MlflowClient extends TraceStore {
@@ -60,7 +60,7 @@ export function createMlflowClient(options: MlflowClientOptions): MlflowClient {
     transport,
     retry: { ...MLFLOW_RETRY, ...options.retry },
     timeoutMs: options.timeoutMs,
-    pace: options.pace,
+    gate: options.gate,
   });
   const probe = new CapabilityProbe(rest);
   const traceWriter = new TraceWriter({ rest, probe, ...(options.s3 ? { s3: options.s3 } : {}) });

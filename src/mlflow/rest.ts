@@ -1,6 +1,6 @@
 /** Calls MLflow's REST API: authenticates requests, limits their time, and names their failures. */
 import type { z } from 'zod';
-import type { Pace } from '../gate/pace.ts';
+import type { MlflowGate } from '../gate/gate.ts';
 import { PermanentError } from '../shared/errors.ts';
 import { knownWords } from '../shared/known-words.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../shared/retry.ts';
@@ -45,8 +45,8 @@ interface RestOptions {
   retry: RetryPolicy;
   /** Default 60 s. */
   timeoutMs?: number;
-  /** The pace of requests, over all functions of the stack. Absent: no limit. */
-  pace?: Pace | undefined;
+  /** What stands before requests, over all functions of the stack. Absent: nothing. */
+  gate?: MlflowGate | undefined;
 }
 
 export class MlflowRest {
@@ -72,7 +72,7 @@ export class MlflowRest {
 
   /** Waits for the pace, before a call that depends on something that may change during the wait. */
   async turn(): Promise<void> {
-    await this.#options.pace?.take(1);
+    await this.#options.gate?.pace?.take(1);
   }
 
   /** Makes a call once, and returns the body of the reply. */
@@ -80,9 +80,13 @@ export class MlflowRest {
     for (let renewals = 0; ; renewals += 1) {
       if (!call.hasTurn || renewals > 0) await this.turn();
       const { reply, sent } = await this.#send(call);
+      const isThrottled = saysThrottled(reply);
+      if (isThrottled) noteThrottle('mlflow');
+      // A server that fails says nothing about its limit.
+      if (reply.status < 500) await this.#options.gate?.circuit?.report(isThrottled ? 'throttled' : 'answered');
       if (reply.status >= 200 && reply.status < 300) return reply.body;
       const text = reply.body.toString('utf8');
-      const facts = { status: reply.status, text, errorType: String(reply.headers['x-amzn-errortype'] ?? ''), sent };
+      const facts = { status: reply.status, text, errorType: errorTypeOf(reply), sent };
       if ([400, 401, 403].includes(reply.status) && renewals < MAX_RENEWALS) {
         if (await this.#options.authorizer.renew(facts)) continue;
       }
@@ -133,8 +137,7 @@ export class MlflowRest {
     const got = `HTTP ${status} ${knownWords(`${errorType} ${text}`)}`.trim();
     const retryAfterMs = readRetryAfter(reply.headers['retry-after']);
     const { authorizer } = this.#options;
-    if (status === 429 || /Throttl|TooManyRequests/i.test(errorType)) {
-      noteThrottle('mlflow');
+    if (saysThrottled(reply)) {
       const details = { got, where, status, outcome: 'none' as const, retryAfterMs };
       return new MlflowRetryableError('MlflowThrottled', 'MLflow throttled the request', details);
     }
@@ -164,6 +167,11 @@ export class MlflowRest {
     return new MlflowRefusedError('MLflow refused the request', details);
   }
 }
+
+const errorTypeOf = ({ headers }: HttpReply): string => String(headers['x-amzn-errortype'] ?? '');
+
+const saysThrottled = (reply: HttpReply): boolean =>
+  reply.status === 429 || /Throttl|TooManyRequests/i.test(errorTypeOf(reply));
 
 /** MLflow forwards these errors of its database layer with status 400. */
 const DATABASE_BUSY =

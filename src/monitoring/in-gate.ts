@@ -1,6 +1,5 @@
 /** Processes a chunk when the stack has room for one more function. Waiting is done by the state machine, which costs nothing. */
 import type { ChunkProgress, ChunkRequest } from '../contract/payloads.ts';
-import type { Circuit } from '../gate/circuit.ts';
 import type { Gate } from '../gate/gate.ts';
 import { JudgePaused } from '../judge/errors.ts';
 import { isRetryable, PermanentError, type RetryableError, saidBy } from '../shared/errors.ts';
@@ -9,13 +8,10 @@ import { noteThrottle } from '../shared/throttles.ts';
 /** A wait is up to this share longer, so that chunks that were sent away together do not return together. */
 const JITTER = 0.25;
 const LONGEST_WAIT_SECONDS = 900;
-/** MLflow had half a minute already, while the client repeated its requests. Each further wait is twice as long. */
-const LEAST_WAIT_SECONDS = 15;
+/** A server that is only slow needs fewer chunks at the same time. If it answers nobody, its circuit opens for longer. */
+const MLFLOW_WAIT_MS = 15_000;
 
-/**
- * Step Functions counts retries anew after each wait, so a chunk that fails between its waits would be tried forever. Most attempts
- * of a long outage are pauses of a provider: at up to 15 minutes each, so many are ten days.
- */
+/** Step Functions counts retries anew after each wait, so a chunk that fails between its waits would be tried forever. */
 const MOST_ATTEMPTS = 1000;
 
 /** Returns the progress of a chunk that was not processed now, and is to be processed after a while. */
@@ -37,7 +33,7 @@ const saysMlflowThrottles = (error: unknown): error is RetryableError =>
  * which the work reports by its error.
  */
 export async function inGate<T>(
-  { slots, mlflowCircuit }: Gate,
+  { slots, mlflow }: Gate,
   request: ChunkRequest,
   work: () => Promise<T>,
 ): Promise<T | ChunkProgress> {
@@ -45,35 +41,29 @@ export async function inGate<T>(
   const entered = (await slots?.enter(waited)) ?? 'in';
   // Without a seat there was no attempt.
   if (entered !== 'in') return waiting(request, request.attempt, entered.waitSeconds);
-  /** Absent before the circuit: then there is nothing to report. */
-  let outcome: Parameters<Circuit['report']>[0] | undefined;
+  const circuit = mlflow?.circuit;
   try {
-    const openUntil = await mlflowCircuit?.check();
+    const openUntil = await circuit?.check();
     if (openUntil !== undefined) {
       // The alarm stays on while nobody asks.
       noteThrottle('mlflow');
       return waiting(request, request.attempt, secondsOf(openUntil - Date.now()));
     }
-    outcome = 'other';
-    const result = await work();
-    outcome = 'answered';
-    return result;
+    return await work();
   } catch (error) {
     const attempts = request.attempt + 1;
-    // A chunk whose judge is paused has written its traces.
-    if (error instanceof JudgePaused) outcome = 'answered';
-    if (saysMlflowThrottles(error)) outcome = 'throttled';
     if (attempts >= MOST_ATTEMPTS && isRetryable(error)) {
       throw new PermanentError('RetriesUsedUp', `After ${attempts} attempts the chunk failed again: ${saidBy(error)}`);
     }
     if (error instanceof JudgePaused) return waiting(request, attempts, secondsOf(error.retryAfterMs));
     if (saysMlflowThrottles(error)) {
-      const seconds = Math.max(LEAST_WAIT_SECONDS, 2 * (waited ?? 0));
-      return waiting(request, attempts, secondsOf(Math.max(error.retryAfterMs ?? 0, seconds * 1000)));
+      const openMs = (circuit?.openUntilMs ?? 0) - Date.now();
+      return waiting(request, attempts, secondsOf(Math.max(error.retryAfterMs ?? 0, openMs, MLFLOW_WAIT_MS)));
     }
     throw error;
   } finally {
-    if (outcome !== undefined) await mlflowCircuit?.report(outcome);
+    // If the chunk asked nothing, or MLflow was away, another one tries.
+    await circuit?.report('other');
     await slots?.leave();
   }
 }

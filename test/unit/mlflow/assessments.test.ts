@@ -100,7 +100,7 @@ test('verdicts wait for the pace of the stack before the read that they depend o
   const take = async () => {
     steps.push('turn');
   };
-  const paced = createMlflowClient({ trackingUri: server.url, pace: { take, give: () => {} } });
+  const paced = createMlflowClient({ trackingUri: server.url, gate: { pace: { take, give: () => {} } } });
   try {
     await paced.writeAssessments({ ...trace, readAtMs: 0 }, verdicts.slice(0, 2));
     const [probe, read] = [

@@ -35,7 +35,7 @@ test('each request takes its turn in the pace of the stack, and throttled ones a
   takeThrottles();
   first(429, 503);
   const pace = { take: jest.fn(async () => {}), give: () => {} };
-  await connect({ pace }).getExperiment('7');
+  await connect({ gate: { pace } }).getExperiment('7');
   expect(pace.take.mock.calls).toEqual([[1], [1], [1]]);
   expect(takeThrottles()).toEqual({ judge: 0, mlflow: 1, table: 0 });
 });
@@ -113,6 +113,17 @@ describe('Retry-After', () => {
     });
     expect(server.requests).toHaveLength(1);
   });
+});
+
+test('the circuit is told of each reply, except that of a server that fails', async () => {
+  const statuses = [429, 503, 429, 200];
+  server.fault((_request, ordinal) =>
+    statuses[ordinal] === 200 ? undefined : { kind: 'reply', status: statuses[ordinal] ?? 500 },
+  );
+  const report = jest.fn(async () => {});
+  const circuit = { openUntilMs: undefined, forDay: false, check: async () => undefined, report };
+  await connect({ gate: { circuit } }).getExperiment('7');
+  expect(report.mock.calls).toEqual([['throttled'], ['throttled'], ['answered']]);
 });
 
 describe('does not retry permanent failures', () => {

@@ -196,7 +196,7 @@ test('a trace that another run writes while a post waits for the pace of the sta
     now += 6_000;
     server.taken.set(one.traceId, 1);
   };
-  const paced = createMlflowClient({ trackingUri: server.url, pace: { take, give: () => {} } });
+  const paced = createMlflowClient({ trackingUri: server.url, gate: { pace: { take, give: () => {} } } });
   try {
     clock.mockImplementation(() => now);
     server.expect([one.traceId]);
@@ -239,7 +239,7 @@ test('every request takes one turn of the pace', async () => {
   const take = async () => {
     taken += 1;
   };
-  const paced = createMlflowClient({ trackingUri: server.url, pace: { take, give: () => {} } });
+  const paced = createMlflowClient({ trackingUri: server.url, gate: { pace: { take, give: () => {} } } });
   try {
     const records = traces(5);
     server.expect(idsOf(records));
