@@ -53,6 +53,9 @@ export const resourceNames = (prefix: string) => ({
   forwardQueue: `sagemaker-forward-${prefix}`,
 });
 
+/** Begins the names of the runs that the events of new files start. */
+export const EVENT_RUN_PREFIX = 'files-';
+
 /** The path of a stack's SSM parameters, and without a prefix that of all stacks. */
 export const outputPath = (prefix?: string): string =>
   `/sagemaker-inference-monitor/${prefix === undefined ? '' : `${prefix}/`}`;

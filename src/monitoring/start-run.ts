@@ -1,6 +1,7 @@
 /** Starts one execution for the capture files that arrive in a window. The rule's events reach it through a queue. */
 import { hash } from 'node:crypto';
 import { type FilesInput, type ListedFile, objectInputSchema } from '../contract/input.ts';
+import { EVENT_RUN_PREFIX } from '../contract/names.ts';
 import { workKeys } from '../contract/work-keys.ts';
 import { fileOf } from '../formats/files/capture-objects.ts';
 import { logger } from '../shared/logging.ts';
@@ -79,5 +80,5 @@ function nameOf(messages: readonly QueuedEvent[]): string {
   const sentMs = Math.min(...messages.map(({ attributes }) => Number(attributes.SentTimestamp)));
   const time = new Date(sentMs).toISOString().slice(0, 19).replaceAll(':', '-');
   const ids = messages.map(({ messageId }) => messageId).toSorted();
-  return `files-${time}-${hash('sha256', ids.join('\n')).slice(0, NAME_DIGITS)}`;
+  return `${EVENT_RUN_PREFIX}${time}-${hash('sha256', ids.join('\n')).slice(0, NAME_DIGITS)}`;
 }

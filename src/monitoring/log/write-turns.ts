@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { EVENT_RUN_PREFIX } from '../../contract/names.ts';
 import type { CaptureRange, ChunkRequest } from '../../contract/payloads.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import { asNumber, BudgetTable, type Item, tableClient } from '../../gate/table.ts';
@@ -165,10 +166,16 @@ const scopeOf = ({ bucket, key, versionId, etag, start }: Place): string =>
     .update([bucket, key, versionId ?? etag, start].join('\n'))
     .digest('hex')}`;
 
-/** Returns the turns of a chunk. A retry learns of all runs: what any of them has written was there after the run that it retries. */
+/**
+ * Returns the turns of a chunk. A retry learns of all runs: what any of them has written was there after the run that it retries.
+ * So does a run that events started, since an event may arrive again after its run has ended.
+ */
 export function turnsOf(table: BudgetTable, request: ChunkRequest, endsAtMs?: number): WriteTurns {
   const { run, chunk } = request;
-  const sinceMs = isRetry(chunk) ? 0 : Date.now() - (partOf(request).isRepeated ? ATTEMPTS_MS : 0);
+  const sinceMs =
+    isRetry(chunk) || run.startsWith(EVENT_RUN_PREFIX)
+      ? 0
+      : Date.now() - (partOf(request).isRepeated ? ATTEMPTS_MS : 0);
   return new WriteTurns(table, workKeys.chunkOfRun(run, chunk.chunk), sinceMs, endsAtMs);
 }
 

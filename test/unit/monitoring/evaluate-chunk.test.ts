@@ -777,6 +777,19 @@ describe('where the traces are written too', () => {
       expect(log?.counts).toMatchObject({ traced: 3, alreadyThere: 3, written: 0 });
     });
 
+    test('an event that is delivered again after its run brings back no trace that a person has deleted; a person does', async () => {
+      const rig = new Writing();
+      await rig.evaluate(rig.request(LINES, { run: 'files-one' }), { turns: turnsIn(rig, 'files-one') });
+      rig.store.assessments.delete(idOf(LINES[1]));
+      await settled();
+      const again = async (run: string) => {
+        const { log } = await rig.evaluate(rig.request(LINES, { run }), { turns: turnsIn(rig, run) });
+        return [rig.store.assessments.size, log?.counts.written];
+      };
+      expect(await again('files-again')).toEqual([2, 0]);
+      expect(await again('by-hand')).toEqual([3, 1]);
+    });
+
     test('what a person deletes while two runs overlap stays deleted: a trace, and a verdict', async () => {
       const rig = new Writing();
       const read = rig.store.getTraces;
