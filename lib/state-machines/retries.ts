@@ -1,7 +1,7 @@
 /** The retries of the state machines by error name: how often, and for how long. */
 import { Duration } from 'aws-cdk-lib';
 import { JitterType, type RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
-import { RETRYABLE_ERRORS, type RetryableErrorName } from '../../src/shared/errors.ts';
+import { RETRYABLE_ERRORS, THROTTLED_ERRORS } from '../../src/shared/errors.ts';
 
 /**
  * Transient errors of Lambda or of the connection to it: all that Step Functions' best practices name. After
@@ -17,9 +17,6 @@ const LAMBDA_SERVICE_ERRORS = [
 /** The account's concurrency is used up. The CDK's default retry does not include this error. */
 const LAMBDA_THROTTLED = 'Lambda.TooManyRequestsException';
 
-/** MLflow, or a gateway before it, has a limit that others use up. A chunk waits for that as for a seat: see `inGate`. */
-const MLFLOW_THROTTLED: RetryableErrorName = 'MlflowThrottled';
-
 /** Errors of a function that was killed: by its timeout, out of memory, or with its host. */
 export const LAMBDA_ENDED_ERRORS = [
   'Sandbox.Timedout',
@@ -33,7 +30,7 @@ export const LAMBDA_ENDED_ERRORS = [
 
 /** 2, 4, 8, 16, 32, 60 s: at most two minutes, in addition to the retries in the function, for MLflow or S3 to recover. */
 const TRANSIENT_RETRY: RetryProps = {
-  errors: [...RETRYABLE_ERRORS.filter((name) => name !== MLFLOW_THROTTLED), ...LAMBDA_SERVICE_ERRORS],
+  errors: [...RETRYABLE_ERRORS.filter((name) => !THROTTLED_ERRORS.includes(name)), ...LAMBDA_SERVICE_ERRORS],
   interval: Duration.seconds(2),
   backoffRate: 2,
   maxAttempts: 6,
@@ -56,7 +53,7 @@ const JUDGE_RETRY: RetryProps = {
  */
 const THROTTLED_RETRY: RetryProps = {
   ...TRANSIENT_RETRY,
-  errors: [LAMBDA_THROTTLED, MLFLOW_THROTTLED],
+  errors: [LAMBDA_THROTTLED, ...THROTTLED_ERRORS],
   maxAttempts: 1000,
   maxDelay: Duration.seconds(300),
 };

@@ -177,12 +177,14 @@ const isConflict = (error: unknown): boolean =>
 
 const THROTTLED = new Set(['ProvisionedThroughputExceededException', 'RequestLimitExceeded', 'ThrottlingException']);
 
+/** A transaction has other words for it. */
 const isThrottled = (error: unknown): boolean =>
-  (error instanceof Error && THROTTLED.has(error.name)) || [...THROTTLED].some((name) => canceledFor(error, name));
+  (error instanceof Error && THROTTLED.has(error.name)) ||
+  canceledFor(error, 'ProvisionedThroughputExceeded') ||
+  canceledFor(error, 'ThrottlingError');
 
 const EXPIRED = new Set(['ExpiredTokenException', 'ExpiredToken', 'UnrecognizedClientException']);
 const TRANSIENT = new Set([
-  ...THROTTLED,
   'TransactionInProgressException',
   'TransactionConflictException',
   'TransactionCanceledException',
@@ -196,6 +198,9 @@ export function namedTableError(error: unknown, table: string, scope: string): E
   const name = error instanceof Error ? error.name : 'Unknown';
   const status = error instanceof DynamoDBServiceException ? error.$metadata.httpStatusCode : undefined;
   const facts = { got: saidBy(error), where: `table ${table}, item ${scope}` };
+  if (isThrottled(error)) {
+    return new RetryableError('BudgetTableThrottled', 'DynamoDB throttled every attempt', facts, error);
+  }
   if (EXPIRED.has(name)) {
     return new RetryableError('CredentialsExpired', 'The credentials for DynamoDB have expired', facts, error);
   }

@@ -2,14 +2,14 @@
 import type { ChunkProgress, ChunkRequest } from '../contract/payloads.ts';
 import type { Gate } from '../gate/gate.ts';
 import { JudgePaused } from '../judge/errors.ts';
-import { isRetryable, PermanentError, type RetryableError, saidBy } from '../shared/errors.ts';
+import { isRetryable, PermanentError, saidBy, THROTTLED_ERRORS } from '../shared/errors.ts';
 import { noteThrottle } from '../shared/throttles.ts';
 
 /** A wait is up to this share longer, so that chunks that were sent away together do not return together. */
 const JITTER = 0.25;
 const LONGEST_WAIT_SECONDS = 900;
 /** A server that is only slow needs fewer chunks at the same time. If it answers nobody, its circuit opens for longer. */
-const MLFLOW_WAIT_MS = 15_000;
+const THROTTLED_WAIT_MS = 15_000;
 
 /** Step Functions counts retries anew after each wait, so a chunk that fails between its waits would be tried forever. */
 const MOST_ATTEMPTS = 1000;
@@ -25,12 +25,9 @@ function secondsOf(ms = 0): number {
   return Math.ceil(seconds * (1 + JITTER * Math.random()));
 }
 
-const saysMlflowThrottles = (error: unknown): error is RetryableError =>
-  isRetryable(error) && error.name === 'MlflowThrottled';
-
 /**
- * Does the work, unless there is no seat or the circuit of MLflow is open; or until the judge is paused or MLflow keeps throttling,
- * which the work reports by its error.
+ * Does the work, unless there is no seat or the circuit of MLflow is open; or until the judge is paused, or MLflow or the table keeps
+ * throttling, which the work reports by its error.
  */
 export async function inGate<T>(
   { slots, mlflow }: Gate,
@@ -56,9 +53,12 @@ export async function inGate<T>(
       throw new PermanentError('RetriesUsedUp', `After ${attempts} attempts the chunk failed again: ${saidBy(error)}`);
     }
     if (error instanceof JudgePaused) return waiting(request, attempts, secondsOf(error.retryAfterMs));
-    if (saysMlflowThrottles(error)) {
+    if (isRetryable(error) && THROTTLED_ERRORS.includes(error.name)) {
       const openMs = (circuit?.openUntilMs ?? 0) - Date.now();
-      return waiting(request, attempts, secondsOf(Math.max(error.retryAfterMs ?? 0, openMs, MLFLOW_WAIT_MS)));
+      // The table has no circuit: each wait is twice as long.
+      const longerMs = error.name === 'BudgetTableThrottled' ? 2000 * (waited ?? 0) : 0;
+      const ms = Math.max(error.retryAfterMs ?? 0, openMs, longerMs, THROTTLED_WAIT_MS);
+      return waiting(request, attempts, secondsOf(ms));
     }
     throw error;
   } finally {

@@ -65,10 +65,14 @@ export const RETRYABLE_ERRORS = [
   'JudgeUnavailable',
   'StorageUnavailable',
   'BudgetTableUnavailable',
+  'BudgetTableThrottled',
   'StepFunctionsUnavailable',
   'ChunkOutOfTime',
   'CredentialsExpired',
 ] as const;
+
+/** Those of a limit that others use up. They are waited for as for a seat: see `inGate`. */
+export const THROTTLED_ERRORS: readonly string[] = ['MlflowThrottled', 'BudgetTableThrottled'];
 
 /** With those of functions outside of the state machines. */
 export type RetryableErrorName =

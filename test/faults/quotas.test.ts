@@ -79,6 +79,20 @@ test.each<[string, QuotaLimits]>([
   expect(refused.length > 0).toBe(limits.lambdaConcurrency !== undefined);
 });
 
+test('a chunk waits in Step Functions for a table that takes no more writes, and uses up no retries', async () => {
+  const { pipeline, shim } = stack;
+  const key = stack.key('table');
+  const texts = Array.from({ length: CAPTURES }, (_, line) => chatLine(`throttled table, line ${line}`));
+  await pipeline.put(key, texts);
+  shim.impose({ partitionWrites: 0 });
+  const arn = await pipeline.start(pipeline.event(key));
+  const invoked = () => pipeline.childCalls(arn, 'evaluator');
+  await pipeline.until('a chunk that waited', async () => (await invoked()) > 1 || undefined);
+  shim.impose({});
+  expectWhole([await pipeline.ended(arn)]);
+  expect(await pipeline.chunkErrors(arn)).toEqual([]);
+});
+
 test('all at once', async () => {
   const outcomes = await process({
     lambdaConcurrency: 3,

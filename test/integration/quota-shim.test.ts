@@ -18,6 +18,8 @@ import { SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import { BudgetTable } from '../../src/gate/table.ts';
+import { takeThrottles } from '../../src/shared/throttles.ts';
 import type { QuotaLimits } from '../doubles/quota-shim/limits.ts';
 import { Bucket, usedShare } from '../doubles/quota-shim/meter.ts';
 import { type QuotaShim, startQuotaShim } from '../doubles/quota-shim/quota-shim.ts';
@@ -211,6 +213,19 @@ describe('DynamoDB', () => {
     await client.send(new UpdateItemCommand(add('b')));
     // A transaction counts twice.
     expect(shim.counts.operations.get('dynamodb write units')).toBe(5);
+  });
+
+  test('that throttles every attempt is waited for, also in a transaction, and a table that is missing is not', async () => {
+    const shim = await shimWith({ partitionWrites: 1 });
+    const client = new DynamoDBClient(config(shim.urls.aws));
+    const change = (scope: string) => ({ scope, expression: 'ADD #spent :one', values: { one: 1 } });
+    const [table, missing] = [new BudgetTable(client, TABLE), new BudgetTable(client, 'missing')];
+    const again = change('first');
+    await table.update(again);
+    takeThrottles();
+    const refused = [table.update(again), table.update(again, change('second')), missing.update(again)];
+    expect(await outcomes(refused)).toEqual(['BudgetTableThrottled', 'BudgetTableThrottled', 'BudgetRefused']);
+    expect(takeThrottles().table).toBe(20);
   });
 
   test('refuses an item that is too large', async () => {
