@@ -208,7 +208,11 @@ export class AnswerJournal extends KnownAnswers {
   save(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#saving = this.#saving.catch(() => undefined).then(() => this.#put());
+    return this.#save(() => true);
+  }
+
+  #save(isSaved: (line: Line) => boolean): Promise<void> {
+    this.#saving = this.#saving.catch(() => undefined).then(() => this.#put(isSaved));
     return this.#saving;
   }
 
@@ -225,16 +229,20 @@ export class AnswerJournal extends KnownAnswers {
     this.#add({ wrote: [traceId] });
   }
 
-  /** Saves which traces are written, and that the `bare` ones have none of the assessments that were sent with them. */
+  /**
+   * Saves which traces are written, and that the `bare` ones have none of the assessments that were sent with them. The answers that
+   * came meanwhile wait for more.
+   */
   saveWritten({ written, bare }: Pick<WriteTracesResult, 'written' | 'bare'>): Promise<void> {
     if (written.length > 0) this.#add({ wrote: written });
-    return this.savePosts(Object.fromEntries(bare.map((traceId) => [traceId, []])));
+    if (bare.length > 0) this.#add({ posts: Object.fromEntries(bare.map((traceId) => [traceId, []])) });
+    return this.#save((line) => !('answers' in line));
   }
 
-  async #put(): Promise<void> {
-    const lines = this.#lines;
+  async #put(isSaved: (line: Line) => boolean): Promise<void> {
+    const lines = this.#lines.filter(isSaved);
     if (lines.length === 0) return;
-    this.#lines = [];
+    this.#lines = this.#lines.filter((line) => !isSaved(line));
     const { run, chunk, attempt } = this.#request;
     const { from } = partOf(this.#request);
     const key = workKeys.answers(run, chunk.chunk, from, attempt, this.#requestId, this.#segments);

@@ -94,6 +94,20 @@ test('many answers are saved before anybody asks for it', async () => {
   expect(segments()).toHaveLength(1);
 });
 
+test('which traces are written is saved at once, and the answers that came meanwhile wait for more', async () => {
+  const journal = attempt('r1');
+  journal.keep(answerOf(one));
+  await journal.saveWritten({ written: ['tr-2'], bare: ['tr-3'] });
+  const read = async () => {
+    const later = attempt('r2', { attempt: 1 });
+    await later.open();
+    return [later.isWritten('tr-2'), later.known(trace, [one], judge).length];
+  };
+  expect([segments().length, await read()]).toEqual([1, [true, 0]]);
+  await journal.save();
+  expect([segments().length, await read()]).toEqual([2, [true, 1]]);
+});
+
 test('of the journals of earlier runs, only what is about the traces of the chunk is kept', async () => {
   const before = attempt('r1', { run: 'before' });
   for (const id of ['tr-1', 'tr-2']) before.keep({ ...answerOf(one), trace: id });
