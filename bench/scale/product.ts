@@ -3,11 +3,13 @@ import type { RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
 import { STARTERS_AT_ONCE } from '../../lib/object-rule.ts';
 import { STORE_RETRIES } from '../../lib/state-machines/retries.ts';
 import { type Refusals, seatWait, WINDOW_MS } from '../../src/gate/seats.ts';
+import { REFUSED_ATTEMPTS, REFUSED_WAIT_MS } from '../../src/gate/table.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { MAX_CONCURRENT_CALLS } from '../../src/judge/transports/transport.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import { RANGES_AT_ONCE } from '../../src/monitoring/chunk/ranges.ts';
+import { secondsOf, THROTTLED_WAIT_MS } from '../../src/monitoring/in-gate.ts';
 import { LEAST_PART_CHUNKS, partMs } from '../../src/monitoring/plan/part-bounds.ts';
 import { OBJECTS_AT_ONCE } from '../../src/monitoring/plan/units.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
@@ -58,6 +60,16 @@ export const THROTTLED_RETRY: Required<Pick<RetryProps, 'maxAttempts'>> & { seco
     const [first, most] = [interval?.toSeconds() ?? 1, maxDelay?.toSeconds() ?? Number.POSITIVE_INFINITY];
     return { maxAttempts, seconds: (attempt) => Math.min(most, first * backoffRate ** attempt) };
   })();
+
+/**
+ * For how long a function repeats a write that DynamoDB refuses: its own waits, half of each on average. When much is refused,
+ * the SDK's retries come on top only until its tokens for them are used up.
+ */
+export const TABLE_REFUSED_SECONDS = (REFUSED_WAIT_MS * REFUSED_ATTEMPTS * (REFUSED_ATTEMPTS - 1)) / 4 / 1000;
+
+/** How long a chunk then waits, after it has waited so many seconds before. */
+export const tableWait = (waited: number, random: () => number): number =>
+  secondsOf(Math.max(2000 * waited, THROTTLED_WAIT_MS), random);
 
 /** What judging a capture takes by the product's own estimate, on average. */
 export const JUDGED_CAPTURE = (() => {

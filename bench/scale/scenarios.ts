@@ -17,9 +17,13 @@ export const FRESH: Quotas = {
   startsPerSecond: FRESH_ACCOUNT.startExecution?.perSecond ?? 150,
   transitionsPerSecond: 800,
   openMapRuns: FRESH_ACCOUNT.openMapRuns ?? 1000,
+  // A new on-demand table (DynamoDB's developer guide, "Understanding DynamoDB warm throughput in different scenarios").
+  tableWritesPerSecond: 4000,
+  partitionWritesPerSecond: FRESH_ACCOUNT.partitionWrites ?? 1000,
+  s3WritesPerSecond: FRESH_ACCOUNT.s3Writes?.perSecond ?? 3500,
 };
 
-/** What is kept free above the average load, so that a backlog shrinks after a burst. */
+/** What is kept free above the average load in the quotas and samples to choose, so that a backlog shrinks after a burst. */
 export const HEADROOM = 1.3;
 
 const tokensOf = (quotas: Pick<Quotas, 'outputBurndown'>): number =>
@@ -30,17 +34,20 @@ const roundUp = (value: number, digits = 2): number => {
   return Math.ceil(value / unit) * unit;
 };
 
+/** A function has so many calls in flight (product.ts) for JUDGE_SECONDS each, and waits for MLflow as long again at worst. */
+export const FUNCTION_SECONDS = (JUDGE_SECONDS / 32) * 2;
+
 /** The account's quotas with those raised that judging so many captures a second needs. */
-export function grownFor(perSecond: number, mlflowPerCapture: number): Quotas {
+export function grownFor(perSecond: number, perCapture: { mlflow: number; tableWrites: number }): Quotas {
   const calls = perSecond * 60 * HEADROOM * JUDGED_CAPTURE.calls;
-  // A function has so many calls in flight (product.ts) for JUDGE_SECONDS each, and waits for MLflow as long again at worst.
-  const functions = ((perSecond * JUDGE_SECONDS) / 32) * 2 * HEADROOM + 10;
+  const functions = perSecond * FUNCTION_SECONDS * HEADROOM + 10;
   return {
     ...FRESH,
     lambda: Math.max(FRESH.lambda, roundUp(functions)),
-    mlflowPerSecond: Math.max(FRESH.mlflowPerSecond, roundUp(perSecond * mlflowPerCapture * HEADROOM)),
+    mlflowPerSecond: Math.max(FRESH.mlflowPerSecond, roundUp(perSecond * perCapture.mlflow * HEADROOM)),
     judgeCallsPerMinute: Math.max(FRESH.judgeCallsPerMinute, roundUp(calls)),
     judgeTokensPerMinute: Math.max(FRESH.judgeTokensPerMinute, roundUp(calls * tokensOf(FRESH))),
+    tableWritesPerSecond: Math.max(FRESH.tableWritesPerSecond, roundUp(perSecond * perCapture.tableWrites * HEADROOM)),
   };
 }
 

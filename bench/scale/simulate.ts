@@ -26,7 +26,9 @@ import {
   RANGES_AT_ONCE,
   type Refusals,
   seatWait,
+  TABLE_REFUSED_SECONDS,
   THROTTLED_RETRY,
+  tableWait,
   WINDOW_MS,
 } from './product.ts';
 
@@ -41,6 +43,11 @@ export interface Quotas {
   startsPerSecond: number;
   transitionsPerSecond: number;
   openMapRuns: number;
+  /** Write units of the DynamoDB table, and of the partition with the items that all functions write. */
+  tableWritesPerSecond: number;
+  partitionWritesPerSecond: number;
+  /** Of the work bucket, as if its keys had one prefix. */
+  s3WritesPerSecond: number;
 }
 
 export interface Load {
@@ -110,7 +117,7 @@ export interface Outcome {
   judgeDollars: number;
 }
 
-const BURST = { every: 7200, seconds: 600, factor: 3 };
+export const BURST = { every: 7200, seconds: 600, factor: 3 };
 /** Map children that Step Functions starts in a second: Standard executions. */
 const CHILDREN_PER_SECOND = 100;
 /** Captures of a chunk that are written together while others are being judged. */
@@ -129,6 +136,8 @@ interface Group {
 }
 
 interface Chunk {
+  /** Whether it is one of several of its run, which claim each question. */
+  claims: boolean;
   groups: Group[];
   files: number;
   captures: number;
@@ -153,6 +162,9 @@ class Simulation {
   readonly #judgeTokens: Rate;
   readonly #starts: Rate;
   readonly #transitions: Rate;
+  readonly #table: Rate;
+  readonly #partition: Rate;
+  readonly #s3: Rate;
   readonly #times = new Times();
   readonly #bursts: { before: number; end: number; recovered: number }[] = [];
   #waiting: Group[] = [];
@@ -183,6 +195,9 @@ class Simulation {
     this.#judgeTokens = new Rate(clock, quotas.judgeTokensPerMinute / 60, quotas.judgeTokensPerMinute / 60);
     this.#starts = new Rate(clock, quotas.startsPerSecond);
     this.#transitions = new Rate(clock, quotas.transitionsPerSecond);
+    this.#table = new Rate(clock, quotas.tableWritesPerSecond);
+    this.#partition = new Rate(clock, quotas.partitionWritesPerSecond);
+    this.#s3 = new Rate(clock, quotas.s3WritesPerSecond);
   }
 
   run(): void {
@@ -251,7 +266,9 @@ class Simulation {
     this.#counts.runs += 1;
     this.#counts.files += shape.files;
     this.#counts.captures += shape.captures;
+    this.#write({ runs: 1, files: 0, chunks: 0, captures: 0 });
     const chunks = chunksOf(groups);
+    for (const chunk of chunks) chunk.claims = chunks.length > 1;
     if (chunks.length > 1) this.#counts.claimed += shape.captures * this.#scenario.choices.sampleRate;
     const parts = this.#partsOf(chunks);
     const plan = (part: number, then: () => void): void => {
@@ -325,19 +342,25 @@ class Simulation {
   }
 
   /** A function that finds no seat ends at once, and Step Functions waits before it invokes again. */
-  #chunk(chunk: Chunk, then: () => void, waited = 0): void {
+  #chunk(chunk: Chunk, then: () => void, waited = 0, settled = 0): void {
     if (this.#seats.take()) {
       const end = () => {
         this.#seats.leave();
         then();
       };
-      this.#process(chunk, 0, 0, end);
+      const refused = (from: number) => {
+        this.#seats.leave();
+        this.#returns += 1;
+        const wait = tableWait(waited, () => this.#random.next());
+        this.#clock.after(wait, () => this.#chunk(chunk, then, wait, from));
+      };
+      this.#process(chunk, settled, 0, end, refused);
       return;
     }
     this.#returns += 1;
     this.#spent(STEP_SECONDS);
     const wait = seatWait(waited, this.#refused(), () => this.#random.next());
-    this.#clock.after(STEP_SECONDS + wait, () => this.#chunk(chunk, then, wait));
+    this.#clock.after(STEP_SECONDS + wait, () => this.#chunk(chunk, then, wait, settled));
   }
 
   /** Counts who found no seat, in windows as the product does. */
@@ -353,11 +376,13 @@ class Simulation {
   /**
    * Judges and writes a chunk in rounds of as many captures as calls are in flight. If the next answer would come after the
    * function's time, it ends, and another continues: the answers are kept.
+   *
+   * @param refused called in place of `then` when DynamoDB refuses writes for longer than the function repeats them
    */
-  #process(chunk: Chunk, settled: number, attempt: number, then: () => void): void {
+  #process(chunk: Chunk, settled: number, attempt: number, then: () => void, refused: (settled: number) => void): void {
     const { choices } = this.#scenario;
     if (!this.#lambda.take()) {
-      this.#retry(attempt, () => this.#process(chunk, settled, attempt + 1, then), then);
+      this.#retry(attempt, () => this.#process(chunk, settled, attempt + 1, then, refused), then);
       return;
     }
     const begun = this.#clock.now;
@@ -368,8 +393,15 @@ class Simulation {
     const each = this.#callsOf('mlflow', { runs: 0, files: 0, chunks: 0, captures: 1 });
     const deadline = begun + choices.timeoutSeconds - FINISH_RESERVE_SECONDS;
     let written = this.#mlflow.take(fixed);
-    let [computed, pending] = [begun, 0];
+    let [computed, pending, told] = [begun, 0, begun];
+    /** The seconds since it was last asked for them. */
+    const since = (): number => {
+      const seconds = this.#clock.now - told;
+      told = this.#clock.now;
+      return seconds;
+    };
     const leave = (next: () => void): void => {
+      this.#write({ runs: 0, files: 0, chunks: 0, captures: 0, seconds: since() });
       this.#lambda.leave();
       this.#spent(this.#clock.now - begun);
       this.#chunkSeconds += this.#clock.now - begun;
@@ -388,13 +420,25 @@ class Simulation {
       const judged = many * choices.sampleRate;
       const behind = Math.max(this.#judgeTokens.behind, this.#judgeCalls.behind, this.#mlflow.behind);
       if (this.#clock.now + behind + choices.judgeSeconds > deadline && from > settled) {
-        leave(() => this.#clock.after(Math.min(behind, 300), () => this.#process(chunk, from, 0, then)));
+        leave(() => this.#clock.after(Math.min(behind, 300), () => this.#process(chunk, from, 0, then, refused)));
         return;
       }
+      if (Math.max(this.#table.behind, this.#partition.behind) > TABLE_REFUSED_SECONDS) {
+        leave(() => refused(from));
+        return;
+      }
+      const noted = this.#write({
+        runs: 0,
+        chunks: from === 0 ? 1 : 0,
+        files: (chunk.files * many) / chunk.captures,
+        captures: many,
+        claimed: chunk.claims ? judged : 0,
+        seconds: since(),
+      });
       const asked =
         judged > 0
-          ? Math.max(this.#judgeCalls.take(judged), this.#judgeTokens.take(judged * this.#tokens))
-          : this.#clock.now;
+          ? Math.max(noted, this.#judgeCalls.take(judged), this.#judgeTokens.take(judged * this.#tokens))
+          : noted;
       const answered = asked + (judged > 0 ? choices.judgeSeconds : 0);
       // The function's own work on these answers runs beside the next calls, but not beside its work on others.
       computed = Math.max(computed, answered) + (work * many) / chunk.captures;
@@ -416,6 +460,17 @@ class Simulation {
     const { judgeConcurrency } = this.#scenario.choices;
     if (judgeConcurrency === 0 || !this.#isJudged) return CALLS_AT_ONCE;
     return Math.max(1, Math.min(CALLS_AT_ONCE, Math.floor(judgeConcurrency / Math.max(1, this.#seats.taken))));
+  }
+
+  /** Makes the writes of a shape. @returns when the last is made */
+  #write(shape: Shape): number {
+    // Each capture and file has items of its own.
+    const shared = { ...shape, files: 0, captures: 0, claimed: 0 };
+    return Math.max(
+      this.#table.take(this.#callsOf('dynamodbWriteUnit', shape)),
+      this.#partition.take(this.#callsOf('dynamodbWriteUnit', shared)),
+      this.#s3.take(this.#callsOf('s3Write', shape)),
+    );
   }
 
   get #tokens(): number {
@@ -549,6 +604,9 @@ class Simulation {
         rate('judge tokens', this.#judgeTokens),
         rate('StartExecution', this.#starts),
         rate('state transitions', this.#transitions),
+        rate('DynamoDB writes', this.#table),
+        rate('DynamoDB writes of one partition', this.#partition),
+        rate('S3 writes', this.#s3),
         { name: 'open Map Runs', share: this.#mapRuns.used / (this.#mapRuns.limit * busy), waitSeconds: 0 },
       ],
       dollars: infrastructure,
@@ -589,7 +647,7 @@ function divide(groups: readonly Group[], parts: number): Group[][] {
 /** Packs captures into chunks of at most so many lines, over the files. */
 function chunksOf(groups: readonly Group[]): Chunk[] {
   const chunks: Chunk[] = [];
-  let chunk: Chunk = { groups: [], files: 0, captures: 0 };
+  let chunk: Chunk = { claims: false, groups: [], files: 0, captures: 0 };
   for (const group of groups) {
     let remaining = group.captures;
     while (remaining > 0) {
@@ -601,7 +659,7 @@ function chunksOf(groups: readonly Group[]): Chunk[] {
       remaining -= take;
       if (chunk.captures < CHUNK_LINES) continue;
       chunks.push(chunk);
-      chunk = { groups: [], files: 0, captures: 0 };
+      chunk = { claims: false, groups: [], files: 0, captures: 0 };
     }
   }
   if (chunk.captures > 0) chunks.push(chunk);

@@ -17,10 +17,10 @@ import { noteThrottle } from '../shared/throttles.ts';
 
 /**
  * A write that is throttled, or meets a transaction on the same item, is refused immediately and was not made. The waits are
- * up to 50, 100, … ms: 2.5 s in all, half of it on average, for a partition to get through a burst.
+ * up to 50, 100, … ms: 2.3 s in all, half of it on average, for a partition to get through a burst.
  */
-const REFUSED_ATTEMPTS = 10;
-const REFUSED_WAIT_MS = 50;
+export const REFUSED_ATTEMPTS = 10;
+export const REFUSED_WAIT_MS = 50;
 
 export type Item = Record<string, AttributeValue>;
 

@@ -9,7 +9,7 @@ import { noteThrottle } from '../shared/throttles.ts';
 const JITTER = 0.25;
 const LONGEST_WAIT_SECONDS = 900;
 /** A server that is only slow needs fewer chunks at the same time. If it answers nobody, its circuit opens for longer. */
-const THROTTLED_WAIT_MS = 15_000;
+export const THROTTLED_WAIT_MS = 15_000;
 
 /** Step Functions counts retries anew after each wait, so a chunk that fails between its waits would be tried forever. */
 const MOST_ATTEMPTS = 1000;
@@ -20,9 +20,9 @@ function waiting({ progress }: ChunkRequest, attempts: number, waitSeconds: numb
 }
 
 /** Returns for how long to wait for a provider that is to be left alone for this time. */
-function secondsOf(ms = 0): number {
+export function secondsOf(ms = 0, random = Math.random): number {
   const seconds = Math.min(LONGEST_WAIT_SECONDS, Math.max(1, ms / 1000));
-  return Math.ceil(seconds * (1 + JITTER * Math.random()));
+  return Math.ceil(seconds * (1 + JITTER * random()));
 }
 
 /**

@@ -11,7 +11,7 @@ import { PermanentError } from './errors.ts';
 import { objectBytes, requestObject, unquote } from './object-stream.ts';
 import { httpStatusOf, isMissing, namedStorageError, notS3, parseStored } from './storage-errors.ts';
 
-/** S3 asks clients to back off when it returns SlowDown: 6 attempts have 5 waits of up to 0.1, 0.2, … 1.6 s. */
+/** S3 asks clients to back off when it returns SlowDown: 6 attempts have 5 waits of up to 1, 2, … 16 s. */
 const S3_ATTEMPTS = 6;
 
 /** Creates an S3 client; with path-style addresses where `AWS_ENDPOINT_URL` names an emulator. */
