@@ -26,7 +26,8 @@ export const FRESH: Quotas = {
 /** What is kept free above the average load in the quotas and samples to choose, so that a backlog shrinks after a burst. */
 export const HEADROOM = 1.3;
 
-const tokensOf = (quotas: Pick<Quotas, 'outputBurndown'>): number =>
+/** What judging a capture takes of a quota of tokens, on average. */
+export const tokensOf = (quotas: Pick<Quotas, 'outputBurndown'>): number =>
   JUDGED_CAPTURE.inputTokens + JUDGED_CAPTURE.outputTokens * quotas.outputBurndown;
 
 const roundUp = (value: number, digits = 2): number => {

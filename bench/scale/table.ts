@@ -3,7 +3,7 @@ import { round } from '../support/result.ts';
 import type { Measured } from './measured.ts';
 import { S3_SECONDS } from './measured.ts';
 import { JUDGED_CAPTURE } from './product.ts';
-import { FRESH, HEADROOM } from './scenarios.ts';
+import { FRESH, HEADROOM, tokensOf } from './scenarios.ts';
 import { BURST, type Outcome, type Scenario } from './simulate.ts';
 
 export interface Row {
@@ -43,7 +43,7 @@ const dollars = (value: number): string => `$${value >= 100 ? number(value) : ro
 export function loads({ scenario: { quotas, load, choices }, outcome }: Row): { name: string; load: number }[] {
   const perSecond = (units: number): number => (units * load.perSecond) / Math.max(1, outcome.captures);
   const judged = load.perSecond * choices.sampleRate;
-  const tokens = JUDGED_CAPTURE.inputTokens + JUDGED_CAPTURE.outputTokens * quotas.outputBurndown;
+  const tokens = tokensOf(quotas);
   const all = [
     { name: 'judge tokens', load: (judged * tokens * 60) / quotas.judgeTokensPerMinute },
     { name: 'judge calls', load: (judged * 60) / quotas.judgeCallsPerMinute },
@@ -108,7 +108,9 @@ answers in 10 s, S3's ${S3_SECONDS * 1000} ms for the first byte, and the quotas
 repeated as the product does it. Each load lasts ${duration(tables.grown[0]?.scenario.load.seconds ?? 0)}. It is three times its average for ten minutes every two hours.
 ${measured.note === undefined ? '' : `\n**${measured.note}**\n`}
 The judge's tokens are those of the product's own estimate: ${number(JUDGED_CAPTURE.inputTokens)} in and ${number(JUDGED_CAPTURE.outputTokens)} out for each capture, and an output token counts five
-times against Bedrock's quota.
+times against Bedrock's quota. If the quota of a *day* is the tighter one, it judges one capture for each ${number(tokensOf(FRESH))} tokens of it: choose an
+EVALUATION_SAMPLE_RATE of at most the quota / ${number(tokensOf(FRESH))} / the captures a day. Beyond it every capture is still traced, and its verdicts are
+[held](runbook.md#verdictsheld) until a retry when the day is over.
 
 ## A new account
 
