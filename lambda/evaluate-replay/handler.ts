@@ -11,6 +11,7 @@ import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
+import { countingThrottles } from '../../src/shared/metrics.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
@@ -21,13 +22,15 @@ const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
 const judging = connectJudge({ ...environment, shared: { gate: gate.judge } }, judgeOf);
 const limit = connectBudget(environment);
 
-export const handler = logged<EvaluateReplayRequest, EvaluateReplayResult>((event, context: Context) =>
-  evaluateReplay(replayShardRequestSchema.parse(event), {
-    storage,
-    workBucket: environment.WORK_BUCKET,
-    mlflow,
-    judge: async () => judging().judge,
-    limit,
-    remainingMs: () => context.getRemainingTimeInMillis(),
-  }),
+export const handler = logged<EvaluateReplayRequest, EvaluateReplayResult>(
+  countingThrottles(environment.STACK_PREFIX, (event, context: Context) =>
+    evaluateReplay(replayShardRequestSchema.parse(event), {
+      storage,
+      workBucket: environment.WORK_BUCKET,
+      mlflow,
+      judge: async () => judging().judge,
+      limit,
+      remainingMs: () => context.getRemainingTimeInMillis(),
+    }),
+  ),
 );

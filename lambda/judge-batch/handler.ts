@@ -1,10 +1,12 @@
 /** JudgeBatch: packs the requests of a run into batch inference jobs, and starts and checks these until they have ended. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
+import type { Context } from 'aws-lambda';
 import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/contract/payloads.ts';
 import { judgeModels, parseJudgeId } from '../../src/judge/judge-id.ts';
 import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
+import { countingThrottles } from '../../src/shared/metrics.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
@@ -20,7 +22,12 @@ const dependencies = {
   pollSeconds: environment.BATCH_POLL_SECONDS,
 };
 
-export const handler = logged<JudgeBatchRequest, JudgeBatchResult>(({ action, run: { name }, round = 0 }, context) => {
+const handle = (
+  { action, run: { name }, round = 0 }: JudgeBatchRequest,
+  context: Context,
+): Promise<JudgeBatchResult> => {
   const deps = { ...dependencies, remainingMs: () => context.getRemainingTimeInMillis() };
   return (action === 'start' ? startBatch : checkBatch)({ run: name, round }, deps);
-});
+};
+
+export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));

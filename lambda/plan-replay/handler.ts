@@ -6,6 +6,7 @@ import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
 import { readEnvironment, readReplayEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
+import { countingThrottles } from '../../src/shared/metrics.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readReplayEnvironment();
@@ -14,11 +15,13 @@ const storage = new Storage(createS3Client());
 const mlflow = connectMlflow(settings, storage.s3);
 const checkJudgeModel = watchJudgeModels([settings.BEDROCK_MODEL_ID]);
 
-export const handler = logged<ReplayPlanRequest, ReplayPlanResult>((request, context: Context) =>
-  planReplay(request, {
-    storage,
-    environment,
-    evaluation: { settings, mlflow, checkJudgeModel },
-    remainingMs: () => context.getRemainingTimeInMillis(),
-  }),
+export const handler = logged<ReplayPlanRequest, ReplayPlanResult>(
+  countingThrottles(settings.STACK_PREFIX, (request, context: Context) =>
+    planReplay(request, {
+      storage,
+      environment,
+      evaluation: { settings, mlflow, checkJudgeModel },
+      remainingMs: () => context.getRemainingTimeInMillis(),
+    }),
+  ),
 );

@@ -14,6 +14,7 @@ import { endReplayRun } from '../../src/replay/cloud/publish/end-replay-run.ts';
 import { publishReplay } from '../../src/replay/cloud/publish/publish-replay.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
+import { countingThrottles } from '../../src/shared/metrics.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
@@ -28,8 +29,9 @@ const dependencies = {
 };
 
 export const handler = logged<PublishReplayRequest | EndReplayRunRequest, PublishReplayResult | EndReplayRunResult>(
-  async (request) =>
+  countingThrottles(environment.STACK_PREFIX, async (request) =>
     'unfinished' in request
       ? endReplayRun(endReplayRunRequestSchema.parse(request), dependencies)
       : publishReplay(request, dependencies),
+  ),
 );

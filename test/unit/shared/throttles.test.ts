@@ -1,4 +1,5 @@
 /** Throttling is published by service, by the function that met it. */
+import { readdirSync, readFileSync } from 'node:fs';
 import { countingThrottles } from '../../../src/shared/metrics.ts';
 import { noteThrottle, takeThrottles } from '../../../src/shared/throttles.ts';
 
@@ -29,4 +30,15 @@ test('counts by service, also of a failed invocation, and nothing where nothing 
   expect(first).not.toHaveProperty('TableThrottles');
   expect(second).toMatchObject({ StackPrefix: 'prod', TableThrottles: 1 });
   expect(second).not.toHaveProperty('JudgeThrottles');
+});
+
+test('every function that asks the judge, MLflow, the gate or for batch jobs counts', () => {
+  const sources = readdirSync('lambda').map(
+    (name) => [name, readFileSync(`lambda/${name}/handler.ts`, 'utf8')] as const,
+  );
+  const asking = sources.filter(([, source]) => /connect(Judge|Mlflow|Gate)|BedrockClient/.test(source));
+  expect(asking.map(([name]) => name)).toEqual(
+    expect.arrayContaining(['evaluate-replay', 'judge-batch', 'log-traces']),
+  );
+  expect(asking.flatMap(([name, source]) => (source.includes('countingThrottles(') ? [] : name))).toEqual([]);
 });
