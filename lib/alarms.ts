@@ -43,6 +43,8 @@ interface AlarmsProps {
 const PERIOD = Duration.minutes(5);
 /** 15 minutes. Retries last 18 minutes on average for a throttled judge, 41 hours for a throttled function, and at most 2 minutes otherwise. */
 const SUSTAINED_PERIODS = 3;
+/** An hour. A chunk that waits for a provider asks at least every 20 minutes (15 and a quarter more), and counts each refusal. */
+const PERIODS_WITH_PAUSES = 12;
 
 /** The longest window is 5 minutes, and a batch that failed once is tried again after 6 to 11. */
 const LONGEST_WAIT_SECONDS = 1200;
@@ -261,8 +263,14 @@ export class Alarms extends Construct {
       TableThrottled: ['table', 'DynamoDB throttles the table of the budget and the gate'],
     } as const;
     for (const [id, [by, what]] of Object.entries(throttlers)) {
-      this.add(id, { metric: own(THROTTLE_METRICS[by]), what, sustained: true });
+      const despitePauses = { evaluationPeriods: PERIODS_WITH_PAUSES, datapointsToAlarm: SUSTAINED_PERIODS };
+      this.add(id, { metric: own(THROTTLE_METRICS[by]), what, ...despitePauses });
     }
+    this.add('StorageThrottled', {
+      metric: own(THROTTLE_METRICS.storage),
+      what: 'S3 throttles requests',
+      sustained: true,
+    });
   }
 
   /** Adds an alarm, which sends to the topic. */

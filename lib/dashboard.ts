@@ -211,9 +211,9 @@ function operations({ stateMachine, events, deadLetters, functions }: Monitoring
 }
 
 function throttles(prefix: string): IWidget {
-  const of = (by: keyof typeof THROTTLE_METRICS): IMetric =>
-    runMetric(prefix, THROTTLE_METRICS[by], PERIOD).with({ label: by });
-  return graph('Throttled by', [of('judge'), of('mlflow'), of('table')]);
+  const metrics = Object.entries(THROTTLE_METRICS);
+  const lines = metrics.map(([label, name]) => runMetric(prefix, name, PERIOD).with({ label }));
+  return graph('Throttled by', lines);
 }
 
 function replays({ replay }: MonitoringDashboardProps): IWidget {

@@ -1,6 +1,7 @@
 /** SummarizeRun: the receipts of a run → summary.json, metrics, and whether the execution must fail. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { SFNClient } from '@aws-sdk/client-sfn';
+import type { Context } from 'aws-lambda';
 import type { TruthInput } from '../../src/contract/ground-truth.ts';
 import type { RunMetric } from '../../src/contract/names.ts';
 import type { SummarizeRequest, SummarizeResult } from '../../src/contract/payloads.ts';
@@ -15,7 +16,7 @@ import { connectQuality } from '../../src/monitoring/watch-run.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { causeOf, withinCause } from '../../src/shared/cause.ts';
 import { logged, logger } from '../../src/shared/logging.ts';
-import { createMetrics } from '../../src/shared/metrics.ts';
+import { countingThrottles, createMetrics } from '../../src/shared/metrics.ts';
 import { startOnce } from '../../src/shared/start-once.ts';
 import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
@@ -25,7 +26,7 @@ const metrics = createMetrics(environment.STACK_PREFIX);
 const watchRun = connectQuality(environment, storage);
 const stepFunctions = new SFNClient({});
 
-export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, error, part = 0 }, context) => {
+const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Context): Promise<SummarizeResult> => {
   const bucket = environment.WORK_BUCKET;
   // The state machine starts with an empty error.
   const failure = !error?.Error ? undefined : { name: error.Error, message: causeOf(error.Cause) };
@@ -44,7 +45,9 @@ export const handler = logged<SummarizeRequest, SummarizeResult>(async ({ run, e
   const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);
   if (!ok) logger.error('run failed', { summary } as never);
   return { ...result, ok, error: name, cause: withinCause(cause) };
-});
+};
+
+export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));
 
 /** The labels that came before these captures have predictions now. */
 async function startLabels({ run, lines }: RunSummary): Promise<void> {

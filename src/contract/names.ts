@@ -114,6 +114,7 @@ export const THROTTLE_METRICS = {
   judge: 'JudgeThrottles',
   mlflow: 'MlflowThrottles',
   table: 'TableThrottles',
+  storage: 'StorageThrottles',
 } as const;
 export type ThrottleMetric = (typeof THROTTLE_METRICS)[keyof typeof THROTTLE_METRICS];
 

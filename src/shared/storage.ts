@@ -6,18 +6,34 @@ import {
   type ListObjectsV2CommandInput,
   PutObjectCommand,
   S3Client,
+  type S3ClientConfig,
 } from '@aws-sdk/client-s3';
 import { PermanentError } from './errors.ts';
 import { objectBytes, requestObject, unquote } from './object-stream.ts';
 import { httpStatusOf, isMissing, namedStorageError, notS3, parseStored } from './storage-errors.ts';
+import { noteThrottle } from './throttles.ts';
 
 /** S3 asks clients to back off when it returns SlowDown: 6 attempts have 5 waits of up to 1, 2, … 16 s. */
 const S3_ATTEMPTS = 6;
 
 /** Creates an S3 client; with path-style addresses where `AWS_ENDPOINT_URL` names an emulator. */
-export function createS3Client(): S3Client {
+export function createS3Client(config: S3ClientConfig = {}): S3Client {
   const emulated = process.env.AWS_ENDPOINT_URL ?? process.env.AWS_ENDPOINT_URL_S3;
-  return new S3Client({ maxAttempts: S3_ATTEMPTS, forcePathStyle: emulated !== undefined });
+  const client = new S3Client({ maxAttempts: S3_ATTEMPTS, forcePathStyle: emulated !== undefined, ...config });
+  // Inside of the SDK's retries: most of what S3 throttles succeeds at the next attempt.
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      try {
+        return await next(args);
+      } catch (error) {
+        // SlowDown. The reply to HEAD has no body, so its error has no name.
+        if (httpStatusOf(error) === 503) noteThrottle('storage');
+        throw error;
+      }
+    },
+    { step: 'finalizeRequest', priority: 'low', name: 'countThrottles' },
+  );
+  return client;
 }
 
 export interface ObjectFacts {

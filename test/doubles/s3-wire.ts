@@ -5,8 +5,8 @@
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { S3Client } from '@aws-sdk/client-s3';
-import { Storage } from '../../src/shared/storage.ts';
+import type { S3Client } from '@aws-sdk/client-s3';
+import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 export interface S3Request {
   method: string;
@@ -42,7 +42,7 @@ export class S3Wire {
   static async start(): Promise<S3Wire> {
     const wire = new S3Wire();
     await new Promise<void>((resolve) => wire.#server.listen(0, '127.0.0.1', resolve));
-    wire.#s3 = new S3Client({
+    wire.#s3 = createS3Client({
       endpoint: `http://127.0.0.1:${(wire.#server.address() as AddressInfo).port}`,
       region: 'us-east-1',
       credentials: { accessKeyId: 'test', secretAccessKey: 'test' },

@@ -27,6 +27,7 @@ interface Alarm {
   ComparisonOperator: string;
   Threshold: number;
   EvaluationPeriods: number;
+  DatapointsToAlarm?: number;
   TreatMissingData: string;
   Namespace?: string;
   MetricName?: string;
@@ -57,11 +58,13 @@ const ofRuns = (name: string): string => `SageMakerInferenceMonitor ${name} Stac
 const MACHINE = 'StateMachineArn=<MonitoringStateMachine>';
 
 it('has one alarm for each cause', () => {
-  const found = alarms.map((alarm) => [
-    alarm.AlarmName.replace('sagemaker-monitoring-prod-', ''),
-    [alarm.EvaluationPeriods, ...watched(alarm)],
-  ]);
-  // Retried errors count after three periods; the losses of a failed run raise only RunFailed.
+  const found = alarms.map((alarm) => {
+    const { AlarmName, EvaluationPeriods: periods, DatapointsToAlarm: points } = alarm;
+    const lasts = points === undefined ? periods : `${points} of ${periods}`;
+    return [AlarmName.replace('sagemaker-monitoring-prod-', ''), [lasts, ...watched(alarm)]];
+  });
+  // Retried errors count after three periods, also with pauses of a quarter of an hour between them; the losses of a failed run
+  // raise only RunFailed.
   expect(Object.fromEntries(found)).toEqual({
     RunFailed: [1, `AWS/States ExecutionsFailed ${MACHINE}`],
     // The children of a Map have metrics of their own, by its label.
@@ -88,9 +91,10 @@ it('has one alarm for each cause', () => {
     LinesQuarantined: [1, ofRuns('QuarantinedLines')],
     JudgeModelEnding: [1, ofRuns('JudgeModelEnding')],
     VerdictsHeld: [1, ofRuns('HeldVerdicts')],
-    JudgeThrottled: [3, ofRuns('JudgeThrottles')],
-    MlflowThrottled: [3, ofRuns('MlflowThrottles')],
-    TableThrottled: [3, ofRuns('TableThrottles')],
+    JudgeThrottled: ['3 of 12', ofRuns('JudgeThrottles')],
+    MlflowThrottled: ['3 of 12', ofRuns('MlflowThrottles')],
+    TableThrottled: ['3 of 12', ofRuns('TableThrottles')],
+    StorageThrottled: [3, ofRuns('StorageThrottles')],
     ReplayNotEnded: [
       1,
       'SUM([FILL(m0, 0), FILL(m1, 0), FILL(m2, 0)])',

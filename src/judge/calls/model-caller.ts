@@ -208,6 +208,8 @@ export class ModelCaller {
     const { circuit } = this.gate ?? {};
     const openUntil = await circuit?.check();
     if (circuit === undefined || openUntil === undefined) return;
+    // The alarm stays on while nobody asks.
+    noteThrottle('judge');
     const until = `no call until ${new Date(openUntil).toISOString()}`;
     throw new CallFailure(circuit.forDay ? 'day' : 'paused', until, { retryAfterMs: openUntil - this.now() });
   }

@@ -11,6 +11,7 @@ import { workKeys } from '../../contract/work-keys.ts';
 import { PermanentError, RetryableError, saidBy } from '../../shared/errors.ts';
 import { knownWords } from '../../shared/known-words.ts';
 import type { Storage } from '../../shared/storage.ts';
+import { noteThrottle } from '../../shared/throttles.ts';
 import { writeBatchManifest } from './all-chunks.ts';
 import { hasAnswers, REFUSED_JOB, WAITING_JOB } from './answers.ts';
 import { type BatchRound, MIN_BATCH_RECORDS, pack } from './packing.ts';
@@ -36,6 +37,9 @@ const CHECK_TIMEOUT_MS = PLACE_TIMEOUT_MS + (JOB_TIMEOUT_HOURS + 1) * 3_600_000;
 /** The wait between checks is a hundredth of the time so far, within bounds: an execution has 25,000 events, a check has 9. */
 const WAIT_SHARE = 0.01;
 const MAX_POLL_SECONDS = 900;
+
+/** The error of Bedrock for a job more than the quota. */
+const QUOTA_USED_UP = 'ServiceQuotaExceededException';
 
 const ENDED = new Set(['Completed', 'PartiallyCompleted', 'Failed', 'Stopped', 'Expired', REFUSED_JOB]);
 
@@ -182,7 +186,7 @@ async function createJob(
     const isPermanent = error instanceof PermanentError;
     if (!isPermanent && !(error instanceof RetryableError && mayWait)) throw error;
     const { message, cause } = error;
-    const isFull = isPermanent && (cause as Error | undefined)?.name === 'ServiceQuotaExceededException';
+    const isFull = isPermanent && (cause as Error | undefined)?.name === QUOTA_USED_UP;
     return { arn: '', status: mayWait && (isFull || !isPermanent) ? WAITING_JOB : REFUSED_JOB, message, isFull };
   }
 }
@@ -194,7 +198,9 @@ async function send<T>(where: string, call: () => Promise<T>): Promise<T> {
     const { name, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
     const facts = { got: saidBy(error), where };
     const status = $metadata?.httpStatusCode;
-    if (name === 'ThrottlingException' || status === 429) {
+    const isThrottled = name === 'ThrottlingException' || status === 429;
+    if (isThrottled || name === QUOTA_USED_UP) noteThrottle('judge');
+    if (isThrottled) {
       throw new RetryableError('JudgeThrottled', 'Bedrock throttled a request about batch jobs', facts, error);
     }
     if (status !== undefined && status >= 400 && status < 500) {

@@ -43,7 +43,7 @@ test('a call is reported as it ended, and throttling is counted', async () => {
   );
   await judge.judge(chatCapture(), YES_NO_SCORERS);
   expect(circuit.reports).toEqual(['throttled', 'other', 'answered']);
-  expect(takeThrottles()).toEqual({ judge: 1, mlflow: 0, table: 0 });
+  expect(takeThrottles()).toEqual({ judge: 1, mlflow: 0, table: 0, storage: 0 });
 });
 
 test('an open circuit stops the judging at once, without a call', async () => {
@@ -57,6 +57,8 @@ test('an open circuit stops the judging at once, without a call', async () => {
   expect(held).toBeInstanceOf(JudgeHeld);
   expect(held).toMatchObject({ heldFor: 'providerDay' });
   expect(asks).toEqual([]);
+  // The alarm stays on while nobody asks.
+  expect(takeThrottles()).toMatchObject({ judge: 2 });
   expect(circuit.reports).toEqual([]);
 });
 

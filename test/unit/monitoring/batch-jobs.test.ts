@@ -12,6 +12,7 @@ import { gatherChunks } from '../../../src/monitoring/batch/all-chunks.ts';
 import { REFUSED_JOB, WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { fileOfChunk } from '../../../src/monitoring/batch/packing.ts';
+import { takeThrottles } from '../../../src/shared/throttles.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 const ROUND = { run: 'run', round: 0 };
@@ -189,6 +190,7 @@ test('of 23 jobs 20 are under way, and the others start as jobs end, fail or exp
 });
 
 test('a quota that other runs have used up is waited for, and after three days the job is given up', async () => {
+  takeThrottles();
   const { deps, statuses, report, memory, refused } = rig(chunksOf(101, 499), { quota: 1 });
   statuses.other = 'InProgress';
   expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting' });
@@ -206,6 +208,8 @@ test('a quota that other runs have used up is waited for, and after three days t
   memory.put(workKeys.batchJobs('run'), { jobs: [waiting], converse: [], startedAt });
   // The wait between two checks grows with the time so far.
   expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'ready', pollSeconds: 900 });
+  // Bedrock said three times that there is no place, for the alarm.
+  expect(takeThrottles()).toMatchObject({ judge: 3 });
   const [given] = (await report()).jobs;
   expect(given).toMatchObject({ status: REFUSED_JOB, message: expect.stringContaining('ServiceQuotaExceeded') });
 });

@@ -1,5 +1,6 @@
 /** Bodies that break off, end early or are not from S3: the reader returns every byte, or a named error. */
 import { RangeReader } from '../../../src/replay/cloud/shard/range-reader.ts';
+import { takeThrottles } from '../../../src/shared/throttles.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 
 const bytes = Buffer.from(Array.from({ length: 3_000 }, (_, n) => `${n} `).join(''));
@@ -97,4 +98,18 @@ test('reads the whole records of a replay over a connection that breaks', async 
   reader.expect([entry]);
   expect((await reader.read(entry)).equals(bytes.subarray(500, 2_500))).toBe(true);
   await reader.close();
+});
+
+test('each request that S3 throttles is counted, also where its repetition succeeds', async () => {
+  takeThrottles();
+  wire.fault = () => (wire.requests.length < 2 ? { kind: 'error', status: 503, code: 'SlowDown' } : undefined);
+  expect(await wire.storage.getJson('b', 'json')).toBeDefined();
+  expect(takeThrottles()).toMatchObject({ storage: 1 });
+  // The reply to HEAD has no body.
+  wire.fault = () => ({ kind: 'error', status: 503, code: 'SlowDown' });
+  await expect(wire.storage.head('b', 'json')).rejects.toMatchObject({ name: 'StorageUnavailable' });
+  expect(takeThrottles()).toMatchObject({ storage: 2 });
+  wire.fault = () => ({ kind: 'error', status: 500, code: 'InternalError' });
+  await expect(wire.storage.head('b', 'json')).rejects.toMatchObject({ name: 'StorageUnavailable' });
+  expect(takeThrottles()).toMatchObject({ storage: 0 });
 });
