@@ -23,10 +23,10 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
     environment,
     scorers: scorers.length,
     store: { resolveExperiment: async (name) => (await mlflow()).resolveExperiment(name) },
-    assertJudgeAffordable: (options) => {
-      assertJudgeAffordable(environment, options);
-      if (options.judge === 'batch') judgeModels(environment).forEach(assertBatchPossible);
+    assertBatchPossible: ({ judge }) => {
+      if (judge === 'batch') judgeModels(environment).forEach(assertBatchPossible);
     },
+    assertJudgeAffordable: (options) => assertJudgeAffordable(environment, options),
     checkJudgeModel: watchJudgeModels(judgeModels(environment)),
     createEstimator: (options) =>
       createCostEstimator(environment, activeScorers(environment, options.judge), options, always),

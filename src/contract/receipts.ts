@@ -201,6 +201,8 @@ export interface PlanReceipt {
   warnings?: string[];
   /** One of the warnings is about the end of the judge's model. */
   judgeModelEnding?: true;
+  /** Why the judge can give no verdict: the run writes traces only, and fails if verdicts are missing. */
+  judgeError?: NamedError;
   failedFiles?: FailedFile[];
 }
 

@@ -1,10 +1,11 @@
 /** Describes the failure of a run for the cause of its execution: what is missing, and how to repair it. */
 
+import type { NamedError } from '../contract/receipts.ts';
 import { isStillHeld, type RunSummary } from './summary.ts';
 
 /** @returns the name of the error, and a message for a person */
 export function describeFailure(summary: RunSummary): { error: string; cause: string } {
-  const { lines, verdicts, chunks, failedChunks, failedFiles, run } = summary;
+  const { lines, verdicts, chunks, failedChunks, failedFiles, judgeError, run } = summary;
   const isWhole = chunks.failed === 0 && !summary.partlyPlanned && lines.lost + verdicts.lost === 0;
   if (summary.error === undefined && failedFiles === undefined && isWhole && isStillHeld(summary)) {
     const { providerDay = 0 } = summary.reasons;
@@ -18,18 +19,18 @@ export function describeFailure(summary: RunSummary): { error: string; cause: st
     return { error: summary.error.name, cause: summary.error.message };
   }
   const facts = [
-    ...(summary.error === undefined ? [] : [`${summary.error.name}: ${summary.error.message}`]),
+    ...[summary.error, judgeError].flatMap((error) => (error === undefined ? [] : [saidIn(error)])),
     `${lines.lost} of ${lines.planned} lines and ${verdicts.lost} of ${verdicts.expected} verdicts are missing`,
     `${chunks.failed} of ${chunks.planned} chunks failed`,
     ...(failedFiles === undefined ? [] : [`${failedFiles.count} capture files could not be planned`]),
-    ...(failedFiles?.first ?? []).slice(0, 3).map(({ key, error }) => `${key}: ${error.name}: ${error.message}`),
-    ...failedChunks
-      .slice(0, 3)
-      .map(({ chunk, step, error }) => `chunk ${chunk} (${step}): ${error.name}: ${error.message}`),
+    ...(failedFiles?.first ?? []).slice(0, 3).map(({ key, error }) => `${key}: ${saidIn(error)}`),
+    ...failedChunks.slice(0, 3).map(({ chunk, step, error }) => `chunk ${chunk} (${step}): ${saidIn(error)}`),
     summary.partlyPlanned
       ? 'Planning stopped early, so a retry would leave out the rest: start the same input again'
       : `Retry with {"retry":{"run":"${run}","what":"failed"}}`,
   ];
   const one = isWhole ? failedFiles?.first[0]?.error.name : undefined;
-  return { error: summary.error?.name ?? one ?? 'RunIncomplete', cause: facts.join('. ') };
+  return { error: summary.error?.name ?? one ?? judgeError?.name ?? 'RunIncomplete', cause: facts.join('. ') };
 }
+
+const saidIn = ({ name, message }: NamedError): string => `${name}: ${message}`;

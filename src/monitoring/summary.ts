@@ -75,6 +75,8 @@ export interface RunSummary {
   failedChunks: FailedChunk[];
   /** The number of capture files that could not be planned, and the first of them. */
   failedFiles?: { count: number; first: FailedFile[] };
+  /** Why the judge could give no verdict, as planning found. */
+  judgeError?: NamedError;
   /** The error that stopped planning or the Map itself. */
   error?: NamedError;
   /** Planning stopped before its last part. The rest of the input is in no chunk, and no retry knows of it. */
@@ -153,6 +155,7 @@ export class SummaryBuilder {
     if (plan.duplicates !== undefined) summary.duplicates = (summary.duplicates ?? 0) + plan.duplicates;
     this.warn(plan.warnings ?? []);
     if (plan.judgeModelEnding) summary.judgeModelEnding = true;
+    if (plan.judgeError !== undefined) summary.judgeError = plan.judgeError;
     if (plan.failedFiles !== undefined) {
       const { count = 0, first = [] } = summary.failedFiles ?? {};
       const all = [...first, ...plan.failedFiles].slice(0, MAX_FAILURES);

@@ -434,6 +434,7 @@ export class FaultCase {
       ...this.#dependencies(),
       isRunning: async (arn: string) => this.#pipeline.running.has(arn),
       scorers: this.scorers.length,
+      assertBatchPossible: () => undefined,
       assertJudgeAffordable: () => undefined,
       checkJudgeModel: async () => undefined,
       estimateSizes: (options: RunOptions, sizes: { captures: number; bytes: number }) =>

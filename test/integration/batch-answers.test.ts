@@ -114,6 +114,17 @@ function storeThat(takes: (assessments: NewAssessment[]) => void) {
   };
 }
 
+test('a job asks nothing at a price that is unknown while there is a budget', async () => {
+  const request = await requestOf('unpriced');
+  const batch = { ...connectBatchJudge(environment), maxCostUsd: () => null };
+  const common = { storage, store: storeThat(() => undefined), scorers, environment, always: () => undefined };
+  const prepare = (limit?: ReturnType<typeof createBudget>) =>
+    prepareChunk(request, { ...common, ...batch, requestId: 'r', ...(limit && { limit }) });
+  const limit = createBudget({ client: dynamo, table: TABLE, run: 'unpriced', runUsd: 1 });
+  expect(await prepare(limit)).toMatchObject({ records: 0, held: [], asked: {} });
+  expect(await prepare()).toMatchObject({ records: 1 });
+});
+
 test('holds the verdicts that the job did not answer while the budget has no room, then asks for them, and pays once', async () => {
   const request = await requestOf(RUN);
   const batch = connectBatchJudge(environment);

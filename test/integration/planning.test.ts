@@ -57,6 +57,7 @@ beforeAll(async () => {
     store: { resolveExperiment: async (name) => ({ id: '7', name, artifactLocation: 'mlflow-artifacts:/7' }) },
     isRunning: async (arn) => running.has(arn),
     scorers: 11,
+    assertBatchPossible: () => undefined,
     assertJudgeAffordable: () => undefined,
     checkJudgeModel: async () => undefined,
     createEstimator: () => {
@@ -251,14 +252,13 @@ describe('the judge’s model', () => {
     expect(await planOf('active')).not.toHaveProperty('warnings');
   });
 
-  test('stops the run before planning if it has ended, unless nothing is judged', async () => {
-    await expect(planCaptures(request('gone', event(key)), withModel(gone))).rejects.toMatchObject({
-      name: 'JudgeModelGone',
-      message: expect.stringContaining('set BEDROCK_MODEL_ID'),
-    });
-    expect(await planOf('gone')).toBeUndefined();
+  test('stops no run if it has ended: the plan says why there will be no verdicts, unless nothing is judged', async () => {
+    expect((await planCaptures(request('gone', event(key)), withModel(gone))).outcome).toBe('planned');
+    const judgeError = { name: 'JudgeModelGone', message: expect.stringContaining('set BEDROCK_MODEL_ID') };
+    expect(await planOf('gone')).toMatchObject({ judgeError });
     const off = { ...event(key), evaluate: false };
     expect((await planCaptures(request('off', off), withModel(gone))).outcome).toBe('planned');
+    expect(await planOf('off')).not.toHaveProperty('judgeError');
     const dry = { ...event(key), dryRun: true };
     expect((await planCaptures(request('dry-gone', dry), withModel(gone))).outcome).toBe('dryRun');
     expect((await planOf('dry-gone'))?.warnings).toEqual([gone.message]);

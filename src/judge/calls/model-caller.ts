@@ -98,6 +98,10 @@ export class ModelCaller {
   private readonly onEvent: (event: JudgeEvent) => void;
   private readonly now: () => number;
 
+  get sourceId(): string {
+    return this.transport.sourceId;
+  }
+
   constructor(transport: JudgeTransport, options: CallerOptions = {}) {
     this.transport = transport;
     this.gate = options.gate;

@@ -4,6 +4,7 @@ import { CallFailure } from '../errors.ts';
 import type { CallUsage } from '../model-answer.ts';
 import { type AskSize, askSize } from '../pricing/ask-size.ts';
 import type { PriceOfCall } from '../pricing/call-amounts.ts';
+import { priceUnknown } from '../pricing/prices.ts';
 import { INPUT_MARGIN } from '../prompt/tokens.ts';
 import type { Session } from '../session.ts';
 import type { Answered, ModelCaller, Question } from './model-caller.ts';
@@ -32,14 +33,18 @@ export class PaidCaller {
   /**
    * Asks the question if the limit has room for its worst case, regardless of what was paid for other questions. An attempt
    * that may have been billed without an answer is booked at the worst case, and the next attempt needs room again.
-   * @throws CallFailure of any kind but `unsupported`, or an exception that the capture triggers
+   * @throws PermanentError `JudgePriceUnknown` if there is a limit; CallFailure of any kind but `unsupported`, or an exception that the capture triggers
    */
   async ask(question: Question, session: Session, signal: AbortSignal | undefined): Promise<Answered> {
     const { capture, scorers, maxTokens, prompt, within } = question;
     const options = { maxTokens, maxRecordTokens: prompt.maxRecordTokens };
     const size = (): AskSize => within('the size of the prompt', () => askSize(capture, scorers, options));
     const reserve = async () => {
-      const made = await session.money.limit?.reserve(this.mostUsd(size()) ?? 0);
+      const { limit } = session.money;
+      if (limit === undefined) return undefined;
+      const mostUsd = this.mostUsd(size());
+      if (mostUsd === null) throw priceUnknown(this.caller.sourceId);
+      const made = await limit.reserve(mostUsd);
       if (made === 'held') throw new CallFailure('held', 'The budget leaves no room for the call');
       return made;
     };

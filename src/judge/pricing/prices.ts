@@ -132,15 +132,17 @@ export function requireKnownPrice(
   modelId: string,
   budgetUsd: number | undefined,
   options: PriceOptions = {},
-  noLimit = 'EVALUATION_BUDGET_USD=0',
+  noLimit?: string,
 ): Rates | null {
   const rates = ratesOf(modelId, options);
-  if (rates === null && budgetUsd !== undefined && budgetUsd > 0) {
-    throw new PermanentError('JudgePriceUnknown', 'A budget is set, but the price of the judge’s model is unknown', {
-      got: modelId,
-      expected: `a Bedrock model in the price table, a price in JUDGE_PRICES, or ${noLimit} (no limit)`,
-      where: PRICE_SOURCE,
-    });
-  }
+  if (rates === null && budgetUsd !== undefined && budgetUsd > 0) throw priceUnknown(modelId, noLimit);
   return rates;
 }
+
+/** Returns the error for a call that a budget cannot bound. */
+export const priceUnknown = (modelId: string, noLimit = 'EVALUATION_BUDGET_USD=0'): PermanentError =>
+  new PermanentError('JudgePriceUnknown', 'A budget is set, but the price of the judge’s model is unknown', {
+    got: modelId,
+    expected: `a Bedrock model in the price table, a price in JUDGE_PRICES, or ${noLimit} (no limit)`,
+    where: PRICE_SOURCE,
+  });

@@ -164,13 +164,15 @@ function requestOf(
   traceId: string,
   capture: Capture,
   scorers: readonly JudgeScorer[],
-  { judge, record, maxCostUsd }: PrepareDependencies,
+  { judge, record, maxCostUsd, limit }: PrepareDependencies,
 ): { recordId: string; line: string; maxUsd: number } | undefined {
   try {
     return withinTime(timeOf(capture), () => {
+      const maxUsd = maxCostUsd(capture, scorers);
+      if (limit !== undefined && maxUsd === null) return undefined;
       const recordId = questionOf(judge.sourceId, capture, scorers);
       const line = JSON.stringify({ ...record(traceId, capture, scorers), recordId });
-      return { recordId, line, maxUsd: maxCostUsd(capture, scorers) ?? 0 };
+      return { recordId, line, maxUsd: maxUsd ?? 0 };
     });
   } catch (error) {
     if (ownFault(error) === undefined) throw error;

@@ -3,7 +3,7 @@
 import { CONTRACT } from '../../contract/contract.ts';
 import type { RunOptions } from '../../contract/input.ts';
 import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../contract/payloads.ts';
-import type { FailedFile, PlanReceipt } from '../../contract/receipts.ts';
+import type { FailedFile, NamedError, PlanReceipt } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
 import { backfillObjects, fileOf, isOfOneFile } from '../../formats/files/capture-objects.ts';
 import { PermanentError, type RetryableError } from '../../shared/errors.ts';
@@ -34,6 +34,7 @@ import { type PlannedUnit, unitsOfFiles, unitsOfObjects, unitsOfRetry } from './
 interface Notices {
   warnings: string[];
   judgeModelEnding: boolean;
+  judgeError: NamedError | undefined;
 }
 
 /** The units of the input, or the run that this run duplicates. */
@@ -268,6 +269,7 @@ export class PartPlan {
       ...this.#duplicates,
       ...(warnings.length === 0 ? {} : { warnings }),
       ...(this.#notices.judgeModelEnding ? { judgeModelEnding: true as const } : {}),
+      ...(this.#notices.judgeError && { judgeError: this.#notices.judgeError }),
       ...(this.#failed.length === 0 ? {} : { failedFiles: this.#failed }),
       ...more,
     };

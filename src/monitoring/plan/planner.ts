@@ -8,11 +8,11 @@
 import { assertContract } from '../../contract/contract.ts';
 import type { RunOptions } from '../../contract/input.ts';
 import type { PlanRequest, PlanResult } from '../../contract/payloads.ts';
-import type { PlanReceipt } from '../../contract/receipts.ts';
+import type { NamedError, PlanReceipt } from '../../contract/receipts.ts';
 import { workKeys } from '../../contract/work-keys.ts';
-import { assertModelLives } from '../../judge/model-check.ts';
+import { assertModelLives, type ModelCheck } from '../../judge/model-check.ts';
 import { mayJudge } from '../../judge/scorers/always-rules.ts';
-import { PermanentError } from '../../shared/errors.ts';
+import { PermanentError, toNamedError } from '../../shared/errors.ts';
 import { type ParsedInput, parseInput, runOptions } from './input.ts';
 import { PartPlan } from './part-plan.ts';
 import { optionsOfRun } from './retry-source.ts';
@@ -29,14 +29,30 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   assertNameForBatch(request.run.name, options);
   if (request.part === 0) await assertNameUnused(request, deps);
   else await assertSameContract(request, deps);
-  if (options.evaluate && !options.dryRun) deps.assertJudgeAffordable(options);
+  if (options.evaluate && !options.dryRun) deps.assertBatchPossible(options);
   const isAsked = options.evaluate && mayJudge(options.sampleRate, deps.environment.EVALUATION_ALWAYS);
   const check = isAsked && request.part === 0 ? await deps.checkJudgeModel() : undefined;
-  // A dry run does not ask the judge. It reports what a run would meet.
-  if (!options.dryRun) assertModelLives(check);
   if (check !== undefined) warnings.push(check.message);
-  const plan = new PartPlan(request, deps, options, { warnings, judgeModelEnding: check !== undefined });
+  // A dry run does not ask the judge. It reports what a run would meet.
+  const judgeError = isAsked && request.part === 0 && !options.dryRun ? judgeErrorOf(options, check, deps) : undefined;
+  const plan = new PartPlan(request, deps, options, { warnings, judgeModelEnding: check !== undefined, judgeError });
   return options.dryRun ? plan.estimate(parsed) : plan.write(parsed);
+}
+
+/** Returns why the judge can give no verdict. Its traces are written nevertheless, and then the run fails by this error. */
+function judgeErrorOf(
+  options: RunOptions,
+  check: ModelCheck | undefined,
+  { assertJudgeAffordable }: PlannerDependencies,
+): NamedError | undefined {
+  try {
+    assertJudgeAffordable(options);
+    assertModelLives(check);
+  } catch (error) {
+    if (error instanceof PermanentError) return toNamedError(error);
+    throw error;
+  }
+  return undefined;
 }
 
 /** Returns the options of the run. A retry keeps the options of the earlier run that its input does not set. */

@@ -16,7 +16,9 @@ export interface PlannerDependencies {
   isRunning: IsRunning;
   /** The number of scorers in force. */
   scorers: number;
-  /** Throws when the run must not start: for example, a budget is set and the price of the judge is unknown. */
+  /** Throws when the run asks for batch inference of a model that has none: it must not start. */
+  assertBatchPossible(options: RunOptions): void;
+  /** Throws when a budget is set and the price of the judge is unknown. */
   assertJudgeAffordable(options: RunOptions): void;
   /** Returns what a person must know about the judge’s model, such as its end of life; `undefined` if there is nothing. */
   checkJudgeModel(): Promise<ModelCheck | undefined>;

@@ -626,6 +626,13 @@ describe('where the traces are written too', () => {
     },
   );
 
+  test('a judge without a price is not asked under a budget, and keeps no trace from being written', async () => {
+    const rig = new Writing(undefined, { price: () => null });
+    const judged = rig.evaluate(rig.request(LINES), { limit: new OwnLimit(1) });
+    await expect(judged).rejects.toMatchObject({ name: 'JudgePriceUnknown' });
+    expect([rig.store.posts.length, rig.asks.length]).toEqual([3, 0]);
+  });
+
   test('a budget without room keeps no trace from being written', async () => {
     const rig = new Writing();
     const held = await rig.evaluate(rig.request(LINES), { limit: new OwnLimit(0) });

@@ -68,6 +68,7 @@ const plannerDependencies = (): PlannerDependencies => ({
   store: { resolveExperiment: async (name) => ({ id: '7', name, artifactLocation: '' }) },
   isRunning: async (arn) => running.has(arn),
   scorers: 1,
+  assertBatchPossible: () => undefined,
   assertJudgeAffordable: () => undefined,
   checkJudgeModel: async () => undefined,
   createEstimator: () => {
@@ -499,11 +500,16 @@ describe('a dry run', () => {
     expect(rest?.bytes).toBe(estimated.reduce((sum, { start, end }) => sum + end - start + 1, 0));
   });
 
-  test('names a judge model that is gone, which stops a run', async () => {
+  test('names a judge model that is gone. A run traces its captures, and fails by that name', async () => {
     const gone = { model: 'm', state: 'ended', level: 'error', message: 'm was retired' } as const;
     const more = { checkJudgeModel: async () => gone };
     const input = event(`${HOUR}/a.jsonl`);
-    await expect(plan('run', input, null, more)).rejects.toMatchObject({ name: 'JudgeModelGone' });
+    await plan('run', input, null, more);
+    const summary = await summarizeRun(wire.storage, WORK, { name: 'run', startTime: '' });
+    expect(describeFailure(summary)).toMatchObject({
+      error: 'JudgeModelGone',
+      cause: expect.stringMatching(/^JudgeModelGone: m was retired.*BEDROCK_MODEL_ID.*Retry with/s),
+    });
     await plan('dry', { ...input, dryRun: true }, null, more);
     expect(planOf('dry')).toMatchObject({ warnings: ['m was retired'], judgeModelEnding: true });
   });
