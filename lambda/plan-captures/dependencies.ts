@@ -1,6 +1,6 @@
 /** The dependencies of planning, created once per cold start. */
 import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
-import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { activeScorers, uncachedWarning } from '../../src/judge/active-scorers.ts';
 import { assertBatchPossible, judgeModels } from '../../src/judge/judge-id.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
@@ -28,6 +28,7 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
     },
     assertJudgeAffordable: (options) => assertJudgeAffordable(environment, options),
     checkJudgeModel: watchJudgeModels(judgeModels(environment)),
+    judgeWarning: (options) => uncachedWarning(environment, options),
     createEstimator: (options) =>
       createCostEstimator(environment, activeScorers(environment, options.judge), options, always),
     estimateSizes: (options, sizes) =>

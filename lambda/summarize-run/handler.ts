@@ -7,7 +7,7 @@ import type { RunMetric } from '../../src/contract/names.ts';
 import type { SummarizeRequest, SummarizeResult } from '../../src/contract/payloads.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
 import { startForWaiting } from '../../src/ground-truth/start-waiting.ts';
-import { isCacheMissed } from '../../src/monitoring/cache-missed.ts';
+import { isCacheKnown, isCacheMissed } from '../../src/monitoring/cache-missed.ts';
 import { ObservedChunks } from '../../src/monitoring/observed-chunks.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
@@ -75,7 +75,7 @@ function publish({ status, lines, verdicts, spend, judgeModelEnding }: RunSummar
   } satisfies Record<Exclude<RunMetric, 'JudgeCacheMissed' | 'JudgeUsd'>, number>;
   for (const [name, value] of Object.entries(counts)) metrics.addMetric(name, MetricUnit.Count, value);
   const missed = 'JudgeCacheMissed' satisfies RunMetric;
-  if (spend.cacheCalls !== undefined) metrics.addMetric(missed, MetricUnit.Count, isCacheMissed(spend) ? 1 : 0);
+  if (isCacheKnown(spend)) metrics.addMetric(missed, MetricUnit.Count, isCacheMissed(spend) ? 1 : 0);
   if (spend.usd !== null) metrics.addMetric('JudgeUsd' satisfies RunMetric, MetricUnit.NoUnit, spend.usd);
   metrics.publishStoredMetrics();
 }

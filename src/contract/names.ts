@@ -85,7 +85,7 @@ export const RESOURCE_METRICS = {
 
 /**
  * The metrics. A run publishes each once, at its end; `JudgeUsd` is missing if the judge's price is unknown, and
- * `JudgeCacheMissed` if no call asked for its prefix to be cached.
+ * `JudgeCacheMissed` if too few calls asked for their prefix to be cached to tell.
  */
 export const RUN_METRICS = [
   'TracedLines',

@@ -3,7 +3,7 @@ import type { RunOptions } from '../contract/input.ts';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import { firstModel } from './judge-id.ts';
 import { priceOptions, ratesOf } from './pricing/prices.ts';
-import { cachedPrefix } from './pricing/prompt-cache.ts';
+import { cachedPrefix, uncachedReason } from './pricing/prompt-cache.ts';
 import prefixExamples from './scorers/prefix-examples.json' with { type: 'json' };
 import { checkScorers, scorersFor } from './scorers/scorer-set.ts';
 import type { Scorer } from './types.ts';
@@ -24,4 +24,14 @@ export function activeScorers(settings: ScorerSettings, judge: RunOptions['judge
     Object.entries(prefixExamples).filter(([name]) => !Object.hasOwn(settings.JUDGE_GUIDELINES, name)),
   );
   return checkScorers(cachedPrefix(scorers, examples, model, ratesOf(model, priceOptions(settings))));
+}
+
+/** Returns a warning if `JUDGE_PREFIX=cached` has no effect on runs that ask the judge at once. */
+export function uncachedWarning(settings: ScorerSettings, { judge }: Pick<RunOptions, 'judge'>): string | undefined {
+  if (settings.JUDGE_PREFIX !== 'cached' || judge === 'batch') return undefined;
+  const reason =
+    settings.JUDGE_CALLS === 'separate'
+      ? 'each question has its own call (JUDGE_CALLS=separate)'
+      : uncachedReason(activeScorers(settings), firstModel(settings));
+  return reason && `JUDGE_PREFIX=cached has no effect: ${reason}`;
 }

@@ -5,8 +5,11 @@ import type { JudgeSpend } from '../contract/receipts.ts';
 const MIN_CACHE_CALLS = 20;
 
 /** Returns whether the judge asked for its prefix to be cached, and never read it from the cache. */
-export const isCacheMissed = ({ cacheCalls = 0, cacheReadTokens = 0 }: JudgeSpend): boolean =>
-  cacheCalls >= MIN_CACHE_CALLS && cacheReadTokens === 0;
+export const isCacheMissed = (spend: JudgeSpend): boolean => isCacheKnown(spend) && !spend.cacheReadTokens;
+
+/** Returns whether the run shows if the cache is of use. */
+export const isCacheKnown = ({ cacheCalls = 0, cacheReadTokens = 0 }: JudgeSpend): boolean =>
+  cacheCalls >= MIN_CACHE_CALLS || cacheReadTokens > 0;
 
 /** The line of the summary. */
 export const cacheMissedText = ({ cacheCalls = 0, cacheWriteTokens = 0 }: JudgeSpend): string =>

@@ -435,6 +435,7 @@ export class FaultCase {
       isRunning: async (arn: string) => this.#pipeline.running.has(arn),
       scorers: this.scorers.length,
       assertBatchPossible: () => undefined,
+      judgeWarning: () => undefined,
       assertJudgeAffordable: () => undefined,
       checkJudgeModel: async () => undefined,
       estimateSizes: (options: RunOptions, sizes: { captures: number; bytes: number }) =>

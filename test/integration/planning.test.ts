@@ -58,6 +58,7 @@ beforeAll(async () => {
     isRunning: async (arn) => running.has(arn),
     scorers: 11,
     assertBatchPossible: () => undefined,
+    judgeWarning: () => undefined,
     assertJudgeAffordable: () => undefined,
     checkJudgeModel: async () => undefined,
     createEstimator: () => {

@@ -9,6 +9,9 @@ import { estimateTokens } from '../prompt/tokens.ts';
 import { withExamples } from '../scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 
+/** OpenAI caches longer prefixes by itself. */
+export const OWN_CACHE_MINIMUM = 1024;
+
 /**
  * Minimum length, in tokens, of a prefix that a model caches, by model id. Models that are not listed are not asked to
  * cache. From Anthropic's, AWS's and OpenAI's pages on prompt caching (November 2026), except for Sonnet 4.6: there both say 1,024, but
@@ -20,8 +23,8 @@ const CACHE_MINIMUMS: readonly [RegExp, number][] = [
   [/anthropic\.claude-3-5-haiku/, 2048],
   [/anthropic\.claude-(sonnet-4|opus-4|3-7-sonnet)/, 1024],
   [/amazon\.nova-(micro|lite|pro|premier|2)/, 1000],
-  // OpenAI caches by itself. Its rates are those of JUDGE_PRICES.
-  [/^openai:\//, 1024],
+  // Its rates are those of JUDGE_PRICES.
+  [/^openai:\//, OWN_CACHE_MINIMUM],
 ];
 
 /** Returns the minimum tokens of a cached prefix; `undefined` if the model is not known to cache. */
@@ -34,6 +37,19 @@ export const prefixTokens = memoByScorers((scorers): number => estimateTokens(sy
 /** Scorers that most captures are asked about. The others change the prefix, so they cannot count on a cache. */
 const isCommon = ({ needs, sampleRate = 1 }: JudgeScorer): boolean =>
   sampleRate === 1 && needs.every((need) => need === 'request' || need === 'reply');
+
+const commonJudges = (scorers: readonly Scorer[]): JudgeScorer[] =>
+  scorers.filter((scorer): scorer is JudgeScorer => scorer.kind === 'judge' && isCommon(scorer));
+
+/** Returns why the model caches no prefix of these scorers; `undefined` if it does. */
+export function uncachedReason(scorers: readonly Scorer[], modelId: string): string | undefined {
+  const minimum = cacheMinimum(modelId);
+  if (minimum === undefined) return `${modelId} is not known to cache instructions`;
+  const tokens = prefixTokens(commonJudges(scorers));
+  return tokens < minimum
+    ? `the instructions of the judge have about ${tokens} tokens, and ${modelId} caches from ${minimum} on; longer ones are not available, or would cost more`
+    : undefined;
+}
 
 /**
  * Adds examples to the scorers, one for each in turn, until the model caches the prefix.
@@ -49,7 +65,7 @@ export function cachedPrefix(
   rates: Rates | null,
 ): readonly Scorer[] {
   const minimum = cacheMinimum(modelId);
-  const judges = scorers.filter((scorer): scorer is JudgeScorer => scorer.kind === 'judge' && isCommon(scorer));
+  const judges = commonJudges(scorers);
   const short = prefixTokens(judges);
   if (minimum === undefined || rates?.cacheRead === undefined || short >= minimum) return scorers;
   const inTurn = Object.entries(examples)

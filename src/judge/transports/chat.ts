@@ -4,6 +4,7 @@ import { knownWords } from '../../shared/known-words.ts';
 import type { JsonSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
 import type { ModelAnswer, Stop } from '../model-answer.ts';
+import { OWN_CACHE_MINIMUM, prefixTokens } from '../pricing/prompt-cache.ts';
 import { ANSWER_NAME, userText } from '../prompt/build-prompt.ts';
 import { estimateTokens } from '../prompt/tokens.ts';
 import type { JudgeParameters } from './parameters.ts';
@@ -112,7 +113,10 @@ export function readCompletion(text: string, ask: Ask): ModelAnswer {
   const object = parsedArguments(call);
   const said = typeof content === 'string' ? content : content.map((part) => part.text ?? '').join('\n');
   const answer = object === undefined && typeof call === 'string' ? call : said;
-  const cached = usage?.prompt_tokens_details?.cached_tokens ?? 0;
+  const reported = usage?.prompt_tokens_details?.cached_tokens;
+  const cached = reported ?? 0;
+  // A server that reports the figure caches by itself what is long enough.
+  const asksForCache = typeof reported === 'number' && prefixTokens(ask.prompt.scorers) >= OWN_CACHE_MINIMUM;
   return {
     object,
     text: answer,
@@ -124,6 +128,7 @@ export function readCompletion(text: string, ask: Ask): ModelAnswer {
           inputTokens: usage.prompt_tokens - cached,
           outputTokens: usage.completion_tokens,
           ...(cached !== 0 ? { cacheReadInputTokens: cached } : {}),
+          ...(asksForCache ? { asksForCache } : {}),
         }
       : {
           inputTokens: estimateTokens(ask.prompt.system) + estimateTokens(userText(ask.prompt)),

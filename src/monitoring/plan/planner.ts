@@ -33,6 +33,8 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   const isAsked = options.evaluate && mayJudge(options.sampleRate, deps.environment.EVALUATION_ALWAYS);
   const check = isAsked && request.part === 0 ? await deps.checkJudgeModel() : undefined;
   if (check !== undefined) warnings.push(check.message);
+  const warning = isAsked && request.part === 0 ? deps.judgeWarning(options) : undefined;
+  if (warning !== undefined) warnings.push(warning);
   // A dry run does not ask the judge. It reports what a run would meet.
   const judgeError = isAsked && request.part === 0 && !options.dryRun ? judgeErrorOf(options, check, deps) : undefined;
   const plan = new PartPlan(request, deps, options, { warnings, judgeModelEnding: check !== undefined, judgeError });

@@ -22,6 +22,8 @@ export interface PlannerDependencies {
   assertJudgeAffordable(options: RunOptions): void;
   /** Returns what a person must know about the judge’s model, such as its end of life; `undefined` if there is nothing. */
   checkJudgeModel(): Promise<ModelCheck | undefined>;
+  /** Returns a warning about the settings of the judge; `undefined` if there is nothing. */
+  judgeWarning(options: RunOptions): string | undefined;
   createEstimator(options: RunOptions): CostEstimator;
   /** Estimates the cost of a part from its lines and bytes alone, because there is no time to decode them. */
   estimateSizes(options: RunOptions, sizes: { captures: number; bytes: number }): CostEstimate;

@@ -27,6 +27,21 @@ test('trusts a plausible report', async () => {
   expect(spend).toEqual({ calls: 1, inputTokens: 900, outputTokens: 50, usd: (300 + 60 + 50) / 1e6 });
 });
 
+test('a server that reports cached tokens is seen to miss its cache with instructions that are long enough', async () => {
+  const long = YES_NO_SCORERS.map((scorer) => ({ ...scorer, question: scorer.question.repeat(120) }));
+  const uses = [
+    [long, 0, { cacheCalls: 1, cacheReadTokens: 0 }],
+    [YES_NO_SCORERS, 0, {}],
+    [long, null, {}],
+  ] as const;
+  for (const [scorers, cached_tokens, use] of uses) {
+    const report = { ...POSSIBLE, prompt_tokens_details: { cached_tokens } };
+    const { spend } = await judgeThatReports(report).judge(chatCapture(), scorers);
+    expect(spend.cacheCalls).toBe('cacheCalls' in use ? 1 : undefined);
+    expect(spend).toMatchObject(use);
+  }
+});
+
 test.each([
   ['more cached tokens than prompt tokens', { ...POSSIBLE, prompt_tokens_details: { cached_tokens: 3000 } }],
   ['negative cached tokens', { ...POSSIBLE, prompt_tokens_details: { cached_tokens: -3000 } }],

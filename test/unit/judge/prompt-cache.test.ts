@@ -1,6 +1,6 @@
 /** A prefix that the model caches: when examples fill it, how many, and when the short one stays. */
 import { readFileSync } from 'node:fs';
-import { activeScorers } from '../../../src/judge/active-scorers.ts';
+import { activeScorers, uncachedWarning } from '../../../src/judge/active-scorers.ts';
 import { ratesOf } from '../../../src/judge/pricing/prices.ts';
 import { cachedPrefix, cacheMinimum, prefixTokens } from '../../../src/judge/pricing/prompt-cache.ts';
 import { buildPrompt } from '../../../src/judge/prompt/build-prompt.ts';
@@ -30,13 +30,25 @@ const systemOf = (model: string, scorers: ReturnType<typeof forChat>) =>
     supports: () => true,
   }).system ?? [];
 
-test('examples fill the prefix to what the model caches, and no further', () => {
-  const scorers = forChat(activeScorers(cached()));
-  const minimum = cacheMinimum(SONNET) ?? 0;
+test.each([
+  [SONNET, {}],
+  [SONNET, { JUDGE_RATIONALES: 'failures' }],
+  [HAIKU, {}],
+  [HAIKU, { JUDGE_RATIONALES: 'failures' }],
+])('examples fill the prefix to what %s caches, and no further, with %j', (model, more: Record<string, string>) => {
+  const settings = cached({ BEDROCK_MODEL_ID: model, ...more });
+  const scorers = forChat(activeScorers(settings));
+  const minimum = cacheMinimum(model) ?? 0;
   expect(prefixTokens(scorers)).toBeGreaterThanOrEqual(minimum);
   expect(prefixTokens(scorers)).toBeLessThan(minimum + 100);
-  expect(systemOf(SONNET, scorers)).toContainEqual({ cachePoint: { type: 'default' } });
-  expect(scorers.filter(({ version }) => /^1\+ex-/.test(version)).length).toBeGreaterThan(7);
+  expect(systemOf(model, scorers)).toContainEqual({ cachePoint: { type: 'default' } });
+  expect(scorers.filter(({ version }) => /^1(\+terse)?\+ex-|^1\+ex-/.test(version)).length).toBeGreaterThan(7);
+  expect(uncachedWarning(settings, { judge: 'converse' })).toBeUndefined();
+});
+
+test('the first model of a cascade gets as many examples as it needs', () => {
+  const scorers = forChat(activeScorers(cached({ JUDGE_CASCADE: HAIKU })));
+  expect(prefixTokens(scorers)).toBeGreaterThanOrEqual(cacheMinimum(HAIKU) ?? 0);
 });
 
 test('by default nothing is added, and a prefix that is too short is not said to be cached', () => {
@@ -45,20 +57,30 @@ test('by default nothing is added, and a prefix that is too short is not said to
   expect(systemOf(SONNET, scorers)).toHaveLength(1);
 });
 
-test.each<[string, Record<string, string>]>([
-  ['the examples do not suffice', { BEDROCK_MODEL_ID: HAIKU }],
-  ['the first model of a cascade needs more than there is', { JUDGE_CASCADE: HAIKU }],
-  ['the model is not known to cache', { BEDROCK_MODEL_ID: 'meta.llama3-3-70b-instruct-v1:0' }],
+test.each<[string, Record<string, string>, RegExp | undefined]>([
+  [
+    'the examples do not suffice',
+    { BEDROCK_MODEL_ID: HAIKU, JUDGE_GUIDELINES: '{"safety":"It is kind."}' },
+    /have about \d+ tokens, and .*haiku.* caches from 4096 on/,
+  ],
+  ['the model is not known to cache', { BEDROCK_MODEL_ID: 'meta.llama3-3-70b-instruct-v1:0' }, /is not known to cache/],
   [
     'the prefix is long enough already',
     { BEDROCK_MODEL_ID: 'us.amazon.nova-pro-v1:0', JUDGE_GUIDELINES: '{"a":"It is kind.","b":"It is short."}' },
+    undefined,
   ],
-  ['each question has its own call', { JUDGE_CALLS: 'separate' }],
+  ['each question has its own call', { JUDGE_CALLS: 'separate' }, /JUDGE_CALLS=separate/],
   [
     'reading from the cache costs as much as the short prefix',
     { BEDROCK_MODEL_ID: SONNET, JUDGE_PRICES: JSON.stringify({ [SONNET]: { input: 3, output: 15, cacheRead: 1.5 } }) },
+    /would cost more$/,
   ],
-])('the prefix stays short if %s', (_, settings) => {
+])('the prefix stays short if %s, which a run says', (_, settings, said) => {
+  const warning = uncachedWarning(cached(settings), { judge: 'converse' });
+  if (said === undefined) expect(warning).toBeUndefined();
+  else expect(warning).toMatch(said);
+  expect(uncachedWarning(cached(settings), { judge: 'batch' })).toBeUndefined();
+  expect(uncachedWarning(testEnvironment(settings), { judge: 'converse' })).toBeUndefined();
   const before = forChat(activeScorers(testEnvironment(settings)));
   expect(forChat(activeScorers(cached(settings)))).toEqual(before);
 });

@@ -69,6 +69,7 @@ const plannerDependencies = (): PlannerDependencies => ({
   isRunning: async (arn) => running.has(arn),
   scorers: 1,
   assertBatchPossible: () => undefined,
+  judgeWarning: () => undefined,
   assertJudgeAffordable: () => undefined,
   checkJudgeModel: async () => undefined,
   createEstimator: () => {
@@ -512,6 +513,19 @@ describe('a dry run', () => {
     });
     await plan('dry', { ...input, dryRun: true }, null, more);
     expect(planOf('dry')).toMatchObject({ warnings: ['m was retired'], judgeModelEnding: true });
+  });
+
+  test('and a run warn of a setting of the judge that has no effect, unless nothing is judged', async () => {
+    const more = { judgeWarning: () => 'no effect' };
+    const input = event(`${HOUR}/a.jsonl`);
+    await plan('warned', input, null, more);
+    await plan('warned-dry', { ...input, dryRun: true }, null, more);
+    await plan('quiet', { ...input, evaluate: false }, null, more);
+    expect(['warned', 'warned-dry', 'quiet'].map((run) => planOf(run)?.warnings)).toEqual([
+      ['no effect'],
+      ['no effect'],
+      undefined,
+    ]);
   });
 
   test('has no equations', async () => {

@@ -1,6 +1,7 @@
 /** The summary of a run: its equations, its money, and the description of its failure. */
 import type { ManifestLine } from '../../../src/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../../src/contract/receipts.ts';
+import { isCacheKnown } from '../../../src/monitoring/cache-missed.ts';
 import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
@@ -102,11 +103,12 @@ describe('the summary of a run', () => {
   });
 
   test.each([
-    [{ cacheCalls: 20, cacheReadTokens: 0, cacheWriteTokens: 41_500 }, true],
-    [{ cacheCalls: 19, cacheReadTokens: 0, cacheWriteTokens: 0 }, false],
-    [{ cacheCalls: 20, cacheReadTokens: 2075, cacheWriteTokens: 0 }, false],
-    [{}, false],
-  ])('says that the cache of the judge was never hit, of %j: %s', (use, missed) => {
+    [{ cacheCalls: 20, cacheReadTokens: 0, cacheWriteTokens: 41_500 }, true, true],
+    [{ cacheCalls: 19, cacheReadTokens: 0, cacheWriteTokens: 0 }, false, false],
+    [{ cacheCalls: 20, cacheReadTokens: 2075, cacheWriteTokens: 0 }, false, true],
+    [{ cacheCalls: 2, cacheReadTokens: 2075, cacheWriteTokens: 0 }, false, true],
+    [{}, false, false],
+  ])('says that the cache of the judge was never hit, of %j: %s, known: %s', (use, missed, known) => {
     const half = Object.fromEntries(Object.entries(use).map(([name, tokens]) => [name, tokens / 2]));
     const spend = { calls: 10, inputTokens: 100, outputTokens: 10, usd: 0.5, ...half };
     const failed = evaluate({ spend, ok: false, error: { name: 'JudgeThrottled', message: 'slow' } });
@@ -114,6 +116,7 @@ describe('the summary of a run', () => {
     expect(summary.spend).toEqual({ calls: 20, inputTokens: 200, outputTokens: 20, usd: 1, ...use });
     const warnings = missed ? [expect.stringMatching(/^20 calls .* none read them .*41500 tokens/)] : undefined;
     expect(summary.warnings).toEqual(warnings);
+    expect(isCacheKnown(summary.spend)).toBe(known);
   });
 
   test('counts the attempts without a receipt, whose cost is unknown', () => {
