@@ -1,5 +1,7 @@
 /** The ways of judging that the settings offer, with each one's agreement with people and its price side by side. */
 import { activeScorers } from '../judge/active-scorers.ts';
+import { judgeModels, parseJudgeId } from '../judge/judge-id.ts';
+import { BATCH_FACTOR } from '../judge/pricing/prices.ts';
 import { isJudgeScorer } from '../judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../judge/types.ts';
 import { wilson } from '../shared/statistics/share.ts';
@@ -12,6 +14,8 @@ export interface Way<S extends WaySettings> {
   name: string;
   settings: S;
   scorers: readonly JudgeScorer[];
+  /** Whether batch inference sends the same requests. It has no examples of a cached prefix, and no calls for one scorer. */
+  isBatchAlike: boolean;
 }
 
 /**
@@ -29,16 +33,31 @@ export function waysOf<S extends WaySettings>(settings: S): Way<S>[] {
   const ways = new Map<string, Way<S>>();
   for (const changed of all) {
     const scorers = activeScorers(changed).filter(isJudgeScorer);
-    const requests = `${changed.JUDGE_CASCADE} ${scorers.map(({ version }) => version)}`;
+    const requests = `${changed.JUDGE_CASCADE} ${versionsOf(scorers)}`;
+    const isBatchAlike =
+      changed.JUDGE_CALLS !== 'separate' &&
+      judgeModels(changed).every((model) => parseJudgeId(model).scheme === 'bedrock') &&
+      versionsOf(activeScorers(changed, 'batch').filter(isJudgeScorer)) === versionsOf(scorers);
     const given = (['JUDGE_RATIONALES', 'JUDGE_PREFIX', 'JUDGE_CASCADE'] as const).filter((name) => changed[name]);
     const name = given.map((setting) => `${setting}=${changed[setting]}`).join(' ');
-    if (!ways.has(requests)) ways.set(requests, { name, settings: changed, scorers });
+    if (!ways.has(requests)) ways.set(requests, { name, settings: changed, scorers, isBatchAlike });
   }
   return [...ways.values()];
 }
 
-export function wayReport(name: string, { pairs, captures, spend }: Asked): WayReport {
+const versionsOf = (scorers: readonly JudgeScorer[]): string => scorers.map(({ version }) => version).join();
+
+/** Returns the row of a way, and that of batch inference: the same answers at its price. */
+export function wayReports(
+  { name, isBatchAlike }: Pick<Way<WaySettings>, 'name' | 'isBatchAlike'>,
+  { pairs, captures, spend }: Asked,
+): WayReport[] {
   const agreement = wilson(pairs.filter(({ agrees }) => agrees).length, pairs.length);
-  const usdPer1000 = spend.usd === null || captures === 0 ? null : (spend.usd / captures) * 1000;
-  return { name, n: pairs.length, agreement, captures, spend, usdPer1000 };
+  const row = (label: string, usd: number | null): WayReport => {
+    const usdPer1000 = usd === null || captures === 0 ? null : (usd / captures) * 1000;
+    return { name: label, n: pairs.length, agreement, captures, spend: { ...spend, usd }, usdPer1000 };
+  };
+  const rows = [row(name, spend.usd)];
+  if (isBatchAlike) rows.push(row(`${name}, batch inference`, spend.usd === null ? null : spend.usd * BATCH_FACTOR));
+  return rows;
 }

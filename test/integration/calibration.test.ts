@@ -125,9 +125,12 @@ describe('asking the judge', () => {
     const cheap = { ...env, JUDGE_CASCADE: 'global.anthropic.claude-haiku-4-5-20251001-v1:0' };
     const { report } = await calibration.calibrate(['--anchors', '--ways'], cheap);
     const ways = report.ways ?? [];
-    expect(ways).toHaveLength(6);
+    // Eight ways, and batch inference of those four whose prefix is short.
+    expect(ways).toHaveLength(12);
     expect(ways.map(({ n, captures }) => [n, captures])).toEqual(ways.map(() => [80, 80]));
-    const [own, plain] = ways;
+    const [own, inBatch] = ways;
+    expect(inBatch?.usdPer1000).toBeCloseTo((own?.usdPer1000 ?? 0) / 2, 9);
+    const plain = ways.find(({ name }) => name === 'JUDGE_RATIONALES=all JUDGE_PREFIX=short');
     expect(own?.name).toContain('JUDGE_CASCADE');
     expect(own?.usdPer1000).toBeCloseTo(((report.spend?.usd ?? 0) / 80) * 1000, 9);
     // By the stand-in’s rules no way changes a verdict.

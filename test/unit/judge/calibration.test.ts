@@ -1,4 +1,8 @@
 /** Calibration: labels, reports, drift, examples and the anchor set. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { compareWithPeople } from '../../../bin/commands/calibration-data.ts';
 import { projectRoot } from '../../../local/project-root.ts';
 import { readAnchors } from '../../../src/calibration/anchors.ts';
 import { askAll, captureOf, givenPairs, mostUsd } from '../../../src/calibration/ask-judge.ts';
@@ -9,13 +13,14 @@ import { parseLabels, readLabel } from '../../../src/calibration/labels-file.ts'
 import { calibrationReport } from '../../../src/calibration/report.ts';
 import { terminalReport } from '../../../src/calibration/terminal-report.ts';
 import type { LabeledItem, LabeledVerdict } from '../../../src/calibration/types.ts';
-import { wayReport, waysOf } from '../../../src/calibration/ways.ts';
+import { wayReports, waysOf } from '../../../src/calibration/ways.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Judge, JudgeScorer } from '../../../src/judge/types.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const scorers = scorersFor().filter(isJudgeScorer);
 const line = (fields: object) =>
@@ -119,11 +124,40 @@ describe('waysOf', () => {
 
   test('leaves out a prefix that is not worth caching, and has the cascade if there is one', () => {
     const JUDGE_CASCADE = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
-    expect(namesOf({ BEDROCK_MODEL_ID: JUDGE_CASCADE })).toHaveLength(2);
+    expect(namesOf({ BEDROCK_MODEL_ID: 'meta.llama3-3-70b-instruct-v1:0' })).toHaveLength(2);
     const names = namesOf({ JUDGE_CASCADE });
     expect(names[0]).toContain(`JUDGE_CASCADE=${JUDGE_CASCADE}`);
-    expect(names.filter((name) => name.includes('JUDGE_CASCADE'))).toHaveLength(2);
-    expect(names).toHaveLength(6);
+    expect(names.filter((name) => name.includes('JUDGE_CASCADE'))).toHaveLength(4);
+    expect(names).toHaveLength(8);
+  });
+
+  test('knows which ways batch inference asks alike', () => {
+    const alike = (more: object) =>
+      waysOf({ ...settings, JUDGE_RATIONALES: 'all' as const, JUDGE_PREFIX: 'short' as const, ...more }).map(
+        ({ isBatchAlike }) => isBatchAlike,
+      );
+    expect(alike({})).toEqual([true, false, true, false]);
+    expect(alike({ JUDGE_CALLS: 'separate' })).toEqual([false, false]);
+    expect(alike({ BEDROCK_MODEL_ID: 'openai:/gpt-5-mini' })).toEqual([false, false]);
+  });
+
+  test('refuses to compare ways on verdicts that exist', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'ways-'));
+    const labels = join(folder, 'labels.jsonl');
+    writeFileSync(labels, `${line({ verdict: 'no' })}\n${line({ reply: 'Bye' })}\n`);
+    const common = { ways: true, ask: 'labelled', budgetUsd: 1 } as const;
+    for (const [options, got] of [
+      [{ labels }, '1 verdicts in the file'],
+      [{ groundTruth: true }, '--ground-truth'],
+      [{}, 'labels from MLflow'],
+    ] as const) {
+      const compared = async () => compareWithPeople({ ...common, ...options }, testEnvironment(), scorers);
+      await expect(compared()).rejects.toMatchObject({
+        name: 'OptionsContradict',
+        message: expect.stringContaining(`got: ${got}; expected: --anchors`),
+      });
+    }
+    rmSync(folder, { recursive: true });
   });
 });
 
@@ -200,12 +234,13 @@ describe('askAll', () => {
       'test:/scripted version 1',
     ]);
     expect(asked.captures).toBe(2);
-    expect(wayReport('a way', asked)).toMatchObject({
-      name: 'a way',
-      n: 3,
-      captures: 2,
-      usdPer1000: ((asked.spend.usd ?? 0) / 2) * 1000,
-    });
+    const usdPer1000 = ((asked.spend.usd ?? 0) / 2) * 1000;
+    const row = { name: 'a way', n: 3, captures: 2, usdPer1000 };
+    expect(wayReports({ name: 'a way', isBatchAlike: false }, asked)).toEqual([expect.objectContaining(row)]);
+    expect(wayReports({ name: 'a way', isBatchAlike: true }, asked)).toMatchObject([
+      row,
+      { ...row, name: 'a way, batch inference', usdPer1000: usdPer1000 / 2 },
+    ]);
   });
 
   test('compares the verdicts of the file without asking', () => {
