@@ -26,8 +26,8 @@ export function secondsOf(ms = 0, random = Math.random): number {
 }
 
 /**
- * Does the work, unless there is no seat or the circuit of MLflow is open; or until the judge is paused, or MLflow or the table keeps
- * throttling, which the work reports by its error.
+ * Does the work, unless there is no seat or the circuit of MLflow is open; or until the judge is paused, or MLflow, the table or S3
+ * keeps throttling, which the work reports by its error.
  */
 export async function inGate<T>(
   { slots, mlflow }: Gate,
@@ -55,8 +55,8 @@ export async function inGate<T>(
     if (error instanceof JudgePaused) return waiting(request, attempts, secondsOf(error.retryAfterMs));
     if (isRetryable(error) && THROTTLED_ERRORS.includes(error.name)) {
       const openMs = (circuit?.openUntilMs ?? 0) - Date.now();
-      // The table has no circuit: each wait is twice as long.
-      const longerMs = error.name === 'BudgetTableThrottled' ? 2000 * (waited ?? 0) : 0;
+      // The table and S3 have no circuit: each wait is twice as long.
+      const longerMs = error.name === 'MlflowThrottled' ? 0 : 2000 * (waited ?? 0);
       const ms = Math.max(error.retryAfterMs ?? 0, openMs, longerMs, THROTTLED_WAIT_MS);
       return waiting(request, attempts, secondsOf(ms));
     }

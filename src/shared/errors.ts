@@ -64,6 +64,7 @@ export const RETRYABLE_ERRORS = [
   'JudgeThrottled',
   'JudgeUnavailable',
   'StorageUnavailable',
+  'StorageThrottled',
   'BudgetTableUnavailable',
   'BudgetTableThrottled',
   'StepFunctionsUnavailable',
@@ -72,7 +73,7 @@ export const RETRYABLE_ERRORS = [
 ] as const;
 
 /** Those of a limit that others use up. They are waited for as for a seat: see `inGate`. */
-export const THROTTLED_ERRORS: readonly string[] = ['MlflowThrottled', 'BudgetTableThrottled'];
+export const THROTTLED_ERRORS: readonly string[] = ['MlflowThrottled', 'BudgetTableThrottled', 'StorageThrottled'];
 
 /** With those of functions outside of the state machines. */
 export type RetryableErrorName =

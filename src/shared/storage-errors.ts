@@ -31,6 +31,9 @@ export function parseStored<T>(text: string, where: string): T {
   }
 }
 
+/** Whether S3 says SlowDown. The reply to HEAD has no body, so its error has no name. */
+export const isThrottled = (error: unknown): boolean => httpStatusOf(error) === 503;
+
 /** Converts a failure of S3 to one of the pipeline’s errors. Transient failures become retryable. */
 export function namedStorageError(error: unknown, where: string): Error {
   if (error instanceof PipelineError) return error;
@@ -53,5 +56,6 @@ export function namedStorageError(error: unknown, where: string): Error {
   if (status !== undefined && status >= 400 && status < 500 && !isTransient) {
     return new PermanentError('StorageRefused', 'S3 refused the request', facts, error);
   }
+  if (isThrottled(error)) return new RetryableError('StorageThrottled', 'S3 throttled every attempt', facts, error);
   return new RetryableError('StorageUnavailable', 'S3 failed or did not answer', facts, error);
 }

@@ -10,7 +10,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { PermanentError } from './errors.ts';
 import { objectBytes, requestObject, unquote } from './object-stream.ts';
-import { httpStatusOf, isMissing, namedStorageError, notS3, parseStored } from './storage-errors.ts';
+import { httpStatusOf, isMissing, isThrottled, namedStorageError, notS3, parseStored } from './storage-errors.ts';
 import { noteThrottle } from './throttles.ts';
 
 /** S3 asks clients to back off when it returns SlowDown: 6 attempts have 5 waits of up to 1, 2, … 16 s. */
@@ -26,8 +26,7 @@ export function createS3Client(config: S3ClientConfig = {}): S3Client {
       try {
         return await next(args);
       } catch (error) {
-        // SlowDown. The reply to HEAD has no body, so its error has no name.
-        if (httpStatusOf(error) === 503) noteThrottle('storage');
+        if (isThrottled(error)) noteThrottle('storage');
         throw error;
       }
     },

@@ -75,7 +75,12 @@ const withoutHash = (id: string): string => id.replace(/[0-9A-F]{8}$/, '');
  * The functions' own errors that the state machines retry; those of throttling for longer. Written out, to notice changes to the
  * product's list.
  */
-export const THROTTLED_ERRORS = ['Lambda.TooManyRequestsException', 'MlflowThrottled', 'BudgetTableThrottled'];
+export const THROTTLED_ERRORS = [
+  'Lambda.TooManyRequestsException',
+  'MlflowThrottled',
+  'BudgetTableThrottled',
+  'StorageThrottled',
+];
 export const RETRIED_ERRORS = [
   'MlflowUnavailable',
   'JudgeThrottled',

@@ -113,7 +113,8 @@ async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLim
 
 /** @throws an error that is not the file’s fault */
 function failedUnit({ bucket, key, versionId, etag }: Omit<FailedFile, 'error'>, error: unknown): PlannedUnit {
-  const unavailable = error instanceof RetryableError && error.name === 'StorageUnavailable' ? error : undefined;
+  const isStorage = error instanceof RetryableError && ['StorageUnavailable', 'StorageThrottled'].includes(error.name);
+  const unavailable = isStorage ? error : undefined;
   if (unavailable === undefined && !(error instanceof PermanentError)) throw error;
   const failed = { bucket, key, versionId, etag, error: toNamedError(error) };
   return { ...emptyUnit(key), failed, ...(unavailable === undefined ? {} : { unavailable }) };

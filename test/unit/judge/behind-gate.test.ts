@@ -168,22 +168,25 @@ describe('a chunk', () => {
     }
   });
 
-  test('that the table throttles waits, each time twice as long', async () => {
-    const throttled = () => Promise.reject(new RetryableError('BudgetTableThrottled', 'slow'));
-    for (const [waited, least] of [
-      [undefined, 15],
-      [15, 30],
-      [100, 200],
-      [800, 900],
-    ] as const) {
-      const progress = { bounds: [3, 9], kills: 1, waitSeconds: waited };
-      const answer = await inGate({}, { attempt: 4, progress } as never, throttled);
-      const { waitSeconds, ...rest } = answer as { waitSeconds: number };
-      expect(rest).toEqual({ bounds: [3, 9], kills: 1, more: true, attempts: 5 });
-      expect(waitSeconds).toBeGreaterThanOrEqual(least);
-      expect(waitSeconds).toBeLessThanOrEqual(Math.ceil(1.25 * least));
-    }
-  });
+  test.each(['BudgetTableThrottled', 'StorageThrottled'] as const)(
+    'waits for %s, each time twice as long',
+    async (name) => {
+      const throttled = () => Promise.reject(new RetryableError(name, 'slow'));
+      for (const [waited, least] of [
+        [undefined, 15],
+        [15, 30],
+        [100, 200],
+        [800, 900],
+      ] as const) {
+        const progress = { bounds: [3, 9], kills: 1, waitSeconds: waited };
+        const answer = await inGate({}, { attempt: 4, progress } as never, throttled);
+        const { waitSeconds, ...rest } = answer as { waitSeconds: number };
+        expect(rest).toEqual({ bounds: [3, 9], kills: 1, more: true, attempts: 5 });
+        expect(waitSeconds).toBeGreaterThanOrEqual(least);
+        expect(waitSeconds).toBeLessThanOrEqual(Math.ceil(1.25 * least));
+      }
+    },
+  );
 
   test('is not begun while the circuit of MLflow is open, and ends a trial that asked nothing', async () => {
     expect(await inGate({ mlflow: { circuit } }, request, work)).toBe('done');

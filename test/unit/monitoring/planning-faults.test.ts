@@ -235,14 +235,14 @@ describe('a file of a backfill', () => {
       wire.fault = ({ method, key }) => (method === 'GET' && key.endsWith('b.jsonl') ? away : undefined);
       // Step Functions counts invocations too that Lambda throttled, and that did not run.
       for (const attempt of [0, 5, 6, 9]) {
-        await expect(planAway('late', attempt)).rejects.toMatchObject({ name: 'StorageUnavailable' });
+        await expect(planAway('late', attempt)).rejects.toMatchObject({ name: 'StorageThrottled' });
       }
       expect(planOf('late')).toBeUndefined();
       await planAway('late', 10);
       expect(planOf('late')).toMatchObject({
         objects: 3,
         lines: 6,
-        failedFiles: [{ key: `${HOUR}/b.jsonl`, error: { name: 'StorageUnavailable' } }],
+        failedFiles: [{ key: `${HOUR}/b.jsonl`, error: { name: 'StorageThrottled' } }],
       });
       wire.fault = () => undefined;
       expect(await run('again', retry('late', 'failed'))).toMatchObject({ lines: { traced: 9 } });
@@ -253,7 +253,7 @@ describe('a file of a backfill', () => {
       wire.fault = ({ method, bucket, key }) =>
         method === 'GET' && bucket === CAPTURES && key !== '' ? away : undefined;
       for (const attempt of [1, 2, 3, 4, 5, 6]) {
-        await expect(planAway('outage', attempt)).rejects.toMatchObject({ name: 'StorageUnavailable' });
+        await expect(planAway('outage', attempt)).rejects.toMatchObject({ name: 'StorageThrottled' });
       }
       expect(planOf('outage')).toBeUndefined();
     });

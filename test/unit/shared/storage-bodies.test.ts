@@ -107,7 +107,7 @@ test('each request that S3 throttles is counted, also where its repetition succe
   expect(takeThrottles()).toMatchObject({ storage: 1 });
   // The reply to HEAD has no body.
   wire.fault = () => ({ kind: 'error', status: 503, code: 'SlowDown' });
-  await expect(wire.storage.head('b', 'json')).rejects.toMatchObject({ name: 'StorageUnavailable' });
+  await expect(wire.storage.head('b', 'json')).rejects.toMatchObject({ name: 'StorageThrottled' });
   expect(takeThrottles()).toMatchObject({ storage: 2 });
   wire.fault = () => ({ kind: 'error', status: 500, code: 'InternalError' });
   await expect(wire.storage.head('b', 'json')).rejects.toMatchObject({ name: 'StorageUnavailable' });

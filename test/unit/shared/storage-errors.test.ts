@@ -9,7 +9,7 @@ const failure = (name: string, httpStatusCode: number): S3ServiceException =>
 it.each([
   // An idle connection, which S3 reports as a client error.
   ['RequestTimeout', 400, 'StorageUnavailable', true],
-  ['SlowDown', 503, 'StorageUnavailable', true],
+  ['SlowDown', 503, 'StorageThrottled', true],
   ['InternalError', 500, 'StorageUnavailable', true],
   ['TooManyRequests', 429, 'StorageUnavailable', true],
   ['ExpiredToken', 400, 'CredentialsExpired', true],
