@@ -37,7 +37,7 @@ test('each request takes its turn in the pace of the stack, and throttled ones a
   const pace = { take: jest.fn(async () => {}), give: () => {} };
   await connect({ gate: { pace } }).getExperiment('7');
   expect(pace.take.mock.calls).toEqual([[1], [1], [1]]);
-  expect(takeThrottles()).toEqual({ judge: 0, mlflow: 1, table: 0 });
+  expect(takeThrottles()).toEqual({ judge: 0, mlflow: 1, storage: 0, table: 0 });
 });
 
 describe('retries transient failures', () => {
