@@ -28,11 +28,15 @@ const SHAPES = [
   { files: 12, captures: 20 },
   { files: 12, captures: 20, delayMs: 4000 },
   { files: 2, captures: 560 },
+  { files: 2, captures: 560, delayMs: 4000 },
 ] as const satisfies MeasuredShape[];
 /** So high that nobody waits: then the seconds of the functions are their own. */
 const NO_PACE = 100_000;
-/** Less than the machine bears. As in an account, it is the pace that binds, and a function asks for it once a second. */
-const BINDING_PACE = 25;
+/**
+ * Less than the machine bears. As in an account, it is the pace that binds, and a function asks for it once a second. A function
+ * also reads the gate every few seconds: the slower the pace, the better these reads are told from those of each chunk.
+ */
+const BINDING_PACE = 10;
 
 export const SCALE_ENDPOINT = 'bench-scale';
 
