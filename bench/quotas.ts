@@ -2,7 +2,7 @@
  * Runs capture files through a deployed stack under the quotas of a new account: all at once, or those named with `--only`,
  * such as `--only mlflow --only judgeTokensPerMinute`. It prints what was asked for, throttled and served. The stack knows the
  * quotas that have a setting, unless `--unknown` keeps them from it. `--mlflow 5` imposes 5 requests a second in place of 25, for a
- * machine on which MLflow itself is slower.
+ * machine on which MLflow itself is slower; `--day-tokens 50000` a day of which a few captures use up the tokens.
  */
 import type { Log } from '../local/python/python-environment.ts';
 import { FRESH_ACCOUNT, type QuotaLimits } from '../test/doubles/quota-shim/limits.ts';
@@ -51,6 +51,9 @@ function limitsOf(flags: readonly string[]): QuotaLimits {
     ([name]) => names.length === 0 || names.includes(name) || name === 'outputBurndown',
   );
   const limits: QuotaLimits = Object.fromEntries(chosen);
+  if (limits.judgeTokensPerDay) {
+    limits.judgeTokensPerDay = numberFlag(flags, 'day-tokens', limits.judgeTokensPerDay);
+  }
   if (limits.mlflow) limits.mlflow = { perSecond: numberFlag(flags, 'mlflow', limits.mlflow.perSecond) };
   return limits;
 }

@@ -32,6 +32,7 @@ const BENCHMARKS: Record<string, FlagKinds> = {
     captures: 'number',
     'judge-ms': 'number',
     mlflow: 'number',
+    'day-tokens': 'number',
     unknown: 'switch',
   },
   scale: { measure: 'switch', check: 'switch', write: 'switch', hours: 'number' },

@@ -9,18 +9,18 @@ export const FILE_SIZES = [1, 500] as const;
 
 /** An account that asked for nothing yet (test/doubles/quota-shim/limits.ts has the sources). */
 export const FRESH: Quotas = {
-  lambda: FRESH_ACCOUNT.lambdaConcurrency ?? 10,
-  mlflowPerSecond: FRESH_ACCOUNT.mlflow?.perSecond ?? 25,
-  judgeCallsPerMinute: FRESH_ACCOUNT.judgeRequestsPerMinute ?? 200,
-  judgeTokensPerMinute: FRESH_ACCOUNT.judgeTokensPerMinute ?? 200_000,
-  outputBurndown: FRESH_ACCOUNT.outputBurndown ?? 5,
-  startsPerSecond: FRESH_ACCOUNT.startExecution?.perSecond ?? 150,
+  lambda: FRESH_ACCOUNT.lambdaConcurrency,
+  mlflowPerSecond: FRESH_ACCOUNT.mlflow.perSecond,
+  judgeCallsPerMinute: FRESH_ACCOUNT.judgeRequestsPerMinute,
+  judgeTokensPerMinute: FRESH_ACCOUNT.judgeTokensPerMinute,
+  outputBurndown: FRESH_ACCOUNT.outputBurndown,
+  startsPerSecond: FRESH_ACCOUNT.startExecution.perSecond,
   transitionsPerSecond: 800,
-  openMapRuns: FRESH_ACCOUNT.openMapRuns ?? 1000,
+  openMapRuns: FRESH_ACCOUNT.openMapRuns,
   // A new on-demand table (DynamoDB's developer guide, "Understanding DynamoDB warm throughput in different scenarios").
   tableWritesPerSecond: 4000,
-  partitionWritesPerSecond: FRESH_ACCOUNT.partitionWrites ?? 1000,
-  s3WritesPerSecond: FRESH_ACCOUNT.s3Writes?.perSecond ?? 3500,
+  partitionWritesPerSecond: FRESH_ACCOUNT.partitionWrites,
+  s3WritesPerSecond: FRESH_ACCOUNT.s3Writes.perSecond,
 };
 
 /** What is kept free above the average load in the quotas and samples to choose, so that a backlog shrinks after a burst. */

@@ -2,6 +2,10 @@
  * A deployed stack under an account's quotas, each alone and all at once: every capture is traced and judged once, and no
  * run fails. How much of a quota is used: `npm run bench -- scale --check`.
  */
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
+import { BudgetTable } from '../../src/gate/table.ts';
+import { MIN_BATCH_RECORDS } from '../../src/monitoring/batch/packing.ts';
 import type { QuotaLimits } from '../doubles/quota-shim/limits.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';
@@ -31,32 +35,40 @@ beforeAll(async () => {
 
 afterAll(() => stack?.stop());
 
-/** Starts a run for each of the files at once, as files that arrive together do. */
-async function process(limits: QuotaLimits): Promise<Outcome[]> {
+/** Uploads a file of so many captures for each number, and then imposes the limits. @returns the keys */
+async function upload(limits: QuotaLimits, sizes: readonly number[] = Array(FILES).fill(CAPTURES)): Promise<string[]> {
   const { pipeline, shim } = stack;
   round += 1;
-  const keys = Array.from({ length: FILES }, (_, n) => stack.key(`round-${round}-${n}`));
+  const keys = sizes.map((_, n) => stack.key(`round-${round}-${n}`));
   for (const [n, key] of keys.entries()) {
-    await pipeline.put(
-      key,
-      Array.from({ length: CAPTURES }, (_, line) => chatLine(`round ${round} file ${n} line ${line}`)),
-    );
+    const lines = Array.from({ length: sizes[n] ?? 0 }, (_, line) => chatLine(`round ${round} file ${n} line ${line}`));
+    await pipeline.put(key, lines);
   }
   shim.impose(limits);
   shim.counts.forget();
-  const started = await Promise.all(keys.map((key) => pipeline.start(pipeline.event(key))));
-  const outcomes = await Promise.all(started.map((arn) => pipeline.ended(arn)));
-  shim.impose({});
+  return keys;
+}
+
+/** Starts a run for each of the files at once, as files that arrive together do. */
+async function runEach(keys: readonly string[], more: object = {}): Promise<Outcome[]> {
+  const { pipeline } = stack;
+  const started = await Promise.all(keys.map((key) => pipeline.start(pipeline.event(key, more))));
+  return Promise.all(started.map((arn) => pipeline.ended(arn)));
+}
+
+async function underLimits(limits: QuotaLimits): Promise<Outcome[]> {
+  const outcomes = await runEach(await upload(limits));
+  stack.shim.impose({});
   return outcomes;
 }
 
 /** Every line is traced and every verdict is there; no capture was asked about twice. */
-function expectWhole(outcomes: readonly Outcome[]): void {
+function expectWhole(outcomes: readonly Outcome[], sizes: readonly number[] = Array(FILES).fill(CAPTURES)): void {
   expect(outcomes.map(({ status, error, cause }) => ({ status, error, cause }))).toEqual(
     outcomes.map(() => ({ status: 'SUCCEEDED' })),
   );
-  for (const { summary } of outcomes) {
-    expect(summary?.lines).toMatchObject({ planned: CAPTURES, traced: CAPTURES });
+  for (const [n, { summary }] of outcomes.entries()) {
+    expect(summary?.lines).toMatchObject({ planned: sizes[n], traced: sizes[n] });
     expect(summary?.verdicts).toMatchObject({ failed: 0, lost: 0 });
   }
 }
@@ -73,7 +85,7 @@ test.each<[string, QuotaLimits]>([
   ['S3’s 503s', { s3Writes: { perSecond: 60 }, s3Reads: { perSecond: 60 } }],
 ])('%s alone', async (_, limits) => {
   const since = Date.now();
-  expectWhole(await process(limits));
+  expectWhole(await underLimits(limits));
   expect(answered()).toBe(FILES * CAPTURES);
   const refused = stack.shim.emulatorEvents().filter(({ at, throttled }) => throttled !== undefined && at >= since);
   expect(refused.length > 0).toBe(limits.lambdaConcurrency !== undefined);
@@ -93,8 +105,93 @@ test('a chunk waits in Step Functions for a table that takes no more writes, and
   expect(await pipeline.chunkErrors(arn)).toEqual([]);
 });
 
+test('started executions alone', async () => {
+  const { pipeline, shim } = stack;
+  const keys = await upload({ startExecution: { perSecond: 0.5, burst: 1 } });
+  const SentTimestamp = String(Date.now());
+  // If the function fails, the queue gives it the same messages again.
+  const start = (key: string) => {
+    const Records = [{ messageId: key, body: JSON.stringify(pipeline.event(key)), attributes: { SentTimestamp } }];
+    const isStarted = async () => (await pipeline.invoke('starter', { Records })).error === undefined || undefined;
+    return pipeline.until(`a start for ${key}`, isStarted);
+  };
+  await Promise.all(keys.map(start));
+  const { throttled, served } = shim.counts.of('start execution');
+  expect([throttled > 0, served]).toEqual([true, FILES]);
+  const started = await Promise.all(keys.map((key) => pipeline.executionsOf(key)));
+  expect(started.map(({ length }) => length)).toEqual(keys.map(() => 1));
+  expectWhole(await Promise.all(started.flat().map(({ arn }) => pipeline.ended(arn))));
+  expect(answered()).toBe(FILES * CAPTURES);
+  shim.impose({});
+});
+
+test('tokens of the judge a day alone: what has no room is held, and judged when the day is over', async () => {
+  const { environment, pipeline, shim } = stack;
+  const [first = '', ...others] = await upload({ judgeTokensPerDay: 1 });
+  // Calls that were under way before the first was answered have found room.
+  const [begun, ...held] = [...(await runEach([first])), ...(await runEach(others))];
+  expectWhole([begun as Outcome, ...held]);
+  expect(answered()).toBeGreaterThan(0);
+  expect(answered()).toBeLessThanOrEqual(CAPTURES);
+  expect(shim.counts.of('judge tokens a day').throttled).toBeGreaterThan(0);
+  for (const { summary } of held) {
+    expect(summary?.verdicts.heldByBudget).toBeGreaterThan(0);
+    expect(summary?.reasons.providerDay).toBe(summary?.verdicts.heldByBudget);
+  }
+
+  shim.nextDay();
+  shim.impose({});
+  await closeDay();
+  const left = [begun as Outcome, ...held].filter(({ summary }) => summary?.verdicts.heldByBudget);
+  for (const { name, summary } of left) {
+    const retry = await pipeline.run({ retry: { run: name, what: 'held' } });
+    expect(retry).toMatchObject({ status: 'SUCCEEDED' });
+    const newVerdicts = summary?.verdicts.heldByBudget;
+    expect(retry.summary?.verdicts).toMatchObject({ heldByBudget: 0, failed: 0, lost: 0, newVerdicts });
+  }
+  expect(answered()).toBe(FILES * CAPTURES);
+
+  /** The circuit is open until midnight: lets its time be over, for new processes. */
+  async function closeDay(): Promise<void> {
+    const FunctionName = pipeline.functionName('evaluator');
+    const { Environment } = await environment.clients.lambda.send(
+      new GetFunctionConfigurationCommand({ FunctionName }),
+    );
+    const { BUDGET_TABLE = '', BEDROCK_MODEL_ID = '' } = Environment?.Variables ?? {};
+    const { url: endpoint, region } = environment.ministack;
+    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+    const dynamo = new DynamoDBClient({ endpoint, region, credentials });
+    const scope = `circuit#judge#${BEDROCK_MODEL_ID}`;
+    const table = new BudgetTable(dynamo, BUDGET_TABLE);
+    expect((await table.get(scope)).forDay?.N).toBe('1');
+    await table.update({ scope, expression: 'SET #until = :now', values: { now: Date.now() } });
+    dynamo.destroy();
+    for (const pid of pipeline.processesOf('evaluator')) process.kill(pid);
+  }
+});
+
+test('batch jobs alone: one waits for the other’s place, and what is under the minimum is asked on demand', async () => {
+  const { environment, shim } = stack;
+  const { batch } = environment.judge;
+  const few = MIN_BATCH_RECORDS - 1;
+  const sizes = [MIN_BATCH_RECORDS, MIN_BATCH_RECORDS, few];
+  batch.behavior = { delayMs: 10_000 };
+  const keys = await upload({ batchJobs: 1 }, sizes);
+  const outcomes = await runEach(keys, { judge: 'batch' });
+  batch.behavior = {};
+  expectWhole(outcomes, sizes);
+  const { throttled, served } = shim.counts.of('batch jobs');
+  expect([throttled > 0, served, batch.records]).toEqual([true, 2, 2 * MIN_BATCH_RECORDS]);
+  expect(outcomes[2]?.summary?.batch).toMatchObject({
+    jobs: [],
+    converse: [{ records: few, reason: expect.stringContaining(`minimum of ${MIN_BATCH_RECORDS}`) }],
+  });
+  expect(answered()).toBe(few);
+  shim.impose({});
+});
+
 test('all at once', async () => {
-  const outcomes = await process({
+  const outcomes = await underLimits({
     lambdaConcurrency: 3,
     openMapRuns: 2,
     mlflow: { perSecond: 25 },

@@ -44,15 +44,17 @@ export const MAX_ITEM_BYTES = 400 * 1024;
 /**
  * Sources, November 2026: Lambda and Step Functions, "Quotas" in their developer guides; DynamoDB, "Service, account, and
  * table quotas" and "How to resolve throttling"; S3, "Best practices design patterns"; Bedrock, "Quotas" and "Token burndown
- * rate". Bedrock gives a new account fewer requests and tokens than the documented defaults; these are what one reported.
+ * rate". Bedrock gives a new account fewer requests and tokens than the documented defaults; these are what one reported. By default,
+ * a day's tokens are a minute's × 24 × 60 ("Quotas for the bedrock-runtime endpoint").
  */
-export const FRESH_ACCOUNT: QuotaLimits = {
+export const FRESH_ACCOUNT: Required<QuotaLimits> = {
   lambdaConcurrency: 10,
   openMapRuns: 1000,
   startExecution: { perSecond: 150, burst: 800 },
   mlflow: { perSecond: 25 },
   judgeRequestsPerMinute: 200,
   judgeTokensPerMinute: 200_000,
+  judgeTokensPerDay: 200_000 * 24 * 60,
   outputBurndown: 5,
   batchJobs: 20,
   partitionWrites: 1000,
