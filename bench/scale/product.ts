@@ -10,7 +10,7 @@ import { MAX_CONCURRENT_CALLS } from '../../src/judge/transports/transport.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import { RANGES_AT_ONCE } from '../../src/monitoring/chunk/ranges.ts';
 import { secondsOf, THROTTLED_WAIT_MS } from '../../src/monitoring/in-gate.ts';
-import { LEAST_PART_CHUNKS, partMs } from '../../src/monitoring/plan/part-bounds.ts';
+import { isEnoughForPart } from '../../src/monitoring/plan/part-bounds.ts';
 import { OBJECTS_AT_ONCE } from '../../src/monitoring/plan/units.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
 import { chatRecord } from '../support/records.ts';
@@ -35,16 +35,7 @@ export const CHUNK_LINES = CHUNK_BOUNDS.maxLines;
 export const CALLS_AT_ONCE = MAX_CONCURRENT_CALLS;
 /** Capture files that planning and a chunk read at the same time. */
 /** How long a function that finds no seat stays away. */
-export {
-  LEAST_PART_CHUNKS,
-  OBJECTS_AT_ONCE,
-  partMs,
-  RANGES_AT_ONCE,
-  type Refusals,
-  STARTERS_AT_ONCE,
-  seatWait,
-  WINDOW_MS,
-};
+export { isEnoughForPart, OBJECTS_AT_ONCE, RANGES_AT_ONCE, type Refusals, STARTERS_AT_ONCE, seatWait, WINDOW_MS };
 
 /** Events in the 6 MB that a function is given (decision 0081). */
 export const EVENTS_AT_ONCE = 3000;

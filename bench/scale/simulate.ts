@@ -19,10 +19,9 @@ import {
 import {
   CALLS_AT_ONCE,
   CHUNK_LINES,
+  isEnoughForPart,
   JUDGED_CAPTURE,
-  LEAST_PART_CHUNKS,
   OBJECTS_AT_ONCE,
-  partMs,
   RANGES_AT_ONCE,
   type Refusals,
   seatWait,
@@ -297,14 +296,15 @@ class Simulation {
 
   /** Divides chunks into the parts that are planned one after the other, each beside the work on the part before it. */
   #partsOf(chunks: readonly Chunk[]): Chunk[][] {
-    const most = this.#scenario.choices.timeoutSeconds - PLAN_RESERVE_SECONDS;
+    const { timeoutSeconds, maxFunctions } = this.#scenario.choices;
+    const most = timeoutSeconds - PLAN_RESERVE_SECONDS;
     const parts: Chunk[][] = [];
     let [part, seconds] = [[] as Chunk[], 0];
     for (const [n, chunk] of chunks.entries()) {
       const { files, captures } = chunk;
       part.push(chunk);
       seconds += this.#seconds('planner', { runs: 0, files: 0, chunks: 1, captures }) + files * this.#planningOf();
-      const isEnough = part.length >= LEAST_PART_CHUNKS && seconds * 1000 >= partMs(parts.length);
+      const isEnough = isEnoughForPart(parts.length, part.length, seconds * 1000, maxFunctions);
       if (n < chunks.length - 1 && !isEnough && seconds < most) continue;
       parts.push(part);
       [part, seconds] = [[], 0];

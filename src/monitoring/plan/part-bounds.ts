@@ -7,15 +7,28 @@ export const FINISH_RESERVE_MS = 30_000;
 export const MAX_PART_CHUNKS = 30_000;
 
 /**
- * The chunks of a part run while the next one is planned. So the first part is planned for a minute, for the work to begin, and each
- * further one for up to three times as long as the one before: reading lines takes a fraction of the time of judging or writing them.
+ * The chunks of a part run while the next one is planned. So the first part is planned for half a minute, for the work to begin, and
+ * each further one for three times as long as the one before: reading lines takes a fraction of the time of judging or writing them.
  *
  * @returns milliseconds
  */
-export const partMs = (part: number): number => 60_000 * 3 ** part;
+const partMs = (part: number): number => 30_000 * 3 ** part;
 
 /** A part of fewer chunks ends without them only for lack of time: each further part is another Map Run. */
-export const LEAST_PART_CHUNKS = 50;
+const LEAST_PART_CHUNKS = 50;
+
+/**
+ * Whether a part contains enough for the next one to be planned beside it. The last chunks of a part run while nothing else does, so
+ * a part has as many as fill all functions that may run at once, unless planning these takes as long again.
+ *
+ * @param planned the chunks so far
+ * @param ms the time that planning them took
+ * @param functions that may run at once; 0: any number
+ */
+export const isEnoughForPart = (part: number, planned: number, ms: number, functions: number): boolean => {
+  if (planned < LEAST_PART_CHUNKS || ms < partMs(part)) return false;
+  return functions === 0 || planned % functions === 0 || ms >= 2 * partMs(part);
+};
 
 /** The most bytes of a part’s manifest, if its chunks have many files. It is read as a whole. */
 export const MAX_PART_BYTES = 32_000_000;

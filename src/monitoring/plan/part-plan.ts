@@ -16,14 +16,13 @@ import type { ParsedInput } from './input.ts';
 import { ChunkPacker } from './pack-chunks.ts';
 import {
   FINISH_RESERVE_MS,
+  isEnoughForPart,
   LAST_RETRIES_FROM,
-  LEAST_PART_CHUNKS,
   MAX_FAILED_FILES,
   MAX_LINE_BYTES,
   MAX_PART_BYTES,
   MAX_PART_CHUNKS,
   MAX_UNAVAILABLE_FILES,
-  partMs,
 } from './part-bounds.ts';
 import { PlanningTurn } from './planning-turn.ts';
 import { failedFiles, retriedUnits } from './retry-source.ts';
@@ -245,8 +244,9 @@ export class PartPlan {
     const isLong = chunks >= MAX_PART_CHUNKS || this.#manifestBytes >= MAX_PART_BYTES;
     if (isLong || leftMs < FINISH_RESERVE_MS) return true;
     // Nothing runs beside a dry run.
-    if (this.#options.dryRun || chunks < LEAST_PART_CHUNKS) return false;
-    return this.#startedAtMs - leftMs >= partMs(this.#request.part);
+    if (this.#options.dryRun) return false;
+    const { MAX_FUNCTIONS } = this.#deps.environment;
+    return isEnoughForPart(this.#request.part, chunks, this.#startedAtMs - leftMs, MAX_FUNCTIONS);
   }
 
   async #finish(

@@ -146,16 +146,27 @@ test('the first part is short, so that its chunks run while the next is planned,
       left -= secondsAFile * 1000;
       return left;
     };
-    const name = `p${secondsAFile}-${Object.keys(more).length}`;
+    const name = `p${secondsAFile}-${environment.MAX_FUNCTIONS}-${Object.keys(more).length}`;
     const { more: isMore } = await plan(name, { ...backfill, ...more });
     return { chunks: planOf(name)?.chunks ?? 0, isMore };
   };
   const hurried = await firstPart(4);
   expect(hurried.isMore).toBe(true);
   expect([50, 51]).toContain(hurried.chunks);
-  const { chunks } = await firstPart(0.4);
-  expect(chunks).toBeGreaterThan(55);
-  expect(chunks).toBeLessThan(85);
+  // After half a minute it ends where it fills all functions; the chunk that is open then comes with it.
+  for (const functions of [8, 20]) {
+    environment.MAX_FUNCTIONS = functions;
+    const { chunks } = await firstPart(0.25);
+    expect((chunks - 1) % functions).toBe(0);
+    expect(chunks).toBeGreaterThan(50);
+    expect(chunks).toBeLessThan(85);
+  }
+  // More functions than that are not waited for.
+  environment.MAX_FUNCTIONS = 110;
+  const { chunks: some } = await firstPart(0.3);
+  expect(some).toBeGreaterThan(80);
+  expect(some).toBeLessThan(110);
+  environment.MAX_FUNCTIONS = 8;
   expect(await firstPart(0.1)).toEqual({ chunks: 120, isMore: false });
   // Nothing runs beside a dry run.
   expect(await firstPart(1, { dryRun: true, evaluate: false })).toEqual({ chunks: 120, isMore: false });
