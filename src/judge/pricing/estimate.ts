@@ -121,13 +121,15 @@ class Total {
   private readonly options: EstimateOptions;
   private readonly sums = { judgedCaptures: 0, judgeCalls: 0, inputTokens: 0, outputTokens: 0 };
   private usd: number | null = 0;
+  private isCached = false;
 
   constructor(settings: JudgeSettings, options: EstimateOptions) {
     this.settings = settings;
     this.options = options;
   }
 
-  add({ calls, inputTokens, outputTokens, usd }: Expected, captures: number): void {
+  add({ calls, inputTokens, outputTokens, cachedTokens, usd }: Expected, captures: number): void {
+    this.isCached ||= cachedTokens > 0;
     this.sums.judgedCaptures += captures;
     this.sums.judgeCalls += calls * captures;
     this.sums.inputTokens += inputTokens * captures;
@@ -151,13 +153,15 @@ class Total {
   }
 
   private assumptions(): string[] {
-    const { JUDGE_CASCADE: first, JUDGE_PREFIX: prefix, JUDGE_RATIONALES: rationales } = this.settings;
+    const { JUDGE_CASCADE: first, JUDGE_RATIONALES: rationales } = this.settings;
     const percent = `${FAILING_SHARE * 100}%`;
     return [
-      `existing verdicts${prefix === 'cached' ? ' and' : ','} repeated questions ${prefix === 'cached' ? '' : 'and prompt caching '}are not taken into account`,
-      ...(prefix === 'cached' && this.options.judge !== 'batch'
-        ? ['a prefix that is cached is read from the cache']
-        : []),
+      ...(this.isCached
+        ? [
+            'existing verdicts and repeated questions are not taken into account',
+            'a prefix that is cached is read from the cache',
+          ]
+        : ['existing verdicts, repeated questions and prompt caching are not taken into account']),
       ...(rationales === 'failures' ? [`${percent} of the verdicts are assumed to fail`] : []),
       ...(first === undefined ? [] : [`${percent} of the verdicts of ${first} are assumed to fail or to be unsure`]),
     ];

@@ -22,6 +22,8 @@ export interface Expected {
   calls: number;
   inputTokens: number;
   outputTokens: number;
+  /** Input tokens that are read from the prompt cache. */
+  cachedTokens: number;
   /** US dollars; `null` if a price is unknown. */
   usd: number | null;
 }
@@ -55,7 +57,7 @@ export function expectedCalls(
     const { inputTokens, outputTokens } = size;
     const usage = { inputTokens: inputTokens - cacheReadInputTokens, outputTokens, cacheReadInputTokens };
     const usd = priceCall(model, usage, priceOptions(settings, judge));
-    return { calls: size.calls, inputTokens, outputTokens, usd };
+    return { calls: size.calls, inputTokens, outputTokens, cachedTokens: cacheReadInputTokens, usd };
   };
   if (JUDGE_CASCADE === undefined) return priced(main, sized(scorers, settings.MLFLOW_EVALUATION_MODEL_PARAM), judging);
   const first = priced(firstModel(settings), sized(scorers.map(askedFirst), {}), judging);
@@ -78,5 +80,6 @@ const added = (total: Expected, more: Expected, times: number): Expected => ({
   calls: total.calls + times * more.calls,
   inputTokens: total.inputTokens + times * more.inputTokens,
   outputTokens: total.outputTokens + times * more.outputTokens,
+  cachedTokens: total.cachedTokens + times * more.cachedTokens,
   usd: total.usd === null || more.usd === null ? null : total.usd + times * more.usd,
 });
