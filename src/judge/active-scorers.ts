@@ -2,6 +2,7 @@
 import type { RunOptions } from '../contract/input.ts';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 import { firstModel } from './judge-id.ts';
+import { FAILING_SHARE } from './pricing/ask-size.ts';
 import { priceOptions, ratesOf } from './pricing/prices.ts';
 import { cachedPrefix, uncachedReason } from './pricing/prompt-cache.ts';
 import prefixExamples from './scorers/prefix-examples.json' with { type: 'json' };
@@ -23,7 +24,9 @@ export function activeScorers(settings: ScorerSettings, judge: RunOptions['judge
   const examples = Object.fromEntries(
     Object.entries(prefixExamples).filter(([name]) => !Object.hasOwn(settings.JUDGE_GUIDELINES, name)),
   );
-  return checkScorers(cachedPrefix(scorers, examples, model, ratesOf(model, priceOptions(settings))));
+  const rates = ratesOf(model, priceOptions(settings));
+  const main = model === settings.BEDROCK_MODEL_ID ? null : ratesOf(settings.BEDROCK_MODEL_ID, priceOptions(settings));
+  return checkScorers(cachedPrefix(scorers, examples, model, rates, FAILING_SHARE * (main?.input ?? 0)));
 }
 
 /** Returns a warning if `JUDGE_PREFIX=cached` has no effect on runs that ask the judge at once. */

@@ -37,6 +37,8 @@ const ENDED_TTL_SECONDS = 24 * 3600;
 /** Dead leases are looked for at most this often, by one Lambda for all. A lease is written long before, or never. */
 const SWEEP_MS = 15_000;
 const READS_AT_ONCE = 32;
+/** Leases after which a sweep notes how far it is: the first sweep of a long day has 300,000, and its Lambda may end. */
+const NOTED_EVERY = 2048;
 
 /** Latest changes that the account remembers. 16 marks take 250 bytes. */
 const MARKS = 16;
@@ -164,14 +166,16 @@ export class Account {
     });
     if (claimed === undefined) return;
     let allEnded = swept;
+    let noted = swept;
     for (let first = swept + 1; first <= leases; first += READS_AT_ONCE) {
       const count = Math.min(READS_AT_ONCE, leases + 1 - first);
       const numbers = Array.from({ length: count }, (_, index) => first + index);
       const open = await Promise.all(numbers.map((number) => this.#isOpen(number, number > horizon)));
       if (allEnded === first - 1) allEnded += open.includes(true) ? open.indexOf(true) : count;
+      if (allEnded === noted || (allEnded < noted + NOTED_EVERY && first + count <= leases)) continue;
+      noted = allEnded;
+      await this.#table.update({ scope: this.scope, expression: 'SET #swept = :swept', values: { swept: noted } });
     }
-    const change = { scope: this.scope, expression: 'SET #swept = :swept', values: { swept: allEnded } };
-    if (allEnded > swept) await this.#table.update(change);
   }
 
   /** Ends the lease if its Lambda is dead. @returns whether it has not ended */

@@ -56,6 +56,8 @@ export function uncachedReason(scorers: readonly Scorer[], modelId: string): str
  *
  * @param examples by scorer name
  * @param rates of the model
+ * @param again what a token of the examples costs in addition, in the unit of the rates: the judge of a cascade is asked about
+ *   few questions, with their examples, which it does not read from a cache
  * @returns the scorers as they were, if the examples do not suffice, or if the short prefix costs less than the cached one
  */
 export function cachedPrefix(
@@ -63,6 +65,7 @@ export function cachedPrefix(
   examples: Readonly<Record<string, readonly ScorerExample[]>>,
   modelId: string,
   rates: Rates | null,
+  again = 0,
 ): readonly Scorer[] {
   const minimum = cacheMinimum(modelId);
   const judges = commonJudges(scorers);
@@ -79,7 +82,7 @@ export function cachedPrefix(
     });
     const long = prefixTokens(filled);
     if (long < minimum) continue;
-    if (long * rates.cacheRead >= short * rates.input) return scorers;
+    if (long * rates.cacheRead + (long - short) * again >= short * rates.input) return scorers;
     return scorers.map((scorer) => filled.find(({ name }) => name === scorer.name) ?? scorer);
   }
   return scorers;

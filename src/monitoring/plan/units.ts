@@ -111,10 +111,10 @@ async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLim
   }
 }
 
-/** @throws an error that is not the file’s fault */
+/** @throws an error that is not the file’s fault. S3 throttles whole prefixes, so planning waits for it as chunks do */
 function failedUnit({ bucket, key, versionId, etag }: Omit<FailedFile, 'error'>, error: unknown): PlannedUnit {
-  const isStorage = error instanceof RetryableError && ['StorageUnavailable', 'StorageThrottled'].includes(error.name);
-  const unavailable = isStorage ? error : undefined;
+  const isUnavailable = error instanceof RetryableError && error.name === 'StorageUnavailable';
+  const unavailable = isUnavailable ? error : undefined;
   if (unavailable === undefined && !(error instanceof PermanentError)) throw error;
   const failed = { bucket, key, versionId, etag, error: toNamedError(error) };
   return { ...emptyUnit(key), failed, ...(unavailable === undefined ? {} : { unavailable }) };

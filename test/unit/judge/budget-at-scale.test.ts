@@ -136,6 +136,27 @@ test.each([1, 2, 3, 4])(
   },
 );
 
+test('a Lambda that ends while it looks for dead leases leaves the rest of them to the next one', async () => {
+  const LEASES = 5000;
+  for (let lease = 0; lease < LEASES; lease += 1) {
+    const budget = budgetOf(1);
+    await call(budget, 0.0001, 0.0001);
+    await budget.close();
+  }
+  const swept = () => table.number(SCOPE, 'swept');
+  const needsAll = () => call(budgetOf(1), 0.9, 0);
+  now += LEASE_MS + 60_000;
+  table.afterWrite = () => {
+    if (swept() > 0) throw new Killed();
+  };
+  await expect(needsAll()).rejects.toThrow('DynamoDB did not answer');
+  expect(swept()).toBe(2048);
+  table.afterWrite = undefined;
+  now += 60_000;
+  await needsAll();
+  expect(swept()).toBeGreaterThanOrEqual(LEASES);
+});
+
 test('replies that are lost waste nothing while the account tells what was done', async () => {
   const losses = await spendAll(new Random(7), { kills: 0, lostReplies: 0.1 });
   expect(losses).toBeGreaterThan(20);

@@ -1,6 +1,7 @@
 /** A prefix that the model caches: when examples fill it, how many, and when the short one stays. */
 import { readFileSync } from 'node:fs';
 import { activeScorers, uncachedWarning } from '../../../src/judge/active-scorers.ts';
+import { expectedCalls } from '../../../src/judge/pricing/expected-calls.ts';
 import { ratesOf } from '../../../src/judge/pricing/prices.ts';
 import { cachedPrefix, cacheMinimum, prefixTokens } from '../../../src/judge/pricing/prompt-cache.ts';
 import { buildPrompt } from '../../../src/judge/prompt/build-prompt.ts';
@@ -16,6 +17,7 @@ import { chatCapture } from './captures.ts';
 
 const BY_NAME: Readonly<Record<string, readonly ScorerExample[]>> = prefixExamples;
 const SONNET = 'global.anthropic.claude-sonnet-4-6';
+const OPUS = 'global.anthropic.claude-opus-4-6-v1';
 const HAIKU = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
 const cached = (more: Record<string, string> = {}) => testEnvironment({ JUDGE_PREFIX: 'cached', ...more });
 
@@ -47,8 +49,22 @@ test.each([
 });
 
 test('the first model of a cascade gets as many examples as it needs', () => {
-  const scorers = forChat(activeScorers(cached({ JUDGE_CASCADE: HAIKU })));
-  expect(prefixTokens(scorers)).toBeGreaterThanOrEqual(cacheMinimum(HAIKU) ?? 0);
+  const scorers = forChat(activeScorers(cached({ BEDROCK_MODEL_ID: OPUS, JUDGE_CASCADE: SONNET })));
+  expect(prefixTokens(scorers)).toBeGreaterThanOrEqual(cacheMinimum(SONNET) ?? 0);
+  expect(prefixTokens(scorers)).toBeLessThan(cacheMinimum(OPUS) ?? 0);
+});
+
+test('in a cascade, examples cost less in all, or there are none', () => {
+  const capture = chatCapture();
+  const dollars = (more: Record<string, string>) => {
+    const settings = testEnvironment({ JUDGE_RATIONALES: 'failures', ...more });
+    return expectedCalls(settings, capture, forChat(activeScorers(settings))).usd ?? Number.NaN;
+  };
+  const cheap = { BEDROCK_MODEL_ID: SONNET, JUDGE_CASCADE: HAIKU };
+  expect(uncachedWarning(cached(cheap), { judge: 'converse' })).toMatch(/would cost more$/);
+  expect(dollars({ ...cheap, JUDGE_PREFIX: 'cached' })).toBe(dollars(cheap));
+  const dear = { BEDROCK_MODEL_ID: OPUS, JUDGE_CASCADE: SONNET };
+  expect(dollars({ ...dear, JUDGE_PREFIX: 'cached' })).toBeLessThan(dollars(dear));
 });
 
 test('by default nothing is added, and a prefix that is too short is not said to be cached', () => {

@@ -239,21 +239,21 @@ describe('a file of a backfill', () => {
   });
 
   describe('that S3 does not give', () => {
-    const away = { kind: 'error', status: 503, code: 'SlowDown' } as const;
+    const away = { kind: 'error', status: 500, code: 'InternalError' } as const;
     const planAway = (name: string, attempt: number) => plan(name, backfill, null, {}, { attempt });
 
     test('is planned again with the others first, and at last it fails alone, by name', async () => {
       wire.fault = ({ method, key }) => (method === 'GET' && key.endsWith('b.jsonl') ? away : undefined);
       // Step Functions counts invocations too that Lambda throttled, and that did not run.
       for (const attempt of [0, 5, 6, 9]) {
-        await expect(planAway('late', attempt)).rejects.toMatchObject({ name: 'StorageThrottled' });
+        await expect(planAway('late', attempt)).rejects.toMatchObject({ name: 'StorageUnavailable' });
       }
       expect(planOf('late')).toBeUndefined();
       await planAway('late', 10);
       expect(planOf('late')).toMatchObject({
         objects: 3,
         lines: 6,
-        failedFiles: [{ key: `${HOUR}/b.jsonl`, error: { name: 'StorageThrottled' } }],
+        failedFiles: [{ key: `${HOUR}/b.jsonl`, error: { name: 'StorageUnavailable' } }],
       });
       wire.fault = () => undefined;
       expect(await run('again', retry('late', 'failed'))).toMatchObject({ lines: { traced: 9 } });
@@ -264,9 +264,20 @@ describe('a file of a backfill', () => {
       wire.fault = ({ method, bucket, key }) =>
         method === 'GET' && bucket === CAPTURES && key !== '' ? away : undefined;
       for (const attempt of [1, 2, 3, 4, 5, 6]) {
-        await expect(planAway('outage', attempt)).rejects.toMatchObject({ name: 'StorageThrottled' });
+        await expect(planAway('outage', attempt)).rejects.toMatchObject({ name: 'StorageUnavailable' });
       }
       expect(planOf('outage')).toBeUndefined();
+    });
+
+    test('is no failed file while S3 throttles, however often the part is planned', async () => {
+      wire.fault = ({ method, key }) =>
+        method === 'GET' && key.endsWith('b.jsonl') ? { ...away, status: 503, code: 'SlowDown' } : undefined;
+      for (const attempt of [0, 4, 10, 400]) {
+        await expect(planAway('slow-down', attempt)).rejects.toMatchObject({ name: 'StorageThrottled' });
+      }
+      wire.fault = () => undefined;
+      await planAway('slow-down', 401);
+      expect(planOf('slow-down')).toMatchObject({ objects: 3, lines: 9 });
     });
   });
 
