@@ -55,6 +55,20 @@ test('exits with 0, 1 or 3, and says why', async () => {
   expect(strict.stdout).toContain('Gate: CANNOT TELL');
 });
 
+test('the page names the metric in each row, also where most statistics are folded away', async () => {
+  const [before, after] = [run('before', 57, (i) => ({ ms: ms(i) })), run('after', 57, (i) => ({ ms: ms(i) * 1.4 }))];
+  expect((await runHere(['compare', before, after])).code).toBe(0);
+  const page = readFileSync(join(after, 'comparison.html'), 'utf8');
+  const [shown = ''] = /<h2>Differences<\/h2>[\s\S]*?<details/.exec(page) ?? [];
+  const names = [...shown.matchAll(/<tr><td>(.*?)<\/td>/g)].map(([, name]) => name);
+  expect(names).toEqual(
+    ['Latency from sending (ms)', 'Latency from the scheduled time (ms)'].flatMap((name) => [
+      `<b>${name}</b>, p50`,
+      `<b>${name}</b>, p90`,
+    ]),
+  );
+});
+
 test('a replay of a few requests does not pass', async () => {
   const few = [run('before', 20, (i) => ({ ms: ms(i) })), run('after', 20, (i) => ({ ms: ms(i) }))];
   const gates = thresholds('request_latency:p95:10%', 'error_rate:1', 'regressed:2', 'newly_failing:0');

@@ -32,8 +32,7 @@ function colored({ metric, difference }: MetricRow, text: string): string {
 const METRIC_COLUMNS: readonly Column<MetricRow>[] = [
   {
     name: 'Metric',
-    cell: ({ metric, statistic }) =>
-      statistic === 'mean' ? `<b>${escapeHtml(COMPARED_METRICS[metric].name)}</b>, mean` : statistic,
+    cell: ({ metric, statistic }) => `<b>${escapeHtml(COMPARED_METRICS[metric].name)}</b>, ${statistic}`,
   },
   { name: 'before', numeric: true, cell: ({ difference }) => difference.before.toFixed(2) },
   { name: 'after', numeric: true, cell: ({ difference }) => difference.after.toFixed(2) },
