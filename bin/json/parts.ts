@@ -66,7 +66,7 @@ export const qualitySchema = z
     json: z.object({ compared: count, broken: count, repaired: count, structureChanged: count, valuesChanged: count }),
     regressions: z.record(z.string(), count),
     regressed: count,
-    comparable: z.object({ equal: count, differing: count }),
+    comparable: z.object({ equal: count, differing: count, emptied: count.optional() }),
     judged: z
       .object({
         better: count,

@@ -122,7 +122,8 @@ function binary({ announced, type }: DecodingContext, bytes: Buffer): Payload {
 export const isThere = (payload: Payload | undefined): payload is Payload =>
   payload !== undefined && payload.kind !== 'empty';
 
-const DOCUMENT_KINDS = new Set(['json', 'event-stream', 'jsonlines']);
+/** Kinds of payload whose value is JSON. */
+export const DOCUMENT_KINDS: ReadonlySet<Payload['kind']> = new Set(['json', 'event-stream', 'jsonlines']);
 
 /** Returns the payload's JSON value, if it has one. */
 export const documentOf = (payload: Payload | undefined): unknown =>

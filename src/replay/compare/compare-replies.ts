@@ -1,6 +1,7 @@
 /** Compares a new reply with an old one, without a judge. */
 import { parseJson } from '../../formats/json.ts';
 import { toNamedError } from '../../shared/errors.ts';
+import type { ReplyKind } from '../reply/content.ts';
 import { diffJson, type JsonComparison } from './json-diff.ts';
 import type { ComparableReply } from './reply.ts';
 import { isRefusal, readAlike, wordOverlap, wordsOf } from './text.ts';
@@ -14,6 +15,10 @@ export interface ReplyComparison {
   identical: boolean;
   /** Equal after normalizing Unicode, case, quotes and spacing; for documents: equal values. */
   same: boolean;
+  /** The earlier reply says something, the new one nothing. */
+  emptied?: true;
+  /** Kinds of the two replies, if they are different: JSON before and a page after, for example. */
+  kinds?: [before: ReplyKind, after: ReplyKind];
   /** F1 of the shared words, 0 to 1; set for texts. */
   overlap?: number;
   /** Number of words before and after; set for texts. */
@@ -74,10 +79,11 @@ const toolValues = (reply: ComparableReply): unknown[] =>
 /** Never throws: an error affects only this pair. */
 export function compareReplies(before: ComparableReply, after: ComparableReply): ReplyComparison {
   const status = statusOf(before, after);
+  const emptied = before.ok && !before.blank && after.blank !== undefined ? { emptied: true as const } : {};
   try {
-    return compared(status, before, after);
+    return { ...compared(status, before, after), ...emptied };
   } catch (error) {
-    return { status, identical: false, same: false, problem: toNamedError(error).name };
+    return { status, identical: false, same: false, problem: toNamedError(error).name, ...emptied };
   }
 }
 
@@ -96,6 +102,7 @@ function compared(status: StatusChange, before: ComparableReply, after: Comparab
     same: false,
     ...(before.toolCalls || after.toolCalls ? { sameTools } : {}),
   };
+  if (before.kind && after.kind && before.kind !== after.kind) result.kinds = [before.kind, after.kind];
   if (before.text !== '' || after.text !== '') {
     const [was, is] = [wordsOf(before.text), wordsOf(after.text)];
     result.overlap = wordOverlap(was.words, is.words);
@@ -126,7 +133,9 @@ function compared(status: StatusChange, before: ComparableReply, after: Comparab
 /** Ways in which a reply can get worse, the gravest first. */
 export const REGRESSIONS = [
   'newly-failing',
+  'empty-reply',
   'not-comparable',
+  'another-kind',
   'new-refusal',
   'json-broken',
   'json-structure',
@@ -141,10 +150,12 @@ const LITTLE_IN_COMMON = 0.2;
 
 /** How the reply got worse; empty if no regression is found. */
 export function regressionsOf(comparison: ReplyComparison): Regression[] {
-  const { status, refusal, json, sameTools, overlap } = comparison;
+  const { status, emptied, kinds, refusal, json, sameTools, overlap } = comparison;
   const found: Regression[] = [];
   if (status === 'newly-failing') found.push('newly-failing');
+  if (emptied) found.push('empty-reply');
   if (comparison.problem) found.push('not-comparable');
+  if (kinds) found.push('another-kind');
   if (refusal?.after && !refusal.before) found.push('new-refusal');
   if (json?.before && !json.after) found.push('json-broken');
   if (json?.before && json.after && json.sameStructure === false) found.push('json-structure');

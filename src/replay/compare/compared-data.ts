@@ -17,8 +17,9 @@ export interface RepliesData {
 
 /** The judge's verdicts. Pairs that are equal need none. */
 export interface JudgedData {
-  /** Pairs with two replies that a judge can compare, equal ones included. */
+  /** Pairs with two replies that a judge can compare, equal ones included, and those whose new reply says nothing. */
   pairs: number;
+  /** By the judge's verdict, or because the new reply says nothing. */
   worse: number;
   /** Pairs that have no verdict: the judge failed, or the budget was used up. */
   open: number;
@@ -63,8 +64,9 @@ export function repliesData({ compared, regressed, refusals, comparable, judged 
   const found: RepliesData = { compared, regressed, newRefusals: refusals.new };
   if (judged) {
     const verdicts = judged.better + judged.same + judged.worse + judged.undecided;
-    const open = Math.max(0, comparable.differing - verdicts);
-    found.judged = { pairs: comparable.equal + comparable.differing, worse: judged.worse, open };
+    const { equal, differing, emptied = 0 } = comparable;
+    const open = Math.max(0, differing - verdicts);
+    found.judged = { pairs: equal + differing + emptied, worse: judged.worse + emptied, open };
   }
   return found;
 }

@@ -1,6 +1,6 @@
 /** Adds up the comparisons of all replies of a run. */
 import { REGRESSIONS, type Regression, type ReplyComparison, regressionsOf } from './compare-replies.ts';
-import { pairOf, replyText, type StoredReply } from './replies-file.ts';
+import { isEmptied, pairOf, replyText, type StoredReply } from './replies-file.ts';
 
 export type Preference = 'better' | 'same' | 'worse';
 
@@ -83,8 +83,11 @@ export interface Quality {
   regressions: Record<Regression, number>;
   /** Requests with at least one regression other than `little-in-common`. */
   regressed: number;
-  /** Pairs with two replies that a judge can compare. Equal ones need no verdict. */
-  comparable: { equal: number; differing: number };
+  /**
+   * Pairs with two replies that a judge can compare. Equal ones need no verdict, nor do those whose new reply says nothing
+   * (`emptied`), which are worse. Results of earlier versions have no `emptied`.
+   */
+  comparable: { equal: number; differing: number; emptied?: number };
   /** `undecided`: the verdicts of the two orders contradict each other; `overBudget`: not asked, the budget was used up. */
   judged?: Judged;
 }
@@ -116,7 +119,7 @@ export class ReplyQualityTally {
     json: { compared: 0, broken: 0, repaired: 0, structureChanged: 0, valuesChanged: 0 },
     regressions: Object.fromEntries(REGRESSIONS.map((name) => [name, 0])) as Record<Regression, number>,
     regressed: 0,
-    comparable: { equal: 0, differing: 0 },
+    comparable: { equal: 0, differing: 0, emptied: 0 },
   };
   #withoutCaptured = 0;
   #rows: RegressionRow[] = [];
@@ -134,6 +137,7 @@ export class ReplyQualityTally {
     if (comparison.same) quality.same++;
     if (comparison.status === 'both-ok' && comparison.same) quality.comparable.equal++;
     if (pairOf(stored)) quality.comparable.differing++;
+    if (isEmptied(stored)) quality.comparable.emptied = (quality.comparable.emptied ?? 0) + 1;
     if (comparison.overlap !== undefined) {
       quality.texts++;
       this.#overlap += comparison.overlap;

@@ -94,9 +94,13 @@ export const replyMessageOf = (reply: ComparableReply): ChatMessage | undefined 
       }
     : undefined;
 
-/** The captured and the new reply, if the judge can compare them. Equal and failed replies need no judge. */
+/** Whether the new reply says nothing where a judge could read the earlier one. It is worse, without a judge. */
+export const isEmptied = ({ messages, captured, comparison }: StoredReply): boolean =>
+  comparison?.emptied === true && messages !== undefined && captured !== undefined && !!replyMessageOf(captured);
+
+/** The captured and the new reply, if the judge can compare them. Equal, failed and empty replies need no judge. */
 export function pairOf({ messages, captured, reply, comparison }: StoredReply): ReplyPair | undefined {
-  if (comparison?.status !== 'both-ok' || comparison.same) return undefined;
+  if (comparison?.status !== 'both-ok' || comparison.same || comparison.emptied) return undefined;
   const before = captured && replyMessageOf(captured);
   const after = replyMessageOf(reply);
   return messages && before && after ? { messages, before, after } : undefined;

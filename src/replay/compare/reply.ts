@@ -1,6 +1,6 @@
 /** A reply as it is compared: one form for captured, replayed and stored replies. */
-import type { Measured } from '../measure/measure.ts';
-import type { ReplyContent } from '../reply/content.ts';
+import { INVALID_REPLY, type Measured } from '../measure/measure.ts';
+import { nothingSaid, type ReplyContent } from '../reply/content.ts';
 
 export interface ComparableReply {
   ok: boolean;
@@ -8,6 +8,10 @@ export interface ComparableReply {
   error?: { code?: number; message: string };
   /** Set if the request was canceled, so that nothing is known about the reply. */
   cancelled?: true;
+  /** The reply has a successful status, and says nothing. */
+  blank?: ReplyContent['blank'];
+  /** Absent for errors, and where nothing was decoded. */
+  kind?: ReplyContent['kind'];
   /** The text of the first choice; empty for tabular and binary replies. */
   text: string;
   /** The texts of the other choices. */
@@ -25,10 +29,16 @@ export interface ComparableReply {
 
 /** A reply that cannot be read as its content type is an error, whether captured or live. */
 export function replyOf(content: ReplyContent): ComparableReply {
-  const { error, problem, text, further, toolCalls, document, digest, notRead } = content;
+  const { error, problem, blank, kind, text, further, toolCalls, document, digest, notRead } = content;
   if (error) return { ok: false, error: { code: error.code, message: error.message }, text: '' };
-  if (problem !== undefined) return { ok: false, error: { message: problem }, text: '' };
-  return { ok: true, text, further, toolCalls, document, digest, notRead };
+  if (problem !== undefined) return { ok: false, error: { message: problem }, text: '', blank };
+  return { ok: true, blank, kind, text, further, toolCalls, document, digest, notRead };
+}
+
+/** The captured reply. A value in which nothing is counts as an answer, a message that says nothing does not. */
+export function capturedReplyOf(captured: ReplyContent, replayed: ReplyContent): ComparableReply {
+  const problem = captured.blank === 'message' ? nothingSaid(captured, replayed) : undefined;
+  return replyOf({ ...captured, problem: captured.problem ?? problem });
 }
 
 export function replayedReply({ error, content, exchange, cancelled }: Measured): ComparableReply {
@@ -38,6 +48,7 @@ export function replayedReply({ error, content, exchange, cancelled }: Measured)
       ok: false,
       error: { code, message: `${type}: ${message}` },
       text: '',
+      ...(type === INVALID_REPLY && content.blank ? { blank: content.blank } : {}),
       ...(cancelled ? { cancelled } : {}),
     };
   }

@@ -7,7 +7,7 @@ import { compareReplies } from './compare-replies.ts';
 import { type JudgeSettings, type JudgingResult, judgedLine, judgeReplies } from './judge-replies.ts';
 import { type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
 import { REPLIES_FILE, readReplies, type StoredReply, storedReply } from './replies-file.ts';
-import { replayedReply, replyOf } from './reply.ts';
+import { capturedReplyOf, replayedReply } from './reply.ts';
 
 export const COMPARE_FILE = 'compare.json';
 export const JUDGED_FILE = 'judged.jsonl';
@@ -25,7 +25,8 @@ export function comparedReply(measured: Measured): StoredReply {
   const reply = replayedReply(measured);
   const { captured } = measured.request;
   // Nothing is known about the reply to a canceled request, or about one that is too large.
-  const before = captured && !measured.cancelled && !measured.exchange.tooLarge ? replyOf(captured) : undefined;
+  const isKnown = !measured.cancelled && !measured.exchange.tooLarge;
+  const before = captured && isKnown ? capturedReplyOf(captured, measured.content) : undefined;
   return storedReply(measured, reply, before, before && compareReplies(before, reply));
 }
 

@@ -1,7 +1,7 @@
 /** Turns what happened on the wire into the metrics of a request. */
 import { toNamedError } from '../../shared/errors.ts';
 import { codingsOf, type Exchange, type ExchangeError } from '../http/exchange.ts';
-import { Body, type ReplyContent, readReplyContent } from '../reply/content.ts';
+import { Body, nothingSaid, type ReplyContent, readReplyContent } from '../reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';
 import type { PreparedRequest, TokenSource } from '../request/prepared.ts';
 import { estimateTextTokens } from '../request/tokens.ts';
@@ -41,7 +41,8 @@ export const isCancelledOnPurpose = ({ cancelled, request }: Measured): boolean 
 
 export type Objectives = ReadonlyMap<RequestMetric, number>;
 
-const INVALID_REPLY = 'InvalidInferenceResultError';
+/** AIPerf's name for a successful status with nothing that it can read as a reply. */
+export const INVALID_REPLY = 'InvalidInferenceResultError';
 const UNREADABLE_REPLY = 'ReplyNotRecorded';
 export const CANCELLED_TYPE = 'RequestCancellationError';
 
@@ -99,8 +100,8 @@ function readExchange(request: PreparedRequest, exchange: Exchange): ReplyConten
     exchange.endedByClose && content.ended === false
       ? 'the server closed the connection before the stream was complete'
       : undefined;
-  const undecoded = content.isDocument ? undefined : exchange.undecoded;
-  content.problem = reader?.problem ?? undecoded ?? content.problem ?? cut;
+  const undecoded = content.kind === 'document' ? undefined : exchange.undecoded;
+  content.problem = reader?.problem ?? undecoded ?? content.problem ?? cut ?? nothingSaid(content, request.captured);
   return content;
 }
 

@@ -1,17 +1,25 @@
 /** Reads the content of a reply, captured or live, whole or streamed, with the code that decodes captures. */
 import { hash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { parseContentType } from '../../formats/content-type.ts';
 import { errorReply } from '../../formats/errors/error-reply.ts';
 import { isObject, parseJson } from '../../formats/json.ts';
 import { meaningOf } from '../../formats/meaning/interpret.ts';
 import { tokenUsageOf } from '../../formats/meaning/token-usage.ts';
 import { payloadBytes } from '../../formats/payload/captured-data.ts';
-import { type BinarySummary, decodePayload, documentOf, payloadOfBytes } from '../../formats/payload/decode-payload.ts';
+import {
+  type BinarySummary,
+  DOCUMENT_KINDS,
+  decodePayload,
+  documentOf,
+  payloadOfBytes,
+} from '../../formats/payload/decode-payload.ts';
 import type { ChatMessage, Payload, ToolCall } from '../../formats/types.ts';
 import { Scale } from '../../formats/weight.ts';
 import { readWireReply } from '../../formats/wire/registry.ts';
 import { toNamedError } from '../../shared/errors.ts';
 import { timeForContent, withinTime } from '../../shared/within-time.ts';
+import { isBlankMessage, isBlankValue } from './blank.ts';
 
 /** Token counts from the server. */
 export interface Usage {
@@ -21,6 +29,9 @@ export interface Usage {
   /** Output tokens that the model spent on reasoning. */
   reasoning?: number;
 }
+
+/** `document`: JSON or a stream; `page`: HTML, which gateways write and models do not. */
+export type ReplyKind = 'document' | 'text' | 'page' | 'bytes';
 
 export interface ReplyContent {
   /** Text of the first choice. Empty when the reply contains no text (tool calls, tables, vectors). */
@@ -32,12 +43,17 @@ export interface ReplyContent {
   usage?: Usage;
   /** The reply is an error, whatever its HTTP status. */
   error?: { code?: number; type?: string; message: string };
-  /** The value of a reply that is not text: a table, a vector, another document. */
+  /** The value of a reply that is not text: a table, a vector, another document. For a blank reply: all of its JSON. */
   document?: unknown;
   /** SHA-256 of a reply that is neither. */
   digest?: string;
-  /** The reply is JSON or a stream. */
-  isDocument?: boolean;
+  /** `undefined` if the reply is empty or was not decoded. */
+  kind?: ReplyKind;
+  /**
+   * The reply says nothing. `message`: it has no body, or a known form without text (or with spaces only), reasoning, tool
+   * call or media; `value`: JSON or a table in which nothing is.
+   */
+  blank?: 'message' | 'value';
   /** For a stream: it has an end marker. `undefined` where its wire format has none. */
   ended?: boolean;
   /** How the reply differs from its content type, in words. */
@@ -62,7 +78,8 @@ const payloadOf = (side: 'request' | 'reply', source: unknown, scale: Scale): Pa
     ? payloadOfBytes(side, source.bytes, source.contentType, [], scale)
     : decodePayload(side, source, [], scale);
 
-function bytesIn(source: unknown): number {
+/** Approximate size of a reply or request. */
+export function bytesIn(source: unknown): number {
   if (source instanceof Body) return source.bytes.length;
   const { data } = isObject(source) ? source : {};
   return typeof data === 'string' ? data.length : 0;
@@ -102,26 +119,56 @@ function contentOf(reply: unknown, request: unknown): ReplyContent {
   const response = payloadOf('reply', reply, scale);
   if (response === undefined) return { text: '' };
   const document = documentOf(response);
-  const known = { usage: usageIn(document), isDocument: document !== undefined, ended: response.ended };
+  const known = { usage: usageIn(document), kind: kindOf(response), ended: response.ended };
   const found = errorReply(response);
   if (found !== undefined) {
     const { statusCode: code, type, message } = found;
     return { ...known, text: '', error: { code, type, message } };
   }
-  // A reply in a known form is read without its request.
-  const { replies = [], finishReasons = [] } =
-    readWireReply(document) ?? meaningOf(payloadOf('request', request, scale), response).conversation ?? {};
   const problem = brokenPromise(response);
+  // A reply in a known form is read without its request.
+  const wire = readWireReply(document);
+  if (wire === undefined && isBlankPayload(response)) {
+    return { ...known, text: '', document: response.value, blank: 'value', problem };
+  }
+  const { replies = [], finishReasons = [] } =
+    wire ?? meaningOf(payloadOf('request', request, scale), response).conversation ?? {};
   const [first, ...others] = replies;
-  if (first === undefined) return { ...known, ...unspoken(response), problem };
+  const isBlank = response.kind === 'empty' || (wire !== undefined && replies.every(isBlankMessage));
+  const blank = isBlank ? { blank: 'message' as const, document } : {};
+  if (first === undefined) return { ...known, ...unspoken(response), ...blank, problem };
   return {
     ...known,
+    ...blank,
     text: textOf(first),
     ...(others.length > 0 ? { further: others.map(textOf) } : {}),
     ...(first.tool_calls?.length ? { toolCalls: first.tool_calls } : {}),
     finishReason: finishReasons[0],
     problem,
   };
+}
+
+/** Whether the payload is a value in which nothing is. */
+const isBlankPayload = ({ kind, value }: Payload): boolean =>
+  (kind === 'csv' || DOCUMENT_KINDS.has(kind)) && isBlankValue(value);
+
+function kindOf({ kind, contentType }: Payload): ReplyKind | undefined {
+  if (DOCUMENT_KINDS.has(kind)) return 'document';
+  if (kind === 'binary') return 'bytes';
+  if (kind !== 'text' && kind !== 'csv') return undefined;
+  return parseContentType(contentType).media?.includes('html') ? 'page' : 'text';
+}
+
+/**
+ * Returns why a reply that says nothing is an error; `undefined` if it is none. The same JSON as the other reply is none: a
+ * detector that found nothing may answer `[]`.
+ *
+ * @param other the captured reply, or for a captured reply the new one
+ */
+export function nothingSaid({ blank, text, document }: ReplyContent, other: ReplyContent | undefined) {
+  if (blank === undefined || text !== '') return undefined;
+  const isSame = document !== undefined && isDeepStrictEqual(document, other?.document);
+  return isSame ? undefined : 'the reply has no content';
 }
 
 function textOf({ content }: ChatMessage): string {
@@ -140,11 +187,9 @@ function unspoken({ kind, value, text = '' }: Payload): ReplyContent {
   return { text: '', document: value };
 }
 
-/** Describes a stream without an event, or invalid JSON. JSON that is only nested too deep is not a broken reply. */
+/** Describes invalid JSON. JSON that is only nested too deep is not a broken reply. */
 function brokenPromise({ problem, kind, contentType, text = '' }: Payload): string | undefined {
-  const announces = () => parseContentType(contentType).announces;
-  if (kind === 'empty') return announces() === 'event-stream' ? 'the stream contained no content' : undefined;
-  if (problem === undefined || kind !== 'text' || announces() !== 'json') return undefined;
+  if (problem === undefined || kind !== 'text' || parseContentType(contentType).announces !== 'json') return undefined;
   const parsed = parseJson(text);
   return parsed.ok || parsed.tooDeep ? undefined : problem;
 }

@@ -17,6 +17,9 @@ export function qualityLines(quality: Quality): [string, string][] {
     ['newly succeeding', share(status['newly-succeeding'])],
     ...(status['both-failed'] > 0 ? [['failed both times', share(status['both-failed'])] as [string, string]] : []),
   ];
+  const { 'empty-reply': emptied = 0, 'another-kind': otherKind = 0 } = quality.regressions;
+  if (emptied > 0) lines.push(['no content any more', share(emptied)]);
+  if (otherKind > 0) lines.push(['of another kind', share(otherKind)]);
   if (quality.texts > 0) {
     lines.push(['mean word overlap', (quality.meanOverlap ?? 0).toFixed(3)]);
     lines.push(['little in common', share(quality.regressions['little-in-common'])]);
@@ -39,6 +42,8 @@ export function qualityLines(quality: Quality): [string, string][] {
       `${better} better, ${same} same, ${worse} worse, ${undecided} undecided, ${failed} without a verdict` +
         (judged.errors ? ` (${errorsText(judged)})` : ''),
     ]);
+    const { emptied: unasked = 0 } = quality.comparable;
+    if (unasked > 0) lines.push(['worse without asking (no content)', String(unasked)]);
     if (overBudget > 0) lines.push(['not judged (over budget)', String(overBudget)]);
   }
   lines.push(['got worse', share(quality.regressed)]);

@@ -48,6 +48,6 @@ export interface PreparedRequest {
   outputLimit?: number;
   /** MLflow's id of the captured request's trace, if the replay links to it. */
   capturedTraceId?: string;
-  /** The captured endpoint's reply, kept for comparing replies. */
+  /** The captured endpoint's reply, kept for comparing replies, or because it says nothing. */
   captured?: ReplyContent;
 }

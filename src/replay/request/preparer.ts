@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { ChatMessage } from '../../formats/types.ts';
 import { PipelineError } from '../../shared/errors.ts';
 import type { Random } from '../../shared/random.ts';
-import { type ReplyContent, readReplyContent, timed } from '../reply/content.ts';
+import { bytesIn, type ReplyContent, readReplyContent, timed } from '../reply/content.ts';
 import type { ScheduledEntry } from '../schedule/timing.ts';
 import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';
 import type { RequestIdentity, Target } from '../targets/target.ts';
@@ -27,6 +27,9 @@ export interface PreparerOptions {
   traceIdOf?: (line: Buffer) => string;
   onSkipped: OnSkipped;
 }
+
+/** A longer captured reply is taken to say something: reading all of them would slow the sender down. */
+const MAX_BLANK_BYTES = 16 * 1024;
 
 /** Turns places in capture files into requests that are ready to send. */
 export class Preparer {
@@ -91,7 +94,7 @@ export class Preparer {
       inputTokens: tokens,
       outputLimit: outputLimit(request),
       capturedTraceId: this.#options.traceIdOf?.(line),
-      captured: this.#options.keepCaptured ? captured : undefined,
+      captured: this.#options.keepCaptured || captured?.blank ? captured : undefined,
     };
   }
 
@@ -113,8 +116,10 @@ export class Preparer {
       this.#pass = pass;
       this.#linker = new SessionLinker(this.#linker.next);
     }
-    // Read the captured reply when it is needed: for the comparison, or for the tokens and the next turn of a text.
-    const isRead = this.#options.keepCaptured || request.prompt !== undefined;
+    // Read the captured reply when it is needed: for the comparison, for the tokens and the next turn of a text, or because
+    // it may say nothing, which is then no error of the target either.
+    const isRead =
+      this.#options.keepCaptured || request.prompt !== undefined || bytesIn(request.capturedReply) <= MAX_BLANK_BYTES;
     const captured = isRead ? capturedReply(request) : undefined;
     const eventKey = request.eventId ?? `${file.name}:${entry.line}`;
     const name = (): string => (pass === 0 ? eventKey : `${eventKey}#${pass}`);

@@ -382,7 +382,7 @@ describe('concurrency', () => {
       request.resume();
       setTimeout(() => {
         inFlight--;
-        response.end('{}');
+        response.end('{"done":true}');
       }, 50);
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

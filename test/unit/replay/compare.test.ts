@@ -17,6 +17,7 @@ import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
 const text = (value: string): ComparableReply => ({ ok: true, text: value });
 const document = (value: unknown): ComparableReply => ({ ok: true, text: '', document: value });
+const nothing: ComparableReply = { ...document([]), blank: 'value' };
 const failed = (code: number): ComparableReply => ({ ok: false, error: { code, message: 'no' }, text: '' });
 
 describe('texts', () => {
@@ -134,6 +135,28 @@ describe('compareReplies', () => {
       [],
     ],
     ['equal predictions', document({ p: [0.2] }), document({ p: [0.2] }), { identical: true, same: true }, []],
+    [
+      'spaces only',
+      text('Fine.'),
+      { ...text(' '), blank: 'message' },
+      { emptied: true },
+      ['empty-reply', 'little-in-common'],
+    ],
+    [
+      'failing because it says nothing',
+      text('Fine.'),
+      { ...failed(200), blank: 'message' },
+      { status: 'newly-failing', emptied: true },
+      ['newly-failing', 'empty-reply'],
+    ],
+    ['nothing found both times', nothing, nothing, { status: 'both-ok', same: true }, []],
+    [
+      'a page in place of JSON',
+      { ...text('Welcome to nginx!'), kind: 'document' },
+      { ...text('Welcome to nginx!'), kind: 'page' },
+      { kinds: ['document', 'page'] },
+      ['another-kind'],
+    ],
     ['different bytes', { ok: true, text: '', digest: 'a' }, { ok: true, text: '', digest: 'b' }, { same: false }, []],
   ])('%s', (_, before, after, expected, regressions) => {
     const found = compareReplies(before, after);

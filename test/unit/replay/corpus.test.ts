@@ -4,7 +4,7 @@ import { payloadBytes } from '../../../src/formats/payload/captured-data.ts';
 import type { Capture, ChatMessage, RawLine } from '../../../src/formats/types.ts';
 import { RunClock } from '../../../src/replay/clock.ts';
 import { compareReplies } from '../../../src/replay/compare/compare-replies.ts';
-import { replayedReply, replyOf } from '../../../src/replay/compare/reply.ts';
+import { capturedReplyOf, replayedReply } from '../../../src/replay/compare/reply.ts';
 import { Exchange } from '../../../src/replay/http/exchange.ts';
 import { type Measured, measure, openReader } from '../../../src/replay/measure/measure.ts';
 import { replayedLine } from '../../../src/replay/publish/replayed-line.ts';
@@ -53,8 +53,14 @@ const saidByReplay = ({ text, toolCalls, finishReason, error, usage }: ReplyCont
 });
 
 /** Measures a reply that arrives over the wire in pieces of `step` bytes. */
-function live(literal: LiteralRequest, bytes: Buffer, contentType: string | undefined, step: number): Measured {
-  const request = { wire: literal.body, bodyAt: 0, contentType: literal.contentType, turn: {} } as PreparedRequest;
+function live(
+  { body: wire, contentType: type }: LiteralRequest,
+  captured: ReplyContent,
+  bytes: Buffer,
+  contentType: string | undefined,
+  step: number,
+): Measured {
+  const request = { wire, bodyAt: 0, contentType: type, turn: {}, captured } as unknown as PreparedRequest;
   const headers = new Map(contentType === undefined ? [] : [['content-type', contentType]]);
   const exchange = new Exchange(
     request.wire,
@@ -105,14 +111,15 @@ test.each(titles)('%s, line %i: %s', async (file, i) => {
   const { observedContentType: observed } = side as { observedContentType?: unknown };
   const type = typeof observed === 'string' ? observed : undefined;
   for (const step of [1, bytes.length + 1]) {
-    const measured = live(literal.request, bytes, type, step);
+    const measured = live(literal.request, captured, bytes, type, step);
     const { content, error, metrics } = measured;
     expect(saidByReplay(content)).toEqual(said);
-    expect(compareReplies(replyOf(captured), replayedReply(measured))).toMatchObject({ same: true });
+    const before = capturedReplyOf(captured, content);
+    expect(compareReplies(before, replayedReply(measured))).toMatchObject({ same: true });
     if (!error) expect(saidByPipeline(replayedCapture(measured))).toEqual(said);
     // The record of the request has an error when the trace of the capture has one, and the times of a stream.
     expect(error?.message).toEqual(
-      capture.error?.message ?? (captured.problem && expect.stringContaining(captured.problem)),
+      capture.error?.message ?? (before.error && expect.stringContaining(before.error.message)),
     );
     const isStream = capture.streamed === true && /^(data|event|id|:)/.test(bytes.toString());
     if (isStream && step === 1 && !error) expect(metrics.time_to_first_token).toBeGreaterThan(0);
