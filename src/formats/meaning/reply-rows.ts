@@ -8,7 +8,6 @@ import {
   isScalar,
   isTensor,
   rowsOfColumns,
-  splitTable,
   type Tensor,
   tableOfList,
   tableOfTensors,
@@ -27,11 +26,7 @@ const HEADER = /^(?:predict\w*|prob\w*|scores?|labels?|class(?:es)?|y|y_?(?:hat|
  * @param csvHeader a CSV may begin with a header
  * @returns `undefined` for a reply that is no list: it is one prediction
  */
-export function predictionsOf(
-  { kind, value }: Payload,
-  inputs: number | undefined,
-  csvHeader = false,
-): unknown[] | undefined {
+export function predictionsOf({ kind, value }: Payload, inputs?: number, csvHeader = false): unknown[] | undefined {
   if (kind === 'csv') return csvPredictions(value as CsvCell[][], inputs, csvHeader);
   if (kind === 'jsonlines') return value as unknown[];
   const list = Array.isArray(value) ? value : isObject(value) ? listOfObject(value, inputs) : undefined;
@@ -49,8 +44,6 @@ function listOfObject(value: JsonObject, inputs: number | undefined): unknown[] 
   if (isObject(inner)) return listOfObject(inner, inputs);
   if (Array.isArray(outputs) && outputs.length > 0 && outputs.every(isTensor))
     return tableOfTensors(outputs as Tensor[])?.rows;
-  const frame = splitTable(value);
-  if (frame !== undefined) return frame.rows.map((row) => rowOfFrame(row, frame.names));
   const isOfRows = inputs !== undefined && inputs > 1;
   const [[name = '', list] = [], ...others] = Object.entries(value).filter(([, item]) => Array.isArray(item));
   if (others.length === 0 && Array.isArray(list)) {
@@ -60,11 +53,6 @@ function listOfObject(value: JsonObject, inputs: number | undefined): unknown[] 
   if (!isOfRows) return undefined;
   const byRow = columnOf(value);
   return byRow?.length === inputs ? byRow : inColumns(value, inputs);
-}
-
-function rowOfFrame(row: unknown, names: readonly string[] = []): unknown {
-  if (!Array.isArray(row)) return row;
-  return row.length === 1 ? row[0] : Object.fromEntries(row.map((cell, at) => [names[at] ?? String(at), cell]));
 }
 
 /** Puts items that name their input by its `index` in the order of the inputs. */
@@ -144,7 +132,7 @@ export function whyUnclear(request: Payload | undefined, reply: Payload): string
     return isClear ? undefined : 'a line of the reply has several cells: classes of one input, or several inputs';
   }
   if (documentOf(reply) === undefined || kind === 'event-stream') return undefined;
-  const list = predictionsOf(reply, undefined);
+  const list = predictionsOf(reply);
   if (list === undefined || list.length < 2) return undefined;
   const isRows = isThere(request)
     ? !mayHave(list.length, request)

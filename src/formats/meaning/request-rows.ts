@@ -100,7 +100,7 @@ const tableOfRecords = (list: unknown[]): Table | undefined =>
   list.length > 0 && list.every(isObject) && !isMessageList(list) ? { rows: list } : undefined;
 
 /** Reads pandas' `{columns, data}`. */
-export const splitTable = ({ columns, data }: JsonObject): Table | undefined =>
+const splitTable = ({ columns, data }: JsonObject): Table | undefined =>
   Array.isArray(columns) && Array.isArray(data) ? { rows: data, names: columns.map(String) } : undefined;
 
 /** Reads a document that is a table by itself: a list of rows, or one row of numbers. */

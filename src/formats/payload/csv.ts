@@ -1,6 +1,6 @@
 /** Parses the comma separated values of a tabular model's request or reply. */
 import { parse } from 'csv-parse/sync';
-import { exactNumber, normalForm, parseJson } from '../json.ts';
+import { exactNumber, normalForm } from '../json.ts';
 
 /** A number when a double represents the text exactly, else the text. */
 export type Cell = string | number;
@@ -31,9 +31,12 @@ export function cellOf(text: string): Cell {
 /** Returns rows of cells, including a header row. Quoted cells are text. Never throws. */
 export const parseCsv = (text: string): { rows: Cell[][] } | { problem: string } => parseCells(text, cellOf);
 
-function parseCells<T>(text: string, cast: (cell: string) => T): { rows: (T | string)[][] } | { problem: string } {
+type Parsed<T> = { rows: (T | string)[][] } | { problem: string };
+
+function parseCells<T>(text: string, cast: (cell: string) => T, more: { relax_quotes?: boolean } = {}): Parsed<T> {
   try {
     const rows = parse(text, {
+      ...more,
       bom: true,
       relax_column_count: true,
       skip_empty_lines: true,
@@ -50,16 +53,8 @@ function parseCells<T>(text: string, cast: (cell: string) => T): { rows: (T | st
  * is two cells. Never throws.
  */
 export function parseCsvReply(text: string): { rows: CsvCell[][] } | { problem: string } {
-  const table = parseCells(text, writtenCell);
-  if ('rows' in table) return { rows: table.rows.map(withLists) };
-  // Texts in quotes, which brackets surround, are no CSV.
-  const rows: unknown[][] = [];
-  for (const line of text.trim().split('\n')) {
-    const parsed = parseJson(`[${line}]`);
-    if (!parsed.ok || !(parsed.value as unknown[]).every(Array.isArray)) return table;
-    rows.push(parsed.value as unknown[]);
-  }
-  return { rows: rows as CsvCell[][] };
+  const table = parseCells(text, writtenCell, { relax_quotes: true });
+  return 'rows' in table ? { rows: table.rows.map(withLists) } : table;
 }
 
 /** Returns a cell's value, or, of a number that is written in an unusual way, its text as a number of JSON. */
@@ -70,7 +65,10 @@ function writtenCell(text: string): CsvCell {
   return isUsual ? cell : (exactNumber(literal) as CsvCell);
 }
 
-/** Joins the cells between brackets, of which there are at most three. Cells whose brackets do not match stay as they are. */
+/** Lists within each other. */
+const MAX_BRACKETS = 3;
+
+/** Joins the cells between brackets. Cells whose brackets do not match stay as they are. */
 function withLists(cells: CsvCell[]): CsvCell[] {
   if (!cells.some((cell) => typeof cell === 'string' && cell.includes('['))) return cells;
   const row: CsvCell[] = [];
@@ -85,7 +83,7 @@ function withLists(cells: CsvCell[]): CsvCell[] {
     }
     if (typeof cell !== 'string' || (open.length === 1 && ends === '')) open.at(-1)?.push(cell);
     else for (const item of itemsOf(inner.slice(0, inner.length - ends.length))) open.at(-1)?.push(item);
-    if (ends.length >= open.length) return cells;
+    if (open.length - 1 > MAX_BRACKETS || ends.length >= open.length) return cells;
     open.length -= ends.length;
   }
   return open.length === 1 ? row : cells;

@@ -20,8 +20,8 @@ const MAX_DOCUMENT_CHARS = 64 * 1024;
 
 /**
  * Returns a row for each inference of a capture that has a prediction: none for error replies, for captures without reply or
- * without id, for vectors and for bytes, and where it is not clear which inference a prediction is of. It does not throw for any capture that `decodeLine` returns, and takes time in
- * proportion to its size.
+ * without id, for vectors and for bytes, and where it is not clear which inference a prediction is of. It does not throw for any
+ * capture that `decodeLine` returns, and takes time in proportion to its size.
  *
  * @param place.endpointName the endpoint, if the key does not name it
  */
@@ -57,10 +57,8 @@ export function predictionRows(
   return rows;
 }
 
-function ofReply(
-  { conversation, response, wireFormat }: Capture,
-  settings: GroundTruthSettings,
-): Prediction | undefined {
+function ofReply(capture: Capture, settings: GroundTruthSettings): Prediction | undefined {
+  const { conversation, response, wireFormat } = capture;
   if (!isThere(response) || response.kind === 'binary') return undefined;
   if (conversation !== undefined) {
     const [reply] = conversation.replies;

@@ -24,25 +24,14 @@ const LABEL_MARK = '__label__';
 const PREDICTED = ['predicted_label', 'predicted_class', 'predicted_value', 'prediction', 'predictions', 'predicted'];
 /** A single score beside one of these is that of the class. Beside another name, it is that of the positive class. */
 const LABELS = ['label', 'labels', 'class', 'class_name'];
-const OTHERS = [
-  'answer',
-  'category',
-  'closest_cluster',
-  'value',
-  'result',
-  'output',
-  'outputs',
-  'forecast',
-  'y',
-  'y_pred',
-];
+const OTHERS = 'answer category closest_cluster value result output outputs data forecast y y_pred'.split(' ');
 const LISTS = ['probabilities', 'scores', 'probs'];
 const SCORES = [...LISTS, 'probability', 'score', 'prob', 'proba', 'predict_proba', 'confidence'];
 
 /** What an object says that found a part of its input: its score is not that of the input. */
 const FINDINGS = ['box', 'bbox', 'mask', 'word', 'token_str', 'start'];
 /** Texts that are no finding either. */
-const FACTS = /^(?:id|.*_id|model.*|.*version|.*time.*|object)$/i;
+const FACTS = /^(?:id$|object$|model|time)|(?:_id|version)$/i;
 
 type Value = Prediction['value'];
 type Settings = Pick<GroundTruthSettings, 'kind' | 'prediction' | 'probability' | 'positive' | 'classes'>;
@@ -111,19 +100,21 @@ function ofCells(cells: readonly unknown[], settings: Settings): Prediction | un
   const value = scalarOf(cells[0]);
   if (value === undefined) return undefined;
   const lists = cells.slice(1, MAX_CELLS).map(listOf);
-  const scores = lists.find((list) => list !== undefined && likeliest(list) !== undefined);
+  // Classes may be numbers as well, which come before their probabilities.
+  const numbers = lists.filter((list) => list !== undefined && likeliest(list) !== undefined);
+  const isFraction = (one: unknown): boolean => !Number.isInteger(finite(one));
+  const scores = numbers.find((list) => list?.some(isFraction)) ?? numbers.at(-1);
   const classes = lists.find((list) => list !== undefined && list !== scores);
   return scored(value, scores ?? cells[1], settings, classes);
 }
 
 /** Numbers without a name are scores if they are probabilities, or if the settings say so. Else they may be a vector, or a class and a distance. */
 const mayBeScores = (numbers: readonly unknown[], { kind, classes }: Settings): boolean =>
-  kind === 'classes' ||
-  classes?.length === numbers.length ||
-  areProbabilities(numbers.map((one) => finite(one) as number));
+  kind === 'classes' || classes?.length === numbers.length || areProbabilities(numbers);
 
 /** Whether the numbers are the probabilities of all classes, which may be rounded. */
-export function areProbabilities(numbers: readonly number[]): boolean {
+export function areProbabilities(scores: readonly unknown[]): boolean {
+  const numbers = scores.map((score) => finite(score) ?? -1);
   const sum = numbers.reduce((total, number) => total + number, 0);
   const most = Math.min(numbers.length * ROUNDED, ROUNDED_TOGETHER);
   return numbers.every((number) => number >= 0 && number <= 1 + 1e-6) && Math.abs(sum - 1) < most;
@@ -159,8 +150,7 @@ function ofObject(reply: Record<string, unknown>, settings: Settings, depth: num
 /** Reads `{yes: 0.1, no: 0.9}`. */
 function byClass(reply: Record<string, unknown>): Prediction | undefined {
   const scores = Object.values(reply);
-  const isOfClasses = likeliest(scores) !== undefined && areProbabilities(scores.map((one) => finite(one) as number));
-  return isOfClasses ? ofClasses(Object.keys(reply), scores) : undefined;
+  return areProbabilities(scores) ? ofClasses(Object.keys(reply), scores) : undefined;
 }
 
 /** Unwraps a list of one. */

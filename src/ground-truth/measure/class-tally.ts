@@ -214,9 +214,7 @@ export class ClassTally {
     const { names, rows, added, others, values, labels } = this.#scores;
     const same = (why: string) => ({ all: unknown(why), of: () => unknown(why) });
     if (others > 0)
-      return same(
-        `replies have scores of different classes: ${added} rows of ${names.join(', ')}, ${others} of others`,
-      );
+      return same(`of ${added + others} rows, ${others} have scores of other classes than ${names.join(', ')}`);
     if (rows === 0 || (!probabilities && this.#origins.bare === added))
       return same('the replies have no probabilities');
     if (names.length === 1 && positive === null)

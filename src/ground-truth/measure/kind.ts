@@ -16,9 +16,6 @@ export function bareNumber({ prediction: { value, scores } }: LabeledRow): numbe
   return scores === undefined && typeof number === 'number' ? number : undefined;
 }
 
-const isText = ({ prediction: { value, scores, text } }: LabeledRow): boolean =>
-  text !== undefined || (value === undefined && scores === undefined);
-
 /** Adds up what the kind follows from. Its size does not depend on the number of rows. */
 export class KindFacts {
   #rows = 0;
@@ -35,7 +32,8 @@ export class KindFacts {
 
   add(row: LabeledRow): void {
     this.#rows += 1;
-    if (isText(row)) this.#texts += 1;
+    const { value, scores, text } = row.prediction;
+    if (text !== undefined || (value === undefined && scores === undefined)) this.#texts += 1;
     const number = numberOf(row.label);
     if (number === null) this.#notNumbers += 1;
     else if (!Number.isInteger(number)) this.#notWhole += 1;

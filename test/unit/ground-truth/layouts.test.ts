@@ -60,7 +60,7 @@ test.each<[string, unknown, unknown, object, DecodeOptions?]>([
   ['columns alone', { age: [30, 40, 50], pay: [2, 4, 1] }, [0, 1, 1], values(0, 1, 1)],
   ['rows under data', { data: [[30, 2], [40, 4]] }, [0, 1], values(0, 1)], // biome-ignore format: short
   ['pandas’ columns', { age: { 0: 30, 1: 40 }, pay: { 0: 1, 1: 2 } }, { y: { 0: 0, 1: 1 } }, values(0, 1)],
-  ['pandas’ split', { columns: ['a'], data: [[1], [2]] }, { columns: ['p'], index: [0, 1], data: [[0.2], [0.7]] }, values(0.2, 0.7)], // biome-ignore format: short
+  ['pandas’ split', { columns: ['a'], data: [[1], [2]] }, [0.2, 0.7], values(0.2, 0.7)], // biome-ignore format: short
   [
     'a frame in predictions',
     { dataframe_records: [{ a: 1 }, { a: 2 }] },

@@ -179,7 +179,7 @@ test('scores have the names of the reply, of the settings, or numbers', async ()
     value: null,
     low: null,
     high: null,
-    why: 'replies have scores of different classes: 2 rows of a, b, 1 of others',
+    why: 'of 3 rows, 1 have scores of other classes than a, b',
   });
 });
 
