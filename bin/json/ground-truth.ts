@@ -40,7 +40,7 @@ const figures = z.object({
       macro: average,
       weighted: average,
       confusion: z.array(z.object({ label: z.string(), predicted: z.string(), count })),
-      scored: z.object({ rows: count, used: count }),
+      scored: z.object({ rows: count, used: count, others: count }),
     })
     .optional(),
   groups: z

@@ -176,6 +176,9 @@ const sourceAwareJson = JSON as unknown as {
 /** Whether a value is a number that a double cannot represent. `JSON.stringify` writes it exactly. */
 export const isExactNumber = (value: unknown): value is { rawJSON: string } => sourceAwareJson.isRawJSON(value);
 
+/** Returns a number of JSON as it is written. */
+export const exactNumber = (literal: string): unknown => sourceAwareJson.rawJSON(literal);
+
 /** Returns sign, significant digits and power of ten of a number: equal for `1.50e1` and `15`, not for `0` and `-0`. */
 export function normalForm(literal: string): string {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal);
@@ -195,7 +198,7 @@ function parseExactly(text: string, notes: string[]): unknown {
     if (typeof item !== 'number' || source === undefined) return item;
     if (Number.isFinite(item) && normalForm(String(item)) === normalForm(source)) return item;
     kept += 1;
-    return sourceAwareJson.rawJSON(source);
+    return exactNumber(source);
   });
   if (kept > 0) notes.push(`${kept} number${kept === 1 ? '' : 's'} beyond double precision kept as written`);
   return value;
@@ -206,7 +209,7 @@ export function exactInteger(value: bigint): unknown {
   const number = Number(value);
   if (Number.isSafeInteger(number)) return number;
   const source = String(value);
-  return normalForm(String(number)) === normalForm(source) ? number : sourceAwareJson.rawJSON(source);
+  return normalForm(String(number)) === normalForm(source) ? number : exactNumber(source);
 }
 
 /** Puts Python's `NaN`, `Infinity` and `-Infinity` outside strings in quotes. `undefined` if the text contains none of them. */

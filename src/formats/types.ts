@@ -138,6 +138,8 @@ export interface Inferences {
   inferenceCount?: number;
   /** Present when the numbers of inputs and outputs differ. */
   inferenceMismatch?: { inputs: number; outputs: number };
+  /** The reply may be about one inference or several: none of it is the prediction of a known one. */
+  unclear?: true;
 }
 
 /** The meaning of a request and its reply together. */

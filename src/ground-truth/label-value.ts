@@ -1,9 +1,10 @@
 /** When two labels, or a label and a prediction, are the same value: files, replies and settings write it in different ways. */
 import type { LabelValue } from '../contract/ground-truth.ts';
+import { cellOf } from '../formats/payload/csv.ts';
 
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
-/** Longer ones are ids of a class: as numbers, different ones would become equal. */
-const LONG_INTEGER = /^[+-]?\d{16}/;
+/** What programs write for a whole number. Longer ones are ids of a class: as numbers, different ones would become equal. */
+const WHOLE = /^[+-]?(?:0|[1-9]\d{0,14})(?:\.0)?$/;
 /** No longer text is written for a number or for true and false. */
 const MAX_NUMBER = 40;
 
@@ -17,20 +18,24 @@ export function numberOf(value: LabelValue): number | null {
 }
 
 /**
- * Returns the class that a value names: `1`, `"1"`, `"1.0"`, `true` and `"True"` are `1`. Texts are as they are, without outer
- * whitespace.
+ * Returns the class that a value names: `1`, `"1"`, `"1.0"`, `true` and `"True"` are `1`. Other texts are as they are, without outer
+ * whitespace: `"007"`, `"1E2"` and `"0.10"` are codes.
  */
 export function classOf(value: LabelValue): string {
   if (typeof value === 'string') {
     const text = value.trim();
     const lower = text.length === 4 || text.length === 5 ? text.toLowerCase() : '';
     if (lower === 'true' || lower === 'false') return lower === 'true' ? '1' : '0';
-    if (LONG_INTEGER.test(text)) return text;
-    const number = numberOf(text);
-    return number === null ? text.normalize('NFC') : String(number);
+    return WHOLE.test(text) ? String(Number(text)) : text.normalize('NFC');
   }
   // -0 is 0.
   return String(Number(value));
+}
+
+/** Returns a text as a number, unless that is another class: `"0.5"` is 0.5, `"0.50"` stays as it is. */
+export function classOrNumber(text: string): string | number {
+  const cell = cellOf(text);
+  return typeof cell === 'number' && classOf(text) === classOf(cell) ? cell : text;
 }
 
 /** Whether two labels are the same value. */

@@ -2,7 +2,7 @@
  * Converts JSON values to a form that MLflow can store and read. Other values become text, and the changes are noted. One
  * value that MLflow cannot read makes a whole page of traces fail.
  */
-import { isExactNumber, isObject, toJson } from '../formats/json.ts';
+import { exactNumber, isExactNumber, isObject, toJson } from '../formats/json.ts';
 import { cleanText } from './text.ts';
 
 /** The changes for storage, in words. */
@@ -89,7 +89,7 @@ export class Storer {
   /** Writes large doubles with an exponent. JSON would write whole doubles up to 10^21 as digits, too long for an integer. */
   #number(value: number): unknown {
     if (Math.abs(value) < BEYOND_INT64) return value;
-    return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(value.toExponential());
+    return exactNumber(value.toExponential());
   }
 
   #exactNumber(value: { rawJSON: string }): unknown {

@@ -62,7 +62,7 @@ async function reference(cases: readonly object[]): Promise<Reference[]> {
 
 /** The same class as files and replies write it. */
 const written = (name: string): LabelValue => {
-  if (!/^\d+$/.test(name)) return name;
+  if (!/^[01]$|^[2-9]$/.test(name)) return name;
   return pick([
     name,
     Number(name),
@@ -110,7 +110,7 @@ function probabilityCase(
   what: string,
   n: number,
   share: number,
-  form: 'bare' | 'pair' | 'beside',
+  form: 'bare' | 'pair' | 'beside' | 'mixed',
   digits: number,
 ): ClassCase {
   const truth = Array.from({ length: n }, () => (random.next() < share ? '1' : '0'));
@@ -118,12 +118,13 @@ function probabilityCase(
     Number((1 / (1 + Math.exp(-(random.normal() + (label === '1' ? 1 : -1))))).toFixed(digits)),
   );
   const predictions = score.map((p) => (p >= 0.5 ? '1' : '0'));
+  const written = {
+    bare: (p: number): Prediction => ({ value: p }),
+    pair: (p: number): Prediction => ({ scores: [1 - p, p] }),
+    beside: (p: number, value: string): Prediction => ({ value: Number(value), scores: [p], classes: ['1'] }),
+  };
   const prediction = (p: number, value: string): Prediction =>
-    form === 'bare'
-      ? { value: p }
-      : form === 'pair'
-        ? { scores: [1 - p, p] }
-        : { value: Number(value), scores: [p], classes: ['1'] };
+    written[form === 'mixed' ? pick(['bare', 'pair', 'beside'] as const) : form](p, value);
   const rows = rowsOf(
     truth.map((label, i) => ({
       label: Number(label),
@@ -180,6 +181,8 @@ const classCases = [
   probabilityCase('rare, with ties', 2000, 0.02, 'bare', 2),
   probabilityCase('many ties', 300, 0.5, 'pair', 1),
   probabilityCase('a score beside the class', 300, 0.3, 'beside', 6),
+  probabilityCase('replies of several forms', 600, 0.4, 'mixed', 6),
+  classCase('codes that look like numbers', ['007', '7', '1E2', '100', '0.10', '0.1'], 400),
   probabilityCase('one label class with probabilities', 40, 1, 'bare', 6),
   probabilityCase('tiny probabilities', 300, 0.5, 'pair', 15),
   scoresCase('three with scores', ['a', 'b', 'c'], 400),
@@ -248,6 +251,14 @@ const numberCases: [string, (readonly [number, number])[]][] = [
       1000,
       () => Math.exp(3 * random.normal()),
       () => Math.exp(2 * random.normal()),
+    ),
+  ],
+  [
+    'powers that overflow',
+    numbers(
+      300,
+      () => (random.next() < 0.01 ? 1e150 : random.normal()),
+      () => random.normal(),
     ),
   ],
   ['a single row', [[1.5, 2]]],
@@ -335,7 +346,9 @@ test('figures of classes are those of scikit-learn', async () => {
       same(measures[name], headline as number | null, `${what}: ${name}`);
     }
     expect(classes?.each.map((one) => [one.class, one.support]).toSorted()).toEqual(
-      Object.entries(expected.each).map(([name, values]) => [name, values[3]]),
+      Object.entries(expected.each)
+        .map(([name, values]) => [name, values[3]])
+        .toSorted(),
     );
     const table = expected.names.flatMap((label, i) =>
       expected.names.map((predicted, j) => ({ label, predicted, count: expected.confusion[i]?.[j] as number })),

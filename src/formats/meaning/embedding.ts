@@ -114,7 +114,7 @@ export function summarizeEmbedding(value: unknown): unknown {
 }
 
 /** Names of the texts in requests to embedding models. */
-const TEXT_NAMES = ['input', 'inputs', 'texts', 'text', 'inputText', 'sentences', 'text_inputs', 'queries'] as const;
+export const TEXT_NAMES = 'input inputs texts text inputText sentences text_inputs queries'.split(' ');
 
 /** Whether a request may ask for an embedding. Bare numbers are a vector only in reply to text. */
 export function asksWithText(value: unknown): boolean {

@@ -7,7 +7,8 @@ import type { CaptureFormat, DecodeOptions, Meaning, Payload } from '../types.ts
 import { readWirePrompt, readWireReply } from '../wire/registry.ts';
 import { conversationOf } from './conversation.ts';
 import { asksWithText, summarizeEmbedding } from './embedding.ts';
-import { tabularInferences } from './tabular.ts';
+import { whyUnclear } from './reply-rows.ts';
+import { tabularInferences, unindexed } from './tabular.ts';
 import { tokenUsageOf } from './token-usage.ts';
 
 /**
@@ -57,9 +58,10 @@ export function meaningOf(
       if (table !== undefined) return { format: tabularFormat(request, response), ...table };
     }
   }
-  return (
-    conversationOf({ prompt, reply, request, response, baseId, notes }) ?? { format: plainFormat(request, response) }
-  );
+  const conversation = conversationOf({ prompt, reply, request, response, baseId, notes });
+  if (conversation !== undefined) return conversation;
+  const why = isThere(response) ? whyUnclear(request, response) : undefined;
+  return { format: plainFormat(request, response), ...unindexed(why, notes) };
 }
 
 function embeddingOf(request: Payload | undefined, response: Payload | undefined): Meaning | undefined {

@@ -1,9 +1,11 @@
 /** Parses the comma separated values of a tabular model's request or reply. */
 import { parse } from 'csv-parse/sync';
-import { normalForm } from '../json.ts';
+import { exactNumber, normalForm } from '../json.ts';
 
 /** A number when a double represents the text exactly, else the text. */
 export type Cell = string | number;
+/** A cell of a reply: a number that is written in an unusual way, such as `0.10`, is kept as written; see `isExactNumber`. */
+export type CsvCell = Cell | { rawJSON: string } | unknown[];
 
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$/;
 /** Maximum digits of a written double. */
@@ -27,18 +29,75 @@ export function cellOf(text: string): Cell {
 }
 
 /** Returns rows of cells, including a header row. Quoted cells are text. Never throws. */
-export function parseCsv(text: string): { rows: Cell[][] } | { problem: string } {
+export const parseCsv = (text: string): { rows: Cell[][] } | { problem: string } => parseCells(text, cellOf);
+
+type Parsed<T> = { rows: (T | string)[][] } | { problem: string };
+
+function parseCells<T>(text: string, cast: (cell: string) => T, more: { relax_quotes?: boolean } = {}): Parsed<T> {
   try {
     const rows = parse(text, {
+      ...more,
       bom: true,
       relax_column_count: true,
       skip_empty_lines: true,
-      cast: (value, context) => (context.quoting ? value : cellOf(value)),
-    }) as Cell[][];
+      cast: (value, context) => (context.quoting ? value : cast(value)),
+    }) as (T | string)[][];
     return { rows };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/**
+ * Returns the rows of a reply. Programs write lists in brackets into cells, as Python or JSON does: `[0.1, 0.7, 0.2],[0.8, 0.1, 0.1]`
+ * is two cells. Never throws.
+ */
+export function parseCsvReply(text: string): { rows: CsvCell[][] } | { problem: string } {
+  const table = parseCells(text, writtenCell, { relax_quotes: true });
+  return 'rows' in table ? { rows: table.rows.map(withLists) } : table;
+}
+
+/** Returns a cell's value, or, of a number that is written in an unusual way, its text as a number of JSON. */
+function writtenCell(text: string): CsvCell {
+  const cell = cellOf(text);
+  const literal = text.trim();
+  const isUsual = typeof cell === 'string' || literal === String(cell) || literal === `${cell}.0`;
+  return isUsual ? cell : (exactNumber(literal) as CsvCell);
+}
+
+/** Lists within each other. */
+const MAX_BRACKETS = 3;
+
+/** Joins the cells between brackets. Cells whose brackets do not match stay as they are. */
+function withLists(cells: CsvCell[]): CsvCell[] {
+  if (!cells.some((cell) => typeof cell === 'string' && cell.includes('['))) return cells;
+  const row: CsvCell[] = [];
+  const open: unknown[][] = [row];
+  for (const cell of cells) {
+    const [, begins = '', inner = ''] = /^(\[{0,3})(.*)$/s.exec(typeof cell === 'string' ? cell.trim() : '') ?? [];
+    const ends = open.length + begins.length > 1 ? (/\]{1,3}$/.exec(inner)?.[0] ?? '') : '';
+    for (const _ of begins) {
+      const list: unknown[] = [];
+      open.at(-1)?.push(list);
+      open.push(list);
+    }
+    if (typeof cell !== 'string' || (open.length === 1 && ends === '')) open.at(-1)?.push(cell);
+    else for (const item of itemsOf(inner.slice(0, inner.length - ends.length))) open.at(-1)?.push(item);
+    if (open.length - 1 > MAX_BRACKETS || ends.length >= open.length) return cells;
+    open.length -= ends.length;
+  }
+  return open.length === 1 ? row : cells;
+}
+
+/** Returns the items between two brackets: Python's and JSON's have commas, and NumPy's numbers have blanks. */
+export function itemsOf(text: string): CsvCell[] {
+  const words = text.trim().split(/\s+/);
+  const isNumPys = !text.includes(',') && words.every((word) => NUMBER.test(word));
+  return (isNumPys ? words : text.split(',')).flatMap((item) => {
+    const name = item.trim();
+    const isQuoted = /^(["']).*\1$/s.test(name);
+    return name === '' ? [] : [isQuoted ? name.slice(1, -1) : writtenCell(name)];
+  });
 }
 
 /** Number of lines to check. A body of numbers begins with numbers. */

@@ -6,7 +6,7 @@ import { type EventStream, looksLikeEventStream, parseEventStream, unframed } fr
 import type { Payload } from '../types.ts';
 import { countValues, type Scale } from '../weight.ts';
 import type { StreamSource } from '../wire/registry.ts';
-import { looksLikeNumericCsv, parseCsv } from './csv.ts';
+import { looksLikeNumericCsv, parseCsv, parseCsvReply } from './csv.ts';
 import { parseJsonLines } from './json-lines.ts';
 
 /** The input that all steps of decoding one side share. */
@@ -38,7 +38,7 @@ export function fromText(context: DecodingContext, data: string, bytes: number):
   const announces = type.announces ?? (encoding === 'CSV' ? 'csv' : undefined);
   if (announces === 'text') return { ...base, kind: 'text', value: text };
   context.scale.values(countValues(text));
-  if (announces === 'csv') return fromCsv(base);
+  if (announces === 'csv') return fromCsv(context, base);
   if (announces === 'event-stream' && looksLikeEventStream(text)) return fromEvents(context, base);
   if (announces === 'jsonlines') {
     const lines = parseJsonLines(text, true, notes);
@@ -60,14 +60,14 @@ export function fromText(context: DecodingContext, data: string, bytes: number):
   if (looksLikeEventStream(text)) return fromEvents(context, base);
   const lines = parseJsonLines(text, false, notes);
   if (lines !== undefined) return fromLines(context, base, lines);
-  if (announces === undefined && looksLikeNumericCsv(text)) return fromCsv(base);
+  if (announces === undefined && looksLikeNumericCsv(text)) return fromCsv(context, base);
   const isAnnounced = announces !== undefined || encoding === 'JSON';
   const problem = `announced as ${type.media ?? announced.encoding}, but ${parsed.problem}`;
   return { ...base, kind: 'text', value: text, ...(isAnnounced ? { problem } : {}) };
 }
 
-function fromCsv(base: TextPayload): Payload {
-  const table = parseCsv(base.text);
+function fromCsv({ side }: DecodingContext, base: TextPayload): Payload {
+  const table = side === 'reply' ? parseCsvReply(base.text) : parseCsv(base.text);
   if ('rows' in table) return { ...base, kind: 'csv', value: table.rows };
   return { ...base, kind: 'text', value: base.text, problem: `announced as CSV, but ${table.problem}` };
 }

@@ -15,6 +15,7 @@ import { ollama } from './vendors/ollama.ts';
 import { openAiChat } from './vendors/openai-chat.ts';
 import { openAiCompletion } from './vendors/openai-completion.ts';
 import { openAiResponses } from './vendors/openai-responses.ts';
+import { questionAnswering } from './vendors/question-answering.ts';
 import { tgi } from './vendors/tgi.ts';
 
 /** In the order in which they are tried: formats with unmistakable documents come first. */
@@ -31,6 +32,7 @@ const FORMATS: readonly WireFormat[] = [
   cohere,
   bedrockText,
   ai21,
+  questionAnswering,
 ];
 /** With texts under the usual names of custom servers, which may also be something else. */
 const ALL_FORMATS = [...FORMATS, genericText];

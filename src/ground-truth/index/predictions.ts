@@ -4,6 +4,7 @@ import { capturePathOf } from '../../formats/files/capture-path.ts';
 import { asText, isObject, parseJson, toJson } from '../../formats/json.ts';
 import { documentOf, isThere } from '../../formats/payload/decode-payload.ts';
 import type { Capture, LinePlace } from '../../formats/types.ts';
+import { questionAnswering } from '../../formats/wire/vendors/question-answering.ts';
 import { messageText } from '../../judge/scorers/code/text.ts';
 import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
 import { cut } from '../../trace/text.ts';
@@ -19,8 +20,8 @@ const MAX_DOCUMENT_CHARS = 64 * 1024;
 
 /**
  * Returns a row for each inference of a capture that has a prediction: none for error replies, for captures without reply or
- * without id, for vectors and for bytes. It does not throw for any capture that `decodeLine` returns, and takes time in
- * proportion to its size.
+ * without id, for vectors and for bytes, and where it is not clear which inference a prediction is of. It does not throw for any
+ * capture that `decodeLine` returns, and takes time in proportion to its size.
  *
  * @param place.endpointName the endpoint, if the key does not name it
  */
@@ -31,6 +32,7 @@ export function predictionRows(
   settings: GroundTruthSettings,
 ): PredictionRow[] {
   const { inferenceId: id, inferences, inferenceCount = 1, error, format } = capture;
+  if (capture.inferenceMismatch !== undefined || capture.unclear) return [];
   if (id === undefined || id.length > MAX_ID_CHARS || error !== undefined || format === 'embedding') return [];
   // An impossible time of the file, in place of the capture's.
   if (!(Math.abs(capture.inferenceTimeMs) <= LAST_MS)) return [];
@@ -55,11 +57,15 @@ export function predictionRows(
   return rows;
 }
 
-function ofReply({ conversation, response }: Capture, settings: GroundTruthSettings): Prediction | undefined {
+function ofReply(capture: Capture, settings: GroundTruthSettings): Prediction | undefined {
+  const { conversation, response, wireFormat } = capture;
   if (!isThere(response) || response.kind === 'binary') return undefined;
   if (conversation !== undefined) {
     const [reply] = conversation.replies;
-    return reply && ofWords(messageText(reply) || (toJson(reply.tool_calls) ?? ''), settings);
+    const words = reply && ofWords(messageText(reply) || (toJson(reply.tool_calls) ?? ''), settings);
+    if (wireFormat !== questionAnswering.name) return words;
+    // A short answer is also a class with its score.
+    return { ...predictionOf(documentOf(response), settings), ...words };
   }
   const document = documentOf(response);
   return document === undefined ? ofWords(response.text, settings) : predictionOf(document, settings, response.text);

@@ -1,14 +1,16 @@
 /** Reads the prediction out of what a model replied about one inference, in the forms that models and containers reply. */
 import type { Prediction } from '../../contract/ground-truth.ts';
 import { field, isExactNumber, isObject, toJson } from '../../formats/json.ts';
-import { cellOf } from '../../formats/payload/csv.ts';
+import { cellOf, itemsOf } from '../../formats/payload/csv.ts';
 import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
+import { classOrNumber } from '../label-value.ts';
 import { textHashes } from './texts.ts';
 
 /** A longer text is no class: the index keeps its hashes. */
 const MAX_CLASS_CHARS = 64;
-/** How far rounded probabilities may be from 1 together. */
-const ROUNDED = 1e-3;
+/** How far each of rounded probabilities, and all together, may be from what they should be. */
+const ROUNDED = 0.005;
+const ROUNDED_TOGETHER = 0.05;
 /** Of a model with more classes, the index keeps the likeliest one. */
 const MAX_CLASSES = 100;
 /** A class, its probability, all classes and their probabilities, in any order. */
@@ -22,19 +24,24 @@ const LABEL_MARK = '__label__';
 const PREDICTED = ['predicted_label', 'predicted_class', 'predicted_value', 'prediction', 'predictions', 'predicted'];
 /** A single score beside one of these is that of the class. Beside another name, it is that of the positive class. */
 const LABELS = ['label', 'labels', 'class', 'class_name'];
-const OTHERS = ['category', 'closest_cluster', 'value', 'result', 'output', 'outputs', 'forecast', 'y', 'y_pred'];
+const OTHERS = 'answer category closest_cluster value result output outputs data forecast y y_pred'.split(' ');
 const LISTS = ['probabilities', 'scores', 'probs'];
 const SCORES = [...LISTS, 'probability', 'score', 'prob', 'proba', 'predict_proba', 'confidence'];
 
+/** What an object says that found a part of its input: its score is not that of the input. */
+const FINDINGS = ['box', 'bbox', 'mask', 'word', 'token_str', 'start'];
+/** Texts that are no finding either. */
+const FACTS = /^(?:id$|object$|model|time)|(?:_id|version)$/i;
+
 type Value = Prediction['value'];
-type Settings = Pick<GroundTruthSettings, 'kind' | 'prediction' | 'probability' | 'positive'>;
+type Settings = Pick<GroundTruthSettings, 'kind' | 'prediction' | 'probability' | 'positive' | 'classes'>;
 
 /**
  * Returns the prediction of one inference. A reply of unknown form is kept as a text.
  *
  * @param reply a JSON value, or a cell or a row of a CSV
  * @param text the reply as it was written, where that is known
- * @returns `undefined` when there is nothing to compare a label with
+ * @returns `undefined` when there is nothing to compare a label with, such as for a vector
  */
 export function predictionOf(reply: unknown, settings: Settings, text?: string): Prediction | undefined {
   if (reply === undefined || reply === null) return undefined;
@@ -42,6 +49,8 @@ export function predictionOf(reply: unknown, settings: Settings, text?: string):
   const found =
     isText && settings.kind === 'texts' ? undefined : (chosen(reply, settings) ?? usual(reply, settings, 0));
   if (found !== undefined) return found;
+  const bare = only(reply);
+  if (Array.isArray(bare) && likeliest(bare) !== undefined) return undefined;
   const written = text ?? (isText ? reply : toJson(reply));
   return written === undefined ? undefined : { text: textHashes(written) };
 }
@@ -74,9 +83,10 @@ function usual(reply: unknown, settings: Settings, depth: number): Prediction | 
   if (isObject(reply)) return ofObject(reply, settings, depth);
   if (!Array.isArray(reply) || reply.length === 0) return undefined;
   if (reply.length === 1) return usual(reply[0], settings, depth + 1);
-  if (likeliest(reply) !== undefined) return scored(undefined, reply, settings);
+  if (likeliest(reply) !== undefined)
+    return mayBeScores(reply, settings) ? scored(undefined, reply, settings) : undefined;
   if (!isObject(reply[0])) return ofCells(reply, settings);
-  if (reply.length > MAX_CLASSES || !reply.every(isObject)) return undefined;
+  if (reply.length > MAX_CLASSES || !reply.every(isObject) || reply.some(isFinding)) return undefined;
   // `[{label, score}, …]`, one for each class.
   const scores = reply.map((one) => field(one, ...SCORES));
   return ofClasses(
@@ -90,23 +100,65 @@ function ofCells(cells: readonly unknown[], settings: Settings): Prediction | un
   const value = scalarOf(cells[0]);
   if (value === undefined) return undefined;
   const lists = cells.slice(1, MAX_CELLS).map(listOf);
-  const scores = lists.find((list) => list !== undefined && likeliest(list) !== undefined);
+  // Classes may be numbers as well, which come before their probabilities.
+  const numbers = lists.filter((list) => list !== undefined && likeliest(list) !== undefined);
+  const isFraction = (one: unknown): boolean => !Number.isInteger(finite(one));
+  const scores = numbers.find((list) => list?.some(isFraction)) ?? numbers.at(-1);
   const classes = lists.find((list) => list !== undefined && list !== scores);
   return scored(value, scores ?? cells[1], settings, classes);
 }
 
+/** Numbers without a name are scores if they are probabilities, or if the settings say so. Else they may be a vector, or a class and a distance. */
+const mayBeScores = (numbers: readonly unknown[], { kind, classes }: Settings): boolean =>
+  kind === 'classes' || classes?.length === numbers.length || areProbabilities(numbers);
+
+/** Whether the numbers are the probabilities of all classes, which may be rounded. */
+export function areProbabilities(scores: readonly unknown[]): boolean {
+  const numbers = scores.map((score) => finite(score) ?? -1);
+  const sum = numbers.reduce((total, number) => total + number, 0);
+  const most = Math.min(numbers.length * ROUNDED, ROUNDED_TOGETHER);
+  return numbers.every((number) => number >= 0 && number <= 1 + 1e-6) && Math.abs(sum - 1) < most;
+}
+
+const isFinding = (reply: Record<string, unknown>): boolean =>
+  reply.answer === undefined && FINDINGS.some((name) => reply[name] !== undefined);
+
+/** Whether an object says in words what its score is of. */
+const hasWords = (reply: Record<string, unknown>): boolean =>
+  Object.entries(reply).some(
+    ([name, value]) => typeof value === 'string' && finite(value) === undefined && !FACTS.test(name),
+  );
+
 function ofObject(reply: Record<string, unknown>, settings: Settings, depth: number): Prediction | undefined {
-  const predicted = field(reply, ...PREDICTED);
-  const value = predicted ?? field(reply, ...LABELS) ?? field(reply, ...OTHERS);
-  const scores = field(reply, ...SCORES);
+  const predicted = only(field(reply, ...PREDICTED));
+  const value = predicted ?? only(field(reply, ...LABELS) ?? field(reply, ...OTHERS));
+  const scores = only(field(reply, ...SCORES));
   if (scores === undefined) {
     const names = value === undefined ? Object.keys(reply) : [];
-    return names.length > 1 ? undefined : usual(value ?? reply[names[0] ?? ''], settings, depth + 1);
+    return names.length > 1 ? byClass(reply) : usual(value ?? reply[names[0] ?? ''], settings, depth + 1);
   }
+  if (isFinding(reply)) return undefined;
   const classes = Array.isArray(value) ? value : listOf(field(reply, 'labels', 'classes'));
   const label = scalarOf(value);
-  const isOwn = predicted === undefined && label !== undefined && !Array.isArray(scores);
+  const isSingle = !Array.isArray(scores) && !isObject(scores) && listOf(scores) === undefined;
+  // The score of a class that is too long, or of something else.
+  if (isSingle && label === undefined && (value !== undefined || hasWords(reply))) return undefined;
+  const isOwn = predicted === undefined && label !== undefined && isSingle;
   return scored(label, scores, settings, isOwn ? [label] : classes);
+}
+
+/** Reads `{yes: 0.1, no: 0.9}`. */
+function byClass(reply: Record<string, unknown>): Prediction | undefined {
+  const scores = Object.values(reply);
+  return areProbabilities(scores) ? ofClasses(Object.keys(reply), scores) : undefined;
+}
+
+/** Unwraps a list of one. */
+function only(value: unknown): unknown {
+  let inner = value;
+  for (let depth = 0; depth <= MAX_WRAPPINGS && Array.isArray(inner) && inner.length === 1; depth += 1)
+    inner = inner[0];
+  return inner;
 }
 
 /**
@@ -150,16 +202,14 @@ function ofClasses(classes: readonly unknown[], scores: readonly unknown[]): Pre
   pairs.sort(([a], [b]) => (a < b ? -1 : 1));
   const all = { scores: pairs.map(([, score]) => score), classes: pairs.map(([name]) => name) };
   // The two likeliest of more classes have less together.
-  const isOfTwo = pairs.length === 2 && Math.abs(pairs.reduce((sum, [, score]) => sum + score, -1)) < ROUNDED;
-  return isOfTwo ? all : { value, ...all };
+  return pairs.length === 2 && areProbabilities(all.scores) ? all : { value, ...all };
 }
 
 /** Returns a list, also where a cell of a CSV writes it as Python or JSON does. */
 function listOf(cell: unknown): readonly unknown[] | undefined {
   if (Array.isArray(cell)) return cell;
   if (typeof cell !== 'string' || cell.length > MAX_CELL_CHARS || !/^\[.*\]$/s.test(cell)) return undefined;
-  const items = cell.slice(1, -1).split(',');
-  return items.map((item) => item.trim().replace(/^["']|["']$/g, ''));
+  return itemsOf(cell.slice(1, -1));
 }
 
 /** Returns the position of the largest number; `undefined` if not all are finite numbers. */
@@ -177,8 +227,9 @@ function likeliest(scores: readonly unknown[]): number | undefined {
 /** Returns a finite number, also if it is written as a text. */
 function finite(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
-  const scalar = isExactNumber(value) ? Number(value.rawJSON) : typeof value === 'string' ? scalarOf(value) : undefined;
-  return typeof scalar === 'number' && Number.isFinite(scalar) ? scalar : undefined;
+  const isText = typeof value === 'string' && value.length <= MAX_CLASS_CHARS;
+  const number = isExactNumber(value) ? Number(value.rawJSON) : isText ? cellOf(value.trim()) : undefined;
+  return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
 /** Returns a class or a number. A text that writes a number is the number; a text that is too long for a class is neither. */
@@ -189,5 +240,5 @@ function scalarOf(value: unknown): Value {
   if (text.length > MAX_CLASS_CHARS) return undefined;
   const name = text.trim();
   if (name.startsWith(LABEL_MARK)) return name.slice(LABEL_MARK.length);
-  return name === '' ? undefined : cellOf(name);
+  return name === '' ? undefined : classOrNumber(name);
 }

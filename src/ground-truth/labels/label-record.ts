@@ -2,7 +2,7 @@
 import type { Label, LabelFault, LabelValue } from '../../contract/ground-truth.ts';
 import { asText, isExactNumber, isObject, type JsonObject, parseJson } from '../../formats/json.ts';
 import { capturedData } from '../../formats/payload/captured-data.ts';
-import { parseCsv } from '../../formats/payload/csv.ts';
+import { parseCsvReply } from '../../formats/payload/csv.ts';
 import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
 import { MAX_ID_CHARS } from '../index/predictions.ts';
 import { classOf, numberOf } from '../label-value.ts';
@@ -80,7 +80,7 @@ function modelMonitorData(side: unknown): unknown {
     const value = parsed.ok ? parsed.value : new Unreadable(impossible(`of its data, ${parsed.problem}`));
     return Array.isArray(value) && value.length === 1 ? value[0] : value;
   }
-  const csv = parseCsv(text);
+  const csv = parseCsvReply(text);
   const cells = 'rows' in csv ? csv.rows.flat() : [];
   if (cells.length > 1) return new Unreadable(impossible(`its data has ${cells.length} values; expected: one`));
   return cells[0];

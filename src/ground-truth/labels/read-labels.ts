@@ -3,10 +3,10 @@ import { isUtf8 } from 'node:buffer';
 import type { Label, LabelFault } from '../../contract/ground-truth.ts';
 import { type ScannedLine, scanPieces } from '../../formats/lines/scan-lines.ts';
 import { charsetOfMark } from '../../formats/payload/charset.ts';
-import { cellOf } from '../../formats/payload/csv.ts';
 import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import { gunzipped } from '../../shared/gzip.ts';
+import { classOrNumber } from '../label-value.ts';
 import { type CsvRecord, CsvRecords, delimiterOf, type TextLine } from './csv-records.ts';
 import { type LabelField, type LabelProblem, labelOf, labelOfJson, type Places, placesOf } from './label-record.ts';
 
@@ -163,7 +163,7 @@ class CsvForm {
       else {
         const get = (field: LabelField) => {
           const text = places[field].map((column) => record.cells[column]?.trim()).find((cell) => cell);
-          return field === 'value' && text !== undefined ? cellOf(text) : text;
+          return field === 'value' && text !== undefined ? classOrNumber(text) : text;
         };
         yield itemOf(labelOf(get, { line: record.line, timeMs }, settings), record);
       }

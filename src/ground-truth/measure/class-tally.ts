@@ -5,6 +5,7 @@ import { type Confusion, classFigures } from '../../shared/statistics/agreement.
 import { type ClassMeasure, classAverages, f1Estimate } from '../../shared/statistics/class-averages.ts';
 import { rocAuc } from '../../shared/statistics/roc-auc.ts';
 import { wilson } from '../../shared/statistics/share.ts';
+import { areProbabilities } from '../index/reply-values.ts';
 import { classOf, sameLabel } from '../label-value.ts';
 import {
   type AverageFigures,
@@ -32,7 +33,7 @@ export interface Predicted {
   scores?: { names: readonly string[]; values: readonly number[]; origin?: 'bare' | 'predicted' };
 }
 
-type ClassSettings = Pick<GroundTruthSettings, 'classes' | 'positive' | 'threshold'>;
+type ClassSettings = Pick<GroundTruthSettings, 'kind' | 'classes' | 'positive' | 'threshold'>;
 
 /** @returns `undefined` if the reply is a text */
 export function predictedClass(row: LabeledRow, settings: ClassSettings): Predicted | undefined {
@@ -41,7 +42,10 @@ export function predictedClass(row: LabeledRow, settings: ClassSettings): Predic
   const bare = bareNumber(row);
   if (bare !== undefined) {
     const isUnit = bare >= 0 && bare <= 1;
-    const named = Number.isInteger(bare) || sameLabel(bare, row.label) ? classOf(bare) : NUMBER;
+    const own = value ?? bare;
+    const isClass =
+      settings.kind === 'classes' || Number.isInteger(bare) || typeof own === 'string' || sameLabel(own, row.label);
+    const named = isClass ? classOf(own) : NUMBER;
     const thresholded = isUnit ? (bare >= settings.threshold ? positive : null) : named;
     return { named, thresholded, ...(isUnit ? { scores: { names: [positive], values: [bare], origin: 'bare' } } : {}) };
   }
@@ -55,7 +59,9 @@ export function predictedClass(row: LabeledRow, settings: ClassSettings): Predic
     if (own === 0) return { ...both(named), scores: { names: [positive], values: [score] } };
     return { ...both(named), scores: { names: [positive], values: [1 - score], origin: 'predicted' } };
   }
-  const list = { names, values: scores };
+  // Of two classes, the probability of one says that of the other: replies may have either, or both.
+  const isPair = names.length === 2 && own >= 0 && areProbabilities(scores);
+  const list = isPair ? { names: [positive], values: [scores[own] as number] } : { names, values: scores };
   if (value !== undefined) return { ...both(classOf(value)), scores: list };
   const best = scores.reduce((at, score, index) => (score > (scores[at] as number) ? index : at), 0);
   // Other scores than probabilities, such as margins, have no threshold of their own.
@@ -165,7 +171,7 @@ export class ClassTally {
         count === 0 ? [] : [{ label: names[i] as string, predicted: names[j] as string, count }],
       ),
     );
-    const scored = { rows: this.#scores.added, used: this.#scores.rows };
+    const scored = { rows: this.#scores.added, used: this.#scores.rows, others: this.#scores.others };
     const classes = {
       positive: isBinary ? positive : null,
       each,
@@ -205,8 +211,10 @@ export class ClassTally {
 
   /** The areas under the ROC curve. */
   #areas(positive: string | null, classes: number, probabilities: boolean): { all: Figure; of(name: string): Figure } {
-    const { names, rows, added, values, labels } = this.#scores;
+    const { names, rows, added, others, values, labels } = this.#scores;
     const same = (why: string) => ({ all: unknown(why), of: () => unknown(why) });
+    if (others > 0)
+      return same(`of ${added + others} rows, ${others} have scores of other classes than ${names.join(', ')}`);
     if (rows === 0 || (!probabilities && this.#origins.bare === added))
       return same('the replies have no probabilities');
     if (names.length === 1 && positive === null)

@@ -60,8 +60,11 @@ export interface TruthGroup {
     /** Each class has the weight of its labels. */
     weighted: AverageFigures;
     confusion: { label: string; predicted: string; count: number }[];
-    /** Rows with scores, and how many of them the AUC was computed from: a random sample, if they are too many. */
-    scored: { rows: number; used: number };
+    /**
+     * Rows with scores, how many of them the AUC was computed from (a random sample, if they are too many), and how many more have
+     * scores of other classes, so that there is no AUC.
+     */
+    scored: { rows: number; used: number; others: number };
   };
   /** By column of the settings. */
   groups?: Record<string, GroupFigures[]>;
@@ -80,6 +83,8 @@ export interface TruthFigures {
 
 export const unknown = (why: string): Figure => ({ value: null, low: null, high: null, why });
 
+const TOO_LARGE = 'the numbers are too large to compute with';
+
 /** Returns the figure of an estimate. `why` is for one that is not there, or has no interval. */
 export function figureOf(
   found: Estimate | { value: number; low: number | null; high: number | null } | null,
@@ -87,6 +92,7 @@ export function figureOf(
 ): Figure {
   if (found === null) return unknown(why);
   const { value, low, high } = found;
-  if (![value, low ?? 0, high ?? 0].every(Number.isFinite)) return unknown('the numbers are too large to compute with');
+  if (![low ?? 0, high ?? 0].every(Number.isFinite)) return figureOf({ value, low: null, high: null }, TOO_LARGE);
+  if (!Number.isFinite(value)) return unknown(TOO_LARGE);
   return low === null || high === null ? { value, low: null, high: null, why } : { value, low, high };
 }

@@ -1,5 +1,6 @@
 /** What a model predicts, if the settings do not say it: classes, numbers or texts, by what labels and predictions look like. */
 import type { LabeledRow } from '../../contract/ground-truth.ts';
+import { cellOf } from '../../formats/payload/csv.ts';
 import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
 import { classOf, numberOf } from '../label-value.ts';
 import type { Kind } from './figures.ts';
@@ -10,8 +11,10 @@ const MAX_NUMBERED_CLASSES = 20;
 const MOST_ODD = 0.05;
 
 /** Whether a prediction is a number alone: a class, a value or a probability. */
-export const bareNumber = ({ prediction: { value, scores } }: LabeledRow): number | undefined =>
-  scores === undefined && typeof value === 'number' ? value : undefined;
+export function bareNumber({ prediction: { value, scores } }: LabeledRow): number | undefined {
+  const number = scores === undefined && typeof value === 'string' ? cellOf(value) : value;
+  return scores === undefined && typeof number === 'number' ? number : undefined;
+}
 
 /** Adds up what the kind follows from. Its size does not depend on the number of rows. */
 export class KindFacts {
@@ -29,11 +32,14 @@ export class KindFacts {
 
   add(row: LabeledRow): void {
     this.#rows += 1;
-    if (row.prediction.value === undefined && row.prediction.scores === undefined) this.#texts += 1;
+    const { value, scores, text } = row.prediction;
+    if (text !== undefined || (value === undefined && scores === undefined)) this.#texts += 1;
     const number = numberOf(row.label);
     if (number === null) this.#notNumbers += 1;
     else if (!Number.isInteger(number)) this.#notWhole += 1;
-    const label = classOf(row.label);
+    // Numbers that are written in several ways are several classes, but the same number.
+    const isId = number === null || Math.abs(number) > Number.MAX_SAFE_INTEGER;
+    const label = isId ? classOf(row.label) : String(number);
     if (this.#labels.has(label) || this.#labels.size <= MAX_NUMBERED_CLASSES)
       this.#labels.set(label, (this.#labels.get(label) ?? 0) + 1);
     const bare = bareNumber(row);

@@ -119,10 +119,7 @@ class Tally {
       notCompared: Object.fromEntries(Object.entries(others).filter(([, count]) => count > 0)),
     });
     if (kind === 'classes') {
-      const columns = settings.groups.map((name, at) => [
-        name,
-        this.#columns[at]?.figures(probabilities !== undefined) ?? [],
-      ]);
+      const columns = settings.groups.map((name, at) => [name, this.#columns[at]?.figures(probabilities) ?? []]);
       const all = this.#classes.rows;
       if (probabilities !== undefined) this.#classes.keep(probabilities);
       const compared = this.#classes.rows;

@@ -84,7 +84,8 @@ async function publishObjective(objective: TrueObjective, end: string, deps: Ste
   const { kind, groups } = await measureTruth(rows, environment.GROUND_TRUTH, variant === undefined ? {} : { variant });
   const [found] = groups;
   const figure = found?.measures[name];
-  const facts = { objective: id, bound, from, end, kind, rows: found?.rows ?? 0, ...figure };
+  const scored = found?.classes?.scored;
+  const facts = { objective: id, bound, from, end, kind, rows: found?.rows ?? 0, scored, ...figure };
   if (figure === undefined || figure.value === null) {
     const why = figure?.why ?? (found === undefined ? 'no labels in the window' : `predictions are ${kind}`);
     logger.warn('An objective for true answers could not be measured', { ...facts, why });

@@ -19,6 +19,8 @@ export class ScoreStore {
   /** Rows that are kept, and all that were added. */
   rows = 0;
   added = 0;
+  /** Rows that were not added, by label. */
+  readonly #others = new Map<number, number>();
   readonly #budget: { left: number };
   readonly #random = new Random(1);
 
@@ -31,7 +33,10 @@ export class ScoreStore {
     if (this.added === 0) this.names = [...names];
     const isSame = names.length === this.names.length && names.every((name, at) => name === this.names[at]);
     const order = isSame ? undefined : this.names.map((name) => names.indexOf(name));
-    if (order !== undefined && (names.length !== order.length || order.includes(-1))) return;
+    if (order !== undefined && (names.length !== order.length || order.includes(-1))) {
+      this.#others.set(label, (this.#others.get(label) ?? 0) + 1);
+      return;
+    }
     this.added += 1;
     if (this.rows === this.labels.length) this.#grow();
     const at = this.rows < this.labels.length ? this.rows++ : this.#random.below(this.added);
@@ -43,9 +48,15 @@ export class ScoreStore {
     }
   }
 
+  /** Rows whose scores are of other classes than those of the first row, and cannot be compared with them. */
+  get others(): number {
+    return [...this.#others.values()].reduce((sum, count) => sum + count, 0);
+  }
+
   /** Removes rows, by the class of their label, for good. */
   leaveOut(isOdd: (label: number) => boolean): void {
     const width = this.names.length;
+    for (const label of this.#others.keys()) if (isOdd(label)) this.#others.delete(label);
     let kept = 0;
     for (let row = 0; row < this.rows; row += 1) {
       if (isOdd(this.labels[row] as number)) continue;

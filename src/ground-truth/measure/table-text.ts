@@ -83,12 +83,17 @@ const lined = (lines: readonly string[], { width }: TableOptions): string =>
     .join('');
 
 function details(figures: TruthGroup, by: string | undefined, options: TableOptions): string {
-  const { group, notCompared, measures, classes, groups = {} } = figures;
+  const { group, compared, notCompared, measures, classes, groups = {} } = figures;
   const whys = Object.entries(measures).flatMap(([name, { why }]) =>
     why === undefined ? [] : [`${nameOf(name)}: ${singleLine(why)}`],
   );
   const { rows: scored = 0, used = 0 } = classes?.scored ?? {};
+  const hasAuc = typeof measures.auc?.value === 'number';
+  if (hasAuc && scored < compared)
+    whys.push(`AUC: of the ${whole(scored)} of ${whole(compared)} rows that have scores`);
   if (used < scored) whys.push(`AUC: of a random sample of ${whole(used)} of ${whole(scored)} rows with scores`);
+  const list = classes?.each.find(({ class: name }) => name.startsWith('['));
+  if (list !== undefined) whys.push(`The class ${singleLine(list.class)} may be a part of a list that was not read`);
   const left = Object.entries(notCompared).map(([why, count]) => `${whole(count)} not compared: ${why}`);
   const parts = [
     lined([...left, ...whys], options),

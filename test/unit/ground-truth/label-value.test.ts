@@ -2,9 +2,9 @@ import type { LabelValue } from '../../../src/contract/ground-truth.ts';
 import { classOf, numberOf, sameLabel } from '../../../src/ground-truth/label-value.ts';
 
 test.each<[string, LabelValue[]]>([
-  ['1', [1, '1', '1.0', ' 1 ', '+1', '01', '1e0', true, 'true', 'True', 'TRUE']],
-  ['0', [0, -0, '0', '-0.0', '.0', false, 'False']],
-  ['0.5', [0.5, '.5', '0.50', '5e-1']],
+  ['1', [1, '1', '1.0', ' 1 ', '+1', true, 'true', 'True', 'TRUE']],
+  ['0', [0, -0, '0', '-0.0', false, 'False']],
+  ['0.5', [0.5, '0.5', ' 0.5']],
   ['cat', ['cat', ' cat', 'cat\t']],
   ['caf\u00e9', ['cafe\u0301', 'caf\u00e9']],
 ])('the class %s is written in many ways', (name, ways) => {
@@ -20,6 +20,11 @@ test.each<[LabelValue, LabelValue]>([
   ['12345678901234567890', '12345678901234567891'],
   ['1e999', '2e999'],
   ['0x10', 16],
+  ['01', 1],
+  ['007', '7'],
+  ['1E2', 100],
+  ['0.10', 0.1],
+  ['.5', '0.50'],
   ['1_000', 1000],
 ])('%j and %j are different', (a, b) => {
   expect(sameLabel(a, b)).toBe(false);

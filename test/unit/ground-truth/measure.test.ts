@@ -4,6 +4,7 @@ import type { TruthGroup } from '../../../src/ground-truth/measure/figures.ts';
 import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
 import { ScoreStore } from '../../../src/ground-truth/measure/score-store.ts';
 import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
+import { Random } from '../../../src/shared/random.ts';
 
 const row = (label: LabelValue, prediction: Prediction, more: Partial<LabeledRow> = {}): LabeledRow => ({
   id: 'i',
@@ -173,8 +174,63 @@ test('scores have the names of the reply, of the settings, or numbers', async ()
     row('b', { scores: [0.7, 0.3], classes: ['b', 'a'] }),
     row('b', { scores: [0.1, 0.2, 0.7], classes: ['a', 'b', 'c'] }),
   ]);
-  expect(mixed.classes?.scored).toEqual({ rows: 2, used: 2 });
-  expect(mixed.measures.auc?.value).toBe(1);
+  expect(mixed.classes?.scored).toEqual({ rows: 2, used: 2, others: 1 });
+  expect(mixed.measures.auc).toEqual({
+    value: null,
+    low: null,
+    high: null,
+    why: 'of 3 rows, 1 have scores of other classes than a, b',
+  });
+});
+
+test('a probability is the same score alone, as one of two, by name, and beside the class', async () => {
+  const random = new Random(4);
+  const drawn = repeated(400, (i) => row(i % 2, { value: Number((random.next() * (i % 2 ? 1 : 0.8)).toFixed(4)) }));
+  const forms: ((p: number) => Prediction)[] = [
+    (p) => ({ value: p }),
+    (p) => ({ scores: [1 - p, p] }),
+    (p) => ({ scores: [p, 1 - p], classes: ['1.0', 'false'] }),
+    (p) => ({ value: p < 0.5 ? 0 : 1, scores: [p], classes: ['1'] }),
+    (p) => ({ value: p < 0.5 ? '0' : '1', scores: [p < 0.5 ? 1 - p : p], classes: [p < 0.5 ? '0' : '1'] }),
+  ];
+  const plain = await only(drawn);
+  const mixed = drawn.map((one, i) => row(one.label, forms[i % 5]?.(one.prediction.value as number) as Prediction));
+  expect((await only(mixed)).measures.auc?.value).toBeCloseTo(plain.measures.auc?.value as number, 9);
+  expect((await only(mixed)).measures.accuracy).toEqual(plain.measures.accuracy);
+  expect((await only(mixed)).classes?.scored).toEqual({ rows: 400, used: 400, others: 0 });
+});
+
+test('classes that look like numbers are classes of their own, whatever is predicted', async () => {
+  const rows = [
+    row('007', { value: 7 }),
+    row('0.10', { value: 0.1 }),
+    row('1E2', { value: '1E2' }),
+    row('1', { value: true }),
+  ];
+  const { measures, classes } = await only(rows, { kind: 'classes' });
+  expect(measures.accuracy?.value).toBe(0.5);
+  expect(classes?.confusion).toContainEqual({ label: '0.10', predicted: '0.1', count: 1 });
+});
+
+test('groups count the rows that are compared', async () => {
+  const rows = repeated(600, (i) =>
+    row(i % 40 === 0 ? 'unknown' : i % 2, { value: 0.3 + 0.4 * (i % 2) }, { groups: [i % 3 ? 'old' : 'young'] }),
+  );
+  const { compared, groups } = await only(rows, { groups: ['age'] });
+  expect(compared).toBe(585);
+  expect(groups?.age?.map(({ value, rows: count }) => [value, count])).toEqual([
+    ['old', 390],
+    ['young', 195],
+  ]);
+});
+
+test('a number whose powers overflow has errors without an interval', async () => {
+  const rows = repeated(200, (i) => row(i === 7 ? 1e150 : i + 0.5, { value: i }));
+  expect((await only(rows)).measures).toMatchObject({
+    mae: { value: expect.closeTo(1e150 / 200, -140), low: null, why: 'the numbers are too large to compute with' },
+    bias: { value: expect.closeTo(-1e150 / 200, -140) },
+    rmse: { value: 1e150 / Math.sqrt(200) },
+  });
 });
 
 test('every figure that is not defined says why', async () => {

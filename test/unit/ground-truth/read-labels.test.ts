@@ -120,7 +120,7 @@ describe('CSV', () => {
   test.each([
     ['commas', 'inference_id,label\na,1\nb,x\n', ['a=1', 'b="x"']],
     ['semicolons', 'Label;EVENT ID;date\n1;a;2026\n', ['a=1']],
-    ['tabs', 'id\tground truth\na\t0.50\n', ['a=0.5']],
+    ['tabs', 'id\tground truth\na\t0.50\n', ['a="0.50"']],
     ['columns in another order, also empty ones', ',label,,id\n9,1,,a\n', ['a=1']],
     [
       'an inference id where there is one, else the event id',

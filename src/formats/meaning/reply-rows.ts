@@ -1,0 +1,159 @@
+/** Divides a reply into the predictions of the rows that it answers. */
+import { isObject, type JsonObject } from '../json.ts';
+import type { CsvCell } from '../payload/csv.ts';
+import { documentOf, isThere } from '../payload/decode-payload.ts';
+import type { Payload } from '../types.ts';
+import {
+  columnOf,
+  isScalar,
+  isTensor,
+  rowsOfColumns,
+  type Tensor,
+  tableOfList,
+  tableOfTensors,
+} from './request-rows.ts';
+
+/** Lists that are the predictions where nothing stands beside them. */
+const PREDICTION_LISTS = ['prediction', 'outputs', 'results', 'scores', 'probabilities', 'labels', 'data'];
+/** Lists of the classes of all rows, beside a list of scores for each row. */
+const CLASS_LISTS = ['labels', 'classes'];
+const HEADER = /^(?:predict\w*|prob\w*|scores?|labels?|class(?:es)?|y|y_?(?:hat|pred)|outputs?|results?)$/i;
+
+/**
+ * Returns the predictions without their wrapping. `{probabilities: […]}` and `{score: 1}` keep their names.
+ *
+ * @param inputs number of rows of the request, where that is known
+ * @param csvHeader a CSV may begin with a header
+ * @returns `undefined` for a reply that is no list: it is one prediction
+ */
+export function predictionsOf({ kind, value }: Payload, inputs?: number, csvHeader = false): unknown[] | undefined {
+  if (kind === 'csv') return csvPredictions(value as CsvCell[][], inputs, csvHeader);
+  if (kind === 'jsonlines') return value as unknown[];
+  const list = Array.isArray(value) ? value : isObject(value) ? listOfObject(value, inputs) : undefined;
+  if (list === undefined) return undefined;
+  // The list in reply to one row contains its scores, one per class.
+  const isOfOne = inputs === 1 && list.length !== 1 && (list.every(isScalar) || list.every(isObject));
+  return isOfOne ? [list] : inOrder(list);
+}
+
+function listOfObject(value: JsonObject, inputs: number | undefined): unknown[] | undefined {
+  const { predictions, outputs } = value;
+  if (Array.isArray(predictions)) return predictions;
+  // A data frame, or columns.
+  const inner = isObject(predictions) ? predictions : outputs;
+  if (isObject(inner)) return listOfObject(inner, inputs);
+  if (Array.isArray(outputs) && outputs.length > 0 && outputs.every(isTensor))
+    return tableOfTensors(outputs as Tensor[])?.rows;
+  const isOfRows = inputs !== undefined && inputs > 1;
+  const [[name = '', list] = [], ...others] = Object.entries(value).filter(([, item]) => Array.isArray(item));
+  if (others.length === 0 && Array.isArray(list)) {
+    const isOnly = PREDICTION_LISTS.includes(name) && Object.keys(value).length === 1;
+    if (isOnly || (isOfRows && list.length === inputs)) return list;
+  }
+  if (!isOfRows) return undefined;
+  const byRow = columnOf(value);
+  return byRow?.length === inputs ? byRow : inColumns(value, inputs);
+}
+
+/** Puts items that name their input by its `index` in the order of the inputs. */
+function inOrder(list: unknown[]): unknown[] {
+  const sorted = new Array<unknown>(list.length);
+  for (const item of list) {
+    const index = isObject(item) ? item.index : undefined;
+    if (typeof index !== 'number' || !(index in list) || sorted[index] !== undefined) return list;
+    sorted[index] = item;
+  }
+  return sorted;
+}
+
+/**
+ * Turns `{scores: [a, b], labels: [x, y]}` for two rows into one object per row. Single values, and the list of the classes, are those
+ * of all rows.
+ *
+ * @returns `undefined` where a list may be either
+ */
+function inColumns(value: JsonObject, inputs: number): JsonObject[] | undefined {
+  const columns = Object.entries(value).map(([name, item]) => [name, columnOf(item) ?? item] as const);
+  const scores = columns.find(([, list]) => Array.isArray(list) && list.length === inputs && Array.isArray(list[0]));
+  const width = (scores?.[1] as unknown[][] | undefined)?.[0]?.length;
+  const ofRows = columns.filter(([, list]) => Array.isArray(list) && list.length === inputs);
+  const isOfAll = ([name, list]: readonly [string, unknown]): boolean =>
+    CLASS_LISTS.includes(name) && Array.isArray(list) && list.length === width;
+  const named = ofRows.filter((column) => column !== scores && !isOfAll(column));
+  const classes = columns.find(isOfAll)?.[1] as unknown[] | undefined;
+  if (classes?.length === inputs && named.length === 0) {
+    // As many rows as classes. Only a class that is repeated is that of a row.
+    return new Set(classes).size < classes.length ? rowsOfColumns(value) : undefined;
+  }
+  const shared = columns.filter((column) => !Array.isArray(column[1]) || isOfAll(column));
+  const own = [...named, ...(scores === undefined ? [] : [scores])];
+  if (own.length === 0 || own.length + shared.length < columns.length) return undefined;
+  return Array.from({ length: inputs }, (_, index) =>
+    Object.fromEntries([...shared, ...own.map(([name, list]) => [name, (list as unknown[])[index]] as const)]),
+  );
+}
+
+/** Unwraps rows with one column. One line may also contain the answers to all rows (XGBoost), each a list in brackets (its softprob). */
+function csvPredictions(all: CsvCell[][], inputs: number | undefined, csvHeader: boolean): unknown[] {
+  const hasHeader = csvHeader && all.length - 1 === inputs;
+  const rows = hasHeader ? all.slice(1) : all;
+  const [line = []] = rows;
+  const cells = line.length === 1 && Array.isArray(line[0]) ? line[0] : line;
+  if (rows.length === 1 && inputs !== undefined && inputs > 1 && cells.length === inputs) return cells;
+  if (rows.length === 1 && line.length > 1 && line.every(Array.isArray)) return line;
+  return rows.map((row) => (row.length === 1 ? row[0] : row));
+}
+
+/** Whether a reply is that of a tabular model, judged without its request. */
+export const isPredictions = ({ kind, value }: Payload): boolean =>
+  kind === 'csv' ||
+  kind === 'jsonlines' ||
+  (kind === 'json' &&
+    ((isObject(value) && Array.isArray(value.predictions)) ||
+      (Array.isArray(value) && tableOfList(value) !== undefined)));
+
+// -------------------------------------------------------------------------------------------------------- unclear
+
+/** Returns why the predictions of a call with a table cannot be told apart; `undefined` if they can. */
+export function whyMoved(reply: Payload, inputs: number, csvHeader = false): string | undefined {
+  if (reply.kind !== 'csv' || csvHeader || inputs < 2) return undefined;
+  const rows = reply.value as CsvCell[][];
+  const isHeader =
+    rows.length === inputs && rows[0]?.every((cell) => typeof cell === 'string' && HEADER.test(cell.trim()));
+  return isHeader ? 'the reply begins with a header, and CSV_HEADER is not set' : undefined;
+}
+
+/** Returns why a reply may be one prediction or several, if its request has no rows that are known; `undefined` if it is clear. */
+export function whyUnclear(request: Payload | undefined, reply: Payload): string | undefined {
+  const { kind, value } = reply;
+  if (kind === 'csv') {
+    const rows = value as CsvCell[][];
+    const isClear = rows.every((row) => row.length === 1 || row.every(Array.isArray));
+    return isClear ? undefined : 'a line of the reply has several cells: classes of one input, or several inputs';
+  }
+  if (documentOf(reply) === undefined || kind === 'event-stream') return undefined;
+  const list = predictionsOf(reply);
+  if (list === undefined || list.length < 2) return undefined;
+  const isRows = isThere(request)
+    ? !mayHave(list.length, request)
+    : isObject(value) || !list.some((item) => isScalar(item) || isObject(item));
+  return isRows ? undefined : `the reply has ${list.length} items: classes of one input, or several inputs`;
+}
+
+/** Whether a request may have this number of inputs. */
+function mayHave(inputs: number, { kind, value, contentType, text = '' }: Payload): boolean {
+  if (kind === 'binary') return !/image|audio|video/i.test(contentType ?? '');
+  if (kind === 'text' || kind === 'raw') return text.trim().split('\n').length === inputs;
+  return holdsList(value, inputs, 0);
+}
+
+const MAX_DEPTH = 3;
+
+function holdsList(value: unknown, length: number, depth: number): boolean {
+  if (depth > MAX_DEPTH) return false;
+  if (Array.isArray(value)) return value.length === length || value.some((item) => holdsList(item, length, depth + 1));
+  return (
+    isObject(value) &&
+    Object.entries(value).some(([name, item]) => name !== 'parameters' && holdsList(item, length, depth + 1))
+  );
+}

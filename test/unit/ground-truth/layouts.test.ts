@@ -1,0 +1,207 @@
+/** The same predictions in the layouts of containers and vendors: which inference each is of, and what it is. */
+import { decodeLine } from '../../../src/formats/decode.ts';
+import type { DecodeOptions } from '../../../src/formats/types.ts';
+import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
+import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
+import { captureOf, lineOf, type Side, sideOf } from '../formats/arbitraries.ts';
+
+const place = { key: 'c/e/v/2026/03/04/05/f.jsonl', endpointName: 'e' };
+const side = (mode: Side['mode'], body: unknown): Side | undefined => {
+  if (body === undefined) return undefined;
+  if (typeof body !== 'string') return sideOf(mode, JSON.stringify(body), 'application/json', 'plain');
+  const [, type = 'text/csv', text = body] = /^(\w+\/[\w-]+)\|(.*)$/s.exec(body) ?? [];
+  return sideOf(mode, text, type, 'plain');
+};
+
+function rowsOf(request: unknown, reply: unknown, options: DecodeOptions = {}, given: object = {}) {
+  const line = decodeLine(lineOf(captureOf(side('INPUT', request), side('OUTPUT', reply))), options);
+  if (line.kind !== 'capture') throw new Error(line.reason.message);
+  const rows = predictionRows(line.capture, 'tr-1', place, groundTruthSchema.parse(given));
+  const found = Object.fromEntries(rows.map(({ id, prediction }) => [id.replace('event', ''), prediction]));
+  return { found, notes: line.capture.notes.join('; '), capture: line.capture };
+}
+
+const values = (...list: unknown[]) => Object.fromEntries(list.map((value, index) => [`_${index}`, { value }]));
+const lists = (...list: number[][]) => Object.fromEntries(list.map((scores, index) => [`_${index}`, { scores }]));
+const classed = (...list: [string, number][]) =>
+  Object.fromEntries(list.map(([value, p], index) => [`_${index}`, { value, scores: [p], classes: [value] }]));
+const header = { csvHeader: true };
+const texts = { inputs: ['good', 'bad'] };
+const [good, bad] = [
+  { label: 'POSITIVE', score: 0.98 },
+  { label: 'NEGATIVE', score: 0.95 },
+];
+const both = [
+  [good, { label: 'NEGATIVE', score: 0.02 }],
+  [bad, { label: 'POSITIVE', score: 0.05 }],
+];
+const ofBoth = {
+  _0: { scores: [0.02, 0.98], classes: ['NEGATIVE', 'POSITIVE'] },
+  _1: { scores: [0.95, 0.05], classes: ['NEGATIVE', 'POSITIVE'] },
+};
+const three = { scores: [0.1, 0.7, 0.2] };
+
+test.each<[string, unknown, unknown, object, DecodeOptions?]>([
+  ['softprob of XGBoost, one row', '1,2', '[0.1, 0.7, 0.2]', { '': three }],
+  ['softprob of XGBoost, rows', '1\n2', '[0.1, 0.7, 0.2],[0.8, 0.1, 0.1]', lists(three.scores, [0.8, 0.1, 0.1])],
+  ['softprob of two classes, two rows', '1\n2', '[0.1, 0.9],[0.8, 0.2]', lists([0.1, 0.9], [0.8, 0.2])],
+  ['lists by line', '1\n2', '[0.7, 0.2, 0.1]\n[0.1, 0.8, 0.1]\n', lists([0.7, 0.2, 0.1], [0.1, 0.8, 0.1])],
+  ['a list of lists', '1\n2', '[[0.1, 0.9], [0.8, 0.2]]', lists([0.1, 0.9], [0.8, 0.2])],
+  ['a list of all rows', '1\n2', '[0.1, 0.9]', values(0.1, 0.9)],
+  ['NumPy’s lists', '1\n2', '[0.1 0.9]\n[0.8 0.2]', lists([0.1, 0.9], [0.8, 0.2])],
+  ['texts in brackets', '1\n2', '["a","b"]', values('a', 'b')],
+  ['a class and a list', '1', 'no,[0.9, 0.1]', { '': { value: 'no', scores: [0.9, 0.1] } }],
+  ['libsvm', 'text/libsvm|0 1:2\n1 2:1\n', '0.1,0.9', values(0.1, 0.9)],
+  ['libsvm, softprob', 'text/x-libsvm|1:2\n2:1', '[0.1, 0.9],[0.8, 0.2]', lists([0.1, 0.9], [0.8, 0.2])],
+  ['libsvm, JSON', 'text/libsvm|1:2\n2:1', { predictions: [{ score: 0.1 }, { score: 0.9 }] }, values(0.1, 0.9)],
+  ['records', [{ age: 30 }, { age: 40 }, { age: 50 }], [0, 1, 1], values(0, 1, 1)],
+  ['objects under inputs', { inputs: [{ age: 30 }, { age: 40 }] }, { predictions: [0, 1] }, values(0, 1)],
+  ['columns', { inputs: { age: [30, 40], pay: [2, 4] } }, { predictions: [0, 1] }, values(0, 1)],
+  ['columns alone', { age: [30, 40, 50], pay: [2, 4, 1] }, [0, 1, 1], values(0, 1, 1)],
+  ['rows under data', { data: [[30, 2], [40, 4]] }, [0, 1], values(0, 1)], // biome-ignore format: short
+  ['pandas’ columns', { age: { 0: 30, 1: 40 }, pay: { 0: 1, 1: 2 } }, { y: { 0: 0, 1: 1 } }, values(0, 1)],
+  ['pandas’ split', { columns: ['a'], data: [[1], [2]] }, [0.2, 0.7], values(0.2, 0.7)], // biome-ignore format: short
+  [
+    'a frame in predictions',
+    { dataframe_records: [{ a: 1 }, { a: 2 }] },
+    { predictions: { c: ['x', 'y'] } },
+    values('x', 'y'),
+  ],
+  ['features', { features: [[1, 2], [3, 4]] }, { predictions: [0, 1] }, values(0, 1)], // biome-ignore format: short
+  ['a header in the reply', 'age\n30\n40', 'prediction\n0.1\n0.9', values(0.1, 0.9), header],
+  ['a header in the request alone', 'age\n30\n40', '0.1\n0.9', values(0.1, 0.9), header],
+  ['several texts', texts, [good, bad], classed(['POSITIVE', 0.98], ['NEGATIVE', 0.95])],
+  ['several texts of one class', texts, [good, good], classed(['POSITIVE', 0.98], ['POSITIVE', 0.98])],
+  ['several texts, all classes', texts, both, ofBoth],
+  ['one text, all classes', { inputs: 'good' }, both[0], { '': ofBoth._0 }],
+  ['one text in a list, all classes', { inputs: ['good'] }, both[0], { '': ofBoth._0 }],
+  ['instances of one text', { instances: ['good'] }, { predictions: both[0] }, { '': ofBoth._0 }],
+  ['texts alone', ['good', 'bad'], [good, bad], classed(['POSITIVE', 0.98], ['NEGATIVE', 0.95])],
+  ['pairs of texts', { inputs: [['a', 'b'], ['c', 'd']] }, both, ofBoth], // biome-ignore format: short
+  [
+    'zero-shot of several texts',
+    { ...texts, parameters: { candidate_labels: ['x', 'y'] } },
+    [
+      ['x', 'y'],
+      ['y', 'x'],
+    ].map((labels) => ({ sequence: 's', labels, scores: [0.9, 0.1] })),
+    { _0: { scores: [0.9, 0.1], classes: ['x', 'y'] }, _1: { scores: [0.1, 0.9], classes: ['x', 'y'] } },
+  ],
+  [
+    'vLLM’s classify',
+    { model: 'm', input: ['a', 'b'] },
+    { id: 'c', object: 'list', model: 'm', data: [{ index: 1, label: 'no', probs: [0.8, 0.2] }, { index: 0, label: 'yes', probs: [0.1, 0.9] }] }, // biome-ignore format: short
+    { _0: { value: 'yes', scores: [0.1, 0.9] }, _1: { value: 'no', scores: [0.8, 0.2] } },
+  ],
+  [
+    'a verbose reply for three rows',
+    '1\n2\n3',
+    { probabilities: [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], labels: [0, 1], predicted_label: [0, 1, 0] }, // biome-ignore format: short
+    {
+      _0: { value: 0, scores: [0.9, 0.1], classes: ['0', '1'] },
+      _1: { value: 1, scores: [0.2, 0.8], classes: ['0', '1'] },
+      _2: { value: 0, scores: [0.7, 0.3], classes: ['0', '1'] },
+    },
+  ],
+  [
+    'a verbose reply for as many rows as classes',
+    '1\n2',
+    { probabilities: [[0.9, 0.1], [0.8, 0.2]], labels: ['n', 'y'], predicted_label: ['n', 'n'], model: 'm' }, // biome-ignore format: short
+    {
+      _0: { value: 'n', scores: [0.9, 0.1], classes: ['n', 'y'] },
+      _1: { value: 'n', scores: [0.8, 0.2], classes: ['n', 'y'] },
+    },
+  ],
+  [
+    'a verbose reply for one row',
+    '1',
+    { probabilities: [[0.9, 0.1]], labels: ['n', 'y'], predicted_label: ['n'] },
+    { '': { value: 'n', scores: [0.9, 0.1], classes: ['n', 'y'] } },
+  ],
+  [
+    'classes by name',
+    '1',
+    { predictions: [{ yes: 0.1, no: 0.9 }] },
+    { '': { scores: [0.9, 0.1], classes: ['no', 'yes'] } },
+  ],
+  ['codes that look like numbers', '1\n2\n3\n4', '007\n1E2\n0.10\n1.0', values('007', '1E2', '0.10', 1)],
+])('%s', (_, request, reply, expected, options = {}) => {
+  expect(rowsOf(request, reply, options).found).toEqual(expected);
+});
+
+const unclear = /it is not kept as a prediction/;
+test.each<[string, unknown, unknown, RegExp, DecodeOptions?]>([
+  ['more outputs than inputs', 'a\n1\n2', 'p\n0.1\n0.9\n1', /3 inputs but 4 outputs/],
+  ['a header in the reply alone', '30\n40', 'prediction\n0.1\n0.9', /2 inputs but 3 outputs/],
+  ['a header in the request alone', 'age\n30\n40', '0.1\n0.9', /3 inputs but 2 outputs/],
+  [
+    'headers, without the setting',
+    'age\n30\n40',
+    'prediction\n0.1\n0.9',
+    /begins with a header, and CSV_HEADER is not set/,
+  ],
+  ['fewer rows than texts', { inputs: ['a', 'b', 'c'] }, [good, bad], /3 inputs but 2 outputs/],
+  [
+    'fewer replies than prompts',
+    { inputs: ['a', 'b', 'c'] },
+    [{ generated_text: 'x' }, { generated_text: 'y' }],
+    /3 inputs but 2/,
+  ],
+  ['classes or rows', '1\n2', { probabilities: [[0.9, 0.1], [0.2, 0.8]], labels: ['n', 'y'] }, /2 inputs but 1 output/], // biome-ignore format: short
+  ['a line for an unknown request', 'application/x-own|abc', '0.1,0.9', unclear],
+  ['a line without a request', undefined, '0.1,0.9', unclear],
+  ['a list without a request', undefined, [0.1, 0.9], unclear],
+  ['classes without a request', undefined, [good, bad], unclear],
+  ['as many numbers as an unknown list has', { x: [[1, 2], [3, 4]] }, [0.2, 0.8], unclear], // biome-ignore format: short
+  ['lines of an unknown text', 'text/plain|1 2\n2 1', { predictions: [{ score: 0.1 }, { score: 0.9 }] }, unclear],
+])('nothing is indexed of %s, and a note says why', (_, request, reply, note, options = {}) => {
+  const { found, notes } = rowsOf(request, reply, options);
+  expect({ found, notes }).toEqual({ found: {}, notes: expect.stringMatching(note) });
+});
+
+test.each<[string, unknown, unknown]>([
+  ['a class and a distance', '1,2', '1.0,5.2'],
+  ['a short vector', [[1, 2, 3]], [[0.12, -0.5, 0.3, 0.9]]],
+  ['numbers that are not together 1', { features: [1, 2] }, [0.9, 0.8]],
+])('%s is no prediction', (_, request, reply) => {
+  expect(rowsOf(request, reply).found).toEqual({});
+  expect(Object.keys(rowsOf(request, reply, {}, { kind: 'classes' }).found)).toEqual(['']);
+});
+
+test.each<[string, unknown, unknown]>([
+  ['an entity', { inputs: 'Ann' }, [{ entity_group: 'PER', score: 0.99, word: 'Ann', start: 0, end: 3 }]],
+  ['a word', { inputs: 'x' }, [{ score: 0.5, token: 1, token_str: 'a', sequence: 'a x' }]],
+  ['an object of an image', { inputs: 'x' }, [{ label: 'cat', score: 0.9, box: { xmin: 1 } }]],
+  ['a long class', { inputs: 'x' }, { label: 'a'.repeat(99), score: 0.9 }],
+])('the score of %s is no prediction', (_, request, reply) => {
+  expect(rowsOf(request, reply).found).toEqual({ '': { text: expect.any(Array) } });
+});
+
+test('questions are answered by a text, which has a score', () => {
+  const [question, context] = ['Who?', 'Ann is here.'];
+  const answer = (text: string) => ({ score: 0.9, start: 0, end: 3, answer: text });
+  const { found, capture } = rowsOf({ inputs: { question, context } }, answer('Ann'));
+  expect(found).toEqual({ '': { value: 'Ann', scores: [0.9], classes: ['Ann'], text: expect.any(Array) } });
+  expect(capture).toMatchObject({
+    wireFormat: 'question-answering',
+    conversation: {
+      messages: [{ role: 'user', content: `${context}\n\n${question}` }],
+      replies: [{ role: 'assistant', content: 'Ann' }],
+    },
+  });
+  const several = { inputs: { question: [question, 'Where?'], context: [context, context] } };
+  expect(Object.keys(rowsOf(several, [answer('Ann'), answer('here')]).found)).toEqual(['_0', '_1']);
+});
+
+test('large replies are divided in linear time', () => {
+  const count = 20_000;
+  const request = Array.from({ length: count }, (_, index) => `${index}`).join('\n');
+  const timeOf = (reply: string): number => {
+    const before = performance.now();
+    rowsOf(request, reply);
+    return performance.now() - before;
+  };
+  for (const cell of ['[0.1, 0.9]', '[0.1', ']', '[[[[', "['a'"]) {
+    expect(timeOf(Array.from({ length: count }, () => cell).join(','))).toBeLessThan(5_000);
+  }
+});
