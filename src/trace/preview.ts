@@ -9,6 +9,19 @@ const ROUGH_CHARS = 4 * MAX_PREVIEW_CHARS;
 
 const preview = (text: string): string => cut(cleanText(text.slice(0, ROUGH_CHARS)), MAX_PREVIEW_CHARS);
 
+/** Tells why a reply has no content: it was stopped by a filter, for example, or spent its tokens on reasoning. */
+function unspoken({ conversation, usage = {} }: Capture): string {
+  const { replies = [], finishReasons = [] } = conversation ?? {};
+  const hasThought = [replies[0]?.reasoning, replies[0]?.reasoning_content].some((thought) => Boolean(thought));
+  // All tokens of a reply without content are reasoning.
+  const tokens = usage.reasoningTokens || (hasThought && replies.length === 1 ? usage.outputTokens : undefined);
+  const facts = [
+    finishReasons[0] && `finish_reason ${finishReasons[0]}`,
+    tokens ? `${tokens} tokens of reasoning` : hasThought && 'reasoning only',
+  ].filter(Boolean);
+  return facts.length === 0 ? '' : `(no content; ${facts.join(', ')})`;
+}
+
 /** Returns the text of a message, with its tool calls written as function calls. */
 function messagePreview(message: ChatMessage): string {
   const text = contentText(message.content);
@@ -41,5 +54,6 @@ export function responsePreview(capture: Capture): string {
     return preview(statusCode === undefined ? `error: ${message}` : `error ${statusCode}: ${message}`);
   }
   const answered = capture.conversation?.replies[0];
-  return preview(answered === undefined ? payloadPreview(capture.response) : messagePreview(answered));
+  if (answered === undefined) return preview(payloadPreview(capture.response));
+  return preview(messagePreview(answered) || unspoken(capture));
 }
