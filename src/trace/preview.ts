@@ -12,14 +12,12 @@ const preview = (text: string): string => cut(cleanText(text.slice(0, ROUGH_CHAR
 /** Tells why a reply has no content: it was stopped by a filter, for example, or spent its tokens on reasoning. */
 function unspoken({ conversation, usage = {} }: Capture): string {
   const { replies = [], finishReasons = [] } = conversation ?? {};
-  const hasThought = [replies[0]?.reasoning, replies[0]?.reasoning_content].some((thought) => Boolean(thought));
+  const thought = replies[0]?.reasoning ?? replies[0]?.reasoning_content;
+  const [reason] = finishReasons;
   // All tokens of a reply without content are reasoning.
-  const tokens = usage.reasoningTokens || (hasThought && replies.length === 1 ? usage.outputTokens : undefined);
-  const facts = [
-    finishReasons[0] && `finish_reason ${finishReasons[0]}`,
-    tokens ? `${tokens} tokens of reasoning` : hasThought && 'reasoning only',
-  ].filter(Boolean);
-  return facts.length === 0 ? '' : `(no content; ${facts.join(', ')})`;
+  const tokens = usage.reasoningTokens || (thought && replies.length === 1 ? usage.outputTokens : undefined);
+  if (!tokens && !thought && (reason ?? 'stop') === 'stop') return '';
+  return `(no content; finish_reason ${reason ?? 'unknown'}${tokens ? `, ${tokens} tokens of reasoning` : ''})`;
 }
 
 /** Returns the text of a message, with its tool calls written as function calls. */

@@ -173,18 +173,11 @@ function titleOf(text: string): string | undefined {
   return title.length >= 3 && title.length <= MAX_TITLE_CHARS ? title : undefined;
 }
 
-const PYTHON_TRACE = 'Traceback (most recent call last):';
-
-/** Returns what was thrown, of a text that is the stack trace of Python or Java and nothing else. */
+/** Returns the last line of a text that is a stack trace of Python and nothing else. */
 function exceptionOf(text: string): string | undefined {
-  const isPython = text.startsWith(PYTHON_TRACE) && text.includes('\n  File ');
-  const line = isPython ? text.slice(text.lastIndexOf('\n') + 1) : text.slice(0, MAX_HEAD_CHARS).split('\n', 1)[0];
-  const isThrown = isPython
-    ? /^[A-Za-z_][\w.]{0,200}(?::|$)/
-    : /^(?:Exception in thread|[a-z][\w.$]{0,200}(?:Exception|Error)\b)/;
-  if (line === undefined || !isThrown.test(line)) return undefined;
-  if (!isPython && !/^[^\n]*\n\s{1,8}at /.test(text.slice(0, MAX_HEAD_CHARS))) return undefined;
-  return line.slice(0, MAX_MESSAGE_CHARS);
+  if (!text.startsWith('Traceback (most recent call last):\n  File ')) return undefined;
+  const last = text.slice(text.lastIndexOf('\n') + 1, MAX_MESSAGE_CHARS + text.lastIndexOf('\n'));
+  return /^[A-Za-z_][\w.]{0,200}(?::|$)/.test(last) ? last : undefined;
 }
 
 function errorOfText(text: string, unmarked: boolean): CaptureError | undefined {
@@ -194,7 +187,7 @@ function errorOfText(text: string, unmarked: boolean): CaptureError | undefined 
   const line = STATUS_LINE.exec(title ?? whole);
   if (line !== null) return build(title ?? whole, Number(line[1]), undefined);
   const thrown = exceptionOf(whole);
-  if (thrown !== undefined) return build(thrown, undefined, /^[\w.$]{1,200}/.exec(thrown)?.[0]);
+  if (thrown !== undefined) return build(thrown, undefined, thrown.split(':', 1)[0]);
   const plain = PLAIN_ERRORS.find(({ pattern }) => pattern.test(title ?? whole));
   if (plain === undefined && !unmarked) return undefined;
   const message = (title ?? whole).slice(0, MAX_MESSAGE_CHARS);
@@ -228,18 +221,19 @@ function errorOfGeneration(value: unknown): CaptureError | undefined {
   return build(message, statusIn(fieldsOf(told)), 'generation_error');
 }
 
-/** Names of the lists of a batch's replies. */
-const LISTS = ['predictions', 'outputs', 'results'];
-
 /** Reads a batch of which an entry has failed: `[{"generated_text": "a"}, {"error": "x"}]`. */
 function errorOfEntry(value: unknown): CaptureError | undefined {
-  const entries = Array.isArray(value) ? value : LISTS.map((name) => fieldsOf(value)[name]).find(Array.isArray);
-  const isFailed = (entry: unknown): entry is JsonObject =>
-    isObject(entry) && (typeof entry.error === 'string' || isObject(entry.error)) && isErrorOnly(entry);
-  const failed = (entries ?? []).filter(isFailed);
-  const [first] = failed;
-  const found = first && errorOfObject(first, false, false);
-  return found && { ...found, message: `${failed.length} of ${entries?.length} entries failed: ${found.message}` };
+  const listed = Array.isArray(value) ? value : fieldsOf(value).predictions;
+  const failed = objectsIn(listed).filter(
+    (entry) => (isObject(entry.error) || typeof entry.error === 'string') && isErrorOnly(entry),
+  );
+  const found = failed[0] && errorOfObject(failed[0], false, false);
+  return (
+    found && {
+      ...found,
+      message: `${failed.length} of ${(listed as unknown[]).length} entries failed: ${found.message}`,
+    }
+  );
 }
 
 /**

@@ -5,7 +5,7 @@ import { gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
 import { parseContentType } from '../content-type.ts';
 import { isObject, toJson } from '../json.ts';
 import type { Payload } from '../types.ts';
-import { Scale, TooHeavy } from '../weight.ts';
+import { Scale } from '../weight.ts';
 import { announcedBy, capturedData } from './captured-data.ts';
 import { decodeText } from './charset.ts';
 import { type DecodingContext, fromText } from './from-text.ts';
@@ -74,10 +74,9 @@ function fromBytes(context: DecodingContext, bytes: Buffer): Payload {
   if (type.headerBytes !== undefined) return fromTensors(context, bytes, type.headerBytes);
   const unpacked = unpackedBody(context, bytes);
   const isText = unpacked !== undefined || type.announces !== undefined;
-  const decoded = decodeText(unpacked?.content ?? bytes, type.charset, isText);
+  const decoded = decodeText(unpacked ?? bytes, type.charset, isText);
   if ('binary' in decoded) return binary(context, bytes);
-  const note = unpacked === undefined ? decoded.note : `compressed by ${unpacked.name}`;
-  if (note !== undefined) notes.push(`${side}: ${note}`);
+  if (decoded.note !== undefined) notes.push(`${side}: ${decoded.note}`);
   return fromText(context, decoded.text, bytes.length);
 }
 
@@ -114,38 +113,33 @@ const COMPRESSIONS: readonly Compression[] = [
 
 /** @throws if the bytes are not, as a whole, a text without the header. */
 function inflateRawText(bytes: Buffer, maxOutputLength: number): Buffer {
-  const { buffer, engine } = inflateRawSync(bytes, { maxOutputLength, info: true }) as unknown as {
-    buffer: Buffer;
-    engine: { bytesWritten: number };
-  };
+  const read: unknown = inflateRawSync(bytes, { maxOutputLength, info: true });
+  const { buffer, engine } = read as { buffer: Buffer; engine: { bytesWritten: number } };
   if (engine.bytesWritten !== bytes.length || !isUtf8(buffer)) throw new Error('another form of bytes');
   return buffer;
 }
 
 /** Returns the content of a compressed body. The header that announces the compression is not captured. */
-function unpackedBody({ side, scale, notes }: DecodingContext, bytes: Buffer): Unpacked | undefined {
+function unpackedBody({ side, scale, notes }: DecodingContext, bytes: Buffer): Buffer | undefined {
   const most = Math.min(MAX_UNPACKED_BYTES, Math.ceil(scale.charactersLeft) + 1);
   for (const { name, begins, unpack } of COMPRESSIONS) {
     if (!begins(bytes)) continue;
+    let content: Buffer | undefined;
     try {
-      const content = unpack(bytes, most);
-      scale.characters(content.length);
-      return { name, content };
+      content = unpack(bytes, most);
     } catch (error) {
-      if (error instanceof TooHeavy) throw error;
       // A damaged body, or one that is not compressed in this way, is kept as bytes.
       if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') continue;
     }
-    scale.characters(most);
-    notes.push(`${side}: unpacks to more than ${MAX_UNPACKED_BYTES} bytes, and is kept as bytes`);
-    return undefined;
+    scale.characters(content?.length ?? most);
+    notes.push(
+      content === undefined
+        ? `${side}: unpacks to more than ${MAX_UNPACKED_BYTES} bytes, and is kept as bytes`
+        : `${side}: compressed by ${name}`,
+    );
+    return content;
   }
   return undefined;
-}
-
-interface Unpacked {
-  name: string;
-  content: Buffer;
 }
 
 function binary({ announced, type }: DecodingContext, bytes: Buffer): Payload {

@@ -4,178 +4,124 @@
  * such marks quotes them, names them within a sentence, or shows them in a block of code.
  */
 import { isObject, parseJson } from '../json.ts';
-import type { ChatMessage, ToolCall } from '../types.ts';
+import type { ChatMessage } from '../types.ts';
 import { isTextPart, toolCalls } from './messages.ts';
 
-/** What a text consists of. */
 interface ModelText {
   content: string;
   reasoning: string[];
-  calls: ToolCall[];
+  /** Tool calls, each with `name` and `arguments`. */
+  calls: unknown[];
 }
 
 /** Around thinking: DeepSeek, Qwen and many more; EXAONE; Seed; Magistral; Kimi; Cohere; OpenThinker. */
-const THINKING: readonly (readonly [open: string, close: string])[] = [
-  ['<think>', '</think>'],
-  ['<thinking>', '</thinking>'],
-  ['<thought>', '</thought>'],
-  ['<seed:think>', '</seed:think>'],
-  ['[THINK]', '[/THINK]'],
-  ['◁think▷', '◁/think▷'],
-  ['<|START_THINKING|>', '<|END_THINKING|>'],
-  ['<|begin_of_thought|>', '<|end_of_thought|>'],
-];
-
-const BEGINNINGS = [
-  ...['<|begin_of_text|>', '<|start_header_id|>assistant<|end_header_id|>', '<|im_start|>assistant', '<bos>'],
-  ...['<start_of_turn>model', '<|START_RESPONSE|>', '<|begin_of_solution|>', '<|start|>assistant'],
-];
-const ENDS = [
-  ...['<|im_end|>', '<|eot_id|>', '<|eom_id|>', '<|end_of_text|>', '<|endoftext|>', '<end_of_turn>', '<eos>', '</s>'],
-  ...['<|end|>', '<|return|>', '<|END_RESPONSE|>', '<|END_OF_TURN_TOKEN|>', '<|end_of_solution|>'],
-  '<｜end▁of▁sentence｜>',
-];
-
+const THINKING =
+  /(<\/?(?:think|thinking|thought|seed:think)>|\[\/?THINK\]|◁\/?think▷|<\|(?:START|END)_THINKING\|>|<\|(?:begin|end)_of_thought\|>)/;
+const CLOSES = /\/|END|end_/;
+/** Finish reasons of a model that was stopped while it was thinking. */
 const CUT = /length|max|limit/i;
-/** Before or after a mark that a text quotes or names. */
-const NAMED_BEFORE = /[\s`'"“‘(]$/;
-const NAMED_AFTER = /^[ \t`'"”’),.;:!?]/;
-const FENCE = '```';
+const LINE_BREAK = /^[ \t]{0,20}(?:\r?\n|$)/;
+/** A text before or after a mark that it quotes or names. */
+const NAMES_NEXT = /[ \t`'"“‘(]$/;
+const NAMES_LAST = /^(?![ \t]{0,20}\r?\n)[ \t`'"”’),.;:!?]/;
 
-const isLineBreak = (text: string): boolean => text === '' || /^[ \t]*\r?\n/.test(text);
-
-/** Whether a mark stands where a template puts it, and not within a sentence or in quotes. */
-function isSetApart(text: string, from: number, length: number): boolean {
-  const [before, after] = [text.slice(Math.max(0, from - 1), from), text.slice(from + length, from + length + 100)];
-  const begins = before === '' || before === '\n' || !NAMED_BEFORE.test(before);
-  return begins && (isLineBreak(after) || !NAMED_AFTER.test(after));
-}
-
-/** Whether a place is in an open block of code. */
-const isInCode = (before: string): boolean => before.split(FENCE).length % 2 === 0;
+const isSetApart = (before: string, after: string): boolean =>
+  !NAMES_NEXT.test(before.slice(-1)) && !NAMES_LAST.test(after.slice(0, 24));
 
 /**
- * Takes the thinking from the beginning of a text, and what follows it in blocks of the same form. The opening mark may be
- * in the prompt, as DeepSeek's and Qwen's templates have it.
+ * Takes the thinking from the beginning of a text, and the blocks that follow it. The opening mark may be in the prompt, as
+ * DeepSeek's and Qwen's templates have it.
  */
 function takeThinking(text: string, reason: string | undefined, reasoning: string[]): string {
-  const start = text.trimStart();
-  const opened = THINKING.find(([open]) => start.startsWith(open));
-  if (opened === undefined) return takeUnopened(text, reasoning);
-  const [open, close] = opened;
-  const first = start.indexOf(close, open.length);
-  if (first === -1) {
-    // The model was stopped while it was thinking, or the text is about the mark.
-    if (!isLineBreak(start.slice(open.length, open.length + 100)) && !CUT.test(reason ?? '')) return text;
-    reasoning.push(start.slice(open.length));
-    return '';
+  const pieces = text.split(THINKING);
+  let content = '';
+  let thought: { mark: string; text: string } | undefined;
+  let [isBegun, isTaken, isNamed, isCode] = [false, false, false, false];
+  for (const [at, piece] of pieces.entries()) {
+    const isMark = at % 2 === 1;
+    const closes = isMark && CLOSES.test(piece);
+    const isApart = isMark && !isCode && isSetApart(pieces[at - 1] as string, pieces[at + 1] as string);
+    if (thought !== undefined && closes) {
+      reasoning.push(thought.text);
+      [thought, isTaken] = [undefined, true];
+    } else if (thought !== undefined) thought.text += piece;
+    else if (isMark && !closes && (isTaken ? isApart : !isBegun)) thought = { mark: piece, text: '' };
+    else if (closes && isApart && !isTaken && !isNamed) {
+      reasoning.push(content);
+      [content, isTaken] = ['', true];
+    } else {
+      content += piece;
+      isNamed ||= isMark;
+      isBegun ||= piece.trim() !== '';
+      if (piece.split('```').length % 2 === 0) isCode = !isCode;
+    }
   }
-  reasoning.push(start.slice(open.length, first));
-  const pieces: string[] = [];
-  let isCode = false;
-  let at = first + close.length;
-  for (let next = start.indexOf(open, at); next !== -1; next = start.indexOf(open, at)) {
-    const end = start.indexOf(close, next);
-    if (end === -1) break;
-    const between = start.slice(at, next);
-    isCode = isInCode(between) !== isCode;
-    const isBlock =
-      between.trim() === '' || (!isCode && isSetApart(start, next, 0) && isSetApart(start, end, close.length));
-    pieces.push(between, ...(isBlock ? [] : [start.slice(next, end + close.length)]));
-    if (isBlock) reasoning.push(start.slice(next + open.length, end));
-    at = end + close.length;
-  }
-  return [...pieces, start.slice(at)].join('').trim();
+  if (thought === undefined) return isTaken ? content.trim() : text;
+  // The model was stopped while it was thinking, or the text is about the mark.
+  if (!LINE_BREAK.test(thought.text.slice(0, 24)) && !CUT.test(reason ?? ''))
+    return isTaken ? content + thought.mark + thought.text : text;
+  reasoning.push(thought.text);
+  return content.trim();
 }
 
-function takeUnopened(text: string, reasoning: string[]): string {
-  for (const [open, close] of THINKING) {
-    const at = text.indexOf(close);
-    if (at === -1) continue;
-    const before = text.slice(0, at);
-    if (before.includes(open) || isInCode(before) || !isSetApart(text, at, close.length)) continue;
-    reasoning.push(before);
-    return text.slice(at + close.length).trim();
-  }
-  return text;
-}
-
-const CHANNEL = '<|channel|>';
-const MESSAGE = '<|message|>';
+const CHANNEL =
+  /(?:<\|start\|>assistant([^<]{0,200}))?<\|channel\|>([^<]{0,200})(?:<\|constrain\|>[^<]{0,50})?<\|message\|>/;
 const CHANNEL_END = /<\|(?:end|return|call|start)\|>/;
 
 /** Reads the channels of gpt-oss: `<|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…`. */
 function channelsIn(text: string): ModelText | undefined {
-  const [head = '', ...channels] = text.split(CHANNEL);
-  const isOurs = /^\s*(?:<\|start\|>)?(?:assistant)?[^<]{0,100}$/.test(head) && channels[0]?.includes(MESSAGE);
-  if (!isOurs || (head.trim() !== '' && !head.includes('assistant'))) return undefined;
+  const [before = '', ...parts] = text.split(CHANNEL);
+  if (parts.length === 0 || !/^\s{0,20}(?:to=[\w.-]{1,200}\s{0,20})?$/.test(before)) return undefined;
   const read: ModelText = { content: '', reasoning: [], calls: [] };
-  let role = head;
-  for (const channel of channels) {
-    const at = channel.indexOf(MESSAGE);
-    const header = at === -1 ? channel : channel.slice(0, at);
-    const rest = at === -1 ? '' : channel.slice(at + MESSAGE.length);
-    const end = rest.search(CHANNEL_END);
-    const body = end === -1 ? rest : rest.slice(0, end);
-    const [, name] = /\bto=(?:functions\.)?([\w.-]{1,200})/.exec(`${role.slice(-300)} ${header.slice(0, 300)}`) ?? [];
-    if (name !== undefined) read.calls.push(...toolCalls([{ name, arguments: body.trim() }]));
+  for (let at = 0; at < parts.length; at += 3) {
+    // The prompt ends with the role, so the recipient of the first message may be all there is of it.
+    const [role = before, header = '', rest = ''] = parts.slice(at, at + 3);
+    const [body = ''] = rest.split(CHANNEL_END, 1);
+    const [, name] = /\bto=(?:functions\.)?([\w.-]{1,200})/.exec(`${role} ${header}`) ?? [];
+    if (name !== undefined) read.calls.push({ name, arguments: body.trim() });
     else if (header.startsWith('analysis')) read.reasoning.push(body);
     else read.content += body;
-    role = end === -1 ? '' : rest.slice(end);
   }
   return read;
 }
 
-/** Before and after tool calls at the end of a text: Hermes and Qwen; Llama 3. */
-const CALL_MARKS: readonly (readonly [open: string, close: string])[] = [
-  ['<tool_call>', '</tool_call>'],
-  ['<|python_tag|>', ''],
-];
+/** Before tool calls at the end of a text: Hermes and Qwen; Llama 3. */
+const CALL = /(?:<\/tool_call>\s{0,20})?(?:<tool_call>|<\|python_tag\|>)/;
 
 /** Takes the tool calls from the end of a text, if each is JSON with a name and arguments. */
-function takeCalls(text: string, calls: ToolCall[]): string {
-  for (const [open, close] of CALL_MARKS) {
-    const at = text.indexOf(open);
-    const tail = text.trimEnd();
-    if (at === -1 || !tail.endsWith(close) || !isSetApart(text, at, 0) || isInCode(text.slice(0, at))) continue;
-    const pieces = tail
-      .slice(at, tail.length - close.length)
-      .split(open)
-      .slice(1);
-    const found = pieces.map((piece) => callIn(piece.trim().replace(close, '')));
-    if (found.some((call) => call === undefined)) continue;
-    calls.push(...toolCalls(found));
-    return text.slice(0, at).trimEnd();
-  }
-  return text;
+function takeCalls(text: string): { content: string; calls: unknown[] } {
+  const [content = '', ...pieces] = text.split(CALL);
+  const calls = pieces.map((piece) => {
+    const parsed = parseJson(piece.replace('</tool_call>', ''));
+    const call = parsed.ok && isObject(parsed.value) ? parsed.value : {};
+    return typeof call.name === 'string' && isObject(call.arguments ?? call.parameters) ? call : undefined;
+  });
+  const isCode = content.split('```').length % 2 === 0;
+  return isCode || calls.length === 0 || calls.includes(undefined)
+    ? { content: text, calls: [] }
+    : { content: content.trimEnd(), calls };
 }
 
-function callIn(text: string): unknown {
-  const parsed = parseJson(text);
-  const call = parsed.ok && isObject(parsed.value) ? parsed.value : {};
-  const isCall = typeof call.name === 'string' && isObject(call.arguments ?? call.parameters);
-  return isCall ? call : undefined;
-}
+const BEGINNINGS =
+  /^(?:\s*(?:<bos>|<\|begin_of_text\|>|<\|start_header_id\|>assistant<\|end_header_id\|>|<\|im_start\|>assistant|<start_of_turn>model|<\|START_RESPONSE\|>|<\|begin_of_solution\|>))+\s*/;
+const ENDS = [
+  ...['<|im_end|>', '<|eot_id|>', '<|eom_id|>', '<|end_of_text|>', '<|endoftext|>', '<end_of_turn>', '<eos>', '</s>'],
+  ...['<|END_RESPONSE|>', '<|END_OF_TURN_TOKEN|>', '<|end_of_solution|>', '<|end|>', '<｜end▁of▁sentence｜>'],
+];
 
 /** Takes away the marks of turns that a template puts around a reply. */
 function withoutMarks(text: string): string {
-  let bare = text;
-  const beginning = (): string | undefined => BEGINNINGS.find((mark) => bare.trimStart().startsWith(mark));
-  for (let mark = beginning(); mark !== undefined; mark = beginning())
-    bare = bare.trimStart().slice(mark.length).trimStart();
-  const ending = (): string | undefined =>
-    ENDS.find((mark) => {
-      const end = bare.trimEnd();
-      return end.endsWith(mark) && isSetApart(end, end.length - mark.length, mark.length);
-    });
-  // `</s>` also ends a passage that HTML strikes through.
-  for (let mark = ending(); mark !== undefined && !(mark === '</s>' && bare.includes('<s>')); mark = ending())
-    bare = bare.trimEnd().slice(0, -mark.length).trimEnd();
-  return bare;
+  let bare = text.replace(BEGINNINGS, '');
+  for (;;) {
+    const end = bare.trimEnd();
+    const mark = ENDS.find((candidate) => end.endsWith(candidate));
+    const before = end.slice(0, end.length - (mark?.length ?? 0));
+    // `</s>` also ends a passage that HTML strikes through.
+    const isNamed = !isSetApart(before, '') || (mark === '</s>' && before.includes('<s>'));
+    if (mark === undefined || isNamed) return bare;
+    bare = before.trimEnd();
+  }
 }
-
-/** A text without any of these characters has no mark. */
-const hasMark = (text: string): boolean => /[<◁]|\[\/?THINK\]/.test(text);
 
 /**
  * Returns a reply with its thinking and tool calls apart from its text; the same object if its text has none.
@@ -183,22 +129,22 @@ const hasMark = (text: string): boolean => /[<◁]|\[\/?THINK\]/.test(text);
  * @param reason finish reason of the reply.
  */
 export function spokenReply(message: ChatMessage, reason?: string): ChatMessage {
-  const { content, tool_calls: own, reasoning: thought, reasoning_content: other } = message;
-  const isTexts = Array.isArray(content) && content.length > 0 && content.every(isTextPart);
-  const text = isTexts ? content.map((part) => part.text).join('') : content;
-  if (typeof text !== 'string' || !hasMark(text)) return message;
-  const channels = channelsIn(text);
-  const read = channels ?? { content: withoutMarks(text), reasoning: [], calls: [] };
-  read.content = takeCalls(withoutMarks(takeThinking(read.content, reason, read.reasoning)), read.calls);
-  if (read.content === text) return message;
-  const earlier = [thought, other].find((said) => typeof said === 'string' && said !== '');
-  const reasoning = [earlier, ...read.reasoning].flatMap((said) => (typeof said === 'string' ? said.trim() : []));
-  const calls = [...(Array.isArray(own) ? own : []), ...read.calls];
-  const joined = reasoning.filter((said) => said !== '').join('\n\n');
+  const given = message.content;
+  const isTexts = Array.isArray(given) && given.length > 0 && given.every(isTextPart);
+  const text = isTexts ? given.map((part) => part.text).join('') : given;
+  if (typeof text !== 'string') return message;
+  const read = channelsIn(text) ?? { content: withoutMarks(text), reasoning: [], calls: [] };
+  const spoken = withoutMarks(takeThinking(read.content, reason, read.reasoning));
+  const { content, calls } = takeCalls(spoken);
+  if (content === text) return message;
+  const own = Array.isArray(message.tool_calls) ? message.tool_calls : [];
+  const all = own.concat(toolCalls(read.calls), toolCalls(calls));
+  const thoughts = [message.reasoning ?? message.reasoning_content, ...read.reasoning];
+  const reasoning = thoughts.flatMap((thought) => (typeof thought === 'string' && thought.trim()) || []).join('\n\n');
   return {
     ...message,
-    content: read.content === '' && calls.length > 0 ? null : read.content,
-    ...(joined === '' ? {} : { reasoning: joined }),
-    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+    content: content === '' && all.length > 0 ? null : content,
+    ...(reasoning === '' ? {} : { reasoning }),
+    ...(all.length > 0 ? { tool_calls: all } : {}),
   };
 }
