@@ -82,7 +82,7 @@ const isErrorValue = (error: unknown): boolean =>
  * own reply may have too: `{"code": 404, "message": "class: shoes"}`.
  */
 const SOUNDS_LIKE_ERROR =
-  /\b(?:errors?|\w{0,40}(?:Error|Exception)|exceptions?|fail(?:ed|ure|s)?|invalid|bad|missing|required|denied|forbidden|unauthorized|unsupported|unavailable|unable|cannot|can't|could not|couldn't|must|not (?:found|allowed|loaded|ready|supported|permitted|available|exist|implemented|valid)|no such|unknown|unexpected|exceed(?:s|ed)?|too (?:large|long|many|big|short)|longer than|timed? ?out|out of (?:memory|range)|overloaded|throttl\w{1,10}|rate limit|slow down|busy|expired|malformed)\b/i;
+  /\b(?:errors?|\w{0,40}(?:Error|Exception)|exceptions?|fail(?:ed|ure|s)?|invalid|missing|required|denied|forbidden|unauthorized|unsupported|unavailable|unable|cannot|can't|could not|couldn't|not (?:found|allowed|loaded|ready|supported|permitted|available|exist|implemented|valid)|no such|unexpected|exceed(?:s|ed)?|too (?:large|long|many|big|short)|longer than|timed? ?out|out of (?:memory|range)|overloaded|throttl\w{1,10}|rate limit|slow down|expired|malformed)\b/i;
 
 const soundsLikeError = (message: unknown): boolean => typeof message === 'string' && SOUNDS_LIKE_ERROR.test(message);
 
