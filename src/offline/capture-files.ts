@@ -10,6 +10,7 @@ import { localFiles } from '../replay/source/files.ts';
 import { openSource } from '../replay/source/open-source.ts';
 import type { SourceFile } from '../replay/source/types.ts';
 import { PermanentError } from '../shared/errors.ts';
+import { buildTrace, traceNotBuilt } from '../trace/build.ts';
 
 export interface CaptureLocation {
   /** A file or a folder. */
@@ -108,6 +109,18 @@ class LatestIds {
   }
 }
 
+/** The stack quarantines a line whose trace cannot be built, so it is built here too. */
+function traceable(line: OfflineLine): OfflineLine {
+  if (line.kind === 'quarantine') return line;
+  const { raw, capture, traceId } = line;
+  try {
+    buildTrace(capture, raw, { experimentId: '', endpointName: '' });
+    return line;
+  } catch (error) {
+    return { kind: 'quarantine', place: raw.place, bytes: raw.bytes, traceId, reason: traceNotBuilt(error) };
+  }
+}
+
 /** Decodes the lines of one file after another. Lines that are identical to one of the latest are marked as duplicates. */
 export class OfflineReader {
   readonly #settings: ReadSettings;
@@ -144,7 +157,8 @@ export class OfflineReader {
       if (only !== undefined && number !== only) continue;
       this.#tried = false;
       const decoded = await this.#decoder.decode(line);
-      if (decoded.kind !== 'outsideWindow') yield { ...decoded, ...(this.#tried ? { needsTrial: true as const } : {}) };
+      if (decoded.kind !== 'outsideWindow')
+        yield { ...traceable(decoded), ...(this.#tried ? { needsTrial: true as const } : {}) };
       if (only !== undefined) return;
     }
   }

@@ -1,6 +1,7 @@
 /** Builds the MLflow trace of a capture, independent of how it is written. */
 import { capturePathOf } from '../formats/files/capture-path.ts';
-import type { Capture, RawLine } from '../formats/types.ts';
+import type { Capture, QuarantineCause, RawLine } from '../formats/types.ts';
+import { toNamedError } from '../shared/errors.ts';
 import { rootAttributes } from './attributes.ts';
 import { RUN_TAG, rootSpanIdOf, traceIdOf } from './ids.ts';
 import { inferenceSpans } from './inference-spans.ts';
@@ -63,6 +64,12 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
     ...(capture.model === undefined ? {} : { model: fitted(capture.model) }),
     spans: [root, ...inferenceSpans(capture, root, traceId, storer)],
   };
+}
+
+/** Returns why a line goes to quarantine whose trace could not be built. */
+export function traceNotBuilt(error: unknown): QuarantineCause {
+  const { name, message } = toNamedError(error);
+  return { name: 'TraceNotBuilt', message: `The trace of the line could not be built: ${name}: ${message}` };
 }
 
 function statusMessage({ statusCode, message, type }: NonNullable<Capture['error']>): string {

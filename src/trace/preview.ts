@@ -9,6 +9,17 @@ const ROUGH_CHARS = 4 * MAX_PREVIEW_CHARS;
 
 const preview = (text: string): string => cut(cleanText(text.slice(0, ROUGH_CHARS)), MAX_PREVIEW_CHARS);
 
+/** Tells why a reply has no content: it was stopped by a filter, for example, or spent its tokens on reasoning. */
+function unspoken({ conversation, usage = {} }: Capture): string {
+  const { replies = [], finishReasons = [] } = conversation ?? {};
+  const thought = replies[0]?.reasoning ?? replies[0]?.reasoning_content;
+  const [reason] = finishReasons;
+  // All tokens of a reply without content are reasoning.
+  const tokens = usage.reasoningTokens || (thought && replies.length === 1 ? usage.outputTokens : undefined);
+  if (!tokens && !thought && (reason ?? 'stop') === 'stop') return '';
+  return `(no content; finish_reason ${reason ?? 'unknown'}${tokens ? `, ${tokens} tokens of reasoning` : ''})`;
+}
+
 /** Returns the text of a message, with its tool calls written as function calls. */
 function messagePreview(message: ChatMessage): string {
   const text = contentText(message.content);
@@ -41,5 +52,6 @@ export function responsePreview(capture: Capture): string {
     return preview(statusCode === undefined ? `error: ${message}` : `error ${statusCode}: ${message}`);
   }
   const answered = capture.conversation?.replies[0];
-  return preview(answered === undefined ? payloadPreview(capture.response) : messagePreview(answered));
+  if (answered === undefined) return preview(payloadPreview(capture.response));
+  return preview(messagePreview(answered) || unspoken(capture));
 }

@@ -89,6 +89,10 @@ export class Storer {
   /** Writes large doubles with an exponent. JSON would write whole doubles up to 10^21 as digits, too long for an integer. */
   #number(value: number): unknown {
     if (Math.abs(value) < BEYOND_INT64) return value;
+    if (!Number.isFinite(value)) {
+      this.changes.add('numbers');
+      return String(value);
+    }
     return exactNumber(value.toExponential());
   }
 

@@ -6,7 +6,8 @@
 
 import { asText, field, isObject, type JsonObject } from '../json.ts';
 import type { CaptureError, Payload } from '../types.ts';
-import { readError } from '../wire/registry.ts';
+import { readError, readGenericReply, readWireReply } from '../wire/registry.ts';
+import { fieldsOf, objectsIn } from '../wire/values.ts';
 import { statusIn, statusOf, statusOfPhrase, statusOfType } from './error-status.ts';
 
 /** Fields of an error body. A body with any other field is a reply with an error among its data. */
@@ -14,7 +15,9 @@ const ERROR_FIELDS = new Set(
   `error errors error_type error_code errorcode error_message errormessage errortype code message msg detail details type
   title status statuscode status_code httpstatuscode object param request_id requestid id timestamp path trace traceback
   stack stacktrace exception reason instance success ok logstreamarn originalmessage originalstatuscode __type hint
-  documentation_url created model`.split(/\s+/),
+  documentation_url created model jsonrpc extensions fault faultcode faultstring body headers isbase64encoded`.split(
+    /\s+/,
+  ),
 );
 
 /** Fields of a reply that an error cut short, such as a stream. */
@@ -23,8 +26,9 @@ const FRAME_FIELDS = new Set(
   stop_reason stop_sequence finish_reason message text response usagemetadata modelversion index metadata`.split(/\s+/),
 );
 
+/** Fields without a value, such as GraphQL's `data`, contain no reply. */
 const isErrorOnly = (body: JsonObject): boolean =>
-  Object.keys(body).every((name) => ERROR_FIELDS.has(name.toLowerCase()));
+  Object.entries(body).every(([name, value]) => value === null || ERROR_FIELDS.has(name.toLowerCase()));
 
 const MAX_MESSAGE_CHARS = 2000;
 
@@ -34,7 +38,9 @@ function messageOf(...candidates: unknown[]): string | undefined {
     if (typeof candidate === 'string' && candidate.trim() !== '') return candidate.trim().slice(0, MAX_MESSAGE_CHARS);
     if (isObject(candidate)) {
       const inner = messageOf(
-        ...['message', 'msg', 'detail', 'reason', 'error', 'title'].map((name) => field(candidate, name)),
+        ...['message', 'msg', 'faultstring', 'detail', 'reason', 'error', 'title'].map((name) =>
+          field(candidate, name),
+        ),
       );
       if (inner !== undefined) return inner;
     }
@@ -66,12 +72,26 @@ const isFramed = (body: JsonObject): boolean =>
 const isErrorObject = (error: JsonObject): boolean =>
   messageOf(error) !== undefined || statusIn(error) !== undefined || 'type' in error;
 
+/** Whether the only content of a reply is an object, or a list of texts and objects, of an error. Numbers are metrics. */
+const isErrorValue = (error: unknown): boolean =>
+  (isObject(error) && Object.keys(error).length > 0 && isErrorOnly(error)) ||
+  (Array.isArray(error) && messageOf(error) !== undefined);
+
+/**
+ * Words of errors. A message is one if its only evidence is a `code` from 400 to 599 or the name `detail`, which a model's
+ * own reply may have too: `{"code": 404, "message": "class: shoes"}`.
+ */
+const SOUNDS_LIKE_ERROR =
+  /\b(?:errors?|\w{0,40}(?:Error|Exception)|exceptions?|fail(?:ed|ure|s)?|invalid|missing|required|denied|forbidden|unauthorized|unsupported|unavailable|unable|cannot|can't|could not|couldn't|not (?:found|allowed|loaded|ready|supported|permitted|available|exist|implemented|valid)|no such|unexpected|exceed(?:s|ed)?|too (?:large|long|many|big|short)|longer than|timed? ?out|out of (?:memory|range)|overloaded|throttl\w{1,10}|rate limit|slow down|expired|malformed)\b/i;
+
+const soundsLikeError = (message: unknown): boolean => typeof message === 'string' && SOUNDS_LIKE_ERROR.test(message);
+
 /**
  * @param unmarked the reply has no content type, as error replies do.
  * @param streamed `error` was a separate event, whatever the other events contain.
  */
 function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): CaptureError | undefined {
-  const { error } = body;
+  const error = body.error ?? body.fault;
   // An error object next to the usual fields of a reply, also after a reply that began without an error.
   if (isObject(error) && (streamed || isFramed(body)) && isErrorObject(error)) {
     const type = field(error, 'type', 'status', 'code');
@@ -89,7 +109,7 @@ function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): 
     [body.message, error].filter((text) => typeof text === 'string').join(': '),
     field(body, 'message', 'msg', 'error_message', 'errorMessage'),
     error,
-    field(body, 'errors', 'detail', 'exception', 'reason', 'title'),
+    field(body, 'errors', 'detail', 'exception', 'reason', 'title', 'faultstring', 'body', 'traceback'),
   );
   const spoken = messageOf(field(body, 'message', 'msg', 'error'));
   const ownStatus = statusIn(body);
@@ -97,23 +117,30 @@ function errorOfObject(body: JsonObject, unmarked: boolean, streamed: boolean): 
   const saysError =
     error === true ||
     (typeof error === 'string' && error.trim() !== '') ||
+    isErrorValue(error) ||
     (Array.isArray(body.errors) && body.errors.length > 0) ||
+    TRACES.some((name) => body[name] != null) ||
     body.object === 'error' ||
     body.status === 'error' ||
     body.success === false ||
     (typeof typeName === 'string' && LOOKS_LIKE_ERROR_TYPE.test(typeName)) ||
     typeof field(body, 'ErrorCode', 'error_code', '__type') === 'string' ||
     isValidationList(body.detail) ||
-    (typeof body.detail === 'string' && Object.keys(body).length === 1) ||
-    // A bare `code` may also be a model's answer. With a message, or under the name of a status, it is an error.
+    (Object.keys(body).length === 1 && (soundsLikeError(body.detail) || statusOfPhrase(body.detail) !== undefined)) ||
+    // A bare `code` may also be a model's answer. With an error's words, or under the name of a status, it is an error.
     (ownStatus !== undefined &&
-      (spoken !== undefined || statusOf(field(body, 'status', 'statusCode')) !== undefined)) ||
+      (isObject(error) ||
+        soundsLikeError(spoken) ||
+        statusOf(field(body, 'status', 'statusCode', 'status_code')) !== undefined)) ||
     statusOfPhrase(spoken) !== undefined;
-  if (saysError && (message !== undefined || status !== undefined)) {
+  if (saysError && (message !== undefined || status !== undefined || isErrorValue(error))) {
     return build(message, status ?? (isValidationList(body.detail) ? 422 : undefined), typeName);
   }
   return unmarked && message !== undefined ? build(message, status, typeName) : undefined;
 }
+
+/** Fields of an exception that no reply has. */
+const TRACES = ['exception', 'traceback', 'stacktrace', 'stackTrace', 'faultstring'];
 
 /** Whole bodies that proxies and servers send, never a part of a text. */
 const PLAIN_ERRORS: readonly { pattern: RegExp; status?: number }[] = [
@@ -146,12 +173,21 @@ function titleOf(text: string): string | undefined {
   return title.length >= 3 && title.length <= MAX_TITLE_CHARS ? title : undefined;
 }
 
+/** Returns the last line of a text that is a stack trace of Python and nothing else. */
+function exceptionOf(text: string): string | undefined {
+  if (!text.startsWith('Traceback (most recent call last):\n  File ')) return undefined;
+  const last = text.slice(text.lastIndexOf('\n') + 1, MAX_MESSAGE_CHARS + text.lastIndexOf('\n'));
+  return /^[A-Za-z_][\w.]{0,200}(?::|$)/.test(last) ? last : undefined;
+}
+
 function errorOfText(text: string, unmarked: boolean): CaptureError | undefined {
   const whole = text.trim();
   if (whole === '') return undefined;
   const title = titleOf(whole);
   const line = STATUS_LINE.exec(title ?? whole);
   if (line !== null) return build(title ?? whole, Number(line[1]), undefined);
+  const thrown = exceptionOf(whole);
+  if (thrown !== undefined) return build(thrown, undefined, thrown.split(':', 1)[0]);
   const plain = PLAIN_ERRORS.find(({ pattern }) => pattern.test(title ?? whole));
   if (plain === undefined && !unmarked) return undefined;
   const message = (title ?? whole).slice(0, MAX_MESSAGE_CHARS);
@@ -166,6 +202,38 @@ function errorOfVendor(body: unknown): CaptureError | undefined {
   const message = messageOf(told.message);
   const status = statusIn(body as JsonObject) ?? statusOfType(told.type) ?? statusOfPhrase(message);
   return build(message, status, told.type);
+}
+
+/** The finish reasons of a generation that the engine gave up or whose client went away. Cohere, vLLM, SGLang, watsonx. */
+const FAILED = /^(?:error|abort(?:ed)?|cancell?ed|user_cancel|timeout)$/i;
+
+/** Reads the finish reasons of a reply. Its text may have begun. */
+function errorOfGeneration(value: unknown): CaptureError | undefined {
+  const reply = readWireReply(value) ?? readGenericReply(value);
+  const reason = reply?.finishReasons.find((candidate) => FAILED.test(candidate));
+  if (reason === undefined) return undefined;
+  // OpenRouter adds an error to the choice, SGLang to the finish reason.
+  const items = (Array.isArray(value) ? value : [value]).filter(isObject);
+  const told = items
+    .flatMap((item) => [...objectsIn(item.choices).map(({ error }) => error), fieldsOf(item.meta_info).finish_reason])
+    .find((error) => isObject(error) && messageOf(error) !== undefined);
+  const message = messageOf(told) ?? `the generation ended with the finish reason “${reason}”`;
+  return build(message, statusIn(fieldsOf(told)), 'generation_error');
+}
+
+/** Reads a batch of which an entry has failed: `[{"generated_text": "a"}, {"error": "x"}]`. */
+function errorOfEntry(value: unknown): CaptureError | undefined {
+  const listed = Array.isArray(value) ? value : fieldsOf(value).predictions;
+  const failed = objectsIn(listed).filter(
+    (entry) => (isObject(entry.error) || typeof entry.error === 'string') && isErrorOnly(entry),
+  );
+  const found = failed[0] && errorOfObject(failed[0], false, false);
+  return (
+    found && {
+      ...found,
+      message: `${failed.length} of ${(listed as unknown[]).length} entries failed: ${found.message}`,
+    }
+  );
 }
 
 /**
@@ -186,5 +254,6 @@ export function errorReply(payload: Payload | undefined): CaptureError | undefin
     const error = errorOfObject(body, unmarked || isProblem, payload.kind === 'event-stream');
     if (error !== undefined) return error;
   }
-  return errorOfVendor(Array.isArray(value) ? value[0] : value);
+  if (typeof value === 'string') return errorOfText(value, false);
+  return errorOfVendor(Array.isArray(value) ? value[0] : value) ?? errorOfGeneration(value) ?? errorOfEntry(value);
 }

@@ -2,6 +2,7 @@
 import { isObject, toJson } from '../json.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
 import type { CaptureFormat, ChatMessage, Inferences, Meaning, Payload } from '../types.ts';
+import { spokenReply } from '../wire/model-text.ts';
 import { readGenericPrompt, readGenericReply } from '../wire/registry.ts';
 import type { WirePrompt, WireReply } from '../wire/types.ts';
 import { listInferences } from './inferences.ts';
@@ -50,7 +51,7 @@ function replyTo({ prompt, request, response, notes }: TextExchange): WireReply 
   const asksWithWords =
     prompt !== undefined || isPlainText(request) || readGenericPrompt(documentOf(request)) !== undefined;
   const plain = (): WireReply => {
-    const replies = [{ role: 'assistant', content: textOf(response) }];
+    const replies = [spokenReply({ role: 'assistant', content: textOf(response) })];
     return { wire: 'text', format: 'text', replies, finishReasons: [] };
   };
   if (isPlainText(response) && (asksWithWords || !isThere(request))) return plain();

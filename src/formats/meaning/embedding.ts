@@ -23,11 +23,14 @@ const isVector = (value: unknown, least = 1): value is unknown[] =>
 
 function summarize(vector: unknown[]): VectorSummary {
   const numbers = vector.map(numberOf);
+  // Relative to the largest component, since the square of a large number is beyond a double.
+  let most = 0;
+  for (const number of numbers) most = Math.max(most, Math.abs(number));
   let squares = 0;
-  for (const number of numbers) squares += number * number;
+  for (const number of numbers) squares += (number / (most || 1)) ** 2;
   return {
     dimensions: numbers.length,
-    norm: Number(Math.sqrt(squares).toPrecision(6)),
+    norm: Number((most * Math.sqrt(squares)).toPrecision(6)),
     first: numbers.slice(0, SHOWN),
   };
 }

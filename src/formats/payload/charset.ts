@@ -1,5 +1,6 @@
 /** Decodes bytes to text, in the character set they were written in. */
 import { TextDecoder } from 'node:util';
+import { brotliDecompressSync } from 'node:zlib';
 
 type DecodedText = { text: string; note?: string } | { binary: true };
 
@@ -50,9 +51,26 @@ function looksBinary(text: string): boolean {
   let control = 0;
   for (let at = 0; at < sample.length; at += 1) {
     const code = sample.charCodeAt(at);
-    if ((code < 0x20 && !(code >= 0x09 && code <= 0x0d) && code !== 0x1b) || code === 0x7f) control += 1;
+    const isControl = code < 0x20 && !(code >= 0x09 && code <= 0x0d) && code !== 0x1b;
+    // Latin-1 has no characters from 0x80 to 0x9f, and Windows-1252 only punctuation.
+    if (isControl || (code >= 0x7f && code <= 0x9f)) control += 1;
   }
   return control > sample.length * MAX_CONTROL_SHARE;
+}
+
+/** First bytes of gzip, zstd, xz, LZ4 and bzip2. */
+const COMPRESSED = /^(?:1f8b|28b52ffd|fd377a58|04224d18|425a68)/;
+/** Enough to see that bytes are Brotli, which has no mark. */
+const BROTLI_SAMPLE_BYTES = 65_536;
+
+/** Whether bytes that are not UTF-8 are a compressed body. Only what gzip and deflate compressed is unpacked. */
+function isCompressed(bytes: Uint8Array): boolean {
+  if (COMPRESSED.test(Buffer.from(bytes.subarray(0, 4)).toString('hex'))) return true;
+  try {
+    return brotliDecompressSync(bytes, { maxOutputLength: BROTLI_SAMPLE_BYTES }).length > 0;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+  }
 }
 
 /** Decodes UTF-8 that was cut within its last character, of which at most three bytes remain. */
@@ -98,7 +116,7 @@ export function decodeText(bytes: Uint8Array, charset: string | undefined, isTex
       return { text: cut, note: notes.join(', ') };
     }
     const latin = Buffer.from(bytes).toString('latin1');
-    if (!looksBinary(latin)) {
+    if (!looksBinary(latin) && !isCompressed(bytes)) {
       notes.push('not valid UTF-8, read as Latin-1');
       return { text: latin, note: notes.join(', ') };
     }

@@ -1,6 +1,7 @@
 /** Decodes one side of a capture, as far as its bytes, its encoding and its content type allow. */
+import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
-import { gunzipSync } from 'node:zlib';
+import { gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
 import { parseContentType } from '../content-type.ts';
 import { isObject, toJson } from '../json.ts';
 import type { Payload } from '../types.ts';
@@ -71,11 +72,11 @@ function fromBytes(context: DecodingContext, bytes: Buffer): Payload {
   if (bytes.length === 0) return { ...announced, kind: 'empty', value: null, bytes: 0 };
   if (type.announces === 'binary') return binary(context, bytes);
   if (type.headerBytes !== undefined) return fromTensors(context, bytes, type.headerBytes);
-  const unpacked = gunzipped(context, bytes);
-  const decoded = decodeText(unpacked ?? bytes, type.charset, unpacked !== undefined || type.announces !== undefined);
+  const unpacked = unpackedBody(context, bytes);
+  const isText = unpacked !== undefined || type.announces !== undefined;
+  const decoded = decodeText(unpacked ?? bytes, type.charset, isText);
   if ('binary' in decoded) return binary(context, bytes);
-  const note = unpacked === undefined ? decoded.note : 'compressed by gzip';
-  if (note !== undefined) notes.push(`${side}: ${note}`);
+  if (decoded.note !== undefined) notes.push(`${side}: ${decoded.note}`);
   return fromText(context, decoded.text, bytes.length);
 }
 
@@ -88,22 +89,57 @@ function fromTensors(context: DecodingContext, bytes: Buffer, headerBytes: numbe
 /** Maximum size of an unpacked body. SageMaker's own limit for a body is 25 MB. */
 const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
 
-/** Returns the content of a gzip body. The header that announces the compression is not captured. */
-function gunzipped({ side, scale, notes }: DecodingContext, bytes: Buffer): Buffer | undefined {
-  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return undefined;
+interface Compression {
+  name: string;
+  /** Whether the bytes begin like this compression. */
+  begins(bytes: Buffer): boolean;
+  unpack(bytes: Buffer, maxOutputLength: number): Buffer;
+}
+
+/** What HTTP calls deflate has a header of zlib; some clients leave it out. Then only the result shows what it is. */
+const COMPRESSIONS: readonly Compression[] = [
+  {
+    name: 'gzip',
+    begins: (bytes) => bytes[0] === 0x1f && bytes[1] === 0x8b,
+    unpack: (bytes, maxOutputLength) => gunzipSync(bytes, { maxOutputLength }),
+  },
+  {
+    name: 'deflate',
+    begins: (bytes) => bytes.length > 2 && (bytes[0] as number) % 16 === 8 && bytes.readUInt16BE(0) % 31 === 0,
+    unpack: (bytes, maxOutputLength) => inflateSync(bytes, { maxOutputLength }),
+  },
+  { name: 'deflate', begins: (bytes) => !isUtf8(bytes), unpack: inflateRawText },
+];
+
+/** @throws if the bytes are not, as a whole, a text without the header. */
+function inflateRawText(bytes: Buffer, maxOutputLength: number): Buffer {
+  const read: unknown = inflateRawSync(bytes, { maxOutputLength, info: true });
+  const { buffer, engine } = read as { buffer: Buffer; engine: { bytesWritten: number } };
+  if (engine.bytesWritten !== bytes.length || !isUtf8(buffer)) throw new Error('another form of bytes');
+  return buffer;
+}
+
+/** Returns the content of a compressed body. The header that announces the compression is not captured. */
+function unpackedBody({ side, scale, notes }: DecodingContext, bytes: Buffer): Buffer | undefined {
   const most = Math.min(MAX_UNPACKED_BYTES, Math.ceil(scale.charactersLeft) + 1);
-  let unpacked: Buffer | undefined;
-  try {
-    unpacked = gunzipSync(bytes, { maxOutputLength: most });
-  } catch (error) {
-    // A damaged body, or one that is not gzip, is kept as bytes.
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') return undefined;
+  for (const { name, begins, unpack } of COMPRESSIONS) {
+    if (!begins(bytes)) continue;
+    let content: Buffer | undefined;
+    try {
+      content = unpack(bytes, most);
+    } catch (error) {
+      // A damaged body, or one that is not compressed in this way, is kept as bytes.
+      if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') continue;
+    }
+    scale.characters(content?.length ?? most);
+    notes.push(
+      content === undefined
+        ? `${side}: unpacks to more than ${MAX_UNPACKED_BYTES} bytes, and is kept as bytes`
+        : `${side}: compressed by ${name}`,
+    );
+    return content;
   }
-  scale.characters(unpacked?.length ?? most);
-  if (unpacked === undefined) {
-    notes.push(`${side}: unpacks to more than ${MAX_UNPACKED_BYTES} bytes, and is kept as bytes`);
-  }
-  return unpacked;
+  return undefined;
 }
 
 function binary({ announced, type }: DecodingContext, bytes: Buffer): Payload {

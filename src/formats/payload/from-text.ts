@@ -61,8 +61,10 @@ export function fromText(context: DecodingContext, data: string, bytes: number):
   const lines = parseJsonLines(text, false, notes);
   if (lines !== undefined) return fromLines(context, base, lines);
   if (announces === undefined && looksLikeNumericCsv(text)) return fromCsv(context, base);
-  const isAnnounced = announces !== undefined || encoding === 'JSON';
-  const problem = `announced as ${type.media ?? announced.encoding}, but ${parsed.problem}`;
+  // The encoding is SageMaker's: of a type of its own, such as YAML, it only says that the data is written as text.
+  const isAnnounced = announces !== undefined || (encoding === 'JSON' && type.media === undefined);
+  const fault = announces === 'event-stream' ? 'it has no events' : parsed.problem;
+  const problem = `announced as ${type.media ?? announced.encoding}, but ${fault}`;
   return { ...base, kind: 'text', value: text, ...(isAnnounced ? { problem } : {}) };
 }
 

@@ -1,6 +1,7 @@
 /** Lists the wire formats and reads a document with the first one that recognizes it. */
 import { firstOf } from '../../shared/first-of.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { asText, isObject, type JsonObject } from '../json.ts';
+import { spokenReply } from './model-text.ts';
 import type { Assembly, Delta, WireFormat, WirePrompt, WireReply } from './types.ts';
 import { fieldsOf, textsOf } from './values.ts';
 import { ai21 } from './vendors/ai21.ts';
@@ -48,13 +49,36 @@ function replyOf(value: unknown, format: WireFormat): WireReply | undefined {
   return {
     wire: format.name,
     format: reply.format ?? format.format,
-    replies: reply.replies,
+    replies: reply.replies.map((message, index) => spokenReply(message, asText(reply.reasons?.[index]))),
     finishReasons: textsOf(reply.reasons ?? []),
   };
 }
 
-export const readWireReply = (value: unknown): WireReply | undefined =>
-  firstOf(FORMATS, (format) => replyOf(value, format));
+const readDocument = (value: unknown): WireReply | undefined => firstOf(FORMATS, (format) => replyOf(value, format));
+
+export const readWireReply = (value: unknown): WireReply | undefined => readDocument(value) ?? readScored(value);
+
+/**
+ * Reads the replies of chat models in MLflow's scoring form: `{"predictions": {"choices": […]}}`, or a list of them. Replies
+ * with different numbers of choices cannot be paired with their requests.
+ */
+function readScored(value: unknown): WireReply | undefined {
+  const { predictions } = fieldsOf(value);
+  const documents = Array.isArray(predictions) ? predictions : [predictions];
+  if (!documents.every((document) => isObject(document) && TOLD_BY.some((name) => name in document))) return undefined;
+  const read = documents.map(readDocument);
+  const [first] = read;
+  if (first === undefined || !read.every((reply) => reply?.replies.length === first.replies.length)) return undefined;
+  const all = read as WireReply[];
+  return {
+    ...first,
+    replies: all.flatMap((reply) => reply.replies),
+    finishReasons: all.flatMap((reply) => reply.finishReasons),
+  };
+}
+
+/** Fields that only a chat's or a completion's reply has. Rows with other texts are predictions of a table. */
+const TOLD_BY = ['choices', 'content', 'candidates', 'output', 'generated_text'];
 
 /** @param answeredAs wire format of the reply. It decides where a request could be of two vendors. */
 export function readWirePrompt(value: unknown, answeredAs: string | undefined): WirePrompt | undefined {

@@ -39,7 +39,7 @@ export interface Delta {
 }
 
 /** A prompt as a format reads it. Missing fields come from the format; `jsonRequested` is false by default. */
-type ReadPrompt = Omit<WirePrompt, 'wire' | 'format' | 'jsonRequested'> & Partial<WirePrompt>;
+export type ReadPrompt = Omit<WirePrompt, 'wire' | 'format' | 'jsonRequested'> & Partial<WirePrompt>;
 /** A reply as a format reads it. The strings among `reasons` are its finish reasons. */
 export type ReadReply = { replies: ChatMessage[]; reasons?: unknown[]; format?: CaptureFormat };
 

@@ -15,10 +15,9 @@ import type { Experiment, NewAssessment, StoredTrace, TraceStore, WriteTracesRes
 import { type CaptureFacts, NO_VERDICTS, type QualityTally } from '../../quality/tally.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { addCounts } from '../../shared/counts.ts';
-import { toNamedError } from '../../shared/errors.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { isOutOfTime, timeOf, withinTime } from '../../shared/within-time.ts';
-import { buildTrace } from '../../trace/build.ts';
+import { buildTrace, traceNotBuilt } from '../../trace/build.ts';
 import type { TraceRecord } from '../../trace/types.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { isRetry, lineCountMismatch, type Part, partOf } from '../chunk/parts.ts';
@@ -133,11 +132,7 @@ export class LineBook {
     try {
       return this.#build(line);
     } catch (error) {
-      const { name, message } = toNamedError(error);
-      const reason = {
-        name: 'TraceNotBuilt',
-        message: `The trace of the line could not be built: ${name}: ${message}`,
-      };
+      const reason = traceNotBuilt(error);
       this.quarantine({ range: line.range, ...line.raw }, reason);
       this.#refused.set(line.traceId, reason);
       return undefined;

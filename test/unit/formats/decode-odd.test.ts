@@ -1,6 +1,6 @@
 /** Tests captures that cannot be decoded, or not as announced: each is kept, with a note. */
 import { Script } from 'node:vm';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { decodeLine } from '../../../src/formats/decode.ts';
 import type { Capture, DecodeOptions } from '../../../src/formats/types.ts';
 import { decodeOnTrial } from '../../../src/monitoring/chunk/trial.ts';
@@ -162,4 +162,54 @@ test('an empty list of features is no row', () => {
   const formatOf = (features: unknown[]) =>
     decoded(captureOf(jsonSide('INPUT', { features }, 'plain'), jsonSide('OUTPUT', { score: 1 }, 'plain'))).format;
   expect([[1, 2], []].map(formatOf)).toEqual(['tabular-json', 'json']);
+});
+
+describe('a compressed body', () => {
+  const bodies = Array.from({ length: 300 }, (_, at) =>
+    JSON.stringify({ inputs: `${at} ferns, ${'and more '.repeat(at)}?` }),
+  );
+  const requestOf = (bytes: Buffer, contentType = 'application/json') =>
+    decoded(
+      captureOf(
+        { observedContentType: contentType, mode: 'INPUT', data: bytes.toString('base64'), encoding: 'BASE64' },
+        undefined,
+      ),
+    ).request;
+
+  test.each([
+    ['gzip', gzipSync],
+    ['zlib', deflateSync],
+    ['deflate', deflateRawSync],
+  ])('is unpacked: %s', (_, pack) => {
+    for (const body of bodies) expect(requestOf(pack(body))).toMatchObject({ kind: 'json', text: body });
+  });
+
+  test('is binary where it cannot be unpacked', () => {
+    for (const body of bodies) {
+      const zstd = Buffer.concat([Buffer.from('28b52ffd', 'hex'), Buffer.from('ééé', 'latin1')]);
+      for (const bytes of [brotliCompressSync(body), zstd])
+        expect([body, requestOf(bytes)?.kind]).toEqual([body, 'binary']);
+    }
+  });
+
+  test('in Windows-1252 is no such body', () => {
+    const text = 'Öl – “gut”, sagt’s ';
+    const bytes = Buffer.from([
+      0xd6, 0x6c, 0x20, 0x96, 0x20, 0x93, 0x67, 0x75, 0x74, 0x94, 0x2c, 0x20, 0x73, 0x61, 0x67, 0x74, 0x92, 0x73, 0x20,
+    ]);
+    expect(requestOf(bytes, 'text/plain; charset=windows-1252')?.text).toBe(text);
+    expect(requestOf(Buffer.from('Öl, gut für alle'.repeat(9), 'latin1'), 'text/plain')?.kind).toBe('text');
+  });
+
+  test.each([
+    ['zlib', deflateSync],
+    ['deflate', deflateRawSync],
+  ])('that unpacks to too much is not unpacked: %s', (_, pack) => {
+    const bomb = captureOf(
+      { ...jsonSide('INPUT', 1, 'plain'), data: pack(Buffer.alloc(80e6, 'a')).toString('base64'), encoding: 'BASE64' },
+      undefined,
+    );
+    const { notes, request } = decoded(bomb, { maxWeight: 100e6 });
+    expect([request?.kind, notes.join()]).toEqual(['raw', expect.stringContaining('TooHeavy')]);
+  });
 });

@@ -6,6 +6,7 @@ import { addEvent, noEvents, unframed } from '../../../src/formats/stream/events
 import { type FramingOptions, StreamFraming } from '../../../src/formats/stream/framing.ts';
 import type { Capture } from '../../../src/formats/types.ts';
 import { Scale, TooHeavy } from '../../../src/formats/weight.ts';
+import { spokenReply } from '../../../src/formats/wire/model-text.ts';
 import { readDelta } from '../../../src/formats/wire/registry.ts';
 import { bedrockConverse } from '../../../src/formats/wire/vendors/bedrock-converse.ts';
 import { bedrockText } from '../../../src/formats/wire/vendors/bedrock-text.ts';
@@ -170,6 +171,8 @@ test('the deltas of a stream add up to its assembled text', () => {
     // A list of events is a stream only when it is complete.
     if (framing.form === 'text') continue;
     const [first, ...others] = capture.conversation?.replies ?? [];
+    // Thinking within the text is told apart when the text is complete.
+    reasoning += spokenReply({ role: 'assistant', content: output }).reasoning ?? '';
     if (others.length === 0 && capture.error === undefined) {
       // Some servers repeat all earlier text in each piece.
       const said = typeof first?.content === 'string' ? first.content : '';

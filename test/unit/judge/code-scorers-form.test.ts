@@ -125,7 +125,7 @@ describe('repeated_text', () => {
 describe('cut_off', () => {
   const { score } = scorer('cut_off');
   const ended = (...finishReasons: string[]) => score(chatCapture('x', 'y', { finishReasons }));
-  test.each(['length', 'max_tokens', 'MAX_TOKENS', 'model_length'])('is true for %s', (reason) =>
+  test.each(['length', 'max_tokens', 'max_output_tokens', 'MAX_TOKENS', 'model_length'])('is true for %s', (reason) =>
     expect(ended(reason)).toMatchObject({ value: true }),
   );
   test.each(['stop', 'tool_calls', 'end_turn', 'eos_token', 'content_filter'])('is false for %s', (reason) =>

@@ -9,6 +9,7 @@ import { projectPath } from '../../../local/project-root.ts';
 import { parseLocation } from '../../../src/offline/capture-files.ts';
 import { inspectSchema, lineSchema } from '../../../src/offline/reports.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
+import { Storer } from '../../../src/trace/storable.ts';
 
 const settings = captureSettings({}, {});
 const EXAMPLES = projectPath('examples', 'captures');
@@ -47,6 +48,21 @@ test('tells what the examples contain, and what judging them would cost', async 
   expect((safety?.captures ?? 0) + left).toBe(report.captures);
   expect(report.cost).toMatchObject({ captures: 34, judgedCaptures: 24, judgeCalls: 24 });
   expect(report.cost.usd).toBeGreaterThan(0.1);
+});
+
+afterEach(() => jest.restoreAllMocks());
+
+test('quarantines a line whose trace cannot be built, as the stack does', async () => {
+  jest.spyOn(Storer.prototype, 'store').mockImplementation(() => {
+    throw new SyntaxError('no number');
+  });
+  const path = fileOf('no-trace.jsonl', chat);
+  const reason = { name: 'TraceNotBuilt', message: expect.stringContaining('SyntaxError: no number') };
+  expect(await inspectAll(path, settings)).toMatchObject({
+    captures: 0,
+    quarantined: [{ name: reason.name, count: 1, at: [{ line: 1, message: reason.message }] }],
+  });
+  expect(await inspectLine(path, 1, settings)).toMatchObject({ quarantined: reason });
 });
 
 test('finds in the corpus the quarantined lines that the corpus names, each with its reason', async () => {

@@ -51,6 +51,12 @@ test('replaces nesting that is too deep for JSON by a note', () => {
   expect(JSON.stringify(storer.store(deep))).toContain('nested too deep to be written');
 });
 
+test('shows numbers that no document can have as text', () => {
+  const storer = new Storer();
+  expect(storer.store([Number.POSITIVE_INFINITY, Number.NaN, 1e308])).toMatchObject(['Infinity', 'NaN', {}]);
+  expect([...storer.changes]).toEqual(['numbers']);
+});
+
 test('replaces NUL and halves of surrogate pairs, also in keys', () => {
   const storer = new Storer();
   expect(storer.store({ 'k\0': ['a\ud800b', '🌿'] })).toEqual({ 'k\ufffd': ['a\ufffdb', '🌿'] });

@@ -10,6 +10,8 @@ const REQUEST_NAMES = 'input text_inputs text_input text query question user_inp
 /** Names of a reply's text. */
 const REPLY_NAMES =
   'output outputs output_text text_output answer response reply result text content message predictions'.split(' ');
+/** Names of an envelope's content, beside which `message` is a word such as “ok”. */
+const ENVELOPE_NAMES = ['data', 'result', 'results', 'payload', 'body'];
 /** Names of a streamed piece of text. */
 const PIECE_NAMES =
   'text outputText generated_text content completion delta token text_output generation output_text response output answer'.split(
@@ -52,7 +54,11 @@ export const genericText: WireFormat = {
     }
     const single = Array.isArray(value) && value.length === 1 ? value[0] : value;
     const isTexts = Array.isArray(single) && single.length > 1 && single.every((item) => typeof item === 'string');
-    const texts = typeof single === 'string' ? [single] : isTexts ? single : textUnder(single, REPLY_NAMES)?.texts;
+    const names =
+      isObject(single) && ENVELOPE_NAMES.some((name) => name in single)
+        ? REPLY_NAMES.filter((name) => name !== 'message')
+        : REPLY_NAMES;
+    const texts = typeof single === 'string' ? [single] : isTexts ? single : textUnder(single, names)?.texts;
     return texts && { replies: assistantMessages(texts), reasons: [isObject(single) ? reasonOf(single) : undefined] };
   },
   delta(event) {

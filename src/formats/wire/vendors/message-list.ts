@@ -1,14 +1,17 @@
-/** Reads a bare list of messages, or one under `inputs` or `input`, which JumpStart's and LMI's chat models accept. */
-import { isObject } from '../../json.ts';
+/** Reads a bare list of messages, or one under `inputs` or `input`, as JumpStart, LMI and MLflow accept them, or several chats. */
+import { isObject, type JsonObject, toJson } from '../../json.ts';
+import type { ChatMessage } from '../../types.ts';
 import { allMessages, isMessageList } from '../messages.ts';
-import { asksForJson, flattened } from '../prompts.ts';
-import type { WireFormat } from '../types.ts';
+import { asksForJson, flattened, userMessages } from '../prompts.ts';
+import type { ReadPrompt, WireFormat } from '../types.ts';
 import { without } from '../values.ts';
 
 export const messageList: WireFormat = {
   name: 'message-list',
   format: 'text-generation',
   request(body, value) {
+    const rows = isObject(value) ? ROW_NAMES.find((name) => isChats(body[name])) : undefined;
+    if (rows !== undefined) return chatsOf(body[rows] as Chat[], without(body, rows));
     const asked = isObject(value) ? (body.inputs ?? body.input) : value;
     const list = isObject(asked) && Array.isArray(asked.messages) ? asked.messages : unwrapped(asked);
     if (!isMessageList(list)) return undefined;
@@ -16,6 +19,7 @@ export const messageList: WireFormat = {
     const parameters = { ...inner, ...flattened(without(body, 'inputs', 'input', 'model')) };
     return {
       messages: allMessages(list),
+      ...(isObject(asked) ? { format: 'chat' as const } : {}),
       ...(isObject(asked) && Array.isArray(asked.tools) ? { tools: asked.tools } : {}),
       parameters,
       jsonRequested: asksForJson(parameters),
@@ -31,6 +35,33 @@ export const messageList: WireFormat = {
     return isMessageList(generations) ? { replies: allMessages(generations) } : undefined;
   },
 };
+
+/** Names of the rows in MLflow's scoring form, which may be chats: `{"instances": [{"messages": […]}, …]}`. */
+const ROW_NAMES = ['inputs', 'input', 'instances', 'dataframe_records'];
+
+type Chat = JsonObject & { messages: JsonObject[] };
+
+const isChats = (value: unknown): value is Chat[] =>
+  Array.isArray(value) && value.length > 0 && value.every((item) => isObject(item) && isMessageList(item.messages));
+
+/** Several chats are independent prompts. Each is shown as one message, with the roles of its messages where it has several. */
+function chatsOf(chats: Chat[], others: JsonObject): ReadPrompt {
+  const [first] = chats as [Chat];
+  const parameters = { ...without(first, 'messages', 'tools', 'model'), ...flattened(without(others, 'model')) };
+  const tools = Array.isArray(first.tools) ? { tools: first.tools } : {};
+  const asked = { ...tools, parameters, jsonRequested: asksForJson(parameters), format: 'chat' as const };
+  if (chats.length === 1) return { ...asked, messages: allMessages(first.messages) };
+  const prompts = chats.map(({ messages }) => transcript(allMessages(messages)));
+  return { ...asked, messages: userMessages(prompts), batch: prompts };
+}
+
+function transcript(messages: ChatMessage[]): string {
+  const texts = messages.map(({ role, content, tool_calls: calls }) => {
+    const text = typeof content === 'string' ? content : (toJson(content ?? calls) ?? '');
+    return messages.length === 1 ? text : `${role}: ${text}`;
+  });
+  return texts.join('\n\n');
+}
 
 /** Returns the conversation of a batch of one: `[[{role, …}]]`. */
 const unwrapped = (value: unknown): unknown =>

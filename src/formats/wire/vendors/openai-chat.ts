@@ -19,7 +19,9 @@ export const openAiChat: WireFormat = {
     };
   },
   reply(body) {
-    const choices = choicesOf(body, (choice) => isObject(choice.message));
+    // A filter that stops a request or a reply leaves no choice, or one without a message.
+    if (isReplyWithoutChoices(body)) return { replies: [{ role: 'assistant', content: '' }] };
+    const choices = choicesOf(body, (choice) => isObject(choice.message) || isSilent(choice));
     return (
       choices && {
         replies: choices.flatMap((choice) => chatMessages(spokenMessage(fieldsOf(choice.message)), 'assistant')),
@@ -40,7 +42,8 @@ export const openAiChat: WireFormat = {
     };
   },
   assemble(events) {
-    if (!events.some((event) => objectsIn(event.choices).some((choice) => isObject(choice.delta)))) return undefined;
+    const isOurs = events.some((event) => objectsIn(event.choices).some((choice) => isObject(choice.delta)));
+    if (!isOurs && !events.every(isReplyWithoutChoices)) return undefined;
     return assembleChoices(
       'chat.completion',
       events,
@@ -57,6 +60,14 @@ export const openAiChat: WireFormat = {
     reasoningTokens: ['usage.completion_tokens_details.reasoning_tokens', 'usage.reasoning_tokens'],
   },
 };
+
+const isReplyWithoutChoices = (body: JsonObject): boolean =>
+  'choices' in body &&
+  (body.choices === null || (Array.isArray(body.choices) && body.choices.length === 0)) &&
+  ('object' in body || 'usage' in body || 'prompt_filter_results' in body);
+
+const isSilent = (choice: JsonObject): boolean =>
+  choice.message == null && typeof choice.finish_reason === 'string' && !('text' in choice) && !('delta' in choice);
 
 /** Returns `tools`, or `functions`, as OpenAI called them earlier. */
 function toolsOf({ tools, functions }: JsonObject): { tools?: unknown[] } {
@@ -138,8 +149,12 @@ function addCall({ tools, latest }: ChatChoice, call: JsonObject): void {
     tools.push(tool);
     latest.set(index, tool);
   }
+  const isSame = id !== '' && id === tool.id;
   if (id !== '') tool.id = id;
-  tool.name += textIn(name);
+  const said = textIn(name);
+  // Most servers name a call once, some in pieces, some in each delta.
+  const repeats = (isSame || tool.arguments !== '') && said.startsWith(tool.name);
+  tool.name = repeats ? said : tool.name + said;
   tool.arguments += argumentsIn(input);
 }
 

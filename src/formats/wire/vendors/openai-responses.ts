@@ -36,7 +36,7 @@ export const openAiResponses: WireFormat = {
       jsonRequested: type === 'json_object' || type === 'json_schema',
     };
   },
-  reply({ object, output, status }) {
+  reply({ object, output, status, incomplete_details: details }) {
     if (!Array.isArray(output)) return undefined;
     const isItem = (item: unknown): boolean => isObject(item) && typeof item.type === 'string';
     if (object !== 'response' && !(output.length > 0 && output.every(isItem))) return undefined;
@@ -51,7 +51,7 @@ export const openAiResponses: WireFormat = {
       ...(reasoning.length > 0 ? { reasoning: reasoning.join('\n\n') } : {}),
       ...(calls.length > 0 ? { tool_calls: calls } : {}),
     };
-    return { replies: messages.length === 0 ? [] : [reply], reasons: [status] };
+    return { replies: [reply], reasons: [fieldsOf(details).reason ?? status] };
   },
   error({ object, status, error }) {
     if (object !== 'response' || status !== 'failed' || !isObject(error)) return undefined;
@@ -83,7 +83,10 @@ export const openAiResponses: WireFormat = {
 /** Assembles a response. The last event contains all of it, unless the stream was cut off earlier. */
 function assembleResponse(events: JsonObject[]): Assembly {
   const final = events.findLast(({ type, response }) => LAST_EVENT.test(type as string) && isObject(response));
-  if (final !== undefined) return { value: final.response as JsonObject, ended: true };
+  const whole = fieldsOf(final?.response);
+  // Some servers leave the output out of the last event.
+  if (final !== undefined && (whole.status === 'failed' || objectsIn(whole.output).length > 0))
+    return { value: whole, ended: true };
   const begun = fieldsOf(events.find((event) => isObject(event.response))?.response);
   const items = events.filter((event) => event.type === 'response.output_item.done').map((event) => event.item);
   const added = new Map<unknown, JsonObject>();
@@ -101,7 +104,8 @@ function assembleResponse(events: JsonObject[]): Assembly {
     if (kind === 'reasoning') return { type: 'reasoning', summary: [{ text }] };
     return { type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] };
   });
-  return { value: { ...begun, object: 'response', output: [...items, ...unfinished] }, ended: false };
+  const value = { ...begun, ...whole, object: 'response', output: [...items, ...unfinished] };
+  return { value, ended: final !== undefined };
 }
 
 const flatTool = (tool: unknown): unknown =>

@@ -1,10 +1,12 @@
 /** Detects replies that were cut off at the token limit. */
 import type { CodeScorer } from '../../types.ts';
 
-/** Finish reasons for the token limit: OpenAI and vLLM, TGI, Anthropic, Cohere and Gemini, TensorRT-LLM. */
+/** Finish reasons for the token limit: OpenAI (chat, Responses) and vLLM, TGI, Anthropic, Cohere and Gemini, TensorRT-LLM. */
 const LENGTH_REASONS = new Set([
   'length',
   'max_tokens',
+  'max_output_tokens',
+  'error_limit',
   'max_new_tokens',
   'max_length',
   'model_length',
