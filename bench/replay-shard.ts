@@ -204,10 +204,10 @@ async function summaryPart(
   log: Log,
 ): Promise<void> {
   const { ours, peer, checks } = report;
-  await planShard(functions, 'everything', { spreadSameSecond: 'even', compare: true, raw: true });
+  await planShard(functions, 'everything', { spreadSameSecond: 'even', compare: true });
   const sent = await runShard(functions, 'everything', 'run-everything', server.url, { requests: MAX_PER_SECOND * 20 });
-  addShard(report, `${MAX_PER_SECOND}/s, even, compare and raw`, sent);
-  checks.push(lagCheck(`${MAX_PER_SECOND}/s, even, compare and raw`, sent));
+  addShard(report, `${MAX_PER_SECOND}/s, even and compare`, sent);
+  checks.push(lagCheck(`${MAX_PER_SECOND}/s, even and compare`, sent));
   const runs = await summarizeRuns(functions, 'run-everything', records, MANY_SHARDS);
   const away = (distant: boolean): string => (distant ? `, S3 ${DISTANCE_MS} ms away` : '');
   for (const { file, shards, distant, bytes, rate, megabytes } of runs.merges) {

@@ -161,7 +161,7 @@ async function putShards(
   const shards = Array.from({ length: count }, (_, shard) => ({ ...own, shard, stripe: shard }));
   // The excess over the limit of inputs.json would be left out, which is not a failure here.
   const requests = Math.min(own.requests * count, MAX_INPUTS);
-  const whole: StoredPlan = { ...plan, run: name, compare, raw: false, shards, requests };
+  const whole: StoredPlan = { ...plan, run: name, compare, shards, requests };
   await functions.put(WORK, replayKeys.plan(name), JSON.stringify(whole));
   await functions.putAll(
     WORK,

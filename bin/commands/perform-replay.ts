@@ -44,7 +44,6 @@ export interface ReplayFlags extends TargetFlags, UntilDecidedFlags {
   output?: string;
   dryRun?: boolean;
   json?: boolean;
-  raw?: boolean;
   inputs: boolean;
   quiet?: boolean;
   yes?: boolean;
@@ -173,7 +172,7 @@ async function replayAndReport(
     await prepareDirectory(directory);
     stopping.started = true;
     const place = { run, directory };
-    const { report, compare, inputs, raw = false } = flags;
+    const { report, compare, inputs } = flags;
     const judgeOfCaptured = until?.judgesLive(opened) ? undefined : judge;
     const steps = { report, compare, judge: judgeOfCaptured, gate, mlflow };
     const followUps = await FollowUps.open({ ...place, target: target.description, ...steps });
@@ -184,7 +183,6 @@ async function replayAndReport(
       pool,
       options,
       inputs,
-      raw,
       keepCaptured: followUps.keepCaptured,
       traceIdOf: mlflow?.traceIdOf,
       mlflow,

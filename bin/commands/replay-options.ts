@@ -110,8 +110,6 @@ const RESULTS = [
   new Option('-o, --output <directory>', 'directory of the results (default: replays/<run>)'),
   new Option('--run <name>', 'name of the run').argParser(runName),
   new Option('--goodput <objectives>', 'objectives, such as "request_latency:2000 time_to_first_token:300"'),
-  numeric('--slice-duration <s>', 'length of the time slices (default: depends on the length of the run)'),
-  new Option('--raw', 'keep requests and replies in profile_export_raw.jsonl'),
   new Option('--no-inputs', 'do not write inputs.json'),
   new Option('--no-report', 'do not write the HTML report'),
   new Option('--max-error-rate <percent>', 'fail if a larger percentage of the requests fails')

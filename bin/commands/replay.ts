@@ -87,6 +87,5 @@ const optionsOf = (parsed: ParsedOptions): ReplayOptions => ({
   set: parsed.set,
   stream: parsed.stream ?? false,
   goodput: parsed.goodput,
-  sliceDuration: parsed.sliceDuration,
   maxErrorRate: parsed.maxErrorRate,
 });

@@ -53,7 +53,6 @@ const optionFields = {
   set: z.array(z.string()).optional(),
   stream: z.boolean().optional(),
   goodput: z.string().optional(),
-  sliceDuration: z.number().optional(),
   maxErrorRate: z.number().optional(),
 };
 
@@ -84,7 +83,6 @@ export const replayInputSchema = z.strictObject({
   /** Name of the MLflow experiment. Default: the experiment of the captures, with the suffix `-replays`. */
   experiment: z.string().min(1).optional(),
   /** Keep requests and replies as they were sent and received. Default `false`. */
-  raw: z.boolean().optional(),
   /** Plan, count and estimate; send nothing. Default `false`. */
   dryRun: z.boolean().optional(),
   /** Upper bounds of one shard, below the limits of a Lambda; for tests, and for targets that need more clients. */

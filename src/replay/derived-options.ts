@@ -1,4 +1,4 @@
-/** Derives the schedule, the request settings and the time slices of a replay from its options. */
+/** Derives the schedule and the request settings of a replay from its options. */
 import { parseGoodput, parseSetting, type ReplayOptions } from './options.ts';
 import type { Overrides } from './request/literal.ts';
 import type { ScheduleOptions, Timing } from './schedule/timing.ts';
@@ -66,11 +66,6 @@ export const indexFor = (
 ): Promise<SortedIndex> =>
   indexCaptures(files, { ...window, ...more, needsTime: timingOf(options).kind === 'fixed', onSkipped });
 
-/** Possible lengths of a time slice. */
-const SLICE_SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600];
-/** A readable trend has about this number of slices. */
-const SLICES = 60;
-
 /**
  * Returns an upper bound of the schedule's length, in seconds.
  *
@@ -84,11 +79,4 @@ export function scheduleSeconds(options: ReplayOptions, spanMs: number, records?
   return requestRate === undefined || records === undefined
     ? (windowMs * repeat) / speedup / 1000
     : Math.min(requestCount, records * repeat) / requestRate;
-}
-
-/** Returns the length of a time slice for the expected length of the run. */
-export function sliceMsOf(options: ReplayOptions, spanMs: number, records?: number): number {
-  if (options.sliceDuration !== undefined) return options.sliceDuration * 1000;
-  const seconds = scheduleSeconds(options, spanMs, records) / SLICES;
-  return (SLICE_SECONDS.find((step) => step >= seconds) ?? Math.ceil(seconds / 3600) * 3600) * 1000;
 }

@@ -34,7 +34,6 @@ export interface ReplayOptions {
   /** `tag:threshold …`, in AIPerf's syntax. */
   goodput?: string;
   /** Seconds. Default: depends on the length of the run. */
-  sliceDuration?: number;
   /** Percentage of failed requests above which the replay fails. */
   maxErrorRate: number;
 }
@@ -78,7 +77,6 @@ const NUMBERS: readonly [keyof ReplayOptions, string, (value: number) => boolean
   ['repeat', '--repeat', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
   ['requestCount', '--request-count', (v) => Number.isInteger(v) && v > 0, 'a whole number above 0'],
   ['randomSeed', '--random-seed', (v) => Number.isInteger(v) && v >= 0, 'a whole number'],
-  ['sliceDuration', '--slice-duration', (v) => v > 0, 'seconds, above 0'],
   ['maxErrorRate', '--max-error-rate', (v) => v >= 0 && v <= 100, 'percent, 0 to 100'],
 ];
 

@@ -2,7 +2,7 @@
 import type { Experiment } from '../mlflow/types.ts';
 import { toNamedError } from '../shared/errors.ts';
 import type { RunClock } from './clock.ts';
-import { maxConcurrencyOf, scheduleOf, sendingOf, sliceMsOf } from './derived-options.ts';
+import { maxConcurrencyOf, scheduleOf, sendingOf } from './derived-options.ts';
 import { bottleneckOf, type FinishedReplay, mlflowFactsOf, replayFactsOf, summaryFactsOf } from './finish.ts';
 import type { ConnectionPool } from './http/pool.ts';
 import { neverSent } from './measure/error-rate.ts';
@@ -11,7 +11,6 @@ import type { RunStats } from './measure/run-stats.ts';
 import type { ReplayOptions } from './options.ts';
 import type { PreparedRequest } from './request/prepared.ts';
 import { ResultSet, unreadOf } from './results/result-set.ts';
-import { MAX_SLICES } from './results/time-slices.ts';
 import { scheduleFromIndex } from './schedule/timing.ts';
 import type { SendOutcome, SendProgress } from './send/job.ts';
 import { sendSchedule } from './send/send-schedule.ts';
@@ -27,7 +26,6 @@ export interface ReplayRequest {
   options: ReplayOptions;
   directory: string;
   inputs: boolean;
-  raw: boolean;
   keepCaptured: boolean;
   traceIdOf?: (line: Buffer) => string;
   /** Where the replay will be logged, for `replay.json`. */
@@ -57,15 +55,11 @@ export interface ReplayResult extends FinishedReplay {
 /** @throws PermanentError `TargetUnreachable`, `ResultsNotWritten` */
 export async function replayToDirectory(request: ReplayRequest): Promise<ReplayResult> {
   const { run, index, target, options, directory } = request;
-  const spanMs = index.total > 0 ? index.lastMs - index.firstMs : 0;
   const unwritable = new AbortController();
   const results = new ResultSet({
     directory,
     run,
-    sliceMs: sliceMsOf(options, spanMs, index.total),
-    maxSlices: MAX_SLICES,
     inputs: request.inputs,
-    raw: request.raw,
     workerId: 'worker_0',
     // Requests whose results cannot be kept are not sent: they would load the target for nothing.
     onError: (error) => unwritable.abort(error),
@@ -107,7 +101,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
 }
 
 function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): Promise<SendOutcome> {
-  const { run, files, index, target, options, keepCaptured, traceIdOf, raw, pool, enough } = request;
+  const { run, files, index, target, options, keepCaptured, traceIdOf, pool, enough } = request;
   return sendSchedule(
     {
       run,
@@ -118,7 +112,6 @@ function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): 
       maxConcurrency: maxConcurrencyOf(options),
       keepCaptured,
       traceIdOf,
-      keepRaw: raw,
       endGracefully: true,
       pool,
       enough,

@@ -146,8 +146,6 @@ const NOT_METRICS = [
   'start_time',
   'end_time',
   'warmup_metrics',
-  'start_ns',
-  'end_ns',
 ];
 const metricsOf = (object: Record<string, unknown>, context: z.core.$RefinementCtx): void => {
   const metrics: Record<string, { unit: string }> = {};
@@ -174,13 +172,6 @@ export const summarySchema = z
     input_config: z.undefined().optional(),
   })
   .superRefine(metricsOf);
-
-/** `profile_export_aiperf_timeslices.json`. */
-export const slicesSchema = z.strictObject({
-  timeslices: z.array(
-    z.looseObject({ start_ns: z.number().positive(), end_ns: z.number().positive() }).superRefine(metricsOf),
-  ),
-});
 
 export const inputsSchema = z.strictObject({
   data: z.array(

@@ -41,15 +41,10 @@ function keysOf(directory: string): Record<string, Set<string>> {
         (row) => row[column] ?? '',
       ),
     );
-  const slices = json('profile_export_aiperf_timeslices.json').timeslices as Json[];
-  const raw = readLines<Json>(path('profile_export_raw.jsonl'));
   return {
     summary: summaryKeys(json('profile_export_aiperf.json')),
     csv: cells('profile_export_aiperf.csv', 0),
-    slices: new Set(slices.flatMap((slice) => [...summaryKeys(slice)])),
-    slicesCsv: cells('profile_export_aiperf_timeslices.csv', 3),
     records: recordKeys(readLines(path('profile_export.jsonl'))),
-    raw: new Set([...recordKeys(raw), ...raw.flatMap((line) => Object.keys(line))]),
   };
 }
 

@@ -6,8 +6,8 @@ import pathlib
 import sys
 
 from aiperf.common.models.dataset_models import InputsFile
-from aiperf.common.models.export_models import JsonExportData, TimesliceCollectionExportData
-from aiperf.common.models.record_models import MetricRecordInfo, RawRecordInfo
+from aiperf.common.models.export_models import JsonExportData
+from aiperf.common.models.record_models import MetricRecordInfo
 from aiperf.plot.core.data_loader import DataLoader
 
 directory = pathlib.Path(sys.argv[1])
@@ -19,11 +19,7 @@ def lines(name, model):
 
 
 records = lines("profile_export.jsonl", MetricRecordInfo)
-raw = lines("profile_export_raw.jsonl", RawRecordInfo)
 summary = JsonExportData.model_validate_json((directory / "profile_export_aiperf.json").read_text())
-slices = TimesliceCollectionExportData.model_validate_json(
-    (directory / "profile_export_aiperf_timeslices.json").read_text()
-)
 inputs = InputsFile.model_validate_json((directory / "inputs.json").read_text())
 run = DataLoader().load_run(directory)
 payloads = {session.session_id: session.payloads for session in inputs.data}
@@ -40,8 +36,6 @@ print(
             "withInputs": sum(
                 len(payloads[record.metadata.conversation_id]) > record.metadata.turn_index for record in records
             ),
-            "raw": len(raw),
-            "responses": sum(len(record.responses) for record in raw),
             "requestCount": summary.request_count.avg,
             "latencyCount": summary.request_latency.count,
             "csvRequestCount": float(table["Request Count"]),
@@ -49,9 +43,7 @@ print(
             "goodRequests": summary.good_request_count.avg if summary.good_request_count else None,
             "errors": sum(error.count for error in summary.error_summary),
             "wasCancelled": summary.was_cancelled,
-            "slices": len(slices.timeslices),
             "plotRequests": len(run.requests),
-            "plotSlices": int(run.timeslices["Timeslice"].nunique()),
         }
     )
 )

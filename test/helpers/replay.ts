@@ -123,7 +123,6 @@ export async function replay(
     options: all,
     directory,
     inputs: true,
-    raw: false,
     keepCaptured: false,
     skipped,
     ...more,

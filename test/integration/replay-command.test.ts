@@ -38,9 +38,9 @@ test('fails with the reason if nothing can be sent', async () => {
 
 test('deletes the files of an earlier run', async () => {
   const file = folder.write('a.jsonl', [...lines(3), 'not json']);
-  expect((await run(file, '--compare', '--raw')).code).toBe(0);
+  expect((await run(file, '--compare')).code).toBe(0);
   writeFileSync(join(out, 'mine.txt'), 'kept');
-  const own = ['compare.json', 'replies.jsonl', 'profile_export_raw.jsonl', 'skipped.jsonl'];
+  const own = ['compare.json', 'replies.jsonl', 'skipped.jsonl'];
   for (const name of own) expect(readdirSync(out)).toContain(name);
   const again = await run(folder.write('b.jsonl', lines(2)));
   expect(again).toMatchObject({ code: 0, stderr: expect.stringContaining('earlier run') });

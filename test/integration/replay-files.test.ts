@@ -8,7 +8,7 @@ import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
 import { SPOOL_FILE, TraceSpool, traceNameOf } from '../../src/replay/publish/spool.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
-import { inputsSchema, recordSchema, slicesSchema, summarySchema } from '../helpers/aiperf-files.ts';
+import { inputsSchema, recordSchema, summarySchema } from '../helpers/aiperf-files.ts';
 import { runHere } from '../helpers/command-here.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { captureLine, chatLine, ReplayFolder, readLines, replay, startCli } from '../helpers/replay.ts';
@@ -47,19 +47,14 @@ test('the result files match AIPerf’s format and units, and agree with each ot
     cancellationRate: 15,
     cancellationDelay: 0.005,
     goodput: 'request_latency:100',
-    sliceDuration: 1,
     randomSeed: 3,
   };
-  const { results } = await replay(file, endpoint.url, out, options, { raw: true });
+  const { results } = await replay(file, endpoint.url, out, options);
   const records = readLines(join(out, 'profile_export.jsonl')).map((record) => recordSchema.parse(record));
   const summary = summarySchema.parse(json(out, 'profile_export_aiperf.json')) as unknown as Record<
     string,
     { avg: number; count: number; p50: number }
   >;
-  const slices = slicesSchema.parse(json(out, 'profile_export_aiperf_timeslices.json')).timeslices as unknown as Record<
-    string,
-    { avg: number }
-  >[];
   inputsSchema.parse(json(out, 'inputs.json'));
   expect(records).toHaveLength(29);
   const good = records.filter(({ error }) => !error);
@@ -67,8 +62,6 @@ test('the result files match AIPerf’s format and units, and agree with each ot
   expect(summary.request_latency?.count).toBe(good.length);
   expect(summary.error_request_count?.avg).toBe(29 - good.length);
   expect(results.stats.cancelled).toBeGreaterThan(0);
-  expect(slices.length).toBeGreaterThanOrEqual(3);
-  expect(slices.reduce((sum, slice) => sum + (slice.completed_request_count?.avg ?? 0), 0)).toBe(29);
   const latencies = good.map(({ metrics }) => metrics.request_latency?.value as number).sort((a, b) => a - b);
   // The median of an even number of values is between the two in the middle.
   const [low = 0, high = 0] = [latencies[Math.ceil(latencies.length / 2) - 1], latencies[latencies.length >> 1]];
@@ -81,23 +74,6 @@ test('the result files match AIPerf’s format and units, and agree with each ot
   expect(csv).toContain('Metric,Value');
   expect(csv.find((row) => row.startsWith('Request Latency (ms),'))?.split(',')).toHaveLength(15);
   expect(csv).toContain(`Request Count,${good.length.toFixed(2)}`);
-  const sliceRows = readFileSync(join(out, 'profile_export_aiperf_timeslices.csv'), 'utf8').trim().split('\n');
-  expect(sliceRows[0]).toBe('Timeslice,Start_NS,End_NS,Metric,Unit,Stat,Value');
-  expect(sliceRows.some((row) => /^2,\d{19},\d{19},Request Latency,ms,p99,\d+\.\d\d$/.test(row))).toBe(true);
-
-  const raw = readLines<{
-    metadata: { event_id: string };
-    request_headers: Record<string, string>;
-    responses: unknown[];
-    payload: unknown;
-  }>(join(out, 'profile_export_raw.jsonl'));
-  expect(raw).toHaveLength(29);
-  const stream = raw.find(({ metadata, responses }) => metadata.event_id.startsWith('s') && responses.length > 1);
-  expect(stream?.responses[0]).toMatchObject({
-    perf_ns: expect.any(Number),
-    packets: [{ name: 'data', value: expect.stringContaining('choices') }],
-  });
-  expect(raw.find(({ metadata }) => metadata.event_id === 'csv')?.payload).toEqual({ text: '1,2\n' });
 });
 
 test('the result files contain no secret headers and no values of the URL’s query', async () => {
@@ -129,7 +105,6 @@ test('the result files contain no secret headers and no values of the URL’s qu
   const spool = new TraceSpool(out, 'test-run', traceNameOf(description, 'test-run'));
   const options = { ...DEFAULT_OPTIONS, speedup: 10 };
   const result = await replay(folder.write('a.jsonl', mixed()), target, out, options, {
-    raw: true,
     keepCaptured: true,
     read: (measured, clock) => {
       const keep = [followUps.read(measured, clock), spool.read(measured, clock)];
@@ -143,15 +118,12 @@ test('the result files contain no secret headers and no values of the URL’s qu
   expect(endpoint.requests[0]).toMatchObject({ url: new URL(url).pathname + new URL(url).search });
   expect(endpoint.requests[0]?.headers).toMatchObject({ 'x-auth': 'hunter2', 'user-agent': 'hunter2' });
   const files = readdirSync(out);
-  expect(files).toEqual(
-    expect.arrayContaining(['profile_export_raw.jsonl', 'report.html', SPOOL_FILE, 'replies.jsonl']),
-  );
+  expect(files).toEqual(expect.arrayContaining(['report.html', SPOOL_FILE, 'replies.jsonl']));
   expect(files.filter((name) => readFileSync(join(out, name), 'utf8').includes('hunter2'))).toEqual([]);
   // Neither do the bodies, which are in base64.
   const spooled = readLines<{ captureData: Record<string, { data: string }> }>(join(out, SPOOL_FILE));
   const bodies = spooled.flatMap(({ captureData }) => Object.values(captureData).map(({ data }) => data));
   expect(bodies.map((data) => Buffer.from(data, 'base64').toString()).join()).not.toContain('hunter2');
-  expect(readFileSync(join(out, 'profile_export_raw.jsonl'), 'utf8')).toContain('"X-Auth":"<redacted>"');
   expect(json(out, 'replay.json').target).toEqual({
     kind: 'url',
     url: `${endpoint.url}/v1/chat/completions?api-key=<redacted>&v=<redacted>&<redacted>`,

@@ -163,7 +163,6 @@ async function compared(
   const file = folder.write('a.jsonl', lines);
   const captured = new CapturedReplies(out);
   const replayed = await replay(file, url, out, options, {
-    raw: true,
     keepCaptured: true,
     read: (measured, clock) => {
       onReply?.(measured, clock);
@@ -216,12 +215,6 @@ test('odd replies are read as intended, or are an error that describes the fault
     ['a stream larger than the limit', undefined],
     ['larger than the limit', undefined],
   ]);
-  const raw = readLines<{ metadata: { event_id: string }; responses: { text?: string }[] }>(
-    join(out, 'profile_export_raw.jsonl'),
-  ).filter(({ metadata }) => large.some(({ event_id: id }) => id === metadata.event_id));
-  expect(raw.map(({ responses }) => JSON.parse(responses[0]?.text ?? ''))).toEqual(
-    [1, 2].map(() => ({ reply_not_kept: { bytes: expect.any(Number), why: expect.stringContaining('larger') } })),
-  );
   const metrics = (id: string) => records.find(({ metadata }) => metadata.event_id === id)?.metrics;
   expect(metrics('names in another case')?.time_to_first_token).toBeDefined();
   expect(metrics('a stream larger than the limit')).toMatchObject({ output_sequence_length: { value: 35 } });
@@ -297,8 +290,7 @@ test('a capture or a reply that cannot be read fails alone, in every step', asyn
     readLines<{ event_id?: string; metadata?: { event_id: string } }>(join(out, name))
       .map((line) => line.event_id ?? line.metadata?.event_id ?? '')
       .sort();
-  for (const name of ['profile_export.jsonl', 'profile_export_raw.jsonl', 'replies.jsonl'])
-    expect([name, idsOf(name)]).toEqual([name, ids]);
+  for (const name of ['profile_export.jsonl', 'replies.jsonl']) expect([name, idsOf(name)]).toEqual([name, ids]);
   expect(readLines(join(out, 'skipped.jsonl'))).toMatchObject([
     { file, line: 11, reason: 'NestedTooDeep' },
     { file, line: 9, reason: 'NestedTooDeep' },

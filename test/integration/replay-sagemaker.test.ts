@@ -194,7 +194,7 @@ test('signs a request again that waits longer than its signature is valid', asyn
     );
     // All eight are signed at the same time; the last is sent more than ten seconds later.
     const own = await target({ url: strict.url, goodForMs: 400 });
-    const { records } = await replay(file, own, out, { concurrency: 1 }, { raw: true });
+    const { records } = await replay(file, own, out, { concurrency: 1 });
     expect(records.map(({ error }) => error?.message)).toEqual(records.map(() => undefined));
     expect(strict.requests).toHaveLength(8);
     expect(new Set(strict.requests.map(({ body }) => body.toString())).size).toBe(8);

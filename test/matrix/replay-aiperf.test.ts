@@ -71,7 +71,7 @@ const difficult = (): string[] => [
 
 async function replayed(name: string, lines: string[], options: object): Promise<Replayed> {
   const file = folder.write(`${name}.jsonl`, lines);
-  return replay(file, endpoint.url, join(folder.path, name), { sliceDuration: 1, ...options }, { raw: true });
+  return replay(file, endpoint.url, join(folder.path, name), options);
 }
 
 /** Options that produce every kind of result line. */
@@ -90,8 +90,6 @@ async function replayedInCloud(name: string, lines: string[], options: object): 
   const run = cloud.run({
     source: { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${name}/` },
     target: { url: endpoint.url },
-    sliceDuration: 1,
-    raw: true,
     compare: true,
     shard: { seconds: 2, requestsPerSecond: 5 },
     ...options,
@@ -103,19 +101,14 @@ async function replayedInCloud(name: string, lines: string[], options: object): 
 }
 
 /** Returns the values that AIPerf must find in the files of a replay with these records. */
-function found(directory: string, records: readonly ReplayRecord[]): Record<string, unknown> {
+function found(records: readonly ReplayRecord[]): Record<string, unknown> {
   const failed = records.filter(({ error }) => error).length;
-  const { timeslices } = JSON.parse(readFileSync(join(directory, 'profile_export_aiperf_timeslices.json'), 'utf8')) as {
-    timeslices: object[];
-  };
   return {
     records: records.length,
     failed,
     cancelled: records.filter(({ metadata }) => metadata.was_cancelled).length,
     withLatency: records.length - failed,
     withInputs: records.length,
-    raw: records.length,
-    responses: expect.any(Number),
     requestCount: records.length - failed,
     csvRequestCount: records.length - failed,
     csvLatencyError: false,
@@ -123,9 +116,7 @@ function found(directory: string, records: readonly ReplayRecord[]): Record<stri
     goodRequests: null,
     errors: failed,
     wasCancelled: false,
-    slices: timeslices.length,
     plotRequests: records.length,
-    plotSlices: timeslices.length,
   };
 }
 
@@ -136,11 +127,10 @@ test(
     for (const { directory, results, records } of runs) {
       const { stats } = results;
       expect(await readByAiperf(directory)).toEqual({
-        ...found(directory, records),
+        ...found(records),
         failed: stats.failed,
         cancelled: stats.cancelled,
         goodRequests: stats.withObjectives ? stats.good : null,
-        slices: 4,
       });
     }
     expect(runs[1]?.results.stats.cancelled).toBeGreaterThan(0);
@@ -163,9 +153,8 @@ test(
       expect(records).toHaveLength(lines[name].length);
       expect(new Set(records.map(({ metadata }) => metadata.worker_id)).size).toBeGreaterThanOrEqual(4);
       const good = records.filter(({ metrics }) => metrics.good_request_count?.value === 1).length;
-      const expected = found(directory, records);
+      const expected = found(records);
       expect(await readByAiperf(directory)).toEqual({ ...expected, goodRequests: name === 'plain' ? null : good });
-      expect(expected.slices).toBeGreaterThanOrEqual(4);
       if (name === 'difficult') expect(expected.cancelled).toBeGreaterThan(0);
     }
   },
@@ -180,13 +169,8 @@ const AGENTS = ['metadata.agent_depth', 'metadata.context_overflow_skip', 'metad
 const LEFT_OUT: Record<string, string[]> = {
   summary: ['aiperf_version', 'input_config', 'telemetry_data', 'usage_discrepancy_count', ...OF_A_TOKENIZER],
   csv: ['Endpoint', ...USAGE_HEADERS],
-  slices: ['effective_concurrency', 'usage_discrepancy_count', ...OF_A_TOKENIZER],
-  slicesCsv: ['Effective Concurrency', ...USAGE_HEADERS],
   records: [...AGENTS, ...OF_A_TOKENIZER.map((tag) => `metrics.${tag}`)],
-  raw: AGENTS,
 };
-/** Requests are sent at whole seconds, never at the edge of a slice, where the two clocks could disagree. */
-const SLICE_SECONDS = 1.5;
 /** Concurrency over time. Our files contain only its mean over the run, `effective_concurrency.avg`. */
 const OVER_TIME =
   /^(active_|tokens_in_flight|effective_(decode|prefill|total)_|effective_concurrency\.(?!avg)|(Active|Effective (Decode|Prefill|Total)|Tokens In Flight)\b)/;
@@ -201,12 +185,12 @@ test.each(['plain', 'streamed'])(
       chatLine('400', 1, '[[status 400]]', 'x', stream),
     ];
     const goodput = streamed ? 'request_latency:200 time_to_first_token:100' : 'request_latency:200';
-    const ours = await replayed(`keys-${kind}`, lines, { goodput, sliceDuration: SLICE_SECONDS });
+    const ours = await replayed(`keys-${kind}`, lines, { goodput });
     const theirs = join(folder.path, `aiperf-${kind}`);
     const { command, args, env } = peer.command(
       [
         ...profileArgs(join(folder.path, `keys-${kind}.jsonl`), endpoint.url, theirs),
-        ...['--slice-duration', String(SLICE_SECONDS), '--export-level', 'raw', '--goodput', goodput],
+        ...['--goodput', goodput],
         ...(streamed ? ['--streaming'] : []),
       ],
       folder.path,
@@ -236,7 +220,7 @@ drawn(
     for (const [i, directory] of [one.directory, cloudy].entries()) {
       const plots = join(folder.path, `plots-${i}`);
       await plot([directory], plots);
-      for (const name of ['ttft_over_time', 'ttft_timeline', 'timeslices_ttft', 'timeslices_itl']) {
+      for (const name of ['ttft_over_time', 'ttft_timeline']) {
         expect(existsSync(join(plots, `${name}.png`))).toBe(true);
         expect(statSync(join(plots, `${name}.png`)).size).toBeGreaterThan(10_000);
       }

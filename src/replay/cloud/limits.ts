@@ -38,9 +38,9 @@ export const MAX_REQUESTS = 50_000;
 const MAX_BYTES = 256 * 1024 * 1024;
 /** Bytes of a request's lines in all files besides its body: figures, headers, names. */
 export const RECORD_FILE_BYTES = 6_000;
-/** Bytes in all files per captured byte: inputs, raw requests and replies, compared replies, base64 for MLflow. */
+/** At most, bytes in all files per captured byte: inputs, compared replies, base64 for MLflow. */
 export const SHARD_FILES_PER_BYTE = 5.5;
-/** All files of a shard with `compare`, `raw` and MLflow: 1.8 GB, on its disk (`REPLAY_DISK_MIB`) until it ends. */
+/** All files of a shard with `compare` and MLflow: 1.8 GB, on its disk (`REPLAY_DISK_MIB`) until it ends. */
 export const SHARD_FILE_BYTES = MAX_REQUESTS * RECORD_FILE_BYTES + MAX_BYTES * SHARD_FILES_PER_BYTE;
 /** Upload rate of a shard, bytes per millisecond: 20 MB/s. Measured: 79 MB/s to the emulator. */
 export const WRITTEN_BYTES_PER_MS = 20_000;

@@ -33,7 +33,7 @@ export class Distribution {
 
   /**
    * @param scale values are multiplied by this before they are counted as whole numbers
-   * @param sparse uses less memory but is slower: for the many small distributions of time slices
+   * @param sparse uses less memory but is slower: for the many small distributions of a report
    * @param lowest the lowest value if it is below 0; the histogram counts from there
    */
   constructor(scale: number, sparse = false, lowest = 0) {

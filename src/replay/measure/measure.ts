@@ -53,15 +53,14 @@ export function openReader(
   status: number,
   headers: Map<string, string>,
   streaming: boolean,
-  keepRaw = false,
 ): StreamReader | SageMakerStreamReader | undefined {
   // A compressed reply is read when it is complete: its pieces have no separate times.
   if (status >= 300 || codingsOf(headers).length > 0) return undefined;
   const type = headers.get('content-type') ?? null;
   if (/^application\/vnd\.amazon\.eventstream/i.test(type ?? '')) {
-    return new SageMakerStreamReader(headers.get('x-amzn-sagemaker-content-type'), keepRaw);
+    return new SageMakerStreamReader(headers.get('x-amzn-sagemaker-content-type'));
   }
-  return streaming || EVENTS_TYPE.test(type ?? '') ? new StreamReader(type, keepRaw) : undefined;
+  return streaming || EVENTS_TYPE.test(type ?? '') ? new StreamReader(type) : undefined;
 }
 
 const readerOf = ({ reader }: Exchange): StreamReader | undefined =>

@@ -1,4 +1,4 @@
-/** The statistics of a run: distributions and counts that can be merged across slices and shards. */
+/** The statistics of a run: distributions and counts that can be merged across shards. */
 import type { ExchangeError } from '../http/exchange.ts';
 import { Distribution, type DistributionJson } from './distribution.ts';
 import { isCancelledOnPurpose, type Measured } from './measure.ts';
@@ -56,7 +56,6 @@ export class RunStats implements Counts {
   readonly distributions = new Map<DistributionMetric, Distribution>();
   readonly errors = new Map<string, ErrorCount>();
   readonly statuses = new Map<string, number>();
-  readonly #sparse: boolean;
   succeeded = 0;
   /** Includes canceled requests, as AIPerf counts them. */
   failed = 0;
@@ -73,11 +72,6 @@ export class RunStats implements Counts {
   busyMs = 0;
   firstStartMs = Number.POSITIVE_INFINITY;
   lastEndMs = Number.NEGATIVE_INFINITY;
-
-  /** @param sparse uses less memory; for time slices, which have few values */
-  constructor(sparse = false) {
-    this.#sparse = sparse;
-  }
 
   get completed(): number {
     return this.succeeded + this.failed;
@@ -97,7 +91,7 @@ export class RunStats implements Counts {
     let distribution = this.distributions.get(metric);
     if (!distribution) {
       const { scale, lowest }: MetricDefinition = DISTRIBUTION_METRICS[metric];
-      distribution = new Distribution(scale, this.#sparse, lowest);
+      distribution = new Distribution(scale, false, lowest);
       this.distributions.set(metric, distribution);
     }
     return distribution;
@@ -174,12 +168,12 @@ export class RunStats implements Counts {
     };
   }
 
-  static fromJSON(json: RunStatsJson, sparse = false): RunStats {
-    const stats = new RunStats(sparse);
+  static fromJSON(json: RunStatsJson): RunStats {
+    const stats = new RunStats();
     for (const [metric, distribution] of Object.entries(json.distributions)) {
       const tag = metric as DistributionMetric;
       const { scale, lowest }: MetricDefinition = DISTRIBUTION_METRICS[tag];
-      stats.distributions.set(tag, Distribution.fromJSON(distribution, scale, sparse, lowest));
+      stats.distributions.set(tag, Distribution.fromJSON(distribution, scale, false, lowest));
     }
     for (const count of COUNTS) stats[count] = json[count];
     stats.withObjectives = json.withObjectives;

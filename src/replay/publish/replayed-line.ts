@@ -5,7 +5,7 @@
 import type { RunClock } from '../clock.ts';
 import { type Measured, repliedBody, sentBody } from '../measure/measure.ts';
 import { Body } from '../reply/content.ts';
-import { replacementOf } from '../results/raw-line.ts';
+import { replacementOf } from '../results/reply-not-kept.ts';
 
 export interface ReplayFacts {
   run: string;

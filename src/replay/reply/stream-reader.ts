@@ -23,11 +23,8 @@ export class StreamReader implements BodyReader {
   usage: Usage | undefined;
   /** When the first piece that is not reasoning arrived. NaN before that. */
   firstOutputAt = Number.NaN;
-  /** The raw events, if they are kept. */
-  readonly raw: { at: number; data: string }[] = [];
   /** Why the stream is broken, in words. */
   problem: string | undefined;
-  readonly #keepRaw: boolean;
   readonly #framing: StreamFraming;
   readonly #read = noEvents();
   /** Arrival times of events of an unknown form. */
@@ -36,13 +33,9 @@ export class StreamReader implements BodyReader {
   #bytes = 0;
   #at = 0;
 
-  /**
-   * @param contentType content type of the reply.
-   * @param keepRaw keeps every event as it arrived.
-   */
-  constructor(contentType: string | null, keepRaw = false) {
+  /** @param contentType content type of the reply */
+  constructor(contentType: string | null) {
     this.contentType = contentType;
-    this.#keepRaw = keepRaw;
     this.#framing = new StreamFraming({
       contentType,
       maxChars: MAX_KEPT_BYTES,
@@ -71,7 +64,6 @@ export class StreamReader implements BodyReader {
     else if (!this.tooLarge) {
       this.tooLarge = true;
       this.#kept = [];
-      this.raw.length = 0;
     }
     this.#attempt(() => this.#framing.feed(bytes));
   }
@@ -95,7 +87,6 @@ export class StreamReader implements BodyReader {
   }
 
   #event(data: string, name: string | undefined): void {
-    if (this.#keepRaw && !this.tooLarge) this.raw.push({ at: this.#at, data });
     if (this.#framing.form === 'text') {
       this.#add(true);
       return;
@@ -138,12 +129,9 @@ export class SageMakerStreamReader implements BodyReader {
     this.error = { type, message: headers[':error-message'] ?? payload.toString('utf8') };
   });
 
-  /**
-   * @param contentType content type inside the frames.
-   * @param keepRaw keeps every event as it arrived.
-   */
-  constructor(contentType: string = INNER_TYPE, keepRaw = false) {
-    this.inner = new StreamReader(contentType, keepRaw);
+  /** @param contentType content type inside the frames */
+  constructor(contentType: string = INNER_TYPE) {
+    this.inner = new StreamReader(contentType);
   }
 
   piece(bytes: Buffer, at: number): void {

@@ -1,4 +1,4 @@
-/** Formats `profile_export_aiperf.csv` and the rows of `profile_export_aiperf_timeslices.csv` as AIPerf 0.13 does. */
+/** Formats `profile_export_aiperf.csv` as AIPerf 0.13 does. */
 import { PERCENTILES } from '../measure/distribution.ts';
 import type { Figures, MetricResult } from './summary.ts';
 
@@ -27,21 +27,4 @@ export function summaryCsv({ results, headers }: Figures): string {
     if (!hasPercentiles(result)) rows.push(`${name(tag, result)},${number(result.avg)}`);
   }
   return `${rows.join('\n')}\n`;
-}
-
-export const TIMESLICES_HEADER = 'Timeslice,Start_NS,End_NS,Metric,Unit,Stat,Value';
-
-/** Returns the rows of one slice, one for every statistic of every metric. */
-export function timesliceRows(slice: number, startNs: string, endNs: string, { results, headers }: Figures): string[] {
-  const rows: string[] = [];
-  for (const [tag, result] of [...results].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    for (const statistic of STATISTICS) {
-      const value = result[statistic];
-      if (typeof value !== 'number') continue;
-      rows.push(
-        [slice, startNs, endNs, cell(headers.get(tag) ?? tag), cell(result.unit), statistic, number(value)].join(','),
-      );
-    }
-  }
-  return rows;
 }

@@ -11,10 +11,8 @@ import type { SkippedLine } from '../source/types.ts';
 import { summaryCsv } from './csv.ts';
 import { InputsFile } from './inputs.ts';
 import { LineWriter } from './line-writer.ts';
-import { rawLine } from './raw-line.ts';
 import { recordLine } from './record-line.ts';
 import { figures, type SummaryFacts, summaryJson } from './summary.ts';
-import { TimeSlices } from './time-slices.ts';
 
 /** Names of the files. All but the last three are AIPerf's. */
 export const FILES = {
@@ -22,9 +20,6 @@ export const FILES = {
   summaryJson: 'profile_export_aiperf.json',
   summaryCsv: 'profile_export_aiperf.csv',
   inputs: 'inputs.json',
-  slicesJson: 'profile_export_aiperf_timeslices.json',
-  slicesCsv: 'profile_export_aiperf_timeslices.csv',
-  raw: 'profile_export_raw.jsonl',
   /** Options, counts and mergeable statistics. */
   replay: 'replay.json',
   skipped: 'skipped.jsonl',
@@ -47,10 +42,7 @@ export const RESULT_FILES: ReadonlySet<string> = new Set([...Object.values(FILES
 interface ResultSetOptions {
   directory: string;
   run: string;
-  sliceMs: number;
-  maxSlices?: number;
   inputs: boolean;
-  raw: boolean;
   workerId: string;
   /** Called when a file with one line per request can no longer be written; `finish` throws the error as well. */
   onError?(error: Error): void;
@@ -66,12 +58,10 @@ export const unreadOf = (skippedReasons: ReadonlyMap<string, number>): number =>
 export class ResultSet {
   readonly #options: ResultSetOptions;
   readonly #records: LineWriter;
-  readonly #raw: LineWriter | undefined;
   readonly #inputs: InputsFile | undefined;
   #skipped: LineWriter | undefined;
   readonly stats = new RunStats();
   readonly warmup = new RunStats();
-  readonly slices: TimeSlices;
   readonly report = new ReportCollector();
   /** Lines that were not replayed, by reason. */
   readonly skippedReasons = new Map<string, number>();
@@ -80,10 +70,8 @@ export class ResultSet {
   constructor(options: ResultSetOptions) {
     this.#options = options;
     mkdirSync(options.directory, { recursive: true });
-    this.slices = new TimeSlices(options.sliceMs, options.maxSlices);
     const { onError } = options;
     this.#records = new LineWriter(this.#path(FILES.records), onError);
-    this.#raw = options.raw ? new LineWriter(this.#path(FILES.raw), onError) : undefined;
     this.#inputs = options.inputs ? new InputsFile(this.#path(FILES.inputs)) : undefined;
   }
 
@@ -116,12 +104,9 @@ export class ResultSet {
     const context = { clock, workerId: this.#options.workerId };
     // Everything that may throw comes first, so that nothing of the request is kept in that case.
     const record = recordLine(measured, context);
-    const raw = this.#raw && rawLine(measured, context);
     this.stats.add(measured, epoch);
-    this.slices.add(measured, clock, this.#startAt);
     this.report.add(measured, this.#startAt);
     this.#records.write(record);
-    if (raw !== undefined) this.#raw?.write(raw);
     return record.length;
   }
 
@@ -157,7 +142,7 @@ export class ResultSet {
 
   /** Completes the files with one line per request. */
   async close(): Promise<void> {
-    const closed = await Promise.allSettled([this.#records.close(), this.#raw?.close(), this.#skipped?.close()]);
+    const closed = await Promise.allSettled([this.#records.close(), this.#skipped?.close()]);
     for (const one of closed) if (one.status === 'rejected') throw one.reason;
   }
 }
@@ -166,7 +151,6 @@ export class ResultSet {
 export interface MeasuredRun {
   stats: RunStats;
   warmup: RunStats;
-  slices: TimeSlices;
   report: ReportCollector;
   skippedReasons: ReadonlyMap<string, number>;
 }
@@ -174,7 +158,7 @@ export interface MeasuredRun {
 /** Writes the files with figures. */
 export async function writeFigures(
   directory: string,
-  { stats, warmup, slices, report, skippedReasons }: MeasuredRun,
+  { stats, warmup, report, skippedReasons }: MeasuredRun,
   facts: Omit<SummaryFacts, 'warmup'>,
   configuration: Record<string, unknown>,
 ): Promise<void> {
@@ -183,7 +167,6 @@ export async function writeFigures(
   await writeFile(path(FILES.summaryJson), `${JSON.stringify(summaryJson(stats, complete), null, 1)}\n`);
   await writeFile(path(FILES.summaryCsv), summaryCsv(figures(stats, complete)));
   await writeOwn(directory, { stats, report, skippedReasons }, facts.run, configuration);
-  await slices.write(path(FILES.slicesJson), path(FILES.slicesCsv), facts.startMs, stats.lastEndMs);
 }
 
 async function writeOwn(

@@ -1,4 +1,4 @@
-/** Computes the figures of a run under AIPerf 0.13's tags: the content of its JSON and CSV summaries and of each time slice. */
+/** Computes the figures of a run under AIPerf 0.13's tags: the content of its JSON and CSV summaries. */
 import { PERCENTILES } from '../measure/distribution.ts';
 import { DISTRIBUTION_METRICS, type DistributionMetric } from '../measure/metrics.ts';
 import type { RunStats } from '../measure/run-stats.ts';
@@ -29,12 +29,10 @@ const ADJUSTED: readonly DistributionMetric[] = [
 ];
 
 interface FigureOptions {
-  /** Length of the window for rates, seconds. Default: from the first request to the last reply. */
-  windowSeconds?: number;
   /** Whether requests had scheduled times. */
   scheduled: boolean;
-  /** Whether this is a time slice, which has no figures about the schedule. */
-  slice?: boolean;
+  /** Whether this is the warm-up, which has no figures about the schedule. */
+  isWarmup?: boolean;
 }
 
 /** Seconds from the first request to the last reply; 0 without requests. */
@@ -44,7 +42,7 @@ export const durationSeconds = (stats: RunStats): number =>
 /** A figure without a distribution; left out if it is undefined or infinite. */
 type SingleFigure = [tag: string, header: string, unit: string, value: number | undefined];
 
-/** Computes all figures of a run or a slice. */
+/** Computes all figures of a run or of its warm-up. */
 export function figures(stats: RunStats, options: FigureOptions): Figures {
   const results = new Map<string, MetricResult>();
   const headers = new Map<string, string>();
@@ -52,7 +50,7 @@ export function figures(stats: RunStats, options: FigureOptions): Figures {
     const summary = distribution.summary();
     // The number of good requests has no percentiles.
     if (!summary || metric === 'good_request_count') continue;
-    if (options.slice && (metric === 'credit_to_start_latency' || metric === 'replay_client_lag')) continue;
+    if (options.isWarmup && (metric === 'credit_to_start_latency' || metric === 'replay_client_lag')) continue;
     results.set(metric, { unit: DISTRIBUTION_METRICS[metric].unit, ...summary });
     headers.set(metric, DISTRIBUTION_METRICS[metric].header);
   }
@@ -65,8 +63,8 @@ export function figures(stats: RunStats, options: FigureOptions): Figures {
   return { results, headers };
 }
 
-function singleFigures(stats: RunStats, { windowSeconds, scheduled, slice }: FigureOptions): SingleFigure[] {
-  const seconds = windowSeconds ?? durationSeconds(stats);
+function singleFigures(stats: RunStats, { scheduled, isWarmup }: FigureOptions): SingleFigure[] {
+  const seconds = durationSeconds(stats);
   const perSecond = (total: number | undefined): number | undefined =>
     total === undefined || seconds === 0 ? undefined : total / seconds;
   const sum = (metric: DistributionMetric): number | undefined => stats.distributions.get(metric)?.sum;
@@ -76,9 +74,8 @@ function singleFigures(stats: RunStats, { windowSeconds, scheduled, slice }: Fig
   const ifFailed = (value: number): number | undefined => (failed > 0 ? value : undefined);
   const ifGoodput = (value: number): number | undefined => (stats.withObjectives ? value : undefined);
   const mismatches = stats.distributions.has('osl_mismatch_diff_pct') ? stats.lengthMismatches : undefined;
-  // Little's law: the mean number in flight is the total time in flight divided by the duration. A slice has no such
-  // figure, since its requests may end in the next one.
-  const concurrency = slice ? undefined : perSecond(stats.busyMs / 1000);
+  // Little's law: the mean number in flight is the total time in flight divided by the duration.
+  const concurrency = isWarmup ? undefined : perSecond(stats.busyMs / 1000);
   return [
     ['request_count', 'Request Count', 'requests', stats.succeeded],
     ['completed_request_count', 'Completed Requests (Success + Error)', 'requests', completed],
@@ -104,7 +101,7 @@ function singleFigures(stats: RunStats, { windowSeconds, scheduled, slice }: Fig
     ['context_overflow_count', 'Context Overflow Count', 'requests', ifFailed(stats.contextOverflows)],
     ['osl_mismatch_count', 'OSL Mismatch Count', 'requests', mismatches],
     ['effective_concurrency', 'Effective Concurrency', 'requests', concurrency],
-    ...(scheduled && !slice ? scheduleFigures(stats) : []),
+    ...(scheduled && !isWarmup ? scheduleFigures(stats) : []),
   ];
 }
 
@@ -156,7 +153,7 @@ export interface SummaryFacts {
 /** Returns the content of `profile_export_aiperf.json`. */
 export function summaryJson(stats: RunStats, facts: SummaryFacts): Record<string, unknown> {
   const { results } = figures(stats, facts);
-  const warmup = facts.warmup && figures(facts.warmup, { scheduled: false, slice: true }).results;
+  const warmup = facts.warmup && figures(facts.warmup, { scheduled: false, isWarmup: true }).results;
   return {
     schema_version: '1.4',
     benchmark_id: facts.run,

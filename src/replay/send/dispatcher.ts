@@ -17,7 +17,6 @@ interface DispatcherOptions {
   maxConcurrency: number;
   timeoutMs: number;
   /** Keep the events of streams as they were received. */
-  keepRaw?: boolean;
   onDone(completion: Completion): void;
   /** Whether the next request is kept back. It is asked again at every check of timeouts. */
   isHeld?(request: PreparedRequest): boolean;
@@ -154,7 +153,7 @@ export class Dispatcher {
         this.#options.onDone({ request, exchange: done, scheduledAt: scheduled ? dueAt : done.startedAt, roomAt });
         if (!this.#immediate && !this.#timer) this.#arm();
       },
-      (status, headers) => openReader(status, headers, request.streaming, this.#options.keepRaw),
+      (status, headers) => openReader(status, headers, request.streaming),
     );
     this.#inFlight.add(exchange);
     this.sent++;

@@ -19,7 +19,6 @@ export interface SendJob extends Omit<PreparerOptions, 'reader' | 'random'> {
   timeoutMs: number;
   objectives: Objectives;
   /** Keep the events of streams as they were received. */
-  keepRaw?: boolean;
   /**
    * Called at the end of each request. If it throws, it is called again with an error in place of the reply: it must not
    * have kept anything of the request by then.

@@ -86,7 +86,6 @@ class Sender {
       pool,
       maxConcurrency: job.maxConcurrency,
       timeoutMs: job.timeoutMs,
-      keepRaw: job.keepRaw,
       ...(job.schedule.closedLoop && phase === 'profiling' ? { isHeld: job.isHeld } : {}),
       onDone: (done) => this.#ended.push(done),
     });

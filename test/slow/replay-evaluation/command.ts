@@ -258,16 +258,13 @@ describe('a replay command whose judge or MLflow fails', () => {
     async () => {
       mkdirSync(out);
       for (const name of ['.env', 'mine.jsonl', 'captures.json']) writeFileSync(join(out, name), 'SECRET=1');
-      expect((await replay('beside-others', 2, '--raw', '--compare', '--mlflow')).code).toBe(0);
+      expect((await replay('beside-others', 2, '--compare', '--mlflow')).code).toBe(0);
       expect((await filesOf(await runInMlflow('beside-others'))).sort()).toEqual([
         'compare.json',
         'inputs.json',
         'profile_export.jsonl',
         'profile_export_aiperf.csv',
         'profile_export_aiperf.json',
-        'profile_export_aiperf_timeslices.csv',
-        'profile_export_aiperf_timeslices.json',
-        'profile_export_raw.jsonl',
         'replay.json',
         'replies.jsonl',
         'report.html',

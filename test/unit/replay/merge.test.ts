@@ -1,7 +1,4 @@
 /** Merging the statistics of shards. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { RunClock } from '../../../src/replay/clock.ts';
 import { Exchange, type ExchangeError } from '../../../src/replay/http/exchange.ts';
 import { type Measured, measure } from '../../../src/replay/measure/measure.ts';
@@ -11,7 +8,6 @@ import { ratePerSecond } from '../../../src/replay/report/charts.ts';
 import type { PreparedRequest } from '../../../src/replay/request/prepared.ts';
 import { recordLine } from '../../../src/replay/results/record-line.ts';
 import { figures } from '../../../src/replay/results/summary.ts';
-import { TimeSlices } from '../../../src/replay/results/time-slices.ts';
 import { Random } from '../../../src/shared/random.ts';
 
 const START = 1000;
@@ -204,45 +200,6 @@ test('computes the rate of requests that were sent in one second', () => {
     [1.5, 0],
     [2.5, 6],
   ]);
-});
-
-test('merges slices, and unpacks packed ones for a late reply', async () => {
-  const directory = mkdtempSync(join(tmpdir(), 'slices-'));
-  const lastEndMs = clock.epochMs(Math.max(...all.map(({ exchange }) => exchange.endAt)));
-  const write = async (slices: TimeSlices): Promise<unknown[]> => {
-    await slices.write(join(directory, 's.json'), join(directory, 's.csv'), clock.epochMs(START), lastEndMs);
-    return (JSON.parse(readFileSync(join(directory, 's.json'), 'utf8')) as { timeslices: unknown[] }).timeslices;
-  };
-  try {
-    const whole = new TimeSlices(250);
-    for (const one of all) whole.add(one, clock, START);
-    const shuffled = new TimeSlices(250);
-    // In reverse order: every slice except the last eight is packed and opened again.
-    const parts = [0, 1].map((half) => {
-      const part = new TimeSlices(250);
-      for (const one of [...all].reverse().filter((_, i) => i % 2 === half)) part.add(one, clock, START);
-      return part;
-    });
-    for (const part of parts) shuffled.merge(json(part.toJSON()));
-    const [a, b] = [await write(shuffled), await write(whole)] as [
-      Record<string, { avg: number; p99?: number }>[],
-      Record<string, { avg: number; p99?: number }>[],
-    ];
-    expect(b).toHaveLength(24);
-    // In a long run, 24 slices become six of one second each.
-    const few = new TimeSlices(250, 10);
-    for (const one of all) few.add(one, clock, START);
-    const counts = (await write(few)) as { request_count: { avg: number } }[];
-    expect(counts).toHaveLength(6);
-    const sum = (slices: readonly { request_count?: { avg: number } }[]) =>
-      slices.reduce((total, { request_count: one }) => total + (one?.avg ?? 0), 0);
-    expect(sum(counts)).toBe(sum(b));
-    expect(a.map((slice) => [slice.start_ns, slice.request_count?.avg, slice.request_latency?.p99])).toEqual(
-      b.map((slice) => [slice.start_ns, slice.request_count?.avg, slice.request_latency?.p99]),
-    );
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
 });
 
 test('writes the times of a record with nanosecond precision', () => {

@@ -2,7 +2,6 @@
 import { replayCommand } from '../../../bin/commands/replay.ts';
 import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
 import { COMPARE_FILE, JUDGED_FILE } from '../../../src/replay/compare/with-captured.ts';
-import { sliceMsOf } from '../../../src/replay/derived-options.ts';
 import {
   checkOptions,
   DEFAULT_OPTIONS,
@@ -113,19 +112,6 @@ describe('options', () => {
         message: 'A header cannot be sent: not a header name; got: a text of 28 characters before the colon',
       }),
     );
-  });
-
-  test('chooses a slice length that results in about sixty slices', () => {
-    const slice = (seconds: number, options: Partial<ReplayOptions> = {}) =>
-      sliceMsOf({ ...DEFAULT_OPTIONS, ...options }, seconds * 1000) / 1000;
-    expect([slice(10), slice(60), slice(120), slice(3600), slice(86_400)]).toEqual([1, 1, 2, 60, 1800]);
-    expect(slice(3600, { speedup: 60 })).toBe(1);
-    expect(slice(3600, { sliceDuration: 4 })).toBe(4);
-    // Ten minutes of a day are replayed. At a constant rate, the captured times are ignored.
-    expect(slice(86_400, { startOffsetMs: 0, endOffsetMs: 600_000 })).toBe(10);
-    expect(sliceMsOf({ ...DEFAULT_OPTIONS, requestRate: 100 }, 86_400_000, 600)).toBe(1000);
-    expect(sliceMsOf({ ...DEFAULT_OPTIONS, requestRate: 1, repeat: 2 }, 1000, 3600)).toBe(120_000);
-    expect(sliceMsOf({ ...DEFAULT_OPTIONS, requestRate: 1, requestCount: 60 }, 1000, 3600)).toBe(1000);
   });
 
   test('derives different inference ids for runs, events and passes', () => {

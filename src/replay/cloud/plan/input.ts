@@ -18,7 +18,6 @@ export interface ReplayJob {
   target: ReplayInput['target'];
   options: ReplayOptions;
   compare: boolean;
-  raw: boolean;
   /** `undefined`: no judge. 0 dollars: only the daily budget applies. */
   judge?: { budgetUsd: number };
   /** `undefined`: nothing is logged to MLflow. */
@@ -45,7 +44,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
   const parsed = replayInputSchema.safeParse(raw);
   if (!parsed.success) throw invalid(problemsOf(parsed.error.issues).join('; '));
   const input = parsed.data;
-  const { source = {}, target, compare, raw: keepRaw, dryRun, shard, ...more } = input;
+  const { source = {}, target, compare, dryRun, shard, ...more } = input;
   const { judge, judgeBudgetUsd, mlflow, experiment, gate, ...given } = more;
   if (judgeBudgetUsd !== undefined && !judge) throw invalid('judgeBudgetUsd needs "judge": true');
   if (experiment !== undefined && !mlflow) throw invalid('experiment needs "mlflow": true');
@@ -81,7 +80,6 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
     ...(judge ? { judge: { budgetUsd: judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD } } : {}),
     ...(gate ? { gate } : {}),
     ...(mlflow ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
-    raw: keepRaw ?? false,
     dryRun: dryRun ?? false,
     shard: shard ?? {},
   };

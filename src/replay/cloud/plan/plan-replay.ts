@@ -7,7 +7,7 @@ import type { ReplayEnvironment } from '../../../settings/environment.ts';
 import { PermanentError, toNamedError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import { TextUpload } from '../../../shared/uploads.ts';
-import { maxConcurrencyOf, overridesOf, scheduleOf, sliceMsOf, timingOf } from '../../derived-options.ts';
+import { maxConcurrencyOf, overridesOf, scheduleOf, timingOf } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
 import type { LineReader } from '../../source/types.ts';
@@ -172,7 +172,7 @@ function planOf(
   plannedAtMs: number,
   found: DryRun | undefined,
 ): Omit<StoredPlan, 'judge' | 'mlflow' | 'gate'> {
-  const { source, window, target, options, compare, raw } = job;
+  const { source, window, target, options, compare } = job;
   return {
     contract: CONTRACT,
     run,
@@ -180,7 +180,6 @@ function planOf(
     target,
     options,
     compare,
-    raw,
     source: { ...source, fromMs: window.fromMs ?? null, toMs: window.toMs ?? null },
     captures: {
       files: files.length,
@@ -191,7 +190,6 @@ function planOf(
     skipped,
     plannedAtMs,
     startAtEpochMs: plannedAtMs + startLeadMs(shards, options.warmup),
-    sliceMs: sliceMsOf(options, index.total > 0 ? index.lastMs - index.firstMs : 0),
     requests: requestsOf(shards),
     shards,
     ...(found ? { dryRun: found } : {}),

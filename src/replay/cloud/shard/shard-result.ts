@@ -60,7 +60,6 @@ const shardResultSchema = shardFiguresSchema.extend({
   unread: count,
   stats: runStatsSchema,
   warmup: runStatsSchema,
-  slices: z.record(z.string(), runStatsSchema),
   report: z.custom<CollectorJson>(isObject),
 });
 

@@ -14,7 +14,7 @@ import { SPOOL_FILE, traceNameOf } from '../../publish/spool.ts';
 import type { PreparedRequest } from '../../request/prepared.ts';
 import { payloadJson } from '../../results/inputs.ts';
 import { LineWriter } from '../../results/line-writer.ts';
-import { rawLine, replyNotKept } from '../../results/raw-line.ts';
+import { replyNotKept } from '../../results/reply-not-kept.ts';
 import { FILES, ResultSet, unreadOf } from '../../results/result-set.ts';
 import { targetFacts } from '../target.ts';
 import { SHARD_FILES } from '../work-bucket/keys.ts';
@@ -24,14 +24,7 @@ import type { ShardFigures, ShardResult } from './shard-result.ts';
 
 const LINES = 'application/jsonlines';
 /** Files with a line per request. */
-export const LINE_FILES = [
-  FILES.records,
-  FILES.raw,
-  FILES.skipped,
-  SHARD_FILES.inputs,
-  REPLIES_FILE,
-  SPOOL_FILE,
-] as const;
+export const LINE_FILES = [FILES.records, FILES.skipped, SHARD_FILES.inputs, REPLIES_FILE, SPOOL_FILE] as const;
 
 /** @param instead JSON in place of a reply that is not kept */
 type BodyLine = (measured: Measured, clock: RunClock, instead?: string) => string;
@@ -67,8 +60,6 @@ export class ShardResults {
     const add = (name: string, line: BodyLine): void => {
       this.#bodies.push({ file: new LineWriter(join(directory, name)), line });
     };
-    const workerId = workerOf(shard);
-    if (plan.raw) add(FILES.raw, (measured, clock, instead) => rawLine(measured, { clock, workerId }, instead));
     if (plan.compare) {
       add(REPLIES_FILE, (measured, _, instead) => {
         const stored = comparedReply(measured);
@@ -94,9 +85,9 @@ export class ShardResults {
     freeBytes?: number,
   ): Promise<ShardResults> {
     const directory = await mkdtemp(join(tmpdir(), 'replay-shard-'));
-    const { run, sliceMs } = plan;
+    const { run } = plan;
     const workerId = workerOf(shard);
-    const set = new ResultSet({ directory, run, sliceMs, inputs: false, raw: false, workerId });
+    const set = new ResultSet({ directory, run, inputs: false, workerId });
     const room = new ReplyRoom(freeBytes ?? (await freeBytesOf(directory)), capturedBytes);
     return new ShardResults(directory, set, plan, shard, room);
   }
@@ -138,7 +129,7 @@ export class ShardResults {
     await this.#set.close();
     await this.#inputs.close();
     for (const { file } of this.#bodies) await file.close();
-    const { stats, warmup, slices, report, skippedReasons } = this.#set;
+    const { stats, warmup, report, skippedReasons } = this.#set;
     for (const name of LINE_FILES) {
       const path = join(this.#directory, name);
       if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, LINES);
@@ -150,7 +141,6 @@ export class ShardResults {
       unread: unreadOf(skippedReasons),
       stats: stats.toJSON(),
       warmup: warmup.toJSON(),
-      slices: slices.toJSON(),
       report: report.toJSON(),
     };
     await storage.putJson(bucket, `${prefix}${SHARD_FILES.result}`, result);

@@ -139,7 +139,6 @@ async function send(
         maxConcurrency: Math.min(shard.maxConcurrency ?? MAX_CONNECTIONS, MAX_CONNECTIONS),
         keepCaptured: plan.compare,
         ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
-        keepRaw: plan.raw,
         onSkipped: (line) => results.set.skipped(line),
         onPrepared: (request) => results.prepared(request),
         onStarted: ({ startAt }) => results.set.started(startAt),

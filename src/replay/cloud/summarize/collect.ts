@@ -6,7 +6,6 @@ import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { ReportCollector } from '../../measure/report-collector.ts';
 import { RunStats } from '../../measure/run-stats.ts';
 import type { MeasuredRun } from '../../results/result-set.ts';
-import { TimeSlices } from '../../results/time-slices.ts';
 import { parseShardResult, type ShardResult } from '../shard/shard-result.ts';
 import { type StopMark, stopMark } from '../stop/order.ts';
 import { SHARD_FILES } from '../work-bucket/keys.ts';
@@ -81,7 +80,6 @@ const LATE_MS = 100;
 const nothingCollected = (plan: StoredPlan, stop: StopMark | undefined): Collected => ({
   stats: new RunStats(),
   warmup: new RunStats(),
-  slices: new TimeSlices(plan.sliceMs),
   report: new ReportCollector(),
   skippedReasons: new Map(Object.entries(plan.skipped)),
   sent: 0,
@@ -157,7 +155,6 @@ function addResult(
   const { shard, sent, unsent, unread, lateMs, stopped } = result;
   collected.stats.merge(RunStats.fromJSON(result.stats));
   collected.warmup.merge(RunStats.fromJSON(result.warmup));
-  collected.slices.merge(result.slices);
   collected.report.merge(result.report);
   collected.sent += sent;
   collected.unsent += unsent;

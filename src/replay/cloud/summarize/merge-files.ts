@@ -40,16 +40,13 @@ function endOf(line: Buffer): number {
   return Number.parseInt(line.toString('latin1', at, at + 20), 10);
 }
 
-/** Merges records or raw exchanges in the order in which they completed. */
-export async function mergeRecords(
-  context: MergeContext,
-  name: typeof FILES.records | typeof FILES.raw,
-): Promise<void> {
+/** Merges the records in the order in which they completed. */
+export async function mergeRecords(context: MergeContext): Promise<void> {
   const { storage, collected } = context;
-  const sources = (collected.files.get(name) ?? []).map(
+  const sources = (collected.files.get(FILES.records) ?? []).map(
     ({ object, firstStartMs }): MergeSource => ({ object, leastKey: firstStartMs * NS_PER_MS }),
   );
-  await uploadLines(context, name, mergeLines(storage, sources, endOf));
+  await uploadLines(context, FILES.records, mergeLines(storage, sources, endOf));
 }
 
 async function uploadLines(context: MergeContext, name: string, lines: AsyncIterable<Buffer>): Promise<void> {

@@ -56,8 +56,6 @@ const CONTENT_TYPES: Record<string, string> = {
   [FILES.summaryJson]: 'application/json',
   [FILES.summaryCsv]: 'text/csv',
   [FILES.inputs]: 'application/json',
-  [FILES.slicesJson]: 'application/json',
-  [FILES.slicesCsv]: 'text/csv',
   [FILES.report]: 'text/html; charset=utf-8',
   [COMPARE_FILE]: 'application/json',
   [COMPARISON_FILES.json]: 'application/json',
@@ -144,7 +142,7 @@ async function writeResults(
     return undefined;
   };
   try {
-    await merge(FILES.records, FILES.records, () => mergeRecords(context, FILES.records));
+    await merge(FILES.records, FILES.records, () => mergeRecords(context));
     await mergeSkipped(context);
     await mergeParts(context, JUDGED_FILE, evaluations.parts.judged);
     await mergeParts(context, REFUSED_FILE, evaluations.parts.refused);
@@ -154,7 +152,6 @@ async function writeResults(
     const inputs = () => mergeInputs(context, directory);
     const reason = await merge(FILES.inputs, SHARD_FILES.inputs, inputs, afterMs);
     if (reason) leftOut.push({ file: FILES.inputs, reason });
-    if (plan.raw) await merge(FILES.raw, FILES.raw, () => mergeRecords(context, FILES.raw), afterMs);
     await putFigures(context, directory, leftOut, comparison);
     if (!plan.gate) return { comparison };
     // The results are in S3 now, and the gate needs the disk.

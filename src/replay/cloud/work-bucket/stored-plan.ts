@@ -60,7 +60,6 @@ export interface StoredPlan {
   target: ReplayInput['target'];
   options: ReplayOptions;
   compare: boolean;
-  raw: boolean;
   judge: PlannedJudge | null;
   mlflow: PlannedMlflow | null;
   gate: PlannedGate | null;
@@ -71,7 +70,6 @@ export interface StoredPlan {
   plannedAtMs: number;
   /** When the clock that all shards share starts, epoch ms. */
   startAtEpochMs: number;
-  sliceMs: number;
   /** Requests of all shards. */
   requests: number;
   shards: ShardPlan[];

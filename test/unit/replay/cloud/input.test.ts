@@ -43,7 +43,6 @@ test('uses the defaults of the command line and of the stack', () => {
     target: URL_TARGET,
     options: DEFAULT_OPTIONS,
     compare: false,
-    raw: false,
     dryRun: false,
     shard: {},
   });

@@ -24,7 +24,6 @@ const plan = (requests: number[], options = {}): StoredPlan => ({
   target: { url: 'http://host' },
   options: { ...DEFAULT_OPTIONS, ...options },
   compare: false,
-  raw: false,
   judge: null,
   mlflow: null,
   gate: null,
@@ -33,7 +32,6 @@ const plan = (requests: number[], options = {}): StoredPlan => ({
   skipped: { NotJson: 2 },
   plannedAtMs: START - 1000,
   startAtEpochMs: START,
-  sliceMs: 1000,
   requests: requests.reduce((sum, one) => sum + one, 0),
   shards: requests.map((own, shard) => ({
     shard,
@@ -76,7 +74,6 @@ const result = (shard: number, stats: RunStatsJson, more: Partial<ShardResult> =
   unread: 0,
   stats,
   warmup: new RunStats().toJSON(),
-  slices: { 0: stats },
   report: new ReportCollector().toJSON(),
   ...more,
 });
@@ -175,7 +172,7 @@ describe('missing requests', () => {
   test('reads results of earlier versions, which have no count of requests canceled on purpose', async () => {
     const memory = new MemoryStorage();
     const { cancelledOnPurpose: _, ...before } = statsOf([5], 3);
-    store(memory, result(0, before as RunStatsJson, { slices: { 0: before as RunStatsJson } }));
+    store(memory, result(0, before as RunStatsJson));
     const planned = plan([4], { maxErrorRate: 74 });
     const collected = await collect(memory, planned);
     expect(collected.stats.cancelledOnPurpose).toBe(0);
