@@ -33,7 +33,7 @@ function jsonAskedBy(capture: Capture): 'response_format' | 'prompt' | undefined
 }
 
 /** Returns the content of a text that is a single Markdown code block, otherwise `undefined`. */
-function insideFence(text: string): string | undefined {
+export function insideFence(text: string): string | undefined {
   const whole = text.trim();
   const open = whole.indexOf('\n');
   const isFenced = open !== -1 && whole.length > open + 3 && whole.endsWith('```');
