@@ -1,12 +1,5 @@
 /** Estimates tokens without a tokenizer. Tokenizers differ between models, so all plans include a margin. */
 
-/**
- * Quarters of a token. English prose and JSON have 3.5 to 4.5 characters per token with current tokenizers, other alphabets
- * about two, and Chinese, Japanese and Korean about one.
- */
-const ASCII_QUARTERS = 1;
-const ALPHABET_QUARTERS = 2;
-const IDEOGRAPH_QUARTERS = 4;
 const FIRST_NON_ASCII = 0x80;
 /** From this code unit on (CJK radicals, kana, ideographs, Hangul, emoji surrogates) a character is about one token. */
 const FIRST_IDEOGRAPH = 0x2e80;
@@ -14,8 +7,11 @@ const FIRST_IDEOGRAPH = 0x2e80;
 /** A request may have this many times the estimated tokens, because tokenizers differ. */
 export const INPUT_MARGIN = 1.5;
 
-const quartersOf = (code: number): number =>
-  code < FIRST_NON_ASCII ? ASCII_QUARTERS : code < FIRST_IDEOGRAPH ? ALPHABET_QUARTERS : IDEOGRAPH_QUARTERS;
+/**
+ * Returns the size of a character in quarters of a token. English prose and JSON have 3.5 to 4.5 characters per token with
+ * current tokenizers, other alphabets about two, and Chinese, Japanese and Korean about one.
+ */
+const quartersOf = (code: number): number => (code < FIRST_NON_ASCII ? 1 : code < FIRST_IDEOGRAPH ? 2 : 4);
 
 /** Estimates the number of tokens of a text. */
 export function estimateTokens(text: string): number {

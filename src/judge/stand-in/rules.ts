@@ -140,8 +140,9 @@ function other({ allowed, question }: AskedQuestion, exchange: ReadExchange): Ru
   return { value: allowed.values[Math.min(shared, allowed.values.length - 1)] ?? '', rationale };
 }
 
-/** How bad a value is among those of its question, which are listed from the best. */
-function badness({ allowed }: AskedQuestion, { value }: RuleVerdict): number {
+/** How bad a value is among those of its question, which are listed from the best. A refusal is bad. */
+function badness({ name, allowed }: AskedQuestion, { value }: RuleVerdict): number {
+  if (name === 'refusal') return value === 'yes' ? 1 : 0;
   return allowed.kind === 'strings' ? allowed.values.indexOf(String(value)) : -Number(value);
 }
 

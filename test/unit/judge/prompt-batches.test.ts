@@ -4,6 +4,7 @@ import type { Capture } from '../../../src/formats/types.ts';
 import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { captureRecord } from '../../../src/judge/prompt/record.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
+import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import { answerByRule } from '../../../src/judge/stand-in/answer.ts';
 import { readOwnPrompt } from '../../../src/judge/stand-in/read-prompt.ts';
@@ -85,4 +86,18 @@ test('the stand-in judges each pair by itself, and the worst reply decides', () 
   expect(judged(good)).toMatchObject({ relevance_to_query: { value: 'yes' }, professional_tone: { value: 'yes' } });
   expect(judged(good.toReversed())).toMatchObject({ relevance_to_query: { value: 'no' } });
   expect(judged([`${good[0]} Idiot.`, good[1] as string])).toMatchObject({ professional_tone: { value: 'no' } });
+});
+
+test('JSON is asked for if each prompt asks for it', () => {
+  const judged = (inputs: string[]) =>
+    codeScorers
+      .find(({ name }) => name === 'valid_json')
+      ?.score(
+        decoded(
+          { inputs },
+          SAID.map((text) => ({ generated_text: text })),
+        ),
+      );
+  expect(judged([ASKED[0] as string, 'Answer in JSON.'])).toEqual({ notJudgeable: 'jsonNotRequested' });
+  expect(judged(['Answer in JSON.', 'Reply with JSON only.'])).toMatchObject({ value: false });
 });

@@ -1,4 +1,5 @@
 /** Extracts the texts of a capture for code scorers: the request and the reply as plain strings. */
+import { promptCount } from '../../../formats/meaning/inferences.ts';
 import type { Capture, ChatMessage, Payload } from '../../../formats/types.ts';
 
 /** Formats whose payload is a text, if no conversation was found in it. */
@@ -63,8 +64,9 @@ export function requestTexts(capture: Capture): Texts {
   return { notJudgeable: 'notText' };
 }
 
-/** Returns the user's last message, or all texts of a request without one. */
+/** Returns the user's last message, or all texts of a request without one, and of a call with several prompts. */
 export function lastUserTexts(capture: Capture): Texts {
+  if (promptCount(capture) > 1) return requestTexts(capture);
   const last = capture.conversation?.messages.findLast((message) => message.role === 'user');
   const text = last === undefined ? '' : messageText(last);
   return text === '' ? requestTexts(capture) : { texts: [text] };
