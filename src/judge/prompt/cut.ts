@@ -38,21 +38,15 @@ interface Share {
  * @returns the tokens granted to each share, in the same order. Their sum is at most `bound`.
  */
 export function divideBound(shares: readonly Share[], bound: number): number[] {
-  const granted = new Array<number>(shares.length).fill(0);
-  let open = shares.map((share, index) => ({ ...share, index }));
+  const granted = shares.map(() => 0);
+  const claims = shares.map((share, index) => ({ ...share, index, need: share.tokens / share.weight || 0 }));
   let left = bound;
-  while (open.length > 0) {
-    const weights = open.reduce((sum, { weight }) => sum + weight, 0);
-    const fits = open.filter(({ tokens, weight }) => tokens <= (left * weight) / weights);
-    if (fits.length === 0) {
-      for (const { index, weight } of open) granted[index] = Math.floor((left * weight) / weights);
-      break;
-    }
-    for (const { index, tokens } of fits) {
-      granted[index] = tokens;
-      left -= tokens;
-    }
-    open = open.filter(({ index }) => !fits.some((fit) => fit.index === index));
+  let weights = shares.reduce((sum, { weight }) => sum + weight, 0);
+  for (const { index, tokens, weight } of claims.toSorted((a, b) => a.need - b.need)) {
+    const part = Math.min(tokens, Math.floor((left * weight) / weights) || 0);
+    granted[index] = part;
+    left -= part;
+    weights -= weight;
   }
   return granted;
 }

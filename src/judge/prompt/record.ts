@@ -155,8 +155,7 @@ function batchSections(prompts: readonly ChatMessage[], replies: readonly ChatMe
 }
 
 function sectionsOf({ messages, replies, tools, repliesPerPrompt }: JudgeableExchange): Section[] {
-  const offer = { ...note('tools on offer'), text: json(tools), weight: WEIGHTS.tools };
-  const offered = tools.length > 0 ? [offer] : [];
+  const offered = tools.length > 0 ? [{ ...note('tools on offer'), text: json(tools), weight: WEIGHTS.tools }] : [];
   if (repliesPerPrompt !== undefined) return [...offered, ...batchSections(messages, replies, repliesPerPrompt)];
   const place = { weight: WEIGHTS.reply / replies.length, rank: REPLY_RANK };
   return [...offered, ...questionSections(messages), ...replySections(replies, '', place)];

@@ -92,14 +92,12 @@ function readRecord(user: string): ReadExchange | undefined {
     .split(new RegExp(`^#${fence} `, 'm'))
     .slice(2)
     .map((section) => {
-      const newline = section.indexOf('\n');
-      const [heading, text] = newline < 0 ? [section, ''] : [section.slice(0, newline), section.slice(newline + 1)];
-      return { heading, text: text.replace(/\n$/, '') };
+      const [heading = '', ...lines] = section.replace(/\n$/, '').split('\n');
+      return { heading, text: lines.join('\n') };
     });
   const prompts = sections.flatMap(({ heading }, index) => (/^prompt \d+ of /.test(heading) ? [index] : []));
-  if (prompts.length === 0) return readSections(sections);
   const pairs = prompts.map((from, index) => readSections(sections.slice(from, prompts[index + 1])));
-  return { ...readSections(sections), pairs };
+  return { ...readSections(sections), ...(pairs.length > 0 && { pairs }) };
 }
 
 function readSections(sections: readonly { heading: string; text: string }[]): ReadExchange {
