@@ -55,7 +55,8 @@ export function inspectText(report: InspectReport, out: TextOptions): string {
   page.add(`${some(files, 'file')}, ${megabytes(bytes)}, ${some(lines, 'line')}`, 'bold');
   page.add(`${some(captures, 'capture')}, ${some(duplicates, 'duplicate')}, ${whole(quarantined)} quarantined`);
   if (times) page.add(`captured ${time(times.first)} to ${time(times.last)} UTC`);
-  if (gzip > 0) page.add(`${some(gzip, 'file')} compressed: the stack reads only uncompressed *.jsonl`, 'red');
+  if (gzip > 0)
+    page.add(`${some(gzip, 'file')} compressed or named *.gz: the stack reads only uncompressed *.jsonl`, 'red');
   if (captures === 0) page.add(`No line is a capture. Expected: ${CAPTURE_FILES}.`, 'red');
   for (const { file, message } of report.unreadable) page.add(`${singleLine(file)}: ${singleLine(message)}`, 'red');
   if (needTrial.count > 0) {

@@ -75,7 +75,7 @@ export async function inspectAll(path: string, settings: CaptureSettings): Promi
   for (const file of files) {
     try {
       const opened = await openFile(file);
-      inspection.addFile(file.size, opened.isGzip);
+      inspection.addFile(file, opened.isGzip);
       for await (const line of reader.lines(file, opened)) {
         inspection.add(line);
         const { end, start } = line.kind === 'capture' ? line.raw.place : line.place;

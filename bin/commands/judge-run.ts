@@ -7,6 +7,7 @@ import { judgeModels } from '../../src/judge/judge-id.ts';
 import { expectedCalls } from '../../src/judge/pricing/expected-calls.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import { canFail } from '../../src/judge/scorers/values.ts';
 import { standInTransport } from '../../src/judge/stand-in/transport.ts';
 import type { Judge, Scorer } from '../../src/judge/types.ts';
 import { type OfflineLine, OfflineReader, openCaptures, openFile } from '../../src/offline/capture-files.ts';
@@ -98,6 +99,7 @@ async function judgeOpened(
   return {
     ...(flags.judge === 'none' ? {} : { judge: judge.sourceId }),
     ...report,
+    unreadable: files.unreadable,
     thresholds,
     ...(named && { failure: named }),
   };
@@ -120,7 +122,7 @@ function chosenScorers({ scorer, guideline, judge, threshold = [] }: JudgeFlags,
     const facts = { got: names.join(', '), expected: 'a code scorer, or --judge real or stand-in' };
     throw new PermanentError('NoScorer', 'Without a judge there is no scorer to run', facts);
   }
-  const passing = chosen.filter((one) => one.kind === 'judge' && one.values.kind !== 'number').map(({ name }) => name);
+  const passing = chosen.filter(canFail).map(({ name }) => name);
   checkNames(
     'chosen scorer that can fail',
     threshold.map(({ scorer: name }) => name),
@@ -136,6 +138,8 @@ const standIn = ({ JUDGE_CALLS: calls }: CaptureSettings): Judge =>
 class JudgedFiles {
   /** Captures that a scorer applies to, as far as they were counted. */
   found = 0;
+  /** Files of a folder that cannot be read, or not to their end. */
+  unreadable: JudgeReport['unreadable'] = [];
   readonly settings: CaptureSettings;
   readonly scorers: readonly Scorer[];
   readonly #files: readonly SourceFile[];
@@ -160,10 +164,16 @@ class JudgedFiles {
 
   async *#lines(): AsyncGenerator<OfflineLine> {
     const reader = new OfflineReader(this.settings);
+    this.unreadable = [];
     for (const file of this.#files) {
-      for await (const line of reader.lines(file, await openFile(file), this.#flags.line)) {
-        if (line.kind === 'quarantine') this.#counts.quarantined += 1;
-        yield line;
+      try {
+        for await (const line of reader.lines(file, await openFile(file), this.#flags.line)) {
+          if (line.kind === 'quarantine') this.#counts.quarantined += 1;
+          yield line;
+        }
+      } catch (error) {
+        if (!(error instanceof PermanentError) || this.#files.length === 1) throw error;
+        this.unreadable.push({ file: file.name, message: error.message });
       }
     }
     this.#counts.isEnd = true;

@@ -102,7 +102,7 @@ function addSums(page: Page, { captures, judge, scorers, spend }: JudgeReport): 
 
 function addEnd(
   page: Page,
-  { verdicts, missing, notJudgeable, thresholds, scorers, failure, captures }: JudgeReport,
+  { verdicts, missing, notJudgeable, thresholds, scorers, failure, captures, unreadable }: JudgeReport,
 ): void {
   const counts = (of: Readonly<Record<string, number>>): string =>
     Object.entries(of)
@@ -110,6 +110,7 @@ function addEnd(
       .join(', ');
   if (Object.keys(notJudgeable).length > 0) page.add(`scorers that do not apply: ${counts(notJudgeable)}`);
   if (Object.keys(missing).length > 0) page.add(`missing verdicts: ${counts(missing)}`, 'red');
+  for (const { file, message } of unreadable) page.add(`${singleLine(file)}: ${singleLine(message)}`, 'red');
   if (failure !== undefined) page.add(`${failure.name}: ${singleLine(failure.message)}`, 'red');
   if (verdicts.length === 0) page.add(captures === 0 ? 'No capture can be judged.' : 'There is no verdict.', 'red');
   for (const { scorer, atLeast, holds } of thresholds) {

@@ -27,7 +27,7 @@ Examples:
 With --guideline alone only the guidelines are asked, with --scorer only these scorers, else all. Settings are read from the
 environment and .env (BEDROCK_MODEL_ID, JUDGE_GUIDELINES, JUDGE_PRICES, …). The stand-in's verdicts follow simple rules and cost
 nothing; the real judge needs your own credentials.
-The exit code is 1 if a share of --threshold is not reached, and 2 if verdicts are missing, because the judge failed or the budget
+The exit code is 1 if a share of --threshold is not reached, or if a file of a folder cannot be read, and 2 if verdicts are missing, because the judge failed or the budget
 was too small, or if there is nothing to judge.`;
 
 export function judgeCommand(): Command {
@@ -90,8 +90,8 @@ async function judge(given: string, flags: JudgeFlags & { all?: boolean; json?: 
   }
 }
 
-export function exitCodeOf({ verdicts, missing, failure, thresholds }: JudgeReport): number {
+export function exitCodeOf({ verdicts, missing, failure, thresholds, unreadable }: JudgeReport): number {
   const isWhole = failure === undefined && Object.keys(missing).length === 0 && verdicts.length > 0;
   if (!isWhole) return EXIT.notDone;
-  return thresholds.every(({ holds }) => holds) ? EXIT.done : EXIT.found;
+  return thresholds.every(({ holds }) => holds) && unreadable.length === 0 ? EXIT.done : EXIT.found;
 }

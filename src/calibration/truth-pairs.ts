@@ -1,5 +1,5 @@
 /** Reads verdicts beside whether the answer was right, which the label of a file told: does a scorer pass the right answers? */
-import { isFailure } from '../judge/scorers/values.ts';
+import { canFail, isFailure } from '../judge/scorers/values.ts';
 import type { Scorer } from '../judge/types.ts';
 import { LABEL_METADATA, RIGHT_METADATA } from '../mlflow/assessment-metadata.ts';
 import { GROUND_TRUTH, labelMetadata } from '../mlflow/plan-label.ts';
@@ -54,9 +54,6 @@ export async function readTruthPairs(
   }
   return { pairs, traces };
 }
-
-const canFail = (scorer: Scorer): boolean =>
-  scorer.kind === 'judge' ? scorer.values.kind !== 'number' : scorer.fails !== undefined;
 
 /** Returns what the label told, `undefined` if nothing or if a person has edited the label since. */
 function rightness({ assessments }: AssessedTrace): string | undefined {

@@ -15,6 +15,8 @@ import type { ModelAnswer } from './model-answer.ts';
 import { answerTokens, askSize } from './pricing/ask-size.ts';
 import type { PriceOfCall } from './pricing/call-amounts.ts';
 import { MAX_RECORD_TOKENS, type Rung } from './prompt/build-prompt.ts';
+import { captureRecord } from './prompt/record.ts';
+import { estimateTokens } from './prompt/tokens.ts';
 import { Session } from './session.ts';
 import type { JudgeTransport } from './transports/transport.ts';
 import type { Judge, JudgeMoney, JudgeResult, JudgeScorer } from './types.ts';
@@ -22,7 +24,7 @@ import type { Judge, JudgeMoney, JudgeResult, JudgeScorer } from './types.ts';
 export interface JudgeOptions extends CallerOptions {
   /** `together`: one call for all scorers of a capture; `separate`: one call for each. */
   calls?: 'together' | 'separate' | undefined;
-  /** Maximum number of tokens of captured text in one request. Longer texts are cut in the middle. */
+  /** Maximum number of tokens of the record in one request, see `fencedRecord`. */
   maxRecordTokens?: number;
   /** Replaces the bound on the answer that follows from the number of scorers. */
   maxTokens?: number | undefined;
@@ -41,9 +43,8 @@ const MAX_ANSWERS = 3;
 /** An answer that was cut off gets twice the room, then four times. */
 const MAX_GROWTH = 4;
 
-/** If a prompt is too long, the captured text is halved, down to this. */
+/** If a prompt is too long, the record is halved, down to this. */
 const MIN_RECORD_TOKENS = 500;
-const halved = (tokens: number): number => Math.max(MIN_RECORD_TOKENS, Math.floor(tokens / 2));
 
 const BARE_RATIONALE = '(The judge gave a value and no rationale.)';
 
@@ -121,6 +122,13 @@ class CaptureJudge implements Judge {
     let rung: Rung = 'json-schema';
     let maxRecordTokens = this.options.maxRecordTokens ?? MAX_RECORD_TOKENS;
     let correction: string | undefined;
+    const record = (): string => within('the record', () => captureRecord(capture, maxRecordTokens).text);
+    // Half of what was sent, which may be far below the bound: the next prompt is certainly shorter.
+    const halve = (): boolean => {
+      const tokens = estimateTokens(record());
+      maxRecordTokens = Math.max(MIN_RECORD_TOKENS, Math.floor(tokens / 2));
+      return tokens > MIN_RECORD_TOKENS;
+    };
     let given = session.money.answer;
     const { maxAnswers = MAX_ANSWERS } = this.options;
     for (let answers = 0; answers < maxAnswers && missing.length > 0; ) {
@@ -131,10 +139,7 @@ class CaptureJudge implements Judge {
       given = undefined;
       if (asked.answer === undefined) {
         const { kind, message } = asked.failure;
-        if (kind === 'too-long' && maxRecordTokens > MIN_RECORD_TOKENS) {
-          maxRecordTokens = halved(maxRecordTokens);
-          continue;
-        }
+        if (kind === 'too-long' && halve()) continue;
         session.fail(missing, { code: VERDICT_ERRORS[kind === 'too-long' ? 'tooLong' : 'rejected'], message });
         return;
       }
@@ -146,10 +151,10 @@ class CaptureJudge implements Judge {
         session.fail(missing, stopped);
         return;
       }
-      const assessed = this.record(answer, missing, session);
+      const assessed = this.record(answer, missing, session, record);
       this.caller.capabilities.noteForm(asked.rung, assessed.inForm);
       if (answer.stop === 'cut') growth = Math.min(MAX_GROWTH, growth * 2);
-      if (answer.stop === 'context') maxRecordTokens = halved(maxRecordTokens);
+      if (answer.stop === 'context') halve();
       // An answer in no recognizable form is asked for again in a looser form.
       if (!assessed.inForm) rung = lowerRung(asked.rung);
       correction = assessed.correction;
@@ -163,8 +168,8 @@ class CaptureJudge implements Judge {
   }
 
   /** Books the call and keeps the values of its answer. */
-  private record(answer: ModelAnswer, asked: readonly JudgeScorer[], session: Session) {
-    const assessed = assessAnswer(answer, asked);
+  private record(answer: ModelAnswer, asked: readonly JudgeScorer[], session: Session, record: () => string) {
+    const assessed = assessAnswer(answer, asked, record);
     const { readings } = assessed;
     session.book(
       answer.usage,

@@ -2,8 +2,7 @@
 import { hash } from 'node:crypto';
 import type { Capture } from '../formats/types.ts';
 import { MAX_RECORD_TOKENS } from './prompt/build-prompt.ts';
-import { fencedRecord } from './prompt/record.ts';
-import { judgeableExchange } from './scorers/applicability.ts';
+import { captureRecord } from './prompt/record.ts';
 import type { JudgeScorer } from './types.ts';
 
 /** 128 bits, the length of a record id in batch inference. */
@@ -16,10 +15,9 @@ const DIGITS = 32;
  * @param judge the judge's `sourceId`
  */
 export function questionOf(judge: string, capture: Capture, scorers: readonly JudgeScorer[]): string {
-  const exchange = judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] };
   // The code of a fence is random. Here it is the first of a series that the texts do not contain.
   let tried = 0;
-  const { text } = fencedRecord(exchange, MAX_RECORD_TOKENS, (bytes) => {
+  const { text } = captureRecord(capture, MAX_RECORD_TOKENS, (bytes) => {
     tried += 1;
     return hash('sha256', `fence ${tried}`, 'buffer').subarray(0, bytes);
   });

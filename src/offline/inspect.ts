@@ -6,6 +6,7 @@ import type { AlwaysRule } from '../judge/scorers/always-rules.ts';
 import { applicability } from '../judge/scorers/applicability.ts';
 import type { Scorer } from '../judge/types.ts';
 import { eachWithin } from '../monitoring/evaluate/each-within.ts';
+import type { SourceFile } from '../replay/source/types.ts';
 import { timeOf } from '../shared/within-time.ts';
 import type { OfflineLine } from './capture-files.ts';
 import type { InspectReport, Place } from './reports.ts';
@@ -65,11 +66,11 @@ export class Inspection {
     this.#scorers = scorers.map(({ name, kind }) => ({ name, kind, captures: 0, not: {} }));
   }
 
-  /** @param bytes of the file on the disk */
-  addFile(bytes: number, isGzip: boolean): void {
+  /** @param isGzip the content is compressed */
+  addFile({ name, size }: Pick<SourceFile, 'name' | 'size'>, isGzip: boolean): void {
     this.#sums.files += 1;
-    this.#sums.bytes += bytes;
-    if (isGzip) this.#sums.gzip += 1;
+    this.#sums.bytes += size;
+    if (isGzip || name.endsWith('.gz')) this.#sums.gzip += 1;
   }
 
   addUnreadable(file: string, message: string): void {

@@ -1,5 +1,5 @@
 /** Keeps the verdicts on the captures of files, and sums them up by scorer. */
-import { isPass } from '../judge/scorers/values.ts';
+import { canFail, isFailure } from '../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import { JUDGE_COST } from '../mlflow/assessment-metadata.ts';
 import type { AssessmentValue, NewAssessment } from '../mlflow/types.ts';
@@ -80,7 +80,7 @@ const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** Whether the value is no failure; `undefined` if no value of the scorer is one. */
 const passesOf = (scorer: Scorer, value: AssessmentValue): boolean | undefined =>
-  scorer.kind === 'code' || scorer.values.kind === 'number' ? undefined : isPass(scorer, value);
+  canFail(scorer) ? !isFailure(scorer, value) : undefined;
 
 function sumOf({ name, kind }: Scorer, rows: readonly VerdictRow[], missing: number): ScorerSum {
   const given = rows.flatMap(({ value }) => value ?? []);

@@ -73,7 +73,7 @@ export interface JudgingOptions {
 }
 
 interface Judged {
-  report: Omit<JudgeReport, 'thresholds' | 'judge' | 'failure'>;
+  report: Omit<JudgeReport, 'thresholds' | 'judge' | 'failure' | 'unreadable'>;
   /** What ended the asking. */
   failure?: unknown;
 }

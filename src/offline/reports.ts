@@ -28,9 +28,12 @@ const costSchema = z.object({
   basis: z.string(),
 });
 
+/** Files that cannot be read, or not to their end. */
+const unreadable = z.array(z.object({ file: z.string(), message: z.string() }));
+
 export const inspectSchema = z.object({
   files: count,
-  /** Files that are compressed, which the stack does not read. */
+  /** Files that are compressed, or named *.gz, which the stack does not read. */
   gzip: count,
   /** On the disk. */
   bytes: count,
@@ -41,8 +44,7 @@ export const inspectSchema = z.object({
   duplicates: count,
   /** By reason, with the first lines and what is wrong with each. */
   quarantined: z.array(z.object({ name: z.string(), count, at: z.array(placeSchema.extend({ message: z.string() })) })),
-  /** Files that cannot be read, or not to their end. */
-  unreadable: z.array(z.object({ file: z.string(), message: z.string() })),
+  unreadable,
   /** Lines that a function with its own memory would try out. */
   needTrial: z.object(counted),
   /** Captured times, ISO 8601. */
@@ -152,6 +154,7 @@ export const judgeSchema = z.object({
   /** Scorers that do not apply to a capture, by reason, over all captures. */
   notJudgeable: z.record(z.string(), count),
   spend: z.object({ calls: count, inputTokens: z.number(), outputTokens: z.number(), usd }),
+  unreadable,
   thresholds: z.array(z.object({ scorer: z.string(), atLeast: z.number(), holds: z.boolean() })),
   /** What ended the judging early. */
   failure: z.object({ name: z.string(), message: z.string() }).optional(),

@@ -1,5 +1,6 @@
 /** Builds the two short texts of a trace in MLflow's list: the request and the reply. */
 import { isObject, toJson } from '../formats/json.ts';
+import { promptCount } from '../formats/meaning/inferences.ts';
 import type { Capture, ChatMessage, Payload } from '../formats/types.ts';
 import { contentText } from './chat-view.ts';
 import { cleanText, cut, MAX_PREVIEW_CHARS } from './text.ts';
@@ -40,8 +41,13 @@ function payloadPreview(payload: Payload | undefined): string {
   return toJson(payload.value) ?? payload.text ?? '';
 }
 
+/** A call with several prompts shows the first prompt and the first reply, and how many there are. */
+const ofSeveral = (count: number, text: string): string => (count > 1 ? `1 of ${count}: ${text}` : text);
+
 export function requestPreview(capture: Capture): string {
   const messages = capture.conversation?.messages ?? [];
+  const prompts = promptCount(capture);
+  if (prompts > 1 && messages[0] !== undefined) return preview(ofSeveral(prompts, messagePreview(messages[0])));
   const asked = messages.findLast((message) => message.role === 'user') ?? messages.at(-1);
   return preview(asked === undefined ? payloadPreview(capture.request) : messagePreview(asked));
 }
@@ -53,5 +59,6 @@ export function responsePreview(capture: Capture): string {
   }
   const answered = capture.conversation?.replies[0];
   if (answered === undefined) return preview(payloadPreview(capture.response));
-  return preview(messagePreview(answered) || unspoken(capture));
+  const answers = capture.inferenceMismatch?.outputs ?? promptCount(capture);
+  return preview(ofSeveral(answers, messagePreview(answered) || unspoken(capture)));
 }

@@ -110,6 +110,10 @@ function formatsOf(
 /** See `MAX_ROWS` of tables; a prompt is longer than a row. */
 const MAX_BATCH = 1_000;
 
+/** Whether a list has an item for each prompt, and one of them has more or fewer replies than the others. */
+const isRagged = (value: unknown, each: number): boolean =>
+  Array.isArray(value) && value.some((item) => Array.isArray(item) && item.length !== each);
+
 /** Prompts sent together are separate inferences. Servers answer them in order, with the same number of replies each. */
 function batchInferences(
   batch: string[],
@@ -118,7 +122,7 @@ function batchInferences(
 ): Inferences {
   const answered = isThere(response);
   const each = replies.length / batch.length;
-  const isEven = Number.isInteger(each) && each >= 1;
+  const isEven = Number.isInteger(each) && each >= 1 && !isRagged(documentOf(response), each);
   const predictionAt = (index: number): unknown => {
     const own = isEven ? replies.slice(index * each, (index + 1) * each) : replies.slice(index, index + 1);
     const texts = own.map((reply) => reply.content);

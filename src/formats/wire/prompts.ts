@@ -1,14 +1,18 @@
 /** Reads prompts without roles, and the parameters around them, as several servers accept them. */
 import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
-import { without } from './values.ts';
+import { fieldsOf, without } from './values.ts';
 
-/** Whether the request asks for JSON, in the form of OpenAI, vLLM or TGI. */
+/** Whether the request asks for JSON, in the form of OpenAI, vLLM, TGI, SGLang, Ollama or llama.cpp. */
 export function asksForJson(request: JsonObject): boolean {
-  const { response_format: format } = request;
+  const { response_format: format, format: ofOllama } = request;
   if (isObject(format) && ['json_object', 'json_schema', 'json'].includes(format.type as string)) return true;
-  if (request.guided_json !== undefined && request.guided_json !== null) return true;
-  return isObject(request.grammar) && request.grammar.type === 'json';
+  if (ofOllama === 'json' || (isObject(ofOllama) && ('properties' in ofOllama || ofOllama.type === 'object')))
+    return true;
+  const { json, json_object: anyJson } = fieldsOf(request.structured_outputs);
+  const { json_schema: schema } = fieldsOf(request.sampling_params);
+  if ([request.guided_json, request.json_schema, json, schema].some((given) => given != null)) return true;
+  return anyJson === true || fieldsOf(request.grammar).type === 'json';
 }
 
 /** Returns the text of one completion prompt. Token ids have no text and are counted. */

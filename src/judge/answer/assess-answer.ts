@@ -15,8 +15,13 @@ interface AssessedAnswer {
   correction: string;
 }
 
-export function assessAnswer(answer: ModelAnswer, asked: readonly JudgeScorer[]): AssessedAnswer {
-  const read = readAnswer(answer, asked);
+/** @param record returns the record that the judge has read */
+export function assessAnswer(
+  answer: ModelAnswer,
+  asked: readonly JudgeScorer[],
+  record?: () => string,
+): AssessedAnswer {
+  const read = readAnswer(answer, asked, record);
   if (!read.readable) {
     const { code, problem } = unreadable(answer, read.problem);
     const message = `The judge’s answer could not be read: ${problem}`;

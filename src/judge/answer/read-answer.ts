@@ -1,10 +1,11 @@
 /** Reads a judge's answer: the verdicts in it, and the problem of each scorer without one. */
 import { jsonrepair } from 'jsonrepair';
 import * as z from 'zod';
-import { isObject, type JsonObject } from '../../formats/json.ts';
+import { isObject, type JsonObject, parseJson } from '../../formats/json.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { ModelAnswer } from '../model-answer.ts';
 import { UNSURE } from '../prompt/build-prompt.ts';
+import { insideFence } from '../scorers/code/json.ts';
 import { describeValues, isPass, readValue } from '../scorers/values.ts';
 import type { JudgeScorer } from '../types.ts';
 
@@ -86,14 +87,33 @@ const isShallow = (value: unknown, levels = MAX_LEVELS): boolean =>
   value === null ||
   (levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1)));
 
-/** @param repair turns almost-JSON into JSON */
+/**
+ * Returns the value of a text. An object with two answers to one question has none: all of its keys are null.
+ *
+ * @param repair turns almost-JSON into JSON
+ */
 function parse(text: string, repair: (text: string) => string = (same) => same): unknown {
+  let json: string;
   try {
-    const value = JSON.parse(repair(text)) as unknown;
-    return isShallow(value) ? value : undefined;
+    json = repair(text);
   } catch {
     return undefined;
   }
+  const parsed = parseJson(json, MAX_LEVELS);
+  if (!parsed.ok) return undefined;
+  const { value, duplicateKeys } = parsed;
+  if (!duplicateKeys) return value;
+  return isObject(value) ? Object.fromEntries(Object.keys(value).map((key) => [key, null])) : undefined;
+}
+
+/** Returns entries by question. Two answers to one question are none. */
+function byQuestion(entries: readonly (readonly [string, unknown])[]): Map<string, unknown> {
+  const found = new Map<string, unknown>();
+  for (const [name, entry] of entries) {
+    const key = keyOf(name);
+    found.set(key, found.has(key) ? null : entry);
+  }
+  return found;
 }
 
 /** Unwraps an answer such as `{"verdicts": {…}}`, or a list of entries that name their question. */
@@ -103,7 +123,7 @@ function unwrap(value: unknown, scorers: readonly JudgeScorer[]): JsonObject | u
       const name = entry.name ?? entry.question ?? entry.scorer;
       return typeof name === 'string' ? [[name, entry] as const] : [];
     });
-    return named.length > 0 ? unwrap(Object.fromEntries(named), scorers) : undefined;
+    return named.length > 0 ? unwrap(Object.fromEntries(byQuestion(named)), scorers) : undefined;
   }
   if (!isObject(value)) return undefined;
   if (asksFor(value, scorers)) return value;
@@ -121,6 +141,13 @@ function isSetApart(before: string, after: string): boolean {
   );
 }
 
+/** Returns an answer that nothing stands around but a code fence, neither words nor another object. */
+function aloneIn(text: string, scorers: readonly JudgeScorer[]): JsonObject | undefined {
+  const value = parse(insideFence(text) ?? text.trim());
+  const isWrapped = isObject(value) && !asksFor(value, scorers) && !('value' in value);
+  return isWrapped ? undefined : unwrap(value, scorers);
+}
+
 /**
  * Returns the answer in a text, or the problem. If there is text around the answer, it must be set apart and the only object:
  * any other object may be quoted from the record by a judge that states it does not follow it.
@@ -131,8 +158,6 @@ function answerIn({ text, stop }: ModelAnswer, scorers: readonly JudgeScorer[]):
     unwrap(parse(part, jsonrepair), scorers) ??
     // A text that is cut inside a quotation may be beyond repair, but its complete entries are not.
     (stop === 'cut' ? unwrap(parse(part.slice(0, part.lastIndexOf('}') + 1), jsonrepair), scorers) : undefined);
-  const whole = unwrap(parse(text.trim()), scorers);
-  if (whole !== undefined) return whole;
   const bare = withoutThinking(text);
   const parts = objectsIn(bare);
   const last = parts.at(-1);
@@ -172,12 +197,54 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   return { kind: 'verdict', value, rationale: text, chars };
 }
 
-/** Reads the answer to these scorers. */
-export function readAnswer(given: ModelAnswer, scorers: readonly JudgeScorer[]): AnswerReading {
-  const fromTool = isShallow(given.object) ? unwrap(given.object, scorers) : undefined;
-  const answer = fromTool ?? answerIn(given, scorers);
+/** Returns the words of a text, whatever quotes, escapes and other marks stand between them. */
+function wordsOf(text: string): string {
+  const plain = text
+    .replaceAll(/\\+u([0-9a-f]{4})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .replaceAll(/\\+[nrt]/g, ' ')
+    .normalize('NFKC')
+    .toLowerCase();
+  return ` ${plain
+    .replaceAll(/\p{Cf}/gu, '')
+    .replaceAll(/[^\p{L}\p{N}]+/gu, ' ')
+    .trim()} `;
+}
+
+const SAME_WORDS: Readonly<Record<string, string>> = { yes: 'true', no: 'false', true: 'yes', false: 'no' };
+
+/**
+ * Whether the record may contain one of these verdicts: it has the words of the question’s name and of the value. Its other
+ * words are not compared, because a judge that quotes may shorten and reformat.
+ */
+function isInRecord(byScorer: ReadonlyMap<string, Reading>, record: string): boolean {
+  const words = wordsOf(record);
+  const has = (text: string): boolean => words.includes(wordsOf(text));
+  return [...byScorer].some(([name, reading]) => {
+    if (!('value' in reading)) return false;
+    const value = String(reading.value);
+    // An answer to a single question needs no name.
+    const isNamed = [name, ...(byScorer.size === 1 ? ['value', 'result'] : [])].some(has);
+    return isNamed && [value, SAME_WORDS[value] ?? value].some(has);
+  });
+}
+
+/**
+ * Reads the answer to these scorers. With words around it, an answer that the record may contain is not read: the judge may
+ * quote it in order to reject it.
+ *
+ * @param record returns the record that the judge has read
+ */
+export function readAnswer(
+  given: ModelAnswer,
+  scorers: readonly JudgeScorer[],
+  record: () => string = () => '',
+): AnswerReading {
+  const { object, text } = given;
+  const fromTool = isShallow(object) ? unwrap(object, scorers) : undefined;
+  const alone = fromTool ?? aloneIn(text, scorers) ?? aloneIn(withoutThinking(text), scorers);
+  const answer = alone ?? answerIn(given, scorers);
   if (typeof answer === 'string') return { readable: false, problem: answer };
-  const entries = new Map(Object.entries(answer).map(([key, entry]) => [keyOf(key), entry]));
+  const entries = byQuestion(Object.entries(answer));
   // The last entry of a truncated answer may be incomplete, so it is asked for again.
   const last = [...entries.keys()].at(-1);
   if (given.stop === 'cut' && last !== undefined) entries.delete(last);
@@ -185,6 +252,9 @@ export function readAnswer(given: ModelAnswer, scorers: readonly JudgeScorer[]):
   for (const scorer of scorers) {
     const entry = entries.get(keyOf(scorer.name));
     byScorer.set(scorer.name, entry === undefined ? { kind: 'missing' } : readEntry(scorer, entry));
+  }
+  if (alone === undefined && isInRecord(byScorer, record())) {
+    return { readable: false, problem: 'words stood around a JSON object that the record may contain' };
   }
   return { readable: true, byScorer };
 }

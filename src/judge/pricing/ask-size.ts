@@ -3,9 +3,8 @@ import type { Capture } from '../../formats/types.ts';
 import { answerSchemaText } from '../answer/answer-schema.ts';
 import { memoByScorers } from '../memo.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
-import { fencedRecord } from '../prompt/record.ts';
+import { captureRecord } from '../prompt/record.ts';
 import { estimateTokens } from '../prompt/tokens.ts';
-import { judgeableExchange } from '../scorers/applicability.ts';
 import type { JudgeScorer } from '../types.ts';
 import { prefixTokens } from './prompt-cache.ts';
 
@@ -67,8 +66,7 @@ const fixedSize = memoByScorers(
 export function askSize(capture: Capture, scorers: readonly JudgeScorer[], options: AskSizeOptions = {}): AskSize {
   const { maxRecordTokens = MAX_RECORD_TOKENS, thinkingTokens = 0 } = options;
   const groups = options.calls === 'separate' ? scorers.map((scorer) => [scorer]) : scorers.length > 0 ? [scorers] : [];
-  const exchange = judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] };
-  const record = estimateTokens(fencedRecord(exchange, maxRecordTokens).text);
+  const record = estimateTokens(captureRecord(capture, maxRecordTokens).text);
   const size: AskSize = { calls: groups.length, inputTokens: 0, prefixTokens: 0, maxOutputTokens: 0, outputTokens: 0 };
   for (const group of groups) {
     const bound = answerTokens(group.length);

@@ -4,10 +4,9 @@
  */
 import type { Capture } from '../../formats/types.ts';
 import { memoByScorers } from '../memo.ts';
-import { judgeableExchange } from '../scorers/applicability.ts';
 import { describeValues } from '../scorers/values.ts';
 import type { JudgeScorer, ScorerExample } from '../types.ts';
-import { fencedRecord } from './record.ts';
+import { captureRecord } from './record.ts';
 
 /** How the answer's form is enforced, from the strictest to the loosest. */
 export const RUNGS = ['json-schema', 'tool', 'prompt'] as const;
@@ -20,7 +19,7 @@ export const UNSURE = 'unsure';
 export const ANSWER_NAME = 'record_verdicts';
 
 /**
- * Maximum number of tokens of captured text in one request. 24,000 tokens are about 96,000 characters of English, enough for
+ * Maximum number of tokens (estimated) of the record in one request, headings included. 24,000 tokens are about 96,000 characters of English, enough for
  * nearly every exchange. At 3 dollars per million tokens the longest costs 7 cents.
  */
 export const MAX_RECORD_TOKENS = 24_000;
@@ -112,8 +111,7 @@ export function buildPrompt(
   rung: Rung,
   options: PromptOptions = {},
 ): JudgePrompt {
-  const exchange = judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] };
-  const { fence, text } = fencedRecord(exchange, options.maxRecordTokens ?? MAX_RECORD_TOKENS, options.random);
+  const { fence, text } = captureRecord(capture, options.maxRecordTokens ?? MAX_RECORD_TOKENS, options.random);
   const correction =
     options.correction === undefined ? '' : `An earlier answer could not be used: ${options.correction}. `;
   return {

@@ -1,22 +1,26 @@
 /** Cuts long texts in the middle to fit a token bound. */
-import { estimateTokens } from './tokens.ts';
+import { estimateTokens, fittingChars } from './tokens.ts';
 
 /** Replaces the characters that were left out. The prompt explains it to the judge. */
 const cutMark = (characters: number): string => `\n[… ${characters} characters left out here …]\n`;
 
-/** A cut text keeps at least this many characters, so that its beginning and end remain recognizable. */
-const MIN_KEPT_CHARS = 80;
+/** What a mark and about 80 characters of English take: the beginning and the end of a text remain recognizable. */
+export const MIN_TEXT_TOKENS = 32;
 
 const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;
 const isLowSurrogate = (code: number): boolean => code >= 0xdc00 && code <= 0xdfff;
 
-/** Returns the text if it fits into `maxTokens` (estimated), otherwise its beginning and end with a visible mark between them. */
+/**
+ * Returns the text if it fits into `maxTokens` (estimated), otherwise its beginning and end with a visible mark between them,
+ * which fit together.
+ *
+ * @param maxTokens at least `MIN_TEXT_TOKENS` for a text that is longer
+ */
 export function cutMiddle(text: string, maxTokens: number, tokens = estimateTokens(text)): string {
   if (tokens <= maxTokens) return text;
-  const kept = Math.max(MIN_KEPT_CHARS, Math.floor((text.length * maxTokens) / tokens) - cutMark(text.length).length);
-  if (kept >= text.length) return text;
-  let headEnd = Math.ceil(kept / 2);
-  let tailStart = text.length - Math.floor(kept / 2);
+  const kept = Math.max(0, maxTokens - estimateTokens(cutMark(text.length)));
+  let headEnd = fittingChars(text, Math.ceil(kept / 2), 'start');
+  let tailStart = text.length - fittingChars(text, Math.floor(kept / 2), 'end');
   // A character outside the basic plane is two code units, which must not be separated.
   if (isHighSurrogate(text.charCodeAt(headEnd - 1))) headEnd -= 1;
   if (isLowSurrogate(text.charCodeAt(tailStart))) tailStart += 1;
@@ -34,21 +38,15 @@ interface Share {
  * @returns the tokens granted to each share, in the same order. Their sum is at most `bound`.
  */
 export function divideBound(shares: readonly Share[], bound: number): number[] {
-  const granted = new Array<number>(shares.length).fill(0);
-  let open = shares.map((share, index) => ({ ...share, index }));
+  const granted = shares.map(() => 0);
+  const claims = shares.map((share, index) => ({ ...share, index, need: share.tokens / share.weight || 0 }));
   let left = bound;
-  while (open.length > 0) {
-    const weights = open.reduce((sum, { weight }) => sum + weight, 0);
-    const fits = open.filter(({ tokens, weight }) => tokens <= (left * weight) / weights);
-    if (fits.length === 0) {
-      for (const { index, weight } of open) granted[index] = Math.floor((left * weight) / weights);
-      break;
-    }
-    for (const { index, tokens } of fits) {
-      granted[index] = tokens;
-      left -= tokens;
-    }
-    open = open.filter(({ index }) => !fits.some((fit) => fit.index === index));
+  let weights = shares.reduce((sum, { weight }) => sum + weight, 0);
+  for (const { index, tokens, weight } of claims.toSorted((a, b) => a.need - b.need)) {
+    const part = Math.min(tokens, Math.floor((left * weight) / weights) || 0);
+    granted[index] = part;
+    left -= part;
+    weights -= weight;
   }
   return granted;
 }

@@ -3,9 +3,10 @@
  * texts are between headings and cannot contain the code, so they can neither close the record nor imitate a heading.
  */
 import { randomBytes } from 'node:crypto';
-import type { ChatMessage, ToolCall } from '../../formats/types.ts';
-import type { JudgeableExchange } from '../scorers/applicability.ts';
-import { cutMiddle, divideBound } from './cut.ts';
+import type { Capture, ChatMessage, ToolCall } from '../../formats/types.ts';
+import { addCounts, noCounts } from '../../shared/counts.ts';
+import { isSystem, type JudgeableExchange, judgeableExchange } from '../scorers/applicability.ts';
+import { cutMiddle, divideBound, MIN_TEXT_TOKENS } from './cut.ts';
 import { estimateTokens } from './tokens.ts';
 
 interface Section {
@@ -13,6 +14,10 @@ interface Section {
   heading: string;
   text: string;
   weight: number;
+  /** How far it is from the nearer end of its list. What is far from both is left out first. */
+  rank: number;
+  /** What is counted where it is left out. */
+  what: 'messages' | 'replies' | 'tool calls';
 }
 
 /** 6 bytes are 12 hex digits, about 7 tokens per heading. A text contains them by chance once in 2^48; this is checked. */
@@ -73,48 +78,127 @@ function toolCallsOf(message: ChatMessage): string[] {
   return all.map((call) => `${json(call?.name)} ${json(call?.arguments)}`);
 }
 
-function messageSections(message: ChatMessage, heading: string, weight: number): Section[] {
+const rankOf = (index: number, length: number): number => Math.min(index, length - 1 - index);
+
+/** What always stays, and the question; then come the ends of the replies, and then everything else. */
+const FIRST_RANK = -1;
+const REPLY_RANK = -0.5;
+const CALLS_BEHIND = 0.25;
+
+/** A heading without a text. */
+const note = (heading: string): Section => ({ heading, text: '', weight: 0, rank: FIRST_RANK, what: 'messages' });
+
+function messageSections(message: ChatMessage, place: Omit<Section, 'text'>): Section[] {
   const body = bodyOf(message);
-  const calls = toolCallsOf(message).map((text) => ({ heading: `${heading} calls tool`, text, weight }));
-  return body === '' && calls.length > 0 ? calls : [{ heading, text: body, weight }, ...calls];
+  const texts = toolCallsOf(message);
+  const calls = texts.map((text, index): Section => {
+    const rank = place.rank + CALLS_BEHIND + rankOf(index, texts.length);
+    return { heading: `${place.heading} calls tool`, text, weight: place.weight, rank, what: 'tool calls' };
+  });
+  return body === '' && calls.length > 0 ? calls : [{ ...place, text: body }, ...calls];
 }
 
 function earlierSections(messages: readonly ChatMessage[]): Section[] {
-  const sections = (part: readonly ChatMessage[]): Section[] =>
-    part.flatMap((message) => {
-      const heading = headingOf(message.role);
-      const weight =
-        heading === 'system prompt' ? WEIGHTS.systemPrompt : WEIGHTS.earlier / Math.max(1, messages.length);
-      return messageSections(message, heading, weight);
-    });
-  if (messages.length <= MAX_EARLIER_MESSAGES) return sections(messages);
   const half = MAX_EARLIER_MESSAGES / 2;
-  const left = messages.length - MAX_EARLIER_MESSAGES;
+  const middle = messages.length > MAX_EARLIER_MESSAGES ? messages.slice(half, -half) : [];
+  const systemPrompts = middle.filter(isSystem);
+  const left = middle.length - systemPrompts.length;
+  const sections = (part: readonly ChatMessage[]): Section[] =>
+    part.flatMap((message, index) => {
+      const weight = isSystem(message) ? WEIGHTS.systemPrompt : WEIGHTS.earlier / messages.length;
+      const place = { heading: headingOf(message.role), weight, rank: rankOf(index, part.length) };
+      return messageSections(message, { ...place, what: 'messages' });
+    });
+  if (middle.length === 0) return sections(messages);
+  const told = left > 0 ? [note(`${left} messages left out here`)] : [];
+  const [first, last] = [messages.slice(0, half), messages.slice(-half)];
+  return [...sections(first), ...told, ...sections(systemPrompts), ...sections(last)];
+}
+
+function questionSections(messages: readonly ChatMessage[]): Section[] {
+  if (messages.length === 0) return [note('the request was not captured')];
+  const last = messages.findLastIndex((message) => message.role === 'user');
+  const question = messages[last];
+  if (question === undefined) return earlierSections(messages);
+  const place = { heading: 'user', weight: WEIGHTS.lastRequest, rank: FIRST_RANK, what: 'messages' } as const;
   return [
-    ...sections(messages.slice(0, half)),
-    { heading: `${left} messages left out here`, text: '', weight: 0 },
-    ...sections(messages.slice(-half)),
+    ...earlierSections(messages.slice(0, last)),
+    ...messageSections(question, place),
+    ...earlierSections(messages.slice(last + 1)),
   ];
 }
 
-function sectionsOf({ messages, replies, tools }: JudgeableExchange): Section[] {
-  const last = messages.findLastIndex((message) => message.role === 'user');
-  const sections: Section[] = [];
-  if (tools.length > 0) sections.push({ heading: 'tools on offer', text: json(tools), weight: WEIGHTS.tools });
-  if (messages.length === 0) sections.push({ heading: 'the request was not captured', text: '', weight: 0 });
-  const question = messages[last];
-  if (question === undefined) sections.push(...earlierSections(messages));
-  else {
-    sections.push(...earlierSections(messages.slice(0, last)));
-    sections.push(...messageSections(question, 'user', WEIGHTS.lastRequest));
-    sections.push(...earlierSections(messages.slice(last + 1)));
-  }
-  replies.forEach((reply, index) => {
-    const heading = replies.length === 1 ? 'REPLY' : `REPLY ${index + 1} of ${replies.length}`;
-    sections.push(...messageSections(reply, heading, WEIGHTS.reply / replies.length));
+/** @param place of the first reply */
+const replySections = (replies: readonly ChatMessage[], to: string, place: Pick<Section, 'weight' | 'rank'>) =>
+  replies.flatMap((reply, index) => {
+    const heading = `REPLY${replies.length === 1 ? '' : ` ${index + 1} of ${replies.length}`}${to}`;
+    const rank = place.rank + rankOf(index, replies.length);
+    return messageSections(reply, { heading, weight: place.weight, rank, what: 'replies' });
   });
-  return sections;
+
+/** The judge’s instructions are about one conversation. Here a heading says what else holds. */
+const BATCH_RULE =
+  'independent prompts of one call. A REPLY answers only the prompt above it. Replies to different prompts are no alternatives and need not fit together; a fault in any of them counts';
+
+/** Returns each prompt with its own replies. */
+function batchSections(prompts: readonly ChatMessage[], replies: readonly ChatMessage[], each: number): Section[] {
+  const pairs = prompts.flatMap((prompt, index) => {
+    const rank = REPLY_RANK + rankOf(index, prompts.length);
+    const heading = `prompt ${index + 1} of ${prompts.length}`;
+    const own = replies.slice(index * each, (index + 1) * each);
+    return [
+      ...messageSections(prompt, { heading, weight: WEIGHTS.lastRequest / prompts.length, rank, what: 'messages' }),
+      ...replySections(own, ` to ${heading}`, { weight: WEIGHTS.reply / replies.length, rank }),
+    ];
+  });
+  return [note(`${prompts.length} ${BATCH_RULE}`), ...pairs];
 }
+
+function sectionsOf({ messages, replies, tools, repliesPerPrompt }: JudgeableExchange): Section[] {
+  const offered = tools.length > 0 ? [{ ...note('tools on offer'), text: json(tools), weight: WEIGHTS.tools }] : [];
+  if (repliesPerPrompt !== undefined) return [...offered, ...batchSections(messages, replies, repliesPerPrompt)];
+  const place = { weight: WEIGHTS.reply / replies.length, rank: REPLY_RANK };
+  return [...offered, ...questionSections(messages), ...replySections(replies, '', place)];
+}
+
+/** Returns the sections of the lowest ranks, with headings where others were left out. */
+function lowestRanks(sections: readonly Section[], most: number): Section[] {
+  const kept = new Set(sections.toSorted((a, b) => a.rank - b.rank).slice(0, most));
+  let left = noCounts();
+  return sections.flatMap((section, index) => {
+    if (kept.has(section)) return [section];
+    addCounts(left, { [section.what]: 1 });
+    const next = sections[index + 1];
+    if (next !== undefined && !kept.has(next)) return [];
+    const counts = Object.entries(left).map(([what, count]) => `${count} ${what}`);
+    left = noCounts();
+    return [note(`${counts.join(', ')} left out here`)];
+  });
+}
+
+/** A section with the least of its text, and a heading before it that says what was left out. */
+const SECTION_TOKENS = MIN_TEXT_TOKENS + 40;
+const FRAME_TOKENS = 30;
+
+/** Cuts the sections’ texts in the middle, each to its share of the bound. */
+function cutToFit(sections: readonly Section[], maxTokens: number): Section[] {
+  const sizes = sections.map(({ text }) => estimateTokens(text));
+  const least = sizes.map((tokens) => Math.min(tokens, MIN_TEXT_TOKENS));
+  const rest = least.reduce((left, tokens) => left - tokens, maxTokens);
+  const shares = sections.map(({ weight }, index) => ({ tokens: (sizes[index] ?? 0) - (least[index] ?? 0), weight }));
+  const granted = divideBound(shares, Math.max(0, rest));
+  return sections.map((section, index) => {
+    const tokens = (least[index] ?? 0) + (granted[index] ?? 0);
+    return { ...section, text: cutMiddle(section.text, tokens, sizes[index]) };
+  });
+}
+
+function linesOf(fence: string, sections: readonly Section[]): string {
+  const lines = sections.flatMap(({ heading, text }) => [`#${fence} ${heading}`, ...(text === '' ? [] : [text])]);
+  return [`#${fence} BEGIN`, ...lines, `#${fence} END`].join('\n');
+}
+
+const ANY_FENCE = '0'.repeat(2 * FENCE_BYTES);
 
 interface FencedRecord {
   fence: string;
@@ -122,26 +206,30 @@ interface FencedRecord {
   text: string;
 }
 
-/** Renders an exchange. Texts are cut in the middle so that all of them together fit into `maxTokens` (estimated). */
+/**
+ * Renders an exchange in at most `maxTokens` (estimated), headings included. If it has more, sections in the middle of long
+ * lists are left out, and then long texts are cut in the middle.
+ *
+ * @param maxTokens at least 500
+ */
 export function fencedRecord(
   exchange: JudgeableExchange,
   maxTokens: number,
   random?: (bytes: number) => Buffer,
 ): FencedRecord {
-  const sections = sectionsOf(exchange);
-  const sizes = sections.map(({ text, weight }) => ({ tokens: estimateTokens(text), weight }));
-  const total = sizes.reduce((sum, { tokens }) => sum + tokens, 0);
-  const bounds = total <= maxTokens ? undefined : divideBound(sizes, maxTokens);
-  const texts = sections.map(({ text }, index) =>
-    bounds === undefined ? text : cutMiddle(text, bounds[index] ?? 0, sizes[index]?.tokens),
-  );
+  let sections = sectionsOf(exchange);
+  if (estimateTokens(linesOf(ANY_FENCE, sections)) > maxTokens) {
+    sections = lowestRanks(sections, Math.floor((maxTokens - FRAME_TOKENS) / SECTION_TOKENS));
+    const bare = sections.map((section) => ({ ...section, text: '' }));
+    // Each text is a further line.
+    const most = maxTokens - estimateTokens(linesOf(ANY_FENCE, bare)) - Math.ceil(sections.length / 4);
+    sections = cutToFit(sections, most);
+  }
+  const texts = sections.map(({ text }) => text);
   const fence = makeFence(texts, random);
-  const lines = [`#${fence} BEGIN`];
-  sections.forEach(({ heading }, index) => {
-    lines.push(`#${fence} ${heading}`);
-    const text = texts[index] ?? '';
-    if (text !== '') lines.push(text);
-  });
-  lines.push(`#${fence} END`);
-  return { fence, text: lines.join('\n') };
+  return { fence, text: linesOf(fence, sections) };
 }
+
+/** Renders what the judge reads of a capture. The parameters are those of `fencedRecord`. */
+export const captureRecord = (capture: Capture, maxTokens: number, random?: (bytes: number) => Buffer): FencedRecord =>
+  fencedRecord(judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] }, maxTokens, random);

@@ -1,7 +1,8 @@
 /** Decides whether a scorer applies to a capture, and extracts the text that the judge reads. */
+import { promptCount } from '../../formats/meaning/inferences.ts';
 import type { Capture, ChatMessage } from '../../formats/types.ts';
 import type { JudgeScorer } from '../types.ts';
-import { messageText } from './code/text.ts';
+import { isUndecoded, messageText } from './code/text.ts';
 
 /** Reasons why a scorer does not apply to a capture. Receipts count them as `notJudgeable`. */
 const NOT_JUDGEABLE = [
@@ -19,6 +20,10 @@ const NOT_JUDGEABLE = [
   'noSystemPrompt',
   /** The payload is not text: numbers, vectors or bytes. */
   'notText',
+  /** A payload could not be decoded, and is kept as captured. */
+  'notDecoded',
+  /** A call with several prompts, whose replies cannot be assigned to them. */
+  'promptsNotPaired',
 ] as const;
 
 type NotJudgeableReason = (typeof NOT_JUDGEABLE)[number];
@@ -29,6 +34,8 @@ export interface JudgeableExchange {
   messages: readonly ChatMessage[];
   replies: readonly ChatMessage[];
   tools: readonly unknown[];
+  /** The messages are independent prompts of one call, each with this number of the replies, in order. Absent: a conversation. */
+  repliesPerPrompt?: number;
 }
 
 /** A string in a JSON document counts as prose from this number of words on. Labels and ids have fewer. */
@@ -52,7 +59,9 @@ const asMessage = (role: string, text: string | undefined): ChatMessage[] =>
 export function judgeableExchange(capture: Capture): JudgeableExchange | undefined {
   const { conversation, request, response } = capture;
   if (conversation !== undefined) {
-    return { messages: conversation.messages, replies: conversation.replies, tools: conversation.tools ?? [] };
+    const { messages, replies, tools = [] } = conversation;
+    const prompts = promptCount(capture);
+    return { messages, replies, tools, ...(prompts > 1 && { repliesPerPrompt: replies.length / prompts }) };
   }
   const readable =
     capture.format === 'text' ||
@@ -61,7 +70,7 @@ export function judgeableExchange(capture: Capture): JudgeableExchange | undefin
   return { messages: asMessage('user', request?.text), replies: asMessage('assistant', response?.text), tools: [] };
 }
 
-const isSystem = (message: ChatMessage): boolean => message.role === 'system' || message.role === 'developer';
+export const isSystem = (message: ChatMessage): boolean => message.role === 'system' || message.role === 'developer';
 const hasToolCalls = (message: ChatMessage): boolean =>
   (message.tool_calls?.length ?? 0) > 0 || (message.function_call !== undefined && message.function_call !== null);
 
@@ -71,6 +80,8 @@ const isEmpty = (payload: Capture['request']): boolean => payload === undefined 
 export function applicability(capture: Capture, scorer: Pick<JudgeScorer, 'needs'>): Applicability {
   if (capture.error !== undefined || capture.format === 'error') return { notJudgeable: 'errorReply' };
   if (isEmpty(capture.response)) return { notJudgeable: 'noResponse' };
+  if (isUndecoded(capture.request) || isUndecoded(capture.response)) return { notJudgeable: 'notDecoded' };
+  if (promptCount(capture) > 1 && capture.inferenceMismatch) return { notJudgeable: 'promptsNotPaired' };
   const exchange = judgeableExchange(capture);
   if (exchange === undefined) return { notJudgeable: 'notText' };
   if (exchange.replies.length === 0) return { notJudgeable: 'noResponse' };

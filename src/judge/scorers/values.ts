@@ -34,6 +34,10 @@ export function isPass({ values, passes = 'yes' }: Pick<JudgeScorer, 'values' | 
   return value === (values.kind === 'categories' ? values.values[0] : passes);
 }
 
+/** Whether a value of the scorer is a failure. */
+export const canFail = (scorer: Scorer): boolean =>
+  scorer.kind === 'code' ? scorer.fails !== undefined : scorer.values.kind !== 'number';
+
 /** Whether the value says that the reply is bad. Of a code scorer, only the value that it names does. */
 export const isFailure = (scorer: Scorer, value: AssessmentValue): boolean =>
   scorer.kind === 'code' ? value === scorer.fails : !isPass(scorer, value);

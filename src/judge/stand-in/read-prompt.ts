@@ -21,6 +21,8 @@ export interface ReadExchange {
   replies?: string[];
   toolCalls: { name: string; arguments: string }[];
   tools: string;
+  /** The prompts of a call that carries several, each with its own replies. */
+  pairs?: ReadExchange[];
 }
 
 export interface RecognizedPrompt {
@@ -85,18 +87,25 @@ function readRecord(user: string): ReadExchange | undefined {
   if (fence === undefined) return undefined;
   const start = user.indexOf(`#${fence} BEGIN`);
   const end = user.lastIndexOf(`#${fence} END`);
-  const exchange = emptyExchange();
-  const replies: string[] = [];
   const sections = user
     .slice(start, end)
     .split(new RegExp(`^#${fence} `, 'm'))
-    .slice(2);
-  for (const section of sections) {
-    const newline = section.indexOf('\n');
-    const heading = newline < 0 ? section : section.slice(0, newline);
-    const text = newline < 0 ? '' : section.slice(newline + 1).replace(/\n$/, '');
+    .slice(2)
+    .map((section) => {
+      const [heading = '', ...lines] = section.replace(/\n$/, '').split('\n');
+      return { heading, text: lines.join('\n') };
+    });
+  const prompts = sections.flatMap(({ heading }, index) => (/^prompt \d+ of /.test(heading) ? [index] : []));
+  const pairs = prompts.map((from, index) => readSections(sections.slice(from, prompts[index + 1])));
+  return { ...readSections(sections), ...(pairs.length > 0 && { pairs }) };
+}
+
+function readSections(sections: readonly { heading: string; text: string }[]): ReadExchange {
+  const exchange = emptyExchange();
+  const replies: string[] = [];
+  for (const { heading, text } of sections) {
     if (heading === 'system prompt') exchange.systemPrompt = text;
-    else if (heading === 'user') exchange.request = text;
+    else if (heading === 'user' || heading.startsWith('prompt ')) exchange.request = text;
     else if (heading === 'tools on offer') exchange.tools = text;
     else if (/^REPLY.* calls tool$/.test(heading)) exchange.toolCalls.push(splitCall(text));
     else if (heading.startsWith('REPLY')) replies.push(text);

@@ -1,5 +1,6 @@
 /** Builds requests and reads answers of OpenAI chat completions, for a URL and for SageMaker endpoints. */
 import * as z from 'zod';
+import { parseJson } from '../../formats/json.ts';
 import { knownWords } from '../../shared/known-words.ts';
 import type { JsonSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
@@ -80,12 +81,9 @@ export function chatBody(ask: Ask, model: string | undefined, parameters: JudgeP
 
 function parsedArguments(given: unknown): unknown {
   if (typeof given !== 'string') return given;
-  try {
-    return JSON.parse(given) as unknown;
-  } catch {
-    // Invalid JSON is read as text, which can be repaired.
-    return undefined;
-  }
+  const parsed = parseJson(given);
+  // Others are read as text, which can be repaired, and shows two answers to one question.
+  return parsed.ok && !parsed.duplicateKeys ? parsed.value : undefined;
 }
 
 /** Whether the text is an HTML page, which comes from a gateway and not from a model. */

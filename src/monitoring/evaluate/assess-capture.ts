@@ -11,7 +11,7 @@ import { ownFault } from '../../shared/own-fault.ts';
 import { timeOf, withinTime } from '../../shared/within-time.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import { codeAssessments, failedAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
-import type { KnownAnswers, NewAnswer } from './known-answers.ts';
+import { type KnownAnswers, type NewAnswer, wouldRecur } from './known-answers.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 import type { AssessDependencies, BatchAnswers } from './types.ts';
 
@@ -156,7 +156,7 @@ export class CaptureAssessor {
     let isWhole = false;
     try {
       const answered = await this.#ask(asking, signal);
-      isWhole = answered.verdicts.length === asking.open.length;
+      isWhole = answered.verdicts.length === asking.open.length && answered.verdicts.every(wouldRecur);
       return answered;
     } finally {
       // Chunks with the same request would wait until this function has certainly ended.

@@ -1,6 +1,7 @@
 /** The judge's answers of this process, by trace and by request. */
 
 import type { JudgeSpend } from '../../contract/receipts.ts';
+import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 
 /** The answers to one request of the judge, or a part of them. */
@@ -64,8 +65,17 @@ export class KnownAnswers {
 
   /** Learns the answer to a request about a trace of another chunk. */
   protected learnAsk(answer: NewAnswer): void {
-    if (answer.ask !== undefined && answer.whole) this.#byAsk.set(answer.ask, answer);
+    const holds = answer.whole && answer.answers.every(({ verdict }) => wouldRecur(verdict));
+    if (answer.ask !== undefined && holds) this.#byAsk.set(answer.ask, answer);
   }
 }
+
+const { guardrail, filtered, tooLong, rejected } = VERDICT_ERRORS;
+/** In these the same request ends each time. Whether an answer can be read is chance. */
+const RECURRING: ReadonlySet<string> = new Set([guardrail, filtered, tooLong, rejected]);
+
+/** Whether the same request would end in the same way, so that its outcome holds for other captures. */
+export const wouldRecur = (verdict: Verdict): boolean =>
+  verdict.outcome === 'verdict' || RECURRING.has(verdict.error.code);
 
 export const isVerdict = ({ verdict }: NewAnswer['answers'][number]): boolean => verdict.outcome === 'verdict';

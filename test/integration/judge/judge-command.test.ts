@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { gzipSync } from 'node:zlib';
 import { exitCodeOf } from '../../../bin/commands/judge.ts';
 import { type JudgeFlags, judgeFiles } from '../../../bin/commands/judge-run.ts';
 import { judgeText } from '../../../bin/commands/judge-text.ts';
@@ -111,6 +112,28 @@ test('keeps the verdicts before a failure of the judge, and fails at once withou
   expect(report.missing).toEqual({ notAsked: 10 });
   expect(report.verdicts).toHaveLength(10);
   expect(exitCodeOf(report)).toBe(2);
+});
+
+test('names a damaged file of a folder, judges the others, and exits with 1', async () => {
+  const files = mkdtempSync(join(folder, 'damaged-'));
+  const lines = readFileSync(CHATS);
+  writeFileSync(join(files, 'a.jsonl.gz'), gzipSync(lines).subarray(0, 200));
+  writeFileSync(join(files, 'b.jsonl'), lines);
+  const report = await judged({ guideline: GUIDELINE }, {}, files);
+  expect(report).toMatchObject({ captures: 10, unreadable: [{ file: join(files, 'a.jsonl.gz') }] });
+  expect(exitCodeOf(report)).toBe(1);
+  expect(judgeText(report, false, { width: 80, style: PLAIN })).toContain('damaged gzip');
+  await expect(judged({ guideline: GUIDELINE }, {}, join(files, 'a.jsonl.gz'))).rejects.toThrow('damaged gzip');
+});
+
+test('a threshold may be of a code scorer with a value that fails, and of no other', async () => {
+  const threshold = (scorer: string) => ({ judge: 'none' as const, threshold: [{ scorer, atLeast: 0.9 }] });
+  const report = await judged(threshold('pii_detected'));
+  const found = report.verdicts.filter(({ scorer, value }) => scorer === 'pii_detected' && value === true).length;
+  const { passes } = report.scorers.find(({ name }) => name === 'pii_detected') ?? {};
+  expect(passes).toMatchObject({ hits: 10 - found, of: 10 });
+  expect(report.thresholds).toEqual([{ scorer: 'pii_detected', atLeast: 0.9, holds: found <= 1 }]);
+  await expect(judged(threshold('response_words'))).rejects.toMatchObject({ name: 'UnknownName' });
 });
 
 test('asks for consent before it spends more than a dollar', async () => {

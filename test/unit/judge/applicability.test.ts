@@ -1,8 +1,12 @@
 /** Deciding which scorers apply to a capture. */
+import { gzipSync } from 'node:zlib';
+import { decodeLine } from '../../../src/formats/decode.ts';
 import type { Capture } from '../../../src/formats/types.ts';
 import { applicability, judgeableExchange } from '../../../src/judge/scorers/applicability.ts';
+import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import type { ScorerNeed } from '../../../src/judge/types.ts';
+import { captureOf, jsonSide, lineOf } from '../formats/arbitraries.ts';
 import { chatCapture, plainCapture, textPayload, toolCallCapture } from './captures.ts';
 
 const of = (capture: Capture, ...needs: ScorerNeed[]) => applicability(capture, { needs });
@@ -99,4 +103,20 @@ test.each([
   const response = { ...textPayload(JSON.stringify(value)), kind: 'json' as const, value };
   const { conversation: _, ...capture } = { ...chatCapture(), format: 'json' as const, response };
   expect(judgeableExchange(capture) !== undefined).toBe(isProse);
+});
+
+test.each(['reply', 'request'])('a %s that is too heavy to decode is not judged as its base64', (side) => {
+  const bytes = gzipSync(JSON.stringify({ choices: [{ message: { role: 'assistant', content: ' '.repeat(60e6) } }] }));
+  const data = { observedContentType: 'application/json', data: bytes.toString('base64'), encoding: 'BASE64' };
+  const heavy = { ...data, mode: side === 'reply' ? ('OUTPUT' as const) : ('INPUT' as const) };
+  const ask = jsonSide('INPUT', { messages: [{ role: 'user', content: 'Where is it?' }] }, 'plain');
+  const line = decodeLine(
+    lineOf(side === 'reply' ? captureOf(ask, heavy as never) : captureOf(heavy as never, ask)),
+    {},
+  );
+  if (line.kind !== 'capture') throw new Error(line.reason.message);
+  const { capture } = line;
+  expect(capture.notes.join()).toContain('TooHeavy');
+  expect(of(capture, 'reply')).toEqual({ notJudgeable: 'notDecoded' });
+  for (const scorer of codeScorers) expect(scorer.score(capture)).toHaveProperty('notJudgeable');
 });

@@ -1,7 +1,9 @@
 /** The code scorers of a reply's form: `valid_json`, `repeated_text` and `cut_off`. */
+import { decodeLine } from '../../../src/formats/decode.ts';
 import { findLoop } from '../../../src/judge/scorers/code/repetition.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, textCapture } from '../../helpers/captures.ts';
+import { captureOf, jsonSide, lineOf } from '../formats/arbitraries.ts';
 
 const scorer = (name: string) => codeScorers.find((candidate) => candidate.name === name) as (typeof codeScorers)[0];
 
@@ -24,6 +26,26 @@ describe('valid_json', () => {
   ])('rejects %p', (reply, why) =>
     expect(asked(reply)).toEqual({ value: false, rationale: expect.stringContaining(why) }),
   );
+
+  const messages = [{ role: 'user', content: 'Two colours' }];
+  const chat = { choices: [{ message: { role: 'assistant', content: 'Red.' } }] };
+  const generated = { text: 'Red.', meta_info: {} };
+  test.each<[string, boolean, object, object]>([
+    ['structured_outputs of vLLM', true, { messages, structured_outputs: { json: { type: 'object' } } }, chat],
+    ['json_object of vLLM', true, { messages, structured_outputs: { json_object: true } }, chat],
+    ['a choice of vLLM', false, { messages, structured_outputs: { choice: ['Red.'] } }, chat],
+    ['json_schema of SGLang', true, { text: 'Two', sampling_params: { json_schema: '{}' } }, generated],
+    ['a regex of SGLang', false, { text: 'Two', sampling_params: { regex: 'R.*' } }, generated],
+    ['the format of Ollama', true, { messages, format: 'json' }, { message: messages[0] as object, done: true }],
+    ['a schema of Ollama', true, { prompt: 'Two', format: { type: 'object' } }, { response: 'Red.', done: true }],
+    ['no format of Ollama', false, { prompt: 'Two', format: '' }, { response: 'Red.', done: true }],
+    ['another format', false, { messages, format: 'mp3' }, chat],
+  ])('whether %s asks for JSON: %p', (_, asks, request, reply) => {
+    const sides = [jsonSide('INPUT', request, 'plain'), jsonSide('OUTPUT', reply, 'plain')] as const;
+    const line = decodeLine(lineOf(captureOf(...sides)), {});
+    if (line.kind !== 'capture') throw new Error(line.reason.message);
+    expect(score(line.capture)).toMatchObject(asks ? { value: false } : { notJudgeable: 'jsonNotRequested' });
+  });
 
   test.each(['', '{"a":1,'])('reads a reply of endless line breaks after a fence and %j in linear time', (start) =>
     expect(asked(`\`\`\`json\n${start}${'\n'.repeat(500_000)}`)).toMatchObject({ value: false }),

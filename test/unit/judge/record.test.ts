@@ -117,7 +117,7 @@ describe('long texts', () => {
     expect(Number(/\[… (\d+) characters left out here …\]/.exec(mark)?.[1])).toBe(
       text.length - head.length - tail.length,
     );
-    expect(estimateTokens(cut)).toBeLessThanOrEqual(520);
+    expect(estimateTokens(cut)).toBeLessThanOrEqual(500);
     expect(estimateTokens(cut)).toBeGreaterThan(450);
   });
 
@@ -126,15 +126,71 @@ describe('long texts', () => {
       fc.property(
         fc.string({ unit: fc.constantFrom('a', 'é', '漢', '😀', ' '), minLength: 200, maxLength: 4000 }),
         fc.string({ unit: fc.constantFrom('a', 'é', '漢', '😀', ' '), maxLength: 4000 }),
-        fc.integer({ min: 300, max: 2000 }),
+        fc.integer({ min: 500, max: 2000 }),
         (reply, user, bound) => {
           const { text } = recordOf({ reply: `${reply}x`, user }, bound);
-          // Headings and marks take about 10 additional tokens per section.
-          expect(estimateTokens(text)).toBeLessThanOrEqual(bound + 150);
+          expect(estimateTokens(text)).toBeLessThanOrEqual(bound);
           expect(text.isWellFormed()).toBe(true);
         },
       ),
     );
+  });
+
+  test('fit however many sections there are, with headings, and the ends of each list stay', () => {
+    const text = fc.constantFrom(
+      'x',
+      'Fern.',
+      '漢'.repeat(300),
+      '漢'.repeat(40) + 'a'.repeat(4000),
+      'word '.repeat(900),
+    );
+    const many = fc.oneof(fc.nat(3), fc.integer({ min: 100, max: 1500 }));
+    const call = (content: string) => ({ type: 'function' as const, function: { name: content, arguments: content } });
+    const shape = { text, name: text, tools: text, calls: many, replies: many, messages: many, systems: fc.nat(60) };
+    fc.assert(
+      fc.property(fc.record(shape), fc.constantFrom(500, 1000, 24_000), fc.boolean(), (some, bound, isBatch) => {
+        const calls = Array.from({ length: some.calls }, () => call(some.name));
+        const messages = Array.from({ length: some.messages }, (_, index) => {
+          const role = isBatch || index % 25 > some.systems ? 'user' : 'system';
+          return { role, content: some.text, ...(index === 1 && { tool_calls: calls }) };
+        });
+        const replies = Array.from({ length: isBatch ? messages.length : some.replies }, (_, index) => ({
+          role: 'assistant',
+          content: `${index + 1}: ${some.text}`,
+          ...(index === 0 && { tool_calls: calls }),
+        }));
+        const exchange = { messages, replies, tools: [some.tools], ...(isBatch && { repliesPerPrompt: 1 }) };
+        const record = fencedRecord(exchange, bound).text;
+        expect(estimateTokens(record)).toBeLessThanOrEqual(bound);
+        if (replies.length === 0) return;
+        expect(record).toMatch(/ REPLY.*\n1: /);
+        expect(record).toContain(`\n${replies.length}: `);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test.each([500, 24_000])('say how many replies and tool calls were left out, within %i tokens', (bound) => {
+    const content = 'A reply of a few words.';
+    const replies = Array.from({ length: 5000 }, () => ({ role: 'assistant', content }));
+    const several = recordOf({ replies }, bound).text;
+    expect(several).toMatch(/ REPLY 1 of 5000\n.* \d+ replies left out here\n.* REPLY 5000 of 5000\n/s);
+    const call = { type: 'function' as const, function: { name: 'track', arguments: '{"parcel":8841}' } };
+    const calls = recordOf(
+      { replies: [{ role: 'assistant', content, tool_calls: Array(5000).fill(call) }] },
+      bound,
+    ).text;
+    expect(calls).toMatch(/ \d+ tool calls left out here\n/);
+    for (const text of [several, calls]) expect(estimateTokens(text)).toBeLessThanOrEqual(bound);
+  });
+
+  test('keep a system prompt that stands in the middle of a long conversation', () => {
+    const messages = Array.from({ length: 100 }, (_, at) => ({
+      role: at === 50 ? 'system' : 'user',
+      content: `m${at}.`,
+    }));
+    const { text } = recordOf({ messages });
+    expect(text).toMatch(/ 58 messages left out here\n#\w+ system prompt\nm50\.\n/);
   });
 
   test('keep a short reply whole next to a huge request, and vice versa', () => {

@@ -537,6 +537,26 @@ describe('a request that two chunks of a run make', () => {
   });
 });
 
+describe('an answer about several captures with one request', () => {
+  const same = [1, 2, 3, 4].map((n) => chatLine('same').replace('"eventId":"', `"eventId":"${n}`));
+
+  test('that cannot be read is no answer for the others', async () => {
+    const rig = new Rig(({ prompt }) =>
+      told(rig.asks.length <= 3 ? 'I would rather not.' : goodAnswer(prompt.scorers)),
+    );
+    const { counts, spend } = await rig.evaluate(rig.request(same));
+    expect([spend.calls, counts.newVerdicts]).toEqual([4, 6]);
+  });
+
+  test('that a content filter ends holds for all of them', async () => {
+    const rig = new Rig(() => told('', { stop: 'filtered' }));
+    const { spend } = await rig.evaluate(rig.request(same));
+    expect(spend.calls).toBe(1);
+    const codes = [...rig.store.assessments.values()].flat().map(({ error }) => error?.code);
+    expect(codes).toEqual(Array(8).fill('JudgeContentFiltered'));
+  });
+});
+
 describe('where the traces are written too', () => {
   const idOf = (line = ''): string => traceIdOf('7', Buffer.from(line));
   class Writing extends Rig {

@@ -96,6 +96,12 @@ test('counts identical lines once', async () => {
   });
 });
 
+test('says that the stack does not read a file that is named *.gz, whatever it contains', async () => {
+  const path = fileOf('plain.jsonl.gz', chat);
+  expect(await inspectAll(path, settings)).toMatchObject({ files: 1, gzip: 1, captures: 1 });
+  expect(await text(path, 200)).toContain('the stack reads only uncompressed *.jsonl');
+});
+
 test('reads gzip, bounds what it unpacks, and names a damaged file without losing the others', async () => {
   const files = mkdtempSync(join(tmpdir(), 'inspect-gz-'));
   writeFileSync(join(files, 'a.jsonl.gz'), gzipSync(`${chat}\n`));

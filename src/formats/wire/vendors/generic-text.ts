@@ -1,7 +1,7 @@
 /** Reads texts under the usual names, as custom servers, Triton, SGLang and llama.cpp use them. */
 import { isObject, type JsonObject } from '../../json.ts';
 import { assistantMessages } from '../messages.ts';
-import { batchOf, flattened, promptsOf, userMessages } from '../prompts.ts';
+import { asksForJson, batchOf, flattened, promptsOf, userMessages } from '../prompts.ts';
 import type { WireFormat } from '../types.ts';
 import { fieldsOf, objectsIn, textIn, without } from '../values.ts';
 
@@ -40,9 +40,11 @@ export const genericText: WireFormat = {
   request(body, value) {
     const found = typeof value === 'string' ? { name: '', texts: [value] } : textUnder(body, REQUEST_NAMES);
     if (found === undefined) return undefined;
+    const parameters = flattened(without(body, found.name, 'model'));
     return {
       messages: userMessages(found.texts),
-      parameters: flattened(without(body, found.name, 'model')),
+      parameters,
+      jsonRequested: asksForJson(parameters),
       ...batchOf(found.texts),
     };
   },

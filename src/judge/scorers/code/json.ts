@@ -1,5 +1,6 @@
 /** Checks that a reply is JSON if the request asked for JSON. */
-import type { Capture } from '../../../formats/types.ts';
+import { promptCount } from '../../../formats/meaning/inferences.ts';
+import type { Capture, ChatMessage } from '../../../formats/types.ts';
 import type { CodeScorer } from '../../types.ts';
 import { messageText, replyTexts } from './text.ts';
 
@@ -26,14 +27,14 @@ function jsonAskedBy(capture: Capture): 'response_format' | 'prompt' | undefined
   if (conversation.jsonRequested) return 'response_format';
   const system = conversation.messages.filter(({ role }) => role === 'system' || role === 'developer');
   const lastUser = conversation.messages.findLast(({ role }) => role === 'user');
-  const instructions = lastUser === undefined ? system : [...system, lastUser];
-  return instructions.map(messageText).some((text) => INSTRUCTIONS.some((pattern) => pattern.test(text)))
-    ? 'prompt'
-    : undefined;
+  const asks = (message: ChatMessage): boolean => INSTRUCTIONS.some((pattern) => pattern.test(messageText(message)));
+  // Each of several prompts has its own reply.
+  if (promptCount(capture) > 1) return conversation.messages.every(asks) ? 'prompt' : undefined;
+  return (lastUser === undefined ? system : [...system, lastUser]).some(asks) ? 'prompt' : undefined;
 }
 
 /** Returns the content of a text that is a single Markdown code block, otherwise `undefined`. */
-function insideFence(text: string): string | undefined {
+export function insideFence(text: string): string | undefined {
   const whole = text.trim();
   const open = whole.indexOf('\n');
   const isFenced = open !== -1 && whole.length > open + 3 && whole.endsWith('```');

@@ -1,5 +1,6 @@
 /** Extracts the texts of a capture for code scorers: the request and the reply as plain strings. */
-import type { Capture, ChatMessage } from '../../../formats/types.ts';
+import { promptCount } from '../../../formats/meaning/inferences.ts';
+import type { Capture, ChatMessage, Payload } from '../../../formats/types.ts';
 
 /** Formats whose payload is a text, if no conversation was found in it. */
 const TEXT_PAYLOAD_FORMATS = new Set(['text', 'json', 'jsonlines', 'error']);
@@ -23,6 +24,9 @@ export function messageText(message: ChatMessage): string {
     .join('\n');
 }
 
+/** Whether a payload is kept as captured: what it says is not known. */
+export const isUndecoded = (payload: Payload | undefined): boolean => payload?.kind === 'raw';
+
 /** Texts, or the reason why the capture has none. */
 export type Texts = { texts: string[] } | { notJudgeable: string };
 
@@ -35,6 +39,7 @@ export function replyTexts(capture: Capture): Texts {
     return { texts: [capture.response?.text ?? capture.error.message] };
   }
   if (capture.response === undefined || capture.response.kind === 'empty') return { notJudgeable: 'noResponse' };
+  if (isUndecoded(capture.response)) return { notJudgeable: 'notDecoded' };
   if (capture.conversation !== undefined) {
     const { replies } = capture.conversation;
     return replies.length === 0 ? { notJudgeable: 'noResponse' } : { texts: replies.map(messageText) };
@@ -48,6 +53,7 @@ export function replyTexts(capture: Capture): Texts {
 /** Returns the texts of the request: every message of the conversation, or the text of the payload. */
 export function requestTexts(capture: Capture): Texts {
   if (capture.request === undefined || capture.request.kind === 'empty') return { notJudgeable: 'noRequest' };
+  if (isUndecoded(capture.request)) return { notJudgeable: 'notDecoded' };
   if (capture.conversation !== undefined) {
     const texts = capture.conversation.messages.map(messageText).filter((text) => text !== '');
     return texts.length === 0 ? { notJudgeable: 'notText' } : { texts };
@@ -58,8 +64,9 @@ export function requestTexts(capture: Capture): Texts {
   return { notJudgeable: 'notText' };
 }
 
-/** Returns the user's last message, or all texts of a request without one. */
+/** Returns the user's last message, or all texts of a request without one, and of a call with several prompts. */
 export function lastUserTexts(capture: Capture): Texts {
+  if (promptCount(capture) > 1) return requestTexts(capture);
   const last = capture.conversation?.messages.findLast((message) => message.role === 'user');
   const text = last === undefined ? '' : messageText(last);
   return text === '' ? requestTexts(capture) : { texts: [text] };
