@@ -9,6 +9,8 @@ export interface Endpoint {
   EndpointStatus: string;
   FailureReason?: string;
   ProductionVariants?: { VariantName: string }[];
+  /** Variants that get a copy of the requests, and whose replies reach nobody. */
+  ShadowProductionVariants?: { VariantName: string }[];
   /** Absent: nothing is captured. */
   DataCaptureConfig?: {
     EnableCapture: boolean;
@@ -41,14 +43,21 @@ const orMissing = (error: Error): undefined => {
 export const describeEndpoint = (client: LambdaClient, EndpointName: string): Promise<Endpoint | undefined> =>
   callAws<Endpoint>(client, SERVICE, 'DescribeEndpoint', { EndpointName }).catch(orMissing);
 
-/** What an endpoint's configuration captures; `undefined` if it captures nothing. */
-export async function captureConfigOf(
+/** What an endpoint's configuration says, as far as it matters here. Without data capture it captures nothing. */
+interface EndpointConfig extends Pick<Endpoint, 'ShadowProductionVariants'> {
+  DataCaptureConfig?: CaptureConfig;
+}
+
+export const describeEndpointConfig = async (
   client: LambdaClient,
-  EndpointConfigName: string,
-): Promise<CaptureConfig | undefined> {
-  const input = { EndpointConfigName };
-  const reply = await callAws<{ DataCaptureConfig?: CaptureConfig }>(client, SERVICE, 'DescribeEndpointConfig', input);
-  return reply.DataCaptureConfig;
+  { EndpointConfigName }: Pick<Endpoint, 'EndpointConfigName'>,
+): Promise<EndpointConfig> =>
+  EndpointConfigName === undefined ? {} : callAws(client, SERVICE, 'DescribeEndpointConfig', { EndpointConfigName });
+
+/** Returns the names of an endpoint's shadow variants. */
+export async function shadowVariantsOf(client: LambdaClient, endpoint: Endpoint): Promise<string[]> {
+  const source = endpoint.ShadowProductionVariants?.length ? endpoint : await describeEndpointConfig(client, endpoint);
+  return (source.ShadowProductionVariants ?? []).map(({ VariantName }) => VariantName);
 }
 
 /** Whether an inference component exists. */
