@@ -110,7 +110,9 @@ export function readParameters(
   const faults = faultsOf({ temperature, topP, stop, other }, models);
   if (faults.length > 0) {
     const bad = Object.fromEntries(faults);
-    const rest = Object.fromEntries(Object.entries(given).filter(([name]) => !((ALIASES[name] ?? name) in bad)));
+    const rest = Object.fromEntries(
+      Object.entries(given).filter(([name]) => !Object.hasOwn(bad, ALIASES[name] ?? name)),
+    );
     throw invalid(`${Object.values(bad).join('; ')}. Write ${JSON.stringify(rest)}`, given);
   }
   const chosen = temperature ?? (topP === undefined && !thinks(other) ? DEFAULT_TEMPERATURE : undefined);
