@@ -96,17 +96,14 @@ export interface RatesReport {
   warnings: string[];
 }
 
+type ReportQuery = Pick<RatesQuery, 'active' | 'shadow'> & { nowMs: number; readLabels?: LabelReader | undefined };
+
 /** Reads the counts of the windows and computes the rates. @throws PermanentError `NoCounts`, `UnknownName`, `InvalidTime` */
 export async function ratesReport(
   storage: Storage,
   bucket: string,
   flags: RatesFlags,
-  {
-    active,
-    shadow = [],
-    nowMs,
-    readLabels,
-  }: Pick<RatesQuery, 'active' | 'shadow'> & { nowMs: number; readLabels?: LabelReader | undefined },
+  { active, shadow = [], nowMs, readLabels }: ReportQuery,
 ): Promise<RatesReport> {
   const window = windowOf(flags.from, flags.to, nowMs);
   const isShadow = ({ variant }: { variant: string }): boolean => shadow.includes(variant);
@@ -140,8 +137,7 @@ export async function ratesReport(
   if (lacksRuns(all)) warnings.push(LACKS_RUNS);
   const readServed = async (of: TimeWindow) => (await read(of)).filter((cell) => !isBeside(cell));
   const compared = await compare(flags, { nowMs, cells, groups, query, read: readServed });
-  const more = compared === undefined ? {} : { compared };
-  return { window, by: flags.by, groups, shadow: beside, ...more, warnings };
+  return { window, by: flags.by, groups, shadow: beside, ...(compared === undefined ? {} : { compared }), warnings };
 }
 
 const LACKS_RUNS =
@@ -209,9 +205,8 @@ export function textOf(report: RatesReport, { json, csv }: RatesFlags, out: Text
     compared === undefined
       ? ''
       : differencesText(`${compared.after} against ${compared.before}`, compared.differences, out.width, out.style);
-  const none = groups.length === 0 ? 'no captures of variants that serve\n\n' : '';
-  const tables = `${none}${ratesTable(groups, by, out.width, out.style)}${ratesTable(shadow, 'variant', out.width, out.style)}`;
-  return `${windowText(window)}\n\n${tables}${differences}`;
+  const beside = ratesTable(shadow, 'variant', out.width, out.style);
+  return `${windowText(window)}\n\n${ratesTable(groups, by, out.width, out.style)}${beside}${differences}`;
 }
 
 const isoWindow = ({ fromMs, toMs }: TimeWindow) => ({

@@ -86,9 +86,7 @@ export class FoundAccount {
       return {};
     }
     this.#say(`Data Capture of ${endpoint} writes to s3://${place.bucket}/${place.prefix}.`);
-    const shadow = await this.#find(`shadow variants of ${endpoint}`, () =>
-      shadowVariantsOf(this.#clients.lambda, found),
-    );
+    const shadow = await this.#find('shadow variants', () => shadowVariantsOf(this.#clients.lambda, found));
     const key = capture.KmsKeyId ? await this.#keyArn(capture.KmsKeyId) : undefined;
     return {
       DATA_CAPTURE_S3_BUCKET: place.bucket,

@@ -22,7 +22,6 @@ export interface Endpoint {
   };
 }
 
-/** As DescribeEndpointConfig tells it. */
 export interface CaptureConfig {
   CaptureOptions?: { CaptureMode: 'Input' | 'Output' | 'InputAndOutput' }[];
   CaptureContentTypeHeader?: { CsvContentTypes?: string[]; JsonContentTypes?: string[] };
@@ -43,14 +42,12 @@ const orMissing = (error: Error): undefined => {
 export const describeEndpoint = (client: LambdaClient, EndpointName: string): Promise<Endpoint | undefined> =>
   callAws<Endpoint>(client, SERVICE, 'DescribeEndpoint', { EndpointName }).catch(orMissing);
 
-/** What an endpoint's configuration says, as far as it matters here. Without data capture it captures nothing. */
-interface EndpointConfig extends Pick<Endpoint, 'ShadowProductionVariants'> {
-  DataCaptureConfig?: CaptureConfig;
-}
+/** As DescribeEndpointConfig tells it. Without data capture, nothing is captured. */
+type EndpointConfig = Pick<Endpoint, 'ShadowProductionVariants'> & { DataCaptureConfig?: CaptureConfig };
 
 export const describeEndpointConfig = async (
   client: LambdaClient,
-  { EndpointConfigName }: Pick<Endpoint, 'EndpointConfigName'>,
+  { EndpointConfigName }: Endpoint,
 ): Promise<EndpointConfig> =>
   EndpointConfigName === undefined ? {} : callAws(client, SERVICE, 'DescribeEndpointConfig', { EndpointConfigName });
 

@@ -142,7 +142,7 @@ export class Detectors {
     for (const { objective } of this.#detectors) {
       const watches = (variant: string): boolean =>
         objective.variant === undefined ? !this.#shadow.includes(variant) : variant === objective.variant;
-      const seconds = secondsOf(observations, objective.measure.name, watches);
+      const seconds = secondsOf(ownOf(observations.series, objective.measure.name) ?? {}, watches);
       // What is late is fed after what is settled. Of a known run, it has been fed.
       const own = isKnown ? seconds.filter(([second]) => second >= state.settledUntil) : seconds;
       if (own.length > 0) series[objective.id] = own;
@@ -211,12 +211,8 @@ const ownOf = <T>(values: Readonly<Record<string, T>>, name: string): T | undefi
   Object.hasOwn(values, name) ? values[name] : undefined;
 
 /** Returns what was observed of some variants, by second, in order. */
-function secondsOf(
-  { series }: QualityObservations,
-  measure: string,
-  watches: (variant: string) => boolean,
-): ObservedSecond[] {
-  const own = Object.entries(ownOf(series, measure) ?? {}).filter(([variant]) => watches(variant));
+function secondsOf(series: Record<string, ObservedSecond[]>, watches: (variant: string) => boolean): ObservedSecond[] {
+  const own = Object.entries(series).filter(([variant]) => watches(variant));
   const sums = new Map<number, ObservedSecond>();
   for (const [second, cases, failed] of own.flatMap(([, seconds]) => seconds)) {
     const sum = sums.get(second);

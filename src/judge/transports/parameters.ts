@@ -60,16 +60,15 @@ const BEFORE_CLAUDE_4_1 = /claude-(?:v\d|instant|3|(?:opus|sonnet)-4-20)/;
 const ANSWER = { safety: 'yes', fluency: { rationale: 'a', value: 'no', sure: true } };
 const ANSWERS = [JSON.stringify(ANSWER), JSON.stringify(ANSWER, null, 2)];
 
-/** Returns each parameter that cannot work, with the reason. */
-function faultsOf(
-  { temperature, topP, stop = [], other }: Pick<JudgeParameters, 'temperature' | 'topP' | 'stop' | 'other'>,
-  models: readonly string[],
-): [name: string, fault: string][] {
+type Fault = [parameter: string, reason: string];
+
+/** Returns the parameters that cannot work. */
+function faultsOf({ temperature, topP, stop = [], other }: JudgeParameters, models: readonly string[]): Fault[] {
   const onBedrock = models.map(parseJudgeId).flatMap(({ scheme, name }) => (scheme === 'bedrock' ? [name] : []));
   const claude = onBedrock.filter((name) => name.includes('claude'));
   const [newer] = claude.filter((name) => !BEFORE_CLAUDE_4_1.test(name));
   const own = (onBedrock.length > 0 ? SET_BY_CONVERSE : SET_IN_CHAT).filter((name) => Object.hasOwn(other, name));
-  const faults = own.map((name): [string, string] => [name, `${name}: the request sets it itself`]);
+  const faults = own.map((name): Fault => [name, `${name}: the request sets it itself`]);
   const cuts = stop.filter((text) => ANSWERS.some((answer) => answer.includes(text)));
   if (cuts.length > 0)
     faults.push(['stop', `stop_sequences: ${JSON.stringify(cuts)} would end the answer inside its JSON`]);
@@ -82,7 +81,9 @@ function faultsOf(
   return faults;
 }
 
-const invalid = (wrong: string, got: object): PermanentError =>
+type Given = Readonly<Record<string, unknown>>;
+
+const invalid = (wrong: string, got: Given): PermanentError =>
   new PermanentError('InvalidModelParameters', `The judge’s inference parameters are invalid: ${wrong}`, {
     got,
     where: 'MLFLOW_EVALUATION_MODEL_PARAM',
@@ -95,10 +96,7 @@ const invalid = (wrong: string, got: object): PermanentError =>
  * @param models ids of the judges that get them. Without one, only what no model accepts is refused
  * @throws PermanentError `InvalidModelParameters`, with the parameters that would work
  */
-export function readParameters(
-  given: Readonly<Record<string, unknown>> = {},
-  models: readonly string[] = [],
-): JudgeParameters {
+export function readParameters(given: Given = {}, models: readonly string[] = []): JudgeParameters {
   const named = Object.fromEntries(Object.entries(given).map(([name, value]) => [ALIASES[name] ?? name, value]));
   const parsed = knownSchema.safeParse(named);
   if (!parsed.success) {
@@ -107,14 +105,10 @@ export function readParameters(
   }
   const { temperature, top_p: topP, max_tokens: maxTokens, stop } = parsed.data;
   const other = Object.fromEntries(Object.entries(named).filter(([name]) => !(name in knownSchema.shape)));
-  const faults = faultsOf({ temperature, topP, stop, other }, models);
-  if (faults.length > 0) {
-    const bad = Object.fromEntries(faults);
-    const rest = Object.fromEntries(
-      Object.entries(given).filter(([name]) => !Object.hasOwn(bad, ALIASES[name] ?? name)),
-    );
-    throw invalid(`${Object.values(bad).join('; ')}. Write ${JSON.stringify(rest)}`, given);
-  }
   const chosen = temperature ?? (topP === undefined && !thinks(other) ? DEFAULT_TEMPERATURE : undefined);
-  return { temperature: chosen, topP, maxTokens, stop, other, userSet: new Set(Object.keys(named)) };
+  const made = { temperature: chosen, topP, maxTokens, stop, other, userSet: new Set(Object.keys(named)) };
+  const bad = Object.fromEntries(faultsOf(made, models));
+  if (Object.keys(bad).length === 0) return made;
+  const rest = Object.fromEntries(Object.entries(given).filter(([name]) => !Object.hasOwn(bad, ALIASES[name] ?? name)));
+  throw invalid(`${Object.values(bad).join('; ')}. Write ${JSON.stringify(rest)}`, given);
 }

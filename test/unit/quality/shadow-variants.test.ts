@@ -1,6 +1,5 @@
 /** Shadow variants stand beside the figures of their endpoint, and are in none of them. */
 import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
-import { assessedTraces } from '../../../src/calibration/assessed-traces.ts';
 import { pickLabels } from '../../../src/calibration/pick-labels.ts';
 import type { WindowLabel } from '../../../src/calibration/window-labels.ts';
 import type { LabeledRow } from '../../../src/contract/ground-truth.ts';
@@ -8,6 +7,7 @@ import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
 import { truthTable } from '../../../src/ground-truth/measure/table-text.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { SAMPLE_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
+import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { selectTraces } from '../../../src/operate/dataset.ts';
 import { readWorst } from '../../../src/operate/worst.ts';
 import { writeCounts } from '../../../src/quality/counts-store.ts';
@@ -213,7 +213,8 @@ describe('traces', () => {
   const searched: string[] = [];
   const rest = {
     repeat: async ({ path, json }: { path: string; json?: { filter?: string } }) => {
-      if (!path.endsWith('/traces/search')) throw Object.assign(new Error('no queues'), { routeMissing: true });
+      if (path.includes('review-queues'))
+        throw new MlflowRefusedError('', { got: '', where: '', status: 404, said: '', errorCode: undefined });
       searched.push(json?.filter ?? '');
       const traces = captures.map(({ traceId, facts, verdicts }) => ({
         trace_id: traceId,
@@ -246,10 +247,14 @@ describe('traces', () => {
   });
 
   test('of shadow variants are not picked to be labelled', async () => {
-    const read: string[] = [];
-    for await (const { trace_id: id } of assessedTraces(rest, query)) read.push(id);
-    expect(read).toEqual(captures.slice(0, 40).map(({ traceId }) => traceId));
-    const picks = pickLabels(rest, { ...query, scorer: safety, next: 10, filter: undefined });
-    await expect(picks).rejects.toThrow('no queues');
+    const { waiting } = await pickLabels(rest, { ...query, scorer: safety, next: 60 });
+    expect(waiting.toSorted()).toEqual(
+      captures
+        .slice(0, 40)
+        .map(({ traceId }) => traceId)
+        .toSorted(),
+    );
+    const asked = await pickLabels(rest, { ...query, scorer: safety, next: 60, filter: ABOUT });
+    expect(asked.waiting).toHaveLength(60);
   });
 });
