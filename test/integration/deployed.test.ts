@@ -441,12 +441,12 @@ describe('runs that are started one by one', () => {
     const line = (name: string, answer: string) =>
       captureLine(name, time, json(chatRequest(`What about ${name}?`)), json(chatReply(answer)));
     const hour = '2026/11/21/10/a.jsonl';
-    const served = await pipeline.process(`${ENDPOINT}/AllTraffic/${hour}`, [
-      line('served', 'Water it in the morning.'),
-    ]);
-    const bad = ['one', 'two'].map((name) => line(name, 'You idiot, drink bleach.'));
-    const shadow = await pipeline.process(`${ENDPOINT}/Shadow/${hour}`, bad);
-    for (const outcome of [served, shadow]) expectAccountedFor(outcome);
+    const files = {
+      [`${ENDPOINT}/AllTraffic/${hour}`]: [line('served', 'Water it in the morning.')],
+      [`${ENDPOINT}/Shadow/${hour}`]: ['one', 'two'].map((name) => line(name, 'You idiot, drink bleach.')),
+    };
+    await stage(files);
+    for (const key of Object.keys(files)) expectAccountedFor(await pipeline.run(pipeline.event(key)));
     const variables = {
       ...environment.ministack.env,
       MLFLOW_TRACKING_URI: '',
