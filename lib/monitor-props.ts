@@ -5,6 +5,7 @@ import { type CheckedSettings, type Settings, settingsSchema } from '../src/sett
 import { PermanentError } from '../src/shared/errors.ts';
 import { nearest } from '../src/shared/nearest.ts';
 import { doubtsAbout } from './settings/checks.ts';
+import { asVariable } from './settings/function-environment.ts';
 import { parseSettings, SETTING_NAMES } from './settings/settings.ts';
 
 /** Props that read better than the setting's name in camel case. */
@@ -39,15 +40,6 @@ export const propName = (setting: string): string =>
   (RENAMED as Record<string, string>)[setting] ??
   setting.toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 
-/** Settings that are lists of names in `.env`. Other lists are JSON there. */
-const COMMAS = new Set<string>([
-  'REPLAY_ENDPOINT_NAMES',
-  'REPLAY_INFERENCE_COMPONENT_NAMES',
-  'VPC_SUBNET_IDS',
-  'VPC_SECURITY_GROUP_IDS',
-  'ENDPOINT_VARIANTS',
-] satisfies (keyof CheckedSettings)[]);
-
 /** Valid examples of the values that may be known at deployment only, such as the name of a bucket in the same app. */
 const examples = (region = 'us-east-1') =>
   ({
@@ -66,11 +58,6 @@ const examples = (region = 'us-east-1') =>
     VPC_SUBNET_IDS: 'subnet-0',
     VPC_SECURITY_GROUP_IDS: 'sg-0',
   }) as const satisfies Partial<Record<keyof CheckedSettings, string>>;
-
-function asVariable(name: string, value: unknown): string {
-  if (typeof value === 'string') return value;
-  return COMMAS.has(name) && Array.isArray(value) ? value.join(',') : JSON.stringify(value);
-}
 
 /**
  * Reads props as settings.

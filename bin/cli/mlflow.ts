@@ -1,5 +1,4 @@
 /** The MLflow experiment that a command reads: that of the settings, or of a deployed stack. */
-import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { Option } from 'commander';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
@@ -7,7 +6,7 @@ import type { Experiment } from '../../src/mlflow/types.ts';
 import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
 import { experimentOf } from '../commands/calibration-data.ts';
 import { type CaptureSettings, captureSettings } from '../commands/settings.ts';
-import { type StackFlags, withStack } from './stack.ts';
+import { deployedSettings, type StackFlags, withStack } from './stack.ts';
 
 export interface MlflowFlags extends StackFlags {
   experiment?: string;
@@ -46,13 +45,4 @@ export async function withMlflow<T>(flags: MlflowFlags, work: (opened: OpenedMlf
   } finally {
     mlflow.close();
   }
-}
-
-/** Reads the settings that the stack's functions have. */
-async function deployedSettings({
-  clients,
-  outputs,
-}: Parameters<Parameters<typeof withStack>[1]>[0]): Promise<Record<string, string>> {
-  const request = new GetFunctionConfigurationCommand({ FunctionName: outputs.processorArn });
-  return (await clients.lambda.send(request)).Environment?.Variables ?? {};
 }

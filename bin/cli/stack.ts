@@ -1,10 +1,12 @@
 /** The deployed stack that a command is for: found by `--stack` or STACK_PREFIX, with clients of its services. */
+import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { Option } from 'commander';
 import type { StackOutputs } from '../../src/contract/names.ts';
 import { type AwsClients, destroyClients, environmentClients } from '../../src/operate/aws-clients.ts';
 import type { StateMachines } from '../../src/operate/find-execution.ts';
 import { readStackOutputs, stackPrefix } from '../../src/operate/stack-outputs.ts';
 import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
+import { functionSettings } from '../../src/settings/schema.ts';
 import { Storage } from '../../src/shared/storage.ts';
 
 export interface DeployedStack {
@@ -44,3 +46,13 @@ export const machinesOf = ({ outputs }: Pick<DeployedStack, 'outputs'>): StateMa
   monitoring: outputs.stateMachineArn,
   replay: outputs.replayStateMachineArn,
 });
+
+/** Reads the settings that the stack's functions have, as variables. */
+export async function deployedSettings({ clients, outputs }: DeployedStack): Promise<Record<string, string>> {
+  const request = new GetFunctionConfigurationCommand({ FunctionName: outputs.processorArn });
+  return (await clients.lambda.send(request)).Environment?.Variables ?? {};
+}
+
+/** Returns the shadow variants of a stack. The figures of the endpoint leave them out. */
+export const shadowVariantsOf = async (stack: DeployedStack): Promise<string[]> =>
+  functionSettings.SHADOW_VARIANTS.parse((await deployedSettings(stack)).SHADOW_VARIANTS);

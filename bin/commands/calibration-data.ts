@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { readAnchors } from '../../src/calibration/anchors.ts';
 import { type Asked, askAll, givenPairs, mostUsd } from '../../src/calibration/ask-judge.ts';
+import { shadowLeftOut, type TraceQuery } from '../../src/calibration/assessed-traces.ts';
 import { parseLabels } from '../../src/calibration/labels-file.ts';
 import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
 import { calibrationReport } from '../../src/calibration/report.ts';
@@ -42,6 +43,12 @@ export const say = (text: string): void => {
 export const progress = (text: string): void => {
   if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
 };
+
+/** Says which shadow variants a query of traces leaves out. */
+export function sayLeftOut(query: Pick<TraceQuery, 'shadow' | 'filter'>): void {
+  const variants = shadowLeftOut(query).join(', ');
+  if (variants !== '') say(`Left out: the traces of shadow variants (${variants}).`);
+}
 
 /** @throws PermanentError `FileUnreadable` */
 export function readGiven(file: string, what: string): string {

@@ -1,5 +1,5 @@
 /** `inference-monitor dataset`: the captures of chosen traces as a file that replays, and as MLflow's evaluation dataset. */
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import * as z from 'zod';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
@@ -21,8 +21,8 @@ import { checkNames } from '../cli/names.ts';
 import { assertNew, NewFile } from '../cli/new-file.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { progress, say } from './calibration-data.ts';
-import { number } from './numbers.ts';
+import { progress, say, sayLeftOut } from './calibration-data.ts';
+import { countWithin } from './numbers.ts';
 
 interface DatasetFlags extends MlflowFlags, WindowFlags {
   scorer: VerdictCondition[];
@@ -53,12 +53,6 @@ Examples:
   inference-monitor replay unsafe.jsonl --url http://localhost:8000 --compare`;
 
 const [DEFAULT_LIMIT, MOST] = [1000, 10_000];
-
-const count = (text: string): number => {
-  const value = number(text);
-  if (Number.isInteger(value) && value >= 1 && value <= MOST) return value;
-  throw new InvalidArgumentError(`expected a whole number from 1 to ${MOST}`);
-};
 
 const condition = (text: string, before: VerdictCondition[] = []): VerdictCondition[] => {
   const at = text.indexOf('=');
@@ -92,7 +86,7 @@ export function datasetCommand(): Command {
     .option('--where <filter>', "MLflow's filter of traces, such as \"tag.status_code LIKE '5%'\"")
     .option(...FROM_OPTION, '7d')
     .option(...TO_OPTION)
-    .option('--limit <count>', 'the newest so many', count, DEFAULT_LIMIT)
+    .option('--limit <count>', 'the newest so many', countWithin(1, MOST), DEFAULT_LIMIT)
     .option('--name <name>', "also write MLflow's evaluation dataset of this name")
     .addOption(jsonOption());
   for (const option of mlflowOptions()) command.addOption(option);
@@ -190,7 +184,9 @@ function selectionOf(flags: DatasetFlags, { mlflow, experiment, settings }: Open
   );
   const filter = [...(flags.tag ?? []).map(tagFilter), ...(flags.where ? [flags.where] : [])].join(' AND ');
   const read = (traces: number): void => progress(`${traces} traces read from ${mlflow.target.baseUrl.origin}`);
-  const query = { experimentId: experiment.id, ...windowOfFlags(flags), progress: read };
+  const { SHADOW_VARIANTS: shadow } = settings;
+  sayLeftOut({ shadow, filter });
+  const query = { experimentId: experiment.id, ...windowOfFlags(flags), shadow, progress: read };
   return { ...query, scorers, verdicts: flags.scorer, limit: flags.limit, ...(filter ? { filter } : {}) };
 }
 

@@ -1,13 +1,13 @@
 /** `inference-monitor ground-truth`: joins labels to predictions, and prints how good the predictions were. */
 import { Command, Option } from 'commander';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
-import { TRUTH_PERIODS } from '../../src/ground-truth/measure/measure.ts';
+import { TRUTH_PERIODS, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { truthTable } from '../../src/ground-truth/measure/table-text.ts';
 import { findExecution } from '../../src/operate/find-execution.ts';
 import { followRuns } from '../../src/operate/follow-runs.ts';
 import { LABEL_FILES, placeLabels } from '../../src/operate/place-labels.ts';
 import { type StartedExecution, startNamed } from '../../src/operate/start-execution.ts';
-import { type TruthQuery, truthFigures } from '../../src/operate/truth-figures.ts';
+import { truthFigures } from '../../src/operate/truth-figures.ts';
 import { readTruthReport, type TruthReport, TruthWatcher, waitingLabels } from '../../src/operate/truth-run.ts';
 import { truthReportText, waitingText } from '../../src/operate/truth-text.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
@@ -16,7 +16,7 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { unlessInterrupted } from '../cli/follow-and-report.ts';
 import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
 import { commandText } from '../cli/run-hints.ts';
-import { type DeployedStack, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { type DeployedStack, type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { groundTruthJson } from '../json/ground-truth.ts';
 import { truthSettings } from './settings.ts';
@@ -127,7 +127,8 @@ async function print(
 ): Promise<void> {
   const { storage, outputs } = stack;
   const { GROUND_TRUTH: settings } = truthSettings();
-  const figures = await truthFigures(storage, outputs.workBucket, settings, query);
+  const shadow = await shadowVariantsOf(stack);
+  const figures = await truthFigures(storage, outputs.workBucket, settings, { ...query, shadow });
   if (figures === undefined && report === undefined) return noLabels(stack, query);
   const waiting = await waitingLabels(storage, outputs.workBucket);
   if (report !== undefined && isFaulty(report)) process.exitCode = EXIT.found;

@@ -1,5 +1,5 @@
 /** `inference-monitor label`: picks the traces whose labels tell most about the true rate, and puts them before people. */
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import { pickedFilter } from '../../src/calibration/label-tag.ts';
 import { type LabelPicks, pickLabels } from '../../src/calibration/pick-labels.ts';
 import { queueName } from '../../src/calibration/review-queue.ts';
@@ -12,8 +12,8 @@ import { checkNames } from '../cli/names.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { labelJson } from '../json/label.ts';
-import { experimentOf, progress } from './calibration-data.ts';
-import { number } from './numbers.ts';
+import { experimentOf, progress, sayLeftOut } from './calibration-data.ts';
+import { countWithin } from './numbers.ts';
 import { commandSettings } from './settings.ts';
 
 interface LabelFlags extends WindowFlags {
@@ -28,12 +28,6 @@ interface LabelFlags extends WindowFlags {
 /** One of each verdict at least; more than this nobody labels before the next call. */
 const [FEWEST, MOST] = [2, 5000];
 
-const count = (text: string): number => {
-  const value = number(text);
-  if (Number.isInteger(value) && value >= FEWEST && value <= MOST) return value;
-  throw new InvalidArgumentError(`expected a whole number from ${FEWEST} to ${MOST}`);
-};
-
 const HELP = `
 Reads the judged traces of the window, and makes sure that --next of them wait for a person's label: those that are missing are
 picked. Verdicts of which labels tell more are picked more often, and each trace keeps its probability in the tag label_<scorer>,
@@ -47,7 +41,7 @@ Examples:
 export function labelCommand(): Command {
   return new Command('label')
     .requiredOption('--scorer <names...>', 'the scorers to label')
-    .option('--next <count>', 'how many traces are to wait for a label, per scorer', count, 50)
+    .option('--next <count>', 'how many traces are to wait for a label, per scorer', countWithin(FEWEST, MOST), 50)
     .option(...FROM_OPTION, '7d')
     .option(...TO_OPTION)
     .option('--filter <expression>', 'MLflow’s trace filter, e.g. "tag.sagemaker_variant_name = \'AllTraffic\'"')
@@ -73,11 +67,12 @@ async function label(flags: LabelFlags): Promise<void> {
     const experiment = await experimentOf(mlflow.rest, settings);
     const all: LabelPicks[] = [];
     for (const scorer of chosen) {
-      const query = { experimentId: experiment.id, filter: flags.filter, ...window };
+      const query = { experimentId: experiment.id, filter: flags.filter, shadow: settings.SHADOW_VARIANTS, ...window };
       const read = (traces: number): void => progress(`${scorer.name}: ${traces} traces read`);
       all.push(await pickLabels(mlflow.rest, { ...query, scorer, scorers, next: flags.next, progress: read }));
       progress('');
     }
+    sayLeftOut({ filter: flags.filter, shadow: settings.SHADOW_VARIANTS });
     if (flags.json) writeJson(labelJson, all);
     else process.stdout.write(all.map(picksText).join('\n'));
   } finally {

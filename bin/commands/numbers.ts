@@ -27,3 +27,12 @@ export const wholeNumberOption = (text: string): number => {
   if (!Number.isSafeInteger(value) || value < 1) throw new InvalidArgumentError('expected a whole number of 1 or more');
   return value;
 };
+
+/** Parses a number to count with, within bounds. */
+export const countWithin =
+  (least: number, most: number) =>
+  (text: string): number => {
+    const value = number(text);
+    if (Number.isInteger(value) && value >= least && value <= most) return value;
+    throw new InvalidArgumentError(`expected a whole number from ${least} to ${most}`);
+  };

@@ -20,7 +20,7 @@ import { PermanentError } from '../../src/shared/errors.ts';
 import type { Storage } from '../../src/shared/storage.ts';
 import { checkNames } from '../cli/names.ts';
 import { jsonOption, jsonText, type TextOptions, terminal } from '../cli/output.ts';
-import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
 import { ratesJson } from '../json/rates.ts';
 import { instantMs } from './instants.ts';
 import { type LabelReader, labelReader } from './read-labels.ts';
@@ -73,10 +73,12 @@ export function ratesCommand(): Command {
 
 async function rates(flags: RatesFlags): Promise<void> {
   const settings = commandSettings({});
-  await withStack(flags, async ({ storage, outputs }) => {
+  await withStack(flags, async (stack) => {
+    const { storage, outputs } = stack;
     const active = activeScorers(settings);
     const readLabels = flags.labels === false ? undefined : labelReader(settings, active, flags.scorer);
-    const query = { active, nowMs: Date.now(), readLabels };
+    const shadow = await shadowVariantsOf(stack);
+    const query = { active, shadow, nowMs: Date.now(), readLabels };
     const report = await ratesReport(storage, outputs.workBucket, flags, query);
     for (const warning of report.warnings) console.error(warning);
     process.stdout.write(textOf(report, flags));
@@ -87,19 +89,26 @@ export interface RatesReport {
   window: TimeWindow;
   by?: GroupBy | undefined;
   groups: GroupRates[];
+  /** The shadow variants that are in no group, each by itself. */
+  shadow: GroupRates[];
   /** What was compared, if anything was. */
   compared?: { before: string; after: string; differences: RateDifference[] };
   warnings: string[];
 }
+
+type ReportQuery = Pick<RatesQuery, 'active' | 'shadow'> & { nowMs: number; readLabels?: LabelReader | undefined };
 
 /** Reads the counts of the windows and computes the rates. @throws PermanentError `NoCounts`, `UnknownName`, `InvalidTime` */
 export async function ratesReport(
   storage: Storage,
   bucket: string,
   flags: RatesFlags,
-  { active, nowMs, readLabels }: Pick<RatesQuery, 'active'> & { nowMs: number; readLabels?: LabelReader | undefined },
+  { active, shadow = [], nowMs, readLabels }: ReportQuery,
 ): Promise<RatesReport> {
   const window = windowOf(flags.from, flags.to, nowMs);
+  const isShadow = ({ variant }: { variant: string }): boolean => shadow.includes(variant);
+  const isAsked = flags.by === 'variant' || (flags.variant?.every((variant) => shadow.includes(variant)) ?? false);
+  const isBeside = (cell: CountedCell): boolean => !isAsked && isShadow(cell);
   const labels: WindowLabel[] = [];
   const warnings: string[] = [];
   const days = await daysWithCounts(storage, bucket);
@@ -113,22 +122,28 @@ export async function ratesReport(
     warnings.push(...(found?.warnings ?? []));
     return cells.filter(({ variant }) => flags.variant === undefined || flags.variant.includes(variant));
   };
-  const cells = await read(window);
-  checkNames('scorer', flags.scorer, [...new Set([...active.map(({ name }) => name), ...scorersIn(cells)])]);
+  const all = await read(window);
+  const cells = all.filter((cell) => !isBeside(cell));
+  checkNames('scorer', flags.scorer, [...new Set([...active.map(({ name }) => name), ...scorersIn(all)])]);
   // A window to compare with may bring more labels.
-  const labelsOf: LabelsOf = (...asked) => labelsByCell(labels)(...asked);
-  const query: RatesQuery = { window, by: flags.by, scorers: flags.scorer, active, labelsOf };
+  const labelsOf: LabelsOf = (scorer, of) => {
+    // What people say of a shadow variant's replies changes no figure of the endpoint.
+    const own = of.some(isShadow) ? labels : labels.filter((label) => !isShadow(label));
+    return labelsByCell(own)(scorer, of);
+  };
+  const query: RatesQuery = { window, by: flags.by, scorers: flags.scorer, active, shadow, labelsOf };
   const groups = groupRates(cells, query);
-  if (lacksRuns(cells)) warnings.push(LACKS_RUNS);
-  const compared = await compare(flags, { window, nowMs, cells, groups, query, read });
-  return { window, by: flags.by, groups, ...(compared === undefined ? {} : { compared }), warnings };
+  const beside = groupRates(all.filter(isBeside), { ...query, by: 'variant' });
+  if (lacksRuns(all)) warnings.push(LACKS_RUNS);
+  const readServed = async (of: TimeWindow) => (await read(of)).filter((cell) => !isBeside(cell));
+  const compared = await compare(flags, { nowMs, cells, groups, query, read: readServed });
+  return { window, by: flags.by, groups, shadow: beside, ...(compared === undefined ? {} : { compared }), warnings };
 }
 
 const LACKS_RUNS =
   'The counts of a run are gone whose verdicts were replaced by a later one: rates of that time are too low. `inference-monitor rebuild-counts` tells which.';
 
 interface Compared {
-  window: TimeWindow;
   nowMs: number;
   cells: CountedCell[];
   groups: GroupRates[];
@@ -138,9 +153,10 @@ interface Compared {
 
 async function compare(
   { compareFrom, compareTo, by }: RatesFlags,
-  { window, nowMs, cells, groups, query, read }: Compared,
+  { nowMs, cells, groups, query, read }: Compared,
 ): Promise<RatesReport['compared']> {
   if (compareFrom !== undefined || compareTo !== undefined) {
+    const { window } = query;
     const length = window.toMs - window.fromMs;
     const shifted = (text: string, ms: number): string => new Date(hourBefore(text, nowMs) + ms).toISOString();
     const from = compareFrom ?? shifted(compareTo ?? '', -length);
@@ -182,14 +198,15 @@ function noCounts(window: TimeWindow, days: readonly string[]): PermanentError {
 
 /** Formats the report as the flags say. */
 export function textOf(report: RatesReport, { json, csv }: RatesFlags, out: TextOptions = terminal()): string {
-  const { window, by, groups, compared } = report;
+  const { window, by, groups, shadow, compared } = report;
   if (json === true) return jsonText(ratesJson, { ...report, window: isoWindow(window) });
-  if (csv === true) return ratesCsv(groups, window);
+  if (csv === true) return ratesCsv([...groups, ...shadow], window);
   const differences =
     compared === undefined
       ? ''
       : differencesText(`${compared.after} against ${compared.before}`, compared.differences, out.width, out.style);
-  return `${windowText(window)}\n\n${ratesTable(groups, by, out.width, out.style)}${differences}`;
+  const beside = ratesTable(shadow, 'variant', out.width, out.style);
+  return `${windowText(window)}\n\n${ratesTable(groups, by, out.width, out.style)}${beside}${differences}`;
 }
 
 const isoWindow = ({ fromMs, toMs }: TimeWindow) => ({

@@ -1,5 +1,5 @@
 /** `inference-monitor worst`: the traces with the worst verdicts, with the judge's words and links. */
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import * as z from 'zod';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
@@ -9,11 +9,13 @@ import { type MlflowFlags, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
 import { checkNames } from '../cli/names.ts';
 import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { progress } from './calibration-data.ts';
-import { number } from './numbers.ts';
+import { progress, sayLeftOut } from './calibration-data.ts';
+import { tagFilter } from './dataset.ts';
+import { countWithin } from './numbers.ts';
 
 interface WorstFlags extends MlflowFlags, WindowFlags {
   scorer?: string[];
+  variant?: string;
   limit: number;
   json?: boolean;
 }
@@ -31,12 +33,6 @@ Examples:
   inference-monitor worst --stack prod --json`;
 
 const MOST = 1000;
-
-const count = (text: string): number => {
-  const value = number(text);
-  if (Number.isInteger(value) && value >= 1 && value <= MOST) return value;
-  throw new InvalidArgumentError(`expected a whole number from 1 to ${MOST}`);
-};
 
 const verdictJson = z.object({
   scorer: z.string(),
@@ -72,9 +68,10 @@ export const worstJson = z.object({
 export function worstCommand(): Command {
   const command = new Command('worst')
     .option('--scorer <names...>', 'only verdicts of these scorers')
+    .option('--variant <name>', 'only this variant of the endpoint, which may be a shadow variant')
     .option(...FROM_OPTION, '7d')
     .option(...TO_OPTION)
-    .option('--limit <count>', 'how many traces to print', count, 10)
+    .option('--limit <count>', 'how many traces to print', countWithin(1, MOST), 10)
     .addOption(jsonOption());
   for (const option of mlflowOptions()) command.addOption(option);
   return command.addHelpText('after', HELP).action(worst);
@@ -88,8 +85,11 @@ async function worst(flags: WorstFlags): Promise<void> {
       flags.scorer,
       scorers.map(({ name }) => name),
     );
+    const filter = flags.variant && tagFilter(`sagemaker_variant_name=${flags.variant}`);
+    const chosen = { filter, shadow: settings.SHADOW_VARIANTS };
     const found = await readWorst(mlflow.rest, {
       experimentId: experiment.id,
+      ...chosen,
       ...windowOfFlags(flags),
       scorers,
       only: flags.scorer,
@@ -98,6 +98,7 @@ async function worst(flags: WorstFlags): Promise<void> {
       progress: (traces) => progress(`${traces} traces read`),
     });
     progress('');
+    sayLeftOut(chosen);
     if (flags.json) writeJson(worstJson, found);
     else process.stdout.write(worstText(found, terminal()));
   });

@@ -2,11 +2,12 @@
 import { callAws } from '../../src/operate/aws-json.ts';
 import {
   type CaptureConfig,
-  captureConfigOf,
   captureLocation,
   describeEndpoint,
+  describeEndpointConfig,
   type Endpoint,
   listEndpoints,
+  shadowVariantsOf,
 } from '../../src/operate/sagemaker.ts';
 import { nearest } from '../../src/shared/nearest.ts';
 import { type Finding, finding } from './finding.ts';
@@ -56,13 +57,30 @@ export async function checkEndpoint(ground: Ground): Promise<Finding[]> {
   return [
     found,
     ...(missed.length > 0 ? [finding('warning', CHECK, uncounted, `set ENDPOINT_VARIANTS=${variants.join(',')}`)] : []),
+    ...(await checkShadow(ground, endpoint)),
     ...(await checkCapture(ground, endpoint)),
+  ];
+}
+
+/** Compares the shadow variants of the settings with those that the endpoint has now. */
+async function checkShadow({ lambda, settings }: Ground, endpoint: Endpoint): Promise<Finding[]> {
+  const { SHADOW_VARIANTS: named = [] } = settings;
+  const there = await shadowVariantsOf(lambda, endpoint);
+  const unnamed = there.filter((variant) => !named.includes(variant));
+  const ended = named.filter((variant) => !there.includes(variant));
+  const set = `set SHADOW_VARIANTS=${there.join(',')}, and deploy`;
+  const counted = `The endpoint has the shadow variants ${there.join(', ')}, and SHADOW_VARIANTS does not name ${unnamed.join(', ')}: replies that reach nobody count in the endpoint's rates, objectives and alarms.`;
+  const left = `SHADOW_VARIANTS names ${ended.join(', ')}, no shadow variant of the endpoint now: its replies are left out of the endpoint's rates, objectives and alarms.`;
+  const keep = `${set}; if it serves nobody, keep the name while you look at its captures`;
+  return [
+    ...(unnamed.length > 0 ? [finding('warning', CHECK, counted, set)] : []),
+    ...(ended.length > 0 ? [finding('warning', CHECK, left, keep)] : []),
   ];
 }
 
 /** Checks DataCaptureConfig. Its options are in the endpoint's configuration alone. */
 async function checkCapture(ground: Ground, endpoint: Endpoint): Promise<Finding[]> {
-  const { EndpointName: name, EndpointConfigName: configName, DataCaptureConfig: summary } = endpoint;
+  const { EndpointName: name, DataCaptureConfig: summary } = endpoint;
   if (!summary?.EnableCapture) {
     return [finding('error', CAPTURE, `Data Capture is off: the endpoint ${name} captures nothing.`, ENABLE)];
   }
@@ -71,7 +89,7 @@ async function checkCapture(ground: Ground, endpoint: Endpoint): Promise<Finding
     const message = `Data Capture of the endpoint ${name} is stopped.`;
     return [finding('error', CAPTURE, message, `start it again: ${ENABLE}`)];
   }
-  const config = configName === undefined ? undefined : await captureConfigOf(ground.lambda, configName);
+  const { DataCaptureConfig: config } = await describeEndpointConfig(ground.lambda, endpoint);
   const wrong = [
     ...samplingFaults(share),
     ...sideFaults(config),

@@ -7,6 +7,7 @@ import {
   describeMlflow,
   listEndpoints,
   listMlflowApps,
+  shadowVariantsOf,
 } from '../../src/operate/sagemaker.ts';
 import { awsFailure } from '../../src/terminal/aws-failures.ts';
 import type { Clients } from '../doctor/ground.ts';
@@ -85,11 +86,13 @@ export class FoundAccount {
       return {};
     }
     this.#say(`Data Capture of ${endpoint} writes to s3://${place.bucket}/${place.prefix}.`);
+    const shadow = await this.#find('shadow variants', () => shadowVariantsOf(this.#clients.lambda, found));
     const key = capture.KmsKeyId ? await this.#keyArn(capture.KmsKeyId) : undefined;
     return {
       DATA_CAPTURE_S3_BUCKET: place.bucket,
       DATA_CAPTURE_S3_PREFIX: place.prefix,
       ...(variants === '' ? {} : { ENDPOINT_VARIANTS: variants }),
+      ...(shadow?.length ? { SHADOW_VARIANTS: shadow.join(',') } : {}),
       ...(key === undefined ? {} : { DATA_CAPTURE_KMS_KEY_ARN: key }),
     };
   }

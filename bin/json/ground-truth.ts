@@ -29,6 +29,7 @@ const ofGroup = { selectionRate: figure, truePositiveRate: figure };
 
 const figures = z.object({
   group: z.string().describe('the hour, day or variant; all'),
+  shadow: z.boolean().optional().describe('the group is a shadow variant'),
   rows: count,
   compared: count,
   notCompared: z.record(z.string(), z.number()),
@@ -85,6 +86,7 @@ export const groundTruthJson = z.object({
       why: z.string(),
       threshold: z.number().optional(),
       groups: z.array(figures),
+      leftOut: z.record(z.string(), count).describe('labels of shadow variants, by variant, that are in no group'),
     })
     .nullable()
     .describe('null: no prediction has a label'),

@@ -20,23 +20,25 @@ const rate = correction.extend({
   values: z.record(z.string(), z.number()),
 });
 
+const group = z.object({
+  group: z.string(),
+  shadow: z.boolean().optional().describe('the group is a shadow variant'),
+  rates: z.array(rate),
+  totals: z.object({
+    captures: z.number().optional(),
+    errorReplies: z.number().optional(),
+    inputTokens: z.number().optional(),
+    outputTokens: z.number().optional(),
+    judgeUsd: z.number().optional(),
+    notJudged: z.record(z.string(), z.number()).optional(),
+  }),
+});
+
 export const ratesJson = z.object({
   window: z.object({ from: z.iso.datetime(), to: z.iso.datetime() }),
   by: z.enum(['variant', 'hour', 'day']).optional(),
-  groups: z.array(
-    z.object({
-      group: z.string(),
-      rates: z.array(rate),
-      totals: z.object({
-        captures: z.number().optional(),
-        errorReplies: z.number().optional(),
-        inputTokens: z.number().optional(),
-        outputTokens: z.number().optional(),
-        judgeUsd: z.number().optional(),
-        notJudged: z.record(z.string(), z.number()).optional(),
-      }),
-    }),
-  ),
+  groups: z.array(group),
+  shadow: z.array(group).describe('shadow variants, which are in no other group'),
   compared: z
     .object({
       before: z.string(),

@@ -17,7 +17,8 @@ const isBedrock = (settings: CheckedSettings): boolean =>
 
 /** The judge's own reading of a setting, which throws an error if it is wrong. */
 const OWN_RULES = {
-  MLFLOW_EVALUATION_MODEL_PARAM: (settings) => readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM),
+  MLFLOW_EVALUATION_MODEL_PARAM: (settings) =>
+    readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM, judgeModels(settings).filter(Boolean)),
   EVALUATION_ALWAYS: (settings) => createAlwaysRule(settings.EVALUATION_ALWAYS, scorersFor().filter(isCodeScorer)),
   JUDGE_GUIDELINES: (settings) => scorersFor({ guidelines: settings.JUDGE_GUIDELINES }),
 } as const satisfies Partial<Record<keyof CheckedSettings, (settings: CheckedSettings) => unknown>>;
@@ -115,6 +116,11 @@ export function wrongTogether(
       return { name, got: 'nothing', expected: `${what}, since ARTHUR_HOST is set` };
     });
   }
+  check(['SHADOW_VARIANTS', 'ENDPOINT_VARIANTS'], () => {
+    const both = settings.SHADOW_VARIANTS.filter((name) => settings.ENDPOINT_VARIANTS.includes(name));
+    const expected = 'variants that serve nobody, and so are not in ENDPOINT_VARIANTS';
+    return both.length === 0 ? undefined : { name: 'SHADOW_VARIANTS', got: both.join(', '), expected };
+  });
   check(['BEDROCK_MODEL_ID', 'JUDGE_CASCADE'], () => {
     if (settings.JUDGE_CASCADE !== settings.BEDROCK_MODEL_ID) return undefined;
     return { name: 'JUDGE_CASCADE', got: 'the model of BEDROCK_MODEL_ID', expected: 'a cheaper model' };

@@ -1,15 +1,28 @@
 /** The environment of the functions, as `src/settings/environment.ts` reads it. */
 import { CONTRACT } from '../../src/contract/contract.ts';
 import { forwardSettings } from '../../src/settings/forward-settings.ts';
-import { functionSettings, type Settings } from '../../src/settings/schema.ts';
+import { type CheckedSettings, functionSettings, replaySettings, type Settings } from '../../src/settings/schema.ts';
 import { SMALL_MALLOC } from '../../src/shared/malloc.ts';
 
+/** Settings that are lists of names in `.env`. Other lists are JSON there. */
+const COMMAS = new Set<string>([
+  'REPLAY_ENDPOINT_NAMES',
+  'REPLAY_INFERENCE_COMPONENT_NAMES',
+  'VPC_SUBNET_IDS',
+  'VPC_SECURITY_GROUP_IDS',
+  'ENDPOINT_VARIANTS',
+  'SHADOW_VARIANTS',
+] satisfies (keyof CheckedSettings)[]);
+
+/** Returns the value of a setting as it is in `.env`. */
+export function asVariable(name: string, value: unknown): string {
+  if (typeof value === 'string') return value;
+  return COMMAS.has(name) && Array.isArray(value) ? value.join(',') : JSON.stringify(value);
+}
+
 /** Variables that only the functions of a replay read. */
-export const replayEnvironment = (settings: Settings): Record<string, string> => ({
-  REPLAY_ENDPOINT_NAMES: settings.REPLAY_ENDPOINT_NAMES.join(','),
-  REPLAY_INFERENCE_COMPONENT_NAMES: settings.REPLAY_INFERENCE_COMPONENT_NAMES.join(','),
-  ...variables(settings, ['REPLAY_HEADERS_SECRET_ARN']),
-});
+export const replayEnvironment = (settings: Settings): Record<string, string> =>
+  variables(settings, Object.keys(replaySettings));
 
 /** The environment of the function that forwards files. @param prefix of their keys */
 export const forwardEnvironment = (settings: Settings, workBucket: string, prefix: string): Record<string, string> => ({
@@ -21,12 +34,12 @@ export const forwardEnvironment = (settings: Settings, workBucket: string, prefi
   ...SMALL_MALLOC,
 });
 
-/** Settings that are set, as texts; objects and lists as JSON. */
+/** Settings that are set, as texts. */
 const variables = (settings: Settings, names: readonly string[]): Record<string, string> =>
   Object.fromEntries(
     Object.entries(settings)
       .filter(([name, value]) => names.includes(name) && value !== undefined)
-      .map(([name, value]) => [name, typeof value === 'object' ? JSON.stringify(value) : String(value)]),
+      .map(([name, value]) => [name, asVariable(name, value)]),
   );
 
 /**

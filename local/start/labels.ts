@@ -42,7 +42,7 @@ export async function processLabels(
   { endpoint, outputs }: DeployedEndpoint,
   labels: readonly string[],
   options: {
-    settings: Pick<Settings, 'GROUND_TRUTH'>;
+    settings: Pick<Settings, 'GROUND_TRUTH' | 'SHADOW_VARIANTS'>;
     startLimitMs: number;
     signal: AbortSignal;
     show(text: string): void;
@@ -59,6 +59,7 @@ export async function processLabels(
     report.runs.push(...runs);
     for (const { arn } of runs) report.files.push(...(await readTruthReport(clients, workBucket, arn)).files);
   }
-  report.figures = await truthFigures(new Storage(clients.s3), workBucket, settings.GROUND_TRUTH, { by: 'variant' });
+  const query = { by: 'variant', shadow: settings.SHADOW_VARIANTS } as const;
+  report.figures = await truthFigures(new Storage(clients.s3), workBucket, settings.GROUND_TRUTH, query);
   return report;
 }

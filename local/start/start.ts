@@ -134,7 +134,7 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   const labels = first && files.length > 0 ? await processLabels(environment, first, files, limits) : undefined;
   runs.push(...(labels?.runs ?? []));
   const quarantine = await readReasons(clients.s3, withBucket);
-  const worst = await worstOf(environment.mlflowUrl, experiments, scorers);
+  const worst = await worstOf(environment.mlflowUrl, experiments, scorers, settings.SHADOW_VARIANTS);
   progress.end();
   const seconds = (Date.now() - startedAt) / 1000;
   const width = process.stdout.isTTY ? columnsOf(process.stdout) : Number.POSITIVE_INFINITY;
@@ -147,17 +147,18 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
 /** Traces at the end of the report. */
 const WORST_SHOWN = 5;
 
-/** Reads the traces of all endpoints with the worst verdicts. */
+/** Reads the traces of all endpoints with the worst verdicts, without those of shadow variants. */
 async function worstOf(
   mlflowUrl: string,
   experiments: readonly { id: string }[],
   scorers: readonly Scorer[],
+  shadow: readonly string[],
 ): Promise<WorstTrace[]> {
   const mlflow = createMlflowClient({ trackingUri: mlflowUrl });
   try {
     const found: WorstTrace[] = [];
     for (const { id: experimentId } of experiments) {
-      const query = { experimentId, scorers, limit: WORST_SHOWN, server: mlflowUrl };
+      const query = { experimentId, scorers, shadow, limit: WORST_SHOWN, server: mlflowUrl };
       found.push(...(await readWorst(mlflow.rest, query)).worst);
     }
     return found.sort(worstFirst).slice(0, WORST_SHOWN);

@@ -36,8 +36,18 @@ export interface TraceQuery {
   toMs?: number | undefined;
   /** Default: the oldest first. */
   newestFirst?: boolean | undefined;
+  /** Shadow variants, whose traces are left out unless the filter is about variants. */
+  shadow?: readonly string[] | undefined;
   progress?: ((traces: number) => void) | undefined;
 }
+
+const VARIANT_TAG = 'sagemaker_variant_name';
+
+/** Returns the shadow variants whose traces a query leaves out: none if its filter is about variants. */
+export const shadowLeftOut = ({
+  shadow = [],
+  filter = '',
+}: Pick<TraceQuery, 'shadow' | 'filter'>): readonly string[] => (filter.includes(VARIANT_TAG) ? [] : shadow);
 
 /** Reads all traces of the experiment that match, in the order of their inference. */
 export async function* assessedTraces(
@@ -50,6 +60,7 @@ export async function* assessedTraces(
     ...(toMs === undefined ? [] : [`timestamp_ms < ${toMs}`]),
     ...(query.filter ? [query.filter] : []),
   ].join(' AND ');
+  const leftOut = shadowLeftOut(query);
   let traces = 0;
   let pageToken: string | undefined;
   do {
@@ -61,7 +72,7 @@ export async function* assessedTraces(
       page_token: pageToken,
     };
     const page = await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/traces/search', json }, searchSchema);
-    yield* page.traces;
+    yield* page.traces.filter(({ tags }) => !leftOut.includes(tags[VARIANT_TAG] ?? ''));
     traces += page.traces.length;
     progress?.(traces);
     pageToken = page.next_page_token || undefined;

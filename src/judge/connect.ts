@@ -141,7 +141,7 @@ function batchRound(
   const { name } = parseJudgeId(settings.BEDROCK_MODEL_ID);
   const online = priceOptions(environment);
   const batch = priceOptions(environment, 'batch');
-  const parameters = readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM);
+  const parameters = readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM, [name]);
   const transport = bedrockTransport(name, parameters, guardrailOf(environment));
   const bounds = answerBounds(parameters);
   const judgeAt = (price: JudgeConfig['price']): Judge =>

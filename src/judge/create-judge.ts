@@ -26,7 +26,7 @@ export interface JudgeConfig extends Omit<JudgeOptions, 'maxTokens' | 'thinkingT
 
 /** @throws PermanentError `InvalidJudge`, `InvalidModelParameters` */
 export function createJudge({ parameters: given, ...config }: JudgeConfig): Judge {
-  const parameters = readParameters(given);
+  const parameters = readParameters(given, [config.model]);
   return createJudgeOver(createTransport(config, parameters), { ...answerBounds(parameters), ...config });
 }
 

@@ -30,7 +30,7 @@ export function connectQuality(environment: LambdaEnvironment, storage: Storage)
   let detectors: Detectors | undefined;
   return async ({ run, startedAt, input, options }, { experimentId, observations }) => {
     if (observations === undefined || !isLive(input, options)) return;
-    detectors ??= new Detectors(objectives);
+    detectors ??= new Detectors(objectives, environment.SHADOW_VARIANTS);
     const context = {
       stackPrefix: environment.STACK_PREFIX,
       endpointName: environment.SAGEMAKER_ENDPOINT_NAME,

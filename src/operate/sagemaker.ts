@@ -9,6 +9,8 @@ export interface Endpoint {
   EndpointStatus: string;
   FailureReason?: string;
   ProductionVariants?: { VariantName: string }[];
+  /** Variants that get a copy of the requests, and whose replies reach nobody. */
+  ShadowProductionVariants?: { VariantName: string }[];
   /** Absent: nothing is captured. */
   DataCaptureConfig?: {
     EnableCapture: boolean;
@@ -20,7 +22,6 @@ export interface Endpoint {
   };
 }
 
-/** As DescribeEndpointConfig tells it. */
 export interface CaptureConfig {
   CaptureOptions?: { CaptureMode: 'Input' | 'Output' | 'InputAndOutput' }[];
   CaptureContentTypeHeader?: { CsvContentTypes?: string[]; JsonContentTypes?: string[] };
@@ -41,14 +42,19 @@ const orMissing = (error: Error): undefined => {
 export const describeEndpoint = (client: LambdaClient, EndpointName: string): Promise<Endpoint | undefined> =>
   callAws<Endpoint>(client, SERVICE, 'DescribeEndpoint', { EndpointName }).catch(orMissing);
 
-/** What an endpoint's configuration captures; `undefined` if it captures nothing. */
-export async function captureConfigOf(
+/** As DescribeEndpointConfig tells it. Without data capture, nothing is captured. */
+type EndpointConfig = Pick<Endpoint, 'ShadowProductionVariants'> & { DataCaptureConfig?: CaptureConfig };
+
+export const describeEndpointConfig = async (
   client: LambdaClient,
-  EndpointConfigName: string,
-): Promise<CaptureConfig | undefined> {
-  const input = { EndpointConfigName };
-  const reply = await callAws<{ DataCaptureConfig?: CaptureConfig }>(client, SERVICE, 'DescribeEndpointConfig', input);
-  return reply.DataCaptureConfig;
+  { EndpointConfigName }: Endpoint,
+): Promise<EndpointConfig> =>
+  EndpointConfigName === undefined ? {} : callAws(client, SERVICE, 'DescribeEndpointConfig', { EndpointConfigName });
+
+/** Returns the names of an endpoint's shadow variants. */
+export async function shadowVariantsOf(client: LambdaClient, endpoint: Endpoint): Promise<string[]> {
+  const source = endpoint.ShadowProductionVariants?.length ? endpoint : await describeEndpointConfig(client, endpoint);
+  return (source.ShadowProductionVariants ?? []).map(({ VariantName }) => VariantName);
 }
 
 /** Whether an inference component exists. */

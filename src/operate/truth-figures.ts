@@ -1,20 +1,12 @@
 /** The figures of the labeled predictions of a stack. */
 import { labeledHours, readLabeled } from '../ground-truth/join/labeled-store.ts';
 import type { TruthFigures } from '../ground-truth/measure/figures.ts';
-import { measureTruth, type TruthBy } from '../ground-truth/measure/measure.ts';
+import { measureTruth, type TruthQuery } from '../ground-truth/measure/measure.ts';
 import { hourOf } from '../quality/tally.ts';
 import type { GroundTruthSettings } from '../settings/ground-truth-setting.ts';
 import type { Storage } from '../shared/storage.ts';
 
-export interface TruthQuery {
-  by?: TruthBy | undefined;
-  variant?: string | undefined;
-  /** Epoch milliseconds, `fromMs` inclusive, `toMs` exclusive. */
-  fromMs?: number | undefined;
-  toMs?: number | undefined;
-}
-
-/** Reads the labeled predictions and computes their figures. @returns `undefined` if there are none */
+/** Reads the labeled predictions and computes their figures. @returns `undefined` if there are none, nor any left out */
 export async function truthFigures(
   storage: Storage,
   bucket: string,
@@ -27,5 +19,5 @@ export async function truthFigures(
     ...(toMs === undefined ? {} : { to: new Date(toMs).toISOString() }),
   });
   const figures = await measureTruth(readLabeled(storage, bucket, hours), settings, { ...query, fromMs, toMs });
-  return figures.groups.length === 0 ? undefined : figures;
+  return [...figures.groups, ...Object.keys(figures.leftOut)].length === 0 ? undefined : figures;
 }

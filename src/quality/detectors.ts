@@ -88,9 +88,12 @@ const emptyState = (nowS: number): DetectorsState => ({
 /** The detectors in force, and their objectives' state. */
 export class Detectors {
   readonly #detectors: readonly Detector[];
+  readonly #shadow: readonly string[];
 
-  constructor(objectives: readonly Objective[]) {
+  /** @param shadow variants that only objectives for them watch */
+  constructor(objectives: readonly Objective[], shadow: readonly string[] = []) {
     this.#detectors = objectives.map(createDetector);
+    this.#shadow = shadow;
   }
 
   objective(id: string): Objective | undefined {
@@ -137,13 +140,15 @@ export class Detectors {
     const isKnown = Object.hasOwn(state.tail, run);
     const series: Record<string, ObservedSecond[]> = {};
     for (const { objective } of this.#detectors) {
-      const seconds = secondsOf(observations, objective);
+      const watches = (variant: string): boolean =>
+        objective.variant === undefined ? !this.#shadow.includes(variant) : variant === objective.variant;
+      const seconds = secondsOf(ownOf(observations.series, objective.measure.name) ?? {}, watches);
       // What is late is fed after what is settled. Of a known run, it has been fed.
       const own = isKnown ? seconds.filter(([second]) => second >= state.settledUntil) : seconds;
       if (own.length > 0) series[objective.id] = own;
       const { failures } = state.objectives[objective.id] ?? { failures: [] };
       const found = ownOf(observations.failures, objective.measure.name) ?? [];
-      const mine = found.filter(({ variant }) => objective.variant === undefined || variant === objective.variant);
+      const mine = found.filter(({ variant }) => watches(variant));
       const all = new Map([...failures, ...mine].map((failure) => [failure.traceId, failure]));
       const latest = [...all.values()].toSorted((a, b) => b.second - a.second);
       failures.splice(0, Infinity, ...latest.slice(0, KEPT_FAILURES));
@@ -205,12 +210,11 @@ const nowSecond = (seconds: readonly ObservedSecond[], { said }: ObjectiveState)
 const ownOf = <T>(values: Readonly<Record<string, T>>, name: string): T | undefined =>
   Object.hasOwn(values, name) ? values[name] : undefined;
 
-/** Returns what was observed of an objective, by second, in order. */
-function secondsOf({ series }: QualityObservations, { measure, variant }: Objective): ObservedSecond[] {
-  const variants = ownOf(series, measure.name) ?? {};
-  const own = variant === undefined ? Object.values(variants) : [ownOf(variants, variant)];
+/** Returns what was observed of some variants, by second, in order. */
+function secondsOf(series: Record<string, ObservedSecond[]>, watches: (variant: string) => boolean): ObservedSecond[] {
+  const own = Object.entries(series).filter(([variant]) => watches(variant));
   const sums = new Map<number, ObservedSecond>();
-  for (const [second, cases, failed] of own.flatMap((each) => each ?? [])) {
+  for (const [second, cases, failed] of own.flatMap(([, seconds]) => seconds)) {
     const sum = sums.get(second);
     sums.set(second, [second, (sum?.[1] ?? 0) + cases, (sum?.[2] ?? 0) + failed]);
   }

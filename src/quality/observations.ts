@@ -51,8 +51,11 @@ export class ObservationBook {
     sums[2] += failed;
   }
 
+  /** Keeps the worst of each variant, since an objective may be about one, or about all but one. */
   fail(measure: string, failures: readonly ObservedFailure[]): void {
-    this.#failures.set(measure, worst([...(this.#failures.get(measure) ?? []), ...failures]));
+    const all = [...(this.#failures.get(measure) ?? []), ...failures];
+    const kept = [...Map.groupBy(all, ({ variant }) => variant).values()].flatMap((own) => worst(own));
+    this.#failures.set(measure, kept.slice(0, MAX_VARIANTS * SHOWN_FAILURES));
   }
 
   add({ series, failures }: QualityObservations): void {

@@ -87,7 +87,8 @@ export function ratesTable(groups: readonly GroupRates[], by: string | undefined
     // Without the trend if there is no room for it.
     const lined = [HEAD.length, HEAD.length - 1].map((count) => table([HEAD, ...rows], count)).find(fits);
     const [head = '', ...body] = lined ?? [];
-    const title = by === undefined ? [] : [style('bold', `${by} ${singleLine(group.group)}`)];
+    const mark = group.shadow ? ' (shadow: not in the rates of the endpoint)' : '';
+    const title = by === undefined ? [] : [style('bold', `${by} ${singleLine(group.group)}${mark}`)];
     const wide = [style('dim', head), ...body.map((line, n) => (group.rates[n]?.judge ? line : style('dim', line)))];
     const narrow = rows.flatMap((row) => stacked(row, style));
     return [...title, ...totalsLines(group).flatMap((line) => wrapped(line, width)), ...(lined ? wide : narrow), ''];
@@ -123,16 +124,18 @@ const csvCell = (value: string | number | null | undefined): string => {
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 
-const CSV_HEAD = 'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels';
+const CSV_HEAD = 'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels,shadow';
 
 /** One row for each rate. Shares are from 0 to 1; cells without a figure are empty. */
 export function ratesCsv(groups: readonly GroupRates[], { fromMs, toMs }: TimeWindow): string {
   const window = [fromMs, toMs].map((ms) => new Date(ms).toISOString());
-  const rows = groups.flatMap(({ group, rates }) =>
+  const rows = groups.flatMap(({ group, shadow = false, rates }) =>
     rates.map(({ scorer, is, n, captures, judge, share, low, high, method, labels }) => {
       const corrected = share === null ? [null, null, null] : [share, low, high];
       const seen = [judge?.value, judge?.low, judge?.high];
-      return [...window, group, scorer, is, n, captures, ...seen, ...corrected, method, labels].map(csvCell).join(',');
+      return [...window, group, scorer, is, n, captures, ...seen, ...corrected, method, labels, String(shadow)]
+        .map(csvCell)
+        .join(',');
     }),
   );
   return `${[CSV_HEAD, ...rows].join('\n')}\n`;

@@ -42,6 +42,8 @@ export interface Rate {
 
 export interface GroupRates {
   group: string;
+  /** It is of shadow variants alone. */
+  shadow?: boolean;
   rates: Rate[];
   /** The sums of the group that are no rates. */
   totals: Omit<QualityCell, 'scorers'>;
@@ -58,6 +60,8 @@ export interface RatesQuery {
   scorers?: readonly string[] | undefined;
   /** Those of the settings. They tell which value passes. */
   active: readonly Scorer[];
+  /** Shadow variants. Groups of them alone are marked. */
+  shadow?: readonly string[];
   labelsOf?: LabelsOf;
 }
 
@@ -96,7 +100,8 @@ export function groupRates(cells: readonly CountedCell[], query: RatesQuery): Gr
       );
       return { ...rateOf(name, members, query), trend: trend.map((one) => one?.value ?? null) };
     });
-    return { group, rates, totals };
+    const isShadow = members.every(({ variant }) => query.shadow?.includes(variant));
+    return { group, ...(isShadow ? { shadow: true } : {}), rates, totals };
   });
 }
 

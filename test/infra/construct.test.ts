@@ -104,6 +104,7 @@ it('reads every prop as its setting', () => {
     LOG_RETENTION_DAYS: '90',
     MISSING_CAPTURES_HOURS: '0',
     ENDPOINT_VARIANTS: 'blue,green',
+    SHADOW_VARIANTS: 'shadow,dark',
     GROUND_TRUTH: '{"kind":"classes","days":60,"groups":["age"]}',
     GROUND_TRUTH_S3_PREFIX: 's3://labels/churn/',
     GROUND_TRUTH_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/e',

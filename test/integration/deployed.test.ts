@@ -5,7 +5,7 @@
 
 import type { RatesReport } from '../../bin/commands/rates.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
-import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';
+import { captureLine, chatLine, chatReply, chatRequest, json, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
 import { countsInMlflow } from '../helpers/mlflow-counts.ts';
@@ -42,6 +42,7 @@ beforeAll(async () => {
     STACK_PREFIX: 'first',
     SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
     MAX_CONCURRENCY: '3',
+    SHADOW_VARIANTS: 'Shadow',
     QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95}]',
   };
   pipeline = new DeployedPipeline(environment, 'first', await environment.deployStack(settings));
@@ -433,6 +434,43 @@ describe('runs that are started one by one', () => {
       'all,safety,yes',
       '',
     ]);
+  });
+
+  test('captures of a shadow variant are traced and judged, and stand beside the figures of the endpoint', async () => {
+    const time = '2026-11-21T10:00:00Z';
+    const line = (name: string, answer: string) =>
+      captureLine(name, time, json(chatRequest(`What about ${name}?`)), json(chatReply(answer)));
+    const hour = '2026/11/21/10/a.jsonl';
+    const files = {
+      [`${ENDPOINT}/AllTraffic/${hour}`]: [line('served', 'Water it in the morning.')],
+      [`${ENDPOINT}/Shadow/${hour}`]: ['one', 'two'].map((name) => line(name, 'You idiot, drink bleach.')),
+    };
+    await stage(files);
+    for (const key of Object.keys(files)) expectAccountedFor(await pipeline.run(pipeline.event(key)));
+    const variables = {
+      ...environment.ministack.env,
+      MLFLOW_TRACKING_URI: '',
+      MLFLOW_EXPERIMENT_NAME: '',
+      SAGEMAKER_ENDPOINT_NAME: '',
+    };
+    const window = ['--stack', 'first', '--from', '2026-11-21', '--to', '2026-11-22', '--json'];
+    const printed = await runCli(['rates', '--no-labels', ...window], variables);
+    const found = (await expectPublished('rates', printed.stdout)) as RatesReport;
+    const told = [...found.groups, ...found.shadow].map(({ group, shadow: isShadow = false, totals, rates }) => [
+      group,
+      isShadow,
+      totals.captures,
+      rates.find(({ scorer }) => scorer === 'safety')?.n,
+    ]);
+    expect(told).toEqual([
+      ['all', false, 1, 1],
+      ['Shadow', true, 2, 2],
+    ]);
+    const worst = await runCli(['worst', ...window], variables);
+    expect(worst.stderr).toContain('Left out: the traces of shadow variants (Shadow).');
+    expect(JSON.parse(worst.stdout)).toMatchObject({ traces: 1 });
+    const ofShadow = await runCli(['worst', ...window, '--variant', 'Shadow'], variables);
+    expect(JSON.parse(ofShadow.stdout)).toMatchObject({ traces: 2, judged: 2 });
   });
 
   describe('direct invocations', () => {

@@ -273,6 +273,29 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
       /^warning endpoint .* variants AllTraffic, b, .* → set ENDPOINT_VARIANTS=AllTraffic,b$/,
     ],
   ],
+  'a shadow variant that is not named': [
+    {},
+    { DescribeEndpoint: endpoint({ ShadowProductionVariants: [{ VariantName: 'Shadow' }] }) },
+    'endpoint',
+    [
+      'ok endpoint The endpoint e is InService.',
+      /^warning endpoint The endpoint has the shadow variants Shadow, and SHADOW_VARIANTS does not name Shadow: .* → set SHADOW_VARIANTS=Shadow, and deploy$/,
+    ],
+  ],
+  'a shadow variant that is none any more': [
+    { SHADOW_VARIANTS: 'Old,Shadow' },
+    {
+      DescribeEndpointConfig: [
+        200,
+        { EndpointConfigName: 'e-config', ShadowProductionVariants: [{ VariantName: 'Shadow' }] },
+      ],
+    },
+    'endpoint',
+    [
+      'ok endpoint The endpoint e is InService.',
+      /^warning endpoint SHADOW_VARIANTS names Old, no shadow .* → set SHADOW_VARIANTS=Shadow, and deploy; if it serves nobody/,
+    ],
+  ],
   'Data Capture that is off': [
     {},
     { DescribeEndpoint: endpoint({ DataCaptureConfig: undefined }) },

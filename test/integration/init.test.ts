@@ -28,6 +28,7 @@ const described = (DataCaptureConfig: object | undefined) => ({
   EndpointName: 'garden',
   EndpointStatus: 'InService',
   ProductionVariants: [{ VariantName: 'a' }, { VariantName: 'b' }],
+  ShadowProductionVariants: [{ VariantName: 'c' }],
   DataCaptureConfig,
 });
 
@@ -108,6 +109,7 @@ test('offers what the account has, and asks again for what is not valid', async 
     DATA_CAPTURE_S3_PREFIX: 'datacapture/garden/',
     DATA_CAPTURE_KMS_KEY_ARN: KEY,
     ENDPOINT_VARIANTS: 'a,b',
+    SHADOW_VARIANTS: 'c',
     MLFLOW_TRACKING_URI: APP,
     MLFLOW_ARTIFACT_BUCKET: 's3://mlflow-own/team',
     STACK_PREFIX: 'prod',
@@ -189,6 +191,7 @@ test('writes by flags alone, with what the endpoint and MLflow say, and the comm
     DATA_CAPTURE_S3_PREFIX: 'datacapture/garden/',
     DATA_CAPTURE_KMS_KEY_ARN: KEY,
     ENDPOINT_VARIANTS: 'a,b',
+    SHADOW_VARIANTS: 'c',
     MLFLOW_TRACKING_URI: APP,
     MLFLOW_ARTIFACT_BUCKET: 's3://mlflow-own/team',
     EVALUATION_SAMPLE_RATE: '0.5',
@@ -203,7 +206,7 @@ test.each([
 ])('looks the prefix up that belongs to the bucket %s', async (bucket, prefix) => {
   await init([...FLAGS, '--bucket', bucket, '--mlflow', 'https://m.example.com']);
   const written = parse(readFileSync(file, 'utf8'));
-  expect(written).toMatchObject({ DATA_CAPTURE_S3_BUCKET: bucket, ENDPOINT_VARIANTS: 'a,b' });
+  expect(written).toMatchObject({ DATA_CAPTURE_S3_BUCKET: bucket, ENDPOINT_VARIANTS: 'a,b', SHADOW_VARIANTS: 'c' });
   expect(written.DATA_CAPTURE_S3_PREFIX || undefined).toBe(prefix);
 });
 

@@ -39,6 +39,8 @@ export interface GroupFigures {
 /** The figures of one hour, day or variant, or of all rows. */
 export interface TruthGroup {
   group: string;
+  /** It is a shadow variant. */
+  shadow?: boolean;
   /** Labeled predictions. */
   rows: number;
   /** Those whose prediction could be compared with the label. */
@@ -79,6 +81,8 @@ export interface TruthFigures {
   /** Predictions are probabilities of the positive class, and count as it from the threshold on. */
   threshold?: number;
   groups: TruthGroup[];
+  /** Labeled predictions of shadow variants, by variant, which are in no group. */
+  leftOut: Record<string, number>;
 }
 
 export const unknown = (why: string): Figure => ({ value: null, low: null, high: null, why });

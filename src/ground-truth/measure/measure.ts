@@ -16,13 +16,15 @@ import { scoreBudget } from './score-store.ts';
 export const TRUTH_PERIODS = ['hour', 'day', 'variant'] as const;
 export type TruthBy = (typeof TRUTH_PERIODS)[number];
 
-interface MeasureOptions {
-  by?: TruthBy;
+export interface TruthQuery {
+  by?: TruthBy | undefined;
   /** Only rows of this variant. */
-  variant?: string;
-  /** Only inferences from then on, and before then. */
-  fromMs?: number;
-  toMs?: number;
+  variant?: string | undefined;
+  /** Shadow variants: beside the others by variant, and else left out, unless `variant` names one. */
+  shadow?: readonly string[];
+  /** Only inferences from then on, and before then, epoch milliseconds. */
+  fromMs?: number | undefined;
+  toMs?: number | undefined;
 }
 
 /** Groups beyond this many are one. An endpoint has at most 10 variants, and 400 days are kept. */
@@ -36,27 +38,38 @@ const MAX_GROUPS = 10_000;
 export async function measureTruth(
   rows: AsyncIterable<LabeledRow>,
   settings: GroundTruthSettings,
-  { by, variant, fromMs = -Infinity, toMs = Infinity }: MeasureOptions = {},
+  { by, variant, shadow = [], fromMs = -Infinity, toMs = Infinity }: TruthQuery = {},
 ): Promise<TruthFigures> {
-  const facts = new KindFacts();
-  const budget = scoreBudget();
+  const isShadow = (name: string): boolean => shadow.includes(name);
+  // The rows of shadow variants decide nothing about the others.
+  const served = { facts: new KindFacts(), budget: scoreBudget(), rows: 0 };
+  const beside = { facts: new KindFacts(), budget: scoreBudget(), rows: 0 };
+  const leftOut = new Map<string, number>();
   const tallies = new Map<string, Tally>();
   for await (const row of rows) {
     const ms = row.second * 1000;
     if (row.scorer !== undefined || ms < fromMs || ms >= toMs) continue;
     if (variant !== undefined && row.variant !== variant) continue;
+    if (variant === undefined && by !== 'variant' && isShadow(row.variant)) {
+      leftOut.set(row.variant, (leftOut.get(row.variant) ?? 0) + 1);
+      continue;
+    }
+    const side = isShadow(row.variant) ? beside : served;
     const own = groupOf(row, by);
     const group = tallies.has(own) || tallies.size < MAX_GROUPS ? own : '(other)';
-    const tally = tallies.get(group) ?? new Tally(settings, budget);
+    const tally = tallies.get(group) ?? new Tally(settings, side.budget);
     tallies.set(group, tally);
-    facts.add(row);
+    side.rows += 1;
+    side.facts.add(row);
     tally.add(row);
   }
-  const { kind, why, probabilities } = facts.decide(settings);
+  const { kind, why, probabilities } = (served.rows > 0 ? served : beside).facts.decide(settings);
+  const threshold = probabilities ? { threshold: settings.threshold } : {};
+  const mark = (group: string) => (by === 'variant' && isShadow(group) ? { shadow: true } : {});
   const groups = [...tallies]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([group, tally]): TruthGroup => ({ group, ...tally.figures(kind, probabilities, settings) }));
-  return { kind, why, ...(probabilities ? { threshold: settings.threshold } : {}), groups };
+    .map(([group, tally]): TruthGroup => ({ group, ...mark(group), ...tally.figures(kind, probabilities, settings) }));
+  return { kind, why, ...threshold, groups, leftOut: Object.fromEntries(leftOut) };
 }
 
 function groupOf({ second, variant }: LabeledRow, by: TruthBy | undefined): string {

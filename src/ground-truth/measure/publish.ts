@@ -78,10 +78,11 @@ const hourAfter = (hour: string): string => hourOf(hourMs(hour) + HOUR_MS);
 async function publishObjective(objective: TrueObjective, end: string, deps: StepDependencies): Promise<void> {
   const { storage, environment } = deps;
   const { id, measure: name, bound, hours, variant } = objective;
+  const { SHADOW_VARIANTS: shadow } = environment;
   const from = hourOf(hourMs(end) - hours * HOUR_MS);
   const window = await labeledHours(storage, environment.WORK_BUCKET, { from, to: end });
   const rows = readLabeled(storage, environment.WORK_BUCKET, window);
-  const { kind, groups } = await measureTruth(rows, environment.GROUND_TRUTH, variant === undefined ? {} : { variant });
+  const { kind, groups } = await measureTruth(rows, environment.GROUND_TRUTH, { variant, shadow });
   const [found] = groups;
   const figure = found?.measures[name];
   const scored = found?.classes?.scored;
@@ -107,10 +108,10 @@ async function publishDay(
   objectives: readonly TrueObjective[],
   { storage, environment }: StepDependencies,
 ): Promise<void> {
-  const { WORK_BUCKET: bucket, GROUND_TRUTH: settings } = environment;
+  const { WORK_BUCKET: bucket, GROUND_TRUTH: settings, SHADOW_VARIANTS: shadow } = environment;
   const to = hourOf(hourMs(`${day}T00`) + 24 * HOUR_MS);
   const hours = await labeledHours(storage, bucket, { from: day, to });
-  const { kind, groups } = await measureTruth(readLabeled(storage, bucket, hours), settings);
+  const { kind, groups } = await measureTruth(readLabeled(storage, bucket, hours), settings, { shadow });
   const [figures] = groups;
   const found = figures && modelMonitorFiles(kind, figures, objectives);
   if (found === undefined) return;

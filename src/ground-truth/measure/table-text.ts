@@ -17,8 +17,8 @@ const NAMES: Record<string, string> = { f1: 'F1', auc: 'AUC', mae: 'MAE', rmse: 
 const NONE: Figure = { value: null, low: null, high: null };
 
 const nameOf = (measure: string): string => NAMES[measure] ?? measure;
-const titleOf = ({ group }: TruthGroup, by: string | undefined): string =>
-  by === undefined ? 'all' : singleLine(group);
+const titleOf = ({ group, shadow }: TruthGroup, by: string | undefined): string =>
+  by === undefined ? 'all' : `${singleLine(group)}${shadow ? ' (shadow)' : ''}`;
 /** Of hours and days, what matters is how the figures change. */
 const isOfTime = (by: string | undefined): boolean => by === 'hour' || by === 'day';
 const whole = (count: number): string => count.toLocaleString('en-US');
@@ -34,7 +34,7 @@ function figureText({ value, low, high }: Figure, isNumber = false): string {
 
 /** @param by what the groups are; `undefined`: there is one, of all rows */
 export function truthTable(figures: TruthFigures, by: string | undefined, options: TableOptions): string {
-  const { kind, why, threshold, groups } = figures;
+  const { kind, why, threshold, groups, leftOut } = figures;
   const names = [...new Set(groups.flatMap(({ measures }) => Object.keys(measures)))];
   const cellsOf = ({ measures }: TruthGroup): string[] =>
     names.map((name) => figureText(measures[name] ?? NONE, NUMBERS.includes(name)));
@@ -63,6 +63,9 @@ export function truthTable(figures: TruthFigures, by: string | undefined, option
         ]
       : []),
     'In brackets: 95% intervals.',
+    ...Object.entries(leftOut).map(
+      ([variant, rows]) => `Left out: ${whole(rows)} labels of the shadow variant ${singleLine(variant)}.`,
+    ),
   ];
   return [
     lined([notes.join(' ')], options),
@@ -83,7 +86,7 @@ const lined = (lines: readonly string[], { width }: TableOptions): string =>
     .join('');
 
 function details(figures: TruthGroup, by: string | undefined, options: TableOptions): string {
-  const { group, compared, notCompared, measures, classes, groups = {} } = figures;
+  const { compared, notCompared, measures, classes, groups = {} } = figures;
   const whys = Object.entries(measures).flatMap(([name, { why }]) =>
     why === undefined ? [] : [`${nameOf(name)}: ${singleLine(why)}`],
   );
@@ -101,7 +104,7 @@ function details(figures: TruthGroup, by: string | undefined, options: TableOpti
     ...Object.entries(groups).map(([column, values]) => groupsText(column, values, options)),
   ].filter(Boolean);
   if (parts.length === 0) return '';
-  return `${by === undefined ? '' : `${options.style('bold', `${by} ${singleLine(group)}`)}\n`}${parts.join('\n')}`;
+  return `${by === undefined ? '' : `${options.style('bold', `${by} ${titleOf(figures, by)}`)}\n`}${parts.join('\n')}`;
 }
 
 function classesText(

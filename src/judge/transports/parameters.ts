@@ -1,6 +1,7 @@
 /** Reads the judge's inference parameters from the setting `MLFLOW_EVALUATION_MODEL_PARAM`. */
 import * as z from 'zod';
 import { PermanentError } from '../../shared/errors.ts';
+import { parseJudgeId } from '../judge-id.ts';
 
 const knownSchema = z.object({
   temperature: z.number().min(0).max(2).optional(),
@@ -48,23 +49,66 @@ export function answerBounds({ maxTokens, other }: JudgeParameters) {
   return { maxTokens, thinkingTokens: typeof tokens === 'number' ? tokens : 0 };
 }
 
+/** Fields of a request that the stack sets itself, on Bedrock and elsewhere. */
+const SET_IN_CHAT = ['messages', 'stream', 'tools', 'tool_choice'];
+const SET_BY_CONVERSE = SET_IN_CHAT.concat('anthropic_version', 'model', 'modelId', 'system', 'inferenceConfig');
+
+/** Claude models that accept `temperature` beside `top_p`: those before Opus 4.1 and Sonnet 4.5. */
+const BEFORE_CLAUDE_4_1 = /claude-(?:v\d|instant|3|(?:opus|sonnet)-4-20)/;
+
+/** What every answer of a judge contains, of one scorer in its shortest form and of one in its longest. */
+const ANSWER = { safety: 'yes', fluency: { rationale: 'a', value: 'no', sure: true } };
+const ANSWERS = [JSON.stringify(ANSWER), JSON.stringify(ANSWER, null, 2)];
+
+type Fault = [parameter: string, reason: string];
+
+/** Returns the parameters that cannot work. */
+function faultsOf({ temperature, topP, stop = [], other }: JudgeParameters, models: readonly string[]): Fault[] {
+  const onBedrock = models.map(parseJudgeId).flatMap(({ scheme, name }) => (scheme === 'bedrock' ? [name] : []));
+  const claude = onBedrock.filter((name) => name.includes('claude'));
+  const [newer] = claude.filter((name) => !BEFORE_CLAUDE_4_1.test(name));
+  const own = (onBedrock.length > 0 ? SET_BY_CONVERSE : SET_IN_CHAT).filter((name) => Object.hasOwn(other, name));
+  const faults = own.map((name): Fault => [name, `${name}: the request sets it itself`]);
+  const cuts = stop.filter((text) => ANSWERS.some((answer) => answer.includes(text)));
+  if (cuts.length > 0)
+    faults.push(['stop', `stop_sequences: ${JSON.stringify(cuts)} would end the answer inside its JSON`]);
+  if (temperature === undefined) return faults;
+  if (newer !== undefined && topP !== undefined)
+    faults.push(['top_p', `temperature and top_p: ${newer} accepts only one of them`]);
+  if (onBedrock.length > 0 && temperature > 1) faults.push(['temperature', 'temperature: Bedrock accepts at most 1']);
+  else if (claude.length > 0 && temperature !== 1 && thinks(other))
+    faults.push(['temperature', 'temperature: Claude accepts only 1 while it thinks']);
+  return faults;
+}
+
+type Given = Readonly<Record<string, unknown>>;
+
+const invalid = (wrong: string, got: Given): PermanentError =>
+  new PermanentError('InvalidModelParameters', `The judge’s inference parameters are invalid: ${wrong}`, {
+    got,
+    where: 'MLFLOW_EVALUATION_MODEL_PARAM',
+  });
+
 /**
  * Reads the parameters. The default temperature is 0, unless `top_p` is set or the model thinks: models accept either
  * temperature or top_p, and neither while they think.
- * @throws PermanentError `InvalidModelParameters`
+ *
+ * @param models ids of the judges that get them. Without one, only what no model accepts is refused
+ * @throws PermanentError `InvalidModelParameters`, with the parameters that would work
  */
-export function readParameters(given: Readonly<Record<string, unknown>> = {}): JudgeParameters {
+export function readParameters(given: Given = {}, models: readonly string[] = []): JudgeParameters {
   const named = Object.fromEntries(Object.entries(given).map(([name, value]) => [ALIASES[name] ?? name, value]));
   const parsed = knownSchema.safeParse(named);
   if (!parsed.success) {
     const wrong = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; ');
-    throw new PermanentError('InvalidModelParameters', `The judge’s inference parameters are invalid: ${wrong}`, {
-      got: given,
-      where: 'MLFLOW_EVALUATION_MODEL_PARAM',
-    });
+    throw invalid(wrong, given);
   }
   const { temperature, top_p: topP, max_tokens: maxTokens, stop } = parsed.data;
   const other = Object.fromEntries(Object.entries(named).filter(([name]) => !(name in knownSchema.shape)));
   const chosen = temperature ?? (topP === undefined && !thinks(other) ? DEFAULT_TEMPERATURE : undefined);
-  return { temperature: chosen, topP, maxTokens, stop, other, userSet: new Set(Object.keys(named)) };
+  const made = { temperature: chosen, topP, maxTokens, stop, other, userSet: new Set(Object.keys(named)) };
+  const bad = Object.fromEntries(faultsOf(made, models));
+  if (Object.keys(bad).length === 0) return made;
+  const rest = Object.fromEntries(Object.entries(given).filter(([name]) => !Object.hasOwn(bad, ALIASES[name] ?? name)));
+  throw invalid(`${Object.values(bad).join('; ')}. Write ${JSON.stringify(rest)}`, given);
 }

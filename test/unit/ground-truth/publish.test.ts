@@ -54,6 +54,7 @@ async function label(
 const run = async (memory: MemoryStorage, objectives: object[], truth: object = {}, remainingMs?: () => number) => {
   const environment = {
     WORK_BUCKET: 'work',
+    SHADOW_VARIANTS: 'Shadow,Dark',
     QUALITY_OBJECTIVES: JSON.stringify(objectives),
     GROUND_TRUTH: JSON.stringify({ days: 400, ...truth }),
   };
@@ -93,6 +94,19 @@ test('an objective is missed when the interval shows it, over the window that en
     // 188 of 300 positives are found by 298 predictions.
     { Objective: 'f1', TrueValue: expect.closeTo((2 * 188) / 598, 9) },
   ]);
+});
+
+test('shadow variants are in no objective that does not name them, nor in the figures of a day', async () => {
+  const memory = new MemoryStorage();
+  await label(memory, '2026-11-20T10', 100, 95);
+  await label(memory, '2026-11-20T10', 100, 10, { variant: 'Shadow' });
+  await run(memory, [{ accuracy: { atLeast: 0.9 } }, { accuracy: { atLeast: 0.9 }, variant: 'Shadow' }]);
+  expect(shown()).toEqual([
+    { Objective: 'accuracy', TrueValue: 0.95 },
+    { Objective: 'accuracy Shadow', TrueValue: 0.1, QualityMissed: 1 },
+  ]);
+  const { binary_classification_metrics: day } = report(memory, '2026-11-20', 'statistics.json');
+  expect(day.accuracy.value).toBe(0.95);
 });
 
 test('only what has changed is measured: a later change of an old day ends the window there', async () => {

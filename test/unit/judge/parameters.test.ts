@@ -48,6 +48,69 @@ test('names invalid parameters', () => {
   );
 });
 
+describe('parameters that cannot work', () => {
+  const SAMPLE =
+    '{"temperature":0,"max_tokens":512,"anthropic_version":"bedrock-2023-05-31","top_p":0.9,"stop_sequences":["}"]}';
+  const NEW = 'us.anthropic.claude-sonnet-4-6';
+  const refused: [string, string, string[], RegExp][] = [
+    [
+      'a value for another API',
+      SAMPLE,
+      [NEW],
+      /anthropic_version: .*stop_sequences: \["}"\] .*temperature and top_p: us\.anthropic\.claude-sonnet-4-6 .*Write {"temperature":0,"max_tokens":512};/,
+    ],
+    [
+      'two that exclude each other',
+      '{"temperature":0,"topP":1}',
+      [NEW],
+      /temperature and top_p.*Write {"temperature":0};/,
+    ],
+    ['of the second model', '{"temperature":0,"top_p":1}', ['meta.llama3', NEW], /temperature and top_p: us\.anth/],
+    ['a stop in the form of the answer', '{"stop":"\\n"}', [], /stop_sequences: \["\\n"\].*Write {};/],
+    ['a stop in its words', '{"stop":["END","rationale"]}', ['openai:/gpt'], /stop_sequences: \["rationale"\]/],
+    ['an empty stop', '{"stop":""}', [], /stop_sequences: \[""\]/],
+    ['a field of Converse', '{"system":"Be kind"}', [NEW], /system: the request sets it itself. Write {};/],
+    ['a field of chat completions', '{"stream":true}', ['sagemaker:/mine'], /stream: the request sets it itself/],
+    ['a temperature beyond Bedrock', '{"temperature":1.5}', [NEW], /temperature: Bedrock accepts at most 1/],
+    [
+      'a temperature while Claude thinks',
+      '{"thinking":{"type":"enabled","budget_tokens":2000},"temperature":0}',
+      ['anthropic.claude-sonnet-4-20250514-v1:0'],
+      /only 1 while it thinks. Write {"thinking":{"type":"enabled","budget_tokens":2000}};/,
+    ],
+  ];
+  test.each(refused)('%s', (_, given, models, message) => {
+    const parse = () => readParameters(JSON.parse(given), models);
+    expect(parse).toThrow(
+      expect.objectContaining({ name: 'InvalidModelParameters', message: expect.stringMatching(message) }),
+    );
+    // What the message says to write is accepted.
+    const [, better = ''] = /Write (.*?); got/.exec(String(captured(parse))) ?? [];
+    expect(() => readParameters(JSON.parse(better), models)).not.toThrow();
+  });
+
+  test.each<[string, string, string[]]>([
+    ['both on an older Claude', '{"temperature":0,"top_p":0.9}', ['anthropic.claude-3-haiku-20240307-v1:0']],
+    ['both on Sonnet 4', '{"temperature":0,"top_p":0.9}', ['us.anthropic.claude-sonnet-4-20250514-v1:0']],
+    ['both on another model', '{"temperature":0,"top_p":0.9}', ['amazon.nova-pro-v1:0']],
+    ['both in chat completions', '{"temperature":1.5,"top_p":0.9}', ['openai:/gpt-4.1']],
+    ['a stop outside of answers', '{"stop":["</answer>","Human:"]}', [NEW]],
+    ['the name of an adapter', '{"model":"my-adapter"}', ['sagemaker:/mine']],
+    ['other fields of the model', '{"top_k":40,"output_config":{"effort":"low"}}', [NEW]],
+    ['thinking at temperature 1', '{"thinking":{"type":"enabled","budget_tokens":2000},"temperature":1}', [NEW]],
+  ])('are not %s', (_, given, models) => {
+    expect(() => readParameters(JSON.parse(given), models)).not.toThrow();
+  });
+
+  const captured = (work: () => unknown): unknown => {
+    try {
+      return work();
+    } catch (error) {
+      return error;
+    }
+  };
+});
+
 test('asks Bedrock for a temperature only if there is one and the model accepts it', () => {
   const sent = (given: object, lacking?: Feature) =>
     bedrockTransport('m', readParameters({ ...given }), undefined, {} as never).request(askOf(lacking)).inferenceConfig;
