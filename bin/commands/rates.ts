@@ -1,5 +1,6 @@
 /** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
 import { Command, Option } from 'commander';
+import type { CoveredPart } from '../../src/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/calibration/window-labels.ts';
 import { HOUR_MS } from '../../src/formats/files/capture-path.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -101,6 +102,7 @@ export async function ratesReport(
 ): Promise<RatesReport> {
   const window = windowOf(flags.from, flags.to, nowMs);
   const labels: WindowLabel[] = [];
+  const covered = new Map<string, CoveredPart[]>();
   const warnings: string[] = [];
   const days = await daysWithCounts(storage, bucket);
   const read = async (of: TimeWindow): Promise<CountedCell[]> => {
@@ -110,13 +112,14 @@ export async function ratesReport(
     checkNames('variant', flags.variant, known);
     const found = await readLabels?.(of);
     for (const label of found?.labels ?? []) labels.push(label);
+    for (const [scorer, parts] of found?.covered ?? []) covered.set(scorer, [...(covered.get(scorer) ?? []), ...parts]);
     warnings.push(...(found?.warnings ?? []));
     return cells.filter(({ variant }) => flags.variant === undefined || flags.variant.includes(variant));
   };
   const cells = await read(window);
   checkNames('scorer', flags.scorer, [...new Set([...active.map(({ name }) => name), ...scorersIn(cells)])]);
   // A window to compare with may bring more labels.
-  const labelsOf: LabelsOf = (...asked) => labelsByCell(labels)(...asked);
+  const labelsOf: LabelsOf = (...asked) => labelsByCell(labels, covered)(...asked);
   const query: RatesQuery = { window, by: flags.by, scorers: flags.scorer, active, labelsOf };
   const groups = groupRates(cells, query);
   if (lacksRuns(cells)) warnings.push(LACKS_RUNS);

@@ -57,7 +57,7 @@ test('people’s labels correct the rate of their hour and variant, and by the j
   const windows: unknown[] = [];
   const readLabels = async (window: unknown) => {
     windows.push(window);
-    return { labels, warnings: ['2 labels are left out'] };
+    return { labels, covered: new Map(), warnings: ['2 labels are left out'] };
   };
   const made = await ratesReport(memory.storage, 'w', { ...DAY, by: 'variant' }, { active, nowMs: NOW, readLabels });
   expect(rateIn(made)).toMatchObject({ labels: 100, method: 'prediction-powered' });
