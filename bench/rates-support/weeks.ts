@@ -141,6 +141,8 @@ export const WEEKS: Weeks[] = [
 
 export interface Simulated {
   made: CorrectedShare;
+  /** From the same labels, as if each stood for as many captures. */
+  unweighted: CorrectedShare;
   truth: number;
   /** Captures that labels can speak for. */
   captures: number;
@@ -179,8 +181,10 @@ export async function simulateWeeks(
   const read = await readWindowLabels(mlflow.rest, { experimentId: '1', scorers: SCORERS, only: ['safety'] });
   const { labels, others, covered } = labelsByCell(read.labels, read.covered)('safety', [...hours.values()]);
   const made = correctedShare([counted], labels, others, covered);
-  if (made === null) throw new Error('There are no captures');
+  const even = labels.map((label) => ({ ...label, weight: 1 }));
+  const unweighted = correctedShare([counted], even);
+  if (made === null || unweighted === null) throw new Error('There are no captures');
   const own = traffic.filter(picked);
   const captures = own.reduce((sum, one) => sum + one.captures, 0);
-  return { made, captures, truth: own.reduce((sum, one) => sum + one.captures * one.rate, 0) / captures };
+  return { made, unweighted, captures, truth: own.reduce((sum, one) => sum + one.captures * one.rate, 0) / captures };
 }

@@ -84,7 +84,12 @@ export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Opti
   const candidates = await readCandidates(rest, options, declined);
   const waiting = candidates.filter(isWaiting).map(({ traceId }) => traceId);
   const groups = VERDICTS.map((name) => candidates.filter(({ passed }) => verdictOf(passed) === name));
-  const quotas = quotasOf(groups, Math.max(0, next - waiting.length));
+  const countsOf = (members: readonly Candidate[] = []): VerdictCounts => {
+    const picked = members.filter(({ isPicked }) => isPicked).length;
+    return { judged: members.length, picked, open: members.filter(isOpen).length };
+  };
+  const missing = Math.max(0, next - waiting.length);
+  const quotas = labelQuotas([countsOf(groups[0]), countsOf(groups[1])], missing);
   const drawn = groups.map((members, index) => draw(members, quotas[index] ?? 0));
   const strata = VERDICTS.map((name, index) => {
     const [members = [], { marked } = { marked: [] as Candidate[] }] = [groups[index], drawn[index]];
@@ -120,20 +125,22 @@ const isUndone = ({ isLabelled, isDeclined }: Candidate): boolean => !isLabelled
 const isWaiting = (one: Candidate): boolean => one.isPicked && isUndone(one);
 const isOpen = (one: Candidate): boolean => !one.isPicked && isUndone(one);
 
+/** Judged traces of a verdict: all, those that are picked by now, and those that can be picked. */
+export interface VerdictCounts {
+  judged: number;
+  picked: number;
+  open: number;
+}
+
 /**
- * Returns how many traces of each verdict to pick. All picks together have half of them in the proportions of the verdicts, and the other
- * half evenly: the rarer verdict has the judge's most frequent errors.
+ * Returns how many traces to pick of those that pass and of those that fail. All picks together have half of them in the proportions of the
+ * verdicts, and the other half evenly: the rarer verdict has the judge's most frequent errors.
  */
-function quotasOf(groups: readonly (readonly Candidate[])[], missing: number): number[] {
-  const [passes = [], fails = []] = groups;
-  const picked = groups.map((members) => members.filter(({ isPicked }) => isPicked).length);
-  const [ofPasses = 0, ofFails = 0] = picked;
-  const share = 1 / 4 + fails.length / (passes.length + fails.length) / 2;
-  const wanted = Math.round(share * (ofPasses + ofFails + missing)) - ofFails;
-  const [openPasses, openFails] = [passes.filter(isOpen).length, fails.filter(isOpen).length];
-  const most = Math.min(openFails, missing);
-  const quota = Math.min(most, Math.max(0, wanted, missing - openPasses));
-  return [Math.min(openPasses, missing - quota), quota];
+export function labelQuotas([passes, fails]: [VerdictCounts, VerdictCounts], missing: number): [number, number] {
+  const share = 1 / 4 + fails.judged / (passes.judged + fails.judged) / 2;
+  const wanted = Math.round(share * (passes.picked + fails.picked + missing)) - fails.picked;
+  const quota = Math.min(fails.open, missing, Math.max(0, wanted, missing - passes.open));
+  return [Math.min(passes.open, missing - quota), quota];
 }
 
 /** Returns the traces with the lowest numbers of those that can be picked, and the number below which all are picked by now. */

@@ -182,9 +182,9 @@ describe('weights', () => {
     const ids = judged(mlflow, 200, 1);
     const old = JSON.stringify({ probability: 0.1, stratum: 'passes', picked: '2026-11-02T00:00:00Z' });
     for (const id of ids) {
-      const { tags, assessments } = mlflow.traces.get(id) ?? { tags: {} as Record<string, string>, assessments: [] };
-      if (drawOf('safety', id) < 0.1) tags.label_safety = old;
-      if (drawOf('safety', id) < 0.1) assessments.push(assessment('safety', 'yes', { by: 'HUMAN' }));
+      if (drawOf('safety', id) >= 0.1) continue;
+      Object.assign(mlflow.traces.get(id)?.tags ?? {}, { label_safety: old });
+      label(mlflow, [id]);
     }
     const { labels, unanswered } = await read(mlflow);
     expect([labels.length, new Set(unanswered.map(({ reason }) => reason))]).toEqual([0, new Set(['pickUnreadable'])]);
@@ -227,8 +227,8 @@ describe('weights', () => {
     for (let n = 0; n < 4; n++) given(n, 2, metadata('0.05'));
     given(0, 3, metadata('always', '0.05'));
     const { pairs } = await readMlflowLabels(mlflow.rest, { experimentId: '1', scorers: SCORERS });
-    const weights = Object.groupBy(pairs, ({ traceId = '' }) => traceId.slice(0, 4));
-    expect(Object.values(weights).map((own) => new Set(own?.map(({ weight }) => weight)))).toEqual([
+    const weights = Map.groupBy(pairs, ({ traceId = '' }) => traceId.slice(0, 4));
+    expect([...weights.values()].map((own) => new Set(own.map(({ weight }) => weight)))).toEqual([
       new Set([1]),
       new Set([20]),
       new Set([1]),

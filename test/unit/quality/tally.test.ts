@@ -231,5 +231,9 @@ test('the sample as text', () => {
   expect([of('x', '0.05*0.5'), of('always'), of('7'), of()]).toEqual(['0.05', 'always', undefined, undefined]);
   const later = { 'monitoring.sample': '1', 'monitoring.part': '0.05*0.5' };
   expect([partOf(later), partOfTrace([{ metadata: later }])]).toEqual(['0.05*0.5', '0.05']);
-  expect([laterSample('0.05', '1'), laterSample('1', '0.05'), laterSample('0.05', 'always')]).toEqual(['1', '1', 'always']);
+  expect([laterSample('0.05', '1'), laterSample('1', '0.05'), laterSample('0.05', 'always')]).toEqual([
+    '1',
+    '1',
+    'always',
+  ]);
 });

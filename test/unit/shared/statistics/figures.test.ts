@@ -31,9 +31,7 @@ interface Figures {
     hits: number[];
     weights: number[];
     share: number;
-    variance: number;
-    ppi_half_width: number;
-    bounds: Ends;
+    of: number;
   }[];
   sequences: (
     | { kind: 'share'; sample: Ends; planned: number; alpha: number; ends: Ends }
