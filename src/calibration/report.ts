@@ -64,20 +64,26 @@ interface Word {
   weight: number;
 }
 
+const weightOf = (words: readonly Word[]): number => words.reduce((sum, { weight }) => sum + weight, 0);
+
 /** Returns a share with Wilson's interval at the number of pairs of equal weight that would tell as much. */
-function shareOf(words: readonly Word[], isHit: (word: Word) => boolean): Share | null {
+function shareOf(words: readonly Word[], isHit: (word: Word) => boolean, largest = 0): Share | null {
   if (words.length === 0) return null;
-  const { share, of } = weightedShare(words.map((word) => ({ hit: isHit(word), weight: word.weight })));
+  const sampled = weightedShare(words.map((word) => ({ hit: isHit(word), weight: word.weight })));
+  const { share, of } = { ...sampled, of: Math.min(sampled.of, weightOf(words) / largest) };
   return { ...scoreInterval(share, of), hits: Number((share * of).toFixed(9)), of };
 }
 
 /** Returns the shares of a value among the pairs, of which each has its own weight. */
 function sharesOf(value: string, words: readonly Word[]) {
+  // Of a label that people gave, each verdict has its own weight. One that did not occur might have, with the largest.
+  const byVerdict = [...Map.groupBy(words, ({ verdict }) => verdict).values()];
+  const largest = Math.max(...byVerdict.map((own) => weightOf(own) / own.length));
   const part = (side: 'label' | 'verdict', is: boolean): Word[] =>
     words.filter((word) => (word[side] === value) === is);
   return {
-    sensitivity: shareOf(part('label', true), ({ verdict }) => verdict === value),
-    specificity: shareOf(part('label', false), ({ verdict }) => verdict !== value),
+    sensitivity: shareOf(part('label', true), ({ verdict }) => verdict === value, largest),
+    specificity: shareOf(part('label', false), ({ verdict }) => verdict !== value, largest),
     precision: shareOf(part('verdict', true), ({ label }) => label === value),
   };
 }
