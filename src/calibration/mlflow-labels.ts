@@ -149,7 +149,7 @@ class LabelReader {
       isLabelled: labelled.has(one.traceId),
     }));
     const { weights, covered } = await weighPicked(traces, this.#matches);
-    const isByPick = weights.size >= MIN_LABELS;
+    const isByPick = traces.filter(({ pick, isLabelled }) => pick && isLabelled).length >= MIN_LABELS;
     const byTrace = new Map(judged.map((one) => [one.traceId, one]));
     for (const pair of pairs) {
       const { pick, weight } = byTrace.get(pair.traceId ?? '') ?? {};

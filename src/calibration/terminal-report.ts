@@ -49,13 +49,21 @@ const DRIFT_WORDS: Record<Drift['verdict'], string> = {
 
 /** Returns the lines of a table. */
 const columns = (head: readonly string[], rows: readonly (readonly string[])[]): string[] =>
-  tableText(head, rows, { width: Infinity, style: (_, text) => text }).trimEnd().split('\n');
+  tableText(head, rows, { width: Infinity, style: (_, text) => text })
+    .trimEnd()
+    .split('\n');
 
 function confusionLines({ confusion, name }: ScorerReport): string[] {
   if (confusion === null) return [];
   const { values, counts } = confusion;
   const head = ['people ↓  judge →', ...values];
-  return [name, ...columns(head, values.map((value, i) => [value, ...(counts[i] ?? []).map(String)]))];
+  return [
+    name,
+    ...columns(
+      head,
+      values.map((value, i) => [value, ...(counts[i] ?? []).map(String)]),
+    ),
+  ];
 }
 
 const oneLine = (text: string): string => {

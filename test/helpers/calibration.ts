@@ -75,14 +75,10 @@ export class Calibration {
     const script = projectPath('bin', 'inference-monitor.ts');
     // Ignores the .env of the person who runs the tests.
     const clean = { PATH: process.env.PATH ?? '', DOTENV_CONFIG_PATH: join(this.folder, 'none'), ...env };
-    const { stdout, stderr } = await run(
-      process.execPath,
-      [script, 'calibrate', ...args, '--json', json],
-      {
-        env: clean,
-        cwd,
-      },
-    );
+    const { stdout, stderr } = await run(process.execPath, [script, 'calibrate', ...args, '--json', json], {
+      env: clean,
+      cwd,
+    });
     return {
       report: (await expectPublished('calibrate', readFileSync(json, 'utf8'))) as CalibrationReport,
       stdout,

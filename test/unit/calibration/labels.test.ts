@@ -134,6 +134,21 @@ describe('weights', () => {
     expect((await parts()).labels).toHaveLength(100);
   });
 
+  test('of windows with labels of one verdict alone say nothing, even together', async () => {
+    const mlflow = new MemoryMlflow();
+    judged(mlflow, 400, 1);
+    judged(mlflow, 6000, 8);
+    const picks = [await pick(mlflow, 50, WEEKS[0]), await pick(mlflow, 50, WEEKS[1])];
+    const isPassed = (id: string): boolean => Number(id.split('-').at(-1)) % 5 !== 0;
+    for (const [week, { waiting }] of picks.entries())
+      label(
+        mlflow,
+        waiting.filter((id) => isPassed(id) === (week === 0)),
+      );
+    const { labels, unanswered } = await read(mlflow);
+    expect([labels.length, new Set(unanswered.map(({ reason }) => reason))]).toEqual([0, new Set(['windowOpen'])]);
+  });
+
   test('presume that picks without a label are like the others of their window', async () => {
     const mlflow = new MemoryMlflow();
     judged(mlflow, 400, 1);
