@@ -7,7 +7,8 @@
 import type { Log } from '../local/python/python-environment.ts';
 import { createDetector, type Detector, type DetectorState, feed, newState } from '../src/quality/detector.ts';
 import { Random } from '../src/shared/random.ts';
-import { meanRunLength, runLengthQuantile } from '../src/shared/statistics/cusum.ts';
+import { meanRunLength } from '../src/shared/statistics/cusum.ts';
+import { runLengthQuantile } from '../test/helpers/run-length.ts';
 import { numberFlag } from './support/flags.ts';
 import { atMost, type BenchResult, machine, median, round } from './support/result.ts';
 

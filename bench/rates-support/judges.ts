@@ -1,5 +1,5 @@
 /** Simulated captures with the judge's verdicts and people's labels, and the product's intervals from them. */
-import { labelQuotas } from '../../src/calibration/label-quotas.ts';
+import { labelQuotas } from '../../src/calibration/pick-labels.ts';
 import type { Random } from '../../src/shared/random.ts';
 import { correctedBy } from '../../src/shared/statistics/corrected-share.ts';
 import { type LabelCells, plugIn } from '../../src/shared/statistics/label-correction.ts';
@@ -129,34 +129,25 @@ export function pickedLabels(
     const good = random.binomial(JUDGED, rate);
     const passedGood = random.binomial(good, tpr);
     const passedBad = random.binomial(JUDGED - good, 1 - tnr);
-    const strata = [
-      { passed: true, judged: passedGood + passedBad, labelled: 0, good: 0, taken: 0, left: passedGood },
-      {
-        passed: false,
-        judged: JUDGED - passedGood - passedBad,
-        labelled: 0,
-        good: 0,
-        taken: 0,
-        left: good - passedGood,
-      },
-    ];
+    const stratum = (judged: number, goods: number) => ({ judged, picked: 0, open: judged, good: 0, left: goods });
+    const passes = stratum(passedGood + passedBad, passedGood);
+    const fails = stratum(JUDGED - passes.judged, good - passedGood);
     for (let labels = BATCH; labels <= Math.max(...wanted); labels += BATCH) {
-      const quotas = labelQuotas(strata, BATCH);
-      for (const [index, stratum] of strata.entries()) {
-        for (let picked = 0; picked < (quotas[index] ?? 0); picked++) {
-          const isGood = random.below(stratum.judged - stratum.taken) < stratum.left;
-          stratum.left -= isGood ? 1 : 0;
-          stratum.good += isGood ? 1 : 0;
-          stratum.taken++;
-          stratum.labelled++;
+      for (const [index, quota] of labelQuotas([passes, fails], BATCH).entries()) {
+        const from = index === 0 ? passes : fails;
+        for (let picked = 0; picked < quota; picked++) {
+          const isGood = random.below(from.open) < from.left;
+          from.left -= isGood ? 1 : 0;
+          from.good += isGood ? 1 : 0;
+          from.open--;
+          from.picked++;
         }
       }
       const index = wanted.indexOf(labels);
-      const [p, f] = strata;
-      if (index < 0 || p === undefined || f === undefined) continue;
       const target = found[index];
-      if (target !== undefined)
-        add(target, judge, [p.good, p.labelled - p.good, f.good, f.labelled - f.good, p.judged]);
+      if (target === undefined) continue;
+      const [passedRest, failedRest] = [passes.picked - passes.good, fails.picked - fails.good];
+      add(target, judge, [passes.good, passedRest, fails.good, failedRest, passes.judged]);
     }
   }
   return found;

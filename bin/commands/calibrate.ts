@@ -4,7 +4,6 @@ import { dirname, join } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { baselineOf, compareWithBaseline, parseBaseline } from '../../src/calibration/drift.ts';
 import { addExamples, MAX_EXAMPLES } from '../../src/calibration/examples.ts';
-import { calibrationPage } from '../../src/calibration/html-report.ts';
 import { terminalReport } from '../../src/calibration/terminal-report.ts';
 import type { CalibrationReport, Unanswered } from '../../src/calibration/types.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -30,7 +29,6 @@ interface CalibrateOptions extends DataOptions {
   trackingUri?: string;
   model?: string;
   json?: string | true;
-  html?: string;
   baseline?: string;
   saveBaseline?: string;
   addExamples?: boolean | number;
@@ -52,12 +50,11 @@ Sources of labels (choose one):
   the project's anchor set, judged now                                            calibrate --anchors
 
 Examples:
-  inference-monitor calibrate --experiment my-endpoint --html report.html
+  inference-monitor calibrate --experiment my-endpoint --json report.json
   inference-monitor calibrate --labels labels.jsonl --scorer safety refusal --json report.json
   inference-monitor calibrate --anchors --save-baseline anchors-baseline.json
   inference-monitor calibrate --anchors --baseline anchors-baseline.json
   inference-monitor calibrate --labels labels.jsonl --add-examples
-  inference-monitor calibrate --anchors --ways
 
 Settings are read from the environment and .env (BEDROCK_MODEL_ID, MLFLOW_TRACKING_URI, JUDGE_GUIDELINES, …).
 The exit code is 1 if a scorer misses --min-agreement, or if the judge has drifted from --baseline.`;
@@ -86,10 +83,8 @@ export function calibrateCommand(): Command {
         .choices(['production', 'labelled'])
         .default('production'),
     )
-    .option('--ways', 'ask again in the other ways that save money, and print agreement and price of each')
     .option('--budget-usd <amount>', 'the most to spend on the judge; 0: no limit', amount, DEFAULT_BUDGET_USD)
     .option('--json [file]', 'print all figures and all pairs as JSON, or write them to a file')
-    .option('--html <file>', 'write the report as a self-contained HTML page')
     .option('--baseline <file>', 'compare with a saved baseline to detect that the judge has drifted')
     .option('--save-baseline <file>', 'save the verdicts of this run as a baseline')
     .option(
@@ -118,14 +113,12 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
   if (options.saveBaseline !== undefined) {
     writeFileSync(options.saveBaseline, `${JSON.stringify(baselineOf(report), null, 1)}\n`);
   }
-  if (options.html !== undefined) writeFileSync(options.html, await calibrationPage(report));
   const json = jsonText(calibrateJson, report);
   const jsonFile = typeof options.json === 'string' && options.json !== '-' ? options.json : undefined;
   if (jsonFile !== undefined) writeFileSync(jsonFile, json);
   process.stdout.write(options.json === undefined || jsonFile !== undefined ? terminalReport(report) : json);
   if (options.addExamples !== undefined) writeExamples(report, settings, options.addExamples);
-  const written = [jsonFile, options.html, options.saveBaseline];
-  for (const file of written) if (file !== undefined) say(`Wrote ${file}`);
+  for (const file of [jsonFile, options.saveBaseline]) if (file !== undefined) say(`Wrote ${file}`);
   setExitCode(report, options.minAgreement);
 }
 

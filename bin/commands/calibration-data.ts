@@ -8,7 +8,6 @@ import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
 import { calibrationReport } from '../../src/calibration/report.ts';
 import { RIGHT_VALUES, readTruthPairs } from '../../src/calibration/truth-pairs.ts';
 import type { CalibrationReport, LabeledItem } from '../../src/calibration/types.ts';
-import { wayReports, waysOf } from '../../src/calibration/ways.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { judgeModels } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
@@ -31,7 +30,6 @@ export interface DataOptions {
   judge?: string;
   scorer?: string[];
   ask: 'production' | 'labelled';
-  ways?: boolean;
   budgetUsd: number;
 }
 
@@ -76,15 +74,8 @@ export function compareWithPeople(
     const items = readAnchors(packagePath(), scorers, scorer);
     return judgeItems(items, { kind: 'anchors', where: `${items.length} items` }, options, settings, scorers);
   }
-  if (options.ways) throw waysNeedQuestions(options.groundTruth ? '--ground-truth' : 'labels from MLflow');
   return readFromMlflow(options, settings, all);
 }
-
-const waysNeedQuestions = (got: string): PermanentError =>
-  new PermanentError('OptionsContradict', '--ways asks the judge about each label, and these have their verdicts', {
-    got,
-    expected: '--anchors, or --labels FILE without "verdict" in its lines',
-  });
 
 async function judgeItems(
   all: readonly LabeledItem[],
@@ -102,24 +93,11 @@ async function judgeItems(
   const items = only === undefined ? all : all.filter(({ scorer }) => only.includes(scorer));
   const open = items.filter(({ verdict }) => verdict === undefined);
   const given = givenPairs(items);
-  if (options.ways && given.length > 0) throw waysNeedQuestions(`${given.length} verdicts in the file`);
   if (open.length === 0) return calibrationReport({ source, scorers, pairs: given, unanswered: [] });
   const budget = options.budgetUsd === 0 ? undefined : options.budgetUsd;
   for (const model of judgeModels(settings)) requireKnownPrice(model, budget, priceOptions(settings));
-  const { pairs, unanswered, spend, ...asked } = await askJudge(open, settings, scorers, options.ask, budget);
-  const report = calibrationReport({ source, scorers, pairs: [...given, ...pairs], unanswered, spend });
-  if (!options.ways) return report;
-  const [own, ...others] = waysOf(settings);
-  const ways = own === undefined ? [] : wayReports(own, { pairs, unanswered, spend, ...asked });
-  let spent = spend.usd ?? 0;
-  for (const way of others) {
-    const left = budget === undefined ? undefined : Math.max(0, budget - spent);
-    say(way.name);
-    const answers = await askJudge(open, way.settings, way.scorers, options.ask, left);
-    spent += answers.spend.usd ?? 0;
-    ways.push(...wayReports(way, answers));
-  }
-  return { ...report, ways };
+  const { pairs, unanswered, spend } = await askJudge(open, settings, scorers, options.ask, budget);
+  return calibrationReport({ source, scorers, pairs: [...given, ...pairs], unanswered, spend });
 }
 
 async function askJudge(

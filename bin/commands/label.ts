@@ -8,8 +8,9 @@ import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
+import { tableText } from '../../src/terminal/table-text.ts';
 import { checkNames } from '../cli/names.ts';
-import { jsonOption, writeJson } from '../cli/output.ts';
+import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { labelJson } from '../json/label.ts';
 import { experimentOf, progress, sayLeftOut } from './calibration-data.ts';
@@ -30,8 +31,8 @@ const [FEWEST, MOST] = [2, 5000];
 
 const HELP = `
 Reads the judged traces of the window, and makes sure that --next of them wait for a person's label: those that are missing are
-picked. Verdicts of which labels tell more are picked more often, and each trace keeps its probability in the tag label_<scorer>,
-so that rates and calibrate stay unbiased. Where MLflow has review queues (3.14 and newer), the traces are in the queue
+picked, at random within what the judge passes and what it fails. Each trace keeps the window and its probability in the tag
+label_<scorer>, by which rates and calibrate weigh its label. Where MLflow has review queues (3.14 and newer), the traces are in the queue
 “labels: <scorer>”. Called again, it replaces those that have a label by now. docs/labels.md says how to label.
 
 Examples:
@@ -69,12 +70,12 @@ async function label(flags: LabelFlags): Promise<void> {
     for (const scorer of chosen) {
       const query = { experimentId: experiment.id, filter: flags.filter, shadow: settings.SHADOW_VARIANTS, ...window };
       const read = (traces: number): void => progress(`${scorer.name}: ${traces} traces read`);
-      all.push(await pickLabels(mlflow.rest, { ...query, scorer, scorers, next: flags.next, progress: read }));
+      all.push(await pickLabels(mlflow.rest, { ...query, scorer, next: flags.next, progress: read }));
       progress('');
     }
     sayLeftOut({ filter: flags.filter, shadow: settings.SHADOW_VARIANTS });
     if (flags.json) writeJson(labelJson, all);
-    else process.stdout.write(all.map(picksText).join('\n'));
+    else process.stdout.write(all.map((picks) => picksText(picks, terminal())).join('\n'));
   } finally {
     mlflow.close();
   }
@@ -87,32 +88,23 @@ export function withPass(scorer: JudgeScorer): JudgeScorer {
   throw new PermanentError('ScorerWithoutPass', 'A scorer that answers with numbers has no rate to correct', facts);
 }
 
+const HEAD = ['verdict', 'judged', 'labelled', 'waiting', 'picked now', 'probability'];
+
 const percent = (share: number): string => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}%`;
 
-function picksText({ scorer, strata, waiting, picked, queue }: LabelPicks): string {
-  const rows = [
-    ['verdict', 'judged', 'labelled', 'waiting', 'picked now', 'probability'],
-    ...strata.map((one) => [
-      one.name,
-      String(one.judged),
-      String(one.labelled),
-      String(one.waiting),
-      String(one.picked),
-      percent(one.probability),
-    ]),
-  ];
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? '').length)));
-  const lines = rows.map((row) =>
-    row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  '),
-  );
+function picksText({ scorer, strata, waiting, picked, queue }: LabelPicks, out: TextOptions): string {
+  const rows = strata.map((one) => [
+    one.name,
+    ...[one.judged, one.labelled, one.waiting, one.picked].map(String),
+    percent(one.probability),
+  ]);
   const where =
     queue === null
       ? `This MLflow has no review queues. Find the traces by ${pickedFilter(scorer)} and assess them with the name ${scorer}.`
       : `They are in MLflow’s review queue “${queueName(scorer)}”.`;
   return [
     `${scorer}: ${waiting.length} traces wait for a label, ${picked} of them picked now`,
-    ...lines,
-    where,
+    `${tableText(HEAD, rows, out)}${where}`,
     '',
   ].join('\n');
 }

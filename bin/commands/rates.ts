@@ -1,5 +1,6 @@
 /** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
 import { Command, Option } from 'commander';
+import type { CoveredPart } from '../../src/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/calibration/window-labels.ts';
 import { HOUR_MS } from '../../src/formats/files/capture-path.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -110,6 +111,7 @@ export async function ratesReport(
   const isAsked = flags.by === 'variant' || (flags.variant?.every((variant) => shadow.includes(variant)) ?? false);
   const isBeside = (cell: CountedCell): boolean => !isAsked && isShadow(cell);
   const labels: WindowLabel[] = [];
+  const covered = new Map<string, CoveredPart[]>();
   const warnings: string[] = [];
   const days = await daysWithCounts(storage, bucket);
   const read = async (of: TimeWindow): Promise<CountedCell[]> => {
@@ -119,6 +121,7 @@ export async function ratesReport(
     checkNames('variant', flags.variant, known);
     const found = await readLabels?.(of);
     for (const label of found?.labels ?? []) labels.push(label);
+    for (const [scorer, parts] of found?.covered ?? []) covered.set(scorer, [...(covered.get(scorer) ?? []), ...parts]);
     warnings.push(...(found?.warnings ?? []));
     return cells.filter(({ variant }) => flags.variant === undefined || flags.variant.includes(variant));
   };
@@ -129,7 +132,7 @@ export async function ratesReport(
   const labelsOf: LabelsOf = (scorer, of) => {
     // What people say of a shadow variant's replies changes no figure of the endpoint.
     const own = of.some(isShadow) ? labels : labels.filter((label) => !isShadow(label));
-    return labelsByCell(own)(scorer, of);
+    return labelsByCell(own, covered)(scorer, of);
   };
   const query: RatesQuery = { window, by: flags.by, scorers: flags.scorer, active, shadow, labelsOf };
   const groups = groupRates(cells, query);

@@ -1,8 +1,9 @@
 /** Reads people's labels of a window for `rates`. */
 
+import { LEFT_OUT } from '../../src/calibration/mlflow-labels.ts';
 import { countBy } from '../../src/calibration/report.ts';
 import type { Unanswered } from '../../src/calibration/types.ts';
-import { readWindowLabels, type WindowLabel } from '../../src/calibration/window-labels.ts';
+import { readWindowLabels, type WindowLabels } from '../../src/calibration/window-labels.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
@@ -11,7 +12,9 @@ import { experimentOf, progress } from './calibration-data.ts';
 import type { CommandSettings } from './settings.ts';
 
 /** Labels, and what a person should know of those that are missing. */
-export type LabelReader = (window: TimeWindow) => Promise<{ labels: WindowLabel[]; warnings: string[] }>;
+export type LabelReader = (
+  window: TimeWindow,
+) => Promise<Pick<WindowLabels, 'labels' | 'covered'> & { warnings: string[] }>;
 
 /** Rates are of use without labels too, so that a failure to read them is a warning. */
 export function labelReader(
@@ -24,7 +27,7 @@ export function labelReader(
       const mlflow = mlflowOf(settings);
       try {
         const experiment = await experimentOf(mlflow.rest, settings);
-        const { labels, unanswered } = await readWindowLabels(mlflow.rest, {
+        const { labels, covered, unanswered } = await readWindowLabels(mlflow.rest, {
           experimentId: experiment.id,
           fromMs,
           toMs,
@@ -33,7 +36,7 @@ export function labelReader(
           progress: (traces) => progress(`${traces} traces read for their labels`),
         });
         progress('');
-        return { labels, warnings: leftOut(unanswered) };
+        return { labels, covered, warnings: leftOut(unanswered) };
       } finally {
         mlflow.close();
       }
@@ -41,6 +44,7 @@ export function labelReader(
       const { name, message } = error as Error;
       return {
         labels: [],
+        covered: new Map(),
         warnings: [`No rate is corrected, because people’s labels cannot be read; ${name}: ${message}`],
       };
     }
@@ -55,4 +59,5 @@ const leftOut = (unanswered: readonly Unanswered[]): string[] =>
 const REASONS: Record<string, string> = {
   unknownValue: 'a value is none of the scorer’s',
   peopleDisagree: 'people disagree',
+  ...LEFT_OUT,
 };

@@ -31,15 +31,6 @@ const pair = z.object({
   reply: z.string(),
 });
 
-const way = z.object({
-  name: z.string(),
-  n: count,
-  agreement: share,
-  captures: count,
-  spend: spendSchema,
-  usdPer1000: z.number().nullable(),
-});
-
 const drift = z.object({
   baseline: z.object({ generatedAt: z.string(), judges: z.record(z.string(), count) }),
   items: count,
@@ -91,6 +82,5 @@ export const calibrateJson = z.object({
   pairs: z.array(pair).describe('each label with the verdict beside it'),
   unanswered: z.array(z.object({ id: z.string(), scorer: z.string(), reason: z.string(), message: z.string() })),
   spend: spendSchema.optional(),
-  ways: z.array(way).optional(),
   drift: drift.optional(),
 });

@@ -7,15 +7,12 @@ export const labelJson = z.array(
     scorer: z.string(),
     strata: z.array(
       z.object({
-        name: z.string(),
-        passed: z.boolean().describe("the judge's verdict passes"),
+        name: z.enum(['passes', 'fails']).describe("the judge's verdict"),
         judged: count,
         labelled: count,
-        good: count.describe('labelled traces that people pass'),
-        taken: count,
         waiting: count,
         picked: count,
-        probability: z.number().describe('the part that is labelled or picked by now'),
+        probability: z.number().describe('the part that is picked by now'),
       }),
     ),
     waiting: z.array(z.string()).describe('ids of the traces that wait for a label'),

@@ -2,6 +2,11 @@
 import * as z from 'zod';
 import { count, estimateSchema } from './parts.ts';
 
+const covered = z
+  .number()
+  .nullable()
+  .describe('captures that the corrected share is of, if labels speak for a part of them; else null');
+
 const correction = z.object({
   share: z.number().nullable().describe('the share that people would pass; null where their labels do not tell it'),
   low: z.number().nullable(),
@@ -14,8 +19,12 @@ const rate = correction.extend({
   is: z.string().optional().describe('the value whose share it is; absent for the mean of numbers'),
   n: z.number().describe('verdicts'),
   captures: z.number().describe('captures that could be judged'),
-  judge: estimateSchema.nullable().describe('the share or mean by the judge; null without verdicts'),
+  judge: z
+    .object({ value: z.number(), low: z.number().nullable(), high: z.number().nullable() })
+    .nullable()
+    .describe('the share or mean by the judge; null without verdicts; without ends for a mean of too few'),
   labels: count,
+  covered,
   trend: z.array(z.number().nullable()),
   values: z.record(z.string(), z.number()),
 });
@@ -43,7 +52,7 @@ export const ratesJson = z.object({
     .object({
       before: z.string(),
       after: z.string(),
-      differences: z.array(correction.extend({ scorer: z.string(), is: z.string(), judge: estimateSchema })),
+      differences: z.array(correction.extend({ scorer: z.string(), is: z.string(), judge: estimateSchema, covered })),
     })
     .optional(),
   warnings: z.array(z.string()),

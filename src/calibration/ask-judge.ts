@@ -86,8 +86,6 @@ interface AskOptions {
 
 export interface Asked {
   pairs: LabeledVerdict[];
-  /** Exchanges that the judge was asked about. */
-  captures: number;
   unanswered: Unanswered[];
   spend: NonNullable<CalibrationReport['spend']>;
 }
@@ -123,7 +121,6 @@ const isExample = (examples: readonly ScorerExample[] | undefined, item: Labeled
 class LabelJudging {
   readonly asked: Asked = {
     pairs: [],
-    captures: 0,
     unanswered: [],
     spend: { calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 },
   };
@@ -168,7 +165,6 @@ class LabelJudging {
       return answeredBefore(error);
     });
     this.#addSpend(result.spend);
-    if (result.spend.calls > 0) this.asked.captures += 1;
     for (const item of open) {
       const verdict = result.verdicts.find(({ scorer }) => scorer === item.scorer);
       if (verdict?.outcome === 'verdict') {

@@ -1,9 +1,9 @@
 /** Reads traces with their assessments and tags from MLflow, page by page. */
 import * as z from 'zod';
-import { SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
+import { REPLACED_AT, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 import { assessment } from '../mlflow/replies.ts';
 import type { MlflowRest } from '../mlflow/rest.ts';
-import { chanceOf } from '../quality/sample.ts';
+import { ALWAYS, chanceOf, partOf } from '../quality/sample.ts';
 
 const assessmentSchema = assessment.extend({
   rationale: z.string().default(''),
@@ -106,6 +106,29 @@ export function latestByPerson(assessments: readonly ReadAssessment[]): ReadAsse
   return [...Map.groupBy(given, ({ source }) => source.source_id).values()].flatMap((own) => newest(own) ?? []);
 }
 
-/** Returns how many captures a judged one stands for: 1 ÷ its chance to be judged. */
-export const judgedWeight = ({ metadata }: Pick<ReadAssessment, 'metadata'>): number =>
-  1 / (chanceOf(metadata[SAMPLE_METADATA] ?? '') || 1);
+/** Returns when a scorer had its first verdict on a trace, epoch milliseconds. @param own the assessments of the scorer */
+export const firstVerdictMs = (own: readonly ReadAssessment[]): number =>
+  own
+    .filter(isVerdict)
+    .map(({ metadata, create_time }) => Date.parse(metadata[REPLACED_AT] ?? create_time) || 0)
+    .reduce((first, ms) => Math.min(first, ms), Infinity);
+
+/** Counts verdicts by their part of the sample, to know how many captures a judged one stands for. */
+export class JudgedParts {
+  readonly #chances = new Map<string, number>();
+
+  /**
+   * Adds a verdict. A part is a random sample however it grew: where a later run has judged more of the captures of an hour, all of them count
+   * with its chance.
+   *
+   * @returns a function that returns 1 ÷ the chance to be judged; call it after all verdicts are added
+   */
+  add({ request_time: time, tags }: AssessedTrace, scorer: string, { metadata }: ReadAssessment): () => number {
+    const sample = metadata[SAMPLE_METADATA] ?? '';
+    if (sample === ALWAYS) return () => 1;
+    const part = partOf(metadata) ?? '';
+    const key = JSON.stringify([scorer, time.slice(0, 'yyyy-mm-ddThh'.length), tags.sagemaker_variant_name, part]);
+    this.#chances.set(key, Math.max(this.#chances.get(key) ?? 0, chanceOf(sample)));
+    return () => 1 / (this.#chances.get(key) || 1);
+  }
+}

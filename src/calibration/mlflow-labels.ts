@@ -1,50 +1,61 @@
 /** Reads labels and verdicts from MLflow: people's and the judge's assessments of the same traces. */
+import { isPass } from '../judge/scorers/values.ts';
 import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
 import { SCORER_VERSION } from '../mlflow/assessment-metadata.ts';
+import { MlflowRefusedError } from '../mlflow/errors.ts';
 import type { MlflowRest } from '../mlflow/rest.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
+import { partOf } from '../quality/sample.ts';
+import { hourOf } from '../quality/tally.ts';
+import { MIN_LABELS } from '../shared/statistics/corrected-share.ts';
 import {
   type AssessedTrace,
   assessedTraces,
+  firstVerdictMs,
   givenBy,
-  judgedWeight,
+  JudgedParts,
   latestByPerson,
   latestVerdict,
   type ReadAssessment,
   type TraceQuery,
 } from './assessed-traces.ts';
-import { labelWeights, pickOf } from './label-tag.ts';
+import { pickOf } from './label-tag.ts';
+import { type JudgedTrace, type Matches, weighPicked } from './label-weights.ts';
 import { readLabel } from './labels-file.ts';
 import { guessValues } from './report.ts';
-import type { LabeledVerdict, Unanswered } from './types.ts';
+import type { CoveredPart, LabeledVerdict, Unanswered } from './types.ts';
 
 interface MlflowLabels {
   pairs: LabeledVerdict[];
   unanswered: Unanswered[];
   /** Number of traces that were read. */
   traces: number;
+  /** By scorer whose labels speak for a part of its judged traces: which part. */
+  covered: Map<string, CoveredPart[]>;
 }
 
 interface ReadOptions extends TraceQuery {
-  scorers: readonly Pick<JudgeScorer, 'name' | 'values'>[];
+  scorers: readonly Pick<JudgeScorer, 'name' | 'values' | 'passes'>[];
   /** Only these scorers. Default: all that both a person and a judge have assessed. */
   only?: readonly string[] | undefined;
   /** Only verdicts of this judge, for example `bedrock:/…`. */
   judge?: string | undefined;
 }
 
+type Rest = Pick<MlflowRest, 'repeat'>;
+
 /** Reads all traces of the experiment that match the query. */
-export async function readMlflowLabels(rest: Pick<MlflowRest, 'repeat'>, options: ReadOptions): Promise<MlflowLabels> {
-  const found: Found[] = [];
-  const judged = new Judged();
+export async function readMlflowLabels(rest: Rest, options: ReadOptions): Promise<MlflowLabels> {
+  const reader = new LabelReader(rest, options);
   let traces = 0;
   for await (const trace of assessedTraces(rest, options)) {
     traces += 1;
-    found.push(...assessedBy(trace, options, judged));
+    reader.add(trace);
   }
-  return { traces, ...compare(found, options, judged) };
+  return { traces, ...(await reader.compare()) };
 }
 
+/** A trace that a person has assessed. */
 interface Found {
   trace: AssessedTrace;
   scorer: string;
@@ -52,62 +63,135 @@ interface Found {
   verdict: ReadAssessment;
 }
 
-/** The captures by scorer and verdict, each with the weight of those that were not judged. */
-class Judged {
-  readonly #captures = new Map<string, Map<string, number>>();
-
-  add(scorer: string, verdict: ReadAssessment): void {
-    const ofScorer = this.of(scorer);
-    const value = String(givenBy(verdict));
-    ofScorer.set(value, (ofScorer.get(value) ?? 0) + judgedWeight(verdict));
-    this.#captures.set(scorer, ofScorer);
-  }
-
-  of(scorer: string): Map<string, number> {
-    return this.#captures.get(scorer) ?? new Map();
-  }
+/** A judged trace. Most have no label, and nothing else of them is kept. */
+interface Judged extends Omit<JudgedTrace, 'passed' | 'isLabelled' | 'pick'> {
+  value: unknown;
+  variant: string;
+  part: string;
+  pick: ReturnType<typeof pickOf>;
 }
 
-function assessedBy(trace: AssessedTrace, { only, judge }: ReadOptions, judged: Judged): Found[] {
-  const byName = Map.groupBy(trace.assessments, ({ assessment_name }) => assessment_name);
-  return [...byName].flatMap(([scorer, assessments]) => {
-    if (only !== undefined && !only.includes(scorer)) return [];
-    const verdict = latestVerdict(assessments, judge);
-    if (verdict === undefined) return [];
-    judged.add(scorer, verdict);
-    const people = latestByPerson(assessments);
-    return people.length === 0 ? [] : [{ trace, scorer, people, verdict }];
-  });
-}
+/** Why labels count for nothing. */
+export const LEFT_OUT = {
+  pickUnreadable:
+    'the tag of the pick has no window, since an earlier version wrote it or somebody changed it; `label` over that time takes in those that it can',
+  notPicked: 'nobody picked these traces, and others were picked',
+  windowOpen: 'the window of the pick has no label of one of the verdicts yet, or MLflow does not take its filter',
+} as const;
 
-function compare(
-  found: readonly Found[],
-  { scorers }: ReadOptions,
-  judged: Judged,
-): Pick<MlflowLabels, 'pairs' | 'unanswered'> {
-  const known = new Map(scorers.map(({ name, values }) => [name, values]));
-  const pairs: LabeledVerdict[] = [];
-  const unanswered: Unanswered[] = [];
-  for (const [scorer, group] of Map.groupBy(found, (one) => one.scorer)) {
-    const given = group.flatMap(({ people, verdict }) => [...people, verdict].map(givenBy));
-    const values = known.get(scorer) ?? guessValues(given.filter(isPlain).map(normalise));
-    const usable: { one: Found; pair: LabeledVerdict }[] = [];
-    for (const one of group) {
-      const pair = pairOf(one, values);
-      if ('reason' in pair) unanswered.push(pair);
-      else usable.push({ one, pair });
-    }
-    const weights = labelWeights(
-      usable.map(({ one: { trace, verdict } }) => ({
+class LabelReader {
+  readonly #rest: Rest;
+  readonly #options: ReadOptions;
+  readonly #parts = new JudgedParts();
+  readonly #found = new Map<string, Found[]>();
+  readonly #judged = new Map<string, Judged[]>();
+
+  constructor(rest: Rest, options: ReadOptions) {
+    this.#rest = rest;
+    this.#options = options;
+  }
+
+  add(trace: AssessedTrace): void {
+    const { only, judge } = this.#options;
+    for (const [scorer, own] of Map.groupBy(trace.assessments, ({ assessment_name: name }) => name)) {
+      const verdict = only === undefined || only.includes(scorer) ? latestVerdict(own, judge) : undefined;
+      if (verdict === undefined) continue;
+      const inferenceMs = Date.parse(trace.request_time);
+      addTo(this.#judged, scorer, {
+        traceId: trace.trace_id,
+        inferenceMs,
+        seenMs: firstVerdictMs(own),
+        value: givenBy(verdict),
+        variant: trace.tags.sagemaker_variant_name ?? '',
+        part: partOf(verdict.metadata) ?? '',
+        weight: this.#parts.add(trace, scorer, verdict),
         pick: pickOf(trace.tags, scorer),
-        verdict: String(givenBy(verdict)),
-        judgedWeight: judgedWeight(verdict),
-      })),
-      judged.of(scorer),
-    );
-    for (const [index, { pair }] of usable.entries()) pairs.push({ ...pair, weight: weights[index] });
+      });
+      const people = latestByPerson(own);
+      if (people.length > 0) addTo(this.#found, scorer, { trace, scorer, people, verdict });
+    }
   }
-  return { pairs, unanswered };
+
+  async compare(): Promise<Omit<MlflowLabels, 'traces'>> {
+    const all: Omit<MlflowLabels, 'traces'> = { pairs: [], unanswered: [], covered: new Map() };
+    for (const [scorer, group] of this.#found) {
+      const known = this.#options.scorers.find(({ name }) => name === scorer);
+      const given = group.flatMap(({ people, verdict }) => [...people, verdict].map(givenBy));
+      const values = known?.values ?? guessValues(given.filter(isPlain).map(normalise));
+      const pairs: LabeledVerdict[] = [];
+      for (const one of group) {
+        const pair = pairOf(one, values);
+        if ('reason' in pair) all.unanswered.push(pair);
+        else pairs.push(pair);
+      }
+      await this.#weigh({ name: scorer, values, passes: known?.passes }, pairs, all);
+    }
+    return all;
+  }
+
+  /**
+   * Adds the labels with their weights. If people labelled what was picked, only that counts: it is known how likely each trace was. Else
+   * the labels are presumed to be of random traces.
+   */
+  async #weigh(
+    scorer: Pick<JudgeScorer, 'name' | 'values' | 'passes'>,
+    pairs: readonly LabeledVerdict[],
+    to: Omit<MlflowLabels, 'traces'>,
+  ): Promise<void> {
+    const labelled = new Set(pairs.map(({ traceId }) => traceId));
+    const judged = (this.#judged.get(scorer.name) ?? []).flatMap((one): (Judged & { passed: boolean })[] => {
+      const value = readLabel(scorer.values, one.value);
+      return value === undefined ? [] : [{ ...one, passed: isPass(scorer, value) }];
+    });
+    const traces = judged.map((one) => ({
+      ...one,
+      pick: one.pick === 'unreadable' ? undefined : one.pick,
+      isLabelled: labelled.has(one.traceId),
+    }));
+    const { weights, covered } = await weighPicked(traces, this.#matches);
+    const isByPick = traces.filter(({ pick, isLabelled }) => pick && isLabelled).length >= MIN_LABELS;
+    const byTrace = new Map(judged.map((one) => [one.traceId, one]));
+    for (const pair of pairs) {
+      const { pick, weight } = byTrace.get(pair.traceId ?? '') ?? {};
+      const why = pick === 'unreadable' ? 'pickUnreadable' : pick === undefined ? 'notPicked' : 'windowOpen';
+      const own = isByPick ? weights.get(pair.traceId ?? '') : pick === 'unreadable' ? undefined : weight?.();
+      if (own !== undefined) to.pairs.push({ ...pair, weight: own });
+      else to.unanswered.push({ id: pair.id, scorer: scorer.name, reason: why, message: LEFT_OUT[why] });
+    }
+    if (isByPick && covered.size < judged.length) to.covered.set(scorer.name, coveredParts(judged, covered));
+  }
+
+  readonly #matches: Matches = async (filter) => {
+    const { experimentId, fromMs, toMs } = this.#options;
+    const ids = new Set<string>();
+    try {
+      for await (const trace of assessedTraces(this.#rest, { experimentId, filter, fromMs, toMs }))
+        ids.add(trace.trace_id);
+      return ids;
+    } catch (error) {
+      if (error instanceof MlflowRefusedError) return undefined;
+      throw error;
+    }
+  };
+}
+
+function addTo<T>(lists: Map<string, T[]>, name: string, one: T): void {
+  const list = lists.get(name);
+  if (list === undefined) lists.set(name, [one]);
+  else list.push(one);
+}
+
+/** Counts judged traces by hour, variant and part of the sample, and those of them that labels speak for. */
+function coveredParts(judged: readonly (Judged & { passed: boolean })[], covered: ReadonlySet<string>): CoveredPart[] {
+  const dated = judged.filter(({ inferenceMs }) => !Number.isNaN(inferenceMs));
+  const groups = Map.groupBy(dated, (one) => JSON.stringify([hourOf(one.inferenceMs), one.variant, one.part]));
+  return [...groups].map(([key, members]) => {
+    const [hour, variant, sample] = JSON.parse(key) as [string, string, string];
+    const own = members.filter(({ traceId }) => covered.has(traceId));
+    const captures = own.reduce((sum, one) => sum + one.weight(), 0);
+    const passed = own.filter((one) => one.passed).length;
+    return { hour, variant, sample, captures, judged: own.length, passed, all: members.length };
+  });
 }
 
 function pairOf({ trace, scorer, people, verdict }: Found, values: ScorerValues): LabeledVerdict | Unanswered {

@@ -2,8 +2,9 @@
 import type { JudgeScorer, ScorerValues } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import { classFigures, cohensKappa, confusion, numberFigures } from '../shared/statistics/agreement.ts';
-import { wilson } from '../shared/statistics/share.ts';
-import type { CalibrationReport, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
+import { type Share, scoreInterval, wilson } from '../shared/statistics/share.ts';
+import { weightedShare } from '../shared/statistics/weights.ts';
+import type { CalibrationReport, CoveredPart, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
 
 /** With fewer labels the intervals are too wide to decide much: ±18 points at 30. */
 const MIN_LABELS = 30;
@@ -56,6 +57,37 @@ function countsOf(pairs: readonly LabeledVerdict[]): number[] {
   return weights.map((weight) => (isEven ? 1 : (weight * total) / squares));
 }
 
+/** A label and its verdict as text, and what they count. */
+interface Word {
+  label: string;
+  verdict: string;
+  weight: number;
+}
+
+const weightOf = (words: readonly Word[]): number => words.reduce((sum, { weight }) => sum + weight, 0);
+
+/** Returns a share with Wilson's interval at the number of pairs of equal weight that would tell as much. */
+function shareOf(words: readonly Word[], isHit: (word: Word) => boolean, largest = 0): Share | null {
+  if (words.length === 0) return null;
+  const sampled = weightedShare(words.map((word) => ({ hit: isHit(word), weight: word.weight })));
+  const { share, of } = { ...sampled, of: Math.min(sampled.of, weightOf(words) / largest) };
+  return { ...scoreInterval(share, of), hits: Number((share * of).toFixed(9)), of };
+}
+
+/** Returns the shares of a value among the pairs, of which each has its own weight. */
+function sharesOf(value: string, words: readonly Word[]) {
+  // Of a label that people gave, each verdict has its own weight. One that did not occur might have, with the largest.
+  const byVerdict = [...Map.groupBy(words, ({ verdict }) => verdict).values()];
+  const largest = Math.max(...byVerdict.map((own) => weightOf(own) / own.length));
+  const part = (side: 'label' | 'verdict', is: boolean): Word[] =>
+    words.filter((word) => (word[side] === value) === is);
+  return {
+    sensitivity: shareOf(part('label', true), ({ verdict }) => verdict === value, largest),
+    specificity: shareOf(part('label', false), ({ verdict }) => verdict !== value, largest),
+    precision: shareOf(part('verdict', true), ({ label }) => label === value),
+  };
+}
+
 function notesOn({ n, confusion: table, kappa, positive, tpr, tnr, agreement }: Omit<ScorerReport, 'notes'>): string[] {
   const notes: string[] = [];
   if (agreement !== null && agreement.of !== n) notes.push(WEIGHTED);
@@ -78,7 +110,7 @@ function scorerReport(
   values: ScorerValues,
   pairs: readonly LabeledVerdict[],
   unanswered: readonly Unanswered[],
-  version?: string,
+  { version, covered }: { version: string | undefined; covered: readonly CoveredPart[] | undefined },
 ): ScorerReport {
   const isNumber = values.kind === 'number';
   const counts = countsOf(pairs);
@@ -89,11 +121,10 @@ function scorerReport(
   }));
   const list = valueList(values, pairs);
   const table = list.length === 0 ? null : confusion(list, words);
-  const sumOf = (chosen: typeof words): number => chosen.reduce((sum, { weight }) => sum + weight, 0);
-  const shareWith = (isHit: (word: (typeof words)[number]) => boolean) =>
-    wilson(sumOf(words.filter(isHit)), sumOf(words));
+  const shareWith = (isHit: (word: Word) => boolean) => shareOf(words, isHit);
   const positive = isNumber ? undefined : list[0];
-  const classes = table === null || isNumber ? [] : classFigures(table);
+  const classes =
+    table === null || isNumber ? [] : classFigures(table).map((one) => ({ ...one, ...sharesOf(one.value, words) }));
   const n = pairs.length;
   const ordered = isNumber ? 'quadratic' : values.kind === 'categories' && list.length > 2 ? 'linear' : undefined;
   const shareOfPositive = (side: 'label' | 'verdict') =>
@@ -123,7 +154,16 @@ function scorerReport(
       : null,
     unanswered: countBy(unanswered, ({ reason }) => reason),
   };
-  return { ...report, notes: notesOn(report) };
+  return { ...report, notes: [...notesOn(report), ...coverageNote(covered)] };
+}
+
+function coverageNote(covered: readonly CoveredPart[] | undefined): string[] {
+  if (covered === undefined) return [];
+  const sum = (field: 'judged' | 'all'): string =>
+    covered.reduce((total, part) => total + part[field], 0).toLocaleString('en-US');
+  return [
+    `the figures are of ${sum('judged')} of the ${sum('all')} judged traces: nobody has labelled what was picked of the others`,
+  ];
 }
 
 export function calibrationReport(input: {
@@ -131,6 +171,8 @@ export function calibrationReport(input: {
   scorers: readonly Pick<JudgeScorer, 'name' | 'values' | 'version'>[];
   pairs: readonly LabeledVerdict[];
   unanswered: readonly Unanswered[];
+  /** By scorer whose labels speak for a part of its judged traces: which part. */
+  covered?: ReadonlyMap<string, CoveredPart[]>;
   spend?: CalibrationReport['spend'];
   now?: Date;
 }): CalibrationReport {
@@ -147,7 +189,10 @@ export function calibrationReport(input: {
     const ownUnanswered = unanswered.filter(({ scorer }) => scorer === name);
     const scorer = known.get(name);
     const values = scorer?.values ?? guessValues(own.flatMap(({ label, verdict }) => [label, verdict]));
-    return scorerReport(name, values, own, ownUnanswered, scorer?.version);
+    return scorerReport(name, values, own, ownUnanswered, {
+      version: scorer?.version,
+      covered: input.covered?.get(name),
+    });
   });
   return {
     generatedAt: now.toISOString(),

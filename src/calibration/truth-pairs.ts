@@ -9,7 +9,7 @@ import {
   type AssessedTrace,
   assessedTraces,
   givenBy,
-  judgedWeight,
+  JudgedParts,
   latestVerdict,
   type TraceQuery,
 } from './assessed-traces.ts';
@@ -33,26 +33,27 @@ export async function readTruthPairs(
   options: ReadOptions,
 ): Promise<{ pairs: LabeledVerdict[]; traces: number }> {
   const scorers = options.scorers.filter(({ name }) => options.only?.includes(name) ?? true);
-  const pairs: LabeledVerdict[] = [];
+  const found: { pair: LabeledVerdict; weight: () => number }[] = [];
+  const parts = new JudgedParts();
   let traces = 0;
   for await (const trace of assessedTraces(rest, options)) {
     traces += 1;
     const label = rightness(trace);
-    if (label === undefined) continue;
     for (const scorer of scorers) {
       const given = latestVerdict(
         trace.assessments.filter(({ assessment_name: name }) => name === scorer.name),
         options.judge,
       );
-      const value = given && readLabel(scorer.kind === 'judge' ? scorer.values : { kind: 'boolean' }, givenBy(given));
-      if (given === undefined || value === undefined || !canFail(scorer)) continue;
+      if (given === undefined || !canFail(scorer)) continue;
+      const weight = parts.add(trace, scorer.name, given);
+      const value = readLabel(scorer.kind === 'judge' ? scorer.values : { kind: 'boolean' }, givenBy(given));
+      if (label === undefined || value === undefined) continue;
       const verdict = isFailure(scorer, value) ? 'no' : 'yes';
-      const agrees = verdict === label;
-      const weight = judgedWeight(given);
-      pairs.push({ ...aboutVerdict(trace, scorer.name, given), label, verdict, agrees, weight });
+      const pair = { ...aboutVerdict(trace, scorer.name, given), label, verdict, agrees: verdict === label };
+      found.push({ pair, weight });
     }
   }
-  return { pairs, traces };
+  return { pairs: found.map(({ pair, weight }) => ({ ...pair, weight: weight() })), traces };
 }
 
 /** Returns what the label told, `undefined` if nothing or if a person has edited the label since. */

@@ -44,11 +44,25 @@ export interface LabeledVerdict {
   reply: string;
 }
 
+/** The judged traces of a scorer in an hour of a variant and a part of the sample that labels speak for. */
+export interface CoveredPart {
+  hour: string;
+  variant: string;
+  sample: string;
+  /** Captures that they stand for, since not all are judged. */
+  captures: number;
+  judged: number;
+  /** Of `judged`, those that the judge passes. */
+  passed: number;
+  /** All judged traces of the part. */
+  all: number;
+}
+
 /** An item without a comparable verdict. */
 export interface Unanswered {
   id: string;
   scorer: string;
-  /** `notJudgeable`, `held`, `shownAsExample`, `peopleDisagree`, or the error's code. */
+  /** `notJudgeable`, `held`, `shownAsExample`, `peopleDisagree`, `notPicked`, …, or the error's code. */
   reason: string;
   message: string;
 }
@@ -89,23 +103,7 @@ export interface CalibrationReport {
   pairs: LabeledVerdict[];
   unanswered: Unanswered[];
   spend?: { calls: number; inputTokens: number; outputTokens: number; usd: number | null };
-  /** The ways of judging, that of the settings first. */
-  ways?: WayReport[];
   drift?: Drift;
-}
-
-/** What one way of judging answered, and what it cost. */
-export interface WayReport {
-  /** The settings that differ between the ways. */
-  name: string;
-  /** Number of labels with a verdict. */
-  n: number;
-  agreement: Share | null;
-  /** Exchanges that the judge was asked about. */
-  captures: number;
-  spend: NonNullable<CalibrationReport['spend']>;
-  /** US dollars; `null` if the price is unknown. */
-  usdPer1000: number | null;
 }
 
 /** A comparison of two runs on the same items. */

@@ -3,10 +3,10 @@ import { isPass } from '../judge/scorers/values.ts';
 import type { JudgeScorer } from '../judge/types.ts';
 import type { MlflowRest } from '../mlflow/rest.ts';
 import { hourOf } from '../quality/tally.ts';
-import type { LabeledPair } from '../shared/statistics/corrected-share.ts';
+import type { JudgedStratum, LabeledPair } from '../shared/statistics/corrected-share.ts';
 import type { TraceQuery } from './assessed-traces.ts';
 import { readMlflowLabels } from './mlflow-labels.ts';
-import type { Unanswered } from './types.ts';
+import type { CoveredPart, Unanswered } from './types.ts';
 
 /** A label with what its capture is counted by. */
 export interface WindowLabel extends LabeledPair {
@@ -25,6 +25,8 @@ export interface WindowLabels {
   unanswered: Unanswered[];
   /** Traces that were read. */
   traces: number;
+  /** By scorer whose labels speak for a part of its judged traces: which part. */
+  covered: Map<string, CoveredPart[]>;
 }
 
 interface Query extends TraceQuery {
@@ -38,7 +40,7 @@ export async function readWindowLabels(rest: Pick<MlflowRest, 'repeat'>, query: 
     query.scorers.filter(({ values }) => values.kind !== 'number').map((scorer) => [scorer.name, scorer]),
   );
   const only = [...known.keys()].filter((name) => query.only?.includes(name) ?? true);
-  const { pairs, unanswered, traces } = await readMlflowLabels(rest, { ...query, only });
+  const { pairs, ...others } = await readMlflowLabels(rest, { ...query, only });
   const labels = pairs.flatMap(({ scorer: name, verdict, label, weight, traceId, inferenceMs, variant, judge }) => {
     const scorer = known.get(name);
     if (scorer === undefined || inferenceMs === undefined || Number.isNaN(inferenceMs)) return [];
@@ -55,23 +57,40 @@ export async function readWindowLabels(rest: Pick<MlflowRest, 'repeat'>, query: 
       },
     ];
   });
-  return { labels, unanswered, traces };
+  return { labels, ...others };
+}
+
+/** The labels of some hours and variants, the others, and which judged captures of these hours the labels speak for. */
+interface CellLabels {
+  labels: LabeledPair[];
+  others: LabeledPair[];
+  /** Absent: for all. */
+  covered?: JudgedStratum[];
 }
 
 /**
  * Returns a function that divides the labels of a scorer into those of some hours and variants, and the others. If several
  * judges gave the verdicts, there are no others: one judge's errors say nothing of another's.
  */
-export function labelsByCell(labels: readonly WindowLabel[]) {
+export function labelsByCell(labels: readonly WindowLabel[], covered: ReadonlyMap<string, CoveredPart[]> = new Map()) {
   const byScorer = Map.groupBy(labels, ({ scorer }) => scorer);
-  return (
-    scorer: string,
-    cells: readonly { hour: string; variant: string }[],
-  ): { labels: LabeledPair[]; others: LabeledPair[] } => {
+  return (scorer: string, cells: readonly { hour: string; variant: string }[]): CellLabels => {
     const all = byScorer.get(scorer) ?? [];
     const wanted = new Set(cells.map(({ hour, variant }) => `${hour} ${variant}`));
-    const isOwn = ({ hour, variant }: WindowLabel): boolean => wanted.has(`${hour} ${variant}`);
+    const isOwn = ({ hour, variant }: Pick<WindowLabel, 'hour' | 'variant'>): boolean =>
+      wanted.has(`${hour} ${variant}`);
     const isOneJudge = new Set(all.map(({ judge }) => judge)).size === 1;
-    return { labels: all.filter(isOwn), others: isOneJudge ? all.filter((label) => !isOwn(label)) : [] };
+    const parts = covered.get(scorer)?.filter(isOwn) ?? [];
+    return {
+      labels: all.filter(isOwn),
+      others: isOneJudge ? all.filter((label) => !isOwn(label)) : [],
+      ...(parts.every(({ judged, all }) => judged === all) ? {} : { covered: strataOf(parts) }),
+    };
   };
 }
+
+const strataOf = (parts: readonly CoveredPart[]): JudgedStratum[] =>
+  [...Map.groupBy(parts, ({ sample }) => sample).values()].map((group) => {
+    const sum = (field: 'captures' | 'judged' | 'passed'): number => group.reduce((all, part) => all + part[field], 0);
+    return { captures: Math.round(sum('captures')), judged: sum('judged'), passed: sum('passed') };
+  });

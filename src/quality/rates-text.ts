@@ -1,4 +1,5 @@
 /** Rates as text: tables for terminals of any width, and CSV. */
+import type { Measured } from '../shared/statistics/sampled-mean.ts';
 import { singleLine } from '../shared/terminal-text.ts';
 import { wrapped } from '../terminal/wrap.ts';
 import type { TimeWindow } from './fold.ts';
@@ -29,17 +30,25 @@ const whole = (count: number): string => Math.round(count).toLocaleString('en-US
 const isMean = ({ is, scorer }: Pick<Rate, 'is' | 'scorer'>): boolean => is === undefined && scorer !== ERROR_REPLIES;
 const figure = (rate: Rate, value: number): string => (isMean(rate) ? value.toPrecision(4) : percent(value));
 
+function intervalOf(rate: Rate, { low, high }: Measured): string {
+  return low === null || high === null ? 'too few' : `${figure(rate, low)} – ${figure(rate, high)}`;
+}
+
+/** Names the captures that labels speak for, if it is not all. */
+const partText = (covered: number | null): string =>
+  covered === null ? '' : `, of ${whole(covered)} captures picked from`;
+
 /** The columns of a rate. */
 function cellsOf(rate: Rate): string[] {
-  const { scorer, is, n, captures, judge, share, low, high, method, labels, trend } = rate;
+  const { scorer, is, n, captures, judge, share, low, high, method, labels, covered, trend } = rate;
   const name = is === undefined ? (isMean(rate) ? `${scorer} (mean)` : scorer) : `${scorer} = ${is}`;
   const sampled = captures > 0 ? percent(n / captures) : '–';
   const seen = judge === null ? '–' : figure(rate, judge.value);
-  const ofJudge = judge === null ? '–' : `${figure(rate, judge.low)} – ${figure(rate, judge.high)}`;
+  const ofJudge = judge === null ? '–' : intervalOf(rate, judge);
   const corrected =
     share === null || low === null || high === null
       ? method
-      : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels`;
+      : `${percent(share)}  (${percent(low)} – ${percent(high)}) ${method}, ${whole(labels)} labels${partText(covered)}`;
   return [singleLine(name), whole(n), sampled, seen, ofJudge, corrected, sparkline(trend)];
 }
 
@@ -103,10 +112,10 @@ export function differencesText(
   width: number,
   style: Style,
 ): string {
-  const lines = differences.flatMap(({ scorer, is, judge, share, low, high, method }) => {
+  const lines = differences.flatMap(({ scorer, is, judge, share, low, high, method, covered }) => {
     const value = share ?? judge.value;
     const name = scorer === ERROR_REPLIES ? scorer : `${scorer} = ${is}`;
-    const text = `  ${singleLine(name)}: ${points(value)} points (${points(low)} to ${points(high)}), ${method}`;
+    const text = `  ${singleLine(name)}: ${points(value)} points (${points(low)} to ${points(high)}), ${method}${partText(covered)}`;
     const isShown = scorer === ERROR_REPLIES || method !== 'computed';
     const isWorse = isShown && (scorer === ERROR_REPLIES ? low > 0 : high < 0);
     const isBetter = isShown && (scorer === ERROR_REPLIES ? high < 0 : low > 0);
@@ -124,16 +133,17 @@ const csvCell = (value: string | number | null | undefined): string => {
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 
-const CSV_HEAD = 'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels,shadow';
+const CSV_HEAD =
+  'from,to,group,scorer,value,n,captures,rate,low,high,share,share_low,share_high,method,labels,covered,shadow';
 
 /** One row for each rate. Shares are from 0 to 1; cells without a figure are empty. */
 export function ratesCsv(groups: readonly GroupRates[], { fromMs, toMs }: TimeWindow): string {
   const window = [fromMs, toMs].map((ms) => new Date(ms).toISOString());
   const rows = groups.flatMap(({ group, shadow = false, rates }) =>
-    rates.map(({ scorer, is, n, captures, judge, share, low, high, method, labels }) => {
+    rates.map(({ scorer, is, n, captures, judge, share, low, high, method, labels, covered }) => {
       const corrected = share === null ? [null, null, null] : [share, low, high];
       const seen = [judge?.value, judge?.low, judge?.high];
-      return [...window, group, scorer, is, n, captures, ...seen, ...corrected, method, labels, String(shadow)]
+      return [...window, group, scorer, is, n, captures, ...seen, ...corrected, method, labels, covered, String(shadow)]
         .map(csvCell)
         .join(',');
     }),

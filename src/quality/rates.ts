@@ -9,8 +9,7 @@ import {
   type JudgedSample,
   type JudgedStratum,
 } from '../shared/statistics/corrected-share.ts';
-import { Z_95 } from '../shared/statistics/distributions.ts';
-import type { Estimate } from '../shared/statistics/share.ts';
+import { type Measured, type SampledNumbers, sampledMean } from '../shared/statistics/sampled-mean.ts';
 import { addTree } from './count-tree.ts';
 import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './fold.ts';
 import { ERROR_REPLIES } from './objectives.ts';
@@ -26,8 +25,8 @@ export interface Rate {
   n: number;
   /** Captures that could be judged. */
   captures: number;
-  /** The judge's share or mean; `null` without verdicts. */
-  judge: Estimate | null;
+  /** The judge's share or mean; `null` without verdicts. A mean of too few has no interval. */
+  judge: Measured | null;
   /** The share that people would pass; `null` where their labels do not tell it. */
   share: number | null;
   low: number | null;
@@ -35,6 +34,8 @@ export interface Rate {
   /** `computed`: no judge was asked. */
   method: string;
   labels: number;
+  /** Captures that the corrected share is of, if labels speak for a part of them; else `null`. */
+  covered: number | null;
   /** The judge's share in consecutive parts of the window; `null` without verdicts. */
   trend: (number | null)[];
   values: Record<string, number>;
@@ -50,7 +51,7 @@ export interface GroupRates {
 }
 
 /** Returns people's labels on the captures of these cells, and those on other captures of the same judge. */
-export type LabelsOf = (scorer: string, cells: readonly CountedCell[]) => Pick<JudgedSample, 'labels' | 'others'>;
+export type LabelsOf = (scorer: string, cells: readonly CountedCell[]) => Omit<JudgedSample, 'strata'>;
 export const NO_LABELS: LabelsOf = () => ({ labels: [] });
 
 export interface RatesQuery {
@@ -146,17 +147,24 @@ const hasNumbers = ({ samples }: ScorerCounts): boolean => samples.some(([, { nu
 
 function rateOf(scorer: string, cells: readonly CountedCell[], query: RatesQuery): Rate {
   const counts = countsOf(scorer, cells, query);
-  if (hasNumbers(counts)) return meanOf(scorer, counts.samples);
+  if (hasNumbers(counts)) return meanOf(scorer, counts.samples, query.active);
   const { is, isComputed, strata, values } = counts;
-  const { labels, others } = isComputed ? NO_LABELS(scorer, cells) : (query.labelsOf ?? NO_LABELS)(scorer, cells);
+  const { labels, others, covered } = labelsOf(counts, scorer, cells, query);
   const captures = sum(strata.map((stratum) => stratum.captures));
   const facts = { scorer, ...(is === undefined ? {} : { is }), captures, trend: [], values };
-  const made = correctedShare(strata, labels, others);
+  const made = correctedShare(strata, labels, others, covered);
   if (made !== null) return { ...facts, ...made, ...(isComputed ? { method: 'computed' } : {}) };
   return { ...facts, ...NO_RATE, labels: labels.length };
 }
 
-const NO_RATE = { n: 0, judge: null, share: null, low: null, high: null, method: 'no verdicts' };
+const labelsOf = (
+  { isComputed }: Pick<ScorerCounts, 'isComputed'>,
+  scorer: string,
+  cells: readonly CountedCell[],
+  query: RatesQuery,
+): ReturnType<LabelsOf> => (isComputed ? NO_LABELS : (query.labelsOf ?? NO_LABELS))(scorer, cells);
+
+const NO_RATE = { n: 0, judge: null, share: null, low: null, high: null, method: 'no verdicts', covered: null };
 
 /** A run whose counts are gone leaves negative counts where a later one replaced its verdicts. */
 const counted = (count = 0): number => Math.max(0, count);
@@ -170,23 +178,20 @@ function stratumOf(sample: string, { captures, values = {} }: SampleCounts, is: 
 }
 
 /** Returns the mean of numbers over the parts of the sample, each with the weight of its captures. */
-function meanOf(scorer: string, samples: readonly [string, SampleCounts][]): Rate {
-  const strata = samples.flatMap(([sample, { captures, numbers: { count = 0, sum: total = 0, squares = 0 } = {} }]) => {
-    if (count <= 0) return [];
-    const mean = total / count;
-    const variance = count > 1 ? Math.max(0, (squares - count * mean * mean) / (count - 1)) : 0;
-    return [{ weight: Math.max(counted(captures), count), count, mean, variance, isCode: sample === EVERY_CAPTURE }];
+function meanOf(scorer: string, samples: readonly [string, SampleCounts][], active: readonly Scorer[]): Rate {
+  const strata = samples.flatMap(([, { captures, numbers = {} }]): SampledNumbers[] => {
+    const { count = 0, sum: total = 0, squares = 0 } = numbers;
+    return count > 0 ? [{ weight: Math.max(counted(captures), count), count, sum: total, squares }] : [];
   });
   const n = sum(strata.map(({ count }) => count));
   const all = sum(strata.map(({ weight }) => weight));
-  const value = sum(strata.map(({ weight, mean }) => (weight / all) * mean));
-  const half =
-    Z_95 * Math.sqrt(sum(strata.map(({ weight, variance, count }) => ((weight / all) ** 2 * variance) / count)));
   const facts = { scorer, captures: all, labels: 0, trend: [], values: {} };
   if (n === 0) return { ...facts, ...NO_RATE };
-  const ends = { low: value - half, high: value + half };
-  const method = strata.every(({ isCode }) => isCode) ? 'computed' : 'judge only';
-  return { ...facts, n, judge: { value, ...ends }, share: null, ...ends, method };
+  const known = active.find(({ name }) => name === scorer);
+  const scale = known?.kind === 'judge' && known.values.kind === 'number' ? known.values : undefined;
+  const judge = sampledMean(strata, scale);
+  const method = samples.every(([sample]) => sample === EVERY_CAPTURE) ? 'computed' : 'judge only';
+  return { ...facts, n, judge, share: null, low: judge.low, high: judge.high, method, covered: null };
 }
 
 /** Returns the value whose share is shown: the one that passes; of a scorer without one, `true`, or the most frequent. */
@@ -220,10 +225,9 @@ export function differencesOf(
     const both = countsOf(scorer, [...before, ...after], query);
     if (hasNumbers(both)) return [];
     const { is, isComputed } = both;
-    const labelsOf = isComputed ? NO_LABELS : (query.labelsOf ?? NO_LABELS);
     const sideOf = (cells: readonly CountedCell[]): JudgedSample => ({
       strata: countsOf(scorer, cells, query, is).strata,
-      ...labelsOf(scorer, cells),
+      ...labelsOf(both, scorer, cells, query),
     });
     const made = correctedDifference(sideOf(before), sideOf(after));
     if (made === null) return [];

@@ -1,6 +1,6 @@
 /** The sample that a capture or a verdict belongs to, as text: on assessments in MLflow, and as a key of the counts. */
 import type { JudgeScorer } from '../judge/types.ts';
-import { SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
+import { PART_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 
 /** The part of the sample of code scorers. */
 export const EVERY_CAPTURE = 'all';
@@ -25,8 +25,18 @@ export function chanceOf(sample: string): number {
 
 const isShare = (number: number): boolean => number >= 0 && number <= 1;
 
-/** Returns the sample that a trace belongs to; `undefined` if nothing of it was counted. */
-export function sampleOfTrace(assessments: readonly { metadata: Record<string, string> }[]): string | undefined {
-  const samples = assessments.map(({ metadata }) => metadata[SAMPLE_METADATA]?.split('*')[0]);
+/** Returns the sample of a capture that a run evaluates again: that of the run or the first one, whichever has more judged. */
+export function laterSample(first: string, now: string): string {
+  if (first === ALWAYS || now === ALWAYS) return ALWAYS;
+  return Number(now) > Number(first) ? now : first;
+}
+
+/** Returns the part of the sample that an assessment is counted in; `undefined` if it is in no counts. */
+export const partOf = (metadata: Readonly<Record<string, string>>): string | undefined =>
+  metadata[PART_METADATA] ?? metadata[SAMPLE_METADATA];
+
+/** Returns the part of the sample that a trace belongs to; `undefined` if nothing of it was counted. */
+export function partOfTrace(assessments: readonly { metadata: Record<string, string> }[]): string | undefined {
+  const samples = assessments.map(({ metadata }) => partOf(metadata)?.split('*')[0]);
   return samples.find((sample) => sample === ALWAYS || (sample !== undefined && isShare(Number(sample))));
 }

@@ -5,7 +5,7 @@ import type { Capture, LinePlace } from '../formats/types.ts';
 import { JUDGE_COST, RUN_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
 import { addTree, branch } from './count-tree.ts';
-import { EVERY_CAPTURE } from './sample.ts';
+import { EVERY_CAPTURE, partOf } from './sample.ts';
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
 const MAX_VARIANTS = 20;
@@ -123,7 +123,7 @@ const counted = (counts: Record<string, number>): Record<string, number> =>
 
 /** Adds a verdict, or takes it away. A verdict of a time before the counts is not in them, and is not taken away. */
 function addVerdict(cell: QualityCell, { name, value, metadata, sourceType }: CountedVerdict, times: 1 | -1): void {
-  const sample = metadata[SAMPLE_METADATA];
+  const sample = partOf(metadata);
   if (sample === undefined || value === undefined) return;
   if (typeof value === 'number' && !isCountable(value)) return;
   const counts: SampleCounts =

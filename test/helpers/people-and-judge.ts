@@ -176,7 +176,7 @@ export function testPeopleAndJudge(version: string, setup: () => Calibration): v
         expect(first).toMatchObject({ scorer: 'safety', picked: 10 });
         expect(new Set(again.waiting)).toEqual(new Set(first.waiting));
         expect(again.picked).toBe(0);
-        // Both verdicts are picked, those that fail more often; what nobody else knows is no stratum.
+        // Both verdicts are picked, those that fail more often.
         expect(first.strata.map(({ name, judged }) => [name, judged])).toEqual([
           ['passes', 32],
           ['fails', 8],
@@ -188,7 +188,8 @@ export function testPeopleAndJudge(version: string, setup: () => Calibration): v
         expect(tagged.map(({ trace_id: id }) => id).sort()).toEqual(first.waiting.toSorted());
         for (const { tags } of tagged) {
           const pick = JSON.parse(tags.label_safety ?? '');
-          expect(pick.probability).toBeCloseTo((pick.stratum === 'passes' ? passes : fails)?.probability ?? 0, 12);
+          expect(pick.probability).toBeCloseTo((pick.verdict === 'passes' ? passes : fails)?.probability ?? 0, 12);
+          expect([pick.from, pick.to]).toEqual(['2026-11-20T00:00:00.000Z', '2026-11-21T00:00:00.000Z']);
           // A person's own tag is untouched.
           expect(tags.event_id).toMatch(/^event-/);
         }

@@ -70,7 +70,8 @@ export class CaptureAssessor {
   }
 
   contextOf({ traceId, pending }: Pick<Work, 'traceId' | 'pending'>): VerdictContext {
-    return { traceId, run: this.#run, sample: pending.sample, overrides: pending.overrides };
+    const { part, sample, overrides } = pending;
+    return { traceId, run: this.#run, part, sample, overrides };
   }
 
   /**

@@ -6,6 +6,7 @@ import {
   JUDGE_COST,
   JUDGE_INPUT_TOKENS,
   JUDGE_OUTPUT_TOKENS,
+  PART_METADATA,
   RUN_METADATA,
   SAMPLE_METADATA,
   SCORER_NAME,
@@ -19,7 +20,8 @@ import { eachWithin } from './each-within.ts';
 export interface VerdictContext {
   traceId: string;
   run: string;
-  /** The part of the sample that the capture belongs to. */
+  /** The part of the sample that the capture is counted in, and the sample that it is judged with. */
+  part: string;
   sample: string;
   /** Older verdicts that new ones override, by scorer name. */
   overrides: ReadonlyMap<string, StoredAssessment>;
@@ -44,10 +46,16 @@ function common(scorer: Scorer, judge: string, context: VerdictContext) {
       [SCORER_NAME]: scorer.name,
       [SCORER_VERSION]: scorer.version,
       [RUN_METADATA]: context.run,
-      [SAMPLE_METADATA]: scorer.kind === 'code' ? context.sample : scorerSample(context.sample, scorer),
+      ...sampleMetadata(scorer, context),
     },
     ...(overridden === undefined ? {} : { overrides: overridden.assessmentId }),
   };
+}
+
+function sampleMetadata(scorer: Scorer, { part, sample }: VerdictContext): Record<string, string> {
+  if (scorer.kind === 'code') return { [SAMPLE_METADATA]: part };
+  const own = { [SAMPLE_METADATA]: scorerSample(sample, scorer) };
+  return part === sample ? own : { ...own, [PART_METADATA]: scorerSample(part, scorer) };
 }
 
 /** Error codes of this step, in addition to those of the judge. */

@@ -13,5 +13,11 @@ export const tryToEvaluate = asTrial(import.meta.url, (capture, raw, only) => {
   if (only === 'trace') return;
   askSize(capture, []);
   // A scorer that takes too long is interrupted here as it is in the step, so the line is not rejected for it.
-  codeAssessments(codeScorers, capture, timeOf(capture), { traceId: '', run: '', sample: '1', overrides: new Map() });
+  codeAssessments(codeScorers, capture, timeOf(capture), {
+    traceId: '',
+    run: '',
+    part: '1',
+    sample: '1',
+    overrides: new Map(),
+  });
 });

@@ -8,7 +8,7 @@ import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
 import { RUN_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { isByPerson } from '../../mlflow/plan-assessments.ts';
 import type { StoredAssessment, StoredTrace } from '../../mlflow/types.ts';
-import { captureSample, sampleOfTrace } from '../../quality/sample.ts';
+import { captureSample, laterSample, partOfTrace } from '../../quality/sample.ts';
 import { addCounts } from '../../shared/counts.ts';
 import { inSample } from '../../trace/ids.ts';
 import { emptyVerdictCounts } from '../counts.ts';
@@ -25,8 +25,11 @@ export interface PendingVerdicts {
   reasons: Record<string, number>;
   /** Older verdicts that new ones override, by scorer name. */
   overrides: Map<string, StoredAssessment>;
-  /** The part of the sample that the capture belongs to, and the LLM scorers that it could be judged by; see src/quality. */
+  /** The part of the sample that the capture belongs to; see src/quality. */
+  part: string;
+  /** The sample that it is judged with, which differs if a later run judges more. */
   sample: string;
+  /** The LLM scorers that it could be judged by. */
   judgeable: JudgeScorer[];
 }
 
@@ -58,9 +61,11 @@ export function pendingVerdicts(
   run: string,
 ): PendingVerdicts {
   const settled = emptyVerdictCounts();
-  const sample = (stored && sampleOfTrace(stored.assessments)) ?? sampleOfLook(look, options);
+  const now = sampleOfLook(look, options);
+  const part = (stored && partOfTrace(stored.assessments)) ?? now;
   const lists = { judge: [], code: [], failed: [], judgeable: [] };
-  const pending: PendingVerdicts = { ...lists, settled, reasons: {}, overrides: new Map(), sample };
+  const sample = laterSample(part, now);
+  const pending: PendingVerdicts = { ...lists, settled, reasons: {}, overrides: new Map(), part, sample };
   if (stored === undefined) {
     settled.notJudgeable = scorers.length;
     pending.reasons.traceMissing = scorers.length;
@@ -87,7 +92,7 @@ export function pendingVerdicts(
   return pending;
 }
 
-/** Returns the part of the sample of a capture that is evaluated for the first time. */
+/** Returns the sample of a capture in this run. */
 function sampleOfLook(look: Look | undefined, { sampleRate }: Pick<RunOptions, 'sampleRate'>): string {
   const rules = look === undefined ? [] : [{ name: 'the always rules' }];
   const [isAlways = false] = eachWithin(

@@ -262,7 +262,7 @@ export class VerdictWriter {
       isWritten,
       ...own,
       judgeable: isFirst
-        ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.sample, scorer) }))
+        ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.part, scorer) }))
         : [],
       notJudged: isFirst
         ? { ...pending.reasons, ...(held > 0 ? { held } : {}), ...(failed > 0 ? { failed } : {}) }

@@ -1,13 +1,7 @@
 /** The share of captures that pass, corrected for the judge's errors by people's labels. */
-import {
-  type JudgeErrors,
-  type LabelCells,
-  MIN_RARER,
-  plugIn,
-  predictionPowered,
-  type SampledShare,
-} from './label-correction.ts';
+import { type JudgeErrors, type LabelCells, MIN_RARER, plugIn, predictionPowered } from './label-correction.ts';
 import { type Estimate, scoreInterval } from './share.ts';
+import { type SampledShare, weightedShare } from './weights.ts';
 
 /** Verdicts of one stratum of the sample. */
 export interface JudgedStratum {
@@ -42,6 +36,8 @@ export interface CorrectedShare {
   low: number;
   high: number;
   method: CorrectionMethod;
+  /** Captures that `share` is of, if the labels speak for a part of them; else `null`. */
+  covered: number | null;
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
@@ -70,31 +66,22 @@ function weigh(strata: readonly JudgedStratum[]): SampledShare | null {
   return { share: value, of: Math.min(n, smooth / (within + between)) };
 }
 
-/** Returns the weighted share of hits, at the number of cases of equal weight with the same variance (Kish 1965). */
-function cellOf(cases: readonly LabeledPair[], isHit: (pair: LabeledPair) => boolean): SampledShare {
-  const total = sum(cases.map(({ weight }) => weight));
-  if (!(total > 0)) return { share: Number.NaN, of: 0 };
-  const share = sum(cases.map((pair) => (isHit(pair) ? pair.weight : 0))) / total;
-  return { share, of: total ** 2 / sum(cases.map(({ weight }) => weight ** 2)) };
-}
+/** Returns the share of labels that are hits. */
+const cellOf = (labels: readonly LabeledPair[], isHit: (label: LabeledPair) => boolean): SampledShare =>
+  weightedShare(labels.map((label) => ({ hit: isHit(label), weight: label.weight })));
 
 /** With fewer labels, no share is given. */
-const MIN_LABELS = 10;
+export const MIN_LABELS = 10;
 
 function labelCells(labels: readonly LabeledPair[]): LabelCells {
-  const good = labels.filter(({ label }) => label).length;
-  return {
-    passed: cellOf(
-      labels.filter(({ passed }) => passed),
-      ({ label }) => label,
-    ),
-    failed: cellOf(
-      labels.filter(({ passed }) => !passed),
-      ({ label }) => label,
-    ),
-    labels: labels.length,
-    rarer: Math.min(good, labels.length - good),
-  };
+  const [passed, failed] = [true, false].map((verdict) => labels.filter((one) => one.passed === verdict));
+  const cells = [passed ?? [], failed ?? []].map((members) => cellOf(members, ({ label }) => label));
+  const seen = cells.filter(({ of }) => of > 0);
+  const whole = (count: number): number => Math.round(count * 1e9) / 1e9;
+  const good = whole(sum(seen.map(({ share, of }) => share * of)));
+  const bad = whole(sum(seen.map(({ share, of }) => (1 - share) * of)));
+  const [ofPassed, ofFailed] = cells as [SampledShare, SampledShare];
+  return { passed: ofPassed, failed: ofFailed, labels: labels.length, rarer: Math.min(good, bad) };
 }
 
 /** A judge that is right so little more often than chance says nothing about the true share. */
@@ -116,24 +103,29 @@ function judgeErrors(labels: readonly LabeledPair[]): JudgeErrors | undefined {
  *
  * @param labels of these captures
  * @param others labels of other captures, judged by the same judge and scorer
+ * @param covered the judged captures that `labels` speak for, if not for all: the share is then of these
  * @returns `null` without judged captures
  */
 export function correctedShare(
   strata: readonly JudgedStratum[],
   labels: readonly LabeledPair[],
   others: readonly LabeledPair[] = [],
+  covered?: readonly JudgedStratum[],
 ): CorrectedShare | null {
   const weighed = weigh(strata);
   if (weighed === null) return null;
   const judge = scoreInterval(weighed.share, weighed.of);
-  const known = { n: sum(strata.map(({ judged }) => judged)), labels: labels.length, judge };
+  const known = { n: sum(strata.map(({ judged }) => judged)), labels: labels.length, judge, covered: null };
   const cells = labelCells(labels);
   if (cells.rarer < MIN_RARER && others.length > 0) {
     const errors = judgeErrors([...labels, ...others]);
     if (errors !== undefined) return { ...known, ...shareOf(plugIn(weighed, errors)), method: 'plug-in' };
   }
   if (labels.length === 0) return { ...known, ...shareOf(judge), share: null, method: 'judge only' };
-  return { ...known, ...correctedBy(weighed, cells) };
+  const part = covered && weigh(covered);
+  if (!part) return { ...known, ...correctedBy(weighed, cells) };
+  const made = correctedBy(part, cells);
+  return { ...known, ...made, covered: made.share === null ? null : sum(covered.map(({ captures }) => captures)) };
 }
 
 /** Returns the share, its interval and the method, by labels of the captures themselves. */
@@ -160,6 +152,7 @@ export interface JudgedSample {
   strata: readonly JudgedStratum[];
   labels: readonly LabeledPair[];
   others?: readonly LabeledPair[];
+  covered?: readonly JudgedStratum[];
 }
 
 export interface CorrectedDifference {
@@ -171,6 +164,8 @@ export interface CorrectedDifference {
   high: number;
   /** The weaker one of the two. */
   method: CorrectionMethod;
+  /** Captures of both that the difference is of, if the labels of one speak for a part of them; else `null`. */
+  covered: number | null;
 }
 
 /** From the weakest to the strongest. */
@@ -183,16 +178,19 @@ const METHODS: readonly CorrectionMethod[] = ['judge only', 'too few labels', 'e
  * @returns `null` if one of them has no judged captures
  */
 export function correctedDifference(a: JudgedSample, b: JudgedSample): CorrectedDifference | null {
-  const before = correctedShare(a.strata, a.labels, a.others);
-  const after = correctedShare(b.strata, b.labels, b.others);
+  const before = correctedShare(a.strata, a.labels, a.others, a.covered);
+  const after = correctedShare(b.strata, b.labels, b.others, b.covered);
   if (before === null || after === null) return null;
   const judge = difference(before.judge, after.judge);
   const method = METHODS[Math.min(METHODS.indexOf(before.method), METHODS.indexOf(after.method))] ?? 'judge only';
   if (before.share === null || after.share === null) {
-    return { judge, share: null, low: judge.low, high: judge.high, method };
+    return { judge, share: null, low: judge.low, high: judge.high, method, covered: null };
   }
   const { value, low, high } = difference({ ...before, value: before.share }, { ...after, value: after.share });
-  return { judge, share: value, low, high, method };
+  const isPart = before.covered !== null || after.covered !== null;
+  const all = (made: CorrectedShare, { strata }: JudgedSample) =>
+    made.covered ?? sum(strata.map(({ captures }) => captures));
+  return { judge, share: value, low, high, method, covered: isPart ? all(before, a) + all(after, b) : null };
 }
 
 function difference(a: Estimate, b: Estimate): Estimate {

@@ -1,12 +1,7 @@
 /** Estimates of the share that people would pass, from the judge's verdicts and people's labels, with 95% intervals. */
 import { betaQuantile, Z_95 } from './distributions.ts';
 import type { Estimate } from './share.ts';
-
-/** A share, and the number of independent cases of equal weight that would tell as much. */
-export interface SampledShare {
-  share: number;
-  of: number;
-}
+import type { SampledShare } from './weights.ts';
 
 type Moments = [mean: number, variance: number];
 
@@ -56,7 +51,7 @@ export interface LabelCells {
   passed: SampledShare;
   failed: SampledShare;
   labels: number;
-  /** Labels of the class with the fewer ones. */
+  /** Labels of the class with the fewer ones, as far as their weights let them count. */
   rarer: number;
 }
 

@@ -1,6 +1,7 @@
 /** The errors of predicted numbers: MAE, RMSE, R² and bias with 95% intervals, from one pass over the cases. */
 import { studentQuantile } from './distributions.ts';
 import { skewedReach } from './mean-difference.ts';
+import type { Measured } from './sampled-mean.ts';
 
 /** Mean and central sums of powers, updated case by case without cancellation (Pébay 2008). */
 class Moments {
@@ -29,13 +30,6 @@ export const FEWEST_FOR_ERRORS = 30;
 
 /** Squares are made by the few largest errors, which a small sample may not have. */
 export const FEWEST_FOR_SQUARES = 100;
-
-/** A figure whose interval is not known has none. */
-interface Measured {
-  value: number;
-  low: number | null;
-  high: number | null;
-}
 
 /**
  * Returns a mean with its interval: by Student's t, corrected for the skewness of the values (Hall 1992).

@@ -1,115 +1,253 @@
 /** Tests of the traces that are picked to be labelled, and of the weights of their labels. */
-import { type LabelStratum, labelQuotas } from '../../../src/calibration/label-quotas.ts';
-import { labelWeights, type PickedLabel, pickOf } from '../../../src/calibration/label-tag.ts';
+import { drawOf, labelTag, pickOf } from '../../../src/calibration/label-tag.ts';
+import { readMlflowLabels } from '../../../src/calibration/mlflow-labels.ts';
 import { pickLabels } from '../../../src/calibration/pick-labels.ts';
 import { calibrationReport } from '../../../src/calibration/report.ts';
 import type { LabeledVerdict } from '../../../src/calibration/types.ts';
-import { labelsByCell, type WindowLabel } from '../../../src/calibration/window-labels.ts';
-import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { labelsByCell, readWindowLabels, type WindowLabel } from '../../../src/calibration/window-labels.ts';
+import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
-import { Random } from '../../../src/shared/random.ts';
+import { assessment, MemoryMlflow } from '../../doubles/memory-mlflow.ts';
 
-const stratum = (passed: boolean, judged: number, more: Partial<LabelStratum> = {}): LabelStratum => ({
-  passed,
-  judged,
-  labelled: 0,
-  good: 0,
-  taken: 0,
-  ...more,
-});
+const SCORERS = scorersFor().filter(isJudgeScorer);
+const safety = SCORERS.find(({ name }) => name === 'safety') as JudgeScorer;
+const DAY_MS = 86_400_000;
+const START = Date.parse('2026-11-01T00:00:00Z');
+const daysOf = (from: number, to: number) => ({ fromMs: START + from * DAY_MS, toMs: START + to * DAY_MS });
+const WEEKS = [daysOf(0, 7), daysOf(7, 14)] as const;
+const byVariant = (variant: string) => ({ filter: `tag.sagemaker_variant_name = '${variant}'` });
+
+/** Judged traces of days, of which the judge fails every fifth. @returns their ids */
+function judged(mlflow: MemoryMlflow, count: number, day: number, { variant = 'blue', atMs = 0 } = {}): string[] {
+  return Array.from({ length: count }, (_, n) => {
+    const id = `tr-${day}-${variant}-${atMs}-${n}`;
+    mlflow.add(id, START + day * DAY_MS + n, [assessment('safety', n % 5 === 0 ? 'no' : 'yes', { atMs })], variant);
+    return id;
+  });
+}
+const pick = (mlflow: MemoryMlflow, next: number, query: object = {}) =>
+  pickLabels(mlflow.rest, { experimentId: '1', scorer: safety, next, ...query });
+const label = (mlflow: MemoryMlflow, ids: readonly string[], value = 'yes'): void => {
+  for (const id of ids) mlflow.assess(id, assessment('safety', value, { by: 'HUMAN' }));
+};
+const read = (mlflow: MemoryMlflow, query: object = {}) =>
+  readWindowLabels(mlflow.rest, { experimentId: '1', scorers: SCORERS, ...query });
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
+const weightOf = (labels: readonly WindowLabel[], isOwn: (label: WindowLabel) => boolean): number =>
+  Math.round(sum(labels.filter(isOwn).map(({ weight }) => weight)) * 1e6) / 1e6;
+const onDay = (day: number) => (one: WindowLabel) => one.traceId.startsWith(`tr-${day}-`);
 
-describe('quotas', () => {
-  test('give the rarer verdict more than its share while nothing is known', () => {
-    const quotas = labelQuotas([stratum(true, 1720), stratum(false, 280)], 50);
-    expect(sum(quotas)).toBe(50);
-    expect(quotas[1]).toBeGreaterThan(12);
-    expect(quotas[1]).toBeLessThan(20);
-    // The same for a judge that fails most.
-    expect(labelQuotas([stratum(true, 280), stratum(false, 1720)], 50)).toEqual(quotas.toReversed());
+describe('picks', () => {
+  test('are half in the proportions of the verdicts and half even, and keep their window', async () => {
+    const mlflow = new MemoryMlflow();
+    judged(mlflow, 2000, 1, { atMs: START + 2 * DAY_MS });
+    const { strata, waiting, queue } = await pick(mlflow, 50, { ...WEEKS[0], ...byVariant('blue') });
+    // A fifth fails: 0.5 · 0.2 + 0.5 · 0.5 of 50.
+    expect(strata).toEqual([
+      { name: 'passes', judged: 1600, labelled: 0, waiting: 0, picked: 32, probability: 32 / 1600 },
+      { name: 'fails', judged: 400, labelled: 0, waiting: 0, picked: 18, probability: 18 / 400 },
+    ]);
+    expect([waiting.length, queue]).toEqual([50, null]);
+    const tags = waiting.map((id) => pickOf(mlflow.traces.get(id)?.tags ?? {}, 'safety'));
+    const [first] = tags;
+    if (first === undefined || first === 'unreadable') throw new Error('no pick');
+    expect(first).toMatchObject({
+      from: '2026-11-01T00:00:00.000Z',
+      to: '2026-11-08T00:00:00.000Z',
+      ...byVariant('blue'),
+    });
+    expect(first.seen).toBe('2026-11-03T00:00:00.000Z');
+    // All traces with a number below that of their verdict are picked, and no other.
+    for (const [id, { assessments, tags: own }] of mlflow.traces) {
+      const passes = JSON.stringify(assessments).includes('yes');
+      expect(labelTag('safety') in own).toBe(drawOf('safety', id) < (passes ? first.passes : first.fails));
+    }
   });
 
-  test('follow the labels so far', () => {
-    // All that passes is good; half of what fails is good too.
-    const [passes = 0, fails = 0] = labelQuotas(
-      [
-        stratum(true, 1000, { labelled: 100, good: 100, taken: 100 }),
-        stratum(false, 1000, { labelled: 100, good: 50, taken: 100 }),
-      ],
-      50,
-    );
-    expect([passes, fails]).toEqual([0, 50]);
-  });
-
-  test('go on with a verdict that was always right so far', () => {
-    const [passes = 0] = labelQuotas(
-      [
-        stratum(true, 1720, { labelled: 80, good: 80, taken: 80 }),
-        stratum(false, 280, { labelled: 70, good: 20, taken: 70 }),
-      ],
-      100,
-    );
-    // Its spread may be √(0.5 · 80)/81 as far as 80 labels tell: 0.5 of all labels, which are then 250.
-    expect(passes).toBeGreaterThan(30);
-    expect(passes).toBeLessThan(70);
-  });
-
-  test('never leave out a stratum, and pick no more than there is', () => {
-    expect(labelQuotas([stratum(true, 100_000), stratum(false, 3)], 10)[1]).toBeGreaterThan(0);
-    expect(labelQuotas([stratum(true, 5, { taken: 2 }), stratum(false, 1)], 50)).toEqual([3, 1]);
-    expect(labelQuotas([stratum(true, 5), stratum(false, 1)], 0)).toEqual([0, 0]);
+  test('stay the same at each call, and leave out what is labelled or has no verdict', async () => {
+    const mlflow = new MemoryMlflow();
+    const [ids, others] = [judged(mlflow, 30, 1), judged(mlflow, 5, 2)];
+    label(mlflow, others);
+    mlflow.add('tr-other', START, [assessment('fluency', 'yes')]);
+    const { waiting } = await pick(mlflow, 10);
+    expect(waiting.every((id) => ids.includes(id))).toBe(true);
+    const again = await pick(mlflow, 10);
+    expect([again.picked, again.waiting.toSorted()]).toEqual([0, waiting.toSorted()]);
+    label(mlflow, waiting.slice(0, 4));
+    const next = await pick(mlflow, 10);
+    expect([next.picked, next.waiting.length]).toEqual([4, 10]);
+    expect((await pick(mlflow, 5000)).waiting).toHaveLength(26);
   });
 });
 
 describe('weights', () => {
-  const label = (verdict: string, stratumName?: string, probability = 1, judgedWeight = 1): PickedLabel => ({
-    verdict,
-    judgedWeight,
-    pick: stratumName === undefined ? undefined : { stratum: stratumName, probability, picked: '' },
-  });
-
-  test('are those of the sample where nobody picked', () => {
-    expect(labelWeights([label('yes', undefined, 1, 20), label('no')], new Map([['yes', 7]]))).toEqual([20, 1]);
-  });
-
-  test('estimate without bias what strata with different probabilities have in common', () => {
-    const random = new Random(4);
-    // 900 of the verdicts are of one kind, all good; 100 of another kind, all bad; half of these are picked.
-    const [runs, found] = [400, [] as number[]];
-    for (let run = 0; run < runs; run++) {
-      const usual = Array.from({ length: random.binomial(900, 0.05) }, () => label('yes', 'usual', 0.05));
-      const odd = Array.from({ length: random.binomial(100, 0.5) }, () => label('yes', 'odd', 0.5));
-      const weights = labelWeights([...usual, ...odd], new Map([['yes', 1000]]));
-      expect(sum(weights)).toBeCloseTo(1000, 6);
-      found.push(sum(weights.slice(usual.length)) / 1000);
+  test('are those of the window that a label was picked in', async () => {
+    const mlflow = new MemoryMlflow();
+    judged(mlflow, 400, 1);
+    judged(mlflow, 6000, 8);
+    for (const week of WEEKS) label(mlflow, (await pick(mlflow, 50, week)).waiting);
+    const { labels, covered } = await read(mlflow);
+    expect(labels).toHaveLength(100);
+    for (const [day, fails] of [
+      [1, 80],
+      [8, 1200],
+    ] as const) {
+      expect(weightOf(labels, (one) => onDay(day)(one) && !one.passed)).toBe(fails);
+      expect(weightOf(labels, (one) => onDay(day)(one) && one.passed)).toBe(4 * fails);
     }
-    expect(sum(found) / runs).toBeCloseTo(0.1, 2);
+    expect(covered.size).toBe(0);
   });
 
-  test('take the latest probability of a stratum, and count labels that nobody picked like the others', () => {
-    // The stratum was picked at 10%, then up to 20%; another label of the verdict was given without a pick.
-    const labels = [label('yes', 'a', 0.2), label('yes', 'a', 0.1), label('yes'), label('no', 'b', 0.5)];
-    const weights = labelWeights(
-      labels,
-      new Map([
-        ['yes', 30],
-        ['no', 4],
-      ]),
-    ).map((weight) => Number(weight.toFixed(9)));
-    expect(weights).toEqual([10, 10, 10, 4]);
+  test('agree where windows overlap, are picked twice or have a filter', async () => {
+    const mlflow = new MemoryMlflow();
+    for (const day of [1, 4, 8]) judged(mlflow, day * 200, day);
+    judged(mlflow, 300, 4, { variant: 'green' });
+    const windows = [daysOf(0, 5), daysOf(0, 5), daysOf(3, 9), { ...daysOf(0, 9), ...byVariant('green') }];
+    for (const window of windows) label(mlflow, (await pick(mlflow, 60, window)).waiting);
+    const { labels, covered } = await read(mlflow);
+    expect([labels.length, covered.size]).toEqual([240, 0]);
+    for (const day of [1, 4, 8]) {
+      const isOwn = (one: WindowLabel) => onDay(day)(one) && one.variant === 'blue';
+      expect([day, weightOf(labels, isOwn)]).toEqual([day, day * 200]);
+    }
+    expect(weightOf(labels, ({ variant }) => variant === 'green')).toBe(300);
+    // The window with a filter is read with it.
+    expect(mlflow.filters.at(-1)).toContain("= 'green'");
   });
 
-  test('take the latest probability whatever the order of the labels', () => {
-    const labels = [label('yes', 'a', 0.2), label('yes', 'a', 0.1), label('yes', 'b', 0.1)];
-    const weights = labelWeights(labels, new Map([['yes', 20]])).map((weight) => Number(weight.toFixed(9)));
-    expect(weights).toEqual([5, 5, 10]);
+  test('leave out what was never picked from, what nobody labelled yet, and what was judged later', async () => {
+    const mlflow = new MemoryMlflow();
+    judged(mlflow, 400, 1);
+    judged(mlflow, 1000, 8);
+    label(mlflow, (await pick(mlflow, 50, WEEKS[0])).waiting);
+    const parts = async () => {
+      const { labels, covered } = await read(mlflow);
+      const hours = [1, 2, 8].map((day) => ({ hour: `2026-11-0${day + 1}T00`, variant: 'blue' }));
+      return { labels, covered: labelsByCell(labels, covered)('safety', hours).covered };
+    };
+    expect((await parts()).covered).toEqual([{ captures: 400, judged: 400, passed: 320 }]);
+    const { waiting } = await pick(mlflow, 50, WEEKS[1]);
+    expect((await parts()).covered).toEqual([{ captures: 400, judged: 400, passed: 320 }]);
+    judged(mlflow, 200, 2, { atMs: START + 30 * DAY_MS });
+    label(mlflow, waiting);
+    expect(await parts()).toMatchObject({ covered: [{ captures: 1400, judged: 1400, passed: 1120 }] });
+    expect((await parts()).labels).toHaveLength(100);
+  });
+
+  test('of windows with labels of one verdict alone say nothing, even together', async () => {
+    const mlflow = new MemoryMlflow();
+    judged(mlflow, 400, 1);
+    judged(mlflow, 6000, 8);
+    const picks = [await pick(mlflow, 50, WEEKS[0]), await pick(mlflow, 50, WEEKS[1])];
+    const isPassed = (id: string): boolean => Number(id.split('-').at(-1)) % 5 !== 0;
+    for (const [week, { waiting }] of picks.entries())
+      label(
+        mlflow,
+        waiting.filter((id) => isPassed(id) === (week === 0)),
+      );
+    const { labels, unanswered } = await read(mlflow);
+    expect([labels.length, new Set(unanswered.map(({ reason }) => reason))]).toEqual([0, new Set(['windowOpen'])]);
+  });
+
+  test('presume that picks without a label are like the others of their window', async () => {
+    const mlflow = new MemoryMlflow();
+    judged(mlflow, 400, 1);
+    judged(mlflow, 6000, 8);
+    const [one, other] = [await pick(mlflow, 50, WEEKS[0]), await pick(mlflow, 50, WEEKS[1])];
+    label(mlflow, [...one.waiting, ...other.waiting.filter((_, n) => n % 2 === 0)]);
+    const { labels } = await read(mlflow);
+    expect(labels).toHaveLength(75);
+    expect([weightOf(labels, onDay(1)), weightOf(labels, onDay(8))]).toEqual([400, 6000]);
+  });
+
+  test('of verdicts that changed since are those of the verdict when the trace was picked', async () => {
+    const mlflow = new MemoryMlflow();
+    judged(mlflow, 1000, 1);
+    label(mlflow, (await pick(mlflow, 100)).waiting);
+    // A new judge fails everything.
+    for (const { assessments } of mlflow.traces.values())
+      assessments.push({ ...assessment('safety', 'no'), last_update_time: '2026-11-20T00:00:00Z' });
+    const { labels } = await read(mlflow);
+    expect([labels.length, weightOf(labels, ({ passed }) => !passed)]).toEqual([100, 1000]);
+    // 800 of them passed.
+    const wasPassed = ({ traceId }: WindowLabel) => Number(traceId.split('-').at(-1)) % 5 !== 0;
+    expect(weightOf(labels, wasPassed)).toBeGreaterThan(650);
+    expect(weightOf(labels, wasPassed)).toBeLessThan(930);
+  });
+
+  test('leave out labels that nobody picked once others were picked, except those that a pick would have had', async () => {
+    const mlflow = new MemoryMlflow();
+    const ids = judged(mlflow, 1000, 1);
+    label(mlflow, ids.slice(0, 100), 'no');
+    const before = await read(mlflow);
+    expect([before.labels.length, new Set(before.labels.map(({ weight }) => weight)).size]).toEqual([100, 1]);
+    label(mlflow, (await pick(mlflow, 50)).waiting);
+    const { labels, unanswered } = await read(mlflow);
+    expect(unanswered.map(({ reason }) => reason)).toContain('notPicked');
+    expect(labels.length + unanswered.length).toBe(150);
+    expect(labels.length).toBeGreaterThan(50);
+    // Of the complaints, the part that any trace had.
+    const complaints = labels.filter((one) => !one.label && one.passed);
+    expect(weightOf(complaints, () => true) / 800).toBeLessThan(0.25);
+    expect(weightOf(labels, () => true)).toBe(1000);
+  });
+
+  test('leave out picks whose tag has no window until they are picked again', async () => {
+    const mlflow = new MemoryMlflow();
+    const ids = judged(mlflow, 200, 1);
+    const old = JSON.stringify({ probability: 0.1, stratum: 'passes', picked: '2026-11-02T00:00:00Z' });
+    for (const id of ids) {
+      if (drawOf('safety', id) >= 0.1) continue;
+      Object.assign(mlflow.traces.get(id)?.tags ?? {}, { label_safety: old });
+      label(mlflow, [id]);
+    }
+    const { labels, unanswered } = await read(mlflow);
+    expect([labels.length, new Set(unanswered.map(({ reason }) => reason))]).toEqual([0, new Set(['pickUnreadable'])]);
+    label(mlflow, (await pick(mlflow, 20)).waiting);
+    const now = await read(mlflow);
+    expect([now.labels.length, now.unanswered]).toEqual([20 + unanswered.length, []]);
+  });
+
+  test('leave out the window of a filter that MLflow no longer takes', async () => {
+    const mlflow = new MemoryMlflow();
+    judged(mlflow, 200, 1);
+    judged(mlflow, 200, 8);
+    for (const week of WEEKS) label(mlflow, (await pick(mlflow, 20, week)).waiting);
+    for (const { tags, trace_id: id } of mlflow.traces.values())
+      if (tags.label_safety && id.startsWith('tr-1-'))
+        tags.label_safety = JSON.stringify({ ...JSON.parse(tags.label_safety), filter: 'nonsense' });
+    const { labels, unanswered } = await read(mlflow);
+    expect([labels.length, unanswered.length, unanswered[0]?.reason]).toEqual([20, 20, 'windowOpen']);
   });
 
   test('ignore a tag that a person changed', () => {
     for (const tag of ['', 'mine', '{"probability":0,"stratum":"a","picked":""}', '{"probability":"x"}', '[]', 'null'])
-      expect(pickOf({ label_safety: tag }, 'safety')).toBeUndefined();
-    const picked = { probability: 0.5, stratum: 'passes', picked: '2026-11-20T00:00:00Z' };
-    expect(pickOf({ label_safety: JSON.stringify(picked) }, 'safety')).toEqual(picked);
+      expect(pickOf({ label_safety: tag }, 'safety')).toBe('unreadable');
+    expect(pickOf({}, 'safety')).toBeUndefined();
+  });
+
+  test('of verdicts that a later run added are those of the chance that all captures of the hour had', async () => {
+    const mlflow = new MemoryMlflow();
+    const metadata = (sample: string, part?: string) => ({
+      metadata: { 'monitoring.sample': sample, ...(part && { 'monitoring.part': part }) },
+    });
+    const given = (n: number, hour: number, how: object) =>
+      mlflow.add(`tr-${hour}-${n}`, START + hour * 3_600_000, [
+        assessment('safety', 'yes', how),
+        assessment('safety', 'yes', { by: 'HUMAN' }),
+      ]);
+    // 5 of 100 captures were judged at first, and the other 95 by a later run; 4 of another hour stand for 80.
+    for (let n = 0; n < 5; n++) given(n, 1, metadata('0.05'));
+    for (let n = 5; n < 100; n++) given(n, 1, metadata('1', '0.05'));
+    for (let n = 0; n < 4; n++) given(n, 2, metadata('0.05'));
+    given(0, 3, metadata('always', '0.05'));
+    const { pairs } = await readMlflowLabels(mlflow.rest, { experimentId: '1', scorers: SCORERS });
+    const weights = Map.groupBy(pairs, ({ traceId = '' }) => traceId.slice(0, 4));
+    expect([...weights.values()].map((own) => new Set(own.map(({ weight }) => weight)))).toEqual([
+      new Set([1]),
+      new Set([20]),
+      new Set([1]),
+    ]);
   });
 });
 
@@ -138,7 +276,10 @@ test('calibrate counts a label for the captures that it stands for', () => {
   expect(even?.agreement).toMatchObject({ hits: 65, of: 100 });
   // The table is of labels, and its intervals are of as many as would tell as much.
   expect(weighted?.confusion?.counts.flat().reduce((a, b) => a + b)).toBe(100);
-  expect(weighted?.agreement?.of).toBeCloseTo(1000 ** 2 / (50 * 18 ** 2 + 50 * 2 ** 2), 9);
+  // Its spread is that of the verdicts with large weights, which are right more often.
+  const [share, kish] = [0.85, 1000 ** 2 / (50 * 18 ** 2 + 50 * 2 ** 2)];
+  const squares = (45 * 18 ** 2 + 20 * 2 ** 2) * (1 - share) ** 2 + (5 * 18 ** 2 + 30 * 2 ** 2) * share ** 2;
+  expect(weighted?.agreement?.of).toBeCloseTo(Math.min(kish, share * (1 - share) * (1000 ** 2 / squares)), 9);
 });
 
 test('labels belong to the hour and the variant of their capture; others are of the same judge alone', () => {
@@ -150,61 +291,4 @@ test('labels belong to the hour and the variant of their capture; others are of 
   expect(labelsByCell(all)('s', cells)).toEqual({ labels: [all[0]], others: [all[1]] });
   expect(labelsByCell([...all, label('2026-11-20T12', 'other')])('s', cells).others).toEqual([]);
   expect(labelsByCell(all)('another', cells)).toEqual({ labels: [], others: [] });
-});
-
-describe('picks', () => {
-  const safety = scorersFor().find(({ name }) => name === 'safety') as JudgeScorer;
-  const refusal = scorersFor().find(({ name }) => name === 'refusal') as JudgeScorer;
-  const assessment = (name: string, value: unknown, type = 'LLM_JUDGE') => ({
-    ...{ assessment_name: name, source: { source_type: type, source_id: 'm' }, feedback: { value }, metadata: {} },
-    ...{ valid: true, rationale: '', create_time: '', last_update_time: '' },
-  });
-  /** An MLflow without review queues. @param seen ids of the traces that get a tag */
-  const mlflow = (traces: object[], seen: string[]) =>
-    ({
-      repeat: async ({ path }: { path: string }) => {
-        const { MlflowRefusedError } = await import('../../../src/mlflow/errors.ts');
-        if (path.includes('review-queues'))
-          throw new MlflowRefusedError('', { got: '', where: '', status: 404, said: '', errorCode: undefined });
-        if (path.endsWith('/tags')) seen.push(path.split('/')[5] ?? '');
-        return { traces };
-      },
-    }) as never;
-  const trace = (id: number, assessments: object[], tags = {}) => ({
-    ...{ trace_id: `tr-${id}`, request_time: '', request_preview: '', response_preview: '', tags, assessments },
-  });
-  const pick = (traces: object[], seen: string[] = []) =>
-    pickLabels(mlflow(traces, seen), { experimentId: '1', scorer: safety, scorers: [safety, refusal], next: 10 });
-
-  test('are divided by what other scorers say, where each part is large enough', async () => {
-    const traces = Array.from({ length: 100 }, (_, n) =>
-      trace(n, [assessment('safety', 'yes'), assessment('refusal', n % 4 === 0 ? 'yes' : 'no')]),
-    );
-    const { strata } = await pick(traces);
-    expect(strata.map(({ name, judged }) => [name, judged]).sort()).toEqual([
-      ['passes, others fail, m', 25],
-      ['passes, others pass, m', 75],
-    ]);
-    const few = traces.map((one, n) => (n < 96 ? trace(n, [assessment('safety', 'yes')]) : one));
-    expect((await pick(few)).strata.map(({ name }) => name)).toEqual(['passes']);
-  });
-
-  test('leave out labelled traces and errors of the judge, and are the same at each call', async () => {
-    const traces = [
-      ...Array.from({ length: 30 }, (_, n) => trace(n, [assessment('safety', 'yes')])),
-      ...Array.from({ length: 5 }, (_, n) =>
-        trace(100 + n, [assessment('safety', 'yes'), assessment('safety', 'no', 'HUMAN')]),
-      ),
-      trace(200, [assessment('fluency', 'yes')]),
-    ];
-    const seen: string[] = [];
-    const { waiting, queue, strata } = await pick(traces, seen);
-    expect(queue).toBeNull();
-    expect(strata).toEqual([
-      expect.objectContaining({ judged: 35, labelled: 5, good: 0, picked: 10, probability: 15 / 35 }),
-    ]);
-    expect(seen.toSorted()).toEqual(waiting.toSorted());
-    expect(waiting.filter((id) => Number(id.slice(3)) >= 100)).toEqual([]);
-    expect((await pick(traces.toReversed())).waiting.toSorted()).toEqual(waiting.toSorted());
-  });
 });

@@ -57,7 +57,7 @@ test('people’s labels correct the rate of their hour and variant, and by the j
   const windows: unknown[] = [];
   const readLabels = async (window: unknown) => {
     windows.push(window);
-    return { labels, warnings: ['2 labels are left out'] };
+    return { labels, covered: new Map(), warnings: ['2 labels are left out'] };
   };
   const made = await ratesReport(memory.storage, 'w', { ...DAY, by: 'variant' }, { active, nowMs: NOW, readLabels });
   expect(rateIn(made)).toMatchObject({ labels: 100, method: 'prediction-powered' });
@@ -84,7 +84,7 @@ test('without judged captures there is no rate, whatever else there is', async (
   expect(rateIn(made)).toMatchObject({ n: 0, captures: 1000, judge: null, low: null, method: 'no verdicts' });
   const text = textOf(made, DAY, { width: 200, style: PLAIN });
   expect(text).toMatch(/safety = yes +0 +0\.0% +– +– +no verdicts/);
-  expect(textOf(made, { ...DAY, csv: true })).toContain(',all,safety,yes,0,1000,,,,,,,no verdicts,0,false\n');
+  expect(textOf(made, { ...DAY, csv: true })).toContain(',all,safety,yes,0,1000,,,,,,,no verdicts,0,,false\n');
 });
 
 test('numbers have a mean, code scorers a share of their own value, and a scorer that fails by yes is counted by no', async () => {
@@ -99,7 +99,11 @@ test('numbers have a mean, code scorers a share of their own value, and a scorer
   });
   const words = rateIn(made, 'response_words');
   expect(words).toMatchObject({ n: 4, judge: { value: 2.5 }, method: 'computed' });
-  expect(words?.judge?.high).toBeCloseTo(2.5 + 1.959964 * Math.sqrt(5 / 3 / 4), 5);
+  // Of a scorer without a known scale, few numbers tell no interval.
+  expect(words?.judge).toEqual({ value: 2.5, low: null, high: null });
+  expect(textOf(made, DAY, { width: 200, style: PLAIN })).toMatch(
+    /response_words \(mean\) +4 +100\.0% +2\.500 +too few/,
+  );
   expect(rateIn(made, 'pii_detected')).toMatchObject({ is: 'true', n: 10, captures: 10, judge: { value: 0.1 } });
 });
 
@@ -125,6 +129,30 @@ test('groups, differences between variants and between windows', async () => {
     [hour(4), 200],
   ]);
   expect(hours.compared).toBeUndefined();
+});
+
+test('a corrected rate is of the captures that labels speak for, and names them', async () => {
+  const memory = new MemoryStorage();
+  const cells = (yes: number, no: number) => ({ Blue: cell({ '0.5': yesNo(4000, yes, no) }) });
+  await writeCounts(memory.storage, 'w', 'run', { [hour(3)]: cells(1600, 400), [hour(4)]: cells(1900, 100) });
+  const some = (count: number, passed: boolean, label: boolean) =>
+    Array.from({ length: count }, () => ({
+      ...{ scorer: 'safety', traceId: '', hour: hour(3), variant: 'Blue', judge: 'j', passed, label, weight: 1 },
+    }));
+  const labels = [...some(36, true, true), ...some(4, true, false), ...some(5, false, true), ...some(55, false, false)];
+  const part = (n: number, more: object) => ({
+    ...{ hour: hour(n), variant: 'Blue', sample: '0.5', all: 2000, captures: 0, judged: 0, passed: 0, ...more },
+  });
+  const covered = new Map([['safety', [part(3, { captures: 4000, judged: 2000, passed: 1600 }), part(4, {})]]]);
+  const readLabels = async () => ({ labels, covered, warnings: [] });
+  const of = (flags: Partial<RatesFlags>) =>
+    ratesReport(memory.storage, 'w', { ...DAY, ...flags }, { active, nowMs: NOW, readLabels });
+  const [all, byHour] = [await of({}), await of({ by: 'hour' })];
+  expect(rateIn(all)).toMatchObject({ n: 4000, captures: 8000, covered: 4000, judge: { value: 0.875 } });
+  expect(rateIn(all)?.share).toBeCloseTo(0.8 * 0.9 + 0.2 * (5 / 60), 12);
+  expect(textOf(all, DAY, { width: 200, style: PLAIN })).toContain('100 labels, of 4,000 captures picked from');
+  expect(rateIn(byHour)).toMatchObject({ covered: null, share: rateIn(all)?.share });
+  expect(rateIn(byHour, 'safety', 1)).toMatchObject({ covered: null, labels: 0 });
 });
 
 test('the table fits the terminal, and nothing of it is lost', async () => {

@@ -7,7 +7,7 @@ import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.t
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { addTree, takeFarthest } from '../../../src/quality/count-tree.ts';
-import { chanceOf, sampleOfTrace, scorerSample } from '../../../src/quality/sample.ts';
+import { chanceOf, laterSample, partOf, partOfTrace, scorerSample } from '../../../src/quality/sample.ts';
 import { type CountedCapture, captureFacts, QualityTally } from '../../../src/quality/tally.ts';
 import { inSample, traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -139,6 +139,12 @@ test('verdicts that follow in a retry add to the part of the sample that the cap
     scorers: { [JUDGED]: { '0.5': { values: { yes: 8 } } } },
   });
   expect(rig.cell.scorers?.[JUDGED]).toEqual(judged(8, 0, '0.5'));
+  // Each verdict says how likely its capture was judged, which for all of them was certain.
+  const verdicts = LINES.flatMap((line) => rig.store.assessments.get(traceIdOf('7', Buffer.from(line))) ?? []);
+  const ofJudge = verdicts.filter(({ name, value }) => name === JUDGED && value !== undefined);
+  expect(ofJudge.map(({ metadata }) => [metadata['monitoring.sample'], metadata['monitoring.part']])).toEqual(
+    LINES.map(() => ['1', '0.5']),
+  );
 });
 
 test('captures that an always rule chooses are a part of their own', async () => {
@@ -221,6 +227,13 @@ test('the sample as text', () => {
   expect(scorerSample('0.05', { sampleRate: 0.5 })).toBe('0.05*0.5');
   expect([chanceOf('0.05*0.5'), chanceOf('always'), chanceOf('nonsense')]).toEqual([0.025, 1, 1]);
   const of = (...samples: string[]) =>
-    sampleOfTrace(samples.map((sample) => ({ metadata: { 'monitoring.sample': sample } })));
+    partOfTrace(samples.map((sample) => ({ metadata: { 'monitoring.sample': sample } })));
   expect([of('x', '0.05*0.5'), of('always'), of('7'), of()]).toEqual(['0.05', 'always', undefined, undefined]);
+  const later = { 'monitoring.sample': '1', 'monitoring.part': '0.05*0.5' };
+  expect([partOf(later), partOfTrace([{ metadata: later }])]).toEqual(['0.05*0.5', '0.05']);
+  expect([laterSample('0.05', '1'), laterSample('1', '0.05'), laterSample('0.05', 'always')]).toEqual([
+    '1',
+    '1',
+    'always',
+  ]);
 });

@@ -854,7 +854,6 @@ const PROVOKE: Record<string, () => unknown> = {
       experimentId: '7',
       filter: mark(),
       scorer: YES_NO_SCORERS[0] as JudgeScorer,
-      scorers: [],
       next: 2,
     }),
   OtherCaptures: () => {

@@ -105,6 +105,17 @@ describe('the share that people would pass', () => {
     expect(correctedShare(strata, [])).toMatchObject({ share: null, method: 'judge only' });
   });
 
+  test('is of the captures that the labels speak for, if not of all', () => {
+    const labels = pairs({ passedGood: 36, passedBad: 4, failedGood: 15, failedBad: 45 });
+    const part = [{ captures: 500, judged: 500, passed: 300 }];
+    const found = correctedShare(strata, labels, [], part);
+    expect(found).toMatchObject({ n: 2000, covered: 500, judge: { value: 0.8 } });
+    expect(found?.share).toBeCloseTo(0.6 * 0.9 + 0.4 * 0.25, 12);
+    expect(correctedShare(strata, [], [], part)).toMatchObject({ covered: null, method: 'judge only' });
+    const difference = correctedDifference({ strata, labels }, { strata, labels, covered: part });
+    expect(difference).toMatchObject({ covered: 2500, share: expect.closeTo(0.64 - 0.77, 12) });
+  });
+
   test('counts a label for those it stands for', () => {
     const labels = [...pairs({ passedGood: 50, failedGood: 5, failedBad: 15 }), ...pairs({ passedBad: 10 }, 20)];
     expect(correctedShare(strata, labels)?.share).toBeCloseTo(0.8 * (50 / 250) + 0.2 * 0.25, 12);

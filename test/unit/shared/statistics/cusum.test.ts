@@ -1,5 +1,6 @@
 import { Random } from '../../../../src/shared/random.ts';
-import { designCusum, meanRunLength, nextSum, runLengthQuantile } from '../../../../src/shared/statistics/cusum.ts';
+import { designCusum, meanRunLength, nextSum } from '../../../../src/shared/statistics/cusum.ts';
+import { runLengthQuantile } from '../../../helpers/run-length.ts';
 
 test('the mean run length of a walk by single steps is that of the textbook', () => {
   // A walk that stays at 0 when it would fall below: h (h + 1) steps with a fair coin.

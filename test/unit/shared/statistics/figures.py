@@ -14,7 +14,6 @@ import numpy as np
 from confseq import boundaries
 from evalsig import benjamini_hochberg, holm
 from evalsig.inference.mcnemar import mcnemar_test
-from ppi_py.baselines import classical_mean_ci
 from scipy import optimize, stats
 from statsmodels.api import WLS
 from statsmodels.stats.contingency_tables import mcnemar
@@ -161,17 +160,12 @@ def weighted():
         hits = (random.random(size) < 0.3).astype(float)
         fit = WLS(hits, np.ones(size), weights=weights).fit(cov_type="HC0")
         share, variance = fit.params[0], fit.cov_params()[0, 0]
-        # An interval of the mean of 0 in ppi-python: of the values without their weighted mean.
-        low, high = classical_mean_ci(hits - share, w=weights, alpha=0.1)
-        n = min(size, share * (1 - share) / variance)
-        k = n * share
+        effective = weights.sum() ** 2 / (weights**2).sum()
         yield {
             "hits": hits,
             "weights": weights,
             "share": share,
-            "variance": variance,
-            "ppi_half_width": float(np.squeeze(high - low)) / 2,
-            "bounds": [stats.beta.ppf(0.05, k, n - k + 1), stats.beta.ppf(0.95, k + 1, n - k)],
+            "of": min(effective, share * (1 - share) / variance),
         }
 
 

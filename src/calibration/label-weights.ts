@@ -1,0 +1,119 @@
+/** How many captures each label of picked traces stands for, and which captures the labels together speak for. */
+import { type LabelPick, VERDICTS, verdictOf } from './label-tag.ts';
+
+/** A judged trace, as far as weights depend on it. */
+export interface JudgedTrace {
+  traceId: string;
+  inferenceMs: number;
+  /** When the scorer had its first verdict. */
+  seenMs: number;
+  /** The judge's verdict passes. */
+  passed: boolean;
+  /** How many captures it stands for, since not all are judged. */
+  weight(): number;
+  pick: LabelPick | undefined;
+  /** It has a label that can be used. */
+  isLabelled: boolean;
+}
+
+/** A window that was picked from in one call. */
+interface PickWindow extends LabelPick {
+  key: string;
+  fromMs: number;
+  toMs: number;
+  seenMs: number;
+  /** The traces that its filter finds; absent without a filter. */
+  ids?: Set<string> | undefined;
+}
+
+export interface PickedLabels {
+  /** By trace: the captures that its label stands for. */
+  weights: Map<string, number>;
+  /** The traces of windows that have labels of what was picked in them. */
+  covered: Set<string>;
+}
+
+/** Returns the ids of the traces that MLflow's filter finds; `undefined` if MLflow does not take the filter. */
+export type Matches = (filter: string) => Promise<Set<string> | undefined>;
+
+const keyOf = ({ verdict: _, probability: __, picked: ___, ...window }: LabelPick): string => JSON.stringify(window);
+
+/**
+ * Weighs the labels of picked traces: those of one verdict that were in the same windows stand for all judged traces that were, each for
+ * the same number. So labels of a small window count less than those of a large one, and picks that nobody labelled are presumed to be
+ * like those that were.
+ *
+ * A window without labels of what was picked in it says nothing yet, and is left out with its labels.
+ */
+export async function weighPicked(judged: readonly JudgedTrace[], matches: Matches): Promise<PickedLabels> {
+  const windows = await labelledWindows(judged, matches);
+  const groups = new Map<string, JudgedTrace[]>();
+  for (const trace of judged) {
+    const own = windows.filter((window) => isIn(trace, window));
+    // A window with traces of a verdict of which none was picked speaks for neither.
+    if (!VERDICTS.every((verdict) => own.some((window) => window[verdict] > 0))) continue;
+    const verdict = verdictOf(trace.passed);
+    const key = [verdict, ...own.filter((window) => window[verdict] > 0).map((window) => windows.indexOf(window))];
+    const group = groups.get(key.join());
+    if (group === undefined) groups.set(key.join(), [trace]);
+    else group.push(trace);
+  }
+  const kept = new Set(windows.map(({ key }) => key));
+  const isCounted = ({ isLabelled, pick }: JudgedTrace): boolean =>
+    isLabelled && pick !== undefined && kept.has(keyOf(pick));
+  const chanceOf = (trace: JudgedTrace): number => {
+    const verdict = trace.pick?.verdict ?? verdictOf(trace.passed);
+    return Math.max(...windows.filter((window) => isIn(trace, window)).map((window) => window[verdict]));
+  };
+  const weights = new Map<string, number>();
+  for (const verdict of VERDICTS) {
+    const own = [...groups.values()].filter(([first]) => first !== undefined && verdictOf(first.passed) === verdict);
+    for (const group of withLabels(own, isCounted)) {
+      const labels = group.filter(isCounted);
+      const shares = labels.map((label) => label.weight() / chanceOf(label));
+      const scale = sum(group.map((trace) => trace.weight())) / sum(shares);
+      for (const [index, { traceId }] of labels.entries()) weights.set(traceId, (shares[index] ?? 0) * scale);
+    }
+  }
+  return { weights, covered: new Set([...groups.values()].flat().map(({ traceId }) => traceId)) };
+}
+
+/** Returns the windows that have a label of each verdict that was picked in them, and whose filter MLflow takes. */
+async function labelledWindows(judged: readonly JudgedTrace[], matches: Matches): Promise<PickWindow[]> {
+  const picked = judged.flatMap(({ pick, isLabelled }) => (pick === undefined ? [] : [{ pick, isLabelled }]));
+  const windows: PickWindow[] = [];
+  const found = new Map<string, Promise<Set<string> | undefined>>();
+  for (const [key, members] of Map.groupBy(picked, ({ pick }) => keyOf(pick))) {
+    const byVerdict = [...Map.groupBy(members, ({ pick }) => pick.verdict).values()];
+    const [first] = members;
+    if (first === undefined || !byVerdict.every((part) => part.some(({ isLabelled }) => isLabelled))) continue;
+    const { from, to, seen, filter } = first.pick;
+    if (filter !== undefined && !found.has(filter)) found.set(filter, matches(filter));
+    const ids = await found.get(filter ?? '');
+    const times = { fromMs: Date.parse(from), toMs: Date.parse(to), seenMs: Date.parse(seen) };
+    if (filter === undefined || ids !== undefined) windows.push({ ...first.pick, ...times, key, ids });
+  }
+  return windows;
+}
+
+const isIn = ({ traceId, inferenceMs, seenMs }: JudgedTrace, window: PickWindow): boolean =>
+  inferenceMs >= window.fromMs &&
+  inferenceMs < window.toMs &&
+  seenMs <= window.seenMs &&
+  (window.ids?.has(traceId) ?? true);
+
+/** Joins groups without a label to the one before them in time, or after. */
+function withLabels(groups: readonly JudgedTrace[][], isCounted: (trace: JudgedTrace) => boolean): JudgedTrace[][] {
+  const startOf = (group: readonly JudgedTrace[]): number =>
+    group.reduce((first, { inferenceMs }) => Math.min(first, inferenceMs), Infinity);
+  const joined: JudgedTrace[][] = [];
+  let open: JudgedTrace[] = [];
+  for (const group of groups.toSorted((a, b) => startOf(a) - startOf(b))) {
+    if (group.some(isCounted)) joined.push([...open.splice(0), ...group]);
+    else if (joined.length === 0) open = [...open, ...group];
+    else joined.push([...(joined.pop() ?? []), ...group]);
+  }
+  return joined;
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
