@@ -200,8 +200,8 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
 /** Returns the words of a text, whatever quotes, escapes and other marks stand between them. */
 function wordsOf(text: string): string {
   const plain = text
-    .replaceAll(/\\+u([0-9a-f]{4})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
-    .replaceAll(/\\+[nrt]/g, ' ')
+    .replaceAll(/\\u([0-9a-f]{4})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .replaceAll(/\\[nrt]/g, ' ')
     .normalize('NFKC')
     .toLowerCase();
   return ` ${plain
