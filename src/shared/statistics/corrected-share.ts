@@ -74,14 +74,16 @@ const cellOf = (labels: readonly LabeledPair[], isHit: (label: LabeledPair) => b
 export const MIN_LABELS = 10;
 
 function labelCells(labels: readonly LabeledPair[]): LabelCells {
-  const [passed, failed] = [true, false].map((verdict) => labels.filter((one) => one.passed === verdict));
-  const cells = [passed ?? [], failed ?? []].map((members) => cellOf(members, ({ label }) => label));
-  const seen = cells.filter(({ of }) => of > 0);
-  const whole = (count: number): number => Math.round(count * 1e9) / 1e9;
-  const good = whole(sum(seen.map(({ share, of }) => share * of)));
-  const bad = whole(sum(seen.map(({ share, of }) => (1 - share) * of)));
-  const [ofPassed, ofFailed] = cells as [SampledShare, SampledShare];
-  return { passed: ofPassed, failed: ofFailed, labels: labels.length, rarer: Math.min(good, bad) };
+  const isGood = ({ label }: LabeledPair): boolean => label;
+  const of = (verdict: boolean): SampledShare =>
+    cellOf(
+      labels.filter(({ passed }) => passed === verdict),
+      isGood,
+    );
+  const all = cellOf(labels, isGood);
+  const rarer = Math.min(all.share, 1 - all.share) * all.of;
+  // Rounding would take a class of 10 for a smaller one.
+  return { passed: of(true), failed: of(false), labels: labels.length, rarer: Number(rarer.toFixed(9)) };
 }
 
 /** A judge that is right so little more often than chance says nothing about the true share. */
