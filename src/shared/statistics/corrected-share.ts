@@ -74,16 +74,21 @@ const cellOf = (labels: readonly LabeledPair[], isHit: (label: LabeledPair) => b
 export const MIN_LABELS = 10;
 
 function labelCells(labels: readonly LabeledPair[]): LabelCells {
-  const isGood = ({ label }: LabeledPair): boolean => label;
-  const of = (verdict: boolean): SampledShare =>
+  const cells = [true, false].map((verdict) =>
     cellOf(
       labels.filter(({ passed }) => passed === verdict),
-      isGood,
-    );
-  const all = cellOf(labels, isGood);
-  const rarer = Math.min(all.share, 1 - all.share) * all.of;
+      ({ label }) => label,
+    ),
+  );
+  const [passed, failed] = cells as [SampledShare, SampledShare];
   // Rounding would take a class of 10 for a smaller one.
-  return { passed: of(true), failed: of(false), labels: labels.length, rarer: Number(rarer.toFixed(9)) };
+  const labelled = (part: (share: number) => number): number =>
+    Number(sum(cells.map(({ share, of }) => (of > 0 ? part(share) * of : 0))).toFixed(9));
+  const rarer = Math.min(
+    labelled((share) => share),
+    labelled((share) => 1 - share),
+  );
+  return { passed, failed, labels: labels.length, rarer };
 }
 
 /** A judge that is right so little more often than chance says nothing about the true share. */

@@ -5,8 +5,11 @@ import type { SampledShare } from './weights.ts';
 
 type Moments = [mean: number, variance: number];
 
-/** Cases that are added on each side of a share: Jeffreys’ prior. With fewer, picked labels with few wrong passes cover too seldom. */
-const PRIOR = 0.5;
+/**
+ * Cases that are added on each side of a share. Jeffreys’ prior adds 0.5. With that, picked labels cover 92% of the samples in which two wrong passes
+ * among them stand for many others.
+ */
+const PRIOR = 0.6;
 
 /**
  * Mean and variance of what a share may be, with its sample: those of a beta distribution.
