@@ -143,9 +143,9 @@ function result(rows: Row[], simulations: number, version: string): BenchResult 
       atLeast(`covered in the mean of ${enough.length} cells with enough labels, %`, average, 94),
       atMost(`covered in the mean of ${enough.length} cells with enough labels, %`, average, 96),
       atMost(`width ÷ ppi-python's, mean of ${valid.length} cells where that covers 94%`, ratio, 1.1),
-      ...target.map((row) => atMost(`picked ÷ random labels, ${nameOf(row)}: width`, pickedRatio(row), 0.8)),
-      atMost('picked ÷ random labels, worst cell: width', most(rows.map(pickedRatio)), 1.05),
-      atLeast('picked labels: covered in each cell, %', least(rows.map(({ picked }) => percent(picked))), 91.5),
+      ...target.map((row) => atMost(`picked ÷ random labels, ${nameOf(row)}: width`, pickedRatio(row), 1)),
+      atMost('picked ÷ random labels, worst cell: width', most(rows.map(pickedRatio)), 1.2),
+      atLeast('picked labels: covered in each cell, %', least(rows.map(({ picked }) => percent(picked))), 92.5),
       atLeast('picked labels: covered in the mean, %', mean(rows.map(({ picked }) => percent(picked))), 94),
       atLeast('plug-in: covered in the mean, %', mean(plugIn.map((row) => percent(row.plugIn))), 94),
       atLeast('plug-in: covered in each cell, %', least(plugIn.map((row) => percent(row.plugIn))), 91.5),
@@ -153,7 +153,7 @@ function result(rows: Row[], simulations: number, version: string): BenchResult 
     notes: [
       `${simulations} samples in each of ${rows.length} cells of ${JUDGED} judged captures; a fifth of them for picked labels, plug-in and ppi-python; the table is on standard error`,
       'enough labels: at least 10 of the rarer class are expected of a random sample; below, the interval is exact, and wider',
-      'picked: 50 at a time by `label --next`, each time with the labels of those before',
+      'picked: 50 at a time by the rule of `label --next`',
       'plug-in: the labels are of other captures with a rate of 0.7',
     ],
   };

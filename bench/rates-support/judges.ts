@@ -1,7 +1,7 @@
 /** Simulated captures with the judge's verdicts and people's labels, and the product's intervals from them. */
 import { labelQuotas } from '../../src/calibration/pick-labels.ts';
 import type { Random } from '../../src/shared/random.ts';
-import { correctedBy } from '../../src/shared/statistics/corrected-share.ts';
+import { type CorrectedShare, correctedBy, correctedShare } from '../../src/shared/statistics/corrected-share.ts';
 import { type LabelCells, plugIn } from '../../src/shared/statistics/label-correction.ts';
 
 /** Judged captures. */
@@ -50,7 +50,7 @@ export interface Intervals {
 /** Labels by what the judge and what people said, and the captures that the judge passes. */
 export type Counts = [passedGood: number, passedBad: number, failedGood: number, failedBad: number, passed: number];
 
-function add(to: Intervals, { rate }: Judge, counts: Counts): void {
+function addRandom(to: Intervals, judge: Judge, counts: Counts): void {
   const [passedGood, passedBad, failedGood, failedBad, passed] = counts;
   const good = passedGood + failedGood;
   const labels = good + passedBad + failedBad;
@@ -61,7 +61,28 @@ function add(to: Intervals, { rate }: Judge, counts: Counts): void {
     labels,
     rarer: Math.min(good, labels - good),
   };
-  const { low, high, method } = correctedBy({ share: passed / JUDGED, of: JUDGED }, cells);
+  add(to, judge, correctedBy({ share: passed / JUDGED, of: JUDGED }, cells));
+}
+
+/** Labels of picked captures stand for all captures of their verdict. */
+function addPicked(to: Intervals, judge: Judge, counts: Counts): void {
+  const [passedGood, passedBad, failedGood, failedBad, passed] = counts;
+  const some = (count: number, isPassed: boolean, label: boolean, weight: number) =>
+    Array.from({ length: count }, () => ({ passed: isPassed, label, weight }));
+  const ofPassed = passed / (passedGood + passedBad);
+  const ofFailed = (JUDGED - passed) / (failedGood + failedBad);
+  const labels = [
+    ...some(passedGood, true, true, ofPassed),
+    ...some(passedBad, true, false, ofPassed),
+    ...some(failedGood, false, true, ofFailed),
+    ...some(failedBad, false, false, ofFailed),
+  ];
+  const made = correctedShare([{ captures: JUDGED, judged: JUDGED, passed }], labels);
+  if (made !== null) add(to, judge, made);
+}
+
+function add(to: Intervals, { rate }: Judge, made: Pick<CorrectedShare, 'low' | 'high' | 'method'>): void {
+  const { low, high, method } = made;
   to.simulations++;
   to.covered += low <= rate && rate <= high ? 1 : 0;
   to.width += high - low;
@@ -88,7 +109,7 @@ export function randomLabels(cell: Cell, simulations: number, random: Random, co
       passedGood + passedBad + others,
     ];
     if (at * drawn.length < counts.length) counts.set(drawn, at * drawn.length);
-    add(found, cell, drawn);
+    addRandom(found, cell, drawn);
   }
   return found;
 }
@@ -147,7 +168,7 @@ export function pickedLabels(
       const target = found[index];
       if (target === undefined) continue;
       const [passedRest, failedRest] = [passes.picked - passes.good, fails.picked - fails.good];
-      add(target, judge, [passes.good, passedRest, fails.good, failedRest, passes.judged]);
+      addPicked(target, judge, [passes.good, passedRest, fails.good, failedRest, passes.judged]);
     }
   }
   return found;

@@ -74,14 +74,21 @@ const cellOf = (labels: readonly LabeledPair[], isHit: (label: LabeledPair) => b
 export const MIN_LABELS = 10;
 
 function labelCells(labels: readonly LabeledPair[]): LabelCells {
-  const [passed, failed] = [true, false].map((verdict) => labels.filter((one) => one.passed === verdict));
-  const cells = [passed ?? [], failed ?? []].map((members) => cellOf(members, ({ label }) => label));
-  const seen = cells.filter(({ of }) => of > 0);
-  const whole = (count: number): number => Math.round(count * 1e9) / 1e9;
-  const good = whole(sum(seen.map(({ share, of }) => share * of)));
-  const bad = whole(sum(seen.map(({ share, of }) => (1 - share) * of)));
-  const [ofPassed, ofFailed] = cells as [SampledShare, SampledShare];
-  return { passed: ofPassed, failed: ofFailed, labels: labels.length, rarer: Math.min(good, bad) };
+  const cells = [true, false].map((verdict) =>
+    cellOf(
+      labels.filter(({ passed }) => passed === verdict),
+      ({ label }) => label,
+    ),
+  );
+  const [passed, failed] = cells as [SampledShare, SampledShare];
+  // Rounding would take a class of 10 for a smaller one.
+  const labelled = (part: (share: number) => number): number =>
+    Number(sum(cells.map(({ share, of }) => (of > 0 ? part(share) * of : 0))).toFixed(9));
+  const rarer = Math.min(
+    labelled((share) => share),
+    labelled((share) => 1 - share),
+  );
+  return { passed, failed, labels: labels.length, rarer };
 }
 
 /** A judge that is right so little more often than chance says nothing about the true share. */
