@@ -82,7 +82,6 @@ export const replayInputSchema = z.strictObject({
   mlflow: z.boolean().optional(),
   /** Name of the MLflow experiment. Default: the experiment of the captures, with the suffix `-replays`. */
   experiment: z.string().min(1).optional(),
-  /** Keep requests and replies as they were sent and received. Default `false`. */
   /** Plan, count and estimate; send nothing. Default `false`. */
   dryRun: z.boolean().optional(),
   /** Upper bounds of one shard, below the limits of a Lambda; for tests, and for targets that need more clients. */

@@ -185,7 +185,7 @@ test('the table fits the terminal, and nothing of it is lost', async () => {
     { ...made, groups: [{ ...made.groups[0], group: '=1,"x"' } as never] },
     { ...DAY, csv: true },
   ).split('\n');
-  expect(head.split(',')).toHaveLength(16);
+  expect(head.split(',')).toHaveLength(17);
   expect(row).toContain(`,"'=1,""x""",safety,yes,1000,1000,0.97,`);
 });
 

@@ -20,7 +20,7 @@ import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 const shadow = ['Shadow'];
-const NOW = Math.floor(Date.now() / 3_600_000) * 3_600_000 + 1_800_000;
+const NOW = Math.floor(Date.now() / 3_600_000) * 3_600_000 - 1_800_000;
 const HOUR = new Date(NOW).toISOString().slice(0, 13);
 const scorers = scorersFor();
 const llm = scorers.filter(isJudgeScorer);
@@ -225,6 +225,8 @@ describe('traces', () => {
           assessment_id: `${traceId}-${name}`,
           source: { source_type: 'LLM_JUDGE', source_id: 'j' },
           feedback: { value },
+          metadata: {},
+          create_time: '2026-11-20T10:00:00Z',
           valid: true,
         })),
       }));

@@ -850,7 +850,7 @@ const PROVOKE: Record<string, () => unknown> = {
   NotGzip: () => gunzipped(Readable.from([Buffer.from(mark())]), 's3://b/k').next(),
   NotAReplay: () => parseLine(Buffer.from(`{"a":${mark()}`), 'f'),
   NothingToLabel: () =>
-    pickLabels({ repeat: async () => ({ traces: [] }) } as never, {
+    pickLabels({ repeat: async () => ({ traces: [], items: [], review_queue: { queue_id: 'q' } }) } as never, {
       experimentId: '7',
       filter: mark(),
       scorer: YES_NO_SCORERS[0] as JudgeScorer,
