@@ -47,35 +47,28 @@ const keyOf = ({ verdict: _, probability: __, picked: ___, ...window }: LabelPic
  */
 export async function weighPicked(judged: readonly JudgedTrace[], matches: Matches): Promise<PickedLabels> {
   const windows = await labelledWindows(judged, matches);
-  const groups = new Map<string, JudgedTrace[]>();
-  for (const trace of judged) {
+  const isCounted = ({ isLabelled, pick }: JudgedTrace): boolean =>
+    isLabelled && pick !== undefined && windows.some(({ key }) => key === keyOf(pick));
+  const inside = judged.flatMap((trace) => {
     const own = windows.filter((window) => isIn(trace, window));
     // A window with traces of a verdict of which none was picked speaks for neither.
-    if (!VERDICTS.every((verdict) => own.some((window) => window[verdict] > 0))) continue;
-    const verdict = verdictOf(trace.passed);
-    const key = [verdict, ...own.filter((window) => window[verdict] > 0).map((window) => windows.indexOf(window))];
-    const group = groups.get(key.join());
-    if (group === undefined) groups.set(key.join(), [trace]);
-    else group.push(trace);
-  }
-  const kept = new Set(windows.map(({ key }) => key));
-  const isCounted = ({ isLabelled, pick }: JudgedTrace): boolean =>
-    isLabelled && pick !== undefined && kept.has(keyOf(pick));
-  const chanceOf = (trace: JudgedTrace): number => {
-    const verdict = trace.pick?.verdict ?? verdictOf(trace.passed);
-    return Math.max(...windows.filter((window) => isIn(trace, window)).map((window) => window[verdict]));
-  };
+    return VERDICTS.every((verdict) => own.some((window) => window[verdict] > 0)) ? [{ trace, own }] : [];
+  });
   const weights = new Map<string, number>();
-  for (const verdict of VERDICTS) {
-    const own = [...groups.values()].filter(([first]) => first !== undefined && verdictOf(first.passed) === verdict);
-    for (const group of withLabels(own, isCounted)) {
-      const labels = group.filter(isCounted);
-      const shares = labels.map((label) => label.weight() / chanceOf(label));
-      const scale = sum(group.map((trace) => trace.weight())) / sum(shares);
-      for (const [index, { traceId }] of labels.entries()) weights.set(traceId, (shares[index] ?? 0) * scale);
+  for (const [verdict, members] of Map.groupBy(inside, ({ trace }) => verdictOf(trace.passed))) {
+    const idOf = (window: PickWindow): string => (window[verdict] > 0 ? String(windows.indexOf(window)) : '');
+    const groups = [...Map.groupBy(members, ({ own }) => own.map(idOf).join()).values()];
+    for (const group of withLabels(groups, ({ trace }) => isCounted(trace))) {
+      const labels = group.filter(({ trace }) => isCounted(trace));
+      const shares = labels.map(({ trace, own }) => {
+        const picked = trace.pick?.verdict ?? verdict;
+        return trace.weight() / Math.max(...own.map((window) => window[picked]));
+      });
+      const scale = sum(group.map(({ trace }) => trace.weight())) / sum(shares);
+      for (const [index, { trace }] of labels.entries()) weights.set(trace.traceId, (shares[index] ?? 0) * scale);
     }
   }
-  return { weights, covered: new Set([...groups.values()].flat().map(({ traceId }) => traceId)) };
+  return { weights, covered: new Set(inside.map(({ trace }) => trace.traceId)) };
 }
 
 /** Returns the windows that have a label of each verdict that was picked in them, and whose filter MLflow takes. */
@@ -102,18 +95,22 @@ const isIn = ({ traceId, inferenceMs, seenMs }: JudgedTrace, window: PickWindow)
   seenMs <= window.seenMs &&
   (window.ids?.has(traceId) ?? true);
 
+interface Inside {
+  trace: JudgedTrace;
+  own: PickWindow[];
+}
+
 /** Joins groups without a label to the one before them in time, or after. */
-function withLabels(groups: readonly JudgedTrace[][], isCounted: (trace: JudgedTrace) => boolean): JudgedTrace[][] {
-  const startOf = (group: readonly JudgedTrace[]): number =>
-    group.reduce((first, { inferenceMs }) => Math.min(first, inferenceMs), Infinity);
-  const joined: JudgedTrace[][] = [];
-  let open: JudgedTrace[] = [];
+function withLabels(groups: readonly Inside[][], isCounted: (one: Inside) => boolean): Inside[][] {
+  const startOf = (group: readonly Inside[]): number =>
+    group.reduce((first, { trace }) => Math.min(first, trace.inferenceMs), Infinity);
+  const joined: Inside[][] = [];
   for (const group of groups.toSorted((a, b) => startOf(a) - startOf(b))) {
-    if (group.some(isCounted)) joined.push([...open.splice(0), ...group]);
-    else if (joined.length === 0) open = [...open, ...group];
-    else joined.push([...(joined.pop() ?? []), ...group]);
+    const last = joined.at(-1);
+    if (last === undefined || (last.some(isCounted) && group.some(isCounted))) joined.push(group);
+    else joined[joined.length - 1] = [...last, ...group];
   }
-  return joined;
+  return joined.filter((group) => group.some(isCounted));
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
