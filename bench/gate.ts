@@ -8,7 +8,6 @@
 import type { Log } from '../local/python/python-environment.ts';
 import { type Cell, plannedCells, SIZES, simulated } from './gate-support/cells.ts';
 import { SHAPES } from './gate-support/releases.ts';
-import { type SequentialCell, sequentialCells } from './gate-support/sequential.ts';
 import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
 
@@ -17,8 +16,6 @@ const RELEASES = 2000;
 const MOST_AT_BOUND = 6.5;
 /** Percent of the unchanged releases of the planned size; 80 is nominal. */
 const FEWEST_UNCHANGED = 78;
-/** Mean requests of an unchanged release ÷ those of a single look with 95% power, with `--until-decided`. */
-const MOST_EFFORT = 0.75;
 /** Plans are made from as many earlier replays of so many pairs, since each shows another spread. */
 const PILOTS = 10;
 const PILOT_PAIRS = 1000;
@@ -36,28 +33,6 @@ const line = (cell: Cell): string =>
   ]
     .map((text) => text.padStart(12))
     .join('')}`;
-
-const sequentialLine = ({ name, truth, planned, expected, releases, passed, failed, effort }: SequentialCell): string =>
-  `${`${name}, ${truth}`.padEnd(66)}${[planned, expected, `${round((100 * passed) / releases)}%`, `${round((100 * failed) / releases)}%`, round(effort)].map((text) => String(text).padStart(10)).join('')}`;
-
-/** What holds over all looks together. */
-const sequentialChecks = (cells: readonly SequentialCell[]): Check[] =>
-  cells.flatMap(({ name, truth, planned, expected, releases, passed, failed, effort }) =>
-    truth === 'unchanged'
-      ? [atMost(`until decided, unchanged, ${name}: requests ÷ those of one look`, effort, MOST_EFFORT)]
-      : [
-          atMost(
-            `until decided, at the bound, ${name}, ${planned} of ${expected}: % passed`,
-            (100 * passed) / releases,
-            MOST_AT_BOUND,
-          ),
-          atMost(
-            `until decided, at the bound, ${name}, ${planned} of ${expected}: % failed`,
-            (100 * failed) / releases,
-            MOST_AT_BOUND,
-          ),
-        ],
-  );
 
 const worstOf = (cells: readonly Cell[], pick: (cell: Cell) => number): number =>
   Math.max(...cells.map((cell) => percent(pick(cell), cell)));
@@ -109,12 +84,6 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   const planned = rows('Unchanged, at the size planned from earlier replays:', (shape) =>
     plannedCells(shape, releases, PILOT_PAIRS, PILOTS),
   );
-  log(`\nUntil decided (planned, captures, passed, failed, requests ÷ planned):`);
-  const sequential = SHAPES.flatMap((shape) => {
-    const cells = sequentialCells(shape, releases);
-    for (const cell of cells) log(sequentialLine(cell));
-    return cells;
-  });
   const passes = worstOf(atBound, ({ passed }) => passed);
   const oldPasses = worstOf(atBound, ({ oldPassed }) => oldPassed);
   return {
@@ -124,7 +93,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     peer: { 'at the bound, passed in the worst cell, %': round(oldPasses) },
     machine: machine(),
     versions: { node: process.version },
-    checks: [...checksOf(atBound, unchanged, planned), ...sequentialChecks(sequential)],
+    checks: checksOf(atBound, unchanged, planned),
     notes: [
       `${releases} simulated releases in each of ${atBound.length + unchanged.length} cells of ${SIZES.join(', ')} pairs; the table is on standard error`,
       `plans are from ${PILOTS} earlier replays of ${PILOT_PAIRS} pairs each; an unchanged release of the planned size is passed in 80%, nominally`,

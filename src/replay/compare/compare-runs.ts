@@ -138,11 +138,10 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
 
 function notesOf(before: RunData, after: RunData): string[] {
   const notes: string[] = [];
-  for (const { run, bottleneck, wasCancelled, endedEarly, cutLines } of [before, after]) {
+  for (const { run, bottleneck, wasCancelled, cutLines } of [before, after]) {
     for (const where of cutLines) notes.push(`The last line of a file of ${run} is truncated and left out: ${where}.`);
     if (bottleneck) notes.push(`In ${run} the client was the bottleneck: ${bottleneck}.`);
     if (wasCancelled) notes.push(`${run} was stopped before it had sent everything.`);
-    if (endedEarly) notes.push(`${run} ended before it had sent everything: ${endedEarly}.`);
   }
   const others = differingOptions(before.options, after.options);
   if (others.length > 0) notes.push(`The two runs had different options: ${others.join('; ')}.`);
@@ -186,9 +185,7 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
     const of = Math.max(...columns.map(({ length }) => length));
     metrics[tag] = { ...values, of };
   }
-  // A replay that ended early has few of the requests for a reason that is noted.
-  const beforeSize = after.endedEarly ? paired.requests : before.requests.size;
-  comparison.notes.push(...pairingNotes(paired.requests, beforeSize, after.requests.size));
+  comparison.notes.push(...pairingNotes(paired.requests, before.requests.size, after.requests.size));
   return metrics;
 }
 

@@ -43,8 +43,6 @@ export interface RunData {
   failed: number;
   cancelledOnPurpose: number;
   wasCancelled: boolean;
-  /** Why no more was sent, if the run ended before its schedule. */
-  endedEarly?: string;
   /** Places of truncated last lines, which are left out. */
   cutLines: string[];
   bottleneck?: string;
@@ -182,7 +180,6 @@ export async function readRun(directory: string, location = directory): Promise<
   const own = await readJson(join(directory, FILES.replay));
   const summary = await readJson(join(directory, FILES.summaryJson));
   const bottleneck = own?.client_bottleneck;
-  const endedEarly = own?.ended_early;
   return {
     directory,
     location,
@@ -192,7 +189,6 @@ export async function readRun(directory: string, location = directory): Promise<
     options: (own?.options ?? {}) as Record<string, unknown>,
     wasCancelled: summary?.was_cancelled === true,
     ...(typeof bottleneck === 'string' ? { bottleneck } : {}),
-    ...(typeof endedEarly === 'string' ? { endedEarly } : {}),
     requestThroughput: averageOf(summary, 'request_throughput'),
     tokenThroughput: averageOf(summary, 'output_token_throughput'),
     ...mlflowOf(own?.mlflow),

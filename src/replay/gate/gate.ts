@@ -11,8 +11,6 @@ import { amountText } from './words.ts';
 export const ZERO_TOLERANCE = 0.01;
 
 export interface GateOptions {
-  /** Level of each test; smaller at each look of a gate that looks several times. */
-  level?: number;
   /** As a share. */
   zeroTolerance?: number;
 }
@@ -30,7 +28,7 @@ interface Decision {
 
 /**
  * Decides all thresholds on what two runs show. A threshold passes if the upper bound of "how much worse" is within its limit,
- * at `level` each, since all must pass. It fails if the lower bound is beyond the limit, by Holm's procedure over all
+ * at 5% each, since all must pass. It fails if the lower bound is beyond the limit, by Holm's procedure over all
  * thresholds but the zero-tolerance rules, which a single case fails. If half of the requests or more are not in the data, it
  * cannot tell.
  *
@@ -39,18 +37,18 @@ interface Decision {
 export function decideGate(
   thresholds: readonly Threshold[],
   data: ComparedData | ((threshold: Threshold) => ComparedData),
-  { level = LEVEL, zeroTolerance = ZERO_TOLERANCE }: GateOptions = {},
+  { zeroTolerance = ZERO_TOLERANCE }: GateOptions = {},
 ): GateResult {
   const dataOf = typeof data === 'function' ? data : () => data;
   const cases = thresholds.map(
     (threshold): Case => ({ threshold, evidence: evidenceOf(threshold, dataOf(threshold)) }),
   );
-  const { failed, failLevel } = beyond(cases, level);
+  const { failed, failLevel } = beyond(cases);
   const results = cases.map((one): ThresholdResult => {
     const decision = isZeroTolerance(one.threshold)
       ? zeroToleranceDecision(one.evidence, zeroTolerance)
-      : decide(one, failed.has(one), { pass: level, fail: failLevel });
-    return { ...factsOf(one, level), ...decision };
+      : decide(one, failed.has(one), { pass: LEVEL, fail: failLevel });
+    return { ...factsOf(one), ...decision };
   });
   return gateOf(results);
 }
@@ -75,11 +73,11 @@ const isBeyond = ({ threshold, evidence }: Case, level: number): boolean =>
  * The thresholds that fail by Holm's procedure (1979): with r of m failed, the next one needs the level α/(m − r). Returns
  * also the level at which a further one would fail.
  */
-function beyond(cases: readonly Case[], level: number): { failed: Set<Case>; failLevel: number } {
+function beyond(cases: readonly Case[]): { failed: Set<Case>; failLevel: number } {
   let open = cases.filter(({ threshold }) => !isZeroTolerance(threshold));
   const failed = new Set<Case>();
   for (;;) {
-    const failLevel = level / Math.max(1, open.length);
+    const failLevel = LEVEL / Math.max(1, open.length);
     const found = open.filter((one) => isBeyond(one, failLevel));
     if (found.length === 0) return { failed, failLevel };
     for (const one of found) failed.add(one);
@@ -90,13 +88,13 @@ function beyond(cases: readonly Case[], level: number): { failed: Set<Case>; fai
 const known = (value: number | undefined): number | null =>
   value === undefined || !Number.isFinite(value) ? null : value;
 
-function factsOf({ threshold, evidence }: Case, level: number): Omit<ThresholdResult, 'outcome' | 'reason'> {
+function factsOf({ threshold, evidence }: Case): Omit<ThresholdResult, 'outcome' | 'reason'> {
   const { bounds, cases, unit, seen, of } = evidence;
   return {
     threshold: threshold.text,
     worse: known(bounds?.estimate),
-    lower: known(bounds?.lower(level)),
-    upper: known(bounds?.upper(level)),
+    lower: known(bounds?.lower(LEVEL)),
+    upper: known(bounds?.upper(LEVEL)),
     bound: threshold.limit,
     unit,
     seen,

@@ -87,7 +87,6 @@ class Sender {
       maxConcurrency: job.maxConcurrency,
       timeoutMs: job.timeoutMs,
       keepRaw: job.keepRaw,
-      ...(job.schedule.closedLoop && phase === 'profiling' ? { isHeld: job.isHeld } : {}),
       onDone: (done) => this.#ended.push(done),
     });
     this.#warmer = new Warmer(pool, this.#dispatcher, job.maxConcurrency);
@@ -155,14 +154,8 @@ class Sender {
       this.#feeder.stop();
       this.#feeder.unsent += this.#dispatcher.stop(STOPPED);
     };
-    const end = (): void => {
-      this.#feeder.stop();
-      this.#feeder.unsent += this.#dispatcher.drop();
-    };
     if (signal?.aborted) stop();
     else signal?.addEventListener('abort', stop, { once: true });
-    const { enough } = this.#job;
-    enough?.addEventListener('abort', end, { once: true });
     try {
       const fed = this.#feeder.run();
       // An error is thrown where `fed` is awaited.
@@ -172,7 +165,6 @@ class Sender {
       await this.#finish(fed);
     } finally {
       signal?.removeEventListener('abort', stop);
-      enough?.removeEventListener('abort', end);
     }
     return {
       clock: this.#clock,
