@@ -78,6 +78,7 @@ const recordSchema = z.object({
     x_request_id: z.string().nullish(),
     scheduled_ns: nanoseconds,
     credit_issued_ns: nanoseconds.nullable(),
+    request_start_ns: nanoseconds.nullable(),
     request_end_ns: z.number(),
     was_cancelled: z.boolean().nullish(),
     cancelled_on_purpose: z.boolean().optional(),
@@ -154,7 +155,9 @@ async function readRequests(
     const outcome = outcomeOf(data);
     if (outcome === 'failed') failed++;
     if (outcome === 'cancelled') cancelledOnPurpose++;
-    requests.add(placeOf(data), outcome, valuesOf(data));
+    // Records are in the order in which requests ended.
+    const { request_start_ns: sentAt, scheduled_ns: scheduledAt, request_end_ns: endedAt } = data.metadata;
+    requests.add(placeOf(data), outcome, valuesOf(data), sentAt ?? scheduledAt ?? endedAt);
   }
   return { requests, failed, cancelledOnPurpose, cutLines };
 }
