@@ -7,18 +7,26 @@
  */
 import type { Log } from '../local/python/python-environment.ts';
 import { type Cell, plannedCells, SIZES, simulated } from './gate-support/cells.ts';
-import { SHAPES } from './gate-support/releases.ts';
-import { type SequentialCell, sequentialCells } from './gate-support/sequential.ts';
+import { SHAPES, type Shape } from './gate-support/releases.ts';
+import { ALIKE, ERRORS_IN_ROWS } from './gate-support/sequences.ts';
 import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, type Check, machine, round } from './support/result.ts';
 
 const RELEASES = 2000;
 /** Percent of the releases at the bound; 5 is nominal. */
 const MOST_AT_BOUND = 6.5;
+/** The same where neighbouring requests are alike, and of the unchanged ones that may fail there. */
+const MOST_ALIKE = { passed: 8, failed: 6 };
+const ALIKE_SIZES = [1000, 3000];
+/** Percent of the unchanged releases of 3,000 pairs that pass there, by load and statistic. */
+const FEWEST_ALIKE: [RegExp, number][] = [
+  [/ 60% load.*:mean:/, 80],
+  [/ 60% load.*:p95:/, 40],
+  [/ 80% load.*:mean:/, 30],
+  [/ 80% load.*:p95:/, 15],
+];
 /** Percent of the unchanged releases of the planned size; 80 is nominal. */
 const FEWEST_UNCHANGED = 78;
-/** Mean requests of an unchanged release ÷ those of a single look with 95% power, with `--until-decided`. */
-const MOST_EFFORT = 0.75;
 /** Plans are made from as many earlier replays of so many pairs, since each shows another spread. */
 const PILOTS = 10;
 const PILOT_PAIRS = 1000;
@@ -36,28 +44,6 @@ const line = (cell: Cell): string =>
   ]
     .map((text) => text.padStart(12))
     .join('')}`;
-
-const sequentialLine = ({ name, truth, planned, expected, releases, passed, failed, effort }: SequentialCell): string =>
-  `${`${name}, ${truth}`.padEnd(66)}${[planned, expected, `${round((100 * passed) / releases)}%`, `${round((100 * failed) / releases)}%`, round(effort)].map((text) => String(text).padStart(10)).join('')}`;
-
-/** What holds over all looks together. */
-const sequentialChecks = (cells: readonly SequentialCell[]): Check[] =>
-  cells.flatMap(({ name, truth, planned, expected, releases, passed, failed, effort }) =>
-    truth === 'unchanged'
-      ? [atMost(`until decided, unchanged, ${name}: requests ÷ those of one look`, effort, MOST_EFFORT)]
-      : [
-          atMost(
-            `until decided, at the bound, ${name}, ${planned} of ${expected}: % passed`,
-            (100 * passed) / releases,
-            MOST_AT_BOUND,
-          ),
-          atMost(
-            `until decided, at the bound, ${name}, ${planned} of ${expected}: % failed`,
-            (100 * failed) / releases,
-            MOST_AT_BOUND,
-          ),
-        ],
-  );
 
 const worstOf = (cells: readonly Cell[], pick: (cell: Cell) => number): number =>
   Math.max(...cells.map((cell) => percent(pick(cell), cell)));
@@ -91,11 +77,27 @@ function checksOf(atBound: readonly Cell[], unchanged: readonly Cell[], planned:
   ];
 }
 
+/** What holds where neighbouring requests are alike. Nothing tells of fifty errors in a row that did not happen. */
+function checksOfAlike(cells: readonly Cell[]): Check[] {
+  return cells
+    .filter(({ shape }) => !shape.includes('50 in a row'))
+    .flatMap((cell) => {
+      const name = `${cell.truth}, ${cell.shape}: ${cell.threshold}, ${cell.pairs} pairs`;
+      if (cell.truth === 'at the bound')
+        return [atMost(`${name}: % passed`, percent(cell.passed, cell), MOST_ALIKE.passed)];
+      const fewest = FEWEST_ALIKE.find(([cells]) => cell.pairs === 3000 && cells.test(name))?.[1];
+      return [
+        atMost(`${name}: % failed`, percent(cell.failed, cell), MOST_ALIKE.failed),
+        ...(fewest === undefined ? [] : [atLeast(`${name}: % passed`, percent(cell.passed, cell), fewest)]),
+      ];
+    });
+}
+
 export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const releases = numberFlag(flags, 'releases', RELEASES);
-  const rows = (title: string, cellsOf: (shape: (typeof SHAPES)[number]) => Cell[]): Cell[] => {
+  const rows = (title: string, cellsOf: (shape: Shape) => Cell[], shapes: readonly Shape[] = SHAPES): Cell[] => {
     log(`\n${title}\n${HEADER}`);
-    return SHAPES.flatMap((shape) => {
+    return shapes.flatMap((shape) => {
       const cells = cellsOf(shape);
       for (const cell of cells) log(line(cell));
       return cells;
@@ -109,12 +111,12 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
   const planned = rows('Unchanged, at the size planned from earlier replays:', (shape) =>
     plannedCells(shape, releases, PILOT_PAIRS, PILOTS),
   );
-  log(`\nUntil decided (planned, captures, passed, failed, requests ÷ planned):`);
-  const sequential = SHAPES.flatMap((shape) => {
-    const cells = sequentialCells(shape, releases);
-    for (const cell of cells) log(sequentialLine(cell));
-    return cells;
-  });
+  const alike = rows(
+    'Neighbouring requests are alike: at the bound, then unchanged:',
+    (shape) =>
+      (['at the bound', 'unchanged'] as const).flatMap((truth) => simulated(shape, truth, releases, ALIKE_SIZES)),
+    [...ALIKE, ...ERRORS_IN_ROWS],
+  );
   const passes = worstOf(atBound, ({ passed }) => passed);
   const oldPasses = worstOf(atBound, ({ oldPassed }) => oldPassed);
   return {
@@ -124,7 +126,7 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
     peer: { 'at the bound, passed in the worst cell, %': round(oldPasses) },
     machine: machine(),
     versions: { node: process.version },
-    checks: [...checksOf(atBound, unchanged, planned), ...sequentialChecks(sequential)],
+    checks: [...checksOf(atBound, unchanged, planned), ...checksOfAlike(alike)],
     notes: [
       `${releases} simulated releases in each of ${atBound.length + unchanged.length} cells of ${SIZES.join(', ')} pairs; the table is on standard error`,
       `plans are from ${PILOTS} earlier replays of ${PILOT_PAIRS} pairs each; an unchanged release of the planned size is passed in 80%, nominally`,

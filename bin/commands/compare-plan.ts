@@ -181,6 +181,7 @@ function planText({ thresholds, requests, captures }: GatePlan, judge: JudgeCost
     `${'threshold'.padEnd(width)}${'requests'.padStart(10)}  what unchanged is taken to show`,
     ...lines,
     all,
+    'The sizes hold for independent requests. Where neighbouring ones are alike, as behind a queue, a gate needs more.',
     ...(captures === undefined ? [] : [`At hand: ${captures}, which is ${enough ? 'enough' : 'not enough'}.`]),
     ...(judge ? [judgeText(judge)] : []),
   ].join('\n');

@@ -17,7 +17,7 @@ import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, type ReplayOptions } from '../.
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { openSource } from '../../src/replay/source/open-source.ts';
 import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
-import type { IndexEntry, SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
+import type { SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
@@ -30,11 +30,13 @@ import { ReplayDisplay } from './replay-display.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';
 import { dryRunText, longWarning } from './replay-text.ts';
 import { type CommandStopping, stopCommandOnSignals } from './stopping.ts';
-import type { OpenedGate, UntilDecidedFlags } from './until-decided.ts';
 
-export interface ReplayFlags extends TargetFlags, UntilDecidedFlags {
+export interface ReplayFlags extends TargetFlags {
   report: boolean;
   compare?: boolean;
+  judge?: boolean;
+  judgeModel?: string;
+  judgeBudgetUsd?: number;
   mlflow?: boolean;
   trackingUri?: string;
   experiment?: string;
@@ -55,9 +57,6 @@ interface Captures {
   index: SortedIndex;
   skipped: readonly SkippedLine[];
 }
-
-/** Loaded only with `--until-decided`. */
-const untilDecided = () => import('./until-decided.ts');
 
 /** A unique name that sorts by time. */
 const newRunName = (): string =>
@@ -80,16 +79,9 @@ export async function performReplay(source: string, flags: ReplayFlags): Promise
   const target = flags.dryRun ? undefined : found;
   const stopping = stopCommandOnSignals();
   try {
-    const gate = flags.untilDecided ? await (await untilDecided()).openGate(flags, openStorage) : undefined;
-    try {
-      await withCaptures(source, flags, gate, stopping.signal, (captures) =>
-        target
-          ? replayAndReport(captures, target, { ...flags, ...gate?.judge, opened: gate }, stopping)
-          : planOnly(captures, flags, stopping.signal),
-      );
-    } finally {
-      await gate?.dispose();
-    }
+    await withCaptures(source, flags, stopping.signal, (captures) =>
+      target ? replayAndReport(captures, target, flags, stopping) : planOnly(captures, flags, stopping.signal),
+    );
   } catch (error) {
     if (stopping.started || !stopping.signal.aborted) throw error;
     console.error('Stopped before anything was sent.');
@@ -103,7 +95,6 @@ export async function performReplay(source: string, flags: ReplayFlags): Promise
 async function withCaptures(
   source: string,
   flags: ReplayFlags,
-  gate: OpenedGate | undefined,
   signal: AbortSignal,
   work: (captures: Captures) => Promise<void>,
 ): Promise<void> {
@@ -115,9 +106,7 @@ async function withCaptures(
       if (skipped.length < MAX_EARLY_SKIPPED) skipped.push(line);
       else dropped++;
     };
-    const onRecord = (_: Buffer, entry: IndexEntry, eventId: string | undefined): void =>
-      gate?.baseline.onRecord(files[entry.file] as SourceFile, entry, eventId);
-    const index = await indexFor(files, flags.options, flags.window, skip, { signal, onRecord });
+    const index = await indexFor(files, flags.options, flags.window, skip, { signal });
     if (dropped > 0) {
       const message = `${dropped} more lines were skipped before the replay started`;
       skipped.push({ file: source, line: 0, reason: 'FurtherLines', message });
@@ -151,10 +140,10 @@ async function planOnly(
 async function replayAndReport(
   captures: Captures,
   target: Target,
-  flags: ReplayFlags & { opened: OpenedGate | undefined },
+  flags: ReplayFlags,
   stopping: CommandStopping,
 ): Promise<void> {
-  const { options, opened } = flags;
+  const { options } = flags;
   const { index } = captures;
   const run = flags.run ?? newRunName();
   const directory = flags.output ?? join('replays', run);
@@ -166,16 +155,12 @@ async function replayAndReport(
   try {
     await pool.open();
     stopping.signal.throwIfAborted();
-    const until = opened && (await untilDecided());
-    const gate = opened && (await until?.startGate(opened, directory, index, options, judge, stopping.signal));
     // Only after everything has been reached: a replay that cannot run must not remove earlier results.
     await prepareDirectory(directory);
     stopping.started = true;
     const place = { run, directory };
     const { report, compare, inputs } = flags;
-    const judgeOfCaptured = until?.judgesLive(opened) ? undefined : judge;
-    const steps = { report, compare, judge: judgeOfCaptured, gate, mlflow };
-    const followUps = await FollowUps.open({ ...place, target: target.description, ...steps });
+    const followUps = await FollowUps.open({ ...place, target: target.description, report, compare, judge, mlflow });
     const result = await replayToDirectory({
       ...place,
       ...captures,
@@ -187,9 +172,6 @@ async function replayAndReport(
       traceIdOf: mlflow?.traceIdOf,
       mlflow,
       signal: stopping.signal,
-      enough: gate?.enough,
-      isHeld: gate && ((request) => gate.isHeld(request)),
-      onPrepared: (request) => gate?.announce(request),
       read: (measured, clock) => followUps.read(measured, clock),
       onStarted: (progress, stats) => {
         stopping.say('Stopping: writing what was measured. Press Ctrl-C again to leave immediately.');
@@ -268,17 +250,13 @@ async function followUp(
   );
   process.exitCode = exitCodeOf(result, flags.options);
   const followed = await followUps.finish(result, process.exitCode === EXIT.found, stopping.signal);
-  const { decided } = followed;
   const { printJson, printText } = await import('./replay-output.ts');
   const print = flags.json ? printJson : printText;
   print(result, followed, { directory, experiment });
-  if (decided) await (await untilDecided()).writeGateOutputs(flags, directory, decided);
   for (const failure of followed.failures) console.error(failure);
   if (followed.judgeStopped) process.exitCode = EXIT.interrupted;
-  else if (decided?.gate.outcome === 'failed') process.exitCode = EXIT.found;
   // The judge or MLflow failed after the replay.
   else if (followed.failures.length > 0 && !result.wasCancelled) process.exitCode = EXIT.notDone;
-  else if (process.exitCode === EXIT.done && decided) process.exitCode = decided.gate.exitCode;
 }
 
 function exitCodeOf(result: ReplayResult, options: ReplayOptions): number {

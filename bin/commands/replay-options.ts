@@ -131,24 +131,5 @@ const RESULTS = [
   new Option('-y, --yes', 'start a schedule of more than an hour without asking'),
 ];
 
-const GATE = [
-  new Option(
-    '--until-decided',
-    'end the replay as soon as every threshold is decided against the baseline; the exit code is the gate’s',
-  ),
-  new Option('--baseline <results>', 'results of an earlier replay of the same captures: a directory, or s3://…'),
-  new Option(
-    '--threshold <bound>',
-    'how much worse than the baseline is allowed, as for compare; repeatable',
-  ).argParser((text: string, before: string[] = []) => [...before, text]),
-  new Option('--gate <file>', 'read thresholds and settings from a YAML file'),
-  numeric(
-    '--zero-tolerance <percent>',
-    'a threshold of 0 passes once a larger share of cases is excluded (default: 1)',
-  ),
-  new Option('--junit <file>', 'write the outcome of each threshold as JUnit XML'),
-  new Option('--markdown <file>', 'write a summary of the gate, with the gravest replies'),
-];
-
 /** All options, in the order of the help. */
-export const REPLAY_OPTIONS = [...CAPTURES, ...TARGET, ...REQUEST, ...TIMING, ...RESULTS, ...GATE];
+export const REPLAY_OPTIONS = [...CAPTURES, ...TARGET, ...REQUEST, ...TIMING, ...RESULTS];

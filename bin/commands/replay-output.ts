@@ -6,7 +6,6 @@ import { writeJson } from '../cli/output.ts';
 import { replayResultJson } from '../json/replay.ts';
 import { followUpText } from './quality-text.ts';
 import { resultText } from './replay-text.ts';
-import { decidedText } from './until-decided.ts';
 
 interface Place {
   directory: string;
@@ -15,15 +14,12 @@ interface Place {
 }
 
 export function printText(result: ReplayResult, followed: FollowedUp, { directory, experiment }: Place): void {
-  const { decided } = followed;
-  const lines = [...followUpText(result.run, experiment, followed), resultText(result, directory)];
-  if (decided) lines.push('', ...decidedText(decided));
-  console.log(lines.join('\n'));
+  console.log([...followUpText(result.run, experiment, followed), resultText(result, directory)].join('\n'));
 }
 
 export function printJson(result: ReplayResult, followed: FollowedUp, { directory, experiment }: Place): void {
   const { stats, skippedReasons } = result.results;
-  const { comparison, published, decided, failures } = followed;
+  const { comparison, published, failures } = followed;
   writeJson(replayResultJson, {
     run: result.run,
     directory,
@@ -46,8 +42,6 @@ export function printJson(result: ReplayResult, followed: FollowedUp, { director
     errors: stats.errorsByCount.map(({ error: { code, type, message }, count }) => ({ code, type, message, count })),
     comparison,
     mlflow: published && { runId: published.runId, experiment, traces: published.traces, refused: published.refused },
-    gate: decided?.gate,
-    untilDecided: decided?.untilDecided,
     failures,
   });
 }

@@ -11,13 +11,10 @@ Examples:
   inference-monitor replay s3://bucket/my-endpoint --from 2026-11-20T09:00:00Z --to 2026-11-20T10:00:00Z \\
       --endpoint my-endpoint-v2 --region eu-west-1 --speedup 2 --spread-same-second poisson
   inference-monitor replay captures.jsonl --url http://localhost:8000 --concurrency 16 --model my-model --stream
-  inference-monitor replay captures.jsonl --url http://localhost:8000 --concurrency 16 \\
-      --until-decided --baseline replays/before --threshold request_latency:p95:10% --threshold error_rate:1
   inference-monitor replay captures.jsonl --dry-run
 
 The exit code is 1 if more requests fail than --max-error-rate allows, 2 if the replay could not run, or if the judge or
-MLflow failed after it, and 130 after Ctrl-C. With --until-decided it is 0 if the gate passed, 1 if it failed, and 3 if it
-cannot tell.`;
+MLflow failed after it, and 130 after Ctrl-C.`;
 
 export function replayCommand(): Command {
   const command = new Command('replay').argument('<captures>', 'a capture file, a directory, or s3://bucket/prefix');
@@ -32,12 +29,6 @@ const NEEDED: readonly [keyof ParsedOptions, string, keyof ParsedOptions, string
   ['experiment', '--experiment', 'mlflow', '--mlflow'],
   ['trackingUri', '--tracking-uri', 'mlflow', '--mlflow'],
   ['judgeModel', '--judge-model', 'judge', '--judge'],
-  ['baseline', '--baseline', 'untilDecided', '--until-decided'],
-  ['threshold', '--threshold', 'untilDecided', '--until-decided'],
-  ['gate', '--gate', 'untilDecided', '--until-decided'],
-  ['zeroTolerance', '--zero-tolerance', 'untilDecided', '--until-decided'],
-  ['junit', '--junit', 'untilDecided', '--until-decided'],
-  ['markdown', '--markdown', 'untilDecided', '--until-decided'],
 ];
 
 function flagsOf(parsed: ParsedOptions): ReplayFlags {

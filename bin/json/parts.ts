@@ -80,14 +80,3 @@ export const qualitySchema = z
       .optional(),
   })
   .describe('how the replies differ');
-
-export const untilDecidedSchema = z
-  .object({
-    looks: z.array(z.object({ pairs: count, level: z.number() })).readonly(),
-    requests: count,
-    endedBy: z.string(),
-    sent: count,
-    planned: z.number(),
-    saved: z.number(),
-  })
-  .describe('how the gate was decided while the replay ran');

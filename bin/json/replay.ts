@@ -1,6 +1,6 @@
 /** What `replay --json` prints: the result of a replay, or with `--dry-run` what it would send. */
 import * as z from 'zod';
-import { count, gateJson, qualitySchema, regressionSchema, untilDecidedSchema } from './parts.ts';
+import { count, qualitySchema, regressionSchema } from './parts.ts';
 
 const skipped = z.record(z.string(), count).describe('captured lines that are not sent, by reason');
 const tokens = z.object({ total: z.number(), captured: z.number() });
@@ -62,8 +62,6 @@ export const replayResultJson = z.object({
     .optional()
     .describe('with --compare'),
   mlflow: z.object({ runId: z.string(), experiment: z.string(), traces: count, refused: count }).optional(),
-  gate: gateJson.optional(),
-  untilDecided: untilDecidedSchema.optional(),
   failures: z.array(z.string()).describe('of the steps after the replay'),
 });
 

@@ -26,8 +26,6 @@ export interface FinishedReplay {
   wasCancelled: boolean;
   /** Why a part of the schedule was not sent. */
   incomplete: string | undefined;
-  /** Why no more was needed, if the replay ended before its schedule. */
-  endedEarly?: string;
   maxConnections: number;
   warmFailures: number;
 }
@@ -67,7 +65,6 @@ export const replayFactsOf = (replay: FinishedReplay): Record<string, unknown> =
   sent: replay.sent,
   unsent: replay.unsent,
   was_cancelled: replay.wasCancelled,
-  ...(replay.endedEarly === undefined ? {} : { ended_early: replay.endedEarly }),
   client_bottleneck: bottleneckOf(replay) ?? null,
   connections: { max_open: replay.maxConnections, failed_ahead: replay.warmFailures },
 });

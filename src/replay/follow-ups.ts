@@ -4,7 +4,6 @@ import type { RunClock } from './clock.ts';
 import { type JudgeSettings, judgeWarning, stoppedBy } from './compare/judge-replies.ts';
 import type { CapturedComparison, CapturedReplies } from './compare/with-captured.ts';
 import { runContentOf, writeReport } from './finish.ts';
-import type { DecidedReplay, LiveGate } from './gate/live-gate.ts';
 import type { Measured } from './measure/measure.ts';
 import type { MlflowPorts, Published } from './publish/publish.ts';
 import type { TraceSpool } from './publish/spool.ts';
@@ -20,14 +19,11 @@ export interface FollowUpOptions {
   compare?: boolean;
   /** Judges the replies beside the captured ones. */
   judge?: JudgeSettings;
-  /** Decides thresholds against an earlier replay. */
-  gate?: LiveGate;
   mlflow?: MlflowPorts;
 }
 
 export interface FollowedUp {
   comparison?: CapturedComparison;
-  decided?: DecidedReplay;
   published?: Published;
   /** One sentence for each failure. */
   failures: string[];
@@ -48,9 +44,9 @@ export class FollowUps {
 
   /** Starts the files that are written during the replay. */
   static async open(options: FollowUpOptions): Promise<FollowUps> {
-    const { directory, run, target, compare, judge, gate, mlflow } = options;
+    const { directory, run, target, compare, judge, mlflow } = options;
     let captured: CapturedReplies | undefined;
-    if (compare || judge || gate?.needsReplies) {
+    if (compare || judge) {
       const { CapturedReplies } = await import('./compare/with-captured.ts');
       captured = new CapturedReplies(directory);
     }
@@ -66,12 +62,9 @@ export class FollowUps {
   /** Reads what happened to a request. @returns keeps it */
   read(measured: Measured, clock: RunClock): () => void {
     if (measured.request.phase !== 'profiling') return () => {};
-    const { gate } = this.#options;
-    const reply = this.#captured?.compared(measured);
-    const keep = [this.#captured?.read(measured, reply), this.#spool?.read(measured, clock)];
+    const keep = [this.#captured?.read(measured), this.#spool?.read(measured, clock)];
     return () => {
       for (const one of keep) one?.();
-      gate?.ended(measured, reply);
     };
   }
 
@@ -92,28 +85,18 @@ export class FollowUps {
       failures.push(`The replies could not be compared: ${name}: ${message}`);
       return undefined;
     });
-    const decided = await this.#decide(result).catch((error: unknown) => {
-      const { name, message } = toNamedError(error);
-      failures.push(`The gate could not be decided: ${name}: ${message}`);
-      return undefined;
-    });
     const warnings = comparison?.judgeFailure ? [judgeWarning(comparison.judgeFailure)] : [];
     failures.push(...warnings);
     const unsent = unsentWarning(result);
     if (report) await writeReport(directory, result, [...(unsent ? [unsent] : []), ...warnings], comparison);
-    const judgeStopped = signal.aborted && (comparison ?? decided?.comparison)?.judgeFailure !== undefined;
+    const judgeStopped = signal.aborted && comparison?.judgeFailure !== undefined;
     const status = result.wasCancelled || judgeStopped ? 'KILLED' : failed ? 'FAILED' : 'FINISHED';
     const published = await this.#publish(result, status, comparison).catch((error: unknown) => {
       failures.push(mlflowFailure(error));
       return undefined;
     });
     failures.push(...(published?.failures ?? []).map(mlflowFailure));
-    return { comparison, decided, published, failures, judgeStopped };
-  }
-
-  async #decide({ outcome, wasCancelled }: ReplayResult): Promise<DecidedReplay | undefined> {
-    const { gate, directory, report } = this.#options;
-    return gate?.finish(directory, { sent: outcome.sent, withPage: report, isCancelled: wasCancelled });
+    return { comparison, published, failures, judgeStopped };
   }
 
   async #publish(

@@ -9,7 +9,6 @@ import { neverSent } from './measure/error-rate.ts';
 import type { Measured } from './measure/measure.ts';
 import type { RunStats } from './measure/run-stats.ts';
 import type { ReplayOptions } from './options.ts';
-import type { PreparedRequest } from './request/prepared.ts';
 import { ResultSet, unreadOf } from './results/result-set.ts';
 import { scheduleFromIndex } from './schedule/timing.ts';
 import type { SendOutcome, SendProgress } from './send/job.ts';
@@ -36,12 +35,6 @@ export interface ReplayRequest {
   /** Reads what happened to a request and returns a function that keeps it. If it throws, nothing is kept. */
   read?(measured: Measured, clock: RunClock): () => void;
   signal?: AbortSignal;
-  /** When it aborts, nothing more is sent, and the requests in flight are awaited. The reason is a text for the results. */
-  enough?: AbortSignal;
-  /** Whether a request is kept back for now. Only asked where there is no schedule. */
-  isHeld?(request: PreparedRequest): boolean;
-  /** Called for each request before it is sent, in the order of the schedule. */
-  onPrepared?(request: PreparedRequest): void;
   /** Connections to the target that are already open: see `SendJob`. */
   pool?: ConnectionPool;
 }
@@ -89,7 +82,6 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     sent: outcome.sent,
     unsent: outcome.unsent,
     wasCancelled: outcome.stopped && !unwritable.signal.aborted,
-    ...(request.enough?.aborted ? { endedEarly: String(request.enough.reason) } : {}),
     incomplete,
     maxConnections: outcome.maxConnections,
     warmFailures: outcome.warmFailures,
@@ -101,7 +93,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
 }
 
 function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): Promise<SendOutcome> {
-  const { run, files, index, target, options, keepCaptured, traceIdOf, pool, enough } = request;
+  const { run, files, index, target, options, keepCaptured, traceIdOf, pool } = request;
   return sendSchedule(
     {
       run,
@@ -114,16 +106,11 @@ function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): 
       traceIdOf,
       endGracefully: true,
       pool,
-      enough,
-      isHeld: request.isHeld,
       // A line that cannot be sent counts once, in whichever pass over the captures it is met.
       onSkipped: (line, pass = 0) => {
         if (pass === 0) results.skipped(line);
       },
-      onPrepared: (prepared) => {
-        results.prepared(prepared);
-        request.onPrepared?.(prepared);
-      },
+      onPrepared: (prepared) => results.prepared(prepared),
       onStarted: (progress) => {
         results.started(progress.startAt);
         request.onStarted?.(progress, results.stats);
@@ -159,10 +146,7 @@ function incompleteReason(outcome: SendOutcome, results: ResultSet, unwritten: u
 }
 
 /** Explains why a part was not sent; `undefined` if everything was sent, or if the user stopped the replay. */
-export function unsentWarning({ incomplete, wasCancelled, outcome, endedEarly }: ReplayResult): string | undefined {
-  if (incomplete === undefined && endedEarly !== undefined && outcome.unsent > 0) {
-    return `Sending ended early, with ${outcome.unsent} requests unsent: ${endedEarly}.`;
-  }
+export function unsentWarning({ incomplete, wasCancelled, outcome }: ReplayResult): string | undefined {
   if (incomplete === undefined || (wasCancelled && outcome.failure === undefined)) return undefined;
   return `A part of the schedule was not sent: ${incomplete}.`;
 }

@@ -7,6 +7,8 @@ export interface RequestSpec {
   line?: number;
   eventId?: string;
   ms?: number;
+  /** After the start of the run, in any unit. */
+  sent?: number;
   ok?: boolean;
   /** The fields that mark a record as canceled. */
   cancelled?: object;
@@ -20,11 +22,12 @@ const NS = 1_795_233_124_000_000_000;
 /** Writes a run with these requests, in the order of their completion, and returns its directory. */
 export function writeRun(directory: string, specs: readonly RequestSpec[]): string {
   mkdirSync(directory);
-  const records = specs.map(({ file = 'a.jsonl', line = 1, eventId, ms = 10, ok = true, cancelled }) =>
+  const records = specs.map(({ file = 'a.jsonl', line = 1, eventId, ms = 10, sent, ok = true, cancelled }) =>
     JSON.stringify({
       metadata: {
         ...(eventId ? { event_id: eventId } : {}),
         ...cancelled,
+        ...(sent === undefined ? {} : { request_start_ns: NS + sent * 1e6 }),
         ...{ s3_key: file, line, pass: 0, scheduled_ns: NS, request_end_ns: NS + ms * 1e6 },
       },
       metrics: ok ? { request_latency: { value: ms, unit: 'ms' } } : {},

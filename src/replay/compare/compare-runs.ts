@@ -1,6 +1,7 @@
 /** Compares two runs of the same captures: speed, failures and replies. */
 import { join } from 'node:path';
-import { addPair, type ComparedData, pairsOf, repliesData } from './compared-data.ts';
+import { regressionsOf } from './compare-replies.ts';
+import { addPair, type ComparedData, pairsOf, type RepliesData, repliesData } from './compared-data.ts';
 import {
   type Difference,
   metricDifferences,
@@ -11,7 +12,7 @@ import {
 } from './differences.ts';
 import { EarlierReplies } from './earlier-replies.ts';
 import type { JudgingResult } from './judge-replies.ts';
-import { type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
+import { isRegressed, type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
 import { REPLIES_FILE, readReplies, type StoredReply } from './replies-file.ts';
 import { RequestTable } from './request-table.ts';
 import { type ComparedMetric, differingOptions, METRIC_TAGS, type RunData } from './run-data.ts';
@@ -124,25 +125,25 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
     notes: [],
   };
   RequestTable.seal(before.requests, after.requests);
-  const metrics = compareRequests(before, after, comparison);
-  if (before.hasReplies && after.hasReplies) await compareQuality(before, after, comparison, judging);
+  const { metrics, changes } = compareRequests(before, after, comparison);
+  const isCompared = before.hasReplies && after.hasReplies;
+  const cases = isCompared ? await compareQuality(before, after, comparison, judging) : undefined;
   comparison.notes.unshift(...notesOf(before, after));
   const data: ComparedData = {
     failures: [failuresOf(before), failuresOf(after)],
-    pairs: pairsOf(comparison.paired),
+    pairs: { ...pairsOf(comparison.paired), changes },
     metrics,
-    ...(comparison.quality ? { replies: repliesData(comparison.quality) } : {}),
+    ...(comparison.quality ? { replies: { ...repliesData(comparison.quality), cases } } : {}),
   };
   return { comparison, data };
 }
 
 function notesOf(before: RunData, after: RunData): string[] {
   const notes: string[] = [];
-  for (const { run, bottleneck, wasCancelled, endedEarly, cutLines } of [before, after]) {
+  for (const { run, bottleneck, wasCancelled, cutLines } of [before, after]) {
     for (const where of cutLines) notes.push(`The last line of a file of ${run} is truncated and left out: ${where}.`);
     if (bottleneck) notes.push(`In ${run} the client was the bottleneck: ${bottleneck}.`);
     if (wasCancelled) notes.push(`${run} was stopped before it had sent everything.`);
-    if (endedEarly) notes.push(`${run} ended before it had sent everything: ${endedEarly}.`);
   }
   const others = differingOptions(before.options, after.options);
   if (others.length > 0) notes.push(`The two runs had different options: ${others.join('; ')}.`);
@@ -152,18 +153,26 @@ function notesOf(before: RunData, after: RunData): string[] {
   return notes;
 }
 
-/** Adds pairs and metrics to the comparison, and returns the values of the metrics. */
-function compareRequests(before: RunData, after: RunData, comparison: RunsComparison): ComparedData['metrics'] {
+/** Adds pairs and metrics to the comparison, and returns the values of the metrics and which requests newly fail or succeed. */
+function compareRequests(
+  before: RunData,
+  after: RunData,
+  comparison: RunsComparison,
+): Pick<ComparedData, 'metrics'> & Pick<ComparedData['pairs'], 'changes'> {
   const { paired } = comparison;
   const pairs = METRIC_TAGS.map(() => ({ before: [] as number[], after: [] as number[] }));
   const slowed: SlowedRequest[] = [];
+  const changes: number[] = [];
   for (const [key, was] of before.requests.entries()) {
     const is = after.requests.row(key);
     if (is === undefined) {
       paired.onlyBefore++;
       continue;
     }
-    addPair(paired, before.requests.outcome(was), after.requests.outcome(is));
+    const outcomes = [before.requests.outcome(was), after.requests.outcome(is)] as const;
+    addPair(paired, ...outcomes);
+    if (!outcomes.includes('cancelled'))
+      changes.push(Number(outcomes[1] === 'failed') - Number(outcomes[0] === 'failed'));
     for (const [i, pair] of pairs.entries()) {
       const [then, now] = [before.requests.value(was, i), after.requests.value(is, i)];
       if (Number.isNaN(then) || Number.isNaN(now)) continue;
@@ -186,10 +195,8 @@ function compareRequests(before: RunData, after: RunData, comparison: RunsCompar
     const of = Math.max(...columns.map(({ length }) => length));
     metrics[tag] = { ...values, of };
   }
-  // A replay that ended early has few of the requests for a reason that is noted.
-  const beforeSize = after.endedEarly ? paired.requests : before.requests.size;
-  comparison.notes.push(...pairingNotes(paired.requests, beforeSize, after.requests.size));
-  return metrics;
+  comparison.notes.push(...pairingNotes(paired.requests, before.requests.size, after.requests.size));
+  return { metrics, changes: Float64Array.from(changes) };
 }
 
 function pairingNotes(pairs: number, before: number, after: number): string[] {
@@ -215,32 +222,47 @@ function addSlowed(slowed: SlowedRequest[], one: SlowedRequest): void {
   if (slowed.length > SLOWED * 50) slowed.sort(bySlowdown).splice(SLOWED);
 }
 
-/** Compares the replies of both runs, each of the second one with that of the first in place of the captured one. */
+/** Compares the replies of both runs, each of the second one with that of the first in place of the captured one. @returns the cases */
 async function compareQuality(
   before: RunData,
   after: RunData,
   comparison: RunsComparison,
   judging: Judging | undefined,
-): Promise<void> {
+): Promise<RepliesData['cases']> {
   const earlier = await EarlierReplies.open(before);
   const tally = new ReplyQualityTally();
   // The judge needs a second pass over the file, which must not repeat the note.
   const onCut = (where: string): void => {
     if (!after.cutLines.includes(where)) after.cutLines.push(where);
   };
-  const pairs = async function* (): AsyncGenerator<StoredReply> {
+  const found: { row: number; isRegressed: boolean; isNewRefusal: boolean }[] = [];
+  const pairs = async function* (onPair?: (pair: StoredReply, name: string) => void): AsyncGenerator<StoredReply> {
     const nameOf = after.requests.namer();
     for await (const stored of readReplies(join(after.directory, REPLIES_FILE), onCut)) {
-      const pair = await earlier.pair(nameOf(stored), stored);
-      if (pair) yield pair;
+      const name = nameOf(stored);
+      const pair = await earlier.pair(name, stored);
+      if (!pair) continue;
+      onPair?.(pair, name);
+      yield pair;
     }
   };
+  const onPair = ({ comparison: compared }: StoredReply, name: string): void => {
+    if (!compared) return;
+    const regressions = regressionsOf(compared);
+    const row = before.requests.row(name) ?? 0;
+    found.push({ row, isRegressed: isRegressed(regressions), isNewRefusal: regressions.includes('new-refusal') });
+  };
   try {
-    for await (const pair of pairs()) tally.add(pair);
+    for await (const pair of pairs(onPair)) tally.add(pair);
     if (judging) Object.assign(comparison, await judging(tally, pairs()));
   } finally {
     await earlier.close();
   }
   const { quality, regressions } = tally.result();
   Object.assign(comparison, { quality, regressions });
+  found.sort((a, b) => before.requests.bySending(a.row, b.row));
+  return {
+    regressed: Float64Array.from(found, (one) => Number(one.isRegressed)),
+    newRefusals: Float64Array.from(found, (one) => Number(one.isNewRefusal)),
+  };
 }

@@ -4,7 +4,7 @@ import type { Quality } from './quality.ts';
 import type { Outcome } from './request-table.ts';
 import type { ComparedMetric } from './run-data.ts';
 
-/** The values of one metric. `of`: number of values of the run with more of them. */
+/** The values of one metric, in the order in which requests were sent. `of`: number of values of the run with more of them. */
 export type ComparedValues = MetricValues & { of: number };
 
 /** What became of the replies of the pairs. */
@@ -13,6 +13,8 @@ export interface RepliesData {
   regressed: number;
   newRefusals: number;
   judged?: JudgedData;
+  /** 1 for each compared pair that is a case without the judge, else 0, in the order of sending. Absent: the order is unknown. */
+  cases?: Record<'regressed' | 'newRefusals', Float64Array>;
 }
 
 /** The judge's verdicts. Pairs that are equal need none. */
@@ -28,8 +30,11 @@ export interface JudgedData {
 export interface ComparedData {
   /** For each run the number of failed requests, and of all that were not canceled on purpose. */
   failures: [before: [failed: number, of: number], after: [failed: number, of: number]];
-  /** Requests in both runs. `known`: canceled on purpose in neither. */
-  pairs: { requests: number; known: number; newlyFailing: number; newlySucceeding: number };
+  /**
+   * Requests in both runs. `known`: canceled on purpose in neither. `changes`: of each known one, in the order of sending, 1 if it
+   * newly fails, −1 if it newly succeeds; absent: the order is unknown.
+   */
+  pairs: { requests: number; known: number; newlyFailing: number; newlySucceeding: number; changes?: Float64Array };
   metrics: Partial<Record<ComparedMetric, ComparedValues>>;
   /** Absent: the replies were not kept. */
   replies?: RepliesData;

@@ -37,6 +37,7 @@ export class RequestTable {
   readonly #fileNames: string[] = [];
   #outcomes = new Uint8Array(FIRST_ROWS);
   #values: Float64Array<ArrayBuffer>;
+  #sentAt = new Float64Array(FIRST_ROWS);
   /** Final names of rows that had the same name, by name, line and file, in their order. */
   readonly #shared = new Map<string, string[]>();
   size = 0;
@@ -47,14 +48,15 @@ export class RequestTable {
     this.#values = new Float64Array(FIRST_ROWS * metrics);
   }
 
-  /** @param values NaN for a missing value */
-  add({ name, file, line }: RequestPlace, outcome: Outcome, values: readonly number[]): void {
+  /** @param values NaN for a missing value. @param sentAt in any unit; by default, requests were sent in the order of the calls */
+  add({ name, file, line }: RequestPlace, outcome: Outcome, values: readonly number[], sentAt = this.size): void {
     const row = this.size++;
     if (row === this.#outcomes.length) this.#grow();
     this.#files[row] = this.#fileNumber(file);
     this.#lines[row] = line;
     this.#outcomes[row] = OUTCOMES.indexOf(outcome);
     this.#values.set(values, row * this.#metrics);
+    this.#sentAt[row] = sentAt;
     if (this.#rows.has(name)) this.#later.push({ name, row });
     else this.#rows.set(name, row);
   }
@@ -103,15 +105,15 @@ export class RequestTable {
     return this.#values[row * this.#metrics + metric] ?? Number.NaN;
   }
 
-  /** Names and rows, in no particular order. */
-  entries(): IterableIterator<[string, number]> {
-    return this.#rows.entries();
+  /** Names and rows, in the order in which the requests were sent. */
+  entries(): [string, number][] {
+    return [...this.#rows].sort(([, a], [, b]) => this.bySending(a, b));
   }
 
-  /** All values of a metric, without the missing ones. */
+  /** All values of a metric, without the missing ones, in the order in which the requests were sent. */
   column(metric: number): Float64Array {
-    const values = Float64Array.from({ length: this.size }, (_, row) => this.value(row, metric));
-    return values.filter((value) => !Number.isNaN(value));
+    const rows = Uint32Array.from({ length: this.size }, (_, row) => row).sort((a, b) => this.bySending(a, b));
+    return Float64Array.from(rows, (row) => this.value(row, metric)).filter((value) => !Number.isNaN(value));
   }
 
   /** Returns a function that names the replies of this run as its requests are named. Call it in the file's order. */
@@ -132,6 +134,11 @@ export class RequestTable {
     };
   }
 
+  /** Compares two rows by the time of sending. */
+  bySending(a: number, b: number): number {
+    return (this.#sentAt[a] ?? 0) - (this.#sentAt[b] ?? 0) || a - b;
+  }
+
   #fileOf(row: number): string {
     return this.#fileNames[this.#files[row] ?? 0] ?? '';
   }
@@ -149,6 +156,7 @@ export class RequestTable {
     this.#files = new Uint32Array(this.#files.buffer.transfer(rows * Uint32Array.BYTES_PER_ELEMENT));
     this.#lines = new Uint32Array(this.#lines.buffer.transfer(rows * Uint32Array.BYTES_PER_ELEMENT));
     this.#outcomes = new Uint8Array(this.#outcomes.buffer.transfer(rows));
+    this.#sentAt = new Float64Array(this.#sentAt.buffer.transfer(rows * Float64Array.BYTES_PER_ELEMENT));
     this.#values = new Float64Array(
       this.#values.buffer.transfer(rows * this.#metrics * Float64Array.BYTES_PER_ELEMENT),
     );

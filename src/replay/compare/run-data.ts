@@ -43,8 +43,6 @@ export interface RunData {
   failed: number;
   cancelledOnPurpose: number;
   wasCancelled: boolean;
-  /** Why no more was sent, if the run ended before its schedule. */
-  endedEarly?: string;
   /** Places of truncated last lines, which are left out. */
   cutLines: string[];
   bottleneck?: string;
@@ -80,6 +78,7 @@ const recordSchema = z.object({
     x_request_id: z.string().nullish(),
     scheduled_ns: nanoseconds,
     credit_issued_ns: nanoseconds.nullable(),
+    request_start_ns: nanoseconds.nullable(),
     request_end_ns: z.number(),
     was_cancelled: z.boolean().nullish(),
     cancelled_on_purpose: z.boolean().optional(),
@@ -156,7 +155,9 @@ async function readRequests(
     const outcome = outcomeOf(data);
     if (outcome === 'failed') failed++;
     if (outcome === 'cancelled') cancelledOnPurpose++;
-    requests.add(placeOf(data), outcome, valuesOf(data));
+    // Records are in the order in which requests ended.
+    const { request_start_ns: sentAt, scheduled_ns: scheduledAt, request_end_ns: endedAt } = data.metadata;
+    requests.add(placeOf(data), outcome, valuesOf(data), sentAt ?? scheduledAt ?? endedAt);
   }
   return { requests, failed, cancelledOnPurpose, cutLines };
 }
@@ -182,7 +183,6 @@ export async function readRun(directory: string, location = directory): Promise<
   const own = await readJson(join(directory, FILES.replay));
   const summary = await readJson(join(directory, FILES.summaryJson));
   const bottleneck = own?.client_bottleneck;
-  const endedEarly = own?.ended_early;
   return {
     directory,
     location,
@@ -192,7 +192,6 @@ export async function readRun(directory: string, location = directory): Promise<
     options: (own?.options ?? {}) as Record<string, unknown>,
     wasCancelled: summary?.was_cancelled === true,
     ...(typeof bottleneck === 'string' ? { bottleneck } : {}),
-    ...(typeof endedEarly === 'string' ? { endedEarly } : {}),
     requestThroughput: averageOf(summary, 'request_throughput'),
     tokenThroughput: averageOf(summary, 'output_token_throughput'),
     ...mlflowOf(own?.mlflow),

@@ -41,12 +41,9 @@ export class CapturedReplies {
     this.#file = new LineWriter(join(directory, REPLIES_FILE));
   }
 
-  compared(measured: Measured): StoredReply {
-    return comparedReply(measured);
-  }
-
-  /** Compares the reply, unless that is done. The returned function records the comparison. */
-  read(measured: Measured, stored = this.compared(measured)): () => void {
+  /** Compares the reply. The returned function records the comparison. */
+  read(measured: Measured): () => void {
+    const stored = comparedReply(measured);
     const line = JSON.stringify(stored);
     return () => {
       this.#file.write(line);

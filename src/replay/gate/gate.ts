@@ -1,7 +1,8 @@
 /** Decides a release gate: each threshold passes, fails, or cannot tell. */
+import { FEWEST_FOR_ORDER } from '../../shared/statistics/long-run.ts';
 import { LEVEL, zeroToleranceSize } from '../../shared/statistics/power.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
-import { type Evidence, evidenceOf } from './evidence.ts';
+import { CLUSTER, type Evidence, evidenceOf } from './evidence.ts';
 import { furtherForDifference, furtherForShare, type Levels } from './more-requests.ts';
 import { isZeroTolerance, type Threshold } from './thresholds.ts';
 import { GATE_EXIT_CODES, type GateOutcome, type GateResult, type ThresholdResult } from './types.ts';
@@ -11,8 +12,6 @@ import { amountText } from './words.ts';
 export const ZERO_TOLERANCE = 0.01;
 
 export interface GateOptions {
-  /** Level of each test; smaller at each look of a gate that looks several times. */
-  level?: number;
   /** As a share. */
   zeroTolerance?: number;
 }
@@ -30,7 +29,7 @@ interface Decision {
 
 /**
  * Decides all thresholds on what two runs show. A threshold passes if the upper bound of "how much worse" is within its limit,
- * at `level` each, since all must pass. It fails if the lower bound is beyond the limit, by Holm's procedure over all
+ * at 5% each, since all must pass. It fails if the lower bound is beyond the limit, by Holm's procedure over all
  * thresholds but the zero-tolerance rules, which a single case fails. If half of the requests or more are not in the data, it
  * cannot tell.
  *
@@ -39,18 +38,18 @@ interface Decision {
 export function decideGate(
   thresholds: readonly Threshold[],
   data: ComparedData | ((threshold: Threshold) => ComparedData),
-  { level = LEVEL, zeroTolerance = ZERO_TOLERANCE }: GateOptions = {},
+  { zeroTolerance = ZERO_TOLERANCE }: GateOptions = {},
 ): GateResult {
   const dataOf = typeof data === 'function' ? data : () => data;
   const cases = thresholds.map(
     (threshold): Case => ({ threshold, evidence: evidenceOf(threshold, dataOf(threshold)) }),
   );
-  const { failed, failLevel } = beyond(cases, level);
+  const { failed, failLevel } = beyond(cases);
   const results = cases.map((one): ThresholdResult => {
     const decision = isZeroTolerance(one.threshold)
       ? zeroToleranceDecision(one.evidence, zeroTolerance)
-      : decide(one, failed.has(one), { pass: level, fail: failLevel });
-    return { ...factsOf(one, level), ...decision };
+      : decide(one, failed.has(one), { pass: LEVEL, fail: failLevel });
+    return { ...factsOf(one), ...decision, reason: decision.reason + assumptionOf(one, decision.outcome) };
   });
   return gateOf(results);
 }
@@ -75,11 +74,11 @@ const isBeyond = ({ threshold, evidence }: Case, level: number): boolean =>
  * The thresholds that fail by Holm's procedure (1979): with r of m failed, the next one needs the level α/(m − r). Returns
  * also the level at which a further one would fail.
  */
-function beyond(cases: readonly Case[], level: number): { failed: Set<Case>; failLevel: number } {
+function beyond(cases: readonly Case[]): { failed: Set<Case>; failLevel: number } {
   let open = cases.filter(({ threshold }) => !isZeroTolerance(threshold));
   const failed = new Set<Case>();
   for (;;) {
-    const failLevel = level / Math.max(1, open.length);
+    const failLevel = LEVEL / Math.max(1, open.length);
     const found = open.filter((one) => isBeyond(one, failLevel));
     if (found.length === 0) return { failed, failLevel };
     for (const one of found) failed.add(one);
@@ -90,19 +89,38 @@ function beyond(cases: readonly Case[], level: number): { failed: Set<Case>; fai
 const known = (value: number | undefined): number | null =>
   value === undefined || !Number.isFinite(value) ? null : value;
 
-function factsOf({ threshold, evidence }: Case, level: number): Omit<ThresholdResult, 'outcome' | 'reason'> {
+function factsOf({ threshold, evidence }: Case): Omit<ThresholdResult, 'outcome' | 'reason'> {
   const { bounds, cases, unit, seen, of } = evidence;
   return {
     threshold: threshold.text,
     worse: known(bounds?.estimate),
-    lower: known(bounds?.lower(level)),
-    upper: known(bounds?.upper(level)),
+    lower: known(bounds?.lower(LEVEL)),
+    upper: known(bounds?.upper(LEVEL)),
     bound: threshold.limit,
     unit,
     seen,
     of,
     ...(cases?.judged ? { open: cases.open } : {}),
   };
+}
+
+/** What an outcome assumes about the order of the requests, as a further sentence. */
+function assumptionOf({ evidence }: Case, outcome: GateOutcome): string {
+  const { bounds, seen, withoutFailure } = evidence;
+  if (outcome === 'cannot-tell') return '';
+  if (withoutFailure && outcome === 'passed' && bounds?.effective === undefined) {
+    return ` If errors come one by one; a restart that fails ten in a row may be missed.`;
+  }
+  if (bounds?.effective !== undefined) return ` ${alikeText(bounds.effective, evidence)}`;
+  return seen < FEWEST_FOR_ORDER ? ' It assumes that requests are independent.' : '';
+}
+
+/** How much requests tell of which those that follow each other are alike. */
+function alikeText(effective: number, { seen, withoutFailure }: Evidence): string {
+  const few = Math.floor(effective);
+  return withoutFailure
+    ? `Without an error, they are taken to come ${CLUSTER} in a row: ${seen} requests tell as much as ${few} independent ones.`
+    : `Neighbouring requests are alike: ${seen} tell as much as ${few} independent ones.`;
 }
 
 /** Further requests for so many further pairs: not every request makes a pair. */
@@ -122,19 +140,34 @@ function decide(one: Case, isFailed: boolean, levels: Levels): Decision {
   const { bounds, unit, seen } = evidence;
   if (seen > 0 && sawFew(evidence)) return fewSeen(evidence);
   if (!bounds) return unknown(evidence, threshold.limit, levels);
+  const { effective = seen } = bounds;
+  const alike = bounds.effective === undefined ? '' : `${alikeText(effective, evidence)} `;
+  if (evidence.missing !== undefined) {
+    return cannotTell(`${alike}No bounds can be computed.`, requestsFor(evidence.missing, evidence));
+  }
   const [lower, upper] = [bounds.lower(levels.pass), bounds.upper(levels.pass)];
   if (isFailed) return { outcome: 'failed', reason: `Worse by at least ${amountText(lower, unit)}.` };
   if (upper <= threshold.limit) return { outcome: 'passed', reason: `Worse by at most ${amountText(upper, unit)}.` };
   const limit = threshold.limit / 100;
   const { hits = 0, open = 0 } = evidence.cases ?? {};
   if (open > 0 && hits / seen <= limit && (hits + open) / seen >= limit) return undecidedByOpen(open);
-  const pairs = evidence.cases
-    ? furtherForShare(evidence.cases, limit, seen, levels)
-    : furtherForDifference(bounds, threshold.limit, seen, levels);
+  // Whole numbers, as a search over numbers of cases needs them.
+  const ofIndependent = Math.max(1, Math.floor(effective));
+  const ratio = seen / ofIndependent;
+  const found =
+    evidence.cases || evidence.withoutFailure
+      ? furtherForShare(
+          { hits: Math.round(hits / ratio), open: Math.round(open / ratio) },
+          limit,
+          ofIndependent,
+          levels,
+        )
+      : furtherForDifference(bounds, threshold.limit, ofIndependent, levels);
+  const pairs = found === null ? null : Math.ceil(found * ratio);
   const why =
     lower > threshold.limit
-      ? 'Beyond the bound by itself, but not with the correction for several thresholds'
-      : 'The bound lies within the interval';
+      ? `${alike}Beyond the bound by itself, but not with the correction for several thresholds`
+      : `${alike}The bound lies within the interval`;
   return pairs === null
     ? cannotTell(`${why}, and the estimate is too close to it.`)
     : cannotTell(`${why}.`, requestsFor(pairs, evidence));

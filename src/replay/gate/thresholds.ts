@@ -16,16 +16,6 @@ const isMetric = (name: string): name is ComparedMetric => Object.hasOwn(COMPARE
 const isStatistic = (name: string): name is Statistic => (STATISTICS as readonly string[]).includes(name);
 const isShare = (name: string): name is ThresholdShare => (SHARES as readonly string[]).includes(name);
 
-const asksAbout = (threshold: Threshold, shares: readonly ThresholdShare[]): boolean =>
-  threshold.kind === 'share' && shares.includes(threshold.share);
-
-/** Whether both runs must have kept their replies. */
-export const needsReplies = (threshold: Threshold): boolean =>
-  asksAbout(threshold, ['regressed', 'new_refusals', 'judged_worse']);
-
-/** Whether a judge's verdicts count: `regressed` includes them, if there are any. */
-export const countsVerdicts = (threshold: Threshold): boolean => asksAbout(threshold, ['regressed', 'judged_worse']);
-
 /** Whether a single case fails the threshold: a bound of 0 on a share of the pairs. */
 export const isZeroTolerance = (threshold: Threshold): boolean => threshold.limit === 0;
 

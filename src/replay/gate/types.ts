@@ -12,7 +12,7 @@ export interface ThresholdResult {
   outcome: GateOutcome;
   /** How much worse the second run is, in `unit`; negative: it is better. `null`: unknown. */
   worse: number | null;
-  /** End of the one-sided interval (95%, unless the level was another): at least this much worse. `null`: unknown. */
+  /** End of the one-sided 95% interval: at least this much worse. `null`: unknown. */
   lower: number | null;
   /** At most this much worse. `null`: unknown. */
   upper: number | null;

@@ -12,17 +12,15 @@ export const COMPARISON_FILES = { json: 'comparison.json', page: 'comparison.htm
 export interface WrittenComparison {
   comparison: RunsComparison;
   gate: GateResult | undefined;
-  /** How the gate was decided while the replay ran. */
-  untilDecided?: object;
   runs: [before: RunData, after: RunData];
 }
 
 export async function writeComparison(
   directory: string,
-  { comparison, gate, untilDecided, runs }: WrittenComparison,
+  { comparison, gate, runs }: WrittenComparison,
   withPage: boolean,
 ): Promise<void> {
-  const json = JSON.stringify({ ...comparison, gate, untilDecided }, null, 1);
+  const json = JSON.stringify({ ...comparison, gate }, null, 1);
   await writeFile(join(directory, COMPARISON_FILES.json), `${json}\n`);
   if (withPage) {
     // The charting library is larger than everything else.

@@ -18,8 +18,6 @@ interface DispatcherOptions {
   timeoutMs: number;
   /** Keep the events of streams as they were received. */
   onDone(completion: Completion): void;
-  /** Whether the next request is kept back. It is asked again at every check of timeouts. */
-  isHeld?(request: PreparedRequest): boolean;
 }
 
 export class Dispatcher {
@@ -97,19 +95,12 @@ export class Dispatcher {
     });
   }
 
-  /** Drops the waiting requests. Those in flight go on. @returns the number of dropped requests */
-  drop(): number {
+  /** Drops the waiting requests and cancels those in flight. @returns the number of dropped requests */
+  stop(error: ExchangeError): number {
     const dropped = this.queue.length;
     this.queue.clear();
     this.#stopped = true;
     this.#closed = true;
-    this.#arm();
-    return dropped;
-  }
-
-  /** Drops the waiting requests and cancels those in flight. @returns the number of dropped requests */
-  stop(error: ExchangeError): number {
-    const dropped = this.drop();
     for (const exchange of [...this.#inFlight]) exchange.abort(error);
     this.#arm();
     return dropped;
@@ -120,7 +111,6 @@ export class Dispatcher {
     const next = this.queue.peek();
     if (!next || !this.#started) return Number.POSITIVE_INFINITY;
     if (this.#inFlight.size >= this.#options.maxConcurrency) return Number.POSITIVE_INFINITY;
-    if (this.#options.isHeld?.(next)) return Number.POSITIVE_INFINITY;
     return this.#startAt + this.#shiftMs + (Number.isNaN(next.dueMs) ? 0 : next.dueMs) - now;
   }
 
@@ -166,7 +156,6 @@ export class Dispatcher {
   }
 
   #checkTimeouts(): void {
-    if (this.#options.isHeld) this.tick();
     const now = performance.now();
     for (const exchange of this.#inFlight) {
       if (now - exchange.startedAt < this.#options.timeoutMs) return;

@@ -34,10 +34,6 @@ export interface SendJob extends Omit<PreparerOptions, 'reader' | 'random'> {
   endGracefully?: boolean;
   /** Common start of several processes. Default: as soon as everything is ready. */
   startAtEpochMs?: number;
-  /** When it aborts, nothing more is sent, and the requests in flight are awaited. */
-  enough?: AbortSignal;
-  /** Whether a request is kept back for now. Only asked where there is no schedule. */
-  isHeld?(request: PreparedRequest): boolean;
   resolve?: Resolve;
   /** Connections to the target that are already open; closed at the end. */
   pool?: ConnectionPool;
@@ -59,7 +55,7 @@ export interface SendOutcome {
   /** Delay of the whole schedule because this process was not ready in time. */
   lateMs: number;
   sent: number;
-  /** Requests of the schedule that were not sent because the run was stopped, or had sent enough. */
+  /** Requests of the schedule that were not sent because the run was stopped, prepared or not. */
   unsent: number;
   stopped: boolean;
   /** Why the rest of the schedule could not be sent. */

@@ -86,7 +86,6 @@ class Sender {
       pool,
       maxConcurrency: job.maxConcurrency,
       timeoutMs: job.timeoutMs,
-      ...(job.schedule.closedLoop && phase === 'profiling' ? { isHeld: job.isHeld } : {}),
       onDone: (done) => this.#ended.push(done),
     });
     this.#warmer = new Warmer(pool, this.#dispatcher, job.maxConcurrency);
@@ -154,14 +153,8 @@ class Sender {
       this.#feeder.stop();
       this.#feeder.unsent += this.#dispatcher.stop(STOPPED);
     };
-    const end = (): void => {
-      this.#feeder.stop();
-      this.#feeder.unsent += this.#dispatcher.drop();
-    };
     if (signal?.aborted) stop();
     else signal?.addEventListener('abort', stop, { once: true });
-    const { enough } = this.#job;
-    enough?.addEventListener('abort', end, { once: true });
     try {
       const fed = this.#feeder.run();
       // An error is thrown where `fed` is awaited.
@@ -171,7 +164,6 @@ class Sender {
       await this.#finish(fed);
     } finally {
       signal?.removeEventListener('abort', stop);
-      enough?.removeEventListener('abort', end);
     }
     return {
       clock: this.#clock,

@@ -19,7 +19,7 @@ export interface IndexOptions {
   /** Yields the lines of a file that is not on the local disk. */
   scan?(file: SourceFile): AsyncIterable<ScannedLine>;
   /** Called for every record that is kept, in the order of file and line. `bytes` are valid during the call. */
-  onRecord?(bytes: Buffer, entry: IndexEntry, eventId: string | undefined): void;
+  onRecord?(bytes: Buffer, entry: IndexEntry): void;
   signal?: AbortSignal;
 }
 
@@ -75,7 +75,7 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
     lastMs = timeMs;
     if (timeMs < from || timeMs >= to) continue;
     const entry = { timeMs, file: ordinal, line, start, length };
-    options.onRecord?.(bytes, entry, peek.eventId);
+    options.onRecord?.(bytes, entry);
     index.add(entry);
   }
 }

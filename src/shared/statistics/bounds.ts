@@ -10,4 +10,6 @@ export interface Bounds {
   lower(alpha: number): number;
   /** Upper end of the one-sided interval; `Infinity` where the sample excludes no large value. */
   upper(alpha: number): number;
+  /** Set where neighbouring values are alike: the number of independent ones that would tell as much. */
+  effective?: number;
 }

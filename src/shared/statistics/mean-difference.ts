@@ -1,6 +1,7 @@
 /** How far the mean of one sample is from that of another. */
 import type { Bounds } from './bounds.ts';
 import { studentQuantile } from './distributions.ts';
+import { INDEPENDENT, type LongRun, longRun } from './long-run.ts';
 import { type DifferenceOptions, relativeChange } from './quantile-difference.ts';
 
 /**
@@ -19,11 +20,11 @@ interface MeanError {
   degrees: number;
 }
 
-/** @param deviation from the mean, of value i of n */
-function errorOf(n: number, deviation: (i: number) => number): MeanError {
+/** @param deviations from the mean. @param ratio, degrees of the long run: so many values tell as much as one independent one */
+function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun): MeanError {
+  const n = deviations.length;
   let [m2, m3, m4, m6] = [0, 0, 0, 0];
-  for (let i = 0; i < n; i++) {
-    const d = deviation(i);
+  for (const d of deviations) {
     const square = d * d;
     m2 += square / n;
     m3 += (square * d) / n;
@@ -31,10 +32,10 @@ function errorOf(n: number, deviation: (i: number) => number): MeanError {
     m6 += (square * square * square) / n;
   }
   return {
-    variance: m2 / (n - 1),
-    third: m3 / ((n - 1) * (n - 2)),
-    thirdVariance: Math.max(0, m6 - 6 * m4 * m2 + 9 * m2 ** 3 - m3 * m3) / n ** 5,
-    degrees: n - 1,
+    variance: (ratio * m2) / (n - 1),
+    third: (ratio ** 2 * m3) / ((n - 1) * (n - 2)),
+    thirdVariance: (ratio ** 4 * Math.max(0, m6 - 6 * m4 * m2 + 9 * m2 ** 3 - m3 * m3)) / n ** 5,
+    degrees: Math.min(degrees, n - 1),
   };
 }
 
@@ -93,31 +94,40 @@ export function meanDifference(
 ): Bounds | undefined {
   if (Math.min(before.length, after.length) < NEEDED_FOR_MEAN) return undefined;
   const [a, b] = [mean(before), mean(after)];
-  const ofBefore = (i: number): number => (before[i] ?? 0) - a;
-  const ofAfter = (i: number): number => (after[i] ?? 0) - b;
-  const left = errorOf(before.length, ofBefore);
+  const [ofBefore, ofAfter] = [before.map((value) => value - a), after.map((value) => value - b)];
+  const runs = [longRun(ofBefore), longRun(ofAfter)] as const;
+  const left = errorOf(ofBefore, runs[0]);
+  const right = errorOf(ofAfter, runs[1]);
+  const apart = (ratio: number): Float64Array => ofAfter.map((value, i) => value - ratio * (ofBefore[i] ?? 0));
+  const isRelative = relative && a > 0;
+  const run = paired ? longRun(apart(isRelative ? b / a : 1)) : INDEPENDENT;
   const errorAt = (ratio: number): MeanError =>
-    paired
-      ? errorOf(after.length, (i) => ofAfter(i) - ratio * ofBefore(i))
-      : independentError(left, errorOf(after.length, ofAfter), ratio);
+    paired ? errorOf(apart(ratio), run) : independentError(left, right, ratio);
+  const most = Math.max(run.ratio, ...(paired ? [] : runs.map((one) => one.ratio)));
+  const isAlike = run.isShown || (!paired && runs.some(({ isShown }) => isShown));
+  const effective = isAlike ? { effective: Math.floor(Math.min(before.length, after.length) / most) } : {};
+  const boundsOf = (estimate: number, end: (alpha: number, side: 1 | -1) => number): Bounds => ({
+    estimate,
+    lower: (alpha) => end(alpha, -1),
+    upper: (alpha) => end(alpha, 1),
+    ...effective,
+  });
   if (!relative) {
     const found = errorAt(1);
-    const end = (alpha: number, side: 1 | -1): number =>
-      b - a + side * reach(found, alpha, side) * Math.sqrt(found.variance);
-    return { estimate: b - a, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1) };
+    return boundsOf(b - a, (alpha, side) => b - a + side * reach(found, alpha, side) * Math.sqrt(found.variance));
   }
   const estimate = relativeChange(a, b);
-  if (!(a > 0)) return { estimate, lower: () => -Infinity, upper: () => Infinity };
+  if (!isRelative) return boundsOf(estimate, (_, side) => side * Infinity);
   const found = errorAt(b / a);
-  // The variance at ratio b/a + d is that at b/a, plus 2 · slope · d + left · d².
-  const slope = (errorAt(b / a + 1).variance - found.variance - left.variance) / 2;
-  const end = (alpha: number, side: 1 | -1): number => {
+  // The variance at ratio b/a + d is that at b/a, plus 2 · slope · d + own · d². Within the bound, d is small.
+  const own = paired ? left.variance * (run.ratio / runs[0].ratio) : left.variance;
+  const slope = (errorAt(b / a + 1).variance - found.variance - own) / 2;
+  return boundsOf(estimate, (alpha, side) => {
     const square = reach(found, alpha, side) ** 2;
     const rest = a * a - square * left.variance;
     // The mean before may be 0.
     if (rest <= 0) return side * Infinity;
     const root = Math.sqrt((square * slope) ** 2 + rest * square * found.variance);
     return estimate + (square * slope + side * root) / rest;
-  };
-  return { estimate, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1) };
+  });
 }

@@ -1,6 +1,7 @@
 /** How far a quantile of one sample is from that of another. */
 import type { Bounds } from './bounds.ts';
-import { normalQuantile } from './distributions.ts';
+import { normalQuantile, studentQuantile } from './distributions.ts';
+import { INDEPENDENT, type LongRun, longRun } from './long-run.ts';
 import { quantileAtScore } from './order-statistics.ts';
 
 export interface DifferenceOptions {
@@ -18,23 +19,49 @@ const quantile = (sorted: Float64Array, q: number): number => sorted[Math.ceil(q
 /** Of fewer pairs, all may agree by chance although every tenth does not. */
 const FEW_PAIRS = 30;
 
+/** 1 for each value above the quantile, else 0. */
+const beyond = (values: Float64Array, quantile: number): Float64Array =>
+  values.map((value) => (value > quantile ? 1 : 0));
+
 /**
- * The correlation of "above its own quantile" over the pairs (phi coefficient). Of few pairs, it is that of samples in which
- * one pair more does not agree.
+ * The long run of "above its own quantile". A sample has few episodes of values above a high quantile, which show too little of
+ * how alike neighbours are: the values themselves show more of it, and half of what they show beyond is added, but not at the median.
  */
-function correlation(before: Float64Array, after: Float64Array, a: number, b: number): number {
+function tailRun(q: number, isBeyond: Float64Array, ofValues: () => LongRun): LongRun {
+  const found = longRun(isBeyond);
+  if (q === 0.5) return found;
+  const all = ofValues();
+  if (!all.isShown || all.ratio <= found.ratio) return found;
+  const ratio = found.ratio + Math.min(0.5, Math.abs(2 * q - 1)) * (all.ratio - found.ratio);
+  return { ratio, degrees: Math.min(found.degrees, all.degrees), isShown: true };
+}
+
+/** The normal quantile, or Student's with few degrees of freedom. */
+const scoreOf = (alpha: number, degrees: number): number =>
+  Number.isFinite(degrees) ? studentQuantile(alpha, degrees) : normalQuantile(alpha);
+
+/**
+ * The correlation of "above its own quantile" over the pairs (phi coefficient), in the long run: from the variances of both
+ * and of their difference. Of few pairs, it is that of samples in which one pair more does not agree.
+ */
+function correlation(
+  before: Float64Array,
+  after: Float64Array,
+  [left, right]: readonly [LongRun, LongRun],
+  both: LongRun,
+): number {
   const n = before.length;
-  let [beyondA, beyondB, both] = [0, 0, 0];
+  let [beyondA, beyondB, inOne] = [0, 0, n < FEW_PAIRS ? 1 : 0];
   for (let i = 0; i < n; i++) {
-    const isA = (before[i] ?? 0) > a;
-    const isB = (after[i] ?? 0) > b;
-    if (isA) beyondA++;
-    if (isB) beyondB++;
-    if (isA && isB) both++;
+    const [a, b] = [before[i] ?? 0, after[i] ?? 0];
+    beyondA += a;
+    beyondB += b;
+    if (a !== b) inOne++;
   }
-  if (n < FEW_PAIRS) both -= 0.5;
-  const spread = Math.sqrt(beyondA * (n - beyondA) * beyondB * (n - beyondB));
-  return spread === 0 ? 0 : Math.max(-1, (both * n - beyondA * beyondB) / spread);
+  const a = left.ratio * beyondA * (n - beyondA);
+  const b = right.ratio * beyondB * (n - beyondB);
+  const difference = both.ratio * (inOne * n - (beyondB - beyondA) ** 2);
+  return a * b === 0 ? 0 : Math.max(-1, Math.min(1, (a + b - difference) / (2 * Math.sqrt(a * b))));
 }
 
 /** More values than this around a quantile are as good as continuous. */
@@ -59,6 +86,8 @@ export class QuantileDifferences {
   readonly #after: Float64Array;
   readonly #paired: boolean;
   readonly #sorted: readonly [Float64Array, Float64Array];
+  /** Of the values before and after: all quantiles need them. */
+  readonly #runs: [LongRun?, LongRun?] = [];
 
   /** @param paired value i of both samples belongs to the same request */
   constructor(before: Float64Array, after: Float64Array, paired: boolean) {
@@ -74,20 +103,37 @@ export class QuantileDifferences {
     return [quantile(before, q), quantile(after, q)];
   }
 
+  #runOf(i: 0 | 1): LongRun {
+    const run = this.#runs[i] ?? longRun([this.#before, this.#after][i] as Float64Array);
+    this.#runs[i] = run;
+    return run;
+  }
+
   /** As `quantileDifference`. */
   bounds(q: number, relative: boolean): Bounds | undefined {
     const [sortedBefore, sortedAfter] = this.#sorted;
     if (Math.min(sortedBefore.length, sortedAfter.length) < neededForQuantile(q)) return undefined;
     const [before, after] = this.quantiles(q);
-    const beforeAt = quantileAtScore(sortedBefore, q);
-    const afterAt = quantileAtScore(sortedAfter, q);
-    const angle = Math.acos(this.#paired ? correlation(this.#before, this.#after, before, after) : 0);
+    const [left, right] = [beyond(this.#before, before), beyond(this.#after, after)];
+    const runs = [tailRun(q, left, () => this.#runOf(0)), tailRun(q, right, () => this.#runOf(1))] as const;
+    const apart = (a: Float64Array, b: Float64Array, ratio = 1): Float64Array =>
+      b.map((value, i) => value - ratio * (a[i] ?? 0));
+    const scale = before > 0 ? after / before : 1;
+    const both = this.#paired
+      ? tailRun(q, apart(left, right), () => longRun(apart(this.#before, this.#after, scale)))
+      : INDEPENDENT;
+    const isAlike = [...runs, both].some(({ isShown }) => isShown);
+    const degrees = Math.min(both.degrees, ...runs.map((run) => run.degrees));
+    const sizes = [left, right].map(({ length }, i) => Math.max(1, Math.round(length / (runs[i]?.ratio ?? 1))));
+    const beforeAt = quantileAtScore(sortedBefore, q, sizes[0]);
+    const afterAt = quantileAtScore(sortedAfter, q, sizes[1]);
+    const angle = Math.acos(this.#paired ? correlation(left, right, runs, both) : 0);
     const change = relative ? relativeChange : (from: number, to: number): number => to - from;
     // Both quantiles may be between two steps: each bound may then be a step too low with the whole probability.
     const share = hasSteps(sortedBefore, q) || hasSteps(sortedAfter, q) ? 0.5 : 1;
     /** The largest change at the edge of the region, or with `side` −1 the smallest. */
     const end = (alpha: number, side: 1 | -1): number => {
-      const radius = -side * normalQuantile(share * alpha);
+      const radius = -side * scoreOf(share * alpha, degrees);
       let found = -Infinity;
       for (let i = 0; i <= STEPS; i++) {
         const t = ((Math.PI - angle) * i) / STEPS;
@@ -97,7 +143,8 @@ export class QuantileDifferences {
       return side * found;
     };
     const estimate = change(before, after);
-    return { estimate, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1) };
+    const effective = isAlike ? { effective: Math.min(...sizes) } : {};
+    return { estimate, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1), ...effective };
   }
 }
 

@@ -7,6 +7,7 @@ import { repliesData } from '../../../src/replay/compare/compared-data.ts';
 import { readRun } from '../../../src/replay/compare/run-data.ts';
 import { decideGate } from '../../../src/replay/gate/gate.ts';
 import { parseThreshold } from '../../../src/replay/gate/thresholds.ts';
+import { Random } from '../../../src/shared/random.ts';
 import { numbered, type RequestSpec as Spec, writeRun } from '../../helpers/result-folder.ts';
 
 let folder: string;
@@ -76,7 +77,7 @@ test('a difference of five requests is not significant, and no threshold is deci
 test('a mean needs a hundred values, and a quantile five values beyond it', async () => {
   const few = await compared(
     numbered(99, () => ({ ms: 10 })),
-    numbered(99, (i) => ({ ms: 20 + i })),
+    numbered(99, (i) => ({ ms: 20 + ((i * 37) % 99) })),
   );
   expect(few.metrics.request_latency).toMatchObject({
     mean: { tooFew: true },
@@ -88,7 +89,7 @@ test('a mean needs a hundred values, and a quantile five values beyond it', asyn
   emptyFolder();
   const more = await compared(
     numbered(100, () => ({ ms: 10 })),
-    numbered(100, (i) => ({ ms: 20 + i })),
+    numbered(100, (i) => ({ ms: 20 + ((i * 37) % 100) })),
   );
   expect(more.metrics.request_latency).toMatchObject({ mean: { significant: true }, p95: { significant: true } });
   expect(more.metrics.request_latency?.mean.tooFew).toBeUndefined();
@@ -154,7 +155,11 @@ test('counts the pairs that a judge can compare', async () => {
   const place = (specs: readonly Spec[]) => specs.map((one, i) => ({ ...one, line: i + 1 }));
   const { comparison, data } = await comparedRuns(place(texts), place(others));
   expect(comparison.quality).toMatchObject({ compared: 5, comparable: { equal: 1, differing: 2 } });
-  expect(data.replies).toEqual({ compared: 5, regressed: 0, newRefusals: 0 });
+  const none = new Float64Array(5);
+  expect(data.replies).toEqual({
+    ...{ compared: 5, regressed: 0, newRefusals: 0 },
+    cases: { regressed: none, newRefusals: none },
+  });
   const judged = { better: 0, same: 1, worse: 0, undecided: 0, failed: 0, overBudget: 0 };
   const quality = comparison.quality as NonNullable<typeof comparison.quality>;
   // Of two pairs, one was never asked about: the judge stopped before it.
@@ -240,4 +245,59 @@ test('does not count requests canceled on purpose as failed, but those canceled 
   const unknown = { outcome: 'cannot-tell', seen: 0, reason: expect.stringContaining('canceled on purpose') };
   const nothing = good.map((one) => ({ ...one, ...onPurpose }));
   expect(await decided(gates, good, nothing)).toMatchObject([unknown, unknown, unknown]);
+});
+
+describe('the order of sending', () => {
+  const COUNT = 400;
+  const random = new Random(3);
+  /** Slow and fast requests by turns, so many in a row; the files have them in the order of completion. */
+  const waves = (inARow: number): Spec[] =>
+    numbered(COUNT, (i) => ({ sent: i, ms: (Math.floor(i / inARow) % 2 ? 300 : 100) + 100 * random.next() })).sort(
+      (a, b) => (a.ms ?? 0) - (b.ms ?? 0),
+    );
+
+  test('tells whether neighbouring requests are alike, which widens the bounds', async () => {
+    const [alike] = await decided(['request_latency:mean:10%'], waves(20), waves(50));
+    emptyFolder();
+    const [independent] = await decided(['request_latency:mean:10%'], waves(1), waves(1));
+    expect(alike).toMatchObject({
+      outcome: 'cannot-tell',
+      reason: expect.stringMatching(/^Neighbouring requests are alike: 400 tell as much as \d+ independent ones\./),
+    });
+    expect(alike?.moreRequests).toBeGreaterThan(COUNT);
+    expect(independent?.outcome).toBe('passed');
+    expect(independent?.reason).not.toContain('alike');
+  });
+
+  const failing = (count: number, fails: (i: number) => boolean): Spec[] =>
+    numbered(count, (i) => ({ sent: i, ok: !fails(i) }));
+  const never = () => false;
+
+  test.each<[string, number, (i: number) => boolean, object]>([
+    [
+      'no error in few pairs',
+      400,
+      never,
+      { outcome: 'passed', reason: expect.stringContaining('If errors come one by one') },
+    ],
+    ['no error in many', 1000, never, { outcome: 'cannot-tell', moreRequests: 1990 }],
+    [
+      'errors one by one',
+      2000,
+      (i) => i % 400 === 9,
+      { outcome: 'passed', reason: expect.not.stringContaining('alike') },
+    ],
+    [
+      'ten in a row',
+      2000,
+      (i) => i >= 700 && i < 710,
+      { outcome: 'cannot-tell', reason: expect.stringContaining('alike') },
+    ],
+  ])('%s', async (_, count, fails, expected) => {
+    expect(await decided(['error_rate:1'], failing(count, never), failing(count, fails))).toMatchObject([expected]);
+    emptyFolder();
+    expect(await decided(['newly_failing:1'], failing(count, never), failing(count, fails))).toMatchObject([
+      { outcome: (expected as { outcome: string }).outcome },
+    ]);
+  });
 });

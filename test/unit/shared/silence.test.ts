@@ -113,8 +113,6 @@ import { stopReplay } from '../../../src/replay/cloud/stop/stop-replay.ts';
 import { cloudTarget } from '../../../src/replay/cloud/target.ts';
 import { readSchedule } from '../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { parseLine } from '../../../src/replay/compare/json-lines.ts';
-import { RequestTable } from '../../../src/replay/compare/request-table.ts';
-import { Baseline } from '../../../src/replay/gate/baseline.ts';
 import { parseGateFile, readGateFile } from '../../../src/replay/gate/gate-file.ts';
 import { parseThreshold } from '../../../src/replay/gate/thresholds.ts';
 import { ConnectionPool } from '../../../src/replay/http/pool.ts';
@@ -123,7 +121,6 @@ import { writeTraces } from '../../../src/replay/publish/write-traces.ts';
 import { LineWriter } from '../../../src/replay/results/line-writer.ts';
 import { localFiles } from '../../../src/replay/source/files.ts';
 import { RecordReader } from '../../../src/replay/source/record-reader.ts';
-import { SortedIndex } from '../../../src/replay/source/sorted-index.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
 import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.ts';
 import { readEnvironment, readReplayEnvironment } from '../../../src/settings/environment.ts';
@@ -721,7 +718,6 @@ const PROVOKE: Record<string, () => unknown> = {
   QueueUnavailable: () =>
     wire.fails({ status: 500, code: MARK }, () => sendToQueue('http://q/1/q', mark(), { name: mark() })),
   BaselineNotAllowed: () => gateWith('s3://other/replays/x'),
-  BaselineWithoutReplies: () => new Baseline({ location: 'r' } as never, 1, [parseThreshold('regressed:2')]),
   BucketMissing: () => Promise.reject(namedStorageError(s3('NoSuchBucket', 404), 's3://b')),
   BudgetAccessDenied: () => Promise.reject(namedTableError(tableSays('AccessDeniedException'), 't', 's')),
   BudgetRefused: () => Promise.reject(namedTableError(tableSays('ValidationException'), 't', 's')),
@@ -856,14 +852,6 @@ const PROVOKE: Record<string, () => unknown> = {
       scorer: YES_NO_SCORERS[0] as JudgeScorer,
       next: 2,
     }),
-  OtherCaptures: () => {
-    const index = new SortedIndex();
-    index.seal();
-    return new Baseline({ requests: new RequestTable(0), location: 'r' } as never, 1, []).common(
-      index,
-      DEFAULT_OPTIONS,
-    );
-  },
   OutputUnusable: () => writableDirectory('/dev/null/x'),
   PlanSuperseded: () => {
     const storage = new MemoryStorage();

@@ -1,6 +1,7 @@
 /** The short form of `npm run bench -- gate`: how often the gate decides wrongly on simulated releases. */
 import { type Cell, plannedCells, simulated } from '../../../../bench/gate-support/cells.ts';
 import { SHAPES, type Shape } from '../../../../bench/gate-support/releases.ts';
+import { ALIKE, ERRORS_IN_ROWS } from '../../../../bench/gate-support/sequences.ts';
 
 const RELEASES = 200;
 const SIZES = [20, 100, 300];
@@ -21,6 +22,28 @@ test.each(shapes.map((shape): [string, Shape] => [shape.name, shape]))(
     expect(Math.min(...old)).toBeGreaterThan(RELEASES / 2);
   },
 );
+
+describe('where neighbouring requests are alike', () => {
+  const RUNS = 100;
+  /** 8 and 6 of 100, and four standard errors. */
+  const [MOST_PASSED, MOST_FAILED] = [19, 16];
+  const cellsOf = (shape: Shape, truth: Cell['truth'], pairs: number): Cell[] => simulated(shape, truth, RUNS, [pairs]);
+
+  test.each([...ALIKE, ...ERRORS_IN_ROWS].map((shape): [string, Shape] => [shape.name, shape]))(
+    '%s: a release at the bound rarely passes, and an unchanged one rarely fails',
+    (_, shape) => {
+      expect(cellsOf(shape, 'at the bound', 1000).filter(({ passed }) => passed > MOST_PASSED)).toEqual([]);
+      expect(cellsOf(shape, 'unchanged', 1000).filter(({ failed }) => failed > MOST_FAILED)).toEqual([]);
+    },
+  );
+
+  test('the answer is not always "cannot tell"', () => {
+    const [, queue] = ALIKE;
+    const [, p95, mean] = cellsOf(queue as Shape, 'unchanged', 3000);
+    expect(p95?.passed).toBeGreaterThan(30);
+    expect(mean?.passed).toBeGreaterThan(75);
+  });
+});
 
 test('unchanged releases of the planned size pass in about 80%, counts and latencies', () => {
   const [slower, judged] = ['slower everything, log-normal', 'worse by judge'].map(

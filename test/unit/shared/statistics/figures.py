@@ -1,24 +1,18 @@
 """Computes figures of published statistics packages, which the tests of src/shared/statistics compare with.
 
-    pip install numpy==2.4.6 scipy==1.17.1 statsmodels==0.15.0 evalsig==0.1.2 ppi-python==0.2.3 pybind11==3.1.0
+    pip install numpy==2.4.6 scipy==1.17.1 statsmodels==0.15.0 evalsig==0.1.2 ppi-python==0.2.3
     python figures.py > figures.json
-
-confseq 0.0.11 has no wheel, and its build pins a pybind11 that does not know Python 3.11. Compile its
-src/confseq/boundaries.cpp against pybind11 and the headers of Boost 1.74, beside that file, and put its src on PYTHONPATH.
 """
 import itertools
 import json
 import math
 
 import numpy as np
-from confseq import boundaries
-from evalsig import benjamini_hochberg, holm
 from evalsig.inference.mcnemar import mcnemar_test
 from scipy import optimize, stats
 from statsmodels.api import WLS
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.inter_rater import cohens_kappa
-from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint, score_test_proportions_2indep
 
 LEVELS = (0.05, 0.025, 0.001)
@@ -134,18 +128,6 @@ def mcnemars():
         yield found
 
 
-def corrections():
-    for p_values in [[0.03], [0.01, 0.04, 0.03, 0.005], [0.2, 0.2, 0.0001, 0.9, 0.049, 0.011, 0.012]]:
-        yield {
-            "p_values": p_values,
-            "holm": {"statsmodels": multipletests(p_values, method="holm")[1], "evalsig": holm(p_values).p_adjusted},
-            "benjamini_hochberg": {
-                "statsmodels": multipletests(p_values, method="fdr_bh")[1],
-                "evalsig": benjamini_hochberg(p_values).p_adjusted,
-            },
-        }
-
-
 def kappas():
     for table in [[[20, 5], [10, 15]], [[10, 5, 0], [3, 12, 4], [1, 2, 9]]]:
         for weights in ("none", "linear", "quadratic"):
@@ -169,38 +151,13 @@ def weighted():
         }
 
 
-def sequences():
-    for hits, of, planned in [(3, 50, 300), (0, 100, 300), (40, 40, 100), (300, 3000, 500)]:
-        for alpha in LEVELS:
-
-            def lower(count):
-                if count == 0:
-                    return 0
-
-                def evidence(p):
-                    s, v = count - of * p, of * p * (1 - p)
-                    mixture = boundaries.beta_binomial_log_mixture(s, v, planned * p * (1 - p), p, 1 - p, 0.05, True)
-                    return mixture + math.log(alpha)
-
-                return optimize.brentq(evidence, 1e-9, count / of - 1e-9, xtol=1e-14)
-
-            ends = [lower(hits), 1 - lower(of - hits)]
-            yield {"kind": "share", "sample": [hits, of], "planned": planned, "alpha": alpha, "ends": ends}
-    for of, planned in [(40, 500), (100, 100), (5000, 300)]:
-        for alpha in LEVELS:
-            width = boundaries.normal_mixture_bound(of, alpha, planned) / of
-            yield {"kind": "mean", "of": of, "planned": planned, "alpha": alpha, "width": width}
-
-
 figures = {
     "distributions": distributions(),
     "shares": list(shares()),
     "share_differences": list(share_differences()),
     "few_counts": list(few_counts()),
     "mcnemar": list(mcnemars()),
-    "corrections": list(corrections()),
     "kappa": list(kappas()),
     "weighted": list(weighted()),
-    "sequences": list(sequences()),
 }
 print(json.dumps(figures, default=lambda array: array.tolist()))
