@@ -94,7 +94,7 @@ export const throughReplay = (
 ): Promise<ReplayOutcome & { stderr: string; comparison: number | null }> =>
   withEcho(lines, async (source, url, folder) => {
     const results = join(folder, 'results');
-    const args = ['--url', url, '--concurrency', '4', '--compare', '--raw', '--timeout', '30', '-o', results];
+    const args = ['--url', url, '--concurrency', '4', '--compare', '--timeout', '30', '-o', results];
     const { stderr } = await runCli(['replay', source, ...args]);
     const comparison = await runCli(['compare', results, results, '-o', join(folder, 'comparison')]);
     return {
