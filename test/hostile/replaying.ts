@@ -110,7 +110,7 @@ export const throughOwnReplay = (lines: readonly Buffer[]): Promise<ReplayOutcom
   withEcho(lines, async (source, url, folder) => {
     const results = join(folder, 'results');
     const replies = new CapturedReplies(folder);
-    const more = { keepCaptured: true, raw: true, read: (measured: Measured) => replies.read(measured) };
+    const more = { keepCaptured: true, read: (measured: Measured) => replies.read(measured) };
     const outcome = await replay(source, url, results, { concurrency: 2, timeout: 30 }, more);
     await replies.finish();
     return { records: outcome.records, skipped: skippedIn(results) };

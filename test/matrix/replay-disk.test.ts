@@ -49,7 +49,6 @@ test.each([
     source: { prefix: `my-endpoint/AllTraffic/2026/11/20/10/${folder}/` },
     target: { url: `http://127.0.0.1:${(echo.address() as AddressInfo).port}/invocations` },
     compare: true,
-    raw: true,
   });
   await run.plan(0);
   // A shard only needs to know that an MLflow run exists.
