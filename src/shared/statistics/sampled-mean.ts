@@ -18,7 +18,7 @@ export interface SampledNumbers {
 }
 
 /** With fewer numbers without known ends, no interval: the sums do not show how skewed they are. */
-const FEWEST_WITHOUT_SCALE = 100;
+const FEWEST_WITHOUT_SCALE = 200;
 
 /** After n cases without one of a kind, 3 in n may be of it (the rule of three). */
 const UNSEEN = 3;
@@ -31,7 +31,7 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, numbe
  * be a 1 although one in ten is.
  *
  * @param scale the least and the largest possible number, if they are known
- * @returns no ends for a single number; without a scale for fewer than 100, or for numbers that are all equal
+ * @returns no ends for a single number; without a scale for fewer than 200, or for numbers that are all equal
  */
 export function sampledMean(strata: readonly SampledNumbers[], scale?: { min: number; max: number }): Measured {
   const all = sum(strata.map(({ weight }) => weight));

@@ -12,24 +12,24 @@ const sumsOf = (numbers: readonly number[], weight = numbers.length): SampledNum
 
 test.each([
   ['one number', [4], SCALE],
-  ['few without a scale', Array.from({ length: 99 }, (_, n) => n), undefined],
+  ['few without a scale', Array.from({ length: 199 }, (_, n) => n), undefined],
   ['equal ones without a scale', Array.from({ length: 500 }, () => 7), undefined],
 ])('%s has no interval', (_, numbers, scale) => {
   expect(sampledMean([sumsOf(numbers)], scale)).toMatchObject({ low: null, high: null });
 });
 
 test('has Student’s interval, with room for scores at the ends of the scale', () => {
-  // t of 99 degrees is 1.984217; of 0 and 10 half each, s is 5/√0.99.
-  const numbers = Array.from({ length: 100 }, (_, n) => (n % 2) * 10);
-  const half = (1.984217 * 5) / Math.sqrt(99);
+  // t of 199 degrees is 1.971957; of 0 and 10 half each, the standard error is 5/√199.
+  const numbers = Array.from({ length: 200 }, (_, n) => (n % 2) * 10);
+  const half = (1.971957 * 5) / Math.sqrt(199);
   const plain = sampledMean([sumsOf(numbers)]);
   expect([plain.low, plain.high].map((end) => Number(end?.toFixed(5)))).toEqual([
     Number((5 - half).toFixed(5)),
     Number((5 + half).toFixed(5)),
   ]);
   expect(sampledMean([sumsOf(numbers)], { min: 0, max: 20 })).toMatchObject({
-    low: expect.closeTo(5 - half - 0.03 * 5, 5),
-    high: expect.closeTo(5 + half + 0.03 * 15, 5),
+    low: expect.closeTo(5 - half - 0.015 * 5, 5),
+    high: expect.closeTo(5 + half + 0.015 * 15, 5),
   });
   // Two equal scores may be two of any: nothing is excluded.
   expect(sampledMean([sumsOf([4, 4])], SCALE)).toEqual({ value: 4, low: 1, high: 5 });
