@@ -30,7 +30,7 @@ export interface Cases {
 export interface Evidence extends Seen {
   bounds?: Bounds;
   cases?: Cases;
-  /** With too few values for bounds: those of a sample with the same values, each several times. */
+  /** Where there are no bounds: those that too few independent requests give, or a sample with the same values several times each. */
   enlarged?: { bounds: Bounds; seen: number };
   /** Why nothing is known. */
   unknown?: string;
@@ -94,11 +94,12 @@ function metricEvidence(
 const FEWEST_EFFECTIVE = 10;
 
 /** The bounds, or none if neighbouring requests are so alike that they tell as much as very few. */
-function whereAlike(bounds: Bounds, seen: number): Pick<Evidence, 'bounds' | 'missing'> {
+function whereAlike(bounds: Bounds, seen: number): Pick<Evidence, 'bounds' | 'missing' | 'enlarged'> {
   const { effective = seen } = bounds;
   if (effective >= FEWEST_EFFECTIVE) return { bounds };
   const missing = Math.ceil((seen * FEWEST_EFFECTIVE) / Math.max(1, effective)) - seen;
-  return { bounds: { ...bounds, lower: () => -Infinity, upper: () => Infinity }, missing };
+  const none = { ...bounds, lower: () => -Infinity, upper: () => Infinity };
+  return { bounds: none, missing, enlarged: { bounds, seen } };
 }
 
 /** From so many pairs on, failures are taken to come in clusters as long as none shows otherwise. */

@@ -143,7 +143,8 @@ function decide(one: Case, isFailed: boolean, levels: Levels): Decision {
   const { effective = seen } = bounds;
   const alike = bounds.effective === undefined ? '' : `${alikeText(effective, evidence)} `;
   if (evidence.missing !== undefined) {
-    return cannotTell(`${alike}No bounds can be computed.`, requestsFor(evidence.missing, evidence));
+    const further = furtherForDifference(evidence.enlarged?.bounds ?? bounds, threshold.limit, seen, levels) ?? 0;
+    return cannotTell(`${alike}That is too few.`, requestsFor(Math.max(evidence.missing, further), evidence));
   }
   const [lower, upper] = [bounds.lower(levels.pass), bounds.upper(levels.pass)];
   if (isFailed) return { outcome: 'failed', reason: `Worse by at least ${amountText(lower, unit)}.` };
