@@ -36,6 +36,8 @@ function tailRun(q: number, isBeyond: Float64Array, ofValues: () => LongRun): Lo
   return { ratio, degrees: Math.min(found.degrees, all.degrees), isShown: true };
 }
 
+const cut = (values: Float64Array, most: number): Float64Array => values.map((value) => Math.min(value, most));
+
 /** The normal quantile, or Student's with few degrees of freedom. */
 const scoreOf = (alpha: number, degrees: number): number =>
   Number.isFinite(degrees) ? studentQuantile(alpha, degrees) : normalQuantile(alpha);
@@ -86,8 +88,6 @@ export class QuantileDifferences {
   readonly #after: Float64Array;
   readonly #paired: boolean;
   readonly #sorted: readonly [Float64Array, Float64Array];
-  /** Of the values before and after: all quantiles need them. */
-  readonly #runs: [LongRun?, LongRun?] = [];
 
   /** @param paired value i of both samples belongs to the same request */
   constructor(before: Float64Array, after: Float64Array, paired: boolean) {
@@ -103,25 +103,19 @@ export class QuantileDifferences {
     return [quantile(before, q), quantile(after, q)];
   }
 
-  #runOf(i: 0 | 1): LongRun {
-    const run = this.#runs[i] ?? longRun([this.#before, this.#after][i] as Float64Array);
-    this.#runs[i] = run;
-    return run;
-  }
-
   /** As `quantileDifference`. */
   bounds(q: number, relative: boolean): Bounds | undefined {
     const [sortedBefore, sortedAfter] = this.#sorted;
     if (Math.min(sortedBefore.length, sortedAfter.length) < neededForQuantile(q)) return undefined;
     const [before, after] = this.quantiles(q);
     const [left, right] = [beyond(this.#before, before), beyond(this.#after, after)];
-    const runs = [tailRun(q, left, () => this.#runOf(0)), tailRun(q, right, () => this.#runOf(1))] as const;
+    // The few values far beyond a quantile would hide what the others have in common.
+    const [low, high] = [cut(this.#before, before), cut(this.#after, after)];
+    const runs = [tailRun(q, left, () => longRun(low)), tailRun(q, right, () => longRun(high))] as const;
     const apart = (a: Float64Array, b: Float64Array, ratio = 1): Float64Array =>
       b.map((value, i) => value - ratio * (a[i] ?? 0));
     const scale = before > 0 ? after / before : 1;
-    const both = this.#paired
-      ? tailRun(q, apart(left, right), () => longRun(apart(this.#before, this.#after, scale)))
-      : INDEPENDENT;
+    const both = this.#paired ? tailRun(q, apart(left, right), () => longRun(apart(low, high, scale))) : INDEPENDENT;
     const isAlike = [...runs, both].some(({ isShown }) => isShown);
     const degrees = Math.min(both.degrees, ...runs.map((run) => run.degrees));
     const sizes = [left, right].map(({ length }, i) => Math.max(1, Math.round(length / (runs[i]?.ratio ?? 1))));
