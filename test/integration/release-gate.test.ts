@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { StandInJudge } from '../../local/stand-in-judge/server.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { runHere } from '../helpers/command-here.ts';
+import { expectationsOf } from '../helpers/corpus.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { ReplayFolder, runCli } from '../helpers/replay.ts';
 import { numbered, type RequestSpec, writeRun } from '../helpers/result-folder.ts';
@@ -176,7 +177,7 @@ test('plans how many requests a gate needs, from no, one or two earlier runs, an
 
   // Captures are counted as a replay would send them, and the judge's cost is estimated from their sizes.
   const counted = await plan('--captures', 'test/corpus/chat.jsonl');
-  expect(counted).toMatchObject({ captures: 17, judge: { pairs: 286 } });
+  expect(counted).toMatchObject({ captures: expectationsOf('chat.jsonl').length, judge: { pairs: 286 } });
   expect(counted.judge.usd).not.toBeCloseTo(assumed.judge.usd, 1);
   const table = await runHere(['compare', '--plan', ...gates, '--captures', '290'], env);
   expect(table.stdout).toMatch(/^judged_worse:5 +286 {2}2% of the pairs \(assumed\)$/m);
