@@ -68,7 +68,7 @@ export function replayFunctions(scope: Construct, props: ReplayFunctionsProps): 
     }),
     summarizer: make('Summary', 'summarize-replay', {
       name: 'replaySummarizer',
-      description: 'Merges the results of the shards of a replay, and decides its gate',
+      description: 'Merges the results of the shards of a replay',
       diskMib: SUMMARY_DISK_MIB,
     }),
     publisher: make('Publication', 'publish-replay', {
@@ -95,8 +95,7 @@ function grant(
   for (const { role } of [planner, evaluator, publisher]) grantMlflow(role, settings);
   for (const { role } of [evaluator, publisher]) grantArtifacts(role, settings);
   grantWork(workBucket, planner.role, {
-    // The results are those of a gate's baseline.
-    read: ['replayStop', 'replayResults'],
+    read: ['replayStop'],
     write: ['replayPlan'],
     upload: ['replayManifest', 'replaySchedule'],
   });
@@ -114,11 +113,7 @@ function grant(
   grantJudge(evaluator.role, settings);
   grantBudget(evaluator.role, budget, settings);
   grantWork(workBucket, summarizer.role, {
-    read: [
-      ...(['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayEvaluations', 'replayStop'] as const),
-      // For a gate: its own, and those of the baseline.
-      'replayResults',
-    ],
+    read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayEvaluations', 'replayStop'],
     write: ['replayPublication'],
     upload: ['replayResults'],
   });

@@ -4,9 +4,6 @@
 import * as z from 'zod';
 import { type Execution, instant, type ObjectPlace, type Raised, raisedSchema } from './execution.ts';
 
-/** With a sentence for each, their outcomes stay below a fifth of the 256 KiB that an execution may output. */
-const MAX_THRESHOLDS = 100;
-
 /** The captures to replay: all `*.jsonl` under a prefix, or one object by its full key; `from` is inclusive, `to` exclusive. */
 const sourceSchema = z.strictObject({
   /** Default: the bucket and prefix that the stack watches. */
@@ -56,16 +53,6 @@ const optionFields = {
   maxErrorRate: z.number().optional(),
 };
 
-/** A release gate: how much worse the target may be. */
-const gateSchema = z.strictObject({
-  /** An earlier replay of the same captures in the work bucket: `s3://bucket/replays/<execution>`. Default: the captured replies. */
-  baseline: z.string().min(1).optional(),
-  /** As `--threshold` of `compare`, for example `request_latency:p95:10%`. */
-  thresholds: z.array(z.string()).min(1).max(MAX_THRESHOLDS),
-  /** Percent of the pairs that a threshold of 0 must exclude to pass. Default 1. */
-  zeroTolerance: z.number().positive().lt(100).optional(),
-});
-
 /** The `--input` of `aws stepfunctions start-execution`. */
 export const replayInputSchema = z.strictObject({
   source: sourceSchema.optional(),
@@ -77,7 +64,8 @@ export const replayInputSchema = z.strictObject({
   judge: z.boolean().optional(),
   /** The most that this replay may spend on the judge, in US dollars, within the daily budget; 0: no separate limit. Default 20. */
   judgeBudgetUsd: z.number().min(0).optional(),
-  gate: gateSchema.optional(),
+  /** Inputs of an earlier version may have it. Named, so that the refusal says what to use. */
+  gate: z.never('compare the results with `inference-monitor compare s3://… s3://… --threshold …`').optional(),
   /** Create an MLflow run with figures, parameters and files, and a trace for each request. Default `false`. */
   mlflow: z.boolean().optional(),
   /** Name of the MLflow experiment. Default: the experiment of the captures, with the suffix `-replays`. */
@@ -156,13 +144,6 @@ export interface SummarizeReplayResult {
   results: { bucket: string; prefix: string };
   /** Whether an MLflow run waits for its figures and files: PublishReplay is next. */
   publish: boolean;
-  /** Present if the input has a gate. A gate that failed does not fail the execution; pipelines read the exit code. */
-  gate?: {
-    outcome: 'passed' | 'failed' | 'cannot-tell';
-    exitCode: 0 | 1 | 3;
-    /** One for each threshold, as in `comparison.json`. */
-    thresholds: object[];
-  };
 }
 
 /**
@@ -239,6 +220,6 @@ export const REPLAY_DISK_MIB = 2048;
 
 /**
  * Disk of SummarizeReplay, the most that Lambda gives, for 0.03 cents per summary of 15 minutes. It assembles `inputs.json`
- * there, and then copies of two runs that a gate compares.
+ * there.
  */
 export const SUMMARY_DISK_MIB = 10_240;

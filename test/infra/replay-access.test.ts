@@ -21,7 +21,7 @@ it.each<[string, Line[]]>([
     [
       logsTo('ReplayPlanLogs'),
       ...captures,
-      [['s3:GetObject'], work('stop.json', 'results/*')],
+      [['s3:GetObject'], work('stop.json')],
       [['s3:PutObject'], work('plan.json', 'manifest.jsonl', 'schedule/*')],
       [['s3:AbortMultipartUpload'], work('manifest.jsonl', 'schedule/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
@@ -58,10 +58,7 @@ it.each<[string, Line[]]>([
     'ReplaySummaryRole',
     [
       logsTo('ReplaySummaryLogs'),
-      [
-        ['s3:GetObject'],
-        work('plan.json', 'schedule/*', 'claims/*', 'shards/*', 'evaluations/*', 'stop.json', 'results/*'),
-      ],
+      [['s3:GetObject'], work('plan.json', 'schedule/*', 'claims/*', 'shards/*', 'evaluations/*', 'stop.json')],
       [['s3:PutObject'], work('publication.json', 'results/*')],
       [['s3:AbortMultipartUpload'], work('results/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],

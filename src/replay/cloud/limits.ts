@@ -72,19 +72,6 @@ export const FIGURES_RESERVE_MS = 120_000;
 export const MERGED_BYTES_PER_MS = 10_000;
 
 /**
- * Rate at which SummarizeReplay copies two runs from S3 and compares them for a gate, bytes of both per millisecond: 10 MB/s.
- * Measured without S3: 50 MB/s of one processor.
- */
-export const COMPARED_BYTES_PER_MS = 10_000;
-/** Requests of each run of a gate. Measured with replies of 150 words: 550 MB of memory and 108 s for this many. */
-export const MAX_GATE_REQUESTS = 500_000;
-/**
- * Records and replies of a gate's baseline: 2.5 GB, of 460,000 requests with replies of 150 words. To merge as many of the
- * replay itself takes 250 s, the comparison of both 500 s, and the figures 120 s.
- */
-export const MAX_GATE_BYTES = 2_500_000_000;
-
-/**
  * Time between planning and the start of the clock. The Map starts its children one after the other, so the last stripe of
  * a wide window needs more time than a single shard, and a shard that is due later needs less.
  *

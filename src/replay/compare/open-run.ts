@@ -21,13 +21,8 @@ export interface OpenedRun {
   dispose(): Promise<void>;
 }
 
-/**
- * Finds the files of a run in S3 that a comparison reads, by name.
- *
- * @param location `s3://bucket/replays/<execution>`, with or without `/results/`
- * @throws PermanentError `NotAReplay`, and errors of the storage
- */
-export async function findResults(location: string, storage: Storage): Promise<Map<string, ObjectFacts>> {
+/** Finds the files of a run in S3 that a comparison reads, by name. */
+async function findResults(location: string, storage: Storage): Promise<Map<string, ObjectFacts>> {
   const { bucket, key } = parseS3Location(location) ?? { bucket: '', key: '' };
   const own = key === '' || key.endsWith('/') ? key : `${key}/`;
   const prefix = (await storage.head(bucket, `${own}${FILES.records}`)) ? own : `${own}${RESULTS}`;
@@ -44,7 +39,7 @@ export async function findResults(location: string, storage: Storage): Promise<M
 }
 
 /** Copies the files of a run to a temporary directory. */
-export async function copyResults(files: ReadonlyMap<string, ObjectFacts>, storage: Storage): Promise<OpenedRun> {
+async function copyResults(files: ReadonlyMap<string, ObjectFacts>, storage: Storage): Promise<OpenedRun> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-run-'));
   const dispose = (): Promise<void> => rm(directory, { recursive: true, force: true });
   try {

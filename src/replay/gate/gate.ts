@@ -32,18 +32,13 @@ interface Decision {
  * at 5% each, since all must pass. It fails if the lower bound is beyond the limit, by Holm's procedure over all
  * thresholds but the zero-tolerance rules, which a single case fails. If half of the requests or more are not in the data, it
  * cannot tell.
- *
- * @param data what a threshold is decided on, if not the same for all
  */
 export function decideGate(
   thresholds: readonly Threshold[],
-  data: ComparedData | ((threshold: Threshold) => ComparedData),
+  data: ComparedData,
   { zeroTolerance = ZERO_TOLERANCE }: GateOptions = {},
 ): GateResult {
-  const dataOf = typeof data === 'function' ? data : () => data;
-  const cases = thresholds.map(
-    (threshold): Case => ({ threshold, evidence: evidenceOf(threshold, dataOf(threshold)) }),
-  );
+  const cases = thresholds.map((threshold): Case => ({ threshold, evidence: evidenceOf(threshold, data) }));
   const { failed, failLevel } = beyond(cases);
   const results = cases.map((one): ThresholdResult => {
     const decision = isZeroTolerance(one.threshold)
@@ -55,7 +50,7 @@ export function decideGate(
 }
 
 /** The outcome of a gate: failed if a threshold failed, passed if all passed. */
-export function gateOf(thresholds: ThresholdResult[]): GateResult {
+function gateOf(thresholds: ThresholdResult[]): GateResult {
   const outcome = thresholds.some((one) => one.outcome === 'failed')
     ? 'failed'
     : thresholds.every((one) => one.outcome === 'passed')

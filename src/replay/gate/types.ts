@@ -1,4 +1,4 @@
-/** What a release gate decides, as `comparison.json` and a cloud replay's output have it. */
+/** What a release gate decides, as `comparison.json` has it. */
 
 /** `cannot-tell`: the requests were too few, or did not show what the threshold asks about. */
 export type GateOutcome = 'passed' | 'failed' | 'cannot-tell';

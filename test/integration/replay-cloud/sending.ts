@@ -1,6 +1,9 @@
 /** Tests of planning, sending, summarizing and stopping a cloud replay. */
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type StandInEndpoint, startStandInEndpoint } from '../../../local/stand-in-endpoint/server.ts';
 import type { ShardManifestLine } from '../../../src/contract/replay.ts';
 import { replayKeys } from '../../../src/contract/work-keys.ts';
@@ -8,6 +11,7 @@ import { SHARD_LEAD_MS, WRITE_RESERVE_MS } from '../../../src/replay/cloud/limit
 import { replayShard } from '../../../src/replay/cloud/shard/shard.ts';
 import { Storage } from '../../../src/shared/storage.ts';
 import { inputsSchema, recordSchema, summarySchema } from '../../helpers/aiperf-files.ts';
+import { runHere } from '../../helpers/command-here.ts';
 import { captureLine, chatBody, chatLine, chatReply } from '../../helpers/replay.ts';
 import { type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
 import { cloud, TEST_MS } from './servers.ts';
@@ -221,6 +225,44 @@ test(
     expect(summary.replay_sched_degraded?.avg).toBe(1);
     expect(bottleneck).toMatch(/this client was busy/);
     expect(await run.result('report.html')).toMatch(/Shards that started late: 1 \(0\)/);
+  },
+  TEST_MS,
+);
+
+test(
+  'two replays are compared where they are, in S3, and thresholds decide the exit code',
+  async () => {
+    const lines = Array.from({ length: 40 }, (_, i) => chatLine(`v-${i}`, 0, `version ${i}`));
+    await cloud.put('versions/00', lines);
+    const refusing = await startStandInEndpoint({ latencyMs: 10, answer: () => 'I cannot help with that.' });
+    const output = mkdtempSync(join(tmpdir(), 'compared-'));
+    try {
+      const input = { source: source('versions'), compare: true };
+      const replayed = async ({ url }: StandInEndpoint): Promise<string> => {
+        const run = cloud.run({ ...input, target: { url } });
+        expect(await run.all(SOON_MS)).toMatchObject({ ok: true });
+        return `s3://${WORK}/replays/${run.name}`;
+      };
+      const before = await replayed(endpoint);
+      const compared = (after: string) => {
+        const thresholds = ['--threshold', 'newly_failing:20', '--threshold', 'new_refusals:20'];
+        return runHere(['compare', before, after, ...thresholds, '--json', '--no-report', '-o', output], cloud.aws.env);
+      };
+      const same = await compared(await replayed(endpoint));
+      expect(same).toMatchObject({ code: 0, stderr: '' });
+      expect(JSON.parse(same.stdout)).toMatchObject({
+        before: { directory: before, requests: 40 },
+        gate: { outcome: 'passed', thresholds: [{ seen: 40, of: 40 }, { seen: 40 }] },
+      });
+      const worse = await compared(await replayed(refusing));
+      expect(worse.code).toBe(1);
+      expect(JSON.parse(worse.stdout)).toMatchObject({
+        gate: { outcome: 'failed', thresholds: [{ outcome: 'passed' }, { outcome: 'failed', worse: 100 }] },
+      });
+    } finally {
+      await refusing.close();
+      rmSync(output, { recursive: true });
+    }
   },
   TEST_MS,
 );

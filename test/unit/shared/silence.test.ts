@@ -102,7 +102,6 @@ import { ProgressFile } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { ShardBounds } from '../../../src/replay/cloud/limits.ts';
 import { replayTooLarge } from '../../../src/replay/cloud/plan/index-objects.ts';
 import { parseReplayInput } from '../../../src/replay/cloud/plan/input.ts';
-import { checkGateSize, planCloudGate } from '../../../src/replay/cloud/plan/plan-gate.ts';
 import { planReplay } from '../../../src/replay/cloud/plan/plan-replay.ts';
 import { type Concurrency, stripesOf, WindowCutter } from '../../../src/replay/cloud/plan/sharding.ts';
 import { publishReplay } from '../../../src/replay/cloud/publish/publish-replay.ts';
@@ -717,7 +716,6 @@ const PROVOKE: Record<string, () => unknown> = {
   },
   QueueUnavailable: () =>
     wire.fails({ status: 500, code: MARK }, () => sendToQueue('http://q/1/q', mark(), { name: mark() })),
-  BaselineNotAllowed: () => gateWith('s3://other/replays/x'),
   BucketMissing: () => Promise.reject(namedStorageError(s3('NoSuchBucket', 404), 's3://b')),
   BudgetAccessDenied: () => Promise.reject(namedTableError(tableSays('AccessDeniedException'), 't', 's')),
   BudgetRefused: () => Promise.reject(namedTableError(tableSays('ValidationException'), 't', 's')),
@@ -738,7 +736,6 @@ const PROVOKE: Record<string, () => unknown> = {
   CredentialsExpired: () => Promise.reject(namedStorageError(s3('ExpiredToken', 400), 's3://b')),
   FileUnreadable: () => readGiven('/dev/null/x', 'The file'),
   GateFileUnreadable: () => readGateFile('/dev/null/x'),
-  GateTooLarge: () => checkGateSize('r', 1e9),
   HeadersUnavailable: () =>
     wire.fails({ status: 400, code: 'ResourceNotFoundException' }, () =>
       cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, {} as never),
@@ -928,8 +925,6 @@ const leaving = (count: number) => ({
   summary: { lines: { lost: count, quarantined: count }, verdicts: { failed: 0, heldByBudget: 0 } } as RunSummary,
 });
 
-const gateWith = (baseline: string) =>
-  planCloudGate({ gate: { baseline, thresholds: ['error_rate:1'] }, compare: false }, memory(), 'w');
 const SHARD_BOUNDS: ShardBounds = { windowMs: 1, requests: 50, bytes: 10_000, perSecond: 5, connections: 4 };
 const windowOf = (requests: number) => ({ requests, bytes: 1, peakPerSecond: 1, firstDueMs: 0, lastDueMs: 0 });
 const ARN = 'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-tracking-server/mine';

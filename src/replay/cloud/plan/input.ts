@@ -9,7 +9,7 @@ import { shownUrl } from '../../targets/target.ts';
 
 const ALLOWED =
   '{"target":{"endpoint":…} or {"url":…}, "source":{"bucket","prefix","from","to"}, and the options of the command ' +
-  `line: ${Object.keys(replayInputSchema.omit({ source: true, target: true }).shape).join(', ')}}`;
+  `line: ${Object.keys(replayInputSchema.omit({ source: true, target: true, gate: true }).shape).join(', ')}}`;
 
 /** A valid input with all defaults filled in. */
 export interface ReplayJob {
@@ -22,8 +22,6 @@ export interface ReplayJob {
   judge?: { budgetUsd: number };
   /** `undefined`: nothing is logged to MLflow. */
   mlflow?: { experiment?: string };
-  /** `undefined`: no gate. */
-  gate?: NonNullable<ReplayInput['gate']>;
   dryRun: boolean;
   shard: NonNullable<ReplayInput['shard']>;
 }
@@ -45,7 +43,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
   if (!parsed.success) throw invalid(problemsOf(parsed.error.issues).join('; '));
   const input = parsed.data;
   const { source = {}, target, compare, dryRun, shard, ...more } = input;
-  const { judge, judgeBudgetUsd, mlflow, experiment, gate, ...given } = more;
+  const { judge, judgeBudgetUsd, mlflow, experiment, ...given } = more;
   if (judgeBudgetUsd !== undefined && !judge) throw invalid('judgeBudgetUsd needs "judge": true');
   if (experiment !== undefined && !mlflow) throw invalid('experiment needs "mlflow": true');
   const options: ReplayOptions = { ...DEFAULT_OPTIONS, ...given };
@@ -78,7 +76,6 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
     // The judge needs to know which replies differ.
     compare: (compare ?? false) || (judge ?? false),
     ...(judge ? { judge: { budgetUsd: judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD } } : {}),
-    ...(gate ? { gate } : {}),
     ...(mlflow ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
     dryRun: dryRun ?? false,
     shard: shard ?? {},

@@ -19,7 +19,6 @@ import type { PlannedMlflow, ShardPlan, StoredPlan } from '../work-bucket/stored
 import { type IndexedCaptures, indexObjects, replayTooLarge } from './index-objects.ts';
 import { parseReplayInput, type ReplayJob } from './input.ts';
 import { type EvaluationPorts, findMlflowPlace, planJudge } from './plan-evaluation.ts';
-import { checkGateSize, planCloudGate } from './plan-gate.ts';
 import { type Concurrency, WindowCutter } from './sharding.ts';
 import { SkippedLines } from './skipped-lines.ts';
 import { writeSchedule } from './write-schedule.ts';
@@ -43,7 +42,7 @@ const DRY_RUN_RESERVE_MS = 20_000;
  *
  * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `SecretNotAllowed`,
  * `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`, `TooManyRequests`,
- * `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, those of `planGate`, and errors of MLflow's client
+ * `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, and errors of MLflow's client
  */
 export async function planReplay(
   { input, run }: ReplayPlanRequest,
@@ -53,7 +52,6 @@ export async function planReplay(
   const bounds = shardBounds(job.options, job.shard);
   // Rejects an invalid target before hours of captures are read. Only the shards may read the secret.
   await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
-  const gate = await planCloudGate(job, storage, environment.WORK_BUCKET);
   // The same for a judge or an MLflow server that is not available.
   const judge = job.dryRun ? null : await planJudge(job, evaluation);
   const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation);
@@ -69,14 +67,12 @@ export async function planReplay(
     const shards = found
       ? []
       : await cutAndWrite(storage, captures, job, bounds, { bucket, run: run.name, remainingMs });
-    if (gate?.baseline) checkGateSize(run.name, requestsOf(shards));
     await skipped.store(storage, bucket, run.name);
     if (shards.length > 0) mlflow = await place?.openRun(run, now() + startLeadMs(shards, job.options.warmup));
     const plan: StoredPlan = {
       ...planOf(job, captures, shards, skipped.reasons, run.name, now(), found),
       judge,
       mlflow: mlflow ?? null,
-      gate,
     };
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
     await writeManifest(storage, manifest, plan);
@@ -161,8 +157,6 @@ async function dryRunOf(
 
 const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);
 
-const requestsOf = (shards: readonly ShardPlan[]): number => shards.reduce((sum, { requests }) => sum + requests, 0);
-
 function planOf(
   job: ReplayJob,
   { files, index }: IndexedCaptures,
@@ -171,7 +165,7 @@ function planOf(
   run: string,
   plannedAtMs: number,
   found: DryRun | undefined,
-): Omit<StoredPlan, 'judge' | 'mlflow' | 'gate'> {
+): Omit<StoredPlan, 'judge' | 'mlflow'> {
   const { source, window, target, options, compare } = job;
   return {
     contract: CONTRACT,
@@ -190,7 +184,7 @@ function planOf(
     skipped,
     plannedAtMs,
     startAtEpochMs: plannedAtMs + startLeadMs(shards, options.warmup),
-    requests: requestsOf(shards),
+    requests: shards.reduce((sum, { requests }) => sum + requests, 0),
     shards,
     ...(found ? { dryRun: found } : {}),
   };

@@ -5,11 +5,10 @@ import type { PublishReplayRequest, PublishReplayResult } from '../../../contrac
 import { replayKeys } from '../../../contract/work-keys.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { putRunFiles, type ResultFile } from '../../../mlflow/run-files.ts';
-import { endRun, getRun, logRun, setTag, tellFailure } from '../../../mlflow/runs.ts';
+import { endRun, getRun, logRun, tellFailure } from '../../../mlflow/runs.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import type { ReplayRunContent } from '../../finish.ts';
-import type { GateOutcome } from '../../gate/types.ts';
 import { RESULT_FILES } from '../../results/result-set.ts';
 import type { PlannedMlflow } from '../work-bucket/stored-plan.ts';
 
@@ -19,12 +18,7 @@ export interface ReplayPublication {
   content: ReplayRunContent;
   /** Why the execution fails, if it does. */
   failure?: string;
-  /** Outcome of the gate, if there is one. */
-  gate?: GateOutcome;
 }
-
-/** The tag with the outcome of the gate, such as `failed`. */
-const GATE_TAG = 'replay_gate';
 
 interface PublishDependencies {
   storage: Storage;
@@ -55,7 +49,6 @@ export async function publishReplay(
     if (RESULT_FILES.has(object.key.slice(prefix.length))) files.push(resultFile(storage, object, prefix));
   }
   const leftOut = await putRunFiles(rest, made, files, async () => storage.s3);
-  if (publication.gate) await setTag(rest, made, GATE_TAG, publication.gate);
   await tellFailure(rest, made, publication.failure);
   // Last, so that a run that has ended is complete.
   await endRun(rest, made, publication.content);

@@ -18,10 +18,7 @@ import {
   summaryFactsOf,
   writeReport,
 } from '../../finish.ts';
-import type { GateResult } from '../../gate/types.ts';
-import { gateText } from '../../gate/words.ts';
 import { REFUSED_FILE } from '../../publish/write-traces.ts';
-import { COMPARISON_FILES } from '../../report/write-comparison.ts';
 import { FILES, writeFigures } from '../../results/result-set.ts';
 import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
 import type { ReplayPublication } from '../publish/publish-replay.ts';
@@ -31,7 +28,6 @@ import { SHARD_FILES } from '../work-bucket/keys.ts';
 import { readPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { type Collected, collectShards } from './collect.ts';
 import { type CollectedEvaluations, collectEvaluations } from './collect-evaluations.ts';
-import { decideReplayGate, gateMs } from './gate.ts';
 import {
   bytesOf,
   type MergeContext,
@@ -58,8 +54,6 @@ const CONTENT_TYPES: Record<string, string> = {
   [FILES.inputs]: 'application/json',
   [FILES.report]: 'text/html; charset=utf-8',
   [COMPARE_FILE]: 'application/json',
-  [COMPARISON_FILES.json]: 'application/json',
-  [COMPARISON_FILES.page]: 'text/html; charset=utf-8',
   [FILES.replay]: 'application/json',
 };
 
@@ -81,12 +75,12 @@ export async function summarizeReplay(
   const collected = await collectShards(storage, bucket, plan);
   const evaluations = await collectEvaluations(storage, bucket, plan, collected);
   const context = { storage, bucket, prefix: results.prefix, plan, collected, evaluations };
-  const { comparison, gate } = await writeResults(context, remainingMs);
+  const comparison = await writeResults(context, remainingMs);
   const raised = failed && { Error: failed.error, Cause: failed.cause };
   const failure = failureOf(plan, collected, evaluations, raised);
-  const publication = await publicationOf(context, comparison, failure, gate);
+  const publication = await publicationOf(context, comparison, failure);
   if (publication) await storage.putJson(bucket, replayKeys.publication(run.name), publication);
-  return { ...answer(failure, results, publication !== undefined), ...(gate ? { gate } : {}) };
+  return answer(failure, results, publication !== undefined);
 }
 
 /** Returns the content of the replay’s MLflow run, also for a replay without results, so that no run stays open. */
@@ -94,7 +88,6 @@ async function publicationOf(
   { plan, collected, evaluations }: MergeContext,
   comparison: CapturedComparison | undefined,
   failure: Failure | undefined,
-  gate: GateResult | undefined,
 ): Promise<ReplayPublication | undefined> {
   if (!plan.mlflow) return undefined;
   const status = wasStopped(collected, evaluations) ? 'KILLED' : failure ? 'FAILED' : 'FINISHED';
@@ -102,7 +95,6 @@ async function publicationOf(
     mlflow: plan.mlflow,
     content: await runContentOf(finishedReplay(plan, collected), status, Date.now(), comparison?.quality),
     failure: failure && raisedText({ Error: failure.error, Cause: failure.cause }),
-    ...(gate ? { gate: gate.outcome } : {}),
   };
 }
 
@@ -124,19 +116,15 @@ interface LeftOut {
   reason: string;
 }
 
-/** Writes all files for which there is time, and decides the gate. @returns the comparison, if it is one of them */
-async function writeResults(
-  context: MergeContext,
-  remainingMs: () => number,
-): Promise<{ comparison: CapturedComparison | undefined; gate?: GateResult }> {
+/** Writes all files for which there is time. @returns the comparison, if it is one of them */
+async function writeResults(context: MergeContext, remainingMs: () => number): Promise<CapturedComparison | undefined> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-summary-'));
   const { plan, collected, evaluations } = context;
-  const leftMs = (): number => remainingMs() - FIGURES_RESERVE_MS;
   const leftOut: LeftOut[] = [];
-  /** Merges a file if there is time for it, and afterwards for what is more important. */
-  const merge = async <T>(file: string, parts: string, work: () => Promise<T>, afterMs = 0): Promise<T | undefined> => {
+  /** Merges a file if there is time for it. */
+  const merge = async <T>(file: string, parts: string, work: () => Promise<T>): Promise<T | undefined> => {
     const bytes = bytesOf(collected, parts);
-    if (bytes <= (leftMs() - afterMs) * MERGED_BYTES_PER_MS) return work();
+    if (bytes <= (remainingMs() - FIGURES_RESERVE_MS) * MERGED_BYTES_PER_MS) return work();
     const where = replayKeys.shardsPrefix(plan.run);
     leftOut.push({ file, reason: `no time to merge ${bytes} bytes; its parts are under ${where}` });
     return undefined;
@@ -148,25 +136,13 @@ async function writeResults(
     await mergeParts(context, REFUSED_FILE, evaluations.parts.refused);
     const comparison = plan.compare ? await merge(REPLIES_FILE, REPLIES_FILE, () => mergeReplies(context)) : undefined;
     if (comparison) await writeFile(join(directory, COMPARE_FILE), `${JSON.stringify(comparison, null, 1)}\n`);
-    const afterMs = gateMs(context);
-    const inputs = () => mergeInputs(context, directory);
-    const reason = await merge(FILES.inputs, SHARD_FILES.inputs, inputs, afterMs);
+    const reason = await merge(FILES.inputs, SHARD_FILES.inputs, () => mergeInputs(context, directory));
     if (reason) leftOut.push({ file: FILES.inputs, reason });
     await putFigures(context, directory, leftOut, comparison);
-    if (!plan.gate) return { comparison };
-    // The results are in S3 now, and the gate needs the disk.
-    await emptied(directory);
-    const gate = await decideReplayGate(plan.gate, context, comparison, directory, leftMs());
-    await putFigures(context, directory, leftOut, comparison, gate);
-    return { comparison, gate };
+    return comparison;
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
-}
-
-/** Deletes the files that are already in S3. */
-async function emptied(directory: string): Promise<void> {
-  for (const name of Object.keys(CONTENT_TYPES)) await rm(join(directory, name), { force: true });
 }
 
 /** Writes and uploads figures, report, and all else that is in the directory. */
@@ -175,16 +151,10 @@ async function putFigures(
   directory: string,
   leftOut: readonly LeftOut[],
   comparison: CapturedComparison | undefined,
-  gate?: GateResult,
 ): Promise<void> {
   const { plan, collected, evaluations } = context;
-  await writeOwn(context, directory, leftOut, gate);
-  const warnings = [
-    ...(gate ? gateText(gate) : []),
-    ...missing(collected),
-    ...notEvaluated(evaluations),
-    ...remarks(plan, collected, evaluations),
-  ];
+  await writeOwn(context, directory, leftOut);
+  const warnings = [...missing(collected), ...notEvaluated(evaluations), ...remarks(plan, collected, evaluations)];
   await writeReport(directory, finishedReplay(plan, collected), warnings, comparison);
   await putFiles(context, directory);
 }
@@ -219,7 +189,6 @@ async function writeOwn(
   { plan, collected, evaluations }: MergeContext,
   directory: string,
   leftOut: readonly LeftOut[],
-  gate: GateResult | undefined,
 ): Promise<void> {
   const { lost, notBegun, incomplete, late, notKept } = collected;
   const finished = finishedReplay(plan, collected);
@@ -240,7 +209,6 @@ async function writeOwn(
     ...evaluationFacts(plan, evaluations),
     remarks: remarks(plan, collected, evaluations),
     ...(leftOut.length > 0 ? { left_out: leftOut } : {}),
-    ...(gate ? { gate } : {}),
   });
 }
 

@@ -43,15 +43,6 @@ export interface PlannedMlflow {
   capturesExperimentId?: string;
 }
 
-/** The release gate that is decided at the end. */
-export interface PlannedGate {
-  /** The results of the baseline, as `s3://bucket/replays/<execution>/results/`, and the size of what is compared. Absent: the captured replies. */
-  baseline?: { location: string; bytes: number };
-  thresholds: string[];
-  /** Percent. */
-  zeroTolerance?: number;
-}
-
 export interface StoredPlan {
   /** The contract that it was planned under; see src/contract/contract.ts. */
   contract?: number;
@@ -62,7 +53,6 @@ export interface StoredPlan {
   compare: boolean;
   judge: PlannedJudge | null;
   mlflow: PlannedMlflow | null;
-  gate: PlannedGate | null;
   source: { bucket: string; prefix: string; fromMs: number | null; toMs: number | null };
   captures: { files: number; records: number; firstMs: number | null; lastMs: number | null };
   /** Number of skipped lines by reason. */

@@ -26,7 +26,6 @@ const plan = (requests: number[], options = {}): StoredPlan => ({
   compare: false,
   judge: null,
   mlflow: null,
-  gate: null,
   source: { bucket: 'b', prefix: '', fromMs: null, toMs: null },
   captures: { files: 1, records: 10, firstMs: 0, lastMs: 0 },
   skipped: { NotJson: 2 },
