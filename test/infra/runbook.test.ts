@@ -1,6 +1,6 @@
 /** The runbook matches the stack: alarms, names, inputs and commands. */
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { OUTPUT_PARAMETERS } from '../../src/contract/names.ts';
 import { parseInput } from '../../src/monitoring/plan/input.ts';
 import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
@@ -99,4 +99,12 @@ it('has only commands that bash can parse', () => {
     const { status, stderr } = spawnSync('bash', ['-n'], { input: block, encoding: 'utf8', env });
     expect({ status, stderr, block }).toEqual({ status: 0, stderr: '', block });
   }
+});
+
+it('lists the resources of the stack page by page, since it has more than the 100 that DescribeStackResources returns', () => {
+  expect(Object.keys(resourcesOf(templateOf())).length).toBeGreaterThan(100);
+  const files = globSync(['README.md', 'docs/**/*.md', 'examples/**/*.*', 'package.json']);
+  const said = files.map((file) => readFileSync(file, 'utf8'));
+  expect(said.filter((each) => each.includes('describe-stack-resources'))).toEqual([]);
+  expect(said.join('\n')).toContain('aws cloudformation list-stack-resources');
 });
