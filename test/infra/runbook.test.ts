@@ -114,7 +114,7 @@ it('lists the resources of the stack page by page, since it has more than the 10
 describe('the first block', () => {
   const [, block = ''] = /```bash\n([\s\S]*?)```/.exec(sections['Before you start'] ?? '') ?? [];
   /** AWS for a queue that says twice, between its messages, that it has none. It refuses to start a run for the event `refused`. */
-  const aws = String.raw`aws() {
+  const aws = `aws() {
   case "$2" in
     get-parameter) echo arn:of:the:machine ;;
     receive-message)
