@@ -1,8 +1,8 @@
 /**
  * The alarms. Each has a section of the same name in docs/runbook.md.
  *
- * One cause raises one alarm: errors that Lambda and Step Functions retry count only if they last for 15 minutes, and the
- * losses of a failed run raise only RunFailed.
+ * One cause raises one alarm: errors that Lambda and Step Functions retry count only if they last, and the losses of a failed run
+ * raise only RunFailed.
  */
 import { Duration, Stack } from 'aws-cdk-lib';
 import {
@@ -43,6 +43,11 @@ interface AlarmsProps {
 const PERIOD = Duration.minutes(5);
 /** 15 minutes. Retries last 18 minutes on average for a throttled judge, 41 hours for a throttled function, and at most 2 minutes otherwise. */
 const SUSTAINED_PERIODS = 3;
+/**
+ * Half an hour. A batch of events that fails comes back after 6 to 11 minutes, the longest visibility timeout of its queue: a
+ * third failure is in the sixth period at the latest.
+ */
+const PERIODS_WITH_RETRIES = 6;
 /** An hour. A chunk that waits for a provider asks at least every 20 minutes (15 and a quarter more), and counts each refusal. */
 const PERIODS_WITH_PAUSES = 12;
 
@@ -155,7 +160,8 @@ export class Alarms extends Construct {
     this.add('FunctionErrors', {
       metric: sumOf(errors, 'Errors', PERIOD),
       what: 'Functions of the pipeline fail repeatedly and are retried',
-      sustained: true,
+      evaluationPeriods: PERIODS_WITH_RETRIES,
+      datapointsToAlarm: SUSTAINED_PERIODS,
     });
     const throttles = functions.map((each) => each.metricThrottles(sum));
     this.add('FunctionThrottled', {

@@ -76,7 +76,7 @@ it('has one alarm for each cause', () => {
       `AWS/States ExecutionThrottled ${MACHINE}/ForEachChunkOfPart`,
       `AWS/States ExecutionThrottled ${MACHINE}/ForEachAnsweredChunk`,
     ],
-    FunctionErrors: [3, ...ofFunctions('Errors')],
+    FunctionErrors: ['3 of 6', ...ofFunctions('Errors')],
     FunctionThrottled: [3, ...ofFunctions('Throttles')],
     EventsWaiting: [3, 'AWS/SQS ApproximateAgeOfOldestMessage QueueName=<CapturesEvents.QueueName>'],
     EventNotDelivered: [1, 'AWS/SQS ApproximateNumberOfMessagesVisible QueueName=<CapturesDeadLetters.QueueName>'],
