@@ -50,6 +50,11 @@ const SUSTAINED_PERIODS = 3;
 const PERIODS_WITH_RETRIES = 6;
 /** An hour. A chunk that waits for a provider asks at least every 20 minutes (15 and a quarter more), and counts each refusal. */
 const PERIODS_WITH_PAUSES = 12;
+/**
+ * A day, CloudWatch's most for periods of less than an hour. What each run finds again is one message: the alarm ends a day after
+ * the last run that found it.
+ */
+const ONCE_A_DAY = { evaluationPeriods: 288, datapointsToAlarm: 1 };
 
 /** The longest window is 5 minutes, and a batch that failed once is tried again after 6 to 11. */
 const LONGEST_WAIT_SECONDS = 1200;
@@ -250,18 +255,22 @@ export class Alarms extends Construct {
         period: PERIOD,
       }),
       what: 'The judge could not answer; the traces have error assessments',
+      ...ONCE_A_DAY,
     });
     this.add('LinesQuarantined', {
       metric: own('QuarantinedLines'),
       what: 'Lines are not capture records, or MLflow rejected them',
+      ...ONCE_A_DAY,
     });
     this.add('JudgeModelEnding', {
       metric: own('JudgeModelEnding'),
       what: "The judge's model will be retired, or could not be checked; summary.json tells which",
+      ...ONCE_A_DAY,
     });
     this.add('VerdictsHeld', {
       metric: own('HeldVerdicts'),
       what: 'Evaluations are held because the budget, or the quota of the provider’s day, is used up',
+      ...ONCE_A_DAY,
     });
     const throttlers = {
       JudgeThrottled: ['judge', 'The provider of the judge throttles calls'],

@@ -78,3 +78,32 @@ describe('one batch of events that fails all day', () => {
     expect(template).toMatch(/GroundTruthStartRuns\w*Function/);
   });
 });
+
+describe.each(['VerdictsHeld', 'LinesQuarantined', 'VerdictsFailed', 'JudgeModelEnding'])('%s', (id) => {
+  test('is one message, however often a run finds it again', () => {
+    const alarm = alarmOf(id);
+    for (const seconds of [60, 900, 3600, 12 * 3600]) {
+      for (const phase of PHASES.filter((each) => each % 30 === 0)) {
+        expect(ringsOf(alarm, every(seconds, 1, 7 * DAY), phase, 7 * DAY)).toHaveLength(1);
+      }
+    }
+  });
+
+  test('rings within a period of the first run, and again for one after more than a day without', () => {
+    const alarm = alarmOf(id);
+    const twice = [0, 2 * DAY].map((atSeconds) => ({ atSeconds, value: 1 }));
+    expect(ringsOf(alarm, twice, 0, 3 * DAY)).toEqual([300, 2 * DAY + 300]);
+  });
+});
+
+test('every alarm looks back for as long as CloudWatch allows: a day, or seven with periods of an hour and more', () => {
+  const settings = { GROUND_TRUTH_S3_PREFIX: 's3://labels/', MISSING_LABELS_HOURS: '168' };
+  const all = Object.values(resourcesOfType(templateOf(settings), 'AWS::CloudWatch::Alarm'));
+  const tooLong = all.filter(({ Properties }) => {
+    const alarm = Properties as unknown as Alarm;
+    const period = periodOf(alarm);
+    return period * alarm.EvaluationPeriods > (period < 3600 ? DAY : 7 * DAY);
+  });
+  expect(all.length).toBeGreaterThan(15);
+  expect(tooLong).toEqual([]);
+});
