@@ -26,7 +26,7 @@ import { Construct } from 'constructs';
 import { resourceNames, THROTTLE_METRICS } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { workKey } from './access/key.ts';
-import { childrenMetrics, runMetric, sumOf } from './metrics.ts';
+import { childrenMetrics, runMetric, sumOf, waitingChunks } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
 
 interface AlarmsProps {
@@ -49,7 +49,11 @@ const SUSTAINED_PERIODS = 3;
  */
 const PERIODS_WITH_RETRIES = 6;
 /** An hour. A chunk that waits for a provider asks at least every 20 minutes (15 and a quarter more), and counts each refusal. */
-const PERIODS_WITH_PAUSES = 12;
+const PERIODS_WITH_PAUSES = 12; /** Three dollars a day. A burst of files that the stack is made for has fewer in the mean of an hour, and so has a backfill. */
+const WAITING_CHUNKS = 100;
+/** One message for an overload that comes and goes with the hours of the day. */
+const HOURS_WAITING = 12;
+
 /**
  * A day, CloudWatch's most for periods of less than an hour. What each run finds again is one message: the alarm ends a day after
  * the last run that found it.
@@ -281,6 +285,13 @@ export class Alarms extends Construct {
       const despitePauses = { evaluationPeriods: PERIODS_WITH_PAUSES, datapointsToAlarm: SUSTAINED_PERIODS };
       this.add(id, { metric: own(THROTTLE_METRICS[by]), what, ...despitePauses });
     }
+    this.add('ChunksWaiting', {
+      metric: waitingChunks(this.#prefix, Duration.hours(1)),
+      what: `For an hour, more than ${WAITING_CHUNKS} chunks have waited on average, which costs 3 cents each a day; captures come faster than they are processed`,
+      threshold: WAITING_CHUNKS,
+      evaluationPeriods: HOURS_WAITING,
+      datapointsToAlarm: 1,
+    });
     this.add('StorageThrottled', {
       metric: own(THROTTLE_METRICS.storage),
       what: 'S3 throttles requests',

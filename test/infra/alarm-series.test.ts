@@ -96,6 +96,30 @@ describe.each(['VerdictsHeld', 'LinesQuarantined', 'VerdictsFailed', 'JudgeModel
   });
 });
 
+describe('ChunksWaiting', () => {
+  /** Chunks that wait for 225 s each time, as the longest wait for a seat is on average. Their number at each hour of two days. */
+  const waiting = (chunksAt: (hour: number) => number): Point[] =>
+    Array.from({ length: (2 * DAY) / 225 }, (_, n) => {
+      const atSeconds = n * 225;
+      // The alarm's expression divides by the period.
+      return { atSeconds, value: (chunksAt(Math.floor(atSeconds / 3600)) * 225) / 3600 };
+    });
+  const alarm = alarmOf('ChunksWaiting');
+  const rings = (chunksAt: (hour: number) => number) => ringsOf(alarm, waiting(chunksAt), 0, 2 * DAY);
+
+  test('rings within two hours when more than a hundred wait, once, and not for fewer', () => {
+    expect(rings(() => 110)).toEqual([3600]);
+    expect(rings(() => 90)).toEqual([]);
+    // An overload: each minute brings a chunk more.
+    expect(rings((hour) => hour * 60)).toEqual([3 * 3600]);
+  });
+
+  test('is one message for an overload that ends by night, and another a day later', () => {
+    expect(rings((hour) => (hour % 24 >= 8 && hour % 24 < 20 ? 200 : 0))).toHaveLength(2);
+    expect(rings((hour) => (hour % 2 === 0 ? 200 : 0))).toHaveLength(1);
+  });
+});
+
 test('every alarm looks back for as long as CloudWatch allows: a day, or seven with periods of an hour and more', () => {
   const settings = { GROUND_TRUTH_S3_PREFIX: 's3://labels/', MISSING_LABELS_HOURS: '168' };
   const all = Object.values(resourcesOfType(templateOf(settings), 'AWS::CloudWatch::Alarm'));

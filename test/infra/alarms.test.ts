@@ -94,6 +94,7 @@ it('has one alarm for each cause', () => {
     JudgeThrottled: ['3 of 12', ofRuns('JudgeThrottles')],
     MlflowThrottled: ['3 of 12', ofRuns('MlflowThrottles')],
     TableThrottled: ['3 of 12', ofRuns('TableThrottles')],
+    ChunksWaiting: ['1 of 12', 'seconds / 3600', ofRuns('ChunkWaitSeconds')],
     StorageThrottled: [3, ofRuns('StorageThrottles')],
     ReplayNotEnded: [
       1,
@@ -111,7 +112,7 @@ it.each(alarms.map((alarm) => [alarm.AlarmName, alarm] as const))(
     expect(alarm).toMatchObject({
       AlarmActions: ['<AlarmsTopic>'],
       ComparisonOperator: 'GreaterThanThreshold',
-      Threshold: name.endsWith('EventsWaiting') ? 1200 : 0,
+      Threshold: name.endsWith('EventsWaiting') ? 1200 : name.endsWith('ChunksWaiting') ? 100 : 0,
       TreatMissingData: 'notBreaching',
     });
     expect(alarm.AlarmDescription).toContain(
