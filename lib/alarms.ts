@@ -1,8 +1,8 @@
 /**
  * The alarms. Each has a section of the same name in docs/runbook.md.
  *
- * One cause raises one alarm: errors that Lambda and Step Functions retry count only if they last for 15 minutes, and the
- * losses of a failed run raise only RunFailed.
+ * One cause raises one alarm: errors that Lambda and Step Functions retry count only if they last, and the losses of a failed run
+ * raise only RunFailed.
  */
 import { Duration, Stack } from 'aws-cdk-lib';
 import {
@@ -26,7 +26,7 @@ import { Construct } from 'constructs';
 import { resourceNames, THROTTLE_METRICS } from '../src/contract/names.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { workKey } from './access/key.ts';
-import { childrenMetrics, runMetric, sumOf } from './metrics.ts';
+import { childrenMetrics, runMetric, sumOf, waitingChunks } from './metrics.ts';
 import { MAPS } from './state-machines/states.ts';
 
 interface AlarmsProps {
@@ -43,8 +43,22 @@ interface AlarmsProps {
 const PERIOD = Duration.minutes(5);
 /** 15 minutes. Retries last 18 minutes on average for a throttled judge, 41 hours for a throttled function, and at most 2 minutes otherwise. */
 const SUSTAINED_PERIODS = 3;
+/**
+ * Half an hour. A batch of events that fails comes back after 6 to 11 minutes, the longest visibility timeout of its queue: a
+ * third failure is in the sixth period at the latest.
+ */
+const PERIODS_WITH_RETRIES = 6;
 /** An hour. A chunk that waits for a provider asks at least every 20 minutes (15 and a quarter more), and counts each refusal. */
-const PERIODS_WITH_PAUSES = 12;
+const PERIODS_WITH_PAUSES = 12; /** Three dollars a day. A burst of files that the stack is made for has fewer in the mean of an hour, and so has a backfill. */
+const WAITING_CHUNKS = 100;
+/** One message for an overload that comes and goes with the hours of the day. */
+const HOURS_WAITING = 12;
+
+/**
+ * A day, CloudWatch's most for periods of less than an hour. What each run finds again is one message: the alarm ends a day after
+ * the last run that found it.
+ */
+const ONCE_A_DAY = { evaluationPeriods: 288, datapointsToAlarm: 1 };
 
 /** The longest window is 5 minutes, and a batch that failed once is tried again after 6 to 11. */
 const LONGEST_WAIT_SECONDS = 1200;
@@ -155,7 +169,8 @@ export class Alarms extends Construct {
     this.add('FunctionErrors', {
       metric: sumOf(errors, 'Errors', PERIOD),
       what: 'Functions of the pipeline fail repeatedly and are retried',
-      sustained: true,
+      evaluationPeriods: PERIODS_WITH_RETRIES,
+      datapointsToAlarm: SUSTAINED_PERIODS,
     });
     const throttles = functions.map((each) => each.metricThrottles(sum));
     this.add('FunctionThrottled', {
@@ -244,18 +259,22 @@ export class Alarms extends Construct {
         period: PERIOD,
       }),
       what: 'The judge could not answer; the traces have error assessments',
+      ...ONCE_A_DAY,
     });
     this.add('LinesQuarantined', {
       metric: own('QuarantinedLines'),
       what: 'Lines are not capture records, or MLflow rejected them',
+      ...ONCE_A_DAY,
     });
     this.add('JudgeModelEnding', {
       metric: own('JudgeModelEnding'),
       what: "The judge's model will be retired, or could not be checked; summary.json tells which",
+      ...ONCE_A_DAY,
     });
     this.add('VerdictsHeld', {
       metric: own('HeldVerdicts'),
       what: 'Evaluations are held because the budget, or the quota of the provider’s day, is used up',
+      ...ONCE_A_DAY,
     });
     const throttlers = {
       JudgeThrottled: ['judge', 'The provider of the judge throttles calls'],
@@ -266,6 +285,13 @@ export class Alarms extends Construct {
       const despitePauses = { evaluationPeriods: PERIODS_WITH_PAUSES, datapointsToAlarm: SUSTAINED_PERIODS };
       this.add(id, { metric: own(THROTTLE_METRICS[by]), what, ...despitePauses });
     }
+    this.add('ChunksWaiting', {
+      metric: waitingChunks(this.#prefix, Duration.hours(1)),
+      what: `For an hour, more than ${WAITING_CHUNKS} chunks have waited on average, which costs 3 cents each a day; captures come faster than they are processed`,
+      threshold: WAITING_CHUNKS,
+      evaluationPeriods: HOURS_WAITING,
+      datapointsToAlarm: 1,
+    });
     this.add('StorageThrottled', {
       metric: own(THROTTLE_METRICS.storage),
       what: 'S3 throttles requests',

@@ -28,7 +28,7 @@ import {
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import type { GroundTruth } from './ground-truth.ts';
-import { childrenMetrics, qualityMetric, runMetric, sumOf } from './metrics.ts';
+import { childrenMetrics, qualityMetric, runMetric, sumOf, waitingChunks } from './metrics.ts';
 import { objectivesOf } from './quality-alarms.ts';
 import { MAPS } from './state-machines/states.ts';
 
@@ -211,9 +211,9 @@ function operations({ stateMachine, events, deadLetters, functions }: Monitoring
 }
 
 function throttles(prefix: string): IWidget {
-  const metrics = Object.entries(THROTTLE_METRICS);
-  const lines = metrics.map(([label, name]) => runMetric(prefix, name, PERIOD).with({ label }));
-  return graph('Throttled by', lines);
+  const { chunks: _, ...throttlers } = THROTTLE_METRICS;
+  const lines = Object.entries(throttlers).map(([label, name]) => runMetric(prefix, name, PERIOD).with({ label }));
+  return graph('Throttled by', [...lines, waitingChunks(prefix, PERIOD)]);
 }
 
 function replays({ replay }: MonitoringDashboardProps): IWidget {

@@ -8,6 +8,7 @@ import {
   type QualityMetric,
   RESOURCE_METRICS,
   type RunMetric,
+  THROTTLE_METRICS,
   type ThrottleMetric,
 } from '../src/contract/names.ts';
 
@@ -21,6 +22,15 @@ export const runMetric = (stackPrefix: string, metricName: StackMetric, period: 
     dimensionsMap: { [RESOURCE_METRICS.dimension]: stackPrefix },
     period,
     statistic: Stats.SUM,
+  });
+
+/** How many chunks wait, on average of a period: each says for how long when it is sent away. */
+export const waitingChunks = (stackPrefix: string, period: Duration): MathExpression =>
+  new MathExpression({
+    expression: `seconds / ${period.toSeconds()}`,
+    usingMetrics: { seconds: runMetric(stackPrefix, THROTTLE_METRICS.chunks, period) },
+    label: 'chunks that wait',
+    period,
   });
 
 /** A metric of quality, with its further dimensions, as a sum per period. */

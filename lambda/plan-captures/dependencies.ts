@@ -33,17 +33,20 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
       createCostEstimator(environment, activeScorers(environment, options.judge), options, always),
     estimateSizes: (options, sizes) =>
       estimateFromSizes(environment, activeScorers(environment, options.judge), options, sizes),
-    isRunning: (executionArn) => isRunning(stepFunctions, executionArn),
+    isRunning: (executionArn, claimedMs) => isRunning(stepFunctions, executionArn, claimedMs),
   };
 }
 
-async function isRunning(client: SFNClient, executionArn: string): Promise<boolean> {
+/** For so long, an execution that Step Functions does not know may be one that it does not know yet: it answers with delay. */
+const NEW_CLAIM_MS = 300_000;
+
+async function isRunning(client: SFNClient, executionArn: string, claimedMs: number): Promise<boolean> {
   try {
     const { status } = await client.send(new DescribeExecutionCommand({ executionArn }));
     return status === 'RUNNING' || status === 'PENDING_REDRIVE';
   } catch (error) {
     // Step Functions deletes executions after 90 days. A deleted execution is not running.
-    if (error instanceof ExecutionDoesNotExist) return false;
+    if (error instanceof ExecutionDoesNotExist) return Date.now() - claimedMs < NEW_CLAIM_MS;
     throw new RetryableError(
       'StepFunctionsUnavailable',
       'Step Functions did not report the state of an execution',

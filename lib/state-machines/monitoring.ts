@@ -237,7 +237,7 @@ export class MonitoringStateMachine extends Construct {
         .otherwise(failed),
     );
     task.addCatch(killed, { errors: LAMBDA_ENDED_ERRORS, resultPath: '$.killed' });
-    // The account has no room for the chunk, or the judge is paused: to wait here costs nothing.
+    // The stack has no room for the chunk, or the judge is paused. A round of waiting is paid, its length is not.
     const wait = new Wait(this, `${task.id}Waits`, { time: WaitTime.secondsPath('$.progress.waitSeconds') });
     const next = new Choice(this, nextId)
       .when(Condition.numberGreaterThan('$.progress.waitSeconds', 0), wait.next(task))

@@ -132,7 +132,7 @@ export class ReplayStateMachine extends Construct {
 
   #shards(props: ReplayStateMachineProps): DistributedMap {
     const wait = new Wait(this, 'UntilShardIsDue', {
-      comment: 'Waiting costs nothing',
+      comment: 'However long it is, waiting is one state transition',
       time: WaitTime.timestampPath('$.waitUntil'),
     });
     const shard = invoke(this, 'ReplayShard', {

@@ -69,7 +69,7 @@ const ENDED_RETRY: RetryProps = {
 
 /**
  * 1, 2, 4, then 11 × 5 s: at most a minute, half of it on average. A throttled invocation has not started, so it can be
- * retried. No other error is retried, since a shard that may have started is never sent again.
+ * retried. Besides that of a function that is not ready, no other error is, since a shard that may have started is never sent again.
  */
 const NOT_STARTED_RETRY: RetryProps = {
   errors: [LAMBDA_THROTTLED],
@@ -78,6 +78,25 @@ const NOT_STARTED_RETRY: RetryProps = {
   maxAttempts: 14,
   maxDelay: Duration.seconds(5),
   jitterStrategy: JitterType.FULL,
+};
+
+/**
+ * A function that nobody has called for weeks: its first call fails and only wakes it, which takes a minute or two, in a VPC
+ * longer. The names are those of Lambda's API and, for the last, what callers outside a VPC were seen to get. Nothing has
+ * started, so every task has this entry: 10, 15, 22, …, 384 s, 19 minutes in all.
+ */
+export const NOT_READY_RETRY: RetryProps = {
+  errors: [
+    'Lambda.ResourceNotReadyException',
+    'Lambda.ENINotReadyException',
+    'Lambda.ENILimitReachedException',
+    'Lambda.EC2ThrottledException',
+    'Lambda.ResourceConflictException',
+    'Lambda.CodeArtifactUserPendingException',
+  ],
+  interval: Duration.seconds(10),
+  backoffRate: 1.5,
+  maxAttempts: 10,
 };
 
 /** Each entry counts separately: a chunk that was throttled has not used up its retries for MLflow. */

@@ -15,8 +15,9 @@ import {
 import { LambdaInvoke, type LambdaInvokeProps } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import type { Construct } from 'constructs';
 import type { PipelineFunction } from '../pipeline-function.ts';
+import { NOT_READY_RETRY } from './retries.ts';
 
-/** Invokes a function. The state's result is the function's; the errors to retry are listed by name. */
+/** Invokes a function. The state's result is the function's; the errors to retry are listed by name, for all: NOT_READY_RETRY. */
 export function invoke(
   scope: Construct,
   id: string,
@@ -33,7 +34,7 @@ export function invoke(
     retryOnServiceExceptions: false,
     ...props,
   });
-  for (const retry of retries) task.addRetry(retry);
+  for (const retry of [NOT_READY_RETRY, ...retries]) task.addRetry(retry);
   return task;
 }
 

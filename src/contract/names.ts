@@ -109,12 +109,16 @@ export type RunMetric = (typeof RUN_METRICS)[number];
 export const LABEL_METRICS = ['LabelsRead', 'LabelsJoined', 'LabelsInvalid'] as const;
 export type LabelMetric = (typeof LABEL_METRICS)[number];
 
-/** The metrics of throttling, by the service that throttles. A function publishes each when it ends, if it was throttled. */
+/**
+ * The metrics of throttling, by the service that throttles, and the seconds for which chunks are sent away, whatever they wait for. A
+ * function publishes each when it ends, if there was any.
+ */
 export const THROTTLE_METRICS = {
   judge: 'JudgeThrottles',
   mlflow: 'MlflowThrottles',
   table: 'TableThrottles',
   storage: 'StorageThrottles',
+  chunks: 'ChunkWaitSeconds',
 } as const;
 export type ThrottleMetric = (typeof THROTTLE_METRICS)[keyof typeof THROTTLE_METRICS];
 

@@ -1,9 +1,12 @@
-/** Processes a chunk when the stack has room for one more function. Waiting is done by the state machine, which costs nothing. */
+/**
+ * Processes a chunk when the stack has room for one more function. Waiting is done by the state machine. It is paid by the round,
+ * three state transitions and an invocation, and not by the second: three cents a day for a chunk that waits as long as it may.
+ */
 import type { ChunkProgress, ChunkRequest } from '../contract/payloads.ts';
 import type { Gate } from '../gate/gate.ts';
 import { JudgePaused } from '../judge/errors.ts';
 import { isRetryable, PermanentError, saidBy, THROTTLED_ERRORS } from '../shared/errors.ts';
-import { noteThrottle } from '../shared/throttles.ts';
+import { noteThrottle, noteWait } from '../shared/throttles.ts';
 
 /** A wait is up to this share longer, so that chunks that were sent away together do not return together. */
 const JITTER = 0.25;
@@ -16,6 +19,7 @@ const MOST_ATTEMPTS = 1000;
 
 /** Returns the progress of a chunk that was not processed now, and is to be processed after a while. */
 function waiting({ progress }: ChunkRequest, attempts: number, waitSeconds: number): ChunkProgress {
+  noteWait(waitSeconds);
   return { bounds: progress?.bounds ?? [], kills: progress?.kills ?? 0, more: true, attempts, waitSeconds };
 }
 

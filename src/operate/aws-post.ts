@@ -1,9 +1,11 @@
 /** Posts a signed request to an AWS service for which the project has no client, as a client of another service would. */
 import { addAbortSignal, type Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { SignatureV4 } from '@smithy/signature-v4';
 import { awsUrl } from '../shared/aws-url.ts';
+import { type RetryPolicy, waitAfter } from '../shared/retry.ts';
 import { NodeSha256 } from '../shared/sha256.ts';
 import { singleLine } from '../shared/terminal-text.ts';
 
@@ -12,8 +14,34 @@ interface Post {
   body: string;
 }
 
+interface Reply {
+  status: number;
+  body: string;
+}
+
 /** A person waits, also for a network that swallows what is sent. */
 const LIMIT_MS = 30_000;
+
+/** Eight seconds on average: `doctor` reads some 30 pages of quotas at once, in an account that others use too. */
+const THROTTLED: RetryPolicy = { attempts: 6, baseMs: 500, capMs: 8_000, longestRetryAfterMs: 0 };
+
+/** The service did nothing. Services in JSON and in XML have the name of the error as a whole text. */
+const isThrottled = ({ status, body }: Reply): boolean =>
+  status === 429 || (status >= 400 && /(?:Throttl\w*|TooManyRequests\w*|RequestLimitExceeded)["<]/.test(body));
+
+/**
+ * Posts until the service does not throttle the request, or has done so too often.
+ *
+ * @throws Error as `postOnce`
+ */
+export async function postToAws(client: LambdaClient, service: string, post: Post, limitMs = LIMIT_MS): Promise<Reply> {
+  for (let attempt = 1; ; attempt += 1) {
+    const reply = await postOnce(client, service, post, limitMs);
+    const wait = isThrottled(reply) ? waitAfter(THROTTLED, attempt) : undefined;
+    if (wait === undefined) return reply;
+    await sleep(wait);
+  }
+}
 
 /**
  * Posts with the region, the credentials and the endpoint of a client of another service.
@@ -21,12 +49,12 @@ const LIMIT_MS = 30_000;
  * @param service the first part of the service's host name
  * @throws Error `TimeoutError` if there is no whole reply in time
  */
-export async function postToAws(
+async function postOnce(
   { config }: LambdaClient,
   service: string,
   { headers, body }: Post,
-  limitMs = LIMIT_MS,
-): Promise<{ status: number; body: string }> {
+  limitMs: number,
+): Promise<Reply> {
   const region = await config.region();
   const { AWS_ENDPOINT_URL } = process.env;
   const custom = config.isCustomEndpoint ? await config.endpoint?.() : undefined;

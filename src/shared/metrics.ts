@@ -1,7 +1,7 @@
 /** CloudWatch metrics of this stack, by AWS Lambda Powertools. */
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
 import { RESOURCE_METRICS, THROTTLE_METRICS } from '../contract/names.ts';
-import { takeThrottles } from './throttles.ts';
+import { takeThrottles, takeWaits } from './throttles.ts';
 
 /**
  * Returns the metrics of this stack; the dimension `StackPrefix` distinguishes the stacks of one account. It is the only
@@ -14,7 +14,7 @@ export function createMetrics(stackPrefix: string): Metrics {
   return metrics;
 }
 
-/** Wraps a handler so that it publishes how often the services that it uses have throttled it. */
+/** Wraps a handler so that it publishes how often the services that it uses have throttled it, and how long it has chunks wait. */
 export function countingThrottles<Request, Context, Result>(
   stackPrefix: string,
   handle: (request: Request, context: Context) => Promise<Result>,
@@ -24,7 +24,7 @@ export function countingThrottles<Request, Context, Result>(
     try {
       return await handle(request, context);
     } finally {
-      const counts = Object.entries(takeThrottles()).filter(([, count]) => count > 0);
+      const counts = Object.entries({ ...takeThrottles(), chunks: takeWaits() }).filter(([, count]) => count > 0);
       for (const [by, count] of counts) {
         metrics.addMetric(THROTTLE_METRICS[by as keyof typeof THROTTLE_METRICS], MetricUnit.Count, count);
       }

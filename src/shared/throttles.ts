@@ -1,4 +1,4 @@
-/** Counts how often each service that the functions depend on throttled this process. */
+/** Counts how often each service that the functions depend on throttled this process, and for how long its chunks are to wait. */
 
 export const THROTTLERS = ['judge', 'mlflow', 'table', 'storage'] as const;
 export type Throttler = (typeof THROTTLERS)[number];
@@ -13,5 +13,18 @@ export function noteThrottle(by: Throttler): void {
 export function takeThrottles(): Record<Throttler, number> {
   const taken = { ...counts };
   for (const by of THROTTLERS) counts[by] = 0;
+  return taken;
+}
+
+let waitSeconds = 0;
+
+export function noteWait(seconds: number): void {
+  waitSeconds += seconds;
+}
+
+/** Returns the seconds since the last call. */
+export function takeWaits(): number {
+  const taken = waitSeconds;
+  waitSeconds = 0;
   return taken;
 }

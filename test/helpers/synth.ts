@@ -92,6 +92,21 @@ export const RETRIED_ERRORS = [
   'CredentialsExpired',
 ];
 
+/** What every task retries first: a function that nobody has called for weeks is not ready at once. */
+export const NOT_READY = {
+  ErrorEquals: [
+    'Lambda.ResourceNotReadyException',
+    'Lambda.ENINotReadyException',
+    'Lambda.ENILimitReachedException',
+    'Lambda.EC2ThrottledException',
+    'Lambda.ResourceConflictException',
+    'Lambda.CodeArtifactUserPendingException',
+  ],
+  IntervalSeconds: 10,
+  BackoffRate: 1.5,
+  MaxAttempts: 10,
+};
+
 export const MONITORING = 'MonitoringStateMachine';
 export const REPLAY = 'ReplayMachineStateMachine';
 export const GROUND_TRUTH = 'GroundTruthMachineStateMachine';

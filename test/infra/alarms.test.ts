@@ -76,7 +76,7 @@ it('has one alarm for each cause', () => {
       `AWS/States ExecutionThrottled ${MACHINE}/ForEachChunkOfPart`,
       `AWS/States ExecutionThrottled ${MACHINE}/ForEachAnsweredChunk`,
     ],
-    FunctionErrors: [3, ...ofFunctions('Errors')],
+    FunctionErrors: ['3 of 6', ...ofFunctions('Errors')],
     FunctionThrottled: [3, ...ofFunctions('Throttles')],
     EventsWaiting: [3, 'AWS/SQS ApproximateAgeOfOldestMessage QueueName=<CapturesEvents.QueueName>'],
     EventNotDelivered: [1, 'AWS/SQS ApproximateNumberOfMessagesVisible QueueName=<CapturesDeadLetters.QueueName>'],
@@ -87,13 +87,14 @@ it('has one alarm for each cause', () => {
       'AWS/SQS NumberOfMessagesSent QueueName=<CapturesEvents.QueueName>',
     ],
     EventLost: [1, 'AWS/Events InvocationsFailedToBeSentToDlq RuleName=sagemaker-s3-event-rule-prod'],
-    VerdictsFailed: [1, 'failed - lost', ofRuns('FailedVerdicts'), ofRuns('LostVerdicts')],
-    LinesQuarantined: [1, ofRuns('QuarantinedLines')],
-    JudgeModelEnding: [1, ofRuns('JudgeModelEnding')],
-    VerdictsHeld: [1, ofRuns('HeldVerdicts')],
+    VerdictsFailed: ['1 of 288', 'failed - lost', ofRuns('FailedVerdicts'), ofRuns('LostVerdicts')],
+    LinesQuarantined: ['1 of 288', ofRuns('QuarantinedLines')],
+    JudgeModelEnding: ['1 of 288', ofRuns('JudgeModelEnding')],
+    VerdictsHeld: ['1 of 288', ofRuns('HeldVerdicts')],
     JudgeThrottled: ['3 of 12', ofRuns('JudgeThrottles')],
     MlflowThrottled: ['3 of 12', ofRuns('MlflowThrottles')],
     TableThrottled: ['3 of 12', ofRuns('TableThrottles')],
+    ChunksWaiting: ['1 of 12', 'seconds / 3600', ofRuns('ChunkWaitSeconds')],
     StorageThrottled: [3, ofRuns('StorageThrottles')],
     ReplayNotEnded: [
       1,
@@ -111,7 +112,7 @@ it.each(alarms.map((alarm) => [alarm.AlarmName, alarm] as const))(
     expect(alarm).toMatchObject({
       AlarmActions: ['<AlarmsTopic>'],
       ComparisonOperator: 'GreaterThanThreshold',
-      Threshold: name.endsWith('EventsWaiting') ? 1200 : 0,
+      Threshold: name.endsWith('EventsWaiting') ? 1200 : name.endsWith('ChunksWaiting') ? 100 : 0,
       TreatMissingData: 'notBreaching',
     });
     expect(alarm.AlarmDescription).toContain(

@@ -1,7 +1,10 @@
 /** The definition of monitoring runs, state by state. The handlers and the runbook depend on names, payloads and transitions. */
 import {
   definitionOf,
+  GROUND_TRUTH,
   MONITORING,
+  NOT_READY,
+  REPLAY,
   RETRIED_ERRORS,
   stateMachineOf,
   THROTTLED_ERRORS,
@@ -146,7 +149,7 @@ const batchTask = (action: string, failed: string) => ({
   Resource: lambda('JudgeBatchFunction'),
   Parameters: { action, run, 'round.$': '$.batch.round' },
   ResultPath: '$.batch',
-  Retry: [judge, throttled, ended],
+  Retry: [NOT_READY, judge, throttled, ended],
   Catch: [{ ...toSummary[0], Next: failed }],
   Next: 'BatchEnded',
 });
@@ -178,7 +181,7 @@ it('has exactly these states', () => {
           'cursor.$': '$.plan.cursor',
         },
         ResultPath: '$.plan',
-        Retry: [transient, throttled, ended],
+        Retry: [NOT_READY, transient, throttled, ended],
         Catch: toStopped,
         Next: 'AnythingPlanned',
       },
@@ -215,21 +218,21 @@ it('has exactly these states', () => {
             },
             LogTraces: {
               ...chunkTask('LogTracesFunction'),
-              Retry: [transient, throttled],
+              Retry: [NOT_READY, transient, throttled],
               ...onKill('LogTraces'),
               Next: 'LogTracesDone',
             },
             ...inParts('LogTraces', 'LogTracesDone', 'ChunkDone'),
             EvaluateTraces: {
               ...chunkTask('EvaluateTracesFunction', { write: true }),
-              Retry: [judge, throttled],
+              Retry: [NOT_READY, judge, throttled],
               ...onKill('EvaluateTraces'),
               Next: 'EvaluateTracesDone',
             },
             ...inParts('EvaluateTraces', 'EvaluateTracesDone', 'ChunkDone'),
             PrepareBatch: {
               ...chunkTask('EvaluateTracesFunction', { phase: 'prepare' }),
-              Retry: [judge, throttled],
+              Retry: [NOT_READY, judge, throttled],
               ...onKill('PrepareBatch'),
               Next: 'PrepareBatchDone',
             },
@@ -254,7 +257,7 @@ it('has exactly these states', () => {
         Resource: lambda('PlanCapturesFunction'),
         Parameters: { gather: true, run, 'round.$': '$.batch.round' },
         ResultPath: '$.batch',
-        Retry: [transient, throttled, ended],
+        Retry: [NOT_READY, transient, throttled, ended],
         Catch: toSummary,
         Next: 'BatchEnded',
       },
@@ -278,7 +281,7 @@ it('has exactly these states', () => {
             States: {
               ApplyBatch: {
                 ...chunkTask('EvaluateTracesFunction', { 'phase.$': '$.phase', 'round.$': '$.round', write: true }),
-                Retry: [judge, throttled],
+                Retry: [NOT_READY, judge, throttled],
                 ...onKill('ApplyBatch'),
                 Next: 'ApplyBatchDone',
               },
@@ -301,7 +304,7 @@ it('has exactly these states', () => {
         Resource: lambda('SummarizeRunFunction'),
         Parameters: { run, 'error.$': '$.error', 'part.$': '$.result.part' },
         ResultPath: '$.result',
-        Retry: [transient, throttled, ended],
+        Retry: [NOT_READY, transient, throttled, ended],
         Next: 'NothingMissing',
       },
       NothingMissing: {
@@ -399,8 +402,8 @@ it('retries for as long as the runbook states', () => {
   const { EvaluateTraces, LogTraces } = ForEachChunk.ItemProcessor.States as Record<string, { Retry: never[] }>;
   const minutes = (task: { Retry: never[] } | undefined) =>
     task?.Retry.map((retry) => Math.round(longest(retry) / 6) / 10);
-  expect(minutes(LogTraces)).toEqual([2, 4968.5]);
-  expect(minutes(EvaluateTraces)).toEqual([35.3, 4968.5]);
+  expect(minutes(LogTraces)).toEqual([18.9, 2, 4968.5]);
+  expect(minutes(EvaluateTraces)).toEqual([18.9, 35.3, 4968.5]);
 });
 
 it('is a STANDARD state machine that logs everything to a log group under /aws/vendedlogs', () => {
@@ -415,3 +418,16 @@ it('is a STANDARD state machine that logs everything to a log group under /aws/v
     RetentionInDays: 30,
   });
 });
+
+it.each([MONITORING, REPLAY, GROUND_TRUTH])(
+  'waits in every task of %s for a function that was idle for weeks',
+  (id) => {
+    const first: [task: string, retry: unknown][] = [];
+    JSON.stringify(definitionOf(templateOf(), id), (key, part: { Type?: unknown; Retry?: unknown[] } | null) => {
+      if (part?.Type === 'Task') first.push([key, part.Retry?.[0]]);
+      return part;
+    });
+    expect(first.length).toBeGreaterThan(0);
+    expect(first).toEqual(first.map(([task]) => [task, NOT_READY]));
+  },
+);

@@ -4,6 +4,7 @@ import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/contract/replay.
 import {
   definitionOf,
   flattened,
+  NOT_READY,
   REPLAY,
   RETRIED_ERRORS,
   resourcesOfType,
@@ -20,19 +21,21 @@ const run = { 'name.$': '$$.Execution.Name', 'arn.$': '$$.Execution.Id', 'startT
 const jitter = { BackoffRate: 2, JitterStrategy: 'FULL' };
 /** The retries of the monitoring's functions, which `definition.test.ts` checks completely. */
 const storeRetries = [
+  NOT_READY,
   expect.objectContaining({ ...jitter, ErrorEquals: expect.arrayContaining(RETRIED_ERRORS), MaxAttempts: 6 }),
   expect.objectContaining({ ...jitter, ErrorEquals: THROTTLED_ERRORS, MaxAttempts: 1000 }),
   expect.objectContaining({ ...jitter, ErrorEquals: expect.arrayContaining(['Sandbox.Timedout']), MaxAttempts: 2 }),
 ];
 /** A throttled judge is retried for as long as in the monitoring. */
 const judgeRetries = [
+  NOT_READY,
   expect.objectContaining({
     ...jitter,
     ErrorEquals: expect.arrayContaining(RETRIED_ERRORS),
     MaxAttempts: 12,
     MaxDelaySeconds: 300,
   }),
-  ...storeRetries.slice(1),
+  ...storeRetries.slice(2),
 ];
 const manifest = {
   Resource: 'arn:aws:states:::s3:getObject',
@@ -87,6 +90,7 @@ it('has exactly these states', () => {
               Parameters: { 'run.$': '$.run', 'shard.$': '$.shard' },
               TimeoutSeconds: 960,
               Retry: [
+                NOT_READY,
                 {
                   ErrorEquals: ['Lambda.TooManyRequestsException'],
                   IntervalSeconds: 1,
@@ -219,7 +223,10 @@ const children = (definition.States.ForEachShard as { ItemProcessor: { States: R
 
 it('retries a shard only if it was not started, so that nothing is sent twice', () => {
   const retried = Object.values(children).flatMap(({ Retry = [] }) => Retry as { ErrorEquals: string[] }[]);
-  expect(retried.flatMap(({ ErrorEquals }) => ErrorEquals)).toEqual(['Lambda.TooManyRequestsException']);
+  expect(retried.flatMap(({ ErrorEquals }) => ErrorEquals)).toEqual([
+    ...NOT_READY.ErrorEquals,
+    'Lambda.TooManyRequestsException',
+  ]);
   // Lambda itself would retry an asynchronous invocation.
   const configs = Object.values(resourcesOfType(template, 'AWS::Lambda::EventInvokeConfig'));
   expect(configs.map(({ Properties }) => flattened(Properties))).toContainEqual({
@@ -230,7 +237,7 @@ it('retries a shard only if it was not started, so that nothing is sent twice', 
 });
 
 it('retries a throttled shard for at most a minute', () => {
-  const [retry] = (children.ReplayShard?.Retry ?? []) as Record<
+  const [, retry] = (children.ReplayShard?.Retry ?? []) as Record<
     'IntervalSeconds' | 'MaxAttempts' | 'MaxDelaySeconds',
     number
   >[];

@@ -1,6 +1,8 @@
 /** The runbook matches the stack: alarms, names, inputs and commands. */
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { OUTPUT_PARAMETERS } from '../../src/contract/names.ts';
 import { parseInput } from '../../src/monitoring/plan/input.ts';
 import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
@@ -99,4 +101,47 @@ it('has only commands that bash can parse', () => {
     const { status, stderr } = spawnSync('bash', ['-n'], { input: block, encoding: 'utf8', env });
     expect({ status, stderr, block }).toEqual({ status: 0, stderr: '', block });
   }
+});
+
+it('lists the resources of the stack page by page, since it has more than the 100 that DescribeStackResources returns', () => {
+  expect(Object.keys(resourcesOf(templateOf())).length).toBeGreaterThan(100);
+  const files = globSync(['README.md', 'docs/**/*.md', 'examples/**/*.*', 'package.json']);
+  const said = files.map((file) => readFileSync(file, 'utf8'));
+  expect(said.filter((each) => each.includes('describe-stack-resources'))).toEqual([]);
+  expect(said.join('\n')).toContain('aws cloudformation list-stack-resources');
+});
+
+describe('the first block', () => {
+  const [, block = ''] = /```bash\n([\s\S]*?)```/.exec(sections['Before you start'] ?? '') ?? [];
+  /** AWS for a queue that says twice, between its messages, that it has none. It refuses to start a run for the event `refused`. */
+  const aws = `aws() {
+  case "$2" in
+    get-parameter) echo arn:of:the:machine ;;
+    receive-message)
+      [[ "$*" == *"--wait-time-seconds 20"* ]] || echo SHORT >&2
+      ASKED=$(($(cat asked 2>/dev/null || echo 0) + 1)); echo "$ASKED" >asked
+      NEXT=$(ls events | head -1)
+      if [ $((ASKED % 3)) = 1 ] && [ -n "$NEXT" ]; then jq -n --arg it "$NEXT" '{Messages: [{Body: $it, ReceiptHandle: $it}]}'; fi ;;
+    start-execution) [[ "$*" != *refused* ]] && echo "arn:run-of-$6" ;;
+    delete-message) rm "events/$6" ;;
+  esac
+}`;
+  const drained = (events: readonly string[]) => {
+    const cwd = mkdtempSync(join(tmpdir(), 'runbook-'));
+    mkdirSync(join(cwd, 'events'));
+    for (const event of events) writeFileSync(join(cwd, 'events', event), '');
+    const input = `${aws}\n${block}\ndrain the-queue start`;
+    const { stdout, stderr } = spawnSync('bash', { input, cwd, encoding: 'utf8' });
+    const left = readdirSync(join(cwd, 'events'));
+    rmSync(cwd, { recursive: true });
+    return { stdout: stdout.split('\n').filter(Boolean), stderr, left };
+  };
+
+  it('starts a run for each dead letter, also after the queue has said that it is empty', () => {
+    expect(drained(['a', 'b', 'c'])).toEqual({ stdout: ['run-of-a', 'run-of-b', 'run-of-c'], stderr: '', left: [] });
+  });
+
+  it('keeps a dead letter whose run does not start', () => {
+    expect(drained(['a', 'refused'])).toEqual({ stdout: ['run-of-a'], stderr: '', left: ['refused'] });
+  });
 });

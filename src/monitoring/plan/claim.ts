@@ -13,8 +13,8 @@ interface RunIdentity {
   arn: string;
 }
 
-/** Returns whether an execution is running; false for a name that Step Functions does not know. */
-export type IsRunning = (executionArn: string) => Promise<boolean>;
+/** Returns whether an execution is running; false for a name that Step Functions does not know, if its claim is not new. */
+export type IsRunning = (executionArn: string, claimedMs: number) => Promise<boolean>;
 
 /** A round is lost when another execution takes the claim in between; five in a row would be five such executions. */
 const CLAIM_ROUNDS = 5;
@@ -37,8 +37,14 @@ export async function claimObject(
   const asked = evaluate ? JSON.stringify([reevaluate, sampleRate, budgetUsd ?? null, judge]) : 'traces only';
   const identity = [object.bucket, object.key, object.versionId ?? '', object.etag, asked].join('\n');
   const key = workKeys.claim(hash('sha256', identity));
-  const claim = { name: run.name, arn: run.arn, object: `s3://${object.bucket}/${object.key}`, etag: object.etag };
-  let owner: RunIdentity | undefined;
+  const claim = {
+    name: run.name,
+    arn: run.arn,
+    object: `s3://${object.bucket}/${object.key}`,
+    etag: object.etag,
+    claimedMs: Date.now(),
+  };
+  let owner: (RunIdentity & { claimedMs?: number }) | undefined;
   let etag: string | undefined;
   for (let round = 0; round < CLAIM_ROUNDS; round += 1) {
     // Usually there is no claim yet: then this is the only request.
@@ -46,10 +52,11 @@ export async function claimObject(
     const stored = await storage.getText(workBucket, key);
     etag = stored?.etag;
     if (stored === undefined) continue;
-    owner = parseStored<RunIdentity>(stored.text, `s3://${workBucket}/${key}`);
+    owner = parseStored<typeof claim>(stored.text, `s3://${workBucket}/${key}`);
     // A retried PlanCaptures finds its own claim.
     if (owner.arn === run.arn) return undefined;
-    if (await isRunning(owner.arn)) return { name: owner.name, arn: owner.arn };
+    // A claim of an earlier version has no time.
+    if (await isRunning(owner.arn, owner.claimedMs ?? 0)) return { name: owner.name, arn: owner.arn };
   }
   return owner;
 }

@@ -61,13 +61,13 @@ export class FileFinder {
     const overwritten = overwrittenSince(file, object);
     if (overwritten !== undefined && this.#warnings.length < MOST_WARNINGS) this.#warnings.push(overwritten);
     if (!this.#claims) return object;
-    const isRunning = (arn: string): Promise<boolean> => this.#isRunning(arn);
+    const isRunning = (arn: string, claimedMs: number): Promise<boolean> => this.#isRunning(arn, claimedMs);
     const owner = await claimObject(storage, workBucket, object, this.#run, this.#options, isRunning);
     return owner === undefined ? object : { duplicateOf: owner.name };
   }
 
-  #isRunning(arn: string): Promise<boolean> {
-    const known = this.#running.get(arn) ?? this.#deps.isRunning(arn);
+  #isRunning(arn: string, claimedMs: number): Promise<boolean> {
+    const known = this.#running.get(arn) ?? this.#deps.isRunning(arn, claimedMs);
     this.#running.set(arn, known);
     return known;
   }

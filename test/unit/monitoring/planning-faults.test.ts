@@ -1,4 +1,5 @@
 /** Planning, chunks, the summary and retries against an S3 double with faulty files and faulty replies. */
+import { plannerDependencies as plannerOfLambda } from '../../../lambda/plan-captures/dependencies.ts';
 import type { RunOptions } from '../../../src/contract/input.ts';
 import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../../src/contract/payloads.ts';
 import type { PlanReceipt, QuarantineEntry } from '../../../src/contract/receipts.ts';
@@ -14,6 +15,7 @@ import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
 import type { TraceRecord } from '../../../src/trace/types.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
+import { AwsAnswers } from '../../helpers/aws-answers.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const CAPTURES = 'captures';
@@ -603,6 +605,48 @@ describe('two executions of one file at the same time', () => {
   ])('with equivalent options (%j, %j) are duplicates', async (first, second) => {
     expect((await plan('first', { ...event(key), ...first })).outcome).toBe('planned');
     expect((await plan('second', { ...event(key), ...second })).outcome).toBe('duplicate');
+  });
+
+  describe('while Step Functions does not know the owner', () => {
+    const aws = new AwsAnswers();
+    const { env } = process;
+    beforeEach(async () => {
+      await aws.start();
+      const keys = { AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'b', AWS_REGION: 'eu-west-1' };
+      process.env = { ...env, ...keys, AWS_ENDPOINT_URL: aws.url };
+      aws.answers = {
+        DescribeExecution: [400, { __type: 'ExecutionDoesNotExist', message: 'Execution Does Not Exist' }],
+      };
+    });
+    afterEach(async () => {
+      process.env = env;
+      jest.restoreAllMocks();
+      await aws.close();
+    });
+    const second = async () => {
+      const { isRunning } = plannerOfLambda(environment);
+      return (await plan('second', event(key), null, { isRunning })).outcome;
+    };
+
+    test('a new claim counts, since Step Functions may know its owner in a moment', async () => {
+      expect((await plan('first', event(key))).outcome).toBe('planned');
+      expect(await second()).toBe('duplicate');
+    });
+
+    test('an older claim does not, since its owner was deleted', async () => {
+      expect((await plan('first', event(key))).outcome).toBe('planned');
+      const now = Date.now();
+      jest.spyOn(Date, 'now').mockReturnValue(now + 301_000);
+      expect(await second()).toBe('planned');
+    });
+
+    test('nor does one of an earlier version, which has no time', async () => {
+      expect((await plan('first', event(key))).outcome).toBe('planned');
+      const [claim = ''] = wire.keys(WORK).filter((each) => each.startsWith('claims/'));
+      const { claimedMs: _, ...old } = wire.json<Record<string, unknown>>(WORK, claim) ?? {};
+      wire.put(WORK, claim, JSON.stringify(old));
+      expect(await second()).toBe('planned');
+    });
   });
 });
 

@@ -44,3 +44,50 @@ test.each<[string, RequestListener]>([
   const ask = (client: LambdaClient) => postToAws(client, 'ssm', { headers: {}, body: '{}' }, 100);
   expect(await answeredBy(listener, ask)).toBe('TimeoutError: 127.0.0.1 did not answer within 0.1 s');
 });
+
+const XML_ERROR =
+  '<Response><Errors><Error><Code>RequestLimitExceeded</Code><Message>slowly</Message></Error></Errors></Response>';
+const THROTTLES: [name: string, status: number, body: string, ask: (client: LambdaClient) => Promise<unknown>][] = [
+  ['ThrottlingException', 400, '{"__type":"ThrottlingException"}', (client) => callAws(client, 'logs', 'X', {})],
+  [
+    'TooManyRequestsException',
+    429,
+    '{"__type":"a#TooManyRequestsException"}',
+    (client) => callAws(client, 'ssm', 'X', {}),
+  ],
+  ['RequestLimitExceeded', 503, XML_ERROR, (client) => queryAws(client, 'ec2', 'DescribeVpcs')],
+];
+
+describe('a request that AWS throttles', () => {
+  beforeEach(() => jest.spyOn(Math, 'random').mockReturnValue(0));
+  afterEach(() => jest.restoreAllMocks());
+  let asked = 0;
+  const throttles = (status: number, body: string, times: number, then: string): RequestListener => {
+    asked = 0;
+    return (_, response) => {
+      asked += 1;
+      if (asked > times) response.end(then);
+      else response.writeHead(status).end(body);
+    };
+  };
+
+  test.each(THROTTLES)('is repeated: %s', async (_, status, body, ask) => {
+    const listener = throttles(status, body, 5, '{"is":"<DescribeVpcsResponse>"}');
+    expect(await answeredBy(listener, ask)).toMatch(/^answered/);
+    expect(asked).toBe(6);
+  });
+
+  test.each(THROTTLES)('ends after the sixth refusal by its name: %s', async (name, status, body, ask) => {
+    expect(await answeredBy(throttles(status, body, 99, ''), ask)).toMatch(new RegExp(`^${name}: `));
+    expect(asked).toBe(6);
+  });
+
+  test.each([
+    [400, '{"__type":"ValidationException","message":"Throttled is no status"}'],
+    [500, '{"__type":"InternalFailure"}'],
+  ])('is the only one that is: not %s %s', async (status, body) => {
+    const listener = throttles(status, body, 1, '{}');
+    expect(await answeredBy(listener, (client) => callAws(client, 'logs', 'X', {}))).not.toMatch(/^answered/);
+    expect(asked).toBe(1);
+  });
+});

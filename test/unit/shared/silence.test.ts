@@ -527,7 +527,7 @@ describe('error replies of AWS are not quoted', () => {
     'Secrets Manager, MLflow’s password': () => loadMlflowSecret(new SecretsManagerClient(wire.client), 'arn'),
     'Secrets Manager, headers': () => cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, {} as never),
     'S3 and Lambda, stopping a replay': stopByFunction,
-    'Step Functions, describing an execution': () => plannerDependencies(environment).isRunning('arn'),
+    'Step Functions, describing an execution': () => plannerDependencies(environment).isRunning('arn', 0),
     'Bedrock, the model': async () => {
       const watch = createModelWatch(
         'bedrock:/anthropic.claude-x',

@@ -1,5 +1,6 @@
 /** Throttling is published by service, by the function that met it. */
 import { readdirSync, readFileSync } from 'node:fs';
+import { inGate } from '../../../src/monitoring/in-gate.ts';
 import { countingThrottles } from '../../../src/shared/metrics.ts';
 import { noteThrottle, takeThrottles } from '../../../src/shared/throttles.ts';
 
@@ -30,6 +31,18 @@ test('counts by service, also of a failed invocation, and nothing where nothing 
   expect(first).not.toHaveProperty('TableThrottles');
   expect(second).toMatchObject({ StackPrefix: 'prod', TableThrottles: 1 });
   expect(second).not.toHaveProperty('JudgeThrottles');
+});
+
+test('publishes for how long chunks are sent away, and keeps nothing for the next invocation', async () => {
+  const seat = { enter: async () => ({ waitSeconds: 17 }), leave: async () => {} };
+  const request = { attempt: 0, progress: { bounds: [], kills: 0 } } as never;
+  const handle = countingThrottles('prod', (isFull: boolean) =>
+    inGate(isFull ? { slots: seat } : {}, request, async () => 'done'),
+  );
+  await handle(true, {});
+  await handle(false, {});
+  expect(published).toHaveLength(1);
+  expect(published[0]).toMatchObject({ StackPrefix: 'prod', ChunkWaitSeconds: 17 });
 });
 
 test('every function that asks the judge, MLflow, the gate or for batch jobs counts', () => {
