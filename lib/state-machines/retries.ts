@@ -84,6 +84,19 @@ const NOT_STARTED_RETRY: RetryProps = {
 export const STORE_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY, ENDED_RETRY];
 export const JUDGE_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY, ENDED_RETRY];
 
+/**
+ * 1, 2, 4, 8, then 95 × 15 minutes: a day, while the account has no place for a batch job, or Bedrock does not answer. Another job
+ * ends within a day.
+ */
+const PLACE_RETRY: RetryProps = {
+  errors: ['JudgeThrottled', 'JudgeUnavailable'],
+  interval: Duration.minutes(1),
+  backoffRate: 2,
+  maxAttempts: 99,
+  maxDelay: Duration.minutes(15),
+};
+export const BATCH_RETRIES = [PLACE_RETRY, ...STORE_RETRIES];
+
 /** A chunk on which a function was killed is not retried as a whole, but in smaller parts. */
 export const LOG_CHUNK_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY];
 export const EVALUATE_CHUNK_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY];
