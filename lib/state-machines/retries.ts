@@ -85,15 +85,14 @@ export const STORE_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY, ENDED_RETRY];
 export const JUDGE_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY, ENDED_RETRY];
 
 /**
- * 1, 2, 4, 8, then 95 × 15 minutes: a day, while the account has no place for a batch job, or Bedrock does not answer. Another job
- * ends within a day.
+ * 96 × 15 minutes: a day, within which another batch job ends, while the account has no place for one or Bedrock does not answer. So
+ * seldom that the alarm of failing functions stays off.
  */
 const PLACE_RETRY: RetryProps = {
   errors: ['JudgeThrottled', 'JudgeUnavailable'],
-  interval: Duration.minutes(1),
-  backoffRate: 2,
-  maxAttempts: 99,
-  maxDelay: Duration.minutes(15),
+  interval: Duration.minutes(15),
+  backoffRate: 1,
+  maxAttempts: 96,
 };
 export const BATCH_RETRIES = [PLACE_RETRY, ...STORE_RETRIES];
 

@@ -33,10 +33,9 @@ const transient = {
 const judge = { ...transient, IntervalSeconds: 5, MaxAttempts: 12, MaxDelaySeconds: 300 };
 const place = {
   ErrorEquals: ['JudgeThrottled', 'JudgeUnavailable'],
-  IntervalSeconds: 60,
-  BackoffRate: 2,
-  MaxAttempts: 99,
-  MaxDelaySeconds: 900,
+  IntervalSeconds: 900,
+  BackoffRate: 1,
+  MaxAttempts: 96,
 };
 const throttled = {
   ...transient,
