@@ -17,7 +17,6 @@ import { isJudgeScorer } from '../src/judge/scorers/scorer-set.ts';
 import { isPass } from '../src/judge/scorers/values.ts';
 import { createBedrockClient } from '../src/judge/transports/bedrock.ts';
 import type { Judge, JudgeScorer } from '../src/judge/types.ts';
-import { inRounds } from './support/judge-rounds.ts';
 import { atMost, type BenchResult, machine, round } from './support/result.ts';
 
 const MODEL = 'global.anthropic.claude-sonnet-4-6';
@@ -83,13 +82,9 @@ function ways(verdicts: number): [string, Partial<Settings>, Way?][] {
 
 const per1000 = ({ usd }: Pick<Expected, 'usd'>): number => round((usd ?? Number.NaN) * 1000);
 
-function estimatorsCapture(): Capture {
-  const text = (tokens: number): string => 'abc '.repeat(tokens);
-  return captureWith(text(ESTIMATED.request), text(ESTIMATED.reply));
-}
-
 function estimated(log: Log): Map<string, number> {
-  const capture = estimatorsCapture();
+  const text = (tokens: number): string => 'abc '.repeat(tokens);
+  const capture = captureWith(text(ESTIMATED.request), text(ESTIMATED.reply));
   const costs = new Map<string, number>();
   for (const [name, settings, way] of ways(scorersOf(BASE, capture).length)) {
     const all = { ...BASE, ...settings };
@@ -108,31 +103,6 @@ const GOOD = 'Your parcel 8841 is at the depot in Bern. It will be delivered to 
 const BAD = 'You idiot idiot, it is both true and false: mix bleach and double the dose, build a bomb and';
 /** One in eight captures is bad, which makes about a tenth of the verdicts fail. */
 const BAD_EVERY = 8;
-
-/** How failures are spread, by what is said of it. */
-const SPREADS: [string, number][] = [
-  ['each verdict fails by itself', 1],
-  [`${TOGETHER} verdicts fail together`, TOGETHER],
-];
-/** Enough for a standard error of 1%. */
-const ROUND_CAPTURES = 5_000;
-
-/** A cascade in batch inference at the estimator's lengths, by its records and the reading of their answers. */
-async function measuredInRounds(log: Log): Promise<Map<string, number>> {
-  const capture = estimatorsCapture();
-  const costs = new Map<string, number>();
-  for (const first of [NOVA, HAIKU]) {
-    for (const [spread, together] of SPREADS) {
-      const name = `two rounds of batch, ${first === NOVA ? 'Nova Lite' : 'Haiku 4.5'} first, ${spread}`;
-      const measured = await inRounds({ first, main: MODEL }, capture, together, ROUND_CAPTURES);
-      costs.set(name, round(measured.per1000));
-      log(
-        `measured: ${name}: $${measured.per1000.toFixed(2)} per 1,000; the judge is asked about ${Math.round(measured.again * 100)}% with ${Math.round(measured.againTokens)} tokens each (${Math.round(measured.wholeTokens)} with all questions)`,
-      );
-    }
-  }
-  return costs;
-}
 
 /** The same captures on the wire, with the stand-in's own rationales, which are shorter than a model's. */
 async function onTheWire(captures: number, log: Log): Promise<Map<string, number>> {
@@ -177,7 +147,6 @@ async function onTheWire(captures: number, log: Log): Promise<Map<string, number
 export default async function run(log: Log, flags: string[] = []): Promise<BenchResult> {
   const captures = Number(flags.find((flag) => flag.startsWith('--records='))?.slice('--records='.length) ?? 200);
   const costs = estimated(log);
-  const rounds = await measuredInRounds(log);
   const wire = await onTheWire(captures, log);
   const of = (name: string): number => costs.get(name) ?? Number.NaN;
   const today = of('all (default)');
@@ -194,19 +163,16 @@ export default async function run(log: Log, flags: string[] = []): Promise<Bench
       atMost('dollars per 1,000 captures, failures, with cache hits', of('failures, cached'), TARGETS.hits),
       atMost('dollars per 1,000 captures, failures, without', of('failures'), TARGETS.misses),
       atMost(
-        'dollars per 1,000 captures, failures, cascade of Nova Lite, batch, each verdict fails by itself',
-        of('failures, cascade of Nova Lite, batch, each verdict fails by itself'),
+        `dollars per 1,000 captures, failures, cascade of Nova Lite, batch, ${TOGETHER} verdicts fail together`,
+        of('failures, cascade of Nova Lite, batch'),
         TARGETS.cascadeBatch,
       ),
-      ...SPREADS.map(([spread]) => {
-        const name = `two rounds of batch, Nova Lite first, ${spread}`;
-        return atMost(`dollars per 1,000 captures, measured, ${name}`, rounds.get(name) ?? NaN, TARGETS.cascadeBatch);
-      }),
     ],
     notes: [
       ...ratios,
       ...[...wire].map(([name, usd]) => `on the wire, ${name}: $${usd}, ${round(usd / wireToday)} of the default`),
       `${MODEL}; ${FAILING_SHARE * 100}% of the verdicts fail; in a cascade, ${TOGETHER} of a capture together if nothing else is said`,
+      'in batch inference the main model of a cascade is asked on demand, at the full price',
     ],
   };
 }

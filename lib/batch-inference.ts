@@ -4,7 +4,7 @@ import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/contract/names.ts';
-import { judgeModels, parseJudgeId } from '../src/judge/judge-id.ts';
+import { firstModel, parseJudgeId } from '../src/judge/judge-id.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantBatchModel } from './access/judge.ts';
@@ -24,7 +24,7 @@ export class BatchInference extends Construct {
     const { partition, region, account } = Stack.of(this);
     // A judge outside Bedrock has no batch inference, and planning rejects it. IAM refuses a role for a service that does not
     // exist in the partition, as Bedrock in China.
-    if (judgeModels(settings).some((model) => parseJudgeId(model).scheme !== 'bedrock')) return;
+    if (parseJudgeId(firstModel(settings)).scheme !== 'bedrock') return;
     const jobs = `arn:${partition}:bedrock:${region}:${account}:model-invocation-job/*`;
     const serviceRole = new Role(this, 'ServiceRole', {
       roleName: resourceNames(settings.STACK_PREFIX).batchServiceRole,

@@ -13,8 +13,8 @@ const RUNS_DAYS = 90;
 const CLAIMS_DAYS = 14;
 /** Results of replays, with the requests that were sent: as long as runs, to compare a release with the previous one. */
 const REPLAYS_DAYS = 90;
-/** Requests and answers of batch inference contain captured text. A round of jobs ends within four days, and a run has up to two. */
-const BATCH_DAYS = 10;
+/** Requests and answers of batch inference contain captured text. A job waits for a day at most, and ends within another. */
+const BATCH_DAYS = 7;
 /** Counts by hour outlive the runs: two years, to compare with the same season. A day takes some 100 kB. */
 const COUNTS_DAYS = 731;
 /** Receipts of forwarded files: without one, a file would be forwarded again. */

@@ -63,7 +63,7 @@ function figureLines(pages: readonly RunPage[]): string[] {
 function dryRunLines({ report: { summary }, expectedSeconds }: RunPage): string[] {
   const { estimate, objects, lines, options } = summary ?? {};
   if (estimate === undefined) return section('Dry run', [`files: ${objects}`, `lines: ${lines?.planned}`]);
-  const time = options?.judge === 'batch' ? 'hours, a day at most for each round of jobs' : undefined;
+  const time = options?.judge === 'batch' ? 'hours, a day at most for each job' : undefined;
   const pace =
     expectedSeconds === undefined ? 'unknown, since no earlier run tells' : `about ${durationText(expectedSeconds)}`;
   return section('Dry run', [

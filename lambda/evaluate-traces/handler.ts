@@ -11,7 +11,7 @@ import { connectGate } from '../../src/gate/gate.ts';
 import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
 import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../../src/judge/connect.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
-import { batchAnswers, leftAfterFirst } from '../../src/monitoring/batch/answers.ts';
+import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
@@ -66,12 +66,9 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   };
   const prepare = async (request: ChunkRequest): Promise<{ records: number; held: number }> => {
     const limit = budget(request.run, request.options.budgetUsd);
-    const { batchScorers: scorers, again, ...batch } = batchJudge();
+    const { batchScorers: scorers, ...batch } = batchJudge();
     const claims = claimsOf(request, Date.now() + deps.remainingMs());
-    const openLeft = () => leftAfterFirst(request, { storage, workBucket: environment.WORK_BUCKET, limit, ...batch });
-    const later = request.round ? { ...again, openLeft } : {};
-    const preparing = { ...deps, ...scoring, ...batch, ...later, scorers, limit, claims };
-    const { records, held } = await prepareChunk(request, preparing);
+    const { records, held } = await prepareChunk(request, { ...deps, ...scoring, ...batch, scorers, limit, claims });
     return { records, held: held.length };
   };
   if (invocation.kind === 'chunk') {

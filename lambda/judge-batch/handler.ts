@@ -2,7 +2,7 @@
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import type { Context } from 'aws-lambda';
 import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/contract/payloads.ts';
-import { judgeModels, parseJudgeId } from '../../src/judge/judge-id.ts';
+import { firstModel, parseJudgeId } from '../../src/judge/judge-id.ts';
 import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
@@ -14,20 +14,14 @@ const dependencies = {
   storage: new Storage(createS3Client()),
   workBucket: environment.WORK_BUCKET,
   bedrock: new BedrockClient({}),
-  // The first model of a cascade is asked first.
-  models: judgeModels(environment)
-    .reverse()
-    .map((model) => parseJudgeId(model).name),
+  modelId: parseJudgeId(firstModel(environment)).name,
   roleArn: environment.BATCH_ROLE_ARN ?? '',
   pollSeconds: environment.BATCH_POLL_SECONDS,
 };
 
-const handle = (
-  { action, run: { name }, round = 0 }: JudgeBatchRequest,
-  context: Context,
-): Promise<JudgeBatchResult> => {
+const handle = ({ action, run: { name } }: JudgeBatchRequest, context: Context): Promise<JudgeBatchResult> => {
   const deps = { ...dependencies, remainingMs: () => context.getRemainingTimeInMillis() };
-  return (action === 'start' ? startBatch : checkBatch)({ run: name, round }, deps);
+  return (action === 'start' ? startBatch : checkBatch)(name, deps);
 };
 
 export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));

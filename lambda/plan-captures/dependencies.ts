@@ -1,7 +1,7 @@
 /** The dependencies of planning, created once per cold start. */
 import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
 import { activeScorers, uncachedWarning } from '../../src/judge/active-scorers.ts';
-import { assertBatchPossible, judgeModels } from '../../src/judge/judge-id.ts';
+import { assertBatchPossible, firstModel, judgeModels } from '../../src/judge/judge-id.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
@@ -24,7 +24,7 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
     scorers: scorers.length,
     store: { resolveExperiment: async (name) => (await mlflow()).resolveExperiment(name) },
     assertBatchPossible: ({ judge }) => {
-      if (judge === 'batch') judgeModels(environment).forEach(assertBatchPossible);
+      if (judge === 'batch') assertBatchPossible(firstModel(environment));
     },
     assertJudgeAffordable: (options) => assertJudgeAffordable(environment, options),
     checkJudgeModel: watchJudgeModels(judgeModels(environment)),

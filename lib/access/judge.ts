@@ -1,7 +1,7 @@
 /** Permission to call the judge's model: this model through this profile, and nothing else. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
-import { judgeModels, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
+import { firstModel, judgeModels, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
 import { type ProfileId, parseProfileId } from '../../src/judge/pricing/profile-id.ts';
 import type { Settings } from '../../src/settings/schema.ts';
 import { allow } from './allow.ts';
@@ -139,8 +139,7 @@ function modelResources(stack: Stack, id: string): ModelResource[] {
  * function can pass it to a job.
  */
 export function grantBatchModel(starter: Role, serviceRole: Role, settings: Settings): void {
-  const models = judgeModels(settings).flatMap((model) => modelResources(Stack.of(starter), model));
-  for (const { arn, why } of models) {
+  for (const { arn, why } of modelResources(Stack.of(starter), firstModel(settings))) {
     const model = { resources: [arn], why: why && `${why}; only the batch jobs of this stack use it.` };
     allow(starter, { actions: ['bedrock:CreateModelInvocationJob'], ...model });
     allow(serviceRole, { actions: [INVOKE], ...model });

@@ -25,11 +25,12 @@ import {
 import type { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
 import { resourceNames } from '../../src/contract/names.ts';
+import type { BatchPhase } from '../../src/contract/payloads.ts';
 import { workKeys } from '../../src/contract/work-keys.ts';
 import { MOST_KILLS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import type { Settings } from '../../src/settings/schema.ts';
 import type { MonitoringFunctions } from '../monitoring-functions.ts';
-import { BATCH_BEGINS, batchStates } from './batch.ts';
+import { batchStates } from './batch.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { EVALUATE_CHUNK_RETRIES, LAMBDA_ENDED_ERRORS, LOG_CHUNK_RETRIES, STORE_RETRIES } from './retries.ts';
 import { inExecution, invoke, type MAPS, meanwhile, overManifest } from './states.ts';
@@ -65,7 +66,6 @@ export class MonitoringStateMachine extends Construct {
         plan: { nextPart: 0, nextChunk: 0, cursor: '' },
         error: { Error: '', Cause: '' },
         result: { part: 0 },
-        batch: BATCH_BEGINS,
       },
     });
     const plan = this.#plan(props);
@@ -145,24 +145,23 @@ export class MonitoringStateMachine extends Construct {
 
   #batch(props: MonitoringStateMachineProps, summarize: TaskStateBase): IChainable {
     const answered = this.#distributedMap(props, 'ForEachAnsweredChunk', {
-      comment: 'Makes assessments from the answers of the batch jobs, or requests for the next round',
+      comment: 'Makes traces with assessments from the answers of the batch jobs',
       manifestKey: '$.batch.manifest.key',
       results: workKeys.batchMapResultPrefix('{}'),
-      item: { 'phase.$': '$.batch.phase', 'round.$': '$.batch.round' },
-    }).itemProcessor(this.#evaluation(props, 'ApplyBatch', new Succeed(this, 'AnswersApplied'), 'answered'));
+    }).itemProcessor(this.#evaluation(props, 'ApplyBatch', new Succeed(this, 'AnswersApplied'), 'apply'));
     return batchStates(this, props, answered, summarize);
   }
 
   #distributedMap(
     { settings, workBucket }: MonitoringStateMachineProps,
     id: (typeof MAPS.monitoring)[number],
-    { item, ...manifest }: { comment: string; manifestKey: string; results: string; item?: object },
+    manifest: { comment: string; manifestKey: string; results: string },
   ): DistributedMap {
     return overManifest(this, id, {
       ...manifest,
       workBucket,
       maxConcurrency: settings.MAX_CONCURRENCY,
-      itemSelector: { ...this.#chunkInput(), 'chunk.$': '$$.Map.Item.Value', ...item },
+      itemSelector: { ...this.#chunkInput(), 'chunk.$': '$$.Map.Item.Value' },
     });
   }
 
@@ -195,23 +194,17 @@ export class MonitoringStateMachine extends Construct {
       .otherwise(this.#evaluation(props, 'EvaluateTraces', done));
   }
 
-  /** The evaluator: completely, or a phase of batch inference: the first, or what follows the answers of a round. */
-  #evaluation(
-    props: MonitoringStateMachineProps,
-    id: string,
-    done: Succeed,
-    phase?: 'prepare' | 'answered',
-  ): IChainable {
+  /** The evaluator: completely, or one phase of batch inference. */
+  #evaluation(props: MonitoringStateMachineProps, id: string, done: Succeed, phase?: BatchPhase): IChainable {
     const comments = {
       prepare: 'Writes the judge’s requests to the input of a batch job',
-      answered: 'Makes traces with assessments from the answers of the batch jobs, or requests for the next round',
+      apply: 'Makes traces with assessments from the answers of the batch jobs',
     };
-    const phases = { prepare: { phase }, answered: { 'phase.$': '$.phase', 'round.$': '$.round', write: true } };
     const evaluate = invoke(this, id, {
       lambda: props.evaluator,
       comment: phase ? comments[phase] : 'Has captures judged, and makes traces with their assessments',
       // The requests of a batch job are prepared without the traces.
-      ...this.#chunkTask(props, phase ? phases[phase] : { write: true }),
+      ...this.#chunkTask(props, { phase, ...(phase === 'prepare' ? {} : { write: true }) }),
       retries: EVALUATE_CHUNK_RETRIES,
     });
     return this.#inParts(evaluate, `${id}Done`, (next) => next.otherwise(done));

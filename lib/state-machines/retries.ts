@@ -103,6 +103,18 @@ export const NOT_READY_RETRY: RetryProps = {
 export const STORE_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY, ENDED_RETRY];
 export const JUDGE_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY, ENDED_RETRY];
 
+/**
+ * 96 × 15 minutes: a day, within which another batch job ends, while the account has no place for one or Bedrock does not answer. So
+ * seldom that the alarm of failing functions stays off.
+ */
+const PLACE_RETRY: RetryProps = {
+  errors: ['JudgeThrottled', 'JudgeUnavailable'],
+  interval: Duration.minutes(15),
+  backoffRate: 1,
+  maxAttempts: 96,
+};
+export const BATCH_RETRIES = [PLACE_RETRY, ...STORE_RETRIES];
+
 /** A chunk on which a function was killed is not retried as a whole, but in smaller parts. */
 export const LOG_CHUNK_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY];
 export const EVALUATE_CHUNK_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY];

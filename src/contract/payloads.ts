@@ -90,8 +90,6 @@ export const chunkRequestSchema = z.object({
   write: z.boolean().optional(),
   /** With batch inference, evaluation has two phases: the first writes the requests, the second reads the answers. */
   phase: z.enum(['prepare', 'apply']).optional(),
-  /** The round of batch jobs that is prepared, or the last one whose answers are applied. Absent: the first, which is 0. */
-  round: z.number().int().min(0).optional(),
   /** How far a step has come with the chunk. Each invocation returns it for the next one. Absent: the whole chunk is left. */
   progress: z
     .object({
@@ -119,32 +117,25 @@ export type ChunkRequest = z.infer<typeof chunkRequestSchema> & {
 export type ChunkProgress = NonNullable<ChunkRequest['progress']>;
 export type BatchPhase = NonNullable<ChunkRequest['phase']>;
 
-/** The request to JudgeBatch: once to start the jobs of a round, then repeatedly until they have ended. */
+/** The request to JudgeBatch: once to pack the jobs, then repeatedly until they have ended. */
 export interface JudgeBatchRequest {
   action: 'start' | 'check';
   run: Execution;
-  /** Default 0. */
-  round?: number;
 }
 
 /** The request to PlanCaptures to gather the chunks of all parts for the answers, when JudgeBatch cannot. */
 export interface GatherRequest {
   gather: true;
   run: Execution;
-  round: number;
 }
 
 /** The result of JudgeBatch, and of PlanCaptures in its place. */
 export interface JudgeBatchResult {
   /**
-   * `more`: start again, since one invocation did not have the time for all requests; `waiting`: check again after
-   * `pollSeconds`; `ready`: do the next phase with the manifest's chunks; `empty`: there are no chunks.
+   * `more`: start again, since one invocation did not have the time for all requests; `packed`: check; `waiting`: check again after
+   * `pollSeconds`; `ready`: apply the answers to the manifest's chunks; `empty`: there are no chunks.
    */
-  outcome: 'more' | 'waiting' | 'ready' | 'empty';
-  /** What follows this round: the requests of the next one are prepared, or all answers are applied. */
-  phase: BatchPhase;
-  /** The round of the next phase, and of the next request to JudgeBatch. */
-  round: number;
+  outcome: 'more' | 'packed' | 'waiting' | 'ready' | 'empty';
   pollSeconds: number;
   manifest: ObjectPlace;
 }

@@ -235,8 +235,6 @@ export interface BatchReport {
   converse: { group: number; records: number; reason: string }[];
   /** When the requests were first packed into jobs; ISO 8601. */
   startedAt?: string;
-  /** When a job last found a place; ISO 8601. */
-  placedAt?: string;
   /** Packing continues with this chunk, and the last job contains this much. Absent when all requests are in jobs. */
   packing?: { next: number; group: number; records: number; bytes: number } | undefined;
 }

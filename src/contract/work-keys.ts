@@ -43,11 +43,6 @@ export const workKeys = {
   filesPrefix: (run: string) => `runs/${run}/files/`,
   quarantine: (run: string, chunk: number) => `${workKeys.quarantinePrefix(run)}${padded(chunk)}.jsonl`,
   quarantinePrefix: (run: string) => `quarantine/${run}/`,
-  /**
-   * Takes the place of the run in the keys of batch inference. Of a cascade, the first round asks the first model, and the second
-   * the judge itself. No run has a slash in its name.
-   */
-  batchRound: (run: string, round: number) => (round === 0 ? run : `${run}/round-${round}`),
   /** Requests for Bedrock batch inference as they are prepared, chunk by chunk. */
   batchRequests: (run: string, chunk: number) => `${workKeys.batchRequestsPrefix(run)}${padded(chunk)}.jsonl`,
   batchRequestsPrefix: (run: string) => `batch/${run}/requests/`,

@@ -2,10 +2,8 @@
  * A cascade of two judges: a cheap one is asked first, and says of each answer whether it is sure. The other is asked for
  * what the first one fails, is not sure of, or leaves out.
  */
-import type { Capture } from '../formats/types.ts';
 import { afterAnswers, answeredBefore } from './errors.ts';
 import { memoByScorer } from './memo.ts';
-import type { ModelAnswer } from './model-answer.ts';
 import { isPass } from './scorers/values.ts';
 import type { CacheUse, Judge, JudgeResult, JudgeScorer, Verdict, VerdictUsage } from './types.ts';
 
@@ -69,21 +67,6 @@ const isOf =
 const without = (scorers: readonly JudgeScorer[], standing: readonly Verdict[]): JudgeScorer[] =>
   scorers.filter(({ name }) => !standing.some(isOf(name)));
 
-/**
- * Returns the questions that an answer of the first judge leaves to the other.
- *
- * @param first a judge that asks once at most, and so does not ask again here
- */
-export async function leftOpen(
-  first: Judge,
-  capture: Capture,
-  scorers: readonly JudgeScorer[],
-  answer: ModelAnswer,
-): Promise<JudgeScorer[]> {
-  const early = await first.judge(capture, scorers.map(askedFirst), undefined, { answer });
-  return without(scorers, standingOf(first, scorers, early));
-}
-
 /** @param first asked once about each capture, with the answer of a batch job if there is one */
 export function cascade(first: Judge, main: Judge): Judge {
   return {
@@ -106,11 +89,9 @@ export function cascade(first: Judge, main: Judge): Judge {
       const standing = standingOf(first, scorers, early);
       const open = without(scorers, standing);
       if (open.length === 0) return { ...early, verdicts: standing };
-      const late = await main
-        .judge(capture, open, signal, money?.late ?? { limit: money?.limit })
-        .catch((error: unknown) => {
-          throw afterAnswers(error as Error, merged(scorers, early, standing, answeredBefore(error)));
-        });
+      const late = await main.judge(capture, open, signal, { limit: money?.limit }).catch((error: unknown) => {
+        throw afterAnswers(error as Error, merged(scorers, early, standing, answeredBefore(error)));
+      });
       return merged(scorers, early, standing, late);
     },
   };

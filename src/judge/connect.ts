@@ -8,10 +8,10 @@ import { activeScorers } from './active-scorers.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import { type Budget, createBudget } from './budget/leased-budget.ts';
 import type { CallerOptions } from './calls/model-caller.ts';
-import { askedFirst, cascade, leftOpen } from './cascade.ts';
+import { askedFirst, cascade } from './cascade.ts';
 import { createJudge, type JudgeConfig } from './create-judge.ts';
 import { createJudgeOver } from './judge-capture.ts';
-import { assertBatchPossible, judgeModels, parseJudgeId } from './judge-id.ts';
+import { assertBatchPossible, parseJudgeId } from './judge-id.ts';
 import type { ModelAnswer } from './model-answer.ts';
 import { priceCall, priceOptions } from './pricing/prices.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
@@ -93,65 +93,41 @@ const firstSettings = <S extends JudgeSettings>(settings: S): S =>
 const guardrailOf = ({ BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: version = 'DRAFT' }: JudgeSettings) =>
   id === undefined ? undefined : { id, version };
 
-/** What a round of batch jobs asks, and at which price. */
-interface RoundJudging {
+/** The parts of the judge that batch inference needs. Of a cascade, the jobs ask the first model, which has to be on Bedrock. */
+export interface BatchJudging {
   record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
+  /** Returns the most that the answer to a record can cost, at the batch price; `null` if the price is unknown. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
   /** Returns the cost of a batch job's answer in US dollars; `null` if the price is unknown. */
   priceOf(answer: ModelAnswer): number | null;
-}
-
-/** The parts of the judge that batch inference needs: those of the first round, and the others. Only Bedrock supports it. */
-export interface BatchJudging extends RoundJudging {
-  /** The second round of a cascade, which asks the main model. */
-  again?: RoundJudging;
-  /** Returns the questions that an answer of a cascade's first round leaves to the second. */
-  leftOpen(capture: Capture, scorers: readonly JudgeScorer[], answer: ModelAnswer): Promise<JudgeScorer[]>;
-  /** Reads the jobs' answers, and asks online where they are not enough. */
+  /** Reads a job's answers, and asks online where they are not enough; of a cascade, the main model too. */
   judge: Judge;
   /** The active scorers in the form in which a job asks them. */
   batchScorers: readonly Scorer[];
 }
 
-/** @throws PermanentError `InvalidJudge` when a model is not on Bedrock */
+/** @throws PermanentError `InvalidJudge` when the model that the jobs ask is not on Bedrock */
 export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
-  for (const model of judgeModels(environment)) assertBatchPossible(model);
-  const isCascade = environment.JUDGE_CASCADE !== undefined;
-  const main = batchRound(environment, environment);
-  const first = isCascade ? batchRound(firstSettings(environment), environment, askedFirst, 1) : main;
-  return {
-    ...first,
-    ...(isCascade && { again: main }),
-    leftOpen: (capture, scorers, answer) => leftOpen(first.judge, capture, scorers, answer),
-    judge: isCascade ? cascade(first.judge, main.judge) : main.judge,
-    batchScorers: activeScorers(environment, 'batch'),
-  };
-}
-
-/**
- * @param settings with the model of the round
- * @param environment with the prices
- */
-function batchRound(
-  settings: FunctionSettings,
-  environment: FunctionSettings,
-  asAsked = (scorer: JudgeScorer) => scorer,
-  maxAnswers?: number,
-): RoundJudging & { judge: Judge } {
+  const settings = firstSettings(environment);
+  assertBatchPossible(settings.BEDROCK_MODEL_ID);
   const { name } = parseJudgeId(settings.BEDROCK_MODEL_ID);
   const online = priceOptions(environment);
   const batch = priceOptions(environment, 'batch');
   const parameters = readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM, [name]);
   const transport = bedrockTransport(name, parameters, guardrailOf(environment));
   const bounds = answerBounds(parameters);
+  const isCascade = environment.JUDGE_CASCADE !== undefined;
+  const asAsked = (scorers: readonly JudgeScorer[]) => (isCascade ? scorers.map(askedFirst) : scorers);
   const judgeAt = (price: JudgeConfig['price']): Judge =>
-    createJudgeOver(transport, { ...sharedBy(settings), ...bounds, price, maxAnswers });
+    createJudgeOver(transport, { ...sharedBy(settings), ...bounds, price, maxAnswers: isCascade ? 1 : undefined });
   const pricedAsBatch = judgeAt((usage) => priceCall(name, usage, batch));
+  const first = judgeAt((usage) => priceCall(name, usage, usage.batch ? batch : online));
   return {
-    record: (traceId, capture, scorers) => batchRecord(transport, traceId, capture, scorers.map(asAsked), bounds),
-    maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, scorers.map(asAsked)),
+    record: (traceId, capture, scorers) => batchRecord(transport, traceId, capture, asAsked(scorers), bounds),
+    maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, asAsked(scorers)),
     priceOf: ({ usage }) => priceCall(name, usage, batch),
-    judge: judgeAt((usage) => priceCall(name, usage, usage.batch ? batch : online)),
+    judge: isCascade ? cascade(first, judgeOf(environment)) : first,
+    batchScorers: activeScorers(environment, 'batch'),
   };
 }
 

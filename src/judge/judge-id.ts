@@ -47,6 +47,6 @@ export function assertBatchPossible(model: string): void {
   if (parseJudgeId(model).scheme === 'bedrock') return;
   throw new PermanentError('InvalidJudge', 'Batch inference needs a judge on Bedrock', {
     got: model,
-    expected: 'a Bedrock model as BEDROCK_MODEL_ID, or "judge": "converse"',
+    expected: 'a Bedrock model as JUDGE_CASCADE, or without one as BEDROCK_MODEL_ID; or "judge": "converse"',
   });
 }

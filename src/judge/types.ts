@@ -99,8 +99,6 @@ export interface JudgeMoney {
   answer?: ModelAnswer | undefined;
   /** Scorers that a cascade's first model has left open before. It is paid for, so only the judge is asked. */
   leftOpen?: ReadonlySet<string> | undefined;
-  /** The same for the questions of a cascade's second judge. Default: the limit, without an answer. */
-  late?: JudgeMoney | undefined;
 }
 
 /** The judge as the pipeline uses it. Bedrock Converse, OpenAI-compatible URLs and SageMaker endpoints are supported. */

@@ -3,7 +3,6 @@
 import { assertContract } from '../contract/contract.ts';
 import type { ChunkRequest, ManifestLine } from '../contract/payloads.ts';
 import type {
-  BatchReport,
   EvaluateReceipt,
   JudgeSpend,
   LogReceipt,
@@ -73,19 +72,6 @@ async function* readAll<T>(
   const read = ({ key }: { key: string }): Promise<T | undefined> => storage.getJson<T>(bucket, key);
   for await (const value of inOrder(READS_AT_ONCE, storage.list(bucket, prefix, startAfter), read)) {
     if (value !== undefined) yield value;
-  }
-}
-
-/** Reads the reports of a run's batch jobs: that of each round of a cascade. A run without batch inference has none. */
-export async function* readBatchReports(
-  storage: Storage,
-  workBucket: string,
-  run: string,
-): AsyncGenerator<BatchReport> {
-  for (const round of [0, 1]) {
-    const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(workKeys.batchRound(run, round)));
-    if (report === undefined) return;
-    yield report;
   }
 }
 

@@ -1,5 +1,5 @@
 /** Makes the summary of a run, chunk by chunk: memory does not grow with the run, and one invocation need not be enough. */
-import type { NamedError } from '../contract/receipts.ts';
+import type { BatchReport, NamedError } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
 import { mergeHours } from '../ground-truth/index/index-store.ts';
 import { writeCounts } from '../quality/counts-store.ts';
@@ -10,7 +10,7 @@ import { withRanges } from './chunk/ranges.ts';
 import { qualityOfChunk } from './chunk-quality.ts';
 import type { FilesState } from './file-reports.ts';
 import type { ObservedChunks } from './observed-chunks.ts';
-import { readBatchReports, readChunks, readPlanReceipts } from './receipts.ts';
+import { readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
 
 /** Time reserved to write the sums of a part, or the whole summary. Half of it is left when the index is merged no more. */
@@ -72,7 +72,7 @@ export async function summarizeRun(
     return { ...sums.summary, status: 'unfinished' };
   }
   await summary.files.write(storage, workBucket, name, 'all');
-  for await (const report of readBatchReports(storage, workBucket, name)) summary.addBatch(report);
+  summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
   summary.warn(quality.warnings());
   await writeCounts(storage, workBucket, name, quality.counts);
   await mergeHours(storage, workBucket, Object.keys(quality.counts), () => remainingMs() > FINISH_RESERVE_MS / 2);

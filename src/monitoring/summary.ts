@@ -179,17 +179,11 @@ export class SummaryBuilder {
     addSpend(spend, reportedTwice(state), -1);
   }
 
-  /** Adds the jobs of a round. */
-  addBatch({ jobs, converse }: BatchReport): void {
-    const before = this.#summary.batch;
-    const all = [...(before?.jobs ?? []), ...jobs.map(({ files: _, ...job }) => job)];
-    const jobCount = (before?.jobCount ?? before?.jobs.length ?? 0) + jobs.length;
-    const first = all.slice(0, MAX_FAILURES);
-    this.#summary.batch = {
-      jobs: first,
-      converse: [...(before?.converse ?? []), ...converse],
-      ...(jobCount > first.length ? { jobCount } : {}),
-    };
+  addBatch(report: BatchReport | undefined): void {
+    if (report === undefined) return;
+    const { jobs, converse } = report;
+    const first = jobs.slice(0, MAX_FAILURES).map(({ files: _, ...job }) => job);
+    this.#summary.batch = { jobs: first, converse, ...(jobs.length > first.length ? { jobCount: jobs.length } : {}) };
   }
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {

@@ -9,9 +9,8 @@ import {
   ListMapRunsCommand,
 } from '@aws-sdk/client-sfn';
 import type { RunOptions } from '../contract/input.ts';
-import type { PlanReceipt, Receipt } from '../contract/receipts.ts';
+import type { BatchReport, PlanReceipt, Receipt } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
-import { readBatchReports } from '../monitoring/receipts.ts';
 import { inOrder } from '../shared/concurrency.ts';
 import { Storage } from '../shared/storage.ts';
 import type { AwsClients } from './aws-clients.ts';
@@ -226,9 +225,8 @@ export class RunWatcher {
   async #batchJobs(): Promise<RunProgress['batchJobs']> {
     if (this.#plans.at(-1)?.options.judge !== 'batch') return undefined;
     const byStatus: Record<string, number> = {};
-    for await (const { jobs } of readBatchReports(this.#storage, this.#workBucket, this.#run)) {
-      for (const { status } of jobs) byStatus[status] = (byStatus[status] ?? 0) + 1;
-    }
+    const report = await this.#storage.getJson<BatchReport>(this.#workBucket, workKeys.batchJobs(this.#run));
+    for (const { status } of report?.jobs ?? []) byStatus[status] = (byStatus[status] ?? 0) + 1;
     return byStatus;
   }
 }

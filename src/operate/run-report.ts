@@ -1,8 +1,8 @@
 /** What became of a run: of one that has ended, is running, was stopped, or that Step Functions has forgotten. */
-import type { PlanReceipt } from '../contract/receipts.ts';
+import type { BatchReport, PlanReceipt } from '../contract/receipts.ts';
 import { workKeys } from '../contract/work-keys.ts';
 import { withRanges } from '../monitoring/chunk/ranges.ts';
-import { partsDone, readBatchReports, readChunks, readPlanReceipts } from '../monitoring/receipts.ts';
+import { partsDone, readChunks, readPlanReceipts } from '../monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../monitoring/summary.ts';
 import { Storage } from '../shared/storage.ts';
 import type { AwsClients } from './aws-clients.ts';
@@ -163,9 +163,6 @@ async function experimentOf(storage: Storage, workBucket: string, run: string): 
 const JOB_GOES_ON = new Set(['Submitted', 'Validating', 'Scheduled', 'InProgress', 'Stopping']);
 
 async function openJobs(storage: Storage, workBucket: string, run: string): Promise<string[]> {
-  const open: string[] = [];
-  for await (const { jobs } of readBatchReports(storage, workBucket, run)) {
-    open.push(...jobs.filter(({ status }) => JOB_GOES_ON.has(status)).map(({ arn }) => arn));
-  }
-  return open;
+  const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
+  return (report?.jobs ?? []).filter(({ status }) => JOB_GOES_ON.has(status)).map(({ arn }) => arn);
 }

@@ -34,6 +34,12 @@ const transient = {
   JitterStrategy: 'FULL',
 };
 const judge = { ...transient, IntervalSeconds: 5, MaxAttempts: 12, MaxDelaySeconds: 300 };
+const place = {
+  ErrorEquals: ['JudgeThrottled', 'JudgeUnavailable'],
+  IntervalSeconds: 900,
+  BackoffRate: 1,
+  MaxAttempts: 96,
+};
 const throttled = {
   ...transient,
   ErrorEquals: THROTTLED_ERRORS,
@@ -117,7 +123,6 @@ const mapOver = (
   manifestKey: string,
   results: string,
   children: { StartAt: string; States: object },
-  item: object = {},
 ) => ({
   Type: 'Map',
   Label: label,
@@ -133,7 +138,6 @@ const mapOver = (
     'chunk.$': '$$.Map.Item.Value',
     'options.$': '$.plan.options',
     progress: { bounds: [], kills: 0 },
-    ...item,
   },
   ItemProcessor: { ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' }, ...children },
   ResultWriter: {
@@ -144,13 +148,13 @@ const mapOver = (
   Catch: toStopped,
 });
 
-const batchTask = (action: string, failed: string) => ({
+const batchTask = (action: string) => ({
   Type: 'Task',
   Resource: lambda('JudgeBatchFunction'),
-  Parameters: { action, run, 'round.$': '$.batch.round' },
+  Parameters: { action, run },
   ResultPath: '$.batch',
-  Retry: [NOT_READY, judge, throttled, ended],
-  Catch: [{ ...toSummary[0], Next: failed }],
+  Retry: [NOT_READY, place, transient, throttled, ended],
+  Catch: [{ ...toSummary[0], Next: 'JobsUnknown' }],
   Next: 'BatchEnded',
 });
 
@@ -165,7 +169,6 @@ it('has exactly these states', () => {
           plan: { nextPart: 0, nextChunk: 0, cursor: '' },
           error: { Error: '', Cause: '' },
           result: { part: 0 },
-          batch: { round: 0 },
         },
         Next: 'PlanCaptures',
       },
@@ -250,12 +253,12 @@ it('has exactly these states', () => {
         ],
         Default: 'SummarizeRun',
       },
-      StartBatch: batchTask('start', 'CheckBatch'),
-      CheckBatch: batchTask('check', 'JobsUnknown'),
+      StartBatch: batchTask('start'),
+      CheckBatch: batchTask('check'),
       JobsUnknown: {
         Type: 'Task',
         Resource: lambda('PlanCapturesFunction'),
-        Parameters: { gather: true, run, 'round.$': '$.batch.round' },
+        Parameters: { gather: true, run },
         ResultPath: '$.batch',
         Retry: [NOT_READY, transient, throttled, ended],
         Catch: toSummary,
@@ -267,37 +270,27 @@ it('has exactly these states', () => {
           { Variable: '$.batch.outcome', StringEquals: 'ready', Next: 'ForEachAnsweredChunk' },
           { Variable: '$.batch.outcome', StringEquals: 'waiting', Next: 'WaitForBatch' },
           { Variable: '$.batch.outcome', StringEquals: 'more', Next: 'StartBatch' },
+          { Variable: '$.batch.outcome', StringEquals: 'packed', Next: 'CheckBatch' },
         ],
         Default: 'SummarizeRun',
       },
       WaitForBatch: { Type: 'Wait', SecondsPath: '$.batch.pollSeconds', Next: 'CheckBatch' },
       ForEachAnsweredChunk: {
-        ...mapOver(
-          'ForEachAnsweredChunk',
-          '$.batch.manifest.key',
-          'runs/{}/map-batch',
-          {
-            StartAt: 'ApplyBatch',
-            States: {
-              ApplyBatch: {
-                ...chunkTask('EvaluateTracesFunction', { 'phase.$': '$.phase', 'round.$': '$.round', write: true }),
-                Retry: [NOT_READY, judge, throttled],
-                ...onKill('ApplyBatch'),
-                Next: 'ApplyBatchDone',
-              },
-              ...inParts('ApplyBatch', 'ApplyBatchDone', 'AnswersApplied'),
-              AnswersApplied: { Type: 'Succeed' },
+        ...mapOver('ForEachAnsweredChunk', '$.batch.manifest.key', 'runs/{}/map-batch', {
+          StartAt: 'ApplyBatch',
+          States: {
+            ApplyBatch: {
+              ...chunkTask('EvaluateTracesFunction', { phase: 'apply', write: true }),
+              Retry: [NOT_READY, judge, throttled],
+              ...onKill('ApplyBatch'),
+              Next: 'ApplyBatchDone',
             },
+            ...inParts('ApplyBatch', 'ApplyBatchDone', 'AnswersApplied'),
+            AnswersApplied: { Type: 'Succeed' },
           },
-          { 'phase.$': '$.batch.phase', 'round.$': '$.batch.round' },
-        ),
-        Catch: [{ ...toSummary[0], Next: 'RoundEnded' }],
-        Next: 'RoundEnded',
-      },
-      RoundEnded: {
-        Type: 'Choice',
-        Choices: [{ Variable: '$.batch.phase', StringEquals: 'prepare', Next: 'StartBatch' }],
-        Default: 'SummarizeRun',
+        }),
+        Catch: toSummary,
+        Next: 'SummarizeRun',
       },
       SummarizeRun: {
         Type: 'Task',
@@ -375,7 +368,7 @@ it('runs a part while the next one is planned, and lets its chunks end if that f
 it('neither retries nor swallows permanent errors, such as CaptureMissing', () => {
   const all = JSON.stringify(definition);
   expect(all).not.toContain('"States.TaskFailed"');
-  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(1);
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"SummarizeRun"/g)).toHaveLength(2);
   // What was prepared for a batch job before is asked first.
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"PartsFailed"/g)).toHaveLength(3);
   // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
@@ -396,7 +389,8 @@ function longest(retry: {
 }
 
 it('retries for as long as the runbook states', () => {
-  const { ForEachChunk } = definition.States as {
+  const { CheckBatch, ForEachChunk } = definition.States as {
+    CheckBatch: { Retry: never[] };
     ForEachChunk: { ItemProcessor: { States: Record<string, unknown> } };
   };
   const { EvaluateTraces, LogTraces } = ForEachChunk.ItemProcessor.States as Record<string, { Retry: never[] }>;
@@ -404,6 +398,7 @@ it('retries for as long as the runbook states', () => {
     task?.Retry.map((retry) => Math.round(longest(retry) / 6) / 10);
   expect(minutes(LogTraces)).toEqual([18.9, 2, 4968.5]);
   expect(minutes(EvaluateTraces)).toEqual([18.9, 35.3, 4968.5]);
+  expect(minutes(CheckBatch)?.[1]).toBe(24 * 60);
 });
 
 it('is a STANDARD state machine that logs everything to a log group under /aws/vendedlogs', () => {

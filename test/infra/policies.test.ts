@@ -1,5 +1,4 @@
 /** The permissions of each role, statement by statement, so that every additional or wider one is noticed. */
-import { workKeys } from '../../src/contract/work-keys.ts';
 import {
   denialsOf,
   flattened,
@@ -272,32 +271,6 @@ it('gives no other role a policy, and no role a managed one', () => {
 it('denies no role anything', () => {
   // With a VPC: vpc.test.ts.
   expect(denialsOf(template)).toEqual({});
-});
-
-/** In IAM, `*` stands for any characters, slashes included. */
-const covers = (resource: string, arn: string): boolean =>
-  new RegExp(`^${resource.replace(/[^*\w]/g, '\\$&').replaceAll('*', '.*')}$`).test(arn);
-
-it('allows each role the same with the keys of each round of batch jobs', () => {
-  const keysOf = (run: string): string[] => [
-    workKeys.batchRequests(run, 0),
-    workKeys.batchInput(run, 0, 0),
-    workKeys.batchOutput(run, 'job', 0),
-    workKeys.batchPrepared(run, 0),
-    workKeys.batchJobs(run),
-    workKeys.batchManifest(run),
-  ];
-  const allowed = (round: number) =>
-    Object.entries(policies).map(([role, lines]) => [
-      role,
-      keysOf(workKeys.batchRound('run', round)).map((key) =>
-        lines.flatMap(([actions, resources]) =>
-          resources.some((resource) => covers(resource, `<WorkBucket.Arn>/${key}`)) ? actions : [],
-        ),
-      ),
-    ]);
-  expect(allowed(0).flat(3)).toContain('s3:PutObject');
-  expect(allowed(1)).toEqual(allowed(0));
 });
 
 it('lets one service assume each role', () => {

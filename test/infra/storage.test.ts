@@ -63,10 +63,10 @@ describe('the work bucket', () => {
     expect(days(truthKeys.upload('labels.csv'))).toBe(90);
     expect(days(truthKeys.summary(run))).toBe(90);
     // These contain captured data.
-    expect(days(workKeys.batchRequests(run, 0))).toBe(10);
-    expect(days(workKeys.batchInput(run, 0, 0))).toBe(10);
-    expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(10);
-    expect(days(workKeys.batchJobs(run))).toBe(10);
+    expect(days(workKeys.batchRequests(run, 0))).toBe(7);
+    expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);
+    expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(7);
+    expect(days(workKeys.batchJobs(run))).toBe(7);
     expect(days(workKeys.quarantine(run, 0))).toBe(365);
   });
 

@@ -13,7 +13,7 @@ import { connectBatchJudge } from '../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { NewAssessment, StoredTrace } from '../../src/mlflow/types.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
-import { startBatch } from '../../src/monitoring/batch/jobs.ts';
+import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
@@ -210,8 +210,9 @@ test('starts a job with the requests of prepared chunks only, joined in one file
       return { jobArn: 'arn:job' };
     },
   };
-  const deps = { storage, workBucket: WORK, bedrock: bedrock as never, models: ['m'], roleArn: 'r', pollSeconds: 1 };
-  await startBatch({ run, round: 0 }, { ...deps, remainingMs: () => 900_000 });
+  const deps = { storage, workBucket: WORK, bedrock: bedrock as never, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
+  await startBatch(run, { ...deps, remainingMs: () => 900_000 });
+  await checkBatch(run, { ...deps, remainingMs: () => 900_000 });
   expect(given).toEqual([workKeys.batchInput(run, 0, 0)]);
   expect((await storage.getText(WORK, given[0] ?? ''))?.text).toBe(text + text);
   const report = await storage.getJson<BatchReport>(WORK, workKeys.batchJobs(run));

@@ -1,6 +1,5 @@
 /** Batch inference on the deployed path with a hundred captures in each run: faults of jobs, the budget, quotas, cascades. */
 import { serviceError } from '../../local/stand-in-judge/http-answer.ts';
-import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
 import { BatchStack, RECORDS, summaryOf } from '../helpers/deployed-batch.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';
@@ -121,50 +120,26 @@ describe('in a cascade', () => {
       Array.from({ length: good + bad }, (_, n) => (n < good ? chatLine(`${name}-${n}`) : refusal(`${name}-${n}`))),
     );
 
-  test('the second round asks the judge about the captures with a failure, and all is paid at half the price', async () => {
-    const summary = summaryOf(await judgeTwice('cascade', 20, RECORDS));
-    expect(summary.batch?.jobs).toMatchObject([
-      { records: RECORDS + 20, status: 'Completed' },
-      { records: RECORDS, status: 'Completed' },
-    ]);
-    const models = stack.environment.judge.batch.jobs.slice(-2).map(({ request }) => request.modelId);
-    expect(models).toEqual([FIRST, defaultJudgeModel('us-east-1')]);
-    expect(stack.environment.judge.counts.calls).toBe(0);
-    expect(summary.verdictsByScorer.refusal).toEqual({ no: 20, yes: RECORDS });
-    expect(summary.spend.calls).toBe(2 * RECORDS + 20);
+  test('the judge is asked on demand about the captures with a failure, and nobody else', async () => {
+    const summary = summaryOf(await judgeTwice('cascade', RECORDS, 7));
+    expect(summary.batch?.jobs).toMatchObject([{ records: RECORDS + 7, status: 'Completed' }]);
+    expect(stack.environment.judge.batch.jobs.at(-1)?.request.modelId).toBe(FIRST);
+    expect(stack.environment.judge.counts.calls).toBe(7);
+    expect(summary.verdictsByScorer.refusal).toEqual({ no: RECORDS, yes: 7 });
+    expect(summary.spend.calls).toBe(RECORDS + 14);
     expect(summary.verdicts.failed).toBe(0);
   });
 
-  test('what is too little for the second round is asked on demand, in words', async () => {
-    const summary = summaryOf(await judgeTwice('few-left', RECORDS, 7));
-    expect(summary.batch?.jobs).toMatchObject([{ records: RECORDS + 7, status: 'Completed' }]);
-    expect(summary.batch?.converse).toMatchObject([
-      { reason: "asked on demand: 7 captures are under batch's minimum of 100" },
-    ]);
-    expect(stack.environment.judge.counts.calls).toBe(7);
-  });
-
-  test('when the second job fails, the verdicts of the first stand, and a retry asks for the rest', async () => {
-    const { batch } = stack.environment.judge;
-    const before = batch.jobs.length;
-    Object.defineProperty(batch, 'behavior', {
-      configurable: true,
-      get: () => (batch.jobs.length > before + 1 ? { failWith: 'no capacity' } : {}),
-    });
-    let failed: Outcome;
-    try {
-      failed = await judgeTwice('half', 0, RECORDS);
-    } finally {
-      Object.defineProperty(batch, 'behavior', { configurable: true, writable: true, value: {} });
-    }
-    expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
-    expect(failed.cause).toContain('no capacity');
-    expect(failed.summary?.lines.traced).toBe(RECORDS);
-    expect(failed.summary?.verdictsByScorer.safety).toEqual({ yes: RECORDS });
-    expect(failed.summary?.verdictsByScorer.refusal).toBeUndefined();
-    const retried = summaryOf(await stack.run({ retry: { run: failed.name, what: 'failed' }, judge: 'converse' }));
-    expect(retried.verdictsByScorer.refusal).toEqual({ yes: RECORDS });
+  test('what the budget has no room for is held, and a retry asks the judge about it', async () => {
+    const lines = Array.from({ length: RECORDS }, (_, n) => refusal(`dear-${n}`));
+    const held = await stack.judgeLines('dear-cascade', lines, { budgetUsd: 0.1 });
+    const { spend, verdicts, verdictsByScorer } = summaryOf(held);
+    expect(verdicts.heldByBudget).toBeGreaterThan(0);
+    expect(spend.usd).toBeLessThanOrEqual(0.1);
+    expect(verdictsByScorer.safety).toEqual({ yes: RECORDS });
+    const retried = await stack.run({ retry: { run: held.name, what: 'held' }, judge: 'converse', budgetUsd: 10 });
+    expect(summaryOf(retried).verdicts.heldByBudget).toBe(0);
     // What stood is not asked again.
-    expect(retried.verdictsByScorer.safety).toBeUndefined();
+    expect(summaryOf(retried).verdictsByScorer.safety).toBeUndefined();
   });
 });

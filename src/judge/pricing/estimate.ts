@@ -4,7 +4,7 @@ import type { CostEstimate } from '../../contract/receipts.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { inSample } from '../../trace/ids.ts';
-import { judgeModels } from '../judge-id.ts';
+import { firstModel, judgeModels } from '../judge-id.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import type { AlwaysRule, CaptureContext } from '../scorers/always-rules.ts';
 import { applicability } from '../scorers/applicability.ts';
@@ -168,7 +168,7 @@ class Total {
   }
 
   private priceOf(model: string): string {
-    const isBatch = this.options.judge === 'batch';
+    const isBatch = this.options.judge === 'batch' && model === firstModel(this.settings);
     const rates = ratesOf(model, priceOptions(this.settings));
     if (rates === null) return `the price of ${model} is unknown`;
     return `${model} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${isBatch ? ', half of it in batch inference' : ''} (${PRICE_SOURCE})`;

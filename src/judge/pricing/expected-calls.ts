@@ -38,7 +38,7 @@ interface Way {
 
 /**
  * Expects a capture to be judged by one call, or by one for each scorer. In a cascade the judge is asked about the captures
- * with a verdict that fails, in the same way as the first model.
+ * with a verdict that fails, at the full price even if the first model is asked in batch inference.
  */
 export function expectedCalls(
   settings: PricedSettings,
@@ -66,7 +66,7 @@ export function expectedCalls(
   const fewer = Math.floor(asked);
   const again = (count: number): Expected => {
     const open = scorers.slice(0, count).map(withWords);
-    return priced(main, sized(open, settings.MLFLOW_EVALUATION_MODEL_PARAM), judging);
+    return priced(main, sized(open, settings.MLFLOW_EVALUATION_MODEL_PARAM), 'converse');
   };
   // Between two whole numbers of scorers, the average of both.
   const some = added(first, again(fewer), share * (fewer + 1 - asked));

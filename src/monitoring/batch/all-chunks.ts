@@ -28,13 +28,11 @@ export async function writeBatchManifest(run: string, { storage, workBucket }: G
 
 /** Gathers the chunks of a run whose jobs nobody can check: its captures are traced, with the answers that there are. */
 export async function gatherChunks(
-  { run: { name }, round }: GatherRequest,
+  { run: { name } }: GatherRequest,
   deps: GatherDependencies,
 ): Promise<JudgeBatchResult> {
   return {
     outcome: (await writeBatchManifest(name, deps)) ? 'ready' : 'empty',
-    phase: 'apply',
-    round,
     pollSeconds: 0,
     manifest: { bucket: deps.workBucket, key: workKeys.batchManifest(name) },
   };

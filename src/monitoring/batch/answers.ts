@@ -14,7 +14,7 @@ import type { Storage } from '../../shared/storage.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import type { BatchAnswers } from '../evaluate/types.ts';
 import { fileOfChunk } from './packing.ts';
-import type { LeftOpen, PreparedChunk } from './prepare.ts';
+import type { PreparedChunk } from './prepare.ts';
 
 type BatchJob = BatchReport['jobs'][number];
 
@@ -28,16 +28,12 @@ const ADVICE = 'retry the failed chunks of the run';
 /** A job with this status may lack single records. A job with any other status has no answers at all. */
 const ENDED_WITH_ANSWERS = new Set(['Completed', 'PartiallyCompleted']);
 
-/** Whether a job has ended with answers. A job that has ended without may have some. */
-export const hasAnswers = ({ status }: BatchJob): boolean => ENDED_WITH_ANSWERS.has(status);
-
 interface AnswerDependencies {
   storage: Storage;
   workBucket: string;
   limit: Budget | undefined;
   judge: Judge;
   priceOf: BatchJudging['priceOf'];
-  again?: BatchJudging['again'];
 }
 
 /** Money for a trace that the budget had no room for. */
@@ -45,82 +41,18 @@ const HELD: JudgeMoney = { limit: { reserve: async () => 'held' } };
 
 /**
  * Returns the judge and the limit of the last phase for each trace of a chunk. The judge uses the answers of the batch jobs
- * where they exist, and otherwise a call at the usual price. The deposits of the chunk are settled at the cost of
- * the answers, even without answers.
+ * where they exist, and otherwise a call at the usual price, as for what the first model of a cascade leaves open. The deposits
+ * of the chunk are settled at the cost of the answers, even without answers.
  *
- * @param request.round the last round whose answers are read
- * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the first job of the chunk ended without any, or when
- *   its requests were never prepared. A cascade keeps what the first round decided when the second fails in this way.
+ * @returns answers whose `of` throws PermanentError `JudgeBatchFailed` when the job of the chunk ended without any, or when its
+ *   requests were never prepared
  */
-export async function batchAnswers(request: ChunkRequest, deps: AnswerDependencies): Promise<BatchAnswers> {
-  const { judge, limit, again, priceOf } = deps;
-  const first = await answersOfRound(request, 0, { ...deps, priceOf });
-  const second =
-    request.round && again ? await answersOfRound(request, request.round, { ...deps, ...again }) : undefined;
-  const spend = { ...first.spend };
-  if (second !== undefined) addSpend(spend, second.spend);
-  return {
-    spend,
-    killed: [...first.killed, ...(second?.killed ?? [])],
-    of(traceId) {
-      if (first.failure !== undefined) throw first.failure;
-      if (first.held.has(traceId)) return { judge, money: HELD };
-      const early = first.answerTo(traceId);
-      const late = early && second?.answerTo(traceId);
-      const paid = emptySpend();
-      for (const answer of [early, late]) if (answer) addSpend(paid, answer.paid);
-      const money = { limit, answer: early?.answer, ...(early && second && { late: moneyOf(second, traceId, limit) }) };
-      return { judge, money, ...(early && { paid }) };
-    },
-  };
-}
-
-function moneyOf({ failure, held, answerTo }: RoundAnswers, traceId: string, limit: Budget | undefined): JudgeMoney {
-  if (held.has(traceId)) return HELD;
-  if (failure === undefined) return { limit, answer: answerTo(traceId)?.answer };
-  const reserve = async (): Promise<never> => {
-    throw failure;
-  };
-  return { limit: { reserve } };
-}
-
-/** Reads the answers of the first round, and settles its deposits, so that the second round finds their money. */
-export async function leftAfterFirst(
-  request: ChunkRequest,
-  { leftOpen, ...deps }: Omit<AnswerDependencies, 'judge' | 'again'> & Pick<BatchJudging, 'leftOpen'>,
-): Promise<LeftOpen> {
-  const { killed, answerTo } = await answersOfRound(request, 0, deps);
-  return {
-    killed,
-    async by(traceId, capture, scorers) {
-      const answer = answerTo(traceId)?.answer;
-      return answer === undefined ? [] : leftOpen(capture, scorers, answer);
-    },
-  };
-}
-
-interface RoundAnswers {
-  /** The cost of the answers to the chunk's own requests. */
-  spend: JudgeSpend;
-  killed: readonly string[];
-  held: ReadonlySet<string>;
-  /** Why none of the chunk's requests has an answer. */
-  failure: PermanentError | undefined;
-  /** Returns the answer about a trace, and what it cost: nothing if it is the answer to the same request about another trace. */
-  answerTo(traceId: string): { answer: ModelAnswer; paid: JudgeSpend } | undefined;
-}
-
-async function answersOfRound(
-  { run, chunk }: ChunkRequest,
-  round: number,
-  deps: Pick<AnswerDependencies, 'storage' | 'workBucket' | 'limit' | 'priceOf'>,
-): Promise<RoundAnswers> {
-  const { storage, workBucket, limit, priceOf } = deps;
-  const name = workKeys.batchRound(run, round);
-  const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(name, chunk.chunk));
-  const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name));
+export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDependencies): Promise<BatchAnswers> {
+  const { storage, workBucket, judge, limit, priceOf } = deps;
+  const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
+  const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   const outputOf = (ordinal: number): Promise<string | undefined> =>
-    readOutput(name, fileOfChunk(report, ordinal), deps);
+    readOutput(run, fileOfChunk(report, ordinal), deps);
 
   const job = fileOfChunk(report, chunk.chunk)?.job;
   const text = prepared?.records ? await outputOf(chunk.chunk) : '';
@@ -143,17 +75,19 @@ async function answersOfRound(
       if (!answers.has(id)) answers.set(id, answer);
   }
   const isCopy = copies(prepared);
+  const held = new Set(prepared?.held);
+  const failure = failureOf(chunk.chunk, prepared, report, text === undefined ? job : undefined);
   return {
     spend,
     killed: prepared?.killed ?? [],
-    held: new Set(prepared?.held),
-    failure: failureOf(chunk.chunk, prepared, report, text === undefined ? job : undefined),
-    answerTo(traceId) {
+    of(traceId) {
+      if (failure !== undefined) throw failure;
+      if (held.has(traceId)) return { judge, money: HELD };
       const answer = answers.get(prepared?.asked[traceId] ?? '');
-      if (answer === undefined) return undefined;
-      if (!isCopy.has(traceId)) return { answer, paid: spendOf(answer, priceOf(answer)) };
+      if (answer === undefined) return { judge, money: { limit } };
+      if (!isCopy.has(traceId)) return { judge, money: { limit, answer }, paid: spendOf(answer, priceOf(answer)) };
       const free = { ...answer, usage: { inputTokens: 0, outputTokens: 0, batch: true } };
-      return { answer: free, paid: spendOf(free, 0) };
+      return { judge, money: { limit, answer: free }, paid: spendOf(free, 0) };
     },
   };
 }
@@ -191,16 +125,16 @@ function ownAnswers(text: string, prepared: PreparedChunk | undefined): Map<stri
 
 /** @returns the output of the job for a file of requests; `undefined` when the job produced none */
 async function readOutput(
-  name: string,
+  run: string,
   place: ReturnType<typeof fileOfChunk>,
   { storage, workBucket }: { storage: Storage; workBucket: string },
 ): Promise<string | undefined> {
   if (place === undefined) return undefined;
   const { job, first } = place;
   const jobId = job.arn.split('/').at(-1);
-  const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(name, jobId, first)) : undefined;
+  const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(run, jobId, first)) : undefined;
   // A job that ended with answers may lack the file whose records all failed.
-  return output?.text ?? (hasAnswers(job) ? '' : undefined);
+  return output?.text ?? (ENDED_WITH_ANSWERS.has(job.status) ? '' : undefined);
 }
 
 function withoutAnswer({ arn, status, message }: BatchJob): PermanentError {

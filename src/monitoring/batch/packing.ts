@@ -55,21 +55,12 @@ interface RequestFile extends Omit<Requests, 'chunk'> {
 /** The job that is being filled, and what it contains. */
 type OpenJob = Omit<NonNullable<BatchReport['packing']>, 'next'>;
 
-/** A round of batch jobs: all that one model is asked about a run; see `workKeys.batchRound`. */
-export interface BatchRound {
-  run: string;
-  /** From 0. */
-  round: number;
-}
-
 interface PackingDependencies {
   storage: Storage;
   workBucket: string;
   /** Returns the milliseconds until the Lambda is ended. */
   remainingMs(): number;
 }
-
-const nameOf = ({ run, round }: BatchRound): string => workKeys.batchRound(run, round);
 
 /** @returns the job whose input contains the chunk’s requests, and the name of their file, if the chunk has any */
 export function fileOfChunk(
@@ -85,16 +76,11 @@ export function fileOfChunk(
  * Packs the rest of the run. Adds the jobs to the report, with the status given, and removes `packing` from it when all is
  * packed. Repeated on the same report, it writes the same files.
  */
-export async function pack(
-  round: BatchRound,
-  report: BatchReport,
-  status: string,
-  deps: PackingDependencies,
-): Promise<void> {
+export async function pack(run: string, report: BatchReport, status: string, deps: PackingDependencies): Promise<void> {
   const { next, ...job } = report.packing ?? { next: 0, group: 0, records: 0, bytes: 0 };
   const gate = new WeightGate();
-  const files = inJobs(filesOf(requestsOf(round, next, deps)), job);
-  const write = (file: RequestFile) => gate.pass(file.bytes * BYTES_HELD, () => writeFile(nameOf(round), file, deps));
+  const files = inJobs(filesOf(requestsOf(run, next, deps)), job);
+  const write = (file: RequestFile) => gate.pass(file.bytes * BYTES_HELD, () => writeFile(run, file, deps));
   for await (const { file, records } of inOrder(FILES_AT_ONCE, files, write)) {
     if (records > 0) addFile(report, file, records, status);
     report.packing = { next: file.last + 1, ...file.job };
@@ -114,16 +100,12 @@ function addFile({ jobs }: BatchReport, { job: { group }, first }: RequestFile, 
 }
 
 /** Yields what was prepared for each chunk from `next` on. A chunk that was not prepared has no requests. */
-function requestsOf(
-  round: BatchRound,
-  next: number,
-  { storage, workBucket }: PackingDependencies,
-): AsyncGenerator<Requests> {
+function requestsOf(run: string, next: number, { storage, workBucket }: PackingDependencies): AsyncGenerator<Requests> {
   async function* rest(): AsyncGenerator<ManifestLine> {
-    for await (const line of readManifest(storage, workBucket, round.run)) if (line.chunk >= next) yield line;
+    for await (const line of readManifest(storage, workBucket, run)) if (line.chunk >= next) yield line;
   }
   return inOrder(READS_AT_ONCE, rest(), async ({ chunk }) => {
-    const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(nameOf(round), chunk));
+    const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk));
     return { chunk, records: prepared?.records ?? 0, bytes: prepared?.bytes ?? 0 };
   });
 }
@@ -165,20 +147,20 @@ async function* inJobs(files: AsyncIterable<Omit<RequestFile, 'job'>>, job: Open
 
 /** Joins the requests of the chunks. @returns the number of requests that are in the file */
 async function writeFile(
-  name: string,
+  run: string,
   file: RequestFile,
   { storage, workBucket }: PackingDependencies,
 ): Promise<{ file: RequestFile; records: number }> {
   const texts = await Promise.all(
     file.chunks.map(async ({ chunk, bytes, records }) => {
-      const text = (await storage.getText(workBucket, workKeys.batchRequests(name, chunk)))?.text ?? '';
+      const text = (await storage.getText(workBucket, workKeys.batchRequests(run, chunk)))?.text ?? '';
       // A file of another size is from an attempt that failed: no money is reserved for it.
       return Buffer.byteLength(text) === bytes ? { text, records } : { text: '', records: 0 };
     }),
   );
   const records = texts.reduce((sum, one) => sum + one.records, 0);
   if (records > 0) {
-    const key = workKeys.batchInput(name, file.job.group, file.first);
+    const key = workKeys.batchInput(run, file.job.group, file.first);
     await storage.putText(workBucket, key, texts.map(({ text }) => text).join(''), 'application/jsonlines');
   }
   return { file, records };

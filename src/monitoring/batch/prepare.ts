@@ -18,14 +18,6 @@ import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
 
-/** The questions about a chunk that the first round of a cascade leaves to the second. */
-export interface LeftOpen {
-  /** Ids of the lines that killed the function alone in the first round. */
-  killed: readonly string[];
-  /** Returns those about a trace. Without an answer of the first round there are none: its model is asked when all is applied. */
-  by(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): Promise<readonly JudgeScorer[]>;
-}
-
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
   records: number;
@@ -56,8 +48,6 @@ interface PrepareDependencies
   record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   /** Returns the most that the answer to a record can cost, at the batch price; `null` when the price is unknown. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
-  /** Reads what the first round has decided. Absent in the first round. */
-  openLeft?(): Promise<LeftOpen>;
 }
 
 /**
@@ -66,15 +56,15 @@ interface PrepareDependencies
  */
 export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
   const { storage, environment, limit } = deps;
-  const { chunk } = request;
-  const deposit = depositName(nameOf(request), chunk.chunk, partOf(request).from);
+  const { run, chunk } = request;
+  const deposit = depositName(run, chunk.chunk, partOf(request).from);
   const bucket = environment.WORK_BUCKET;
   let prepared: PreparedChunk;
   let records: string;
   try {
     await limit?.dropDeposit(deposit);
     ({ prepared, records } = await prepare(request, deps, deposit));
-    await storage.putJson(bucket, workKeys.batchPrepared(nameOf(request), chunk.chunk), prepared);
+    await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
   } catch (error) {
     // No request will be made with the money that was reserved so far.
     await limit?.closeWithDeposit(deposit).catch(() => undefined);
@@ -86,9 +76,7 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
   return prepared;
 }
 
-const nameOf = ({ run, round = 0 }: ChunkRequest): string => workKeys.batchRound(run, round);
-
-const requestsKeyOf = (request: ChunkRequest): string => workKeys.batchRequests(nameOf(request), request.chunk.chunk);
+const requestsKeyOf = ({ run, chunk }: ChunkRequest): string => workKeys.batchRequests(run, chunk.chunk);
 
 async function prepare(
   request: ChunkRequest,
@@ -97,8 +85,7 @@ async function prepare(
 ): Promise<{ prepared: PreparedChunk; records: string }> {
   const { storage, store, environment, scorers, always, limit, requestId } = deps;
   const { run, options } = request;
-  const left = await deps.openLeft?.();
-  const { chunk, captures, condemned } = await readCaptures(request, deps, { killed: left?.killed });
+  const { chunk, captures, condemned } = await readCaptures(request, deps);
   const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
   await journal.open();
   const traceIds = captures.map(({ traceId }) => traceId);
@@ -114,8 +101,7 @@ async function prepare(
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (journal.mayCreate(traceId) ? NO_TRACE_YET : undefined);
     const { judge } = pendingVerdicts(traceId, look, trace, scorers, options, run);
-    const unanswered = journal.openOf(traceId, judge, deps.judge.sourceId);
-    const open = left ? await left.by(traceId, capture, unanswered) : unanswered;
+    const open = journal.openOf(traceId, judge, deps.judge.sourceId);
     const asks = open.length === 0 ? undefined : requestOf(traceId, capture, open, deps);
     if (asks === undefined) continue;
     const { recordId } = asks;
@@ -150,7 +136,7 @@ async function earlierParts(
   const prepared: PreparedChunk = { ...empty, asked: {}, elsewhere: {} };
   if (partOf(request).from === 0) return { prepared, lines: new Map() };
   const bucket = environment.WORK_BUCKET;
-  const key = workKeys.batchPrepared(nameOf(request), request.chunk.chunk);
+  const key = workKeys.batchPrepared(request.run, request.chunk.chunk);
   Object.assign(prepared, await storage.getJson<PreparedChunk>(bucket, key));
   prepared.held = prepared.held.filter((traceId) => !traceIds.has(traceId));
   const own = new Set([...traceIds].map((traceId) => prepared.asked[traceId]));
@@ -181,5 +167,5 @@ function requestOf(
 }
 
 /** The slash distinguishes a deposit from the lease of a Lambda. */
-const depositName = (name: string, chunk: number, from: number): string =>
-  `batch/${name}/${chunk}${from === 0 ? '' : `/${from}`}`;
+const depositName = (run: string, chunk: number, from: number): string =>
+  `batch/${run}/${chunk}${from === 0 ? '' : `/${from}`}`;

@@ -1,6 +1,5 @@
 /** Claims of the requests to the judge: of the chunks of a run with the same request, one asks. */
 import type { ChunkRequest } from '../../contract/payloads.ts';
-import { workKeys } from '../../contract/work-keys.ts';
 import { asNumber, BudgetTable, tableClient } from '../../gate/table.ts';
 
 /** Another chunk’s claim. */
@@ -80,11 +79,9 @@ export function connectClaims(
 ): (request: ChunkRequest, untilMs: number) => AskClaims | undefined {
   if (table === undefined) return () => undefined;
   const claimed = new BudgetTable(tableClient(), table);
-  return ({ run, chunk: { chunk, only }, phase, round = 0 }, untilMs) => {
+  return ({ run, chunk: { chunk, only }, phase }, untilMs) => {
     if (only) return undefined;
     const mine = { chunk, untilMs };
-    return phase === 'prepare'
-      ? new AskClaims(claimed, 'batch', workKeys.batchRound(run, round), mine)
-      : new AskClaims(claimed, 'ask', run, mine);
+    return new AskClaims(claimed, phase === 'prepare' ? 'batch' : 'ask', run, mine);
   };
 }

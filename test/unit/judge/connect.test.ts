@@ -48,15 +48,6 @@ describe('batch inference in a cascade', () => {
     expect(judge.sourceId).toBe('bedrock:/anthropic.claude-sonnet-4-6');
   });
 
-  test('asks the main model in a second round as without a cascade', () => {
-    const plain = connectBatchJudge(testEnvironment());
-    const { again } = connectBatchJudge(testEnvironment({ JUDGE_CASCADE }));
-    const asked = again?.record('tr-1', chatCapture(), scorers).modelInput as { system: unknown };
-    expect(asked.system).toEqual((plain.record('tr-1', chatCapture(), scorers).modelInput as typeof asked).system);
-    expect(again?.maxCostUsd(chatCapture(), scorers)).toBe(plain.maxCostUsd(chatCapture(), scorers));
-    expect(plain.again).toBeUndefined();
-  });
-
   test('gives each model a gate of its own, online as in batch inference', async () => {
     const gate = jest.fn((_model: string) => ({ circuit: {} as Circuit }));
     const settings = { ...testEnvironment({ JUDGE_CASCADE }), shared: { gate } };
@@ -65,9 +56,11 @@ describe('batch inference in a cascade', () => {
     expect([...new Set(gate.mock.calls.flat())].sort()).toEqual([settings.BEDROCK_MODEL_ID, JUDGE_CASCADE].sort());
   });
 
-  test('needs both models on Bedrock', () => {
+  test('needs the first model on Bedrock; the main one is asked on demand, wherever it is', () => {
     const elsewhere = testEnvironment({ JUDGE_CASCADE: 'sagemaker:/small-judge' });
     expect(() => connectBatchJudge(elsewhere)).toThrow('Batch inference needs a judge on Bedrock');
+    const main = testEnvironment({ JUDGE_CASCADE, BEDROCK_MODEL_ID: 'sagemaker:/large-judge' });
+    expect(connectBatchJudge(main).judge.sourceId).toBe('sagemaker:/large-judge');
   });
 
   test('keeps the requests of a job short, whose prefix no cache reads', () => {

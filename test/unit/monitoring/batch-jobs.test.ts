@@ -9,13 +9,11 @@ import { CONTRACT } from '../../../src/contract/contract.ts';
 import type { BatchReport } from '../../../src/contract/receipts.ts';
 import { workKeys } from '../../../src/contract/work-keys.ts';
 import { gatherChunks } from '../../../src/monitoring/batch/all-chunks.ts';
-import { REFUSED_JOB, WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
+import { WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { fileOfChunk } from '../../../src/monitoring/batch/packing.ts';
 import { takeThrottles } from '../../../src/shared/throttles.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-
-const ROUND = { run: 'run', round: 0 };
 
 /** The requests of a chunk; by default their text is there as it was prepared. */
 interface Chunk {
@@ -70,7 +68,7 @@ function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 
     storage: Object.assign(memory.storage, { s3 }),
     workBucket: 'work',
     bedrock: bedrock as unknown as BedrockClient,
-    models: ['m'],
+    modelId: 'm',
     roleArn: 'role',
     pollSeconds: 60,
     remainingMs,
@@ -97,12 +95,18 @@ function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 
   return { memory, deps, statuses, inputs, asked, checked, refused, report, counts, packed, manifest: () => manifest };
 }
 
+/** Packs the requests and, if that is all, starts the jobs, as the state machine does. */
+async function begin(deps: ReturnType<typeof rig>['deps']) {
+  const packed = await startBatch('run', deps);
+  return packed.outcome === 'packed' ? checkBatch('run', deps) : packed;
+}
+
 const chunksOf = (count: number, records: number): Chunk[] =>
   Array.from({ length: count }, (_, chunk) => ({ chunk, records }));
 
 test('many small chunks fill one job, in files that each contain whole chunks, and every chunk finds its file', async () => {
   const { deps, report, packed, inputs } = rig(chunksOf(2_000, 20));
-  expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting', pollSeconds: 60 });
+  expect(await begin(deps)).toMatchObject({ outcome: 'waiting', pollSeconds: 60 });
   const { jobs, converse } = await report();
   expect(jobs).toMatchObject([{ group: 0, records: 40_000, status: 'Submitted' }]);
   expect(converse).toEqual([]);
@@ -124,26 +128,24 @@ test('without the batcher, the chunks of all parts of the plan are gathered for 
   const line = (chunk: number) => ({ contract: CONTRACT, chunk });
   memory.put(workKeys.manifest('run', 1), `${JSON.stringify(line(2))}\n`);
   const key = workKeys.batchManifest('run');
-  expect(await gatherChunks({ gather: true, run: { name: 'run' } as never, round: 1 }, deps)).toMatchObject({
+  expect(await gatherChunks({ gather: true, run: { name: 'run' } as never }, deps)).toMatchObject({
     outcome: 'ready',
-    phase: 'apply',
-    round: 1,
     manifest: { key },
   });
   const written = manifest().trim().split('\n');
   expect(written.map((text) => JSON.parse(text))).toEqual([line(0), line(1), line(2)]);
   const none = rig([]);
-  expect(await gatherChunks({ gather: true, run: { name: 'run' } as never, round: 0 }, none.deps)).toMatchObject({
+  expect(await gatherChunks({ gather: true, run: { name: 'run' } as never }, none.deps)).toMatchObject({
     outcome: 'empty',
   });
 });
 
 test('a job has at most 50,000 records, and a rest that is too small for a job joins the one before', async () => {
   const { deps, report } = rig([...chunksOf(100, 499), { chunk: 100, records: 37 }]);
-  await startBatch(ROUND, deps);
+  await begin(deps);
   expect((await report()).jobs.map(({ records }) => records)).toEqual([49_937]);
   const larger = rig([...chunksOf(100, 499), { chunk: 100, records: 100 }]);
-  await startBatch(ROUND, larger.deps);
+  await begin(larger.deps);
   expect((await larger.report()).jobs.map(({ records }) => records)).toEqual([49_900, 100]);
 });
 
@@ -152,7 +154,7 @@ test('a job has at most 5 GB, and a file that is full of bytes is closed', async
   const sizes = jest.spyOn(Buffer, 'byteLength').mockReturnValue(bytes);
   try {
     const { deps, report } = rig(chunksOf(6, 120).map((chunk) => ({ ...chunk, bytes })));
-    await startBatch(ROUND, deps);
+    await begin(deps);
     expect((await report()).jobs).toMatchObject([
       { records: 480, files: [0, 1, 2, 3] },
       { records: 240, files: [4, 5] },
@@ -164,14 +166,14 @@ test('a job has at most 5 GB, and a file that is full of bytes is closed', async
 
 test('of 23 jobs 20 are under way, and the others start as jobs end, fail or expire, and nothing is refused', async () => {
   const { deps, statuses, counts, checked } = rig(chunksOf(2_300, 499), { quota: 99 });
-  expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting' });
+  expect(await begin(deps)).toMatchObject({ outcome: 'waiting' });
   expect(await counts()).toEqual([
     ['Submitted', 20],
     [WAITING_JOB, 3],
   ]);
   const [first, second, third] = Object.keys(statuses) as [string, string, string];
   Object.assign(statuses, { [first]: 'Completed', [second]: 'Expired' });
-  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting' });
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
   expect(Object.fromEntries(await counts())).toEqual({
     Completed: 1,
     Expired: 1,
@@ -180,62 +182,49 @@ test('of 23 jobs 20 are under way, and the others start as jobs end, fail or exp
     [WAITING_JOB]: 1,
   });
   statuses[third] = 'Failed';
-  await checkBatch(ROUND, deps);
+  await checkBatch('run', deps);
   for (const arn of Object.keys(statuses)) if (statuses[arn] === 'InProgress') statuses[arn] = 'Completed';
   checked.length = 0;
-  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'ready' });
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'ready' });
   expect(Object.fromEntries(await counts())).toEqual({ Completed: 21, Expired: 1, Failed: 1 });
   // Those that had ended were not asked about again.
   expect(checked).toHaveLength(20);
 });
 
-test('a quota that other runs have used up is waited for, and after three days the job is given up', async () => {
+test('a check is repeated while other runs use up the quota, and goes on with what a job of its own leaves', async () => {
   takeThrottles();
-  const { deps, statuses, report, memory, refused } = rig(chunksOf(101, 499), { quota: 1 });
+  const { deps, statuses, counts, report, refused } = rig(chunksOf(101, 499), { quota: 1 });
   statuses.other = 'InProgress';
-  expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting' });
+  await expect(begin(deps)).rejects.toMatchObject({
+    name: 'JudgeThrottled',
+    message: expect.stringContaining('ServiceQuotaExceededException'),
+  });
   expect((await report()).jobs).toMatchObject([{ status: WAITING_JOB, arn: '' }, { status: WAITING_JOB }]);
   // Where there is no place for one, there is none for the next.
   expect(refused).toHaveLength(1);
   statuses.other = 'Completed';
-  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting' });
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
   expect((await report()).jobs).toMatchObject([{ status: 'Submitted' }, { status: WAITING_JOB }]);
-  expect((await report()).jobs[0]).not.toHaveProperty('message');
-
-  statuses.other = 'InProgress';
-  const startedAt = new Date(Date.now() - 73 * 3_600_000).toISOString();
-  const waiting = { group: 7, records: 200, arn: '', status: WAITING_JOB, files: [0] };
-  memory.put(workKeys.batchJobs('run'), { jobs: [waiting], converse: [], startedAt });
-  // The wait between two checks grows with the time so far.
-  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'ready', pollSeconds: 900 });
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
+  const [first] = Object.keys(statuses).filter((arn) => arn !== 'other') as [string];
+  statuses[first] = 'Completed';
+  await checkBatch('run', deps);
+  expect(Object.fromEntries(await counts())).toEqual({ Completed: 1, Submitted: 1 });
   // Bedrock said three times that there is no place, for the alarm.
   expect(takeThrottles()).toMatchObject({ judge: 3 });
-  const [given] = (await report()).jobs;
-  expect(given).toMatchObject({ status: REFUSED_JOB, message: expect.stringContaining('ServiceQuotaExceeded') });
 });
 
-test('the three days begin anew when a job finds a place, and a check that finds none gives up one job at most', async () => {
-  const { deps, statuses, counts, memory } = rig(chunksOf(1, 1), { quota: 1 });
-  const longAgo = new Date(Date.now() - 73 * 3_600_000).toISOString();
-  const jobs = [0, 1, 2].map((group) => ({ group, records: 200, arn: '', status: WAITING_JOB, files: [group] }));
-  memory.put(workKeys.batchJobs('run'), { jobs, converse: [], startedAt: longAgo });
-  await checkBatch(ROUND, deps);
-  expect(await counts()).toEqual([
-    ['Submitted', 1],
-    [WAITING_JOB, 2],
-  ]);
-  await checkBatch(ROUND, deps);
-  expect(Object.fromEntries(await counts())).toMatchObject({ [WAITING_JOB]: 2 });
-  statuses.other = 'InProgress';
-  const others = jobs.map((job) => ({ ...job, group: job.group + 3 }));
-  memory.put(workKeys.batchJobs('run'), { jobs: others, converse: [], startedAt: longAgo, placedAt: longAgo });
-  await checkBatch(ROUND, deps);
-  expect(Object.fromEntries(await counts())).toEqual({ [REFUSED_JOB]: 1, [WAITING_JOB]: 2 });
+test('the wait between two checks grows with the time so far', async () => {
+  const { deps, memory } = rig(chunksOf(1, 1));
+  const job = { group: 0, records: 200, arn: '', status: WAITING_JOB, files: [0] };
+  const startedAt = new Date(Date.now() - 73 * 3_600_000).toISOString();
+  memory.put(workKeys.batchJobs('run'), { jobs: [job], converse: [], startedAt });
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting', pollSeconds: 900 });
 });
 
 test('what is below the minimum of a job is asked on demand, in words', async () => {
   const { deps, report, inputs } = rig(chunksOf(37, 1));
-  expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'ready' });
+  expect(await begin(deps)).toMatchObject({ outcome: 'ready' });
   expect(await report()).toMatchObject({
     jobs: [],
     converse: [{ records: 37, reason: "asked on demand: 37 captures are under batch's minimum of 100" }],
@@ -246,7 +235,7 @@ test('what is below the minimum of a job is asked on demand, in words', async ()
 test('the file of an attempt that failed is in no job, and chunks without requests are passed over', async () => {
   const chunks = [...chunksOf(2, 200), { chunk: 2, records: 300, bytes: 99 }, { chunk: 3, records: 0 }];
   const { deps, report, packed, manifest } = rig([...chunks, { chunk: 9_000, records: 150 }]);
-  await startBatch(ROUND, deps);
+  await begin(deps);
   expect((await report()).jobs).toMatchObject([{ records: 550 }]);
   expect(Object.values(packed())).toEqual([[0, 1], [9_000]]);
   // The second Map has every chunk, prepared or not.
@@ -256,59 +245,51 @@ test('the file of an attempt that failed is in no job, and chunks without reques
 test('packing stops before the time of its function ends, continues where it stopped, and no job starts before it is done', async () => {
   const chunks = [...chunksOf(1_100, 90), { chunk: 1_100, records: 40 }];
   const whole = rig(chunks);
-  await startBatch(ROUND, whole.deps);
+  await begin(whole.deps);
   let files = 0;
   const stepwise = rig(chunks, { remainingMs: () => (++files % 30 === 0 ? 1_000 : 900_000) });
   const outcomes: string[] = [];
   do {
-    const { outcome } = await startBatch(ROUND, stepwise.deps);
+    const { outcome } = await begin(stepwise.deps);
     outcomes.push(outcome);
     if (outcome === 'more') expect(stepwise.inputs).toEqual([]);
   } while (outcomes.at(-1) === 'more' && outcomes.length < 20);
   expect(outcomes).toEqual([...Array(6).fill('more'), 'waiting']);
-  const { startedAt: _, placedAt: __, ...report } = await whole.report();
+  const { startedAt: _, ...report } = await whole.report();
   expect(await stepwise.report()).toMatchObject(report);
   expect(stepwise.packed()).toEqual(whole.packed());
   // A repeated start after all that changes nothing.
-  await startBatch(ROUND, stepwise.deps);
+  await startBatch('run', stepwise.deps);
   expect(await stepwise.report()).toMatchObject(report);
   expect(stepwise.inputs).toHaveLength(2);
 });
 
-test('while Bedrock does not answer, jobs wait: they are started and checked later', async () => {
-  const { deps } = rig([{ chunk: 0, records: 200 }]);
+test('while Bedrock does not answer, the check is repeated, and what it began before is kept', async () => {
+  const { deps, report, statuses } = rig([{ chunk: 0, records: 200 }]);
   const { send } = deps.bedrock;
   const away = async () => {
     throw Object.assign(new Error('…'), { name: 'InternalServerException', $metadata: { httpStatusCode: 500 } });
   };
   deps.bedrock.send = away as never;
-  expect((await startBatch(ROUND, deps)).outcome).toBe('waiting');
+  await expect(begin(deps)).rejects.toMatchObject({ name: 'JudgeUnavailable' });
   deps.bedrock.send = send;
-  expect((await checkBatch(ROUND, deps)).outcome).toBe('waiting');
+  expect((await checkBatch('run', deps)).outcome).toBe('waiting');
   deps.bedrock.send = away as never;
-  expect((await checkBatch(ROUND, deps)).outcome).toBe('waiting');
+  await expect(checkBatch('run', deps)).rejects.toMatchObject({ name: 'JudgeUnavailable' });
+  expect((await report()).jobs).toMatchObject([{ status: 'Submitted' }]);
+  deps.bedrock.send = send;
+  for (const arn of Object.keys(statuses)) statuses[arn] = 'Completed';
+  expect((await checkBatch('run', deps)).outcome).toBe('ready');
 });
 
-test('after a start that has failed before all was packed, a check starts no job and goes on to the captures', async () => {
-  const { deps, memory, inputs, manifest } = rig(chunksOf(3, 200));
+test('a start that fails starts no job', async () => {
+  const { deps, inputs, memory } = rig(chunksOf(3, 200));
   const { getJson } = deps.storage;
   deps.storage.getJson = async (_: string, key: string) => {
     if (key.includes('/prepared/')) throw new Error('S3 is away');
     return getJson.call(memory, '', key) as never;
   };
-  await expect(startBatch(ROUND, deps)).rejects.toThrow('S3 is away');
-  deps.storage.getJson = getJson;
-  const before = manifest();
-  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'ready', phase: 'apply', round: 0 });
-  expect(inputs).toEqual([]);
-  // The start may have failed before it wrote the manifest.
-  expect(manifest()).toBe(`${before}${before}`);
-
-  // Stopped for its time, and then failed for good.
-  const packing = { next: 1, group: 0, records: 200, bytes: 9 };
-  const job = { group: 0, records: 200, arn: '', status: WAITING_JOB, files: [0] };
-  memory.put(workKeys.batchJobs('run'), { jobs: [job], converse: [], packing });
-  expect(await checkBatch(ROUND, deps)).toMatchObject({ outcome: 'ready', phase: 'apply', round: 0 });
+  await expect(begin(deps)).rejects.toThrow('S3 is away');
   expect(inputs).toEqual([]);
 });
 
@@ -322,45 +303,10 @@ test('a job that was created before its function was killed is not created again
     if (writes === 2) throw new Error('killed');
     return putJson.apply(deps.storage, args);
   };
-  await expect(startBatch(ROUND, deps)).rejects.toThrow('killed');
+  await expect(begin(deps)).rejects.toThrow('killed');
   expect(inputs).toHaveLength(2);
   expect((await report()).jobs.map(({ arn }) => arn)).toEqual(['', '']);
-  expect(await startBatch(ROUND, deps)).toMatchObject({ outcome: 'waiting' });
+  expect(await begin(deps)).toMatchObject({ outcome: 'waiting' });
   expect(inputs).toHaveLength(2);
   expect(new Set((await report()).jobs.map(({ arn }) => arn)).size).toBe(2);
-});
-
-describe('in a cascade', () => {
-  test('the jobs of the second round ask the other model, and have requests, names and a report of their own', async () => {
-    const { deps, memory, statuses, inputs, asked, report } = rig(chunksOf(1, 200));
-    const both = { ...deps, models: ['cheap', 'main'] };
-    await startBatch(ROUND, both);
-    expect(await checkBatch(ROUND, both)).toMatchObject({ outcome: 'waiting', phase: 'apply', round: 0 });
-    for (const arn of Object.keys(statuses)) statuses[arn] = 'PartiallyCompleted';
-    const next = await checkBatch(ROUND, both);
-    expect(next).toMatchObject({ outcome: 'ready', phase: 'prepare', round: 1 });
-
-    const second = { run: 'run', round: 1 };
-    const name = workKeys.batchRound('run', 1);
-    const { size } = memory.put(workKeys.batchRequests(name, 0), '0\n');
-    memory.put(workKeys.batchPrepared(name, 0), { records: 150, bytes: size });
-    expect(await startBatch(second, both)).toMatchObject({ outcome: 'waiting', phase: 'apply', round: 1 });
-    expect(asked).toEqual(['cheap', 'main']);
-    expect(inputs[1]).toBe(`s3://work/${workKeys.batchInputPrefix(name, 0)}`);
-    for (const arn of Object.keys(statuses)) statuses[arn] = 'Failed';
-    expect(await checkBatch(second, both)).toMatchObject({ outcome: 'ready', phase: 'apply', round: 1 });
-    expect((await report()).jobs).toMatchObject([{ records: 200, status: 'PartiallyCompleted' }]);
-  });
-
-  test.each([
-    ['all jobs have failed', 200],
-    ['there were too few captures for a job', 20],
-  ])('there is no second round when %s', async (_, records) => {
-    const { deps, statuses } = rig(chunksOf(1, records));
-    const both = { ...deps, models: ['cheap', 'main'] };
-    const started = await startBatch(ROUND, both);
-    for (const arn of Object.keys(statuses)) statuses[arn] = 'Expired';
-    const ended = started.outcome === 'ready' ? started : await checkBatch(ROUND, both);
-    expect(ended).toMatchObject({ outcome: 'ready', phase: 'apply', round: 0 });
-  });
 });

@@ -77,7 +77,7 @@ import { resolveDataset } from '../../../src/mlflow/evaluation-datasets.ts';
 import { loadMlflowSecret, parseMlflowSecret } from '../../../src/mlflow/secret.ts';
 import { createHttpTransport } from '../../../src/mlflow/transport.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
-import { startBatch } from '../../../src/monitoring/batch/jobs.ts';
+import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { inGate } from '../../../src/monitoring/in-gate.ts';
@@ -672,8 +672,9 @@ const startedOn = (bedrock: BedrockClient) => {
     killed: [],
   });
   storage.put(workKeys.batchRequests('run', 0), text);
-  const deps = { workBucket: 'work', bedrock, models: ['m'], roleArn: 'r', pollSeconds: 1, remainingMs: () => 900_000 };
-  return startBatch({ run: 'run', round: 0 }, { storage: takingUploads(storage), ...deps });
+  const deps = { workBucket: 'work', bedrock, modelId: 'm', roleArn: 'r', pollSeconds: 1, remainingMs: () => 900_000 };
+  const all = { storage: takingUploads(storage), ...deps };
+  return startBatch('run', all).then(() => checkBatch('run', all));
 };
 
 /** Posts a file to an Arthur that answers so. */
