@@ -3,14 +3,19 @@ import { App, Validations } from 'aws-cdk-lib';
 import { MonitoringStack } from '../lib/monitoring-stack.ts';
 import { readSettings } from '../lib/settings/settings.ts';
 import { resourceNames } from '../src/contract/names.ts';
+import { dotenvRegion } from '../src/settings/dotenv-file.ts';
 
 // Loading the CDK's validation rules takes longer than synth itself. A test checks the template against them.
 process.env.CDK_VALIDATION ??= 'false';
-const { CDK_DEFAULT_ACCOUNT: account, CDK_DEFAULT_REGION: region } = process.env;
+const { CDK_DEFAULT_ACCOUNT: account, CDK_DEFAULT_REGION } = process.env;
+const region = dotenvRegion() ?? CDK_DEFAULT_REGION;
 
 try {
   // The variable is the one that dotenv's own tools use.
-  const { settings, warnings } = readSettings(process.env, process.env.DOTENV_CONFIG_PATH);
+  const { settings, warnings } = readSettings(
+    { ...process.env, CDK_DEFAULT_REGION: region },
+    process.env.DOTENV_CONFIG_PATH,
+  );
   const app = new App();
   const stack = new MonitoringStack(app, resourceNames(settings.STACK_PREFIX).stack, {
     settings,

@@ -1,5 +1,6 @@
 /** The program: its options, and the commands of the table, of which only the asked one is loaded. */
 import { Command } from 'commander';
+import { useDotenvRegion } from '../../src/settings/dotenv-file.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 
 const HELP = `
@@ -24,6 +25,7 @@ export async function programFor(words: readonly string[], version: string): Pro
     .exitOverride()
     // The group of the command `help`, which Commander adds.
     .commandsGroup(GROUPS.setUp)
+    .hook('preAction', useDotenvRegion)
     .addHelpText('after', HELP);
   for (const [name, entry] of Object.entries(COMMANDS)) {
     const command = loadsAll || name === asked ? await entry.load() : new Command(name);

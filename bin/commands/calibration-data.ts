@@ -9,7 +9,7 @@ import { calibrationReport } from '../../src/calibration/report.ts';
 import { RIGHT_VALUES, readTruthPairs } from '../../src/calibration/truth-pairs.ts';
 import type { CalibrationReport, LabeledItem } from '../../src/calibration/types.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
-import { judgeModels } from '../../src/judge/judge-id.ts';
+import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from '../../src/judge/types.ts';
@@ -111,8 +111,10 @@ async function askJudge(
   // If production asks scorers one by one, verdicts do not depend on other scorers, so asking the labeled ones is enough.
   const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : asking;
   const most = mostUsd(items, { judge, scorers, ask });
-  const cost = most === null ? 'an unknown amount' : `${most.toFixed(2)} dollars at most`;
-  say(`Asking ${judgeModels(settings).join(' behind ')} about ${items.length} labels, which costs ${cost}.`);
+  const cost = most === null ? 'an unknown amount' : most === 0 ? 'nothing' : `${most.toFixed(2)} dollars at most`;
+  say(
+    `Asking ${judgeModels(settings).map(judgeName).join(' behind ')} about ${items.length} labels, which costs ${cost}.`,
+  );
   const asked = await askAll(items, {
     judge,
     scorers,

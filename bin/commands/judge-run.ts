@@ -3,7 +3,7 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { OwnLimit } from '../../src/judge/budget/spending-limit.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
-import { judgeModels } from '../../src/judge/judge-id.ts';
+import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { expectedCalls } from '../../src/judge/pricing/expected-calls.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
@@ -210,7 +210,8 @@ async function agreed(
   }
   const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
   const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;
-  say(`Asking ${models.join(' behind ')} about ${files.found} captures: about ${dollars(likely)}, ${limit}.`);
+  const cost = most === 0 ? 'it costs nothing' : `about ${dollars(likely)}, ${limit}`;
+  say(`Asking ${models.map(judgeName).join(' behind ')} about ${files.found} captures: ${cost}.`);
   if (cap !== null && cap <= CONFIRM_USD) return true;
   return confirmed(`This may cost ${cap === null ? 'an unknown amount' : `up to ${dollars(cap)}`}. Go on?`, yes);
 }

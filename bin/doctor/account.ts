@@ -14,13 +14,17 @@ const USELESS = new Set(['AwsCredentialsMissing', 'AwsCredentialsExpired', 'AwsC
 export async function checkAccount(
   lambda: LambdaClient,
   settings: Partial<CheckedSettings>,
-  region: string,
+  region: { name: string; source: string },
 ): Promise<Finding[]> {
   try {
     const reply = await queryAws(lambda, 'sts', 'GetCallerIdentity');
     const [account = ''] = reply('Account');
     return [
-      finding('ok', CHECK, `You are ${reply('Arn')[0]}, in the account ${account} and the region ${region}.`),
+      finding(
+        'ok',
+        CHECK,
+        `You are ${reply('Arn')[0]}, in the account ${account} and the region ${region.name} (from ${region.source}).`,
+      ),
       ...foreignArns(settings, account),
     ];
   } catch (error) {

@@ -1,5 +1,6 @@
 /** All checks of `doctor`, in the order of their findings. Nothing is changed, and nothing is paid for. */
 import * as z from 'zod';
+import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
 import type { Settings } from '../../src/settings/schema.ts';
 import { checkAccount } from './account.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
@@ -45,17 +46,25 @@ async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]>
   const { settings, complete, findings } = read;
   if (region === undefined) {
     const repair =
-      'set AWS_REGION, choose a profile with a region, or give --region. The checks that ask AWS are left out';
+      'set AWS_REGION (also in .env), choose a profile with a region, or give --region. The checks that ask AWS are left out';
     return [finding('error', 'account', 'The region of the stack is not known.', repair), ...findings];
   }
   const account = await checked('account', 'sts:GetCallerIdentity', () =>
-    checkAccount(clients.lambda, settings, region),
+    checkAccount(clients.lambda, settings, { name: region, source: sourceOfRegion(flags) }),
   );
   if (account.some(({ level }) => level === 'error')) return [...account, ...findings];
   const { SAGEMAKER_ENDPOINT_NAME: endpoint, DATA_CAPTURE_S3_PREFIX = endpoint && `${endpoint}/` } = settings;
   const ground: Ground = { ...clients, region, settings, capturePrefix: DATA_CAPTURE_S3_PREFIX };
   const asked = await Promise.all([...aroundStack(ground, flags, complete)]);
   return [...account, ...findings, ...asked.flat()];
+}
+
+/** Who says what the region is, in the order of precedence. */
+function sourceOfRegion(flags: DoctorFlags): string {
+  const { AWS_REGION } = process.env;
+  if (flags.region !== undefined) return '--region';
+  if (AWS_REGION === undefined) return 'your AWS profile';
+  return AWS_REGION === dotenvOfCommand().AWS_REGION ? '.env' : 'AWS_REGION of the environment';
 }
 
 function aroundStack(ground: Ground, { stack }: DoctorFlags, complete: Settings | undefined): Promise<Finding[]>[] {

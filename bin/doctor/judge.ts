@@ -1,6 +1,6 @@
 /** Checks that the judge's model exists, until when, whether the account may use it, and what it costs. */
 import { GetFoundationModelAvailabilityCommand } from '@aws-sdk/client-bedrock';
-import { judgeModels, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
+import { isStandIn, judgeModels, judgeName, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
 import { PRICE_SOURCE, ratesOf } from '../../src/judge/pricing/prices.ts';
 import { checkServing } from './endpoint.ts';
@@ -21,8 +21,9 @@ async function checkModel(ground: Ground, model: string): Promise<Finding[]> {
   const { bedrock, region, settings } = ground;
   const { scheme, name } = parseJudgeId(model);
   const rates = ratesOf(model, { region, overrides: settings.JUDGE_PRICES });
-  const price =
-    rates === null
+  const price = isStandIn(model)
+    ? finding('ok', 'price', `The ${judgeName(model)} costs nothing.`)
+    : rates === null
       ? finding(
           'warning',
           'price',

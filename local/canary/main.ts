@@ -2,6 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { destroyClients, environmentClients } from '../../src/operate/aws-clients.ts';
+import { useDotenvRegion } from '../../src/settings/dotenv-file.ts';
 import { describeError } from '../../src/terminal/describe-error.ts';
 import { startProgress } from '../../src/terminal/progress.ts';
 import { INTERRUPTED, type Stopping, stopOnSignals } from '../../src/terminal/stop-signals.ts';
@@ -160,6 +161,7 @@ async function fly(options: CanaryOptions, stopping: Stopping): Promise<number> 
 
 const stopping = stopOnSignals();
 try {
+  useDotenvRegion();
   const options = parseCanaryOptions(process.argv.slice(2));
   if (options.help) console.log(CANARY_HELP);
   else process.exitCode = await fly(options, stopping);

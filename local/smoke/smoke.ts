@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import { destroyClients, environmentClients } from '../../src/operate/aws-clients.ts';
 import { readRunSummaries } from '../../src/operate/run-summaries.ts';
 import { readStackOutputs, stackPrefix } from '../../src/operate/stack-outputs.ts';
-import { dotenvSettings } from '../../src/settings/dotenv-file.ts';
+import { dotenvSettings, useDotenvRegion } from '../../src/settings/dotenv-file.ts';
 import { describeError } from '../../src/terminal/describe-error.ts';
 import { startProgress } from '../../src/terminal/progress.ts';
 import { projectPath } from '../project-root.ts';
@@ -83,6 +83,7 @@ async function smoke(prefix: string, keep: boolean): Promise<void> {
 }
 
 try {
+  useDotenvRegion();
   const { values } = parseArgs({
     options: {
       stack: { type: 'string' },

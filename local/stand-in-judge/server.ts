@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import type http from 'node:http';
 import type net from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
+import type { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import { breakOff, createEitherServer, type EitherRequest, type EitherResponse } from '../servers/either-http.ts';
 import { logRequest } from '../servers/request-log.ts';
 import { BatchJobs } from './batch-jobs.ts';
@@ -19,6 +20,8 @@ import { ModelService, type ModelServiceOptions, type Operation } from './model-
 export interface StandInOptions extends ModelServiceOptions {
   /** Default: a free port. */
   port?: number;
+  /** A path in its address, by which the product knows a stand-in. Default: none, to be taken for the model. */
+  path?: typeof STAND_IN_PATH;
 }
 
 const MODEL_PATH = /^\/model\/([^/]+)\/(converse|invoke)$/;
@@ -45,12 +48,14 @@ export class StandInJudge extends ModelService {
   readonly batch: BatchJobs;
   private readonly sockets = new Set<Socket>();
   private readonly server: net.Server;
+  private readonly path: string;
   port = 0;
   /** Connections accepted since the start. */
   connections = 0;
 
   constructor(options: StandInOptions = {}) {
     super(options);
+    this.path = options.path ?? '';
     this.batch = new BatchJobs(
       (modelId, body, fault) =>
         answerConverse(
@@ -77,7 +82,7 @@ export class StandInJudge extends ModelService {
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.port}`;
+    return `http://127.0.0.1:${this.port}${this.path}`;
   }
 
   async close(): Promise<void> {
@@ -90,9 +95,11 @@ export class StandInJudge extends ModelService {
     const writable = response as http.ServerResponse;
     try {
       const text = await bodyOf(request);
-      const { pathname } = new URL(request.url ?? '/', 'http://stand-in');
+      const { url: target = '/', headers } = request;
+      // A client that signs by itself keeps the host alone.
+      const url = target.startsWith(this.path) ? target.slice(this.path.length) : target;
+      const { pathname } = new URL(url, 'http://stand-in');
       const method = request.method ?? 'GET';
-      const { url = '/', headers } = request;
       // A request that is not to AWS has no signature of AWS.
       if (headers.authorization?.startsWith('AWS4-')) {
         logRequest({ method, url, headers, text, length: Buffer.byteLength(text) });

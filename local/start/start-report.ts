@@ -58,7 +58,6 @@ export function reportLines(report: Report): string[] {
     ...totalLines(totals),
     `seconds: ${report.seconds.toFixed(1)}`,
     '',
-    ...costNote(report, totals.judgeCalls),
     ...failureLines(report),
     ...quarantineSection(report),
     ...verdictSection(report, verdictLines(totals)),
@@ -95,12 +94,6 @@ function quarantineSection({ quarantine, deployed, options }: Report): string[] 
     ? 'All of them, with their bytes, were in the emulated S3, which --exit has stopped. Omit it to inspect them.'
     : `All of them, with their bytes (base64): aws s3 ls --recursive s3://${first?.outputs.workBucket}/quarantine/`;
   return quarantineLines(quarantine, (key) => files.get(key) ?? key, rest);
-}
-
-function costNote({ realJudge }: Report, calls: number): string[] {
-  return realJudge || calls === 0
-    ? []
-    : ["cost_usd is the price of the stand-in's tokens with the real model; nothing was paid.", ''];
 }
 
 function verdictSection({ realJudge }: Report, lines: string[]): string[] {

@@ -1,6 +1,7 @@
 /** `npm start`: runs the whole pipeline on one machine, from capture files to traces and verdicts in MLflow. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { findCaptures } from '../../src/operate/capture-files.ts';
@@ -54,7 +55,7 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
     mlflowPort: options.mlflowPort,
     judgePort: options.judgePort,
     mlflowDirectory: options.keep,
-    judge: forward ? { forward } : {},
+    judge: forward ? { forward } : { path: STAND_IN_PATH },
     awsEnv: endpointUrl === undefined ? {} : { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpointUrl },
     signal,
   });

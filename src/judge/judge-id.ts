@@ -23,6 +23,29 @@ export function parseJudgeId(model: string): { scheme: JudgeScheme; name: string
   });
 }
 
+/** The path of the stand-in's address in the local environment. A stand-in that forwards to the model has none. */
+export const STAND_IN_PATH = '/stand-in';
+
+/** The variables with the address of a kind of judge. */
+const ADDRESSES: Record<JudgeScheme, string> = {
+  bedrock: 'AWS_ENDPOINT_URL_BEDROCK_RUNTIME',
+  openai: 'JUDGE_BASE_URL',
+  sagemaker: 'AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME',
+};
+
+/** Whether the local environment's stand-in answers for this judge: by rules, and for nothing. */
+export function isStandIn(model: string): boolean {
+  const [, scheme = 'bedrock'] = /^(openai|sagemaker):/.exec(model.trim()) ?? [];
+  return `${process.env[ADDRESSES[scheme as JudgeScheme]]}/`.includes(`${STAND_IN_PATH}/`);
+}
+
+/** The judge as it is named on verdicts and to people: a stand-in is never named as the model. */
+export function judgeName(model: string): string {
+  if (!isStandIn(model)) return model;
+  const { scheme, name } = parseJudgeId(model);
+  return `stand-in for ${scheme}:/${name}`;
+}
+
 /** Splits the name of a judge on SageMaker into its endpoint and, if there is one, the inference component. */
 export function splitEndpoint(name: string): { endpoint: string; component?: string } {
   const [endpoint = '', component] = name.split('/');

@@ -62,7 +62,7 @@ export class Inspection {
   constructor(options: InspectOptions) {
     this.#options = options;
     const { settings, scorers, always, sampleRate } = options;
-    this.#estimator = createCostEstimator(settings, scorers, { judge: 'converse', sampleRate }, always);
+    this.#estimator = createCostEstimator(settings, scorers, { judge: 'converse', sampleRate, asListed: true }, always);
     this.#scorers = scorers.map(({ name, kind }) => ({ name, kind, captures: 0, not: {} }));
   }
 

@@ -67,3 +67,15 @@ it('synthesizes a valid stack for the prefix, with warnings about doubtful setti
     '.env sets MAX_CONCURENCY, which is not a setting of this stack; did you mean MAX_CONCURRENCY?',
   );
 });
+
+it.each([
+  ['of .env where the environment names none', {}, 'eu-west-1'],
+  ['of the environment', { AWS_REGION: 'us-west-2' }, 'us-west-2'],
+])('the region is that %s', (_, environment, expected) => {
+  const lines = Object.entries({ ...REQUIRED_SETTINGS, AWS_REGION: 'eu-west-1' });
+  writeFileSync(join(folder, '.env'), lines.map(([name, value]) => `${name}=${value}\n`).join(''));
+  // What the CDK finds in a profile, or in the environment.
+  const { status } = app({ CDK_DEFAULT_ACCOUNT: '123456789012', CDK_DEFAULT_REGION: 'us-west-2', ...environment });
+  expect(status).toBe(0);
+  expect(readFileSync(join(folder, 'out', 'manifest.json'), 'utf8')).toContain(`aws://123456789012/${expected}`);
+});

@@ -82,7 +82,19 @@ describe('npm start', () => {
     });
     // Its two events may be taken together or one by one.
     expect([1, 2]).toContain(numbers.runs);
-    expect(numbers.cost_usd).toBeGreaterThan(0);
+    expect(numbers.cost_usd).toBe(0);
+  });
+
+  test('names the judge of each verdict in MLflow as a stand-in, which costs nothing', async () => {
+    const worst = command('../bin/inference-monitor.ts', ['worst', '--json'], variables);
+    await worst.code;
+    const sources = [...worst.output().matchAll(/"source": "(.*)"/g)].map(([, source]) => source);
+    expect(sources.filter((source) => source?.includes('claude'))).not.toEqual([]);
+    expect(sources.filter((source) => source?.startsWith('bedrock:'))).toEqual([]);
+    const dry = command('../bin/inference-monitor.ts', ['process', 'weather-llm/', '--dry-run'], variables);
+    await dry.code;
+    expect(dry.output()).toMatch(/ calls of stand-in for bedrock:\/\S+\n.*dollars for the judge: about 0\.0000\n/);
+    expect(dry.output()).toContain('claude-sonnet-4-6 costs nothing');
   });
 
   test('shows why lines are in quarantine, with their place in the user’s files', () => {

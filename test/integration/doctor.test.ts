@@ -180,7 +180,7 @@ async function doctor(settings: Record<string, string> = {}, changed: Answers = 
 const about = (lines: string[], check: string) => lines.filter((each) => each.split(' ')[1] === check);
 
 const FINE = [
-  'ok account You are arn:aws:sts::123456789012:assumed-role/Admin/me, in the account 123456789012 and the region us-east-1.',
+  'ok account You are arn:aws:sts::123456789012:assumed-role/Admin/me, in the account 123456789012 and the region us-east-1 (from AWS_REGION of the environment).',
   'ok settings All required settings are set, and all are valid.',
   'ok endpoint The endpoint e is InService.',
   'ok capture 100% of the requests are captured to s3://my-captures, application/json as text, other bodies as base64, which the stack decodes.',

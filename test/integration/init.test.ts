@@ -13,6 +13,7 @@ import { Prompt } from '../../bin/init/prompt.ts';
 import { dotenvText } from '../../src/settings/new-dotenv.ts';
 import { Stopped } from '../../src/terminal/stop-signals.ts';
 import { AwsAnswers, withVariables, xml } from '../helpers/aws-answers.ts';
+import { runHere } from '../helpers/command-here.ts';
 
 const ARN = 'arn:aws:sagemaker:us-east-1:123456789012';
 const APP = `${ARN}:mlflow-app/app-ABC`;
@@ -195,6 +196,7 @@ test('writes by flags alone, with what the endpoint and MLflow say, and the comm
     MLFLOW_TRACKING_URI: APP,
     MLFLOW_ARTIFACT_BUCKET: 's3://mlflow-own/team',
     EVALUATION_SAMPLE_RATE: '0.5',
+    AWS_REGION: 'us-east-1',
   });
   const comments = (all: string): string[] => all.split('\n').filter((line) => line.startsWith('# '));
   expect(comments(text)).toEqual(comments(readFileSync('.env.example', 'utf8')));
@@ -229,6 +231,32 @@ test.each([
 ])('refuses %j', async (args, expected) => {
   expect(await init(args)).toMatch(expected);
   expect(existsSync(file)).toBe(false);
+});
+
+test('writes the region, which the next commands and the CDK read from there', async () => {
+  const place = [
+    '--region',
+    'eu-west-1',
+    '--bucket',
+    'b-1',
+    '--prefix',
+    'garden/',
+    '--mlflow',
+    'https://m.example.com',
+  ];
+  await init([...FLAGS, ...place], { AWS_REGION: '' });
+  expect(parse(readFileSync(file, 'utf8'))).toMatchObject({ AWS_REGION: 'eu-west-1' });
+  aws.answers.GetCallerIdentity = xml(
+    '<GetCallerIdentityResponse><Arn>arn:aws:iam::123456789012:user/me</Arn><Account>123456789012</Account></GetCallerIdentityResponse>',
+  );
+  const { AWS_REGION: _, ...nowhere } = aws.variables({ DOTENV_CONFIG_PATH: file });
+  const region = async (more: Record<string, string> = {}): Promise<string> =>
+    withVariables({ ...nowhere, ...more }, async () => {
+      const { stdout } = await runHere(['doctor']);
+      return /the region (.*)\.$/m.exec(stdout)?.[1] ?? stdout;
+    });
+  expect(await region()).toBe('eu-west-1 (from .env)');
+  expect(await region({ AWS_REGION: 'us-west-2' })).toBe('us-west-2 (from AWS_REGION of the environment)');
 });
 
 test('never overwrites a file', async () => {

@@ -4,7 +4,7 @@ import type { CostEstimate } from '../../contract/receipts.ts';
 import type { Capture } from '../../formats/types.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import { inSample } from '../../trace/ids.ts';
-import { firstModel, judgeModels } from '../judge-id.ts';
+import { firstModel, isStandIn, judgeModels, judgeName } from '../judge-id.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import type { AlwaysRule, CaptureContext } from '../scorers/always-rules.ts';
 import { applicability } from '../scorers/applicability.ts';
@@ -17,7 +17,7 @@ import { PRICE_SOURCE, priceOptions, ratesOf, requireKnownPrice } from './prices
 type JudgeSettings = PricedSettings &
   Pick<LambdaEnvironment, 'EVALUATION_BUDGET_USD'> &
   Partial<Pick<LambdaEnvironment, 'JUDGE_RATIONALES'>>;
-type EstimateOptions = Pick<RunOptions, 'judge' | 'sampleRate'>;
+type EstimateOptions = Pick<RunOptions, 'judge' | 'sampleRate'> & { asListed?: true };
 
 /**
  * Refuses a run whose budget cannot be enforced.
@@ -147,7 +147,7 @@ class Total {
       judgedCaptures,
       ...(whole as typeof sums),
       usd: this.usd,
-      model,
+      model: this.options.asListed ? model : judgeName(model),
       basis: [how, ...this.assumptions(), ...prices].join('; ').concat('.'),
     };
   }
@@ -168,8 +168,9 @@ class Total {
   }
 
   private priceOf(model: string): string {
+    if (!this.options.asListed && isStandIn(model)) return `the ${judgeName(model)} costs nothing`;
     const isBatch = this.options.judge === 'batch' && model === firstModel(this.settings);
-    const rates = ratesOf(model, priceOptions(this.settings));
+    const rates = ratesOf(model, priceOptions(this.settings, 'converse', false));
     if (rates === null) return `the price of ${model} is unknown`;
     return `${model} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${isBatch ? ', half of it in batch inference' : ''} (${PRICE_SOURCE})`;
   }

@@ -8,6 +8,7 @@
 import type { RunOptions } from '../../contract/input.ts';
 import type { PriceOverrides, Rates } from '../../settings/schema.ts';
 import { PermanentError } from '../../shared/errors.ts';
+import { isStandIn } from '../judge-id.ts';
 import type { CallUsage } from '../model-answer.ts';
 import { overrideOf, withoutScheme } from './price-overrides.ts';
 import table from './price-table.json' with { type: 'json' };
@@ -19,20 +20,25 @@ export interface PriceOptions {
   /** Bedrock batch inference. */
   batch?: boolean | undefined;
   overrides?: PriceOverrides | undefined;
+  /** What is paid here, which is nothing where a stand-in answers. Default: the model's price. */
+  asPaid?: boolean | undefined;
 }
 
-/** How the judge's calls are priced with these settings. */
+/** How the judge's calls are priced with these settings. @param asPaid `false`: at the model's price, whoever answers */
 export const priceOptions = (
   settings: { JUDGE_PRICES?: PriceOverrides | undefined },
   judge: RunOptions['judge'] = 'converse',
+  asPaid = true,
 ): PriceOptions => ({
   region: process.env.AWS_REGION,
   overrides: settings.JUDGE_PRICES,
   batch: judge === 'batch',
+  asPaid,
 });
 
 /** Bedrock batch inference costs half the on-demand price. */
 export const BATCH_FACTOR = 0.5;
+const FREE: Rates = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
 const TOKENS_PER_RATE = 1_000_000;
 
 /** `[input, output, cache read, cache write]`, by model, then by `""` (default), profile (`us`) or region (`eu-west-1`). */
@@ -101,6 +107,7 @@ function tableRow({ model, profile, region }: PricedModel): TableRow | undefined
 
 /** Returns on-demand rates in US dollars per million tokens; `null` if they are unknown. */
 export function ratesOf(modelId: string, options: PriceOptions = {}): Rates | null {
+  if (options.asPaid && isStandIn(modelId)) return FREE;
   const override = overrideOf(modelId, options.overrides);
   if (override !== undefined && typeof override !== 'string') return override;
   const priced = resolveModel(override ?? modelId);

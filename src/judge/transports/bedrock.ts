@@ -9,6 +9,7 @@ import {
   type SystemContentBlock,
 } from '@aws-sdk/client-bedrock-runtime';
 import { answerSchemaText, type JsonSchema } from '../answer/answer-schema.ts';
+import { judgeName } from '../judge-id.ts';
 import type { ModelAnswer, Stop } from '../model-answer.ts';
 import { cacheMinimum, prefixTokens } from '../pricing/prompt-cache.ts';
 import { ANSWER_NAME, type JudgePrompt } from '../prompt/build-prompt.ts';
@@ -113,7 +114,7 @@ export function bedrockTransport(
   }
 
   return {
-    sourceId: `bedrock:/${modelId}`,
+    sourceId: judgeName(`bedrock:/${modelId}`),
     userSet,
     request,
     async send(ask, signal) {

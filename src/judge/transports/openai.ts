@@ -4,6 +4,7 @@ import { isRetryable, PermanentError, toNamedError } from '../../shared/errors.t
 import { knownWords } from '../../shared/known-words.ts';
 import { readRetryAfter } from '../../shared/retry.ts';
 import { CallFailure } from '../errors.ts';
+import { judgeName } from '../judge-id.ts';
 import { parseApiKey } from './api-key.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
 import type { JudgeParameters } from './parameters.ts';
@@ -45,7 +46,7 @@ export function openAiTransport({ model, baseUrl, apiKey, parameters, fetch = gl
   }
 
   const transport: JudgeTransport = {
-    sourceId: `openai:/${model}`,
+    sourceId: judgeName(`openai:/${model}`),
     userSet: parameters.userSet,
     async send(ask, signal) {
       const body = JSON.stringify(chatBody(ask, model, parameters));

@@ -6,7 +6,7 @@ import {
 } from '@aws-sdk/client-sagemaker-runtime';
 import { knownWords } from '../../shared/known-words.ts';
 import { CallFailure } from '../errors.ts';
-import { splitEndpoint } from '../judge-id.ts';
+import { judgeName, splitEndpoint } from '../judge-id.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
 import { chatBody, readChatFailure, readCompletion } from './chat.ts';
 import type { JudgeParameters } from './parameters.ts';
@@ -31,7 +31,7 @@ export function sageMakerTransport(
 ): JudgeTransport {
   const { endpoint, component } = splitEndpoint(name);
   return {
-    sourceId: `sagemaker:/${name}`,
+    sourceId: judgeName(`sagemaker:/${name}`),
     userSet: parameters.userSet,
     async send(ask, signal) {
       const command = new InvokeEndpointCommand({

@@ -11,6 +11,7 @@ import { judgeText } from '../../../bin/commands/judge-text.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
 import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+import { STAND_IN_PATH } from '../../../src/judge/judge-id.ts';
 import { type JudgeReport, judgeSchema } from '../../../src/offline/reports.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { credentials } from './setup.ts';
@@ -23,12 +24,15 @@ const CHATS = join(
 );
 
 let standIn: StandInJudge;
+/** As the local environment has it. */
+let local: StandInJudge;
 let folder: string;
 const before = { ...process.env };
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'judge-'));
   standIn = await startStandInJudge();
+  local = await startStandInJudge({ path: STAND_IN_PATH });
   Object.assign(process.env, {
     AWS_ENDPOINT_URL_BEDROCK_RUNTIME: standIn.url,
     AWS_REGION: 'us-east-1',
@@ -39,7 +43,7 @@ beforeAll(async () => {
 afterAll(async () => {
   process.env = before;
   rmSync(folder, { recursive: true });
-  await standIn.close();
+  await Promise.all([standIn.close(), local.close()]);
 });
 
 /** Judges with the real transport, which asks the stand-in over HTTP. */
@@ -201,6 +205,27 @@ test('the command prints JSON to standard output alone, and its exit code is tha
   const { code, stdout } = (await command.catch((error: unknown) => error)) as { code: number; stdout: string };
   expect(code).toBe(1);
   expect(judgeSchema.parse(JSON.parse(stdout))).toMatchObject({ captures: 1, verdicts: [{ line: 7, value: 'no' }] });
+});
+
+test('the stand-in of the local environment is never named as the model, and costs nothing', async () => {
+  const monitor = ['--import', projectPath('local', 'ready.js'), projectPath('bin', 'inference-monitor.ts')];
+  const run = (...words: string[]) =>
+    promisify(execFile)(process.execPath, [...monitor, ...words], {
+      env: { ...process.env, DOTENV_CONFIG_PATH: '/nonexistent', AWS_ENDPOINT_URL_BEDROCK_RUNTIME: local.url },
+    });
+  const name = 'stand-in for bedrock:/us.anthropic.claude-sonnet-4-6';
+  const { stdout, stderr } = await run('judge', CHATS, '--scorer', 'safety');
+  expect(stderr).toBe(`Asking ${name} about 10 captures: it costs nothing.\n`);
+  expect(stdout).toContain(`10 captures, judge ${name}, $0.00`);
+  const { stdout: json } = await run('judge', CHATS, '--scorer', 'safety', '--json');
+  expect(judgeSchema.parse(JSON.parse(json))).toMatchObject({ judge: name, spend: { calls: 10, usd: 0 } });
+  const labels = join(folder, 'labels.jsonl');
+  writeFileSync(labels, JSON.stringify({ request: 'Hi', reply: 'Hello.', scorer: 'safety', label: 'yes' }));
+  const calibrated = await run('calibrate', '--labels', labels, '--json');
+  expect(calibrated.stderr).toContain(`Asking ${name} about 1 labels, which costs nothing.`);
+  expect(JSON.parse(calibrated.stdout)).toMatchObject({ spend: { usd: 0 }, pairs: [{ judge: `${name} version 1` }] });
+  // What the model itself would cost is asked of inspect.
+  expect((await run('inspect', CHATS)).stdout).toMatch(/Judging costs about \$0\.[0-9]*[1-9]/);
 });
 
 test('reads a pipe, although the captures are read twice', async () => {

@@ -50,17 +50,15 @@ function report(more: Partial<Report>): string {
   }).join('\n');
 }
 
-test('captures that no scorer applies to are named, with the reason, and nothing is said of prices', () => {
+test('captures that no scorer applies to are named, with the reason', () => {
   const tables = summary({ planned: 3, traced: 3 });
   const text = (one: RunSummary) => report({ summaries: new Map([['run-1', one]]) });
   Object.assign(tables.verdicts, { notJudgeable: 57 });
   tables.reasons = { notText: 57 };
   expect(text(tables)).toContain('Nothing is judged: no scorer applies to these captures (notText).');
-  expect(text(tables)).not.toContain('price');
   tables.verdicts.newVerdicts = 1;
   tables.spend.calls = 1;
   expect(text(tables)).not.toContain('Nothing is judged');
-  expect(text(tables)).toContain("cost_usd is the price of the stand-in's tokens");
 });
 
 describe('the reasons of quarantined lines', () => {
