@@ -50,6 +50,10 @@ export class MlflowRetryableError extends RetryableError {
   }
 }
 
+/** A reply with status 200 that proves nothing: a gateway that forwards nothing answers so too. */
+export const notStored = (message: string, got: string, where: string): MlflowRetryableError =>
+  new MlflowRetryableError('MlflowNotStored', message, { got, where, outcome: 'unknown' });
+
 /** A call that MLflow refused with a 4xx status or 501. A retry would be refused again. */
 export class MlflowRefusedError extends PermanentError {
   readonly status: number;
