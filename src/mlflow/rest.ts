@@ -176,11 +176,11 @@ export class MlflowRest {
     }
     // 501 is permanent. All other 5xx, 408 and 425 are transient.
     if ((status >= 500 && status !== 501) || status === 408 || status === 425) {
-      const details = { got, said: text, where, status, outcome: 'unknown' as const, retryAfterMs };
+      const details = { got, where, status, outcome: 'unknown' as const, retryAfterMs };
       return new MlflowRetryableError('MlflowUnavailable', 'MLflow returned a server error', details);
     }
     const errorCode = errorCodeOf(text);
-    const details = { got, said: text, where, status, errorCode };
+    const details = { got, where, status, errorCode };
     return new MlflowRefusedError('MLflow refused the request', details);
   }
 }

@@ -240,7 +240,6 @@ function assertAccepted(reply: Buffer): void {
   if (rejected !== undefined) {
     throw new MlflowRefusedError('MLflow rejected spans', {
       got: `${rejected} spans rejected`,
-      said: '',
       where,
       status: 200,
     });

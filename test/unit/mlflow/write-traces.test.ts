@@ -172,7 +172,7 @@ describe.each([
     );
     const { refused } = await write(records);
     expect(refused).toEqual([
-      { traceId: poison, reason: { name: 'MlflowFailsOnTrace', message: expect.stringContaining('oops') } },
+      { traceId: poison, reason: { name: 'MlflowFailsOnTrace', message: expect.not.stringContaining('oops') } },
     ]);
   });
 

@@ -768,7 +768,7 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidThreshold: () => parseThreshold('no'),
   InvalidTime: () => instantMs('yesterday', 0),
   MlflowDatasetsMissing: () => {
-    const missing = new MlflowRefusedError('refused', { status: 404, said: mark(), got: 'HTTP 404', where: 'POST /' });
+    const missing = new MlflowRefusedError('refused', { status: 404, got: 'HTTP 404', where: 'POST /' });
     return resolveDataset({ repeat: () => Promise.reject(missing) } as never, 'e', 'name');
   },
   NoConsole: () => requireConsole(undefined),
