@@ -60,7 +60,8 @@ async function inspect(given: string, flags: InspectFlags): Promise<void> {
   const report = await inspectAll(location.path, settings);
   if (flags.json) writeJson(inspectSchema, report);
   else process.stdout.write(inspectText(report, terminal()));
-  const isClean = report.captures > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
+  const isClean =
+    report.captures + report.untried > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
   if (!isClean) process.exitCode = EXIT.found;
 }
 

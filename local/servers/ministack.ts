@@ -181,6 +181,8 @@ function serverEnvironment(parts: {
     GATEWAY_PORT: String(parts.port),
     BIND_HOST: '127.0.0.1',
     MINISTACK_HOST: '127.0.0.1',
+    // Its MQTT listener would be open to the network.
+    IOT_MTLS_ENABLED: '0',
     MINISTACK_REGION: EMULATED_REGION,
     MINISTACK_ACCOUNT_ID: EMULATED_ACCOUNT,
     LAMBDA_ACCOUNT_CONCURRENCY: String(LAMBDA_CONCURRENCY),

@@ -1,4 +1,5 @@
 /** Decodes a line of a capture file. The entry point of this folder. */
+import { saidBy } from '../shared/errors.ts';
 import { weightAtOnce } from '../shared/memory.ts';
 import { captureTimeMs, isOutOfTime, MIN_TIMED_BYTES, withinTime } from '../shared/within-time.ts';
 import { asText, isObject } from './json.ts';
@@ -52,7 +53,7 @@ function decode(raw: RawLine, options: DecodeOptions, timeMs: number): DecodedLi
       return keep(error);
     }
   } catch (error) {
-    const reason = { name: 'NotDecoded', message: `the record cannot be read: ${why(error)}` };
+    const reason = { name: 'NotDecoded', message: `the record cannot be read: ${saidBy(error)}` };
     return { kind: 'quarantine', reason, ...limitOf(error) };
   }
 }

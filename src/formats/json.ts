@@ -141,11 +141,11 @@ export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH, scale?: Scale
     value = parse(source);
   } catch (error) {
     const repaired = withQuotedNonNumbers(source);
-    if (repaired === undefined) return { ok: false, problem: describeSyntaxError(error), tooDeep: false };
+    if (repaired === undefined) return { ok: false, problem: describeSyntaxError(error, source), tooDeep: false };
     try {
       value = parse(repaired);
     } catch {
-      return { ok: false, problem: describeSyntaxError(error), tooDeep: false };
+      return { ok: false, problem: describeSyntaxError(error, source), tooDeep: false };
     }
     notes.push('NaN and Infinity, which JSON does not have, are kept as text');
   }
@@ -154,11 +154,37 @@ export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH, scale?: Scale
   return { ok: true, value, notes, duplicateKeys };
 }
 
-/** Returns V8's message without the part that quotes the text. */
-function describeSyntaxError(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
-  const [clause = ''] = message.slice(0, 300).split(/,? ?(?:\.\.\.)?"/, 1);
-  return `it is not JSON (${clause})`;
+/** V8's messages about an unexpected token quote it with its surroundings, and name no position. */
+const isQuoted = (error: unknown): boolean => error instanceof Error && /^(?:Unexpected token|")/.test(error.message);
+
+/** Returns what is wrong and where, and nothing of the text. */
+function describeSyntaxError(error: unknown, text: string): string {
+  if (!isQuoted(error)) return `it is not JSON (${error instanceof Error ? error.message : 'unknown'})`;
+  const position = positionOfFault(text);
+  return `it is not JSON (unexpected character${position === undefined ? '' : ` at position ${position}`})`;
+}
+
+/** Characters within which the position of a fault is looked for, in 16 steps. */
+const SEARCHED_CHARS = 65_536;
+
+function positionOfFault(text: string): number | undefined {
+  const hasFault = (end: number): boolean => {
+    try {
+      JSON.parse(text.slice(0, end));
+      return false;
+    } catch (error) {
+      return isQuoted(error);
+    }
+  };
+  let low = 0;
+  let high = Math.min(text.length, SEARCHED_CHARS);
+  if (!hasFault(high)) return undefined;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (hasFault(middle)) high = middle;
+    else low = middle;
+  }
+  return low;
 }
 
 // -------------------------------------------------------------------------------------------------- exact numbers

@@ -7,7 +7,7 @@ import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { planAssessments } from './plan-assessments.ts';
 import { readTraces } from './read-traces.ts';
-import { anyReply } from './replies.ts';
+import { assessmentReply } from './replies.ts';
 import type { Call, MlflowRest } from './rest.ts';
 import type { NewAssessment, StoredTrace, WriteAssessmentsResult } from './types.ts';
 
@@ -97,7 +97,7 @@ export class AssessmentWriter {
       const call: Call = update.includes(assessment)
         ? { method: 'PATCH', path: `${path}/${assessmentId}`, json: assessmentUpdateJson(assessment) }
         : { method: 'POST', path, json: { assessment: assessmentJson(assessment) } };
-      await this.#rest.once({ ...call, hasTurn: reads }, anyReply);
+      await this.#rest.write({ ...call, hasTurn: reads }, assessmentReply, assessmentId);
       accepted.add(assessmentId);
     }
     const written = [...accepted, ...alreadyThere.filter((id) => sent.has(id) && isStored(known, id))];

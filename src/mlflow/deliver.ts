@@ -145,7 +145,7 @@ export class Deliveries<T extends { traceId: string }> {
     for (const { trace, error } of verdicts.guilty) {
       this.#result.refused.push({
         traceId: trace.traceId,
-        reason: { name: 'MlflowFailsOnTrace', message: error.reason },
+        reason: { name: 'MlflowFailsOnTrace', message: error.message },
       });
     }
     for (const { trace, error } of verdicts.refused) await this.#refused([trace], error);
@@ -170,7 +170,7 @@ export class Deliveries<T extends { traceId: string }> {
     if (existing.has(only.traceId)) this.#result.alreadyThere.push(only.traceId);
     else {
       this.#firstRefusal ??= error.message;
-      this.#result.refused.push({ traceId: only.traceId, reason: { name: error.name, message: error.reason } });
+      this.#result.refused.push({ traceId: only.traceId, reason: { name: error.name, message: error.message } });
     }
   }
 

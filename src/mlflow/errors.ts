@@ -1,10 +1,6 @@
 /** The errors of MLflow calls. */
 import { PermanentError, RetryableError, type RetryableErrorName } from '../shared/errors.ts';
 
-const MAX_SAID_CHARS = 500;
-const withWords = (message: string, said: string): string =>
-  said === '' ? message : `${message}; MLflow said: ${said.slice(0, MAX_SAID_CHARS)}`;
-
 /**
  * The outcome of a failed call. `none`: the server did nothing, because it refused or was not reached. `unknown`: the server
  * may have done the work, so a writer must read before it writes again.
@@ -19,7 +15,6 @@ export class MlflowRetryableError extends RetryableError {
   readonly whileSending: boolean;
   /** The call timed out, but the server may still be processing it. */
   readonly mayBeInProgress: boolean;
-  readonly #said: string;
 
   constructor(
     name: RetryableErrorName,
@@ -27,7 +22,6 @@ export class MlflowRetryableError extends RetryableError {
     details: {
       where: string;
       got?: unknown;
-      said?: string;
       outcome: Outcome;
       status?: number;
       whileSending?: boolean;
@@ -40,36 +34,24 @@ export class MlflowRetryableError extends RetryableError {
     this.outcome = details.outcome;
     this.status = details.status;
     this.whileSending = details.whileSending ?? false;
-    this.#said = details.said ?? '';
     this.mayBeInProgress = details.timedOut === true || details.status === 504;
   }
-
-  /** See `MlflowRefusedError`. */
-  get reason(): string {
-    return withWords(this.message, this.#said);
-  }
 }
+
+/** A reply with status 200 that proves nothing: a gateway that forwards nothing answers so too. */
+export const notStored = (message: string, got: string, where: string): MlflowRetryableError =>
+  new MlflowRetryableError('MlflowNotStored', message, { got, where, outcome: 'unknown' });
 
 /** A call that MLflow refused with a 4xx status or 501. A retry would be refused again. */
 export class MlflowRefusedError extends PermanentError {
   readonly status: number;
   /** MLflow's error code, such as `RESOURCE_DOES_NOT_EXIST`; `undefined` if the reply is not MLflow's. */
   readonly errorCode: string | undefined;
-  readonly #said: string;
 
-  constructor(
-    message: string,
-    details: { where: string; got: unknown; said: string; status: number; errorCode?: string },
-  ) {
+  constructor(message: string, details: { where: string; got: unknown; status: number; errorCode?: string }) {
     super('MlflowRefused', message, { got: details.got, where: details.where });
     this.status = details.status;
     this.errorCode = details.errorCode;
-    this.#said = details.said;
-  }
-
-  /** The message with MLflow's words, which may quote the trace. For quarantine only, which stores the line anyway. */
-  get reason(): string {
-    return withWords(this.message, this.#said);
   }
 
   /** The server does not have this route: it is another version, or a gateway does not forward the route. */

@@ -51,3 +51,11 @@ export type TraceInfoReply = z.infer<typeof traceInfo>;
 export const traceInfosReply = z.object({ trace_infos: z.array(traceInfo).default([]) });
 export const searchReply = z.object({ traces: z.array(traceInfo).default([]), next_page_token: z.string().optional() });
 export const anyReply = z.unknown();
+
+/** The id of what was written. */
+export const traceReply = z
+  .object({ trace: z.object({ trace_info: z.object({ trace_id: z.string() }) }) })
+  .transform(({ trace }) => trace.trace_info.trace_id);
+export const assessmentReply = z
+  .object({ assessment: z.object({ assessment_id: z.string() }) })
+  .transform(({ assessment: { assessment_id: id } }) => id);

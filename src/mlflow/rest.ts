@@ -6,7 +6,7 @@ import { knownWords } from '../shared/known-words.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../shared/retry.ts';
 import { noteThrottle } from '../shared/throttles.ts';
 import type { Authorizer, RefusedReply } from './auth.ts';
-import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
+import { MlflowRefusedError, MlflowRetryableError, notStored } from './errors.ts';
 import { saysExpired } from './sigv4.ts';
 import type { TrackingTarget } from './tracking-uri.ts';
 import { type HttpReply, type HttpRequest, type HttpTransport, NoReplyError } from './transport.ts';
@@ -68,6 +68,23 @@ export class MlflowRest {
   /** Makes a call once. A failure reports the outcome, see `MlflowRetryableError`. */
   async once<T>(call: Call, schema: z.ZodType<T>): Promise<T> {
     return parseReply(await this.bytes(call), schema, this.#where(call));
+  }
+
+  /**
+   * Makes a call once that writes something. Only MLflow names it in the reply: a gateway may answer 200 on its own.
+   *
+   * @param reply reads the id from the reply
+   * @throws MlflowRetryableError `MlflowNotStored`, with an unknown outcome
+   */
+  async write(call: Call, reply: z.ZodType<string>, id: string): Promise<void> {
+    const body = await this.bytes(call);
+    const where = this.#where(call);
+    try {
+      if (parseReply(body, reply, where) === id) return;
+    } catch {
+      // Something else has answered.
+    }
+    throw notStored('The reply does not name what was sent', `${body.length} bytes`, where);
   }
 
   /** Waits for the pace, before a call that depends on something that may change during the wait. */
@@ -159,11 +176,11 @@ export class MlflowRest {
     }
     // 501 is permanent. All other 5xx, 408 and 425 are transient.
     if ((status >= 500 && status !== 501) || status === 408 || status === 425) {
-      const details = { got, said: text, where, status, outcome: 'unknown' as const, retryAfterMs };
+      const details = { got, where, status, outcome: 'unknown' as const, retryAfterMs };
       return new MlflowRetryableError('MlflowUnavailable', 'MLflow returned a server error', details);
     }
     const errorCode = errorCodeOf(text);
-    const details = { got, said: text, where, status, errorCode };
+    const details = { got, where, status, errorCode };
     return new MlflowRefusedError('MLflow refused the request', details);
   }
 }

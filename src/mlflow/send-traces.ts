@@ -1,15 +1,15 @@
 /** Sends traces to MLflow: many in an OTLP request, or each in a post, with a file of spans or without. */
 import { forEachConcurrently, Semaphore } from '../shared/concurrency.ts';
-import { PermanentError, toNamedError } from '../shared/errors.ts';
+import { toNamedError } from '../shared/errors.ts';
 import type { TraceRecord } from '../trace/types.ts';
 import type { SpansStore } from './artifact-store.ts';
 import { assessmentJson } from './assessment-json.ts';
 import { ControlTraces } from './control-traces.ts';
 import { Deliveries, type Delivery } from './deliver.ts';
-import { MlflowRefusedError } from './errors.ts';
+import { MlflowRefusedError, notStored } from './errors.ts';
 import { getExperiment } from './experiments.ts';
 import { type OtlpTrace, otlpRequest, rejectedSpans } from './otlp.ts';
-import { anyReply } from './replies.ts';
+import { traceReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 import { factsBeforeSpans, spansFile, traceInfo } from './trace-json.ts';
 import type { Experiment, NewAssessment, WriteTracesResult } from './types.ts';
@@ -65,11 +65,22 @@ export class TraceSender {
     this.#rest = rest;
   }
 
-  /** Sends the traces by OTLP, many in a request. */
-  byOtlp(sending: Sending, prepare: (trace: TraceRecord) => OtlpTrace): Promise<WriteOutcome> {
+  /**
+   * Sends the traces by OTLP, many in a request.
+   *
+   * @param confirm throws `MlflowNotStored` if those of a request are not there: its reply is that of any OpenTelemetry collector
+   */
+  byOtlp(
+    sending: Sending,
+    prepare: (trace: TraceRecord) => OtlpTrace,
+    confirm: (batch: readonly OtlpTrace[]) => Promise<void>,
+  ): Promise<WriteOutcome> {
     const way: Way<OtlpTrace> = {
       prepare,
-      send: (batch) => this.sendOtlp(sending.experiment, batch),
+      send: async (batch) => {
+        await this.sendOtlp(sending.experiment, batch);
+        await confirm(batch);
+      },
       existing: sending.existing,
       tooLarge: (batch) => {
         const size = batch.reduce((sum, trace) => sum + trace.size, 0);
@@ -126,9 +137,10 @@ export class TraceSender {
           }
         : {}),
       send: async (batch) => {
-        for (const { info } of batch) {
+        for (const { traceId, info } of batch) {
           const json = { trace: { trace_info: info } };
-          await this.#rest.once({ method: 'POST', path: '/api/3.0/mlflow/traces', json, hasTurn: true }, anyReply);
+          const call = { method: 'POST', path: '/api/3.0/mlflow/traces', json, hasTurn: true } as const;
+          await this.#rest.write(call, traceReply, traceId);
         }
       },
       existing: async (batch, sent) => {
@@ -228,14 +240,9 @@ function assertAccepted(reply: Buffer): void {
   if (rejected !== undefined) {
     throw new MlflowRefusedError('MLflow rejected spans', {
       got: `${rejected} spans rejected`,
-      said: '',
       where,
       status: 200,
     });
   }
-  throw new PermanentError('MlflowBadReply', 'The reply is not from MLflow', {
-    got: `${reply.length} bytes`,
-    expected: 'the protobuf reply to an OTLP request, not a page (a login?)',
-    where,
-  });
+  throw notStored('The reply is not the protobuf reply to an OTLP request', `${reply.length} bytes`, where);
 }

@@ -10,7 +10,7 @@ import type { TraceRecord } from '../trace/types.ts';
 import { spansStore } from './artifact-store.ts';
 import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
 import { deleteTraces } from './delete-traces.ts';
-import { MlflowRefusedError } from './errors.ts';
+import { MlflowRefusedError, notStored } from './errors.ts';
 import { otlpTrace } from './otlp.ts';
 import { lacksSpans, readTraces } from './read-traces.ts';
 import { RecentReads } from './recent-reads.ts';
@@ -35,6 +35,7 @@ interface TraceWriterOptions {
 }
 
 type ExistingOf = Sending['existing'];
+type Confirm = Parameters<TraceSender['byOtlp']>[2];
 
 /** Traces to write. */
 interface Task {
@@ -104,7 +105,12 @@ export class TraceWriter {
     const isJudged = ({ traceId }: TraceRecord): boolean => Boolean(assessmentsOf.get(traceId)?.length);
     const unjudged = { ...task, traces: traces.filter((trace) => !isJudged(trace)), assessmentsOf: NO_ASSESSMENTS };
     try {
-      const results = [await this.#sender.byOtlp(this.#sending(unjudged), (trace) => otlpTrace(trace))];
+      const confirm: Confirm = async (batch) => {
+        // MLflow takes a request as a whole.
+        const last = batch.slice(-1);
+        assertStored(last, await this.#read(experiment, last));
+      };
+      const results = [await this.#sender.byOtlp(this.#sending(unjudged), (trace) => otlpTrace(trace), confirm)];
       for (const part of batches(traces.filter(isJudged), TRACES_PER_REQUEST)) {
         results.push(await this.#byPostAndOtlp({ ...task, traces: part }));
       }
@@ -162,14 +168,20 @@ export class TraceWriter {
    * @returns the traces whose spans MLflow refused. They are deleted.
    */
   async #addSpans(experiment: Experiment, traces: readonly TraceRecord[]): Promise<WriteTracesResult['refused']> {
+    const stored = new Map<string, StoredTrace>();
+    const read = async (batch: readonly { traceId: string }[]): Promise<typeof stored> => {
+      const found = await this.#read(experiment, batch);
+      for (const [id, trace] of found) stored.set(id, trace);
+      return found;
+    };
     const existing: ExistingOf = async (batch) => {
-      const stored = await this.#read(experiment, batch);
-      const others = idsOf(batch).filter((id) => !lacksSpans(stored.get(id)));
+      const found = await read(batch);
+      const others = idsOf(batch).filter((id) => !lacksSpans(found.get(id)));
       return new Map(others.map((id) => [id, 'written']));
     };
+    const confirm: Confirm = async (batch) => assertStored(batch, await read(batch));
     const sending = { experiment, traces, existing };
-    const { refused } = await this.#sender.byOtlp(sending, (trace) => otlpTrace(trace, false));
-    const stored = await this.#read(experiment, traces);
+    const { refused } = await this.#sender.byOtlp(sending, (trace) => otlpTrace(trace, false), confirm);
     const isRefused = new Set(idsOf(refused));
     const deleted = traces.filter((trace) => {
       const found = stored.get(trace.traceId);
@@ -223,6 +235,14 @@ function outcomeOf(stored: StoredTrace, assessmentsOf: AssessmentsOf, sent: bool
   return sent && (ours.length === 0 || ours.some(({ assessmentId }) => ids.has(assessmentId)))
     ? 'written'
     : 'alreadyThere';
+}
+
+/** @throws MlflowRetryableError `MlflowNotStored` unless all the traces are there with their spans */
+function assertStored(sent: readonly { traceId: string }[], stored: ReadonlyMap<string, StoredTrace>): void {
+  const lacking = sent.filter(({ traceId }) => !stored.has(traceId) || lacksSpans(stored.get(traceId)));
+  if (lacking.length === 0) return;
+  const got = `no spans in ${lacking.length} of ${sent.length} traces that were read back`;
+  throw notStored('Spans that were accepted are not in MLflow', got, `POST /v1/traces, trace ${lacking[0]?.traceId}`);
 }
 
 /** Whether a trace has none of the tags with which it was posted. */

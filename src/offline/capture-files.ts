@@ -5,6 +5,7 @@ import { sep } from 'node:path';
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { readLines } from '../formats/lines/read-lines.ts';
+import type { LinePlace } from '../formats/types.ts';
 import { type DecodedChunkLine, LineDecoder, type ReadSettings } from '../monitoring/chunk/decode-lines.ts';
 import { localFiles } from '../replay/source/files.ts';
 import { openSource } from '../replay/source/open-source.ts';
@@ -79,12 +80,12 @@ function unreadable(name: string, error: unknown): PermanentError {
   return new PermanentError('CaptureUnreadable', 'The file cannot be read', { got, where: name }, error);
 }
 
-/** A line as the pipeline would take it. */
-export type OfflineLine = Exclude<DecodedChunkLine, { kind: 'outsideWindow' }> & {
-  /**
-   * Whether the line is decoded whole depends on the memory of the function, which tries it out. Here it is kept as captured,
-   * or not read.
-   */
+/** A line as the pipeline would take it. `untried`: only a function can say, and here it is not read. */
+export type OfflineLine = (
+  | Exclude<DecodedChunkLine, { kind: 'outsideWindow' }>
+  | { kind: 'untried'; place: LinePlace }
+) & {
+  /** Whether the line is decoded whole depends on the memory of the function, which tries it out. */
   needsTrial?: true;
 };
 
@@ -111,7 +112,7 @@ class LatestIds {
 
 /** The stack quarantines a line whose trace cannot be built, so it is built here too. */
 function traceable(line: OfflineLine): OfflineLine {
-  if (line.kind === 'quarantine') return line;
+  if (line.kind !== 'capture') return line;
   const { raw, capture, traceId } = line;
   try {
     buildTrace(capture, raw, { experimentId: '', endpointName: '' });
@@ -157,8 +158,9 @@ export class OfflineReader {
       if (only !== undefined && number !== only) continue;
       this.#tried = false;
       const decoded = await this.#decoder.decode(line);
-      if (decoded.kind !== 'outsideWindow')
-        yield { ...traceable(decoded), ...(this.#tried ? { needsTrial: true as const } : {}) };
+      const trial = { needsTrial: true } as const;
+      if (decoded.kind === 'quarantine' && decoded.tooHeavy) yield { kind: 'untried', place: decoded.place, ...trial };
+      else if (decoded.kind !== 'outsideWindow') yield { ...traceable(decoded), ...(this.#tried ? trial : {}) };
       if (only !== undefined) return;
     }
   }

@@ -37,7 +37,7 @@ export const inspectSchema = z.object({
   gzip: count,
   /** On the disk. */
   bytes: count,
-  /** Lines that are not blank: captures, duplicates and quarantined ones. */
+  /** Lines that are not blank: captures, duplicates, quarantined ones and those that are not tried. */
   lines: count,
   /** Different captures: those that would be traced. */
   captures: count,
@@ -47,6 +47,8 @@ export const inspectSchema = z.object({
   unreadable,
   /** Lines that a function with its own memory would try out. */
   needTrial: z.object(counted),
+  /** Those of `needTrial` that are not even read here. They are neither captures nor quarantined. */
+  untried: count,
   /** Captured times, ISO 8601. */
   times: z.object({ first: z.string(), last: z.string() }).optional(),
   formats: z.array(
@@ -100,7 +102,7 @@ const traceSchema = z.object({
 });
 
 export const lineSchema = placeSchema.extend({
-  /** The line needs more memory than is certain: a function tries it out. */
+  /** The line needs more memory than is certain: a function tries it out. Without a trace it is not read here. */
   needsTrial: z.literal(true).optional(),
   quarantined: z.object({ name: z.string(), message: z.string() }).optional(),
   /** As it is written to MLflow, without the ids, which depend on the experiment. */

@@ -60,6 +60,7 @@ export class PermanentError extends PipelineError {}
 /** The names of retryable errors, which the retries of the state machine list. */
 export const RETRYABLE_ERRORS = [
   'MlflowUnavailable',
+  'MlflowNotStored',
   'MlflowThrottled',
   'JudgeThrottled',
   'JudgeUnavailable',

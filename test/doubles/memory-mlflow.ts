@@ -85,5 +85,5 @@ export class MemoryMlflow {
   }
 
   #refused = (status: number, errorCode?: string) =>
-    new MlflowRefusedError('refused', { got: '', where: '', status, said: '', ...(errorCode && { errorCode }) });
+    new MlflowRefusedError('refused', { got: '', where: '', status, ...(errorCode && { errorCode }) });
 }

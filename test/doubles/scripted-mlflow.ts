@@ -32,6 +32,26 @@ const SPANS_TAG = 'mlflow.trace.spansLocation';
 
 const json = (value: unknown, status = 200): Behavior => ({ kind: 'reply', status, body: JSON.stringify(value) });
 
+/** Returns the id of the control trace in a request, which comes before its name in both formats. */
+export function controlOf(body: Buffer): string {
+  const text = body.toString('latin1');
+  const inJson = /tr-[0-9a-f]{32}/.exec(text)?.[0];
+  // In protobuf it is field 1 of the span, 16 bytes.
+  return (
+    inJson ??
+    `tr-${body
+      .subarray(text.indexOf('\x0a\x10') + 2)
+      .subarray(0, 16)
+      .toString('hex')}`
+  );
+}
+
+/** MLflow's reply to a written assessment names it. */
+export function assessed({ path, body }: Pick<SeenRequest, 'path' | 'body'>): unknown {
+  const { assessment } = JSON.parse(body.toString()) as { assessment: object };
+  return { assessment: { assessment_id: path.split('/assessments/')[1], ...assessment } };
+}
+
 export async function startScriptedMlflow(
   options: { version?: string; artifactLocation?: string } = {},
 ): Promise<ScriptedMlflow> {
@@ -76,7 +96,8 @@ export async function startScriptedMlflow(
     const path = request.path.split('?')[0] ?? '';
     if (path === '/version') return { kind: 'reply', status: 200, body: options.version ?? '3.17.2' };
     if (path === '/v1/traces') {
-      const ids = tracesOf(request);
+      const announced = tracesOf(request);
+      const ids = announced.length > 0 || request.body.length === 0 ? announced : [controlOf(request.body)];
       takeTraces(ids);
       takeSpans(request, ids);
       return { kind: 'reply', status: 200 };
@@ -84,7 +105,7 @@ export async function startScriptedMlflow(
     if (path === '/api/3.0/mlflow/traces') {
       takeTraces(tracesOf(request));
       takePost(request);
-      return json({});
+      return json(JSON.parse(request.body.toString()));
     }
     if (path.endsWith('/delete-traces')) {
       const { request_ids: ids } = JSON.parse(request.body.toString()) as { request_ids: string[] };
@@ -102,6 +123,7 @@ export async function startScriptedMlflow(
       const body = files.get(path);
       return body === undefined ? { kind: 'reply', status: 404 } : { kind: 'reply', status: 200, body };
     }
+    if (path.includes('/assessments')) return json(assessed(request));
     if (path.endsWith('/batchGetInfos')) {
       const { trace_ids: ids } = JSON.parse(request.body.toString()) as { trace_ids: string[] };
       return json({ trace_infos: ids.filter((id) => taken.has(id)).map(info) });

@@ -1,6 +1,6 @@
 /** Lists the processes of the machine, with and without `ps`, which slim images lack. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 export interface RunningProcess {
   pid: number;
@@ -34,4 +34,33 @@ function fromPs(): RunningProcess[] {
     const [, pid, parent, args] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(row) ?? [];
     return args === undefined ? [] : [{ pid: Number(pid), parent: Number(parent), args }];
   });
+}
+
+/** Returns the descendants of a process. */
+export const descendantsOf = (pid: number): number[] =>
+  runningProcesses().flatMap((one) => (one.parent === pid ? [one.pid, ...descendantsOf(one.pid)] : []));
+
+/** The addresses on which processes listen for TCP, from Linux's /proc: `<hexadecimal address>:<port>`. */
+export function listeningOf(pids: readonly number[]): string[] {
+  const own = new Set(pids.flatMap(filesOf));
+  const rows = ['tcp', 'tcp6'].flatMap((name) => readFileSync(`/proc/net/${name}`, 'utf8').trim().split('\n').slice(1));
+  return rows.flatMap((row) => {
+    const [, local = '', , state, , , , , , inode] = row.trim().split(/\s+/);
+    const [address, port = ''] = local.split(':');
+    return state === '0A' && own.has(`socket:[${inode}]`) ? [`${address}:${Number.parseInt(port, 16)}`] : [];
+  });
+}
+
+function filesOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).flatMap((file) => {
+      try {
+        return [readlinkSync(`/proc/${pid}/fd/${file}`)];
+      } catch {
+        return [];
+      }
+    });
+  } catch {
+    return [];
+  }
 }

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
-import { runningProcesses } from './deployed-processes.ts';
+import { descendantsOf, runningProcesses } from './deployed-processes.ts';
 
 export interface Command {
   process: ChildProcess;
@@ -37,16 +37,12 @@ export function command(script: string, args: string[], env: Record<string, stri
 /** @param moments when it gets a Ctrl-C, each with the text that it has printed by then */
 export function testStop(moments: [when: string, said: string][]): void {
   describe('npm start when it is stopped', () => {
-    /** Returns the descendants of a process. */
-    const under = (pid: number): number[] =>
-      runningProcesses().flatMap((one) => (one.parent === pid ? [one.pid, ...under(one.pid)] : []));
-
     // None of the cases waits for MLflow, which takes longest.
     test.each(moments)('%s: reports it immediately and leaves nothing behind', async (_, said) => {
       const { FUNCTION_BUNDLES = '' } = process.env;
       const start = command('start/start.ts', [], { FUNCTION_BUNDLES });
       while (!start.output().includes(said)) await new Promise((resolve) => setTimeout(resolve, 20));
-      const started = under(start.process.pid ?? 0);
+      const started = descendantsOf(start.process.pid ?? 0);
       const at = Date.now();
       start.process.kill('SIGINT');
       expect(await start.code).toBe(130);

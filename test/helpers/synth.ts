@@ -83,6 +83,7 @@ export const THROTTLED_ERRORS = [
 ];
 export const RETRIED_ERRORS = [
   'MlflowUnavailable',
+  'MlflowNotStored',
   'JudgeThrottled',
   'JudgeUnavailable',
   'StorageUnavailable',

@@ -1,6 +1,6 @@
 /** `npm start` and `npm run smoke` as a user runs them: as commands, using only their output. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -10,7 +10,7 @@ import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
 import { type FileProgress, putCaptures, runBackfill } from '../../src/operate/process-files.ts';
 import { mixedLines } from '../helpers/deployed-captures.ts';
-import { runningProcesses } from '../helpers/deployed-processes.ts';
+import { descendantsOf, listeningOf, runningProcesses } from '../helpers/deployed-processes.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
 import { type Command, command } from '../helpers/start-command.ts';
 
@@ -95,6 +95,15 @@ describe('npm start', () => {
     await dry.code;
     expect(dry.output()).toMatch(/ calls of stand-in for bedrock:\/\S+\n.*dollars for the judge: about 0\.0000\n/);
     expect(dry.output()).toContain('claude-sonnet-4-6 costs nothing');
+  });
+
+  (existsSync('/proc/net/tcp') ? test : test.skip)('listens on loopback alone', () => {
+    const pid = start.process.pid ?? 0;
+    const listening = listeningOf([pid, ...descendantsOf(pid)]);
+    // The emulated AWS, MLflow, the judge, and the endpoint of the stand-in.
+    expect(listening.length).toBeGreaterThanOrEqual(3);
+    // 127.0.0.1 and ::1, in the byte order of the machine.
+    expect(listening.filter((one) => !/^(0100007F|0{24}01000000|0{16}FFFF00000100007F):/.test(one))).toEqual([]);
   });
 
   test('shows why lines are in quarantine, with their place in the user’s files', () => {

@@ -89,3 +89,54 @@ describe('traces whose spans follow their verdicts', () => {
     }
   });
 });
+
+describe('a gateway that answers 200 itself', () => {
+  const OTLP = '/v1/traces';
+  const isWrite = ({ method, path }: SeenRequest) =>
+    path === OTLP || (method === 'POST' && path === '/api/3.0/mlflow/traces') || path.endsWith('/assessments');
+  const recordsOf = (experiment: Experiment) =>
+    Array.from({ length: 30 }, (_, n) => chatTrace(experiment.id, `record ${n}`));
+  const verdictsOf = (traces: readonly TraceRecord[]) =>
+    new Map(traces.map(({ traceId }) => [traceId, ['safety', 'fluency'].map((name) => verdict(traceId, name))]));
+  let count = 0;
+  const fresh = () => mlflow.client.resolveExperiment(`gateway ${++count}`);
+  afterEach(() => mlflow.faulty.proxy.rule(() => undefined));
+
+  test.each([
+    ['{}', true],
+    ['{"message":"queued"}', true],
+    ['<html>', true],
+    ['', true],
+    ['{}', false],
+    ['', false],
+  ])('to every second write with “%s” loses nothing (verdicts: %s)', async (body, isJudged) => {
+    const { proxy, client } = mlflow.faulty;
+    const experiment = await fresh();
+    const traces = recordsOf(experiment);
+    let n = 0;
+    proxy.rule((request) => (isWrite(request) && n++ % 2 === 0 ? { kind: 'reply', status: 200, body } : undefined));
+    for (const part of [traces.slice(0, 15), traces.slice(15)]) {
+      const { written } = await client.writeTraces(experiment, part, isJudged ? verdictsOf(part) : undefined);
+      expect(written).toHaveLength(15);
+    }
+    const found = await mlflow.reader.search(experiment.id);
+    expect(found.map(({ traceId }) => traceId).sort()).toEqual(traces.map(({ traceId }) => traceId).sort());
+    for (const { spans, assessments } of found) {
+      expect([spans.length, assessments.length]).toEqual([1, isJudged ? 2 : 0]);
+    }
+  });
+
+  test.each([true, false])('to every request of spans fails by name (verdicts: %s)', async (isJudged) => {
+    const { proxy, client } = mlflow.faulty;
+    const experiment = await fresh();
+    const traces = recordsOf(experiment);
+    proxy.rule(({ path }) => (path === OTLP ? { kind: 'reply', status: 200 } : undefined));
+    const writing = client.writeTraces(experiment, traces, isJudged ? verdictsOf(traces) : undefined);
+    await expect(writing).rejects.toMatchObject({ name: 'MlflowNotStored' });
+    proxy.rule(() => undefined);
+    expect(await client.mendTraces(experiment, isJudged ? traces : [])).toEqual([]);
+    expect((await mlflow.reader.search(experiment.id)).map(({ spans }) => spans.length)).toEqual(
+      Array(isJudged ? 30 : 0).fill(1),
+    );
+  });
+});

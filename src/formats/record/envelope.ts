@@ -21,13 +21,6 @@ export interface Envelope {
  */
 const MAX_RECORD_DEPTH = 10_000;
 
-/** Maximum characters that a reason quotes from a bad line. */
-const QUOTED_CHARS = 80;
-const quote = (text: string): string => {
-  const shown = text.trim().slice(0, QUOTED_CHARS);
-  return `“${shown}${text.trim().length > QUOTED_CHARS ? '…' : ''}”`;
-};
-
 const KNOWN = { record: ['captureData', 'eventMetadata', 'eventVersion'], data: ['endpointInput', 'endpointOutput'] };
 const KNOWN_METADATA = [
   'eventId',
@@ -38,6 +31,7 @@ const KNOWN_METADATA = [
   'invocationSource',
 ];
 
+/** The reason is printed and kept where lines are not, so it contains nothing of the line. */
 const bad = (name: string, message: string): { reason: QuarantineCause } => ({ reason: { name, message } });
 
 /**
@@ -61,7 +55,7 @@ export function openEnvelope(bytes: Buffer, scale: Scale): { envelope: Envelope 
     const what = Array.isArray(record) ? 'a list' : record === null ? 'null' : `a ${typeof record}`;
     return bad(
       'NotACaptureRecord',
-      `the line is JSON, but ${what} where a capture record (an object with captureData) is expected: ${quote(text)}`,
+      `the line is JSON, but ${what} where a capture record (an object with captureData) is expected`,
     );
   }
   const { captureData, eventMetadata } = record;
@@ -78,23 +72,23 @@ export function openEnvelope(bytes: Buffer, scale: Scale): { envelope: Envelope 
 
 function describeBadJson(text: string, { problem, tooDeep }: { problem: string; tooDeep: boolean }): string {
   if (tooDeep) return `the line cannot be read: ${problem}`;
+  const nul = text.indexOf('\u0000');
+  if (nul >= 0) return `the line is not JSON: it contains NUL bytes, as damaged files do, first at position ${nul}`;
   const trimmed = text.trim();
-  if (trimmed.includes('\u0000'))
-    return `the line is not JSON: it contains NUL bytes, as damaged files do: ${quote(trimmed.replaceAll('\u0000', '␀'))}`;
   if (trimmed.startsWith('{') && !trimmed.endsWith('}')) {
-    return `the line is cut off: it begins as a JSON object but does not end as one: ${quote(text)}`;
+    return `the line is cut off: it begins as a JSON object but does not end as one, after ${trimmed.length} characters`;
   }
-  return `the line cannot be read: ${problem}: ${quote(text)}`;
+  return `the line cannot be read: ${problem}`;
 }
 
 function describeForeign(record: JsonObject, captureData: unknown): string {
-  const fields = Object.keys(record).slice(0, 8).join(', ');
+  const fields = Object.keys(record).length;
   if ('groundTruthData' in record) return 'the line is a ground truth record (groundTruthData), not a capture';
   if (captureData !== undefined) {
     const what = Array.isArray(captureData) ? 'a list' : captureData === null ? 'null' : `a ${typeof captureData}`;
     return `captureData is ${what} where an object with endpointInput and endpointOutput is expected`;
   }
-  return `the line is a JSON object without captureData; ${fields === '' ? 'it is empty' : `its fields are: ${fields}`}`;
+  return `the line is a JSON object without captureData; ${fields === 0 ? 'it is empty' : `it has ${fields} other field${fields === 1 ? '' : 's'}`}`;
 }
 
 /** Keeps unknown fields under their own name, or under the name of the object that contains them. */

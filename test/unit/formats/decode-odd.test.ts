@@ -213,3 +213,26 @@ describe('a compressed body', () => {
     expect([request?.kind, notes.join()]).toEqual(['raw', expect.stringContaining('TooHeavy')]);
   });
 });
+
+test.each([
+  ['Ž', 'the line cannot be read: it is not JSON (unexpected character at position 0)'],
+  ['not json ZQMARK', 'the line cannot be read: it is not JSON (unexpected character at position 1)'],
+  ['{"captureData":{"x":ZQMARK}}', 'the line cannot be read: it is not JSON (unexpected character at position 20)'],
+  [`["${'ZQMARK'.repeat(100)}" "ZQMARK"]`, /^the line cannot be read: it is not JSON \(Expected .+ at position 604 /],
+  [
+    `{"a":"${'ZQMARK'.repeat(20_000)}",Ž}`,
+    /^the line cannot be read: it is not JSON \(Expected .+ at position 120008 /,
+  ],
+  [`["${'ZQMARK'.repeat(20_000)}",Ž]`, 'the line cannot be read: it is not JSON (unexpected character)'],
+  ['{"ZQMARK":"ZQMARK\n"}', /^the line cannot be read: it is not JSON \(Bad control character .+ at position 17 /],
+  ['undefined', 'the line cannot be read: it is not JSON (unexpected character at position 0)'],
+  ['{"captureData":{"endpointInput":{"data":"ZQMARK', /^the line is cut off: .+, after 47 characters$/],
+  ['{"ZQMARK":"\0"}', /NUL bytes, as damaged files do, first at position 11$/],
+  ['["ZQMARK"]', /^the line is JSON, but a list where a capture record .+ is expected$/],
+  ['{"ZQMARK":1}', 'the line is a JSON object without captureData; it has 1 other field'],
+  ['{"captureData":"ZQMARK"}', /^captureData is a string where/],
+])('the reason against the line %j says what is wrong and where, and contains nothing of it', (line, message) => {
+  const { reason } = decodeLine(rawLine(Buffer.from(line))) as { reason: { message: string } };
+  expect(reason.message).toEqual(typeof message === 'string' ? message : expect.stringMatching(message));
+  expect(reason.message).not.toMatch(/ZQ|Ž/);
+});

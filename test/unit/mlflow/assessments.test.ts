@@ -13,7 +13,8 @@ async function startServer(fails: (n: number) => 'before' | 'after' | undefined)
   const server = await startScriptedMlflow({ version: '3.9.0' });
   const stored: unknown[] = [];
   let posts = 0;
-  server.fault(({ path, body }) => {
+  server.fault((request) => {
+    const { path, body } = request;
     if (path.endsWith('/traces/search')) {
       const info = { ...INFO, assessments: stored };
       return { kind: 'reply', status: 200, body: JSON.stringify({ traces: [info] }) };
@@ -22,7 +23,7 @@ async function startServer(fails: (n: number) => 'before' | 'after' | undefined)
     posts += 1;
     const how = fails(posts);
     if (how !== 'before') stored.push((JSON.parse(body.toString()) as { assessment: unknown }).assessment);
-    return { kind: 'reply', status: how === undefined ? 200 : 500, body: '{}' };
+    return how === undefined ? undefined : { kind: 'reply', status: 500, body: '{}' };
   });
   const retry = { baseMs: 1, capMs: 2, attempts: ATTEMPTS };
   const client = createMlflowClient({ trackingUri: server.url, retry, timeoutMs: 5_000 });

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -124,6 +125,21 @@ test('says of a line that is too large to be sure of that a function tries it ou
   record.captureData.endpointInput.data = JSON.stringify({ inputs: Array(900_000).fill(0) });
   const report = await inspectAll(fileOf('heavy.jsonl', JSON.stringify(record), chat), settings);
   expect(report).toMatchObject({ captures: 2, needTrial: { count: 1, at: [{ line: 1 }] } });
+});
+
+test('counts a line apart that it cannot even try, which is no reason to fail a build', async () => {
+  const record = JSON.parse(chat);
+  record.captureData.endpointInput.data = JSON.stringify({ inputs: 'x'.repeat(30_000_000) });
+  const path = fileOf('huge.jsonl', JSON.stringify(record));
+  const report = await inspectAll(path, settings);
+  expect(report).toMatchObject({ lines: 1, captures: 0, quarantined: [], untried: 1, needTrial: { count: 1 } });
+  const shown = inspectText(report, { width: 300, style: PLAIN });
+  expect(shown).toContain('0 captures, 0 duplicates, 0 quarantined, 1 not tried here');
+  expect(shown).not.toMatch(/No line is a capture|more memory than a function/);
+  const line = await inspectLine(path, 1, settings);
+  expect(line).toEqual({ file: path, line: 1, needsTrial: true });
+  const { status } = spawnSync(process.execPath, [projectPath('bin', 'inference-monitor.ts'), 'inspect', path]);
+  expect(status).toBe(0);
 });
 
 test('shows a line as its trace', async () => {

@@ -214,7 +214,7 @@ describe('traces', () => {
   const rest = {
     repeat: async ({ path, json }: { path: string; json?: { filter?: string } }) => {
       if (path.includes('review-queues'))
-        throw new MlflowRefusedError('', { got: '', where: '', status: 404, said: '', errorCode: undefined });
+        throw new MlflowRefusedError('', { got: '', where: '', status: 404, errorCode: undefined });
       searched.push(json?.filter ?? '');
       const traces = captures.map(({ traceId, facts, verdicts }) => ({
         trace_id: traceId,

@@ -74,6 +74,7 @@ import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/clien
 import { mlflowOf } from '../../../src/mlflow/connect.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { resolveDataset } from '../../../src/mlflow/evaluation-datasets.ts';
+import { traceReply } from '../../../src/mlflow/replies.ts';
 import { loadMlflowSecret, parseMlflowSecret } from '../../../src/mlflow/secret.ts';
 import { createHttpTransport } from '../../../src/mlflow/transport.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
@@ -765,7 +766,7 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidThreshold: () => parseThreshold('no'),
   InvalidTime: () => instantMs('yesterday', 0),
   MlflowDatasetsMissing: () => {
-    const missing = new MlflowRefusedError('refused', { status: 404, said: mark(), got: 'HTTP 404', where: 'POST /' });
+    const missing = new MlflowRefusedError('refused', { status: 404, got: 'HTTP 404', where: 'POST /' });
     return resolveDataset({ repeat: () => Promise.reject(missing) } as never, 'e', 'name');
   },
   NoConsole: () => requireConsole(undefined),
@@ -804,6 +805,10 @@ const PROVOKE: Record<string, () => unknown> = {
   MlflowExperimentMissing: () => {
     server.fault(() => ({ kind: 'reply', status: 404, body: json({ error_code: 'RESOURCE_DOES_NOT_EXIST' }) }));
     return store.getExperiment('7');
+  },
+  MlflowNotStored: () => {
+    server.fault(() => ({ kind: 'reply', status: 200, body: mark() }));
+    return store.rest.write({ method: 'POST', path: '/x', json: {} }, traceReply, 'tr-0');
   },
   MlflowRefusesAll: () => run(undefined, Array.from({ length: 25 }, markedCapture)),
   MlflowS3ClientMissing: () => spansStore(store.rest, experiment('s3://x'), undefined),

@@ -1,0 +1,115 @@
+/** Tests of a gateway that answers 200 and stores nothing, or not everything. */
+import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
+import type { SeenRequest } from '../../doubles/misbehaving-server.ts';
+import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
+import { chatTrace, verdict } from '../../helpers/mlflow-traces.ts';
+
+const POST = '/api/3.0/mlflow/traces';
+const OTLP = '/v1/traces';
+const experiment = { id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' };
+const REPLIES = {
+  'an empty body': { status: 200, body: '' },
+  '202 and an empty body': { status: 202, body: '' },
+  '{}': { status: 200, body: '{}' },
+  'a queue': { status: 202, body: '{"message":"queued"}' },
+  'a page': { status: 200, body: '<html><body>secret-person</body></html>' },
+  'another id': {
+    status: 200,
+    body: '{"trace":{"trace_info":{"trace_id":"tr-0"}},"assessment":{"assessment_id":"a-0"}}',
+  },
+};
+
+let server: ScriptedMlflow;
+let client: MlflowClient;
+
+async function start(version: string): Promise<void> {
+  server = await startScriptedMlflow({ version });
+  client = createMlflowClient({ trackingUri: server.url, retry: { baseMs: 1, capMs: 2, attempts: 4 } });
+}
+afterEach(async () => {
+  client.close();
+  await server.stop();
+});
+
+const records = Array.from({ length: 6 }, (_, n) => chatTrace('7', `record ${n}`));
+const ids = records.map(({ traceId }) => traceId).sort();
+const verdicts = new Map(ids.map((id) => [id, [verdict(id, 'safety')]]));
+
+function write(isJudged: boolean) {
+  server.expect(ids);
+  return client.writeTraces(experiment, records, isJudged ? verdicts : undefined);
+}
+
+/** The gateway's own reply to the n-th request of a path. */
+function gateway(
+  path: string,
+  reply: { status: number; body: string },
+  isLost: (n: number) => boolean,
+  forwards = false,
+) {
+  let n = 0;
+  server.fault((request: SeenRequest) => {
+    if (request.path !== path || request.body.length === 0 || !isLost(n++)) return undefined;
+    if (forwards) server.take(request);
+    return { kind: 'reply', ...reply };
+  });
+}
+
+describe.each([
+  ['posts of 3.10.1', '3.10.1', POST, true],
+  ['posts of 3.10.1 without verdicts', '3.10.1', POST, false],
+  ['posts of 3.17.2', '3.17.2', POST, true],
+  ['spans of 3.17.2', '3.17.2', OTLP, true],
+  ['spans of 3.17.2 without verdicts', '3.17.2', OTLP, false],
+])('%s', (_name, version, path, isJudged) => {
+  beforeEach(() => start(version));
+
+  describe.each(Object.entries(REPLIES))('are answered with %s', (_reply, reply) => {
+    test('and dropped: the writing fails by name', async () => {
+      gateway(path, reply, () => true);
+      await expect(write(isJudged)).rejects.toMatchObject({
+        name: 'MlflowNotStored',
+        message: expect.not.stringContaining('secret-person'),
+      });
+    });
+
+    test('and dropped once: they are written again', async () => {
+      gateway(path, reply, (n) => n === 0);
+      expect((await write(isJudged)).written.sort()).toEqual(ids);
+      expect([...server.stored.keys()].sort()).toEqual(ids);
+    });
+
+    test('and stored: they are found', async () => {
+      gateway(path, reply, () => true, true);
+      expect((await write(isJudged)).written.sort()).toEqual(ids);
+      expect(server.to(path).filter(({ body }) => body.length > 0).length).toBeLessThanOrEqual(ids.length);
+    });
+  });
+});
+
+describe.each(Object.entries(REPLIES))('verdicts of a trace that exists are answered with %s', (_name, reply) => {
+  const id = ids[0] as string;
+  const trace = {
+    traceId: id,
+    readAtMs: Date.now(),
+    state: 'OK',
+    assessments: [],
+    info: { experimentId: '7', tagKeys: [] },
+  };
+  beforeEach(() => start('3.17.2'));
+
+  test('and dropped: the writing fails by name', async () => {
+    server.taken.set(id, 1);
+    gateway(`${POST}/${id}/assessments`, reply, () => true);
+    await expect(client.writeAssessments(trace, [verdict(id, 'safety')])).rejects.toMatchObject({
+      name: 'MlflowNotStored',
+    });
+  });
+
+  test('and dropped once: they are written again', async () => {
+    server.taken.set(id, 1);
+    gateway(`${POST}/${id}/assessments`, reply, (n) => n === 0);
+    expect((await client.writeAssessments(trace, [verdict(id, 'safety')])).written).toHaveLength(1);
+    expect(server.to(`${POST}/${id}/assessments`)).toHaveLength(2);
+  });
+});
