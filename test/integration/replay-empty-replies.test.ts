@@ -62,6 +62,8 @@ const SAYS_NOTHING: Record<string, Served> = {
   'an empty list of embeddings': { body: '{"object":"list","data":[],"model":"m","usage":{"prompt_tokens":9}}' },
   'an empty stream': { type: EVENTS, body: '' },
   'a stream that is over at once': { type: EVENTS, body: DONE },
+  'a stream with comments only': { type: EVENTS, body: ': waiting\n\n: waiting\n\n' },
+  'an empty text of Triton': { body: '{"model_name":"m","model_version":"1","text_output":""}' },
   'a stream with a role only': { type: EVENTS, body: chunk([{ index: 0, delta: { role: 'assistant' } }]) + DONE },
   'a stream with usage only': { type: EVENTS, body: chunk([], { usage: { completion_tokens: 0 } }) + DONE },
 };
@@ -83,6 +85,17 @@ const SAYS_SOMETHING: Record<string, Served> = {
     type: EVENTS,
     body: chunk([{ index: 0, delta: { role: 'assistant', reasoning: 'Hm.' } }]) + DONE,
   },
+};
+
+/** Documents beside whose facts no words are. They may be predictions, so that only the comparison finds them. */
+const NO_WORDS: Record<string, Served> = {
+  'an envelope without the list': { body: '{"id":"chatcmpl-1","object":"chat.completion","created":1,"usage":{}}' },
+  'an output without a message': { body: '{"output":{},"stopReason":"end_turn","usage":{"inputTokens":9}}' },
+  'no results': { body: '{"inputTextTokenCount":9,"results":[]}' },
+  'no generations, and the prompt': { body: '{"id":"1","generations":[],"prompt":"Where is the parcel?"}' },
+  'a status': { body: '{"result":[],"success":true}' },
+  'a number': { body: '0' },
+  'a stream of pings': { type: EVENTS, body: event({ type: 'heartbeat' }) + DONE },
 };
 
 const NORMAL: Served = { body: chatReply('The parcel arrives on Monday.') };
@@ -172,6 +185,9 @@ describe('replies to a chat', () => {
 describe('a release gate', () => {
   const dead = Object.entries({
     ...SAYS_NOTHING,
+    ...NO_WORDS,
+    'invisible characters': { body: choice({ role: 'assistant', content: '\u200b\ufeff' }) },
+    'reasoning only': SAYS_SOMETHING.reasoning as Served,
     'spaces in the content': SAYS_SOMETHING['a content of spaces'] as Served,
     'a page of the web server': { type: 'text/html', body: 'Welcome to nginx!' },
   });
@@ -186,6 +202,13 @@ describe('a release gate', () => {
       outcomes[name] = [outcome, results['regressed:2'], candidate.captured?.quality.regressed];
     }
     expect(outcomes).toEqual(Object.fromEntries(dead.map(([name]) => [name, ['failed', 'failed', REQUESTS]])));
+  });
+
+  test.each(Object.entries(NO_WORDS))('counts %s as worse without asking the judge', async (_, served) => {
+    const captures = chats();
+    const [base, candidate] = [await run(captures, () => NORMAL), await run(captures, () => served)];
+    const { results } = await gateOf(base.out, candidate.out, ['judged_worse:5'], true);
+    expect(results).toEqual({ 'judged_worse:5': 'failed' });
   });
 
   test('passes the same model', async () => {

@@ -39,7 +39,7 @@ export function fromText(context: DecodingContext, data: string, bytes: number):
   if (announces === 'text') return { ...base, kind: 'text', value: text };
   context.scale.values(countValues(text));
   if (announces === 'csv') return fromCsv(context, base);
-  if (announces === 'event-stream' && looksLikeEventStream(text)) return fromEvents(context, base);
+  if (announces === 'event-stream' && looksLikeEventStream(text, true)) return fromEvents(context, base);
   if (announces === 'jsonlines') {
     const lines = parseJsonLines(text, true, notes);
     if (lines !== undefined) return fromLines(context, base, lines);

@@ -19,14 +19,18 @@ export interface EventStream {
 
 const FIELD = /^(?:data|event|id|retry):/;
 
-/** Whether a text begins like a stream of events. */
-export function looksLikeEventStream(text: string): boolean {
+/**
+ * Whether a text begins like a stream of events.
+ *
+ * @param isAnnounced comments alone then are a stream, without an event
+ */
+export function looksLikeEventStream(text: string, isAnnounced = false): boolean {
   for (const line of text.slice(0, 65_536).split(/\r\n|\n|\r/)) {
     if (line.trim() === '' || line.startsWith(':')) continue;
     if (!FIELD.test(line)) return false;
     if (line.startsWith('data:')) return true;
   }
-  return false;
+  return isAnnounced;
 }
 
 /** Reads the events. The last one may lack its blank line. Never throws. */

@@ -1,6 +1,7 @@
 /** Compares a new reply with an old one, without a judge. */
 import { parseJson } from '../../formats/json.ts';
 import { toNamedError } from '../../shared/errors.ts';
+import { isBlankText } from '../reply/blank.ts';
 import type { ReplyKind } from '../reply/content.ts';
 import { diffJson, type JsonComparison } from './json-diff.ts';
 import type { ComparableReply } from './reply.ts';
@@ -15,7 +16,7 @@ export interface ReplyComparison {
   identical: boolean;
   /** Equal after normalizing Unicode, case, quotes and spacing; for documents: equal values. */
   same: boolean;
-  /** The earlier reply says something, the new one nothing. */
+  /** The new reply has no content, or neither words nor a tool call where the earlier one had some. */
   emptied?: true;
   /** Kinds of the two replies, if they are different: JSON before and a page after, for example. */
   kinds?: [before: ReplyKind, after: ReplyKind];
@@ -76,10 +77,22 @@ const toolValues = (reply: ComparableReply): unknown[] =>
     typeof given === 'string' ? (documentIn(given)?.value ?? given) : given,
   ]);
 
+/** The texts of all choices. JSON in no known form is none. */
+const textsOf = ({ unread, text, further = [] }: ComparableReply): string[] => (unread ? [] : [text, ...further]);
+
+function isEmptied(before: ComparableReply, after: ComparableReply): boolean {
+  if (!before.ok || before.blank) return false;
+  if (after.blank) return true;
+  if (!after.ok || after.digest !== undefined || after.toolCalls) return false;
+  const texts = textsOf(after);
+  const isGone = (was: string, i: number): boolean => !isBlankText(was) && isBlankText(texts[i] ?? '');
+  return textsOf(before).some(isGone) || (before.toolCalls !== undefined && isBlankText(texts[0] ?? ''));
+}
+
 /** Never throws: an error affects only this pair. */
 export function compareReplies(before: ComparableReply, after: ComparableReply): ReplyComparison {
   const status = statusOf(before, after);
-  const emptied = before.ok && !before.blank && after.blank !== undefined ? { emptied: true as const } : {};
+  const emptied = isEmptied(before, after) ? { emptied: true as const } : {};
   try {
     return { ...compared(status, before, after), ...emptied };
   } catch (error) {

@@ -1,4 +1,5 @@
 /** Finds the differences of two JSON values. */
+import { isBlankText } from '../reply/blank.ts';
 
 interface JsonDifference {
   /** For example `$.choices[0].score`. */
@@ -12,7 +13,7 @@ export interface JsonComparison {
   differences: JsonDifference[];
   /** There are more differences than the list has. */
   more: boolean;
-  /** Whether keys, types and lengths of lists are the same. */
+  /** Whether keys, types and lengths of lists are the same, and no text has become empty. */
   sameStructure: boolean;
   /** Greatest relative difference of two numbers at the same place. */
   maxNumberChange: number;
@@ -67,9 +68,12 @@ function note(
   });
 }
 
+const hasLostText = (before: unknown, after: unknown): boolean =>
+  typeof before === 'string' && typeof after === 'string' && isBlankText(after) && !isBlankText(before);
+
 function walk(before: unknown, after: unknown, path: Path, comparison: JsonComparison): void {
   const type = typeOf(before);
-  if (type !== typeOf(after)) note(comparison, 'type', path, [before, after]);
+  if (type !== typeOf(after) || hasLostText(before, after)) note(comparison, 'type', path, [before, after]);
   else if (path.length >= MAX_DEPTH || (type !== 'object' && type !== 'list')) {
     if (!areEqual(before, after, comparison)) note(comparison, 'value', path, [before, after]);
   } else if (type === 'list') walkList(before as unknown[], after as unknown[], path, comparison);

@@ -14,6 +14,8 @@ export interface ComparableReply {
   kind?: ReplyContent['kind'];
   /** The text of the first choice; empty for tabular and binary replies. */
   text: string;
+  /** The text is JSON in no known form. */
+  unread?: true;
   /** The texts of the other choices. */
   further?: string[];
   toolCalls?: unknown[];
@@ -29,10 +31,10 @@ export interface ComparableReply {
 
 /** A reply that cannot be read as its content type is an error, whether captured or live. */
 export function replyOf(content: ReplyContent): ComparableReply {
-  const { error, problem, blank, kind, text, further, toolCalls, document, digest, notRead } = content;
+  const { error, problem, blank, kind, text, unread, further, toolCalls, document, digest, notRead } = content;
   if (error) return { ok: false, error: { code: error.code, message: error.message }, text: '' };
   if (problem !== undefined) return { ok: false, error: { message: problem }, text: '', blank };
-  return { ok: true, blank, kind, text, further, toolCalls, document, digest, notRead };
+  return { ok: true, blank, kind, text, unread, further, toolCalls, document, digest, notRead };
 }
 
 /** The captured reply. A value in which nothing is counts as an answer, a message that says nothing does not. */

@@ -185,14 +185,16 @@ function zeroToleranceDecision(evidence: Evidence, tolerance: number): Decision 
   if (cases.hits > 0) return { outcome: 'failed', reason: `${cases.hits} of ${seen} pairs, and none is allowed.` };
   if (sawFew(evidence)) return fewSeen(evidence);
   if (cases.open > 0) return undecidedByOpen(cases.open);
-  const excluded = amountText((100 * 3) / seen, '%');
+  const effective = evidence.bounds?.effective ?? seen;
+  const excluded = amountText((100 * 3) / effective, '%');
   const needed = zeroToleranceSize(tolerance);
-  if (seen >= needed) {
+  if (effective >= needed) {
     return { outcome: 'passed', reason: `None of ${seen} pairs: a share above ${excluded} is excluded.` };
   }
   const tolerated = amountText(100 * tolerance, '%');
+  const alike = effective < seen ? ` ${alikeText(effective, evidence)}` : '';
   return cannotTell(
-    `None of ${seen} pairs: only a share above ${excluded} is excluded, and ${tolerated} is tolerated.`,
-    requestsFor(needed - seen, evidence),
+    `None of ${seen} pairs: only a share above ${excluded} is excluded, and ${tolerated} is tolerated.${alike}`,
+    requestsFor(Math.ceil((needed * seen) / effective) - seen, evidence),
   );
 }

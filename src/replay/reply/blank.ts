@@ -6,9 +6,12 @@ import type { ChatMessage } from '../../formats/types.ts';
 const FRAME: ReadonlySet<string> = new Set(['role', 'type', 'id', 'index', 'object', 'finish_reason', 'finishReason']);
 const NO_FRAME: ReadonlySet<string> = new Set();
 
-/** Whether a value contains no number, no boolean, and no text but spaces. */
+/** Whether a text has only spaces and characters that nobody sees. */
+export const isBlankText = (text: string): boolean => !/[^\s\p{Cc}\p{Cf}]/u.test(text);
+
+/** Whether a value contains no number, no boolean, and no text that anybody sees. */
 function isHollow(value: unknown, frame: ReadonlySet<string>): boolean {
-  if (typeof value === 'string') return value.trim() === '';
+  if (typeof value === 'string') return isBlankText(value);
   if (Array.isArray(value)) return value.every((item) => isHollow(item, frame));
   if (isObject(value)) return Object.entries(value).every(([name, field]) => frame.has(name) || isHollow(field, frame));
   return value === null || value === undefined;

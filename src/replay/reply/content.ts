@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { parseContentType } from '../../formats/content-type.ts';
 import { errorReply } from '../../formats/errors/error-reply.ts';
-import { isObject, parseJson } from '../../formats/json.ts';
+import { isObject, parseJson, toJson } from '../../formats/json.ts';
 import { meaningOf } from '../../formats/meaning/interpret.ts';
 import { tokenUsageOf } from '../../formats/meaning/token-usage.ts';
 import { payloadBytes } from '../../formats/payload/captured-data.ts';
@@ -45,6 +45,8 @@ export interface ReplyContent {
   error?: { code?: number; type?: string; message: string };
   /** The value of a reply that is not text: a table, a vector, another document. For a blank reply: all of its JSON. */
   document?: unknown;
+  /** The text is JSON in no known form, in answer to a chat. */
+  unread?: true;
   /** SHA-256 of a reply that is neither. */
   digest?: string;
   /** `undefined` if the reply is empty or was not decoded. */
@@ -134,13 +136,16 @@ function contentOf(reply: unknown, request: unknown): ReplyContent {
   const { replies = [], finishReasons = [] } =
     wire ?? meaningOf(payloadOf('request', request, scale), response).conversation ?? {};
   const [first, ...others] = replies;
-  const isBlank = response.kind === 'empty' || (wire !== undefined && replies.every(isBlankMessage));
+  const isSilent = (wire !== undefined || first !== undefined) && replies.every(isBlankMessage);
+  const isBlank = response.kind === 'empty' || isSilent;
   const blank = isBlank ? { blank: 'message' as const, document } : {};
   if (first === undefined) return { ...known, ...unspoken(response), ...blank, problem };
+  const isUnread = wire === undefined && document !== undefined && first.content === toJson(document);
   return {
     ...known,
     ...blank,
     text: textOf(first),
+    ...(isUnread ? { unread: true } : {}),
     ...(others.length > 0 ? { further: others.map(textOf) } : {}),
     ...(first.tool_calls?.length ? { toolCalls: first.tool_calls } : {}),
     finishReason: finishReasons[0],

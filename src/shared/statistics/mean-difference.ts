@@ -82,7 +82,7 @@ function reach({ variance, third, thirdVariance, degrees }: MeanError, alpha: nu
  * The difference of the means of two samples, in the unit of the values, or as a share of that before (not negative values).
  *
  * Absolute bounds are `reach` standard errors from the estimate; relative ones are the ratios at which mean(after) − ratio ·
- * mean(before) is that far from 0 (Fieller 1954). It assumes independent requests, and that the slow ones that make the mean
+ * mean(before) is that far from 0 (Fieller 1954). Neighbours may be alike (`longRun`). It assumes that the slow ones that make the mean
  * are in the sample: with 100 values, that at least some 5% of the requests are of their kind.
  *
  * @returns `undefined` if one sample has fewer than `NEEDED_FOR_MEAN` values

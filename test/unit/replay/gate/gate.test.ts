@@ -190,6 +190,20 @@ describe('zero tolerance', () => {
     expect(at(10_000, 0.0003).outcome).toBe('passed');
   });
 
+  test('takes failures to come ten in a row from 1,000 pairs on', () => {
+    const at = (pairs: number) => {
+      const data = withFailures(pairs, 0);
+      return first('newly_failing:0', { ...data, pairs: { ...data.pairs, changes: new Float64Array(pairs) } });
+    };
+    expect(at(300)).toMatchObject({ outcome: 'passed', reason: expect.stringContaining('If errors come one by one') });
+    expect(at(1000)).toMatchObject({
+      outcome: 'cannot-tell',
+      reason: expect.stringContaining('only a share above 3.00% is excluded'),
+      moreRequests: 2000,
+    });
+    expect(at(3000)).toMatchObject({ outcome: 'passed', reason: expect.stringContaining('a share above 1.00%') });
+  });
+
   test('is no test that others are corrected for', () => {
     const data = withReplies(100, { regressed: 10 });
     expect(decide(['newly_failing:0', 'regressed:5'], data).thresholds[1]?.outcome).toBe('failed');
