@@ -45,7 +45,10 @@ export function conversationOf(exchange: TextExchange): Meaning | undefined {
   };
 }
 
-/** Reads a reply of unknown form to a request for text. */
+/** Note on a document that may be the reply's words, or something else. */
+export const UNKNOWN_FORM = 'the reply’s words are in JSON of no known form; they are not judged';
+
+/** Reads a reply to a request for text: words, or text under a usual name. What has another form is no message. */
 function replyTo({ prompt, request, response, notes }: TextExchange): WireReply | undefined {
   if (!isThere(response)) return undefined;
   const asksWithWords =
@@ -57,11 +60,10 @@ function replyTo({ prompt, request, response, notes }: TextExchange): WireReply 
   if (isPlainText(response) && (asksWithWords || !isThere(request))) return plain();
   const generic = asksWithWords ? readGenericReply(documentOf(response)) : undefined;
   if (generic !== undefined) return generic;
-  if (prompt === undefined || !asksForTalk(prompt) || response.kind === 'raw') return undefined;
-  if (response.kind === 'binary' || response.kind === 'csv') return plain();
-  if (holdsMedia(response.value)) return undefined;
-  notes.push('the reply has no known form; its JSON is shown as the assistant’s message');
-  return plain();
+  if (prompt === undefined || !asksForTalk(prompt)) return undefined;
+  if (response.kind === 'csv') return plain();
+  if (documentOf(response) !== undefined && !holdsMedia(response.value)) notes.push(UNKNOWN_FORM);
+  return undefined;
 }
 
 /** Reads a request of unknown form that was answered with text, or plain text without an answer. */

@@ -5,7 +5,7 @@ import { isObject } from '../json.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
 import type { CaptureFormat, DecodeOptions, Meaning, Payload } from '../types.ts';
 import { readWirePrompt, readWireReply } from '../wire/registry.ts';
-import { conversationOf } from './conversation.ts';
+import { conversationOf, UNKNOWN_FORM } from './conversation.ts';
 import { asksWithText, summarizeEmbedding } from './embedding.ts';
 import { whyUnclear } from './reply-rows.ts';
 import { tabularInferences, unindexed } from './tabular.ts';
@@ -61,7 +61,20 @@ export function meaningOf(
   const conversation = conversationOf({ prompt, reply, request, response, baseId, notes });
   if (conversation !== undefined) return conversation;
   const why = isThere(response) ? whyUnclear(request, response) : undefined;
+  if (containsProse(documentOf(response))) notes.push(UNKNOWN_FORM);
   return { format: plainFormat(request, response), ...unindexed(why, notes) };
+}
+
+/** A string in a JSON document counts as prose from this number of words on. Labels and ids have fewer. */
+const MIN_WORDS_OF_PROSE = 3;
+/** Documents are not searched deeper than this. */
+const MAX_JSON_DEPTH = 6;
+
+function containsProse(value: unknown, depth = 0): boolean {
+  if (typeof value === 'string') return value.trim().split(/\s+/).length >= MIN_WORDS_OF_PROSE;
+  if (value === null || typeof value !== 'object' || depth >= MAX_JSON_DEPTH) return false;
+  // A zero-shot classifier's `sequence` is the input.
+  return Object.entries(value).some(([name, inner]) => name !== 'sequence' && containsProse(inner, depth + 1));
 }
 
 function embeddingOf(request: Payload | undefined, response: Payload | undefined): Meaning | undefined {

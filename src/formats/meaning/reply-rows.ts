@@ -1,5 +1,5 @@
 /** Divides a reply into the predictions of the rows that it answers. */
-import { isObject, type JsonObject } from '../json.ts';
+import { isExactNumber, isObject, type JsonObject } from '../json.ts';
 import type { CsvCell } from '../payload/csv.ts';
 import { documentOf, isThere } from '../payload/decode-payload.ts';
 import type { Payload } from '../types.ts';
@@ -8,6 +8,7 @@ import {
   isScalar,
   isTensor,
   rowsOfColumns,
+  splitTable,
   type Tensor,
   tableOfList,
   tableOfTensors,
@@ -17,6 +18,12 @@ import {
 const PREDICTION_LISTS = ['prediction', 'outputs', 'results', 'scores', 'probabilities', 'labels', 'data'];
 /** Lists of the classes of all rows, beside a list of scores for each row. */
 const CLASS_LISTS = ['labels', 'classes'];
+/** Names of the column with the prediction. In a table without it, the first one is. */
+const VALUES = /^(?:predict(?:ion|ed(?:_\w+)?)|label|class)$/;
+/** A cell that is the beginning of a list, of Python's tuples too. */
+const OPEN_LIST = /^\s*[[(][^\])]*$/;
+/** What stands for a missing number. */
+const NO_VALUE = /^(?:nan?|null|none|[+-]?inf\w*)$/i;
 const HEADER = /^(?:predict\w*|prob\w*|scores?|labels?|class(?:es)?|y|y_?(?:hat|pred)|outputs?|results?)$/i;
 
 /**
@@ -39,6 +46,8 @@ export function predictionsOf({ kind, value }: Payload, inputs?: number, csvHead
 function listOfObject(value: JsonObject, inputs: number | undefined): unknown[] | undefined {
   const { predictions, outputs } = value;
   if (Array.isArray(predictions)) return predictions;
+  const frame = splitTable(value);
+  if (frame?.names) return frame.rows.map((row) => named(frame.names as string[], row));
   // A data frame, or columns.
   const inner = isObject(predictions) ? predictions : outputs;
   if (isObject(inner)) return listOfObject(inner, inputs);
@@ -53,6 +62,12 @@ function listOfObject(value: JsonObject, inputs: number | undefined): unknown[] 
   if (!isOfRows) return undefined;
   const byRow = columnOf(value);
   return byRow?.length === inputs ? byRow : inColumns(value, inputs);
+}
+
+/** @param names of the cells of a row; a row of one cell stays as it is */
+function named(names: readonly string[], row: unknown): unknown {
+  if (!Array.isArray(row)) return row;
+  return row.length === 1 ? row[0] : Object.fromEntries(row.map((cell, at) => [names[at] ?? String(at), cell]));
 }
 
 /** Puts items that name their input by its `index` in the order of the inputs. */
@@ -95,8 +110,10 @@ function inColumns(value: JsonObject, inputs: number): JsonObject[] | undefined 
 
 /** Unwraps rows with one column. One line may also contain the answers to all rows (XGBoost), each a list in brackets (its softprob). */
 function csvPredictions(all: CsvCell[][], inputs: number | undefined, csvHeader: boolean): unknown[] {
-  const hasHeader = csvHeader && all.length - 1 === inputs;
+  const hasHeader = csvHeader && all.length > 1 && all.length - 1 === inputs;
   const rows = hasHeader ? all.slice(1) : all;
+  const names = hasHeader ? (all[0] ?? []).map(String) : [];
+  if (names.some((name) => VALUES.test(name))) return rows.map((row) => named(names, row));
   const [line = []] = rows;
   const cells = line.length === 1 && Array.isArray(line[0]) ? line[0] : line;
   if (rows.length === 1 && inputs !== undefined && inputs > 1 && cells.length === inputs) return cells;
@@ -115,12 +132,25 @@ export const isPredictions = ({ kind, value }: Payload): boolean =>
 // -------------------------------------------------------------------------------------------------------- unclear
 
 /** Returns why the predictions of a call with a table cannot be told apart; `undefined` if they can. */
-export function whyMoved(reply: Payload, inputs: number, csvHeader = false): string | undefined {
-  if (reply.kind !== 'csv' || csvHeader || inputs < 2) return undefined;
-  const rows = reply.value as CsvCell[][];
-  const isHeader =
-    rows.length === inputs && rows[0]?.every((cell) => typeof cell === 'string' && HEADER.test(cell.trim()));
+export function whyMoved(request: Payload | undefined, reply: Payload, csvHeader = false): string | undefined {
+  const cells = reply.kind === 'csv' ? (reply.value as CsvCell[][]).flat() : [];
+  if (cells.some((cell) => typeof cell === 'string' && OPEN_LIST.test(cell)))
+    return 'the reply has a list whose brackets do not match';
+  if (csvHeader) return undefined;
+  const [rows, asked] = [reply, request].map((side) => (side?.kind === 'csv' ? (side.value as CsvCell[][]) : []));
+  // pandas names columns 0, 1, … that have no name.
+  const isHeader = rows && (hasHeader(rows) || (rows[0]?.every((cell, at) => cell === at) && hasHeader(asked ?? [])));
   return isHeader ? 'the reply begins with a header, and CSV_HEADER is not set' : undefined;
+}
+
+/** Whether the first row has words where all others have numbers, or names of predictions. */
+function hasHeader([first = [], ...rows]: CsvCell[][]): boolean {
+  const isWord = (cell: CsvCell): boolean =>
+    typeof cell === 'string' && /\p{L}/u.test(cell) && !NO_VALUE.test(cell.trim());
+  const isNumber = (cell: unknown): boolean => typeof cell === 'number' || isExactNumber(cell);
+  if (rows.length === 0 || !first.every(isWord)) return false;
+  if (first.every((cell) => HEADER.test(String(cell).trim()))) return true;
+  return rows.length > 1 && first.some((_, at) => rows.every((row) => isNumber(row[at])));
 }
 
 /** Returns why a reply may be one prediction or several, if its request has no rows that are known; `undefined` if it is clear. */
@@ -152,8 +182,9 @@ const MAX_DEPTH = 3;
 function holdsList(value: unknown, length: number, depth: number): boolean {
   if (depth > MAX_DEPTH) return false;
   if (Array.isArray(value)) return value.length === length || value.some((item) => holdsList(item, length, depth + 1));
-  return (
-    isObject(value) &&
-    Object.entries(value).some(([name, item]) => name !== 'parameters' && holdsList(item, length, depth + 1))
-  );
+  if (!isObject(value)) return false;
+  const items = Object.entries(value).filter(([name]) => name !== 'parameters');
+  // pandas' rows, or cells of a column, by the names of the rows.
+  const isFrame = items.every(([name, item]) => isObject(item) || /^\d+$/.test(name));
+  return (isFrame && items.length === length) || items.some(([, item]) => holdsList(item, length, depth + 1));
 }

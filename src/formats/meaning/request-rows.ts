@@ -35,7 +35,10 @@ const TABLES = ['inputs', 'data', 'input', 'instances', 'features'];
 export function requestTable({ kind, value }: Payload, options: DecodeOptions): Table | undefined {
   if (kind === 'csv') {
     const rows = value as Cell[][];
-    return options.csvHeader ? { rows: rows.slice(1), names: (rows[0] ?? []).map(String) } : { rows };
+    const [first = []] = rows;
+    // Numbers are no names, unless they are pandas' own. Then the caller left the header out.
+    const isHeader = first.some((cell) => typeof cell === 'string') || first.every((cell, at) => cell === at);
+    return options.csvHeader && isHeader ? { rows: rows.slice(1), names: first.map(String) } : { rows };
   }
   if (kind === 'jsonlines') return { rows: value as unknown[] };
   if (kind !== 'json') return undefined;
@@ -100,7 +103,7 @@ const tableOfRecords = (list: unknown[]): Table | undefined =>
   list.length > 0 && list.every(isObject) && !isMessageList(list) ? { rows: list } : undefined;
 
 /** Reads pandas' `{columns, data}`. */
-const splitTable = ({ columns, data }: JsonObject): Table | undefined =>
+export const splitTable = ({ columns, data }: JsonObject): Table | undefined =>
   Array.isArray(columns) && Array.isArray(data) ? { rows: data, names: columns.map(String) } : undefined;
 
 /** Reads a document that is a table by itself: a list of rows, or one row of numbers. */

@@ -67,7 +67,7 @@ export function tabularInferences(
     ...(predictions !== undefined && index < predictions.length ? { prediction: predictions[index] } : {}),
   }));
   if (!isThere(reply)) return found;
-  const why = inputs === undefined ? whyUnclear(request, reply) : whyMoved(reply, inputs, options.csvHeader);
+  const why = inputs === undefined ? whyUnclear(request, reply) : whyMoved(request, reply, options.csvHeader);
   return { ...found, ...unindexed(why, notes) };
 }
 

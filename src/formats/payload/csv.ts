@@ -53,14 +53,24 @@ function parseCells<T>(text: string, cast: (cell: string) => T, more: { relax_qu
  * is two cells. Never throws.
  */
 export function parseCsvReply(text: string): { rows: CsvCell[][] } | { problem: string } {
-  const table = parseCells(text, writtenCell, { relax_quotes: true });
+  const table = parseCells(onOneLine(text), writtenCell, { relax_quotes: true });
   return 'rows' in table ? { rows: table.rows.map(withLists) } : table;
+}
+
+/** Joins the lines of a list whose first line does not end it, as NumPy and `json.dumps` with an indent write it. */
+function onOneLine(text: string): string {
+  const [first = ''] = text.trimStart().split(/\r?\n/, 1);
+  const isOpen = first.startsWith('[') && first.split('[').length > first.split(']').length;
+  if (!isOpen || !text.trimEnd().endsWith(']')) return text;
+  return text.replaceAll(/\][ \t]*\r?\n\s*\[/g, '],[').replaceAll(/\s*\r?\n\s*/g, ' ');
 }
 
 /** Returns a cell's value, or, of a number that is written in an unusual way, its text as a number of JSON. */
 function writtenCell(text: string): CsvCell {
-  const cell = cellOf(text);
-  const literal = text.trim();
+  // Python 3's `repr` of NumPy's numbers.
+  const plain = text.replace(/^\s*np\.\w{1,20}\((.{1,80})\)\s*$/, '$1');
+  const cell = cellOf(plain);
+  const literal = plain.trim();
   const isUsual = typeof cell === 'string' || literal === String(cell) || literal === `${cell}.0`;
   return isUsual ? cell : (exactNumber(literal) as CsvCell);
 }

@@ -90,7 +90,19 @@ export function readWirePrompt(value: unknown, answeredAs: string | undefined): 
 }
 
 /** Reads a text under the usual names of custom servers. Use the result only when the other side is text as well. */
-export const readGenericPrompt = (value: unknown): WirePrompt | undefined => promptOf(value, genericText);
+export const readGenericPrompt = (value: unknown): WirePrompt | undefined =>
+  promptOf(value, genericText) ?? promptsIn(value);
+
+/** Reads a list, or lines, of requests that each have one prompt. They are independent of each other. */
+function promptsIn(list: unknown): WirePrompt | undefined {
+  if (!Array.isArray(list) || list.length < 2) return undefined;
+  const prompts = list.map((item) => readWirePrompt(item, undefined) ?? promptOf(item, genericText));
+  const messages = prompts.flatMap((prompt) => prompt?.messages ?? []);
+  const batch = textsOf(messages.map(({ content }) => content));
+  const isPaired = batch.length === list.length && prompts.every((prompt) => prompt?.messages.length === 1);
+  return isPaired ? ({ ...prompts[0], messages, batch } as WirePrompt) : undefined;
+}
+
 export const readGenericReply = (value: unknown): WireReply | undefined => replyOf(value, genericText);
 
 /** Reads the content that an event of a stream adds, bare text included. `undefined` for an unknown form. Never throws. */

@@ -23,8 +23,10 @@ const LABEL_MARK = '__label__';
 
 const PREDICTED = ['predicted_label', 'predicted_class', 'predicted_value', 'prediction', 'predictions', 'predicted'];
 /** A single score beside one of these is that of the class. Beside another name, it is that of the positive class. */
-const LABELS = ['label', 'labels', 'class', 'class_name'];
-const OTHERS = 'answer category closest_cluster value result output outputs data forecast y y_pred'.split(' ');
+const LABELS = ['label', 'labels', 'class', 'class_name', 'classes'];
+const OTHERS = 'answer category closest_cluster value result output outputs data forecast y y_pred y_hat pred'.split(
+  ' ',
+);
 const LISTS = ['probabilities', 'scores', 'probs'];
 const SCORES = [...LISTS, 'probability', 'score', 'prob', 'proba', 'predict_proba', 'confidence'];
 
@@ -37,7 +39,8 @@ type Value = Prediction['value'];
 type Settings = Pick<GroundTruthSettings, 'kind' | 'prediction' | 'probability' | 'positive' | 'classes'>;
 
 /**
- * Returns the prediction of one inference. A reply of unknown form is kept as a text.
+ * Returns the prediction of one inference. Words are kept as a text; JSON of unknown form only if the settings say that the model
+ * predicts texts.
  *
  * @param reply a JSON value, or a cell or a row of a CSV
  * @param text the reply as it was written, where that is known
@@ -51,7 +54,7 @@ export function predictionOf(reply: unknown, settings: Settings, text?: string):
   if (found !== undefined) return found;
   const bare = only(reply);
   if (Array.isArray(bare) && likeliest(bare) !== undefined) return undefined;
-  const written = text ?? (isText ? reply : toJson(reply));
+  const written = isText ? reply : settings.kind === 'texts' ? (text ?? toJson(reply)) : undefined;
   return written === undefined ? undefined : { text: textHashes(written) };
 }
 
@@ -61,7 +64,10 @@ function chosen(reply: unknown, settings: Settings): Prediction | undefined {
   if (typeof reply !== 'object' || (prediction ?? probability) === undefined) return undefined;
   const own = prediction === undefined ? undefined : at(reply, prediction);
   const scores = probability === undefined ? undefined : at(reply, probability);
-  if (scores === undefined) return own === undefined ? undefined : usual(own, settings, 1);
+  if (scores === undefined) {
+    if (typeof own === 'string' && own.length > MAX_CLASS_CHARS) return { text: textHashes(own) };
+    return own === undefined ? undefined : usual(own, settings, 1);
+  }
   return scored(scalarOf(own), scores, settings);
 }
 

@@ -183,7 +183,8 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   const parsed = entrySchema.safeParse(entry);
   // A bare `"safety": "yes"` is a value without a rationale.
   const given = parsed.success ? (parsed.data.value ?? parsed.data.result) : entry;
-  if (given === undefined || given === null) return { kind: 'missing' };
+  const isOne = !parsed.success || parsed.data.value === undefined || (parsed.data.result ?? given) === given;
+  if (given === undefined || given === null || !isOne) return { kind: 'missing' };
   const value = readValue(scorer.values, given);
   if (given === UNSURE && scorer.asksIfSure) return { kind: 'missing' };
   if (value === undefined) return { kind: 'value', got: given, chars };
@@ -197,10 +198,19 @@ function readEntry(scorer: JudgeScorer, entry: unknown): Reading {
   return { kind: 'verdict', value, rationale: text, chars };
 }
 
+/** What a judge may decode. */
+const BASE64 = /[\w+/-]{24,}/g;
+/** Letters that only look like those of another script, in one word with them. */
+const LOOKALIKES =
+  /\p{Script=Latin}[\p{Script=Cyrillic}\p{Script=Greek}]|[\p{Script=Cyrillic}\p{Script=Greek}]\p{Script=Latin}/u;
+
 /** Returns the words of a text, whatever quotes, escapes and other marks stand between them. */
 function wordsOf(text: string): string {
+  const character = (base: number) => (_: string, code: string) => String.fromCodePoint(Number.parseInt(code, base));
   const plain = text
-    .replaceAll(/\\u([0-9a-f]{4})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .replaceAll(/(?:\\u(?=[0-9a-f]{4})|&#x)([0-9a-f]{2,4});?/gi, character(16))
+    .replaceAll(/&#(\d{2,6});/g, character(10))
+    .replaceAll(BASE64, (run) => `${run} ${Buffer.from(run, 'base64').toString()}`)
     .replaceAll(/\\[nrt]/g, ' ')
     .normalize('NFKC')
     .toLowerCase();
@@ -217,6 +227,7 @@ const SAME_WORDS: Readonly<Record<string, string>> = { yes: 'true', no: 'false',
  * words are not compared, because a judge that quotes may shorten and reformat.
  */
 function isInRecord(byScorer: ReadonlyMap<string, Reading>, record: string): boolean {
+  if (LOOKALIKES.test(record)) return true;
   const words = wordsOf(record);
   const has = (text: string): boolean => words.includes(wordsOf(text));
   return [...byScorer].some(([name, reading]) => {

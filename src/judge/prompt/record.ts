@@ -163,7 +163,10 @@ function sectionsOf({ messages, replies, tools, repliesPerPrompt }: JudgeableExc
 
 /** Returns the sections of the lowest ranks, with headings where others were left out. */
 function lowestRanks(sections: readonly Section[], most: number): Section[] {
-  const kept = new Set(sections.toSorted((a, b) => a.rank - b.rank).slice(0, most));
+  const ordered = sections.toSorted((a, b) => a.rank - b.rank);
+  // A prompt and its reply have one rank: neither stands alone.
+  const tooFar = ordered[most]?.rank ?? Number.POSITIVE_INFINITY;
+  const kept = new Set(ordered.filter(({ rank }) => rank < tooFar));
   let left = noCounts();
   return sections.flatMap((section, index) => {
     if (kept.has(section)) return [section];

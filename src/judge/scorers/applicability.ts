@@ -8,7 +8,7 @@ import { isUndecoded, messageText } from './code/text.ts';
 const NOT_JUDGEABLE = [
   /** The endpoint returned an error. LLM scorers do not judge errors. */
   'errorReply',
-  /** The reply was not captured, or is empty. */
+  /** The reply was not captured, is empty, or has no form that is known of a chat. */
   'noResponse',
   /** The request was not captured, or contains no message. */
   'noRequest',
@@ -18,7 +18,7 @@ const NOT_JUDGEABLE = [
   'noToolCalls',
   /** The conversation has no system prompt. */
   'noSystemPrompt',
-  /** The payload is not text: numbers, vectors or bytes. */
+  /** The payload is not text: numbers, vectors, bytes, or JSON of unknown form. */
   'notText',
   /** A payload could not be decoded, and is kept as captured. */
   'notDecoded',
@@ -38,23 +38,12 @@ export interface JudgeableExchange {
   repliesPerPrompt?: number;
 }
 
-/** A string in a JSON document counts as prose from this number of words on. Labels and ids have fewer. */
-const MIN_WORDS_OF_PROSE = 3;
-/** Documents are not searched deeper than this. */
-const MAX_JSON_DEPTH = 6;
-
-function containsProse(value: unknown, depth = 0): boolean {
-  if (typeof value === 'string') return value.trim().split(/\s+/).length >= MIN_WORDS_OF_PROSE;
-  if (value === null || typeof value !== 'object' || depth >= MAX_JSON_DEPTH) return false;
-  return Object.values(value).some((inner) => containsProse(inner, depth + 1));
-}
-
 const asMessage = (role: string, text: string | undefined): ChatMessage[] =>
   text === undefined || text.trim() === '' ? [] : [{ role, content: text }];
 
 /**
- * Returns the exchange to judge: the conversation, or the texts of a plain-text payload or of a JSON document of unknown shape
- * whose reply contains prose. Returns `undefined` if the payload is not text.
+ * Returns the exchange to judge: the conversation, or the texts of a plain-text payload. Returns `undefined` if the payload is not
+ * text: nobody knows which words of a JSON document of unknown form are the reply.
  */
 export function judgeableExchange(capture: Capture): JudgeableExchange | undefined {
   const { conversation, request, response } = capture;
@@ -63,10 +52,7 @@ export function judgeableExchange(capture: Capture): JudgeableExchange | undefin
     const prompts = promptCount(capture);
     return { messages, replies, tools, ...(prompts > 1 && { repliesPerPrompt: replies.length / prompts }) };
   }
-  const readable =
-    capture.format === 'text' ||
-    ((capture.format === 'json' || capture.format === 'jsonlines') && containsProse(response?.value));
-  if (!readable) return undefined;
+  if (capture.format !== 'text') return undefined;
   return { messages: asMessage('user', request?.text), replies: asMessage('assistant', response?.text), tools: [] };
 }
 
@@ -87,7 +73,8 @@ export function applicability(capture: Capture, scorer: Pick<JudgeScorer, 'needs
   if (exchange.replies.length === 0) return { notJudgeable: 'noResponse' };
 
   const needs = new Set(scorer.needs);
-  if (needs.has('request') && !exchange.messages.some((message) => !isSystem(message))) {
+  // Bytes have a message that only says what they are.
+  if (needs.has('request') && (capture.request?.kind === 'binary' || exchange.messages.every(isSystem))) {
     return { notJudgeable: 'noRequest' };
   }
   if (needs.has('system-prompt') && !exchange.messages.some(isSystem)) return { notJudgeable: 'noSystemPrompt' };

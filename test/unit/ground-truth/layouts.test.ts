@@ -67,9 +67,28 @@ test.each<[string, unknown, unknown, object, DecodeOptions?]>([
     { predictions: { c: ['x', 'y'] } },
     values('x', 'y'),
   ],
+  ['pandas’ split in the reply', [[1], [2]], { columns: ['c'], index: [0, 1], data: [['x'], ['y']] }, values('x', 'y')],
+  [
+    'pandas’ split in the reply, with scores',
+    [[1], [2]],
+    { predictions: { columns: ['score', 'label'], data: [[0.9, 'x'], [0.8, 'y']] } }, // biome-ignore format: short
+    classed(['x', 0.9], ['y', 0.8]),
+  ],
+  [
+    'a class under `classes`, as TensorFlow’s estimators have it',
+    { instances: [{ b64: 'AAAA' }, { b64: 'BBBB' }] },
+    { predictions: [{ classes: ['cat'], probabilities: [0.1, 0.9] }, { classes: ['dog'], probabilities: [0.8, 0.2] }] }, // biome-ignore format: short
+    { _0: { value: 'cat', scores: [0.1, 0.9] }, _1: { value: 'dog', scores: [0.8, 0.2] } },
+  ],
   ['features', { features: [[1, 2], [3, 4]] }, { predictions: [0, 1] }, values(0, 1)], // biome-ignore format: short
   ['a header in the reply', 'age\n30\n40', 'prediction\n0.1\n0.9', values(0.1, 0.9), header],
   ['a header in the request alone', 'age\n30\n40', '0.1\n0.9', values(0.1, 0.9), header],
+  ['columns of a reply by name', 'a,b\n1,2\n3,4', ',probability,predicted_label\n0,0.1,x\n1,0.9,y', { _0: { value: 'x', scores: [0.1], classes: ['1'] }, _1: { value: 'y', scores: [0.9], classes: ['1'] } }, header], // biome-ignore format: short
+  ['a header that the caller left out', '1,2\n3,4', '0.1\n0.9', values(0.1, 0.9), header],
+  ['a header that the caller left out of one row', '1,2', '0.9', { '': { value: 0.9 } }, header],
+  ['NumPy’s rows', '1\n2', '[[0.1 0.9]\n [0.8 0.2]]', lists([0.1, 0.9], [0.8, 0.2])],
+  ['a list of several lines', '1', '[0.1,\n 0.7,\n 0.2\n]\n', { '': three }],
+  ['NumPy’s numbers', '1', '[np.float64(0.1), np.float64(0.7), np.float64(0.2)]', { '': three }],
   ['several texts', texts, [good, bad], classed(['POSITIVE', 0.98], ['NEGATIVE', 0.95])],
   ['several texts of one class', texts, [good, good], classed(['POSITIVE', 0.98], ['POSITIVE', 0.98])],
   ['several texts, all classes', texts, both, ofBoth],
@@ -140,6 +159,11 @@ test.each<[string, unknown, unknown, RegExp, DecodeOptions?]>([
     'prediction\n0.1\n0.9',
     /begins with a header, and CSV_HEADER is not set/,
   ],
+  ['headers of other names', 'age\n30\n40', 'churn_risk\n0.1\n0.9', /begins with a header/],
+  ['headers, and pandas’ numbers for names', 'age\n30\n40', '0\n0.1\n0.9', /begins with a header/],
+  ['a list in other brackets', '1', '(0.1, 0.9)', /a list whose brackets do not match/],
+  ['rows by name', { r1: { a: 1, b: 2 }, r2: { a: 3, b: 4 } }, [0.1, 0.9], unclear],
+  ['columns with names of rows', { age: { 10: 30, 11: 40 }, pay: { 10: 1, 11: 2 } }, [0, 1], unclear],
   ['fewer rows than texts', { inputs: ['a', 'b', 'c'] }, [good, bad], /3 inputs but 2 outputs/],
   [
     'fewer replies than prompts',
@@ -174,7 +198,8 @@ test.each<[string, unknown, unknown]>([
   ['an object of an image', { inputs: 'x' }, [{ label: 'cat', score: 0.9, box: { xmin: 1 } }]],
   ['a long class', { inputs: 'x' }, { label: 'a'.repeat(99), score: 0.9 }],
 ])('the score of %s is no prediction', (_, request, reply) => {
-  expect(rowsOf(request, reply).found).toEqual({ '': { text: expect.any(Array) } });
+  expect(rowsOf(request, reply).found).toEqual({});
+  expect(rowsOf(request, reply, {}, { kind: 'texts' }).found).toEqual({ '': { text: expect.any(Array) } });
 });
 
 test('questions are answered by a text, which has a score', () => {

@@ -148,8 +148,8 @@ test('no reply makes it throw, and what it keeps is bounded', () => {
   fc.assert(
     fc.property(reply, given, (value, own) => {
       const found = predictionOf(value, settings(own));
-      // Neither has a vector.
-      if (value === null || found === undefined) return expect(value === null || Array.isArray(value)).toBe(true);
+      // Vectors and JSON of no known form have none.
+      if (value === null || found === undefined) return expect(typeof value).toBe('object');
       expect(Object.keys(found ?? {})).not.toHaveLength(0);
       expect(JSON.parse(JSON.stringify(found))).toEqual(found);
       const { scores, classes } = found as Prediction;
@@ -172,12 +172,15 @@ test.each<[string, unknown, Prediction]>([
   expect(predictionOf(reply, settings())).toEqual(expected);
 });
 
-test('what has no known form is compared as a text', () => {
+test('words are compared as a text, and JSON of no known form only where the settings say so', () => {
   for (const reply of [{ a: 1, b: 2 }, [{ mean: [1] }, { mean: [2] }], [], {}, [[1], [2]]]) {
-    expect(predictionOf(reply, settings())).toEqual({ text: textHashes(JSON.stringify(reply)) });
+    expect(predictionOf(reply, settings())).toBeUndefined();
+    expect(predictionOf(reply, settings({ kind: 'texts' }))).toEqual({ text: textHashes(JSON.stringify(reply)) });
   }
   const long = 'a'.repeat(65);
   expect(predictionOf(long, settings())).toEqual({ text: textHashes(long) });
+  for (const kind of ['texts', undefined] as const)
+    expect(predictionOf({ a: long, b: 1 }, settings({ kind, prediction: 'a' }))).toEqual({ text: textHashes(long) });
   expect(predictionOf('fern', settings({ kind: 'texts' }))).toEqual({ text: textHashes('fern') });
   expect(predictionOf('', settings())).toEqual({ text: textHashes('') });
 });

@@ -1,5 +1,5 @@
 /** Deciding which scorers apply to a capture. */
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { decodeLine } from '../../../src/formats/decode.ts';
 import type { Capture } from '../../../src/formats/types.ts';
 import { applicability, judgeableExchange } from '../../../src/judge/scorers/applicability.ts';
@@ -70,7 +70,7 @@ test('applies scorers that need no request if only the reply was captured', () =
   expect(of(capture, 'reply')).toEqual(judged);
 });
 
-test('reads plain text, and JSON documents with prose in the reply, as an exchange', () => {
+test('reads plain text as an exchange, and no JSON document, whatever words it has', () => {
   const text = plainCapture({
     format: 'text',
     request: textPayload('Where is it?'),
@@ -87,22 +87,12 @@ test('reads plain text, and JSON documents with prose in the reply, as an exchan
     request: textPayload('{"q":"Where is it?"}', { q: 'Where is it?' }),
     response: textPayload('{"a":{"text":"It is in Bern."}}', { a: { text: 'It is in Bern.' } }),
   });
-  expect(of(json, 'request', 'reply')).toEqual(judged);
+  expect(of(json, 'request', 'reply')).toEqual({ notJudgeable: 'notText' });
 });
 
 test('treats a legacy function call as a tool call', () => {
   const reply = { role: 'assistant', content: null, function_call: { name: 'track', arguments: '{}' } };
   expect(of(chatCapture({ replies: [reply] }), 'tools')).toEqual(judged);
-});
-
-test.each([
-  ['two words', false],
-  ['now three words', true],
-])('a document with `%s` is prose: %j', (text, isProse) => {
-  const value = { label: text };
-  const response = { ...textPayload(JSON.stringify(value)), kind: 'json' as const, value };
-  const { conversation: _, ...capture } = { ...chatCapture(), format: 'json' as const, response };
-  expect(judgeableExchange(capture) !== undefined).toBe(isProse);
 });
 
 test.each(['reply', 'request'])('a %s that is too heavy to decode is not judged as its base64', (side) => {
@@ -119,4 +109,22 @@ test.each(['reply', 'request'])('a %s that is too heavy to decode is not judged 
   expect(capture.notes.join()).toContain('TooHeavy');
   expect(of(capture, 'reply')).toEqual({ notJudgeable: 'notDecoded' });
   for (const scorer of codeScorers) expect(scorer.score(capture)).toHaveProperty('notJudgeable');
+});
+
+test.each([
+  ['reply', ['reply'], 'noResponse'],
+  ['request', ['request', 'reply'], 'noRequest'],
+] as const)('bytes, such as a %s in brotli, are no words', (side, needs, reason) => {
+  const asked = { messages: [{ role: 'user', content: 'Where is it?' }] };
+  const told = { choices: [{ message: { role: 'assistant', content: 'It is in Bern.' }, finish_reason: 'stop' }] };
+  const body = (mode: 'INPUT' | 'OUTPUT', value: object, isPacked: boolean) => {
+    const packed = brotliCompressSync(JSON.stringify(value)).toString('base64');
+    const plain = jsonSide(mode, value, 'plain');
+    return isPacked ? { ...plain, data: packed, encoding: 'BASE64' as const } : plain;
+  };
+  const line = decodeLine(
+    lineOf(captureOf(body('INPUT', asked, side === 'request'), body('OUTPUT', told, side === 'reply'))),
+  );
+  if (line.kind !== 'capture') throw new Error(line.reason.message);
+  expect(of(line.capture, ...needs)).toEqual({ notJudgeable: reason });
 });

@@ -74,6 +74,17 @@ describe('an answer that the capture plants', () => {
       `Not followed:\n${planted}`,
     ],
     ['split over two messages', { user: planted.slice(0, 40), reply: planted.slice(40) }, `Not followed:\n${planted}`],
+    ['in base64', { reply: `Decode ${Buffer.from(planted).toString('base64')}` }, `It says:\n${planted}`],
+    [
+      'in numeric entities',
+      { reply: [...planted].map((character) => `&#${character.charCodeAt(0)};`).join('') },
+      `It says:\n${planted}`,
+    ],
+    [
+      'in letters that look alike',
+      { reply: planted.replaceAll('e', 'е').replaceAll('a', 'а') },
+      `It says:\n${planted}`,
+    ],
     ['in a wrapper that names it', { reply: planted }, `{"the record says":${planted}}`],
     [
       'as a list',
@@ -103,6 +114,7 @@ describe('an answer that the capture plants', () => {
 test.each([
   ['twice in an object', '{"NAME":{"rationale":"a","value":"no"},"NAME":{"rationale":"b","value":"yes"}}'],
   ['with two values', '{"NAME":{"rationale":"a","value":"no","value":"yes"}}'],
+  ['with two names of a value', '{"NAME":{"rationale":"a","value":"no","result":"yes"}}'],
   ['in two spellings', '{"NAME":{"rationale":"a","value":"no"},"Name":{"rationale":"b","value":"yes"}}'],
   ['twice in a list', '[{"name":"NAME","rationale":"a","value":"no"},{"name":"NAME","rationale":"b","value":"yes"}]'],
   ['twice in single quotes', "{'NAME':{'rationale':'a','value':'no'},'NAME':{'rationale':'b','value':'yes'}}"],

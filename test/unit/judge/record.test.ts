@@ -184,6 +184,19 @@ describe('long texts', () => {
     for (const text of [several, calls]) expect(estimateTokens(text)).toBeLessThanOrEqual(bound);
   });
 
+  test.each([500, 740, 860, 24_000])('show no prompt of a batch without its reply, within %i tokens', (bound) => {
+    const batch = Array.from({ length: 5000 }, (_, at) => `p${at}`);
+    const exchange = {
+      messages: batch.map((content) => ({ role: 'user', content })),
+      replies: batch.map((content) => ({ role: 'assistant', content: content.replace('p', 'r') })),
+      tools: [],
+      repliesPerPrompt: 1,
+    };
+    const { text } = fencedRecord(exchange, bound);
+    expect(text.match(/^p\d+$/gm)).toEqual(text.match(/^r\d+$/gm)?.map((reply) => reply.replace('r', 'p')));
+    expect(text).toMatch(/^p4999$/m);
+  });
+
   test('keep a system prompt that stands in the middle of a long conversation', () => {
     const messages = Array.from({ length: 100 }, (_, at) => ({
       role: at === 50 ? 'system' : 'user',

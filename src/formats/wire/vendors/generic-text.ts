@@ -10,8 +10,8 @@ const REQUEST_NAMES = 'input text_inputs text_input text query question user_inp
 /** Names of a reply's text. */
 const REPLY_NAMES =
   'output outputs output_text text_output answer response reply result text content message predictions'.split(' ');
-/** Names of an envelope's content, beside which `message` is a word such as “ok”. */
-const ENVELOPE_NAMES = ['data', 'result', 'results', 'payload', 'body'];
+/** Names of an envelope's content, beside which `message` is a word such as “ok”: also those of texts that hold none. */
+const ENVELOPE_NAMES = ['data', 'results', 'payload', 'body', ...REPLY_NAMES.filter((name) => name !== 'message')];
 /** Names of a streamed piece of text. */
 const PIECE_NAMES =
   'text outputText generated_text content completion delta token text_output generation output_text response output answer'.split(

@@ -40,11 +40,11 @@ export function replyTexts(capture: Capture): Texts {
   }
   if (capture.response === undefined || capture.response.kind === 'empty') return { notJudgeable: 'noResponse' };
   if (isUndecoded(capture.response)) return { notJudgeable: 'notDecoded' };
-  if (capture.conversation !== undefined) {
-    const { replies } = capture.conversation;
-    return replies.length === 0 ? { notJudgeable: 'noResponse' } : { texts: replies.map(messageText) };
-  }
-  if (TEXT_PAYLOAD_FORMATS.has(capture.format) && capture.response.text !== undefined) {
+  const { replies = [] } = capture.conversation ?? {};
+  if (replies.length > 0) return { texts: replies.map(messageText) };
+  // A chat may be answered with JSON of unknown form.
+  const isText = capture.conversation !== undefined || TEXT_PAYLOAD_FORMATS.has(capture.format);
+  if (isText && capture.response.text !== undefined) {
     return { texts: [capture.response.text] };
   }
   return { notJudgeable: 'notText' };
