@@ -96,8 +96,8 @@ function grant(
   for (const { role } of [evaluator, publisher]) grantArtifacts(role, settings);
   grantWork(workBucket, planner.role, {
     // The results are those of a gate's baseline.
-    read: ['replayStop', 'replayResults'],
-    write: ['replayPlan'],
+    read: ['replayStop', 'replayResults', 'replayMarks', 'firstReplayMark'],
+    write: ['replayPlan', 'replayMarks', 'firstReplayMark'],
     upload: ['replayManifest', 'replaySchedule'],
   });
   grantModelLookUp(planner.role, settings.BEDROCK_MODEL_ID);
