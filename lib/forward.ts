@@ -68,7 +68,7 @@ export class Forward extends ObjectEvents {
     const { role } = this.forwarder;
     grantCaptureRead(role, settings, prefix);
     grantSecret(role, settings.ARTHUR_SECRET_ARN, settings);
-    grantWork(workBucket, role, { read: ['forwards'], write: ['forwards'] });
+    grantWork(workBucket, role, { read: ['forwards', 'replayMarks', 'firstReplayMark'], write: ['forwards'] });
     this.read(this.forwarder, { batchSize: FILES_AT_ONCE, windowSeconds: 0, concurrency: FORWARDERS_AT_ONCE });
     allow(role, { actions: ['sqs:ChangeMessageVisibility'], resources: [this.events.queueArn] });
     allow(role, { actions: ['sqs:SendMessage'], resources: [this.deadLetters.queueArn] });

@@ -78,18 +78,18 @@ function grantWorkBucket(
   grantWork(workBucket, starter.role, { read: ['starts'], write: ['starts'] });
   grantWork(workBucket, planner.role, {
     // A retry reads the records of an earlier run.
-    read: ['starts', 'plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims'],
+    read: ['starts', 'plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims', 'replayMarks'],
     write: ['plan', 'ranges', 'claims'],
     upload: ['manifest', 'batchManifest'],
   });
   // Quarantined lines are read if their capture file is gone, and if a later part of the chunk adds more.
   grantWork(workBucket, processor.role, {
-    read: ['ranges', 'quarantine', 'answers'],
+    read: ['ranges', 'quarantine', 'answers', 'replayMarks'],
     write: ['receipts', 'quarantine', 'answers', 'truthIndex'],
   });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
-    read: ['ranges', 'receipts', 'quarantine', 'answers', 'batchState', 'batchRequests', 'batchOutput'],
+    read: ['ranges', 'receipts', 'quarantine', 'answers', 'replayMarks', 'batchState', 'batchRequests', 'batchOutput'],
     write: ['receipts', 'quarantine', 'answers', 'batchState', 'batchRequests', 'truthIndex'],
   });
   grantWork(workBucket, batcher.role, {

@@ -95,8 +95,8 @@ function grant(
   for (const { role } of [planner, evaluator, publisher]) grantMlflow(role, settings);
   for (const { role } of [evaluator, publisher]) grantArtifacts(role, settings);
   grantWork(workBucket, planner.role, {
-    read: ['replayStop'],
-    write: ['replayPlan'],
+    read: ['replayStop', 'replayMarks', 'firstReplayMark'],
+    write: ['replayPlan', 'replayMarks', 'firstReplayMark'],
     upload: ['replayManifest', 'replaySchedule'],
   });
   grantModelLookUp(planner.role, settings.BEDROCK_MODEL_ID);

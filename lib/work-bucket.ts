@@ -2,7 +2,7 @@
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
-import { truthKeys, workKeys } from '../src/contract/work-keys.ts';
+import { markKeys, truthKeys, workKeys } from '../src/contract/work-keys.ts';
 import type { Settings } from '../src/settings/schema.ts';
 import { workKey } from './access/key.ts';
 import { acknowledge } from './acknowledge.ts';
@@ -19,6 +19,8 @@ const BATCH_DAYS = 7;
 const COUNTS_DAYS = 731;
 /** Receipts of forwarded files: without one, a file would be forwarded again. */
 const FORWARDS_DAYS = 400;
+/** Registrations of replays: as long as somebody may process captures of that time again. */
+const MARKS_DAYS = 400;
 /** Lines that could not become traces: a year to fix the cause and retry them. */
 const QUARANTINE_DAYS = 365;
 
@@ -48,6 +50,7 @@ export class WorkBucket extends Construct {
         // As long as a run can be retried, since a retry reuses the judge's answers.
         { id: 'answers', prefix: 'answers/', expiration: Duration.days(RUNS_DAYS) },
         { id: 'replays', prefix: 'replays/', expiration: Duration.days(REPLAYS_DAYS) },
+        { id: 'replay-marks', prefix: markKeys.prefix, expiration: Duration.days(MARKS_DAYS) },
         { id: 'batch', prefix: 'batch/', expiration: Duration.days(BATCH_DAYS) },
         { id: 'claims', prefix: 'claims/', expiration: Duration.days(CLAIMS_DAYS) },
         { id: 'counts', prefix: 'counts/', expiration: Duration.days(COUNTS_DAYS) },

@@ -25,17 +25,17 @@ export interface StackFlags {
 export const stackOption = (): Option =>
   new Option('--stack <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)");
 
-/**
- * Finds the stack, does the work and closes the clients.
- *
- * @throws Error that names the remedy if the stack is not known, not deployed, or its deployment is incomplete
- */
-export async function withStack<T>(flags: StackFlags, work: (stack: DeployedStack) => Promise<T>): Promise<T> {
+/** Finds the stack. @throws Error that names the remedy if it is not known, not deployed, or its deployment is incomplete */
+export async function openStack(flags: StackFlags, clients = environmentClients()): Promise<DeployedStack> {
   const prefix = stackPrefix(flags.stack, dotenvOfCommand());
+  return { prefix, outputs: await readStackOutputs(clients, prefix), clients, storage: new Storage(clients.s3) };
+}
+
+/** Finds the stack, does the work and closes the clients. @throws the errors of `openStack` */
+export async function withStack<T>(flags: StackFlags, work: (stack: DeployedStack) => Promise<T>): Promise<T> {
   const clients = environmentClients();
   try {
-    const outputs = await readStackOutputs(clients, prefix);
-    return await work({ prefix, outputs, clients, storage: new Storage(clients.s3) });
+    return await work(await openStack(flags, clients));
   } finally {
     destroyClients(clients);
   }

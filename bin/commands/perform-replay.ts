@@ -27,6 +27,7 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { writeJson } from '../cli/output.ts';
 import { prepareDirectory } from './replay-directory.ts';
 import { ReplayDisplay } from './replay-display.ts';
+import { ReplayStack } from './replay-stack.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';
 import { dryRunText, longWarning } from './replay-text.ts';
 import { type CommandStopping, stopCommandOnSignals } from './stopping.ts';
@@ -46,6 +47,8 @@ export interface ReplayFlags extends TargetFlags {
   output?: string;
   dryRun?: boolean;
   json?: boolean;
+  /** STACK_PREFIX of a stack. */
+  stack?: string;
   inputs: boolean;
   quiet?: boolean;
   yes?: boolean;
@@ -75,12 +78,14 @@ export async function performReplay(source: string, flags: ReplayFlags): Promise
   checkOptions(flags.options);
   // A dry run checks the URL as well, without reading the secret.
   const named = !flags.dryRun || flags.url !== undefined;
-  const found = named ? await targetOf(flags.dryRun ? { ...flags, headersSecret: undefined } : flags) : undefined;
+  const stack = new ReplayStack(flags);
+  const given = flags.dryRun ? { ...flags, headersSecret: undefined } : flags;
+  const found = named ? await targetOf(given, stack.mark) : undefined;
   const target = flags.dryRun ? undefined : found;
   const stopping = stopCommandOnSignals();
   try {
-    await withCaptures(source, flags, stopping.signal, (captures) =>
-      target ? replayAndReport(captures, target, flags, stopping) : planOnly(captures, flags, stopping.signal),
+    await withCaptures(source, flags, stack, stopping.signal, (captures) =>
+      target ? replayAndReport(captures, target, flags, stack, stopping) : planOnly(captures, flags, stopping.signal),
     );
   } catch (error) {
     if (stopping.started || !stopping.signal.aborted) throw error;
@@ -95,6 +100,7 @@ export async function performReplay(source: string, flags: ReplayFlags): Promise
 async function withCaptures(
   source: string,
   flags: ReplayFlags,
+  stack: ReplayStack,
   signal: AbortSignal,
   work: (captures: Captures) => Promise<void>,
 ): Promise<void> {
@@ -106,7 +112,8 @@ async function withCaptures(
       if (skipped.length < MAX_EARLY_SKIPPED) skipped.push(line);
       else dropped++;
     };
-    const index = await indexFor(files, flags.options, flags.window, skip, { signal });
+    const marks = () => stack.marks();
+    const index = await indexFor(files, flags.options, flags.window, skip, { marks, signal });
     if (dropped > 0) {
       const message = `${dropped} more lines were skipped before the replay started`;
       skipped.push({ file: source, line: 0, reason: 'FurtherLines', message });
@@ -141,6 +148,7 @@ async function replayAndReport(
   captures: Captures,
   target: Target,
   flags: ReplayFlags,
+  stack: ReplayStack,
   stopping: CommandStopping,
 ): Promise<void> {
   const { options } = flags;
@@ -157,6 +165,7 @@ async function replayAndReport(
     stopping.signal.throwIfAborted();
     // Only after everything has been reached: a replay that cannot run must not remove earlier results.
     await prepareDirectory(directory);
+    if (target.description.kind === 'sagemaker') await stack.register(run);
     stopping.started = true;
     const place = { run, directory };
     const { report, compare, inputs } = flags;

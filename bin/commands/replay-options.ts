@@ -50,6 +50,7 @@ const numeric = (flags: string, description: string): Option => new Option(flags
 const CAPTURES = [
   new Option('--from <time>', 'replay captures from this time on, such as 2026-11-20T09:00:00Z').argParser(instant),
   new Option('--to <time>', 'replay captures before this time').argParser(instant),
+  new Option('--stack <prefix>', 'the stack that knows which captures are of replays (default: STACK_PREFIX)'),
 ];
 
 const TARGET = [

@@ -15,8 +15,11 @@ export interface TargetFlags {
   headersSecret?: string;
 }
 
-/** @throws PermanentError `InvalidTarget`, `InvalidHeader` */
-export async function targetOf(flags: TargetFlags): Promise<Target> {
+/**
+ * @param mark the registration of the replay
+ * @throws PermanentError `InvalidTarget`, `InvalidHeader`
+ */
+export async function targetOf(flags: TargetFlags, mark: { id?: string }): Promise<Target> {
   if ((flags.url === undefined) === (flags.endpoint === undefined)) {
     const got = flags.url === undefined ? 'neither' : 'both --url and --endpoint';
     throw new PermanentError('InvalidTarget', 'A replay needs exactly one target', {
@@ -41,6 +44,7 @@ export async function targetOf(flags: TargetFlags): Promise<Target> {
   }
   return SageMakerTarget.create({
     endpoint: flags.endpoint ?? '',
+    mark,
     region,
     credentials: defaultProvider(),
     variant: flags.variant,

@@ -56,7 +56,8 @@ export async function checkCaptures(ground: Ground, deployed: Promise<boolean | 
     remedy: 'deploy the stack in the region of the bucket',
   });
   if (wrong?.level === 'error') return [wrong];
-  const owner = await checked(check, 's3:ListAllMyBuckets', () => checkOwner(ground.s3, bucket));
+  const remedy = 'deploy the stack in that account, which also receives the events of the bucket';
+  const owner = await checkOwner(ground.s3, bucket, check, remedy);
   if (owner.some(({ level }) => level === 'error')) return owner;
   const more = [
     ...(wrong === undefined
@@ -67,26 +68,31 @@ export async function checkCaptures(ground: Ground, deployed: Promise<boolean | 
   return [...owner, ...(await Promise.all(more)).flat()];
 }
 
-async function checkOwner(s3: S3Client, bucket: string): Promise<Finding[]> {
-  // Only the account's own buckets are listed, in any region.
-  const { Buckets = [] } = await s3.send(new ListBucketsCommand({ Prefix: bucket }));
-  if (Buckets.some(({ Name }) => Name === bucket)) return [];
-  const message = `The bucket ${bucket} belongs to another account, which also receives its events.`;
-  return [finding('error', 'captures', message, 'deploy the stack in that account')];
-}
+const checkOwner = (s3: S3Client, bucket: string, check: string, remedy: string): Promise<Finding[]> =>
+  checked(check, 's3:ListAllMyBuckets', async () => {
+    // Only the account's own buckets are listed, in any region.
+    const { Buckets = [] } = await s3.send(new ListBucketsCommand({ Prefix: bucket }));
+    if (Buckets.some(({ Name }) => Name === bucket)) return [];
+    return [finding('error', check, `The bucket ${bucket} belongs to another account.`, remedy)];
+  });
 
 /** The bucket of a setting that may have a prefix, such as `s3://bucket/prefix`. */
 export const bucketOf = (location: string): string => location.replace(/^s3:\/\//, '').split('/')[0] ?? '';
 
 export async function checkArtifacts(ground: Ground): Promise<Finding[]> {
-  const { MLFLOW_ARTIFACT_BUCKET: location } = ground.settings;
+  const { MLFLOW_ARTIFACT_BUCKET: location, MLFLOW_ARTIFACT_ACCOUNT_ID: account } = ground.settings;
   if (location === undefined) return [];
   const bucket = bucketOf(location);
+  const check = 'artifacts';
   const wrong = await checkPlace(ground, bucket, {
-    check: 'artifacts',
+    check,
     setting: 'MLFLOW_ARTIFACT_BUCKET',
     why: 'the functions write to buckets of their own region only, so no trace would be stored',
     remedy: 'use an MLflow in the region of the stack',
   });
-  return [wrong ?? finding('ok', 'artifacts', `The bucket ${bucket} exists, in the region of the stack.`)];
+  if (wrong?.level === 'error') return [wrong];
+  const remedy = 'name that account in MLFLOW_ARTIFACT_ACCOUNT_ID, or correct MLFLOW_ARTIFACT_BUCKET';
+  const owner = account === undefined ? await checkOwner(ground.s3, bucket, check, remedy) : [];
+  if (owner.length > 0) return owner;
+  return [wrong ?? finding('ok', check, `The bucket ${bucket} exists, in the region of the stack.`)];
 }

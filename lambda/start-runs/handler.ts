@@ -1,5 +1,6 @@
 /** StartRuns: the queued events of new capture files, or of new label files → one execution for all of them. */
 import { SFNClient } from '@aws-sdk/client-sfn';
+import { captureScope } from '../../src/monitoring/capture-scope.ts';
 import { type FailedEvents, type QueuedEvent, startRun } from '../../src/monitoring/start-run.ts';
 import { readEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
@@ -14,6 +15,7 @@ export const handler = logged<{ Records: QueuedEvent[] }, FailedEvents>(({ Recor
   startRun(Records, {
     storage,
     workBucket: environment.WORK_BUCKET,
+    excludes: captureScope(environment).excludes,
     start: (name, input) => startOnce(stepFunctions, environment.STATE_MACHINE_ARN, name, input),
   }),
 );

@@ -11,6 +11,9 @@ interface Permission {
   why?: string;
 }
 
+/** The condition that the resource belongs to an account. */
+export const inAccount = (account: string) => ({ StringEquals: { 'aws:ResourceAccount': account } });
+
 /** @throws Error if a wildcard has no reason */
 export function allow(role: Role, { why, ...statement }: Permission): void {
   role.addToPolicy(new PolicyStatement(statement));

@@ -2,7 +2,7 @@
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/settings/schema.ts';
-import { allow } from './allow.ts';
+import { allow, inAccount } from './allow.ts';
 import { escapeIamPattern } from './iam-pattern.ts';
 import { grantKey } from './key.ts';
 
@@ -12,6 +12,7 @@ export const grantCaptureRead = (role: Role, settings: Settings, prefix = settin
     bucket: settings.DATA_CAPTURE_S3_BUCKET,
     prefix,
     key: settings.DATA_CAPTURE_KMS_KEY_ARN,
+    account: Stack.of(role).account,
     why: 'The capture files of this endpoint: SageMaker names them by variant, hour and a random id.',
   });
 
@@ -21,21 +22,25 @@ interface ReadPlace {
   prefix: string;
   /** The ARN of the bucket's key, if it is one of the person's. */
   key: string | undefined;
+  /** The account of the bucket: a name alone may be that of anybody's bucket. */
+  account?: string;
   /** Why the names of the objects are not known. */
   why: string;
 }
 
-export function grantObjectRead(role: Role, { bucket, prefix, key, why }: ReadPlace): void {
+export function grantObjectRead(role: Role, { bucket, prefix, key, account, why }: ReadPlace): void {
   const { partition } = Stack.of(role);
   const bucketArn = `arn:${partition}:s3:::${bucket}`;
+  const ofAccount = account === undefined ? {} : inAccount(account);
   const keys = `${escapeIamPattern(prefix)}*`;
-  allow(role, { actions: ['s3:GetObject', 's3:GetObjectVersion'], resources: [`${bucketArn}/${keys}`], why });
+  const actions = ['s3:GetObject', 's3:GetObjectVersion'];
+  allow(role, { actions, resources: [`${bucketArn}/${keys}`], conditions: ofAccount, why });
   // Without this permission S3 answers 403 for a missing file, which looks like another fault. The condition is met
   // there too, since S3 uses the requested key as the prefix.
   allow(role, {
     actions: ['s3:ListBucket'],
     resources: [bucketArn],
-    conditions: { StringLike: { 's3:prefix': [keys] } },
+    conditions: { ...ofAccount, StringLike: { 's3:prefix': [keys] } },
   });
   grantKey(role, key, 's3', 'read');
 }

@@ -2,7 +2,7 @@
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/settings/schema.ts';
-import { allow } from './allow.ts';
+import { allow, inAccount } from './allow.ts';
 import { escapeIamPattern } from './iam-pattern.ts';
 import { grantKey, grantSecret } from './key.ts';
 
@@ -27,10 +27,12 @@ export function grantMlflow(role: Role, settings: Settings): void {
 export function grantArtifacts(role: Role, settings: Settings): void {
   const { MLFLOW_ARTIFACT_BUCKET: artifacts, MLFLOW_ARTIFACT_KMS_KEY_ARN: key } = settings;
   if (artifacts === undefined) return;
+  const { partition, account } = Stack.of(role);
   const path = escapeIamPattern(artifacts.replace(/^s3:\/\//, '').replace(/\/+$/, ''));
   allow(role, {
     actions: ['s3:PutObject'],
-    resources: [`arn:${Stack.of(role).partition}:s3:::${path}/*`],
+    resources: [`arn:${partition}:s3:::${path}/*`],
+    conditions: inAccount(settings.MLFLOW_ARTIFACT_ACCOUNT_ID ?? account),
     why: 'MLflow stores spans and files under the id of the experiment and of the trace or run.',
   });
   grantKey(role, key, 's3', 'write');

@@ -21,7 +21,10 @@ export class StateMachineRole extends Role {
   constructor(scope: Construct, id: string, props: StateMachineRoleProps) {
     super(scope, id, {
       description: `Role of the state machine ${props.stateMachineName}`,
-      assumedBy: new ServicePrincipal('states.amazonaws.com'),
+      // Only for the state machines of this account: the service works for all.
+      assumedBy: new ServicePrincipal('states.amazonaws.com', {
+        conditions: { StringEquals: { 'aws:SourceAccount': Stack.of(scope).account } },
+      }),
     });
     allow(this, { actions: ['lambda:InvokeFunction'], resources: props.functions.map((each) => each.functionArn) });
     if (props.manifests.length > 0) this.#allowMaps(props);

@@ -1,7 +1,7 @@
 /** Permission to use parts of the work bucket. */
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { replayKeys, truthKeys, workKeys } from '../../src/contract/work-keys.ts';
+import { markKeys, replayKeys, truthKeys, workKeys } from '../../src/contract/work-keys.ts';
 import { allow } from './allow.ts';
 import { grantKey } from './key.ts';
 
@@ -39,6 +39,8 @@ export const workPatterns = {
   truthToNote: `${truthKeys.toNotePrefix}*`,
   truthRuns: `${truthKeys.runsPrefix}*`,
   truthReports: `${truthKeys.reportsPrefix}*`,
+  replayMarks: `${markKeys.prefix}*`,
+  firstReplayMark: markKeys.first,
   replayPlan: replayKeys.plan(ANY_RUN),
   replayManifest: replayKeys.manifest(ANY_RUN),
   replaySchedule: `${replayKeys.schedulePrefix(ANY_RUN)}*`,

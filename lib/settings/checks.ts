@@ -1,5 +1,5 @@
 /** Checks of the stack's settings beyond the form of each: by the judge's own rules, in combination, and in length. */
-import { judgeModels } from '../../src/judge/judge-id.ts';
+import { judgeEndpoints, judgeModels } from '../../src/judge/judge-id.ts';
 import { ratesOf } from '../../src/judge/pricing/prices.ts';
 import { createAlwaysRule, mayJudge } from '../../src/judge/scorers/always-rules.ts';
 import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -125,6 +125,9 @@ export function wrongTogether(
     if (settings.JUDGE_CASCADE !== settings.BEDROCK_MODEL_ID) return undefined;
     return { name: 'JUDGE_CASCADE', got: 'the model of BEDROCK_MODEL_ID', expected: 'a cheaper model' };
   });
+  for (const name of ['BEDROCK_MODEL_ID', 'JUDGE_CASCADE'] as const) {
+    check([name, 'SAGEMAKER_ENDPOINT_NAME'], () => judgeOfItself(settings, name));
+  }
   check(['BEDROCK_MODEL_ID', 'JUDGE_CASCADE', 'JUDGE_SECRET_ARN', 'JUDGE_BASE_URL'], () => {
     if (!isOpenAi(settings) || settings.JUDGE_SECRET_ARN !== undefined || settings.JUDGE_BASE_URL !== undefined) {
       return undefined;
@@ -139,15 +142,28 @@ export function wrongTogether(
     const expected = 'the price of that model, which the budget needs; or EVALUATION_BUDGET_USD=0 (no limit)';
     return { name: 'JUDGE_PRICES', got: `no price of ${model}`, expected };
   });
-  check(['JUDGE_TOKENS_PER_MINUTE', 'MAX_FUNCTIONS', 'JUDGE_CONCURRENCY'], () => {
-    const { JUDGE_TOKENS_PER_MINUTE: tokens, MAX_FUNCTIONS, JUDGE_CONCURRENCY } = settings;
-    const functions = Math.min(MAX_FUNCTIONS || Infinity, JUDGE_CONCURRENCY || Infinity);
-    const least = LEAST_TOKENS_PER_FUNCTION * functions;
-    if (tokens === 0 || !Number.isFinite(least) || tokens >= least) return undefined;
-    const expected = `at least ${least}, for a call in five minutes from each of ${functions} functions (MAX_FUNCTIONS, JUDGE_CONCURRENCY); or 0 (no limit)`;
-    return { name: 'JUDGE_TOKENS_PER_MINUTE', got: String(tokens), expected };
-  });
+  check(['JUDGE_TOKENS_PER_MINUTE', 'MAX_FUNCTIONS', 'JUDGE_CONCURRENCY'], () => tooFewTokens(settings));
   return wrong;
+}
+
+function tooFewTokens(settings: CheckedSettings): WrongSetting | undefined {
+  const { JUDGE_TOKENS_PER_MINUTE: tokens, MAX_FUNCTIONS, JUDGE_CONCURRENCY } = settings;
+  const functions = Math.min(MAX_FUNCTIONS || Infinity, JUDGE_CONCURRENCY || Infinity);
+  const least = LEAST_TOKENS_PER_FUNCTION * functions;
+  if (tokens === 0 || !Number.isFinite(least) || tokens >= least) return undefined;
+  const expected = `at least ${least}, for a call in five minutes from each of ${functions} functions (MAX_FUNCTIONS, JUDGE_CONCURRENCY); or 0 (no limit)`;
+  return { name: 'JUDGE_TOKENS_PER_MINUTE', got: String(tokens), expected };
+}
+
+/** A judge that is the monitored endpoint: its judgements would be captured, and judged in turn, for ever. */
+function judgeOfItself(
+  settings: CheckedSettings,
+  name: 'BEDROCK_MODEL_ID' | 'JUDGE_CASCADE',
+): WrongSetting | undefined {
+  const { [name]: got = '', SAGEMAKER_ENDPOINT_NAME: endpoint } = settings;
+  if (judgeEndpoints({ BEDROCK_MODEL_ID: got })[0] !== endpoint.toLowerCase()) return undefined;
+  const expected = `a judge other than ${endpoint}, the endpoint of SAGEMAKER_ENDPOINT_NAME: its judgements would be judged in turn, for ever`;
+  return { name, got, expected };
 }
 
 /** Objectives that do not fit the scorers and the sample. */

@@ -8,6 +8,7 @@ import { SMALL_MALLOC } from '../../src/shared/malloc.ts';
 const COMMAS = new Set<string>([
   'REPLAY_ENDPOINT_NAMES',
   'REPLAY_INFERENCE_COMPONENT_NAMES',
+  'REPLAY_URLS',
   'VPC_SUBNET_IDS',
   'VPC_SECURITY_GROUP_IDS',
   'ENDPOINT_VARIANTS',

@@ -4,6 +4,7 @@ import { REPLACED_AT, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 import { assessment } from '../mlflow/replies.ts';
 import type { MlflowRest } from '../mlflow/rest.ts';
 import { ALWAYS, chanceOf, partOf } from '../quality/sample.ts';
+import { REPLAY_TAG } from '../trace/ids.ts';
 
 const assessmentSchema = assessment.extend({
   rationale: z.string().default(''),
@@ -49,7 +50,7 @@ export const shadowLeftOut = ({
   filter = '',
 }: Pick<TraceQuery, 'shadow' | 'filter'>): readonly string[] => (filter.includes(VARIANT_TAG) ? [] : shadow);
 
-/** Reads all traces of the experiment that match, in the order of their inference. */
+/** Reads all traces of the experiment that match, in the order of their inference, but none of a replay's requests. */
 export async function* assessedTraces(
   rest: Pick<MlflowRest, 'repeat'>,
   query: TraceQuery,
@@ -72,7 +73,7 @@ export async function* assessedTraces(
       page_token: pageToken,
     };
     const page = await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/traces/search', json }, searchSchema);
-    yield* page.traces.filter(({ tags }) => !leftOut.includes(tags[VARIANT_TAG] ?? ''));
+    yield* page.traces.filter(({ tags }) => !leftOut.includes(tags[VARIANT_TAG] ?? '') && !(REPLAY_TAG in tags));
     traces += page.traces.length;
     progress?.(traces);
     pageToken = page.next_page_token || undefined;

@@ -114,6 +114,15 @@ export const truthKeys = {
   reportsPrefix: 'ground-truth/reports/',
 };
 
+/** Keys of the registrations of replays, by which their requests are known among the captures. */
+export const markKeys = {
+  /** @param id 16 hex digits, which nobody can guess */
+  mark: (id: string) => `${markKeys.prefix}${id}.json`,
+  prefix: 'replay-marks/',
+  /** When the stack had its first registration. */
+  first: 'first-replay-mark.json',
+};
+
 /** Keys of a cloud replay. */
 export const replayKeys = {
   prefix: (run: string) => `replays/${run}/`,

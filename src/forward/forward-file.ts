@@ -10,6 +10,7 @@ import { type RetryPolicy, withRetries } from '../shared/retry.ts';
 import type { Storage } from '../shared/storage.ts';
 import { parseStored } from '../shared/storage-errors.ts';
 import { mayBeTaken, type Taken } from './arthur.ts';
+import { withoutReplays } from './without-replays.ts';
 
 /** A file with its bytes. */
 export interface OpenFile {
@@ -95,7 +96,7 @@ export async function forwardFile(
 async function post(file: ListedFile & { etag: string }, receipt: ForwardReceipt, deps: ForwardDependencies) {
   const { storage, scope } = deps;
   const facts = await capturedObject(storage, scope, file.bucket, file.key, file.versionId);
-  const { key, size } = facts;
+  const { key } = facts;
   if (facts.etag !== file.etag) {
     throw new PermanentError('CaptureChanged', 'The capture file was overwritten after its event', {
       got: `etag ${facts.etag}`,
@@ -103,7 +104,8 @@ async function post(file: ListedFile & { etag: string }, receipt: ForwardReceipt
       where: `s3://${file.bucket}/${key}`,
     });
   }
-  const open = () => storage.read(facts);
+  const { size, open } = await withoutReplays(storage, deps.workBucket, facts);
+  if (size === 0 && facts.size > 0) return { size, counts: { total: 0, success: 0, failure: 0 } };
   const taken = await withRetries(deps.retry ?? RETRY, async () => {
     const limitMs = Math.min(ANSWER_MS + size / SLOWEST_BYTES_PER_MS, deps.remainingMs() - RESERVE_MS);
     if (limitMs <= 0) throw new RetryableError('ArthurUnavailable', 'The function has no time left for an upload');

@@ -61,6 +61,12 @@ interface JudgeModels {
 export const judgeModels = ({ BEDROCK_MODEL_ID, JUDGE_CASCADE }: JudgeModels): string[] =>
   JUDGE_CASCADE === undefined ? [BEDROCK_MODEL_ID] : [BEDROCK_MODEL_ID, JUDGE_CASCADE];
 
+/** The endpoints that the judges are, in lower case as AWS compares them. */
+export const judgeEndpoints = (models: JudgeModels): string[] =>
+  judgeModels(models)
+    .filter((id) => id.startsWith('sagemaker:'))
+    .map((id) => splitEndpoint(parseJudgeId(id).name).endpoint.toLowerCase());
+
 /** The model that is asked about every capture, in batch inference too. */
 export const firstModel = ({ BEDROCK_MODEL_ID, JUDGE_CASCADE = BEDROCK_MODEL_ID }: JudgeModels): string =>
   JUDGE_CASCADE;

@@ -8,6 +8,7 @@ import type { LambdaEnvironment } from '../settings/environment.ts';
 import { PermanentError, RetryableError } from '../shared/errors.ts';
 import { logger } from '../shared/logging.ts';
 import type { Storage } from '../shared/storage.ts';
+import { captureScope } from './capture-scope.ts';
 import { CHUNK_BOUNDS } from './chunk/chunk-bounds.ts';
 import { withRanges } from './chunk/ranges.ts';
 import { unitsOfObjects } from './plan/units.ts';
@@ -107,7 +108,7 @@ export async function forEachChunkOf<Result>(
   handle: (request: ChunkRequest) => Promise<Result>,
 ): Promise<Result[]> {
   const { storage, environment, requestId, remainingMs } = deps;
-  const scope = { bucket: environment.DATA_CAPTURE_S3_BUCKET, prefix: environment.DATA_CAPTURE_S3_PREFIX };
+  const scope = captureScope(environment);
   const options: RunOptions = {
     evaluate: true,
     reevaluate: false,

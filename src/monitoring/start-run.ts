@@ -24,6 +24,8 @@ export interface FailedEvents {
 interface StartDependencies {
   storage: Storage;
   workBucket: string;
+  /** Whether a file is none of the stack's. */
+  excludes?(key: string): boolean;
   /** Starts an execution, or finds that one of that name was started. */
   start(name: string, input: FilesInput): Promise<void>;
 }
@@ -37,7 +39,7 @@ interface StartDependencies {
  */
 export async function startRun(
   messages: readonly QueuedEvent[],
-  { storage, workBucket, start }: StartDependencies,
+  { storage, workBucket, excludes, start }: StartDependencies,
 ): Promise<FailedEvents> {
   const files = new Map<string, ListedFile>();
   const taken: QueuedEvent[] = [];
@@ -49,6 +51,7 @@ export async function startRun(
       failed.batchItemFailures.push({ itemIdentifier: message.messageId });
       continue;
     }
+    if (excludes?.(file.key)) continue;
     taken.push(message);
     files.set(JSON.stringify([file.key, file.versionId ?? null, file.etag ?? null, file.bucket]), file);
   }

@@ -24,6 +24,8 @@ export interface CaptureFacts {
   isError: boolean;
   inputTokens?: number | undefined;
   outputTokens?: number | undefined;
+  /** The run of the replay that sent the request, which is not counted. */
+  replay?: string | undefined;
 }
 
 /** A verdict, before or after it is written. */
@@ -49,7 +51,7 @@ export interface CountedCapture {
 export const NO_VERDICTS = { verdicts: [], replaced: [], judgeable: [], notJudged: {} } as const;
 
 /** @param capture absent if the line must not be decoded: its time is then that of its object */
-export function captureFacts(capture: Capture | undefined, place: LinePlace): CaptureFacts {
+export function captureFacts(capture: Capture | undefined, place: LinePlace, replay?: string): CaptureFacts {
   const { variant = NO_VARIANT, hourMs } = capturePathOf(place.key);
   return {
     inferenceMs: capture?.inferenceTimeMs ?? hourMs ?? place.objectTimeMs,
@@ -57,6 +59,7 @@ export function captureFacts(capture: Capture | undefined, place: LinePlace): Ca
     isError: capture?.error !== undefined,
     inputTokens: capture?.usage?.inputTokens,
     outputTokens: capture?.usage?.outputTokens,
+    replay,
   };
 }
 
@@ -81,6 +84,7 @@ export class QualityTally {
 
   /** Counts a capture. Call it once for each that has a trace. */
   add(capture: CountedCapture): void {
+    if (capture.facts.replay !== undefined) return;
     this.#observed?.add(capture);
     const { facts, isWritten, verdicts, replaced, judgeable, notJudged } = capture;
     const { inputTokens = 0, outputTokens = 0, isError } = facts;

@@ -62,7 +62,7 @@ export const indexFor = (
   options: ReplayOptions,
   window: CaptureWindow,
   onSkipped: OnSkipped,
-  more: Pick<IndexOptions, 'scan' | 'onRecord' | 'signal'> = {},
+  more: Pick<IndexOptions, 'scan' | 'onRecord' | 'marks' | 'signal'> = {},
 ): Promise<SortedIndex> =>
   indexCaptures(files, { ...window, ...more, needsTime: timingOf(options).kind === 'fixed', onSkipped });
 

@@ -42,6 +42,7 @@ const BUCKET_WITH_PREFIX = /^(s3:\/\/)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9
 const LABEL_PLACE = /^s3:\/\/(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[^\p{Cc}]{0,800})?$/u;
 /** SageMaker's names of endpoints and of inference components have the same form. */
 const ENDPOINT_NAME = /^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/;
+const ACCOUNT_ID = /^\d{12}$/;
 const KEY_ARN = /^arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key\/[\w-]+$/;
 /** A model id may contain colons, but not one with a slash after it. */
 const JUDGE_MODEL = /^(?!(?!openai:|sagemaker:)[a-z][a-z0-9_-]*:\/)\S+$/;
@@ -62,6 +63,11 @@ const judgeModel = z
   .string()
   .transform((id) => id.replace(/^bedrock:\/+/, ''))
   .pipe(z.string().regex(JUDGE_MODEL).refine(isPossibleEndpoint, 'names of letters, digits and "-"'));
+
+const origin = z
+  .string()
+  .refine((url) => URL.canParse(url))
+  .transform((url) => new URL(url).origin);
 
 const keyArn = setting('the ARN of a KMS key (not of an alias)', z.string().regex(KEY_ARN).optional());
 
@@ -220,7 +226,14 @@ export const replaySettings = {
     'inference component names separated by commas',
     nameList(ENDPOINT_NAME).default([]),
   ),
-  /** The only secret whose value may be sent as headers. */
+  /** Origins of the URLs that may be sent to. */
+  REPLAY_URLS: setting(
+    'origins of http(s) URLs separated by commas, such as https://candidate.example.com:8443, without a path',
+    nameList(/^https?:\/\/[^\s/?#@]+\/?$/)
+      .pipe(z.array(origin))
+      .default([]),
+  ),
+  /** The only secret whose value may be sent as headers, and only to these URLs. */
   REPLAY_HEADERS_SECRET_ARN: secretArn,
 };
 
@@ -238,6 +251,8 @@ export const settingsSchema = z.object({
     'a bucket name, optionally with a prefix',
     z.string().regex(BUCKET_WITH_PREFIX).optional(),
   ),
+  /** Of that bucket. Default: the account of the stack. */
+  MLFLOW_ARTIFACT_ACCOUNT_ID: setting('an AWS account id of 12 digits', z.string().regex(ACCOUNT_ID).optional()),
   VPC_SUBNET_IDS: setting(
     'subnet ids such as subnet-0123456789abcdef0, separated by commas, at most 16',
     nameList(/^subnet-[0-9a-f]+$/)

@@ -3,7 +3,7 @@ import { capturePathOf } from '../formats/files/capture-path.ts';
 import type { Capture, QuarantineCause, RawLine } from '../formats/types.ts';
 import { toNamedError } from '../shared/errors.ts';
 import { rootAttributes } from './attributes.ts';
-import { RUN_TAG, rootSpanIdOf, traceIdOf } from './ids.ts';
+import { REPLAY_TAG, RUN_TAG, rootSpanIdOf, traceIdOf } from './ids.ts';
 import { inferenceSpans } from './inference-spans.ts';
 import { requestPreview, responsePreview } from './preview.ts';
 import { spanContentOf, spanTypeOf } from './span-content.ts';
@@ -16,6 +16,8 @@ interface TraceOptions {
   endpointName: string;
   /** The run that writes the trace. */
   run?: string;
+  /** The run of the replay that sent the request, if that is certain. */
+  replay?: string | undefined;
   /** Used if the S3 key does not contain it. */
   variantName?: string;
 }
@@ -118,7 +120,8 @@ function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<s
     s3_file_key: raw.place.key,
     capture_format: capture.format,
     inference_mismatch: mismatch === undefined ? undefined : `${mismatch.inputs} inputs, ${mismatch.outputs} outputs`,
-    replay_run: capture.replayRun,
+    replay_run: options.replay ?? capture.replayRun,
+    [REPLAY_TAG]: options.replay === undefined ? undefined : 'true',
     [RUN_TAG]: options.run,
     capture_notes: capture.notes.join('; '),
   });

@@ -12,6 +12,8 @@ const digest = (...parts: (string | Uint8Array)[]): string => {
 
 /** The tag that names the run which wrote the trace. A run counts the captures that it wrote itself. */
 export const RUN_TAG = 'monitoring_run';
+/** The tag of the requests that replays of the stack sent. `replay_run` alone is what a caller says. */
+export const REPLAY_TAG = 'sent_by_replay';
 
 /**
  * Returns the trace id: `tr-` and 32 hex digits of SHA-256(experiment id, newline, raw line).

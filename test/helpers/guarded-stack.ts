@@ -73,6 +73,7 @@ export class GuardedStack {
       const outputs = await environment.deployStack({
         STACK_PREFIX: PREFIX,
         SAGEMAKER_ENDPOINT_NAME: ENDPOINT,
+        REPLAY_URLS: new URL(endpoint.url).origin,
         REPLAY_HEADERS_SECRET_ARN: headersArn,
         MLFLOW_SECRET_ARN: loginArn,
         ARTHUR_HOST: arthur.url,

@@ -116,7 +116,11 @@ export class CloudReplays {
   }
 
   run(input: object, environment: Partial<ReplayEnvironment> = {}, name = `run-${this.#runs++}`): CloudRun {
-    return new CloudRun(this, input, { ...this.environment, ...environment }, name);
+    // Only the target of this run, on this machine as the emulator is.
+    const { url } = (input as { target?: { url?: string } }).target ?? {};
+    const REPLAY_URLS = url === undefined || !URL.canParse(url) ? [] : [new URL(url).origin];
+    const doors = { REPLAY_URLS, AWS_ENDPOINT_URL: this.aws.url };
+    return new CloudRun(this, input, { ...this.environment, ...doors, ...environment }, name);
   }
 }
 

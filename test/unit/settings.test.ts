@@ -74,6 +74,7 @@ describe('the settings as a whole', () => {
       ENDPOINT_VARIANTS: ['AllTraffic'],
       SHADOW_VARIANTS: [],
       REPLAY_ENDPOINT_NAMES: [],
+      REPLAY_URLS: [],
       REPLAY_INFERENCE_COMPONENT_NAMES: [],
       ARTHUR_S3_SUFFIX: '.jsonl',
     });
@@ -272,6 +273,10 @@ describe('single settings', () => {
     ['ARTHUR_S3_PREFIX', '/a', /a key prefix \(it does not begin with/],
     ['REPLAY_ENDPOINT_NAMES', 'one,two_', /endpoint names separated by commas/],
     ['REPLAY_INFERENCE_COMPONENT_NAMES', 'one;two', /inference component names separated by commas/],
+    ['REPLAY_URLS', 'https://host/path', /origins of http\(s\) URLs separated by commas/],
+    ['REPLAY_URLS', 'host:8080', /origins of http\(s\) URLs separated by commas/],
+    ['REPLAY_URLS', 'https://me:word@host', /without a path/],
+    ['MLFLOW_ARTIFACT_ACCOUNT_ID', '1234', /an AWS account id of 12 digits/],
     ['REPLAY_HEADERS_SECRET_ARN', 'replay-headers', /the complete ARN of a Secrets Manager secret/],
   ])('rejects %s=%s', (name, value, expected) => {
     const line = refusalOf(name, value);

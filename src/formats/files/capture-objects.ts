@@ -11,6 +11,8 @@ export interface CaptureScope {
   bucket: string;
   /** Ends with `/`, or is empty. */
   prefix: string;
+  /** Whether a key is that of captures which are none of the stack's. */
+  excludes?(key: string): boolean;
 }
 
 const CAPTURE_SUFFIX = '.jsonl';
@@ -22,7 +24,7 @@ const OF_ONE_FILE = new Set(['CaptureArchived', 'CaptureMissing', 'CaptureChange
 export const isOfOneFile = (error: unknown): boolean => OF_ONE_FILE.has((error as { name?: string }).name ?? '');
 
 function assertInScope(scope: CaptureScope, bucket: string, key: string, what: string): void {
-  if (bucket === scope.bucket && key.startsWith(scope.prefix)) return;
+  if (bucket === scope.bucket && key.startsWith(scope.prefix) && !scope.excludes?.(key)) return;
   throw new PermanentError('OutsideCaptureScope', `This stack does not process this ${what}`, {
     got: `s3://${bucket}/${key}`,
     expected: `a ${what} under s3://${scope.bucket}/${scope.prefix}`,
@@ -110,6 +112,7 @@ export async function* backfillObjects(
     jump = undefined;
     if (next.done) return;
     const object = next.value;
+    if (scope.excludes?.(object.key)) continue;
     const hour = hourPathOf(object.key);
     if (hour !== undefined && fromMs !== undefined && hour.startMs + HOUR_MS <= fromMs) {
       // All keys of this base before the first hour of the window sort before this key.
@@ -120,7 +123,7 @@ export async function* backfillObjects(
       // The rest of the day’s folder: files that are in no hour are read regardless of the window.
       const day = `${hour.base}${formatHour(hour.startMs).slice(0, DAY_LENGTH)}`;
       for await (const loose of storage.listFolder(input.bucket, `${day}/`)) {
-        if (loose.key > object.key && loose.key.endsWith(CAPTURE_SUFFIX)) yield loose;
+        if (loose.key > object.key && !scope.excludes?.(loose.key) && loose.key.endsWith(CAPTURE_SUFFIX)) yield loose;
       }
       // "0" is the character after "/".
       jump = `${day}0`;

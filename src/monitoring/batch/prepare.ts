@@ -93,11 +93,11 @@ async function prepare(
   const stored = await store.getTraces(chunk.experimentId, traceIds);
   const { prepared, lines } = await earlierParts(request, deps, new Set(traceIds));
   prepared.killed.push(...condemned.filter(({ reason }) => reason === KILLED).map(({ raw }) => lineId(raw.place)));
-  for (const { traceId, raw, read } of captures) {
+  for (const { traceId, raw, read, replay } of captures) {
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
-    const look = { capture, timeMs: timeOf(capture), isAlways };
+    const look = { capture, timeMs: timeOf(capture), isAlways, replay };
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (journal.mayCreate(traceId) ? NO_TRACE_YET : undefined);
     const { judge } = pendingVerdicts(traceId, look, trace, scorers, options, run);

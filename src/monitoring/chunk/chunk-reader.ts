@@ -2,6 +2,7 @@
 
 import type { RunOptions } from '../../contract/input.ts';
 import { readLines } from '../../formats/lines/read-lines.ts';
+import { Marks } from '../../replay/marks/believe.ts';
 import type { LambdaEnvironment } from '../../settings/environment.ts';
 import type { Storage } from '../../shared/storage.ts';
 import { type DecodedChunkLine, LineDecoder, type LineReading } from './decode-lines.ts';
@@ -25,6 +26,7 @@ export async function* readChunk(
   how: LineReading,
 ): AsyncGenerator<ChunkLine> {
   const decoder = new LineDecoder(environment, { experimentId: chunk.experimentId, window }, how);
+  const marks = new Marks(storage, environment.WORK_BUCKET);
   for await (const opened of openRanges(storage, chunk, environment.WORK_BUCKET)) {
     const { index: range } = opened;
     if (opened.fault !== undefined) {
@@ -32,6 +34,10 @@ export async function* readChunk(
       continue;
     }
     const lines = readLines(opened.bytes, opened.range, { maxLineBytes: environment.MAX_LINE_BYTES });
-    for await (const line of lines) yield { range, ...(await decoder.decode(line)) };
+    for await (const line of lines) {
+      const decoded = await decoder.decode(line);
+      if (decoded.kind === 'capture') decoded.replay = await marks.runOf(decoded.capture);
+      yield { range, ...decoded };
+    }
   }
 }

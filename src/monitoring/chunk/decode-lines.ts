@@ -17,6 +17,8 @@ export interface CaptureLine {
   traceId: string;
   /** The line is identical to an earlier line of the chunk. */
   duplicate: boolean;
+  /** The run of the replay that sent the request, if that is certain. */
+  replay?: string | undefined;
   /** The memory that the line takes when decoded, in bytes. */
   weight: number;
   /** The line can be traced, but the rest of the work on it needs more memory than there is. */

@@ -187,18 +187,19 @@ class EvaluateChunk {
   #plan(line: ReadCapture, allStored: ReadonlyMap<string, StoredTrace>): PlannedWork[] {
     const { scorers, always } = this.#deps;
     const { options, run } = this.#request;
-    const { traceId } = line;
+    const { traceId, replay } = line;
     const capture = line.read();
     const stored = allStored.get(traceId);
     const isAbsent = stored === undefined && this.#mayCreate(traceId);
     const { variant } = capturePathOf(line.raw.place.key);
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
-    const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways };
+    const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways, replay };
     const pending = pendingVerdicts(traceId, look, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
     if (!isAbsent) this.#book?.alreadyThere(line.range);
     // Captures are planned in the order of their lines, as the index wants them.
-    if (this.#book !== undefined || stored !== undefined) this.#index.add(capture, traceId, line.raw.place);
-    const facts = captureFacts(capture, line.raw.place);
+    const isIndexed = replay === undefined && (this.#book !== undefined || stored !== undefined);
+    if (isIndexed) this.#index.add(capture, traceId, line.raw.place);
+    const facts = captureFacts(capture, line.raw.place, replay);
     if (isAbsent || stored !== undefined) return [{ ...line, pending, stored, facts }];
     this.#settle(line.range, pending);
     return [];

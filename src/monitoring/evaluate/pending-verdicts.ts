@@ -42,6 +42,8 @@ type Decision = 'judge' | { term: 'notJudgeable' | 'notSampled'; reason: string 
 interface Look {
   capture: Capture;
   timeMs: number;
+  /** The run of the replay that sent the request, which is not judged. */
+  replay?: string | undefined;
   /** Returns whether a rule has this capture judged regardless of the sample. */
   isAlways(): boolean;
 }
@@ -66,9 +68,9 @@ export function pendingVerdicts(
   const lists = { judge: [], code: [], failed: [], judgeable: [] };
   const sample = laterSample(part, now);
   const pending: PendingVerdicts = { ...lists, settled, reasons: {}, overrides: new Map(), part, sample };
-  if (stored === undefined) {
+  if (stored === undefined || look?.replay !== undefined) {
     settled.notJudgeable = scorers.length;
-    pending.reasons.traceMissing = scorers.length;
+    pending.reasons[stored === undefined ? 'traceMissing' : 'sentByReplay'] = scorers.length;
     return pending;
   }
   const open = withoutVerdict(stored, scorers, options, run, pending);

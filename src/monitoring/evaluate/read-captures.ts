@@ -55,9 +55,9 @@ export async function readCaptures(
     if (line.kind === 'unread') {
       part.unread.push({ range, lines: line.lines, error: toNamedError(line.fault) });
     } else if (line.kind === 'capture') {
-      const { traceId, weight, duplicate, raw, onlyTraced } = line;
+      const { traceId, weight, duplicate, raw, onlyTraced, replay } = line;
       if (duplicate) part.duplicates.push({ traceId, range, raw });
-      else part.captures.push({ traceId, range, raw, weight, read: held.hold(line), onlyTraced });
+      else part.captures.push({ traceId, range, raw, weight, read: held.hold(line), onlyTraced, replay });
     } else if (line.kind === 'outsideWindow') {
       book?.outsideWindow(range);
     } else {

@@ -45,6 +45,8 @@ export interface KeptLine {
   /** The ordinal of its range in the chunk. */
   range: number;
   raw: RawLine;
+  /** The run of the replay that sent the request: it is traced, but neither judged nor counted. */
+  replay?: string | undefined;
 }
 
 /** A capture that is to be traced. */
@@ -140,12 +142,13 @@ export class LineBook {
   }
 
   /** Builds the trace of a line. If that takes too long, the trace shows the line as captured. */
-  #build({ raw, capture }: TraceableLine): TraceRecord {
+  #build({ raw, capture, replay }: TraceableLine): TraceRecord {
     const { environment } = this.#deps;
     const options = {
       experimentId: this.#request.chunk.experimentId,
       endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
       run: this.#request.run,
+      replay,
     };
     const build = (of: Capture): TraceRecord =>
       withinTime(timeOf(of, raw.bytes.length), () => buildTrace(of, raw, options));

@@ -50,7 +50,7 @@ async function logLines(request: ChunkRequest, deps: LogDependencies, book: Line
     } else if (line.duplicate) {
       book.duplicate(line.traceId, line);
     } else {
-      index.add(line.capture, line.traceId, line.raw.place);
+      if (line.replay === undefined) index.add(line.capture, line.traceId, line.raw.place);
       await batch.add(line);
     }
   }

@@ -32,7 +32,7 @@ export class TraceBatch {
     const weight = Math.max(line.weight, trace.spans.length * SPAN_BYTES);
     const most = Math.min(BATCH_WEIGHT, weightAtOnce());
     if (this.#weight + weight > most) await this.flush();
-    const facts = captureFacts(line.capture, line.raw.place);
+    const facts = captureFacts(line.capture, line.raw.place, line.replay);
     this.#lines.push({ trace, range: line.range, raw: line.raw, facts });
     this.#weight += weight;
     if (this.#lines.length >= BATCH_LINES || this.#weight >= most) await this.flush();

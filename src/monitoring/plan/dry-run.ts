@@ -38,7 +38,7 @@ export async function estimateChunk(
     for await (const line of readChunk(storage, chunk, environment, options.window, how)) {
       const range = chunk.ranges[line.range];
       if (line.kind === 'unread' && range !== undefined) failed.push({ range, error: toNamedError(line.fault) });
-      if (line.kind !== 'capture' || line.duplicate) continue;
+      if (line.kind !== 'capture' || line.duplicate || line.replay !== undefined) continue;
       const { capture, traceId, raw } = line;
       const { variant } = capturePathOf(raw.place.key);
       try {

@@ -5,6 +5,7 @@ import { type FilesInput, type ListedFile, listedFileSchema, type RunOptions } f
 import { capturedObject, overwrittenSince } from '../../formats/files/capture-objects.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import type { ObjectFacts } from '../../shared/storage.ts';
+import { captureScope } from '../capture-scope.ts';
 import { claimObject } from './claim.ts';
 import type { PlannerDependencies } from './types.ts';
 
@@ -53,8 +54,8 @@ export class FileFinder {
    */
   async find(file: ListedFile): Promise<ObjectFacts | { duplicateOf: string }> {
     const { storage, environment } = this.#deps;
-    const { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_S3_PREFIX: prefix, WORK_BUCKET: workBucket } = environment;
-    const object = await capturedObject(storage, { bucket, prefix }, file.bucket, file.key, file.versionId);
+    const { WORK_BUCKET: workBucket } = environment;
+    const object = await capturedObject(storage, captureScope(environment), file.bucket, file.key, file.versionId);
     const identity = [object.key, object.versionId, object.etag].join('\n');
     if (this.#found.has(identity)) return { duplicateOf: this.#run.name };
     this.#found.add(identity);

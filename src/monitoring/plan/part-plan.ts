@@ -8,6 +8,7 @@ import { workKeys } from '../../contract/work-keys.ts';
 import { backfillObjects, fileOf, isOfOneFile } from '../../formats/files/capture-objects.ts';
 import { PermanentError, type RetryableError } from '../../shared/errors.ts';
 import { TextUpload } from '../../shared/uploads.ts';
+import { captureScope } from '../capture-scope.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { addEstimates } from '../counts.ts';
 import { estimateChunk } from './dry-run.ts';
@@ -155,8 +156,8 @@ export class PartPlan {
   /** Finds the units of the input after the cursor. */
   async #units(parsed: ParsedInput, claim: boolean): Promise<Found> {
     const { storage, environment } = this.#deps;
-    const { DATA_CAPTURE_S3_BUCKET: bucket, DATA_CAPTURE_S3_PREFIX: prefix, WORK_BUCKET: workBucket } = environment;
-    const scope = { bucket, prefix };
+    const { WORK_BUCKET: workBucket } = environment;
+    const scope = captureScope(environment);
     const cursor = this.#request.cursor || undefined;
     const limits = { deadlineMs: () => this.#deps.remainingMs() - FINISH_RESERVE_MS };
     const finder = new FileFinder(this.#deps, this.#request.run, this.#options, claim, this.#notices.warnings);

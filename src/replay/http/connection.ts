@@ -10,6 +10,8 @@ export interface Origin {
   /** Used in the Host header and for TLS. */
   hostname: string;
   port: number;
+  /** Whether no connection may be opened to an IP address. */
+  refuses?: ((address: string) => boolean) | undefined;
 }
 
 /** The events of a connection that the pool handles. */

@@ -73,7 +73,7 @@ export class ConnectionPool implements ConnectionOwner {
   /**
    * Resolves the name and opens a first connection, so that an unreachable target is detected before the clock starts.
    *
-   * @throws PermanentError `TargetUnreachable`
+   * @throws PermanentError `TargetUnreachable`, `AddressNotAllowed`
    */
   async open(): Promise<void> {
     const { hostname, port } = this.#origin;
@@ -81,8 +81,9 @@ export class ConnectionPool implements ConnectionOwner {
     const started = performance.now();
     let addresses: string[];
     try {
-      addresses = isIP(hostname) ? [hostname] : await this.#resolve(hostname);
+      addresses = await this.#lookUp();
     } catch (error) {
+      if (error instanceof PermanentError) throw error;
       throw new PermanentError(
         'TargetUnreachable',
         'The host name of the target cannot be resolved',
@@ -239,11 +240,28 @@ export class ConnectionPool implements ConnectionOwner {
     last.idleIndex = idleIndex;
   }
 
+  /**
+   * Returns the addresses of the target. Connections are opened to these and not to the name, so that each goes to an address that
+   * was checked here, whatever the name means by then.
+   *
+   * @throws PermanentError `AddressNotAllowed`
+   */
+  async #lookUp(): Promise<string[]> {
+    const { hostname, refuses } = this.#origin;
+    const addresses = isIP(hostname) ? [hostname] : await this.#resolve(hostname);
+    const refused = addresses.find((address) => refuses?.(address));
+    if (refused === undefined) return addresses;
+    throw new PermanentError('AddressNotAllowed', 'A replay may not connect to an address of its own machine or link', {
+      got: hostname === refused ? refused : `${hostname}, which is ${refused}`,
+      expected: 'an address that is neither loopback nor link-local, such as a private one of your network',
+    });
+  }
+
   async #refresh(): Promise<void> {
     this.#resolving = true;
     try {
       const family = isIP(this.#addresses[0] ?? '');
-      const same = (await this.#resolve(this.#origin.hostname)).filter((address) => isIP(address) === family);
+      const same = (await this.#lookUp()).filter((address) => isIP(address) === family);
       if (same.length > 0) this.#addresses = same;
     } catch {
       // The known addresses stay in use. If they are gone, the requests fail with their own errors.
@@ -254,7 +272,7 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   #open(first?: Exchange): Connection {
-    const address = this.#addresses[this.#nextAddress++ % this.#addresses.length] ?? this.#origin.hostname;
+    const address = this.#addresses[this.#nextAddress++ % this.#addresses.length] as string;
     const connection = new Connection(this.#origin, address, this, first);
     this.#all.add(connection);
     this.maxOpen = Math.max(this.maxOpen, this.#all.size);

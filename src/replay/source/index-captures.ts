@@ -1,6 +1,7 @@
 /** Indexes the records of capture files by their captured time. */
 import type { ScannedLine } from '../../formats/lines/scan-lines.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../shared/line-bound.ts';
+import type { Marks } from '../marks/believe.ts';
 import { unreadable } from '../request/literal.ts';
 import { scanFile } from './lines.ts';
 import { type Peek, peekLine } from './peek.ts';
@@ -20,11 +21,13 @@ export interface IndexOptions {
   scan?(file: SourceFile): AsyncIterable<ScannedLine>;
   /** Called for every record that is kept, in the order of file and line. `bytes` are valid during the call. */
   onRecord?(bytes: Buffer, entry: IndexEntry): void;
+  /** Returns what tells the requests of earlier replays in a file. Without it, none is left out. */
+  marks?(): Pick<Marks, 'isLeftOut'>;
   signal?: AbortSignal;
 }
 
 /** Skips a line that cannot be read, and no other line. */
-function peekAt(bytes: Buffer, needsTime: boolean): Peek {
+export function peekAt(bytes: Buffer, needsTime: boolean): Peek {
   try {
     return peekLine(bytes, needsTime);
   } catch (error) {
@@ -59,6 +62,7 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
   const from = options.fromMs ?? Number.NEGATIVE_INFINITY;
   const to = options.toMs ?? Number.POSITIVE_INFINITY;
   let lastMs = 0;
+  const marks = options.marks?.();
   for await (const { bytes, line, start, length } of options.scan?.(file) ?? scanFile(file.path)) {
     options.signal?.throwIfAborted();
     if (bytes === undefined) {
@@ -69,6 +73,11 @@ async function addFile(index: SortedIndex, file: SourceFile, ordinal: number, op
     const peek = peekAt(bytes, options.needsTime);
     if (peek.kind === 'skipped') {
       options.onSkipped({ file: file.name, line, reason: peek.reason, message: peek.message });
+      continue;
+    }
+    if (peek.claim !== undefined && (await marks?.isLeftOut(peek.claim))) {
+      const message = 'The request was sent by an earlier replay';
+      options.onSkipped({ file: file.name, line, reason: 'SentByReplay', message });
       continue;
     }
     const timeMs = Number.isNaN(peek.timeMs) ? lastMs : peek.timeMs;

@@ -3,20 +3,22 @@
  * the end, so only the tail is parsed. This indexes 20,000 lines in the time that parsing 2,000 takes.
  */
 
-import { isObject, type JsonObject, parseJson, toJson } from '../../formats/json.ts';
+import { asText, isObject, type JsonObject, parseJson, toJson } from '../../formats/json.ts';
 import { openEnvelope } from '../../formats/record/envelope.ts';
 import { identityOf } from '../../formats/record/identity.ts';
 import { parseInferenceTime } from '../../formats/record/inference-time.ts';
 import type { QuarantineCause } from '../../formats/types.ts';
 import { Scale } from '../../formats/weight.ts';
+import type { Claim } from '../marks/believe.ts';
+import { isReplayId } from '../marks/inference-id.ts';
 
 /** The facts about a line that the index needs. */
-export type Peek = { kind: 'record'; timeMs: number } | { kind: 'skipped'; reason: string; message: string };
+export type Peek =
+  | { kind: 'record'; timeMs: number /** It claims to be a request of a replay. */; claim?: Claim }
+  | { kind: 'skipped'; reason: string; message: string };
 
 const METADATA_KEY = Buffer.from('"eventMetadata"');
-/** Marks that a replay puts on its requests. */
-export const REPLAY_ID_PREFIX = 'replay-';
-const REPLAY_ID = new RegExp(`^${REPLAY_ID_PREFIX}[0-9a-f]{32}$`);
+/** The attribute that a replay puts on its requests, with its run. */
 export const REPLAY_RUN_ATTRIBUTE = 'replay_run';
 const REPLAY_MARK = Buffer.from(REPLAY_RUN_ATTRIBUTE);
 
@@ -31,11 +33,11 @@ function tailMetadata(line: Buffer): JsonObject | undefined {
 }
 
 /**
- * Whether a replay sent the request, judged by its inference id or its custom attributes. A prompt that mentions replays
+ * Whether the request claims to be a replay's, by its inference id or its custom attributes. A prompt that mentions replays
  * does not count.
  */
-function sentByReplay(line: Buffer, metadata: JsonObject): boolean {
-  if (typeof metadata.inferenceId === 'string' && REPLAY_ID.test(metadata.inferenceId)) return true;
+function claimsReplay(line: Buffer, metadata: JsonObject): boolean {
+  if (typeof metadata.inferenceId === 'string' && isReplayId(metadata.inferenceId)) return true;
   if (!line.includes(REPLAY_MARK)) return false;
   const opened = openEnvelope(line, new Scale());
   return (
@@ -59,10 +61,7 @@ export function peekLine(line: Buffer, needsTime: boolean): Peek {
     if ('reason' in opened) return skippedAs(opened.reason);
     metadata = opened.envelope.eventMetadata;
   }
-  if (sentByReplay(line, metadata)) {
-    return { kind: 'skipped', reason: 'SentByReplay', message: 'The request was sent by an earlier replay' };
-  }
-  const { inferenceTime } = metadata;
+  const { inferenceTime, inferenceId } = metadata;
   // Read as the pipeline does. `Date.parse` would read a time without an offset as local time.
   const timeMs = parseInferenceTime(inferenceTime) ?? Number.NaN;
   if (Number.isNaN(timeMs) && needsTime) {
@@ -72,5 +71,6 @@ export function peekLine(line: Buffer, needsTime: boolean): Peek {
       message: `The record has no readable inferenceTime, so it has no place in the schedule; got: ${toJson(inferenceTime)?.slice(0, 200) ?? 'nothing'}`,
     };
   }
-  return { kind: 'record', timeMs };
+  if (!claimsReplay(line, metadata)) return { kind: 'record', timeMs };
+  return { kind: 'record', timeMs, claim: { capturedInferenceId: asText(inferenceId), inferenceTimeMs: timeMs } };
 }

@@ -1,12 +1,12 @@
 /** Sends requests to a SageMaker endpoint. */
-import { hash } from 'node:crypto';
 import type { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { awsUrl } from '../../shared/aws-url.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import { NodeSha256 } from '../../shared/sha256.ts';
+import { replayInferenceId } from '../marks/inference-id.ts';
 import type { LiteralRequest } from '../request/literal.ts';
-import { REPLAY_ID_PREFIX, REPLAY_RUN_ATTRIBUTE } from '../source/peek.ts';
+import { REPLAY_RUN_ATTRIBUTE } from '../source/peek.ts';
 import {
   type Encoded,
   headerSafe,
@@ -26,6 +26,8 @@ export interface SageMakerTargetOptions {
   inferenceComponent?: string;
   /** URL of the SageMaker runtime, for an emulator or a private endpoint. */
   url?: string;
+  /** The registration of the replay, which a long one renews. Without an id, its requests count as traffic. */
+  mark?: { id?: string | undefined };
   /** Set by tests. */
   goodForMs?: number;
 }
@@ -36,10 +38,6 @@ const SIGNATURE_MS = 2 * 60_000;
 const NAME = /^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$/;
 /** SageMaker allows 1,024 visible characters of custom attributes. */
 const MAX_ATTRIBUTES = 1024;
-
-/** Derives the inference id: 32 hex digits of SHA-256 over the run, the event id and, from the second pass on, the pass. */
-export const replayInferenceId = (run: string, eventKey: string, pass: number): string =>
-  `${REPLAY_ID_PREFIX}${hash('sha256', pass === 0 ? `${run}\n${eventKey}` : `${run}\n${eventKey}\n${pass}`).slice(0, 32)}`;
 
 /**
  * A SageMaker endpoint. Uses `InvokeEndpoint`, and `InvokeEndpointWithResponseStream` for requests that ask for a stream.
@@ -98,7 +96,7 @@ export class SageMakerTarget implements Target {
 
   async encode(request: LiteralRequest, identity: RequestIdentity): Promise<Encoded> {
     const { endpoint, variant, inferenceComponent } = this.#options;
-    const inferenceId = replayInferenceId(identity.run, identity.eventKey, identity.pass);
+    const inferenceId = replayInferenceId(this.#options.mark?.id ?? '', identity.run, identity.eventKey, identity.pass);
     const attributes = `${REPLAY_RUN_ATTRIBUTE}=${identity.run};event_id=${identity.eventKey}`;
     const headers: Record<string, string> = {
       host: this.#host,

@@ -1,5 +1,6 @@
 /** Sends requests to a URL. */
 import { PermanentError } from '../../shared/errors.ts';
+import type { Origin } from '../http/connection.ts';
 import type { LiteralRequest } from '../request/literal.ts';
 import {
   type Encoded,
@@ -63,9 +64,10 @@ export class UrlTarget implements Target {
 
   /**
    * @param url all requests are sent to its path; without a path, each is sent to the path for its format
+   * @param refuses whether no connection may be opened to an IP address
    * @throws PermanentError `InvalidTarget`, `InvalidHeader`
    */
-  constructor(url: string, headers: Record<string, string> = {}) {
+  constructor(url: string, headers: Record<string, string> = {}, refuses?: Origin['refuses']) {
     const parsed = URL.canParse(url) ? new URL(url) : undefined;
     if (!parsed || !/^https?:$/.test(parsed.protocol)) {
       const expected = 'http://host:port[/path] or https://…';
@@ -78,7 +80,7 @@ export class UrlTarget implements Target {
         expected,
       });
     }
-    this.origin = originOf(parsed);
+    this.origin = { ...originOf(parsed), refuses };
     this.#host = hostHeader(this.origin);
     this.#path = parsed.pathname === '/' ? undefined : parsed.pathname;
     this.#query = parsed.search;

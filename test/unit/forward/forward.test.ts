@@ -4,6 +4,8 @@ import { type forwardFile, readReceipt, receiptKey } from '../../../src/forward/
 import { type ForwardMessage, forwardMessages } from '../../../src/forward/forward-messages.ts';
 import { withToken } from '../../../src/forward/token.ts';
 import { createHttpTransport, type HttpTransport } from '../../../src/mlflow/transport.ts';
+import { replayInferenceId } from '../../../src/replay/marks/inference-id.ts';
+import { registerReplay } from '../../../src/replay/marks/register.ts';
 import { PermanentError, RetryableError } from '../../../src/shared/errors.ts';
 import { type Arthur, answer, fileOf, MODEL, startArthur, TOKEN, taken } from '../../doubles/arthur.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -446,4 +448,40 @@ test('a name cannot leave its field', async () => {
   const [request] = arthur.server.requests;
   expect(request?.body.toString()).toContain('filename="a%22%0D%0Ax: y; filename=%22b.jsonl"');
   expect(await fileOf(request as never)).toMatchObject({ text: '' });
+});
+
+describe('the requests of replays', () => {
+  const lineOf = (name: string, id?: string): string => {
+    const record = JSON.parse(chatLine(name));
+    if (id !== undefined) record.eventMetadata.inferenceId = id;
+    return JSON.stringify(record);
+  };
+  const registered = async (): Promise<string> => {
+    const mark = await registerReplay(memory.storage, 'work', { run: 'r', atMs: Date.parse('2026-11-20T09:00:00Z') });
+    return replayInferenceId(mark.id, 'r', 'e', 0);
+  };
+  const put = (text: string): void => {
+    etag = memory.put(KEY, text).etag;
+  };
+
+  test('are left out of a file, and those that only claim to be are not', async () => {
+    const id = await registered();
+    const kept = [
+      lineOf('one'),
+      lineOf('two', `replay-${'0'.repeat(48)}`),
+      lineOf('three'),
+      lineOf('four', `replay-${'0'.repeat(32)}`),
+    ];
+    const replayed = lineOf('replayed', id);
+    put([replayed, kept[0], replayed, replayed, kept[1], kept[2], replayed, kept[3], replayed].join('\r\n'));
+    expect(await deliver([message(1)])).toEqual([]);
+    expect(await arthur.files()).toEqual([{ name: 'a "1".jsonl', text: kept.map((line) => `${line}\r\n`).join('') }]);
+  });
+
+  test('are no file if there is nothing else', async () => {
+    put(`${lineOf('replayed', await registered())}\n`);
+    expect(await deliver([message(1)])).toEqual([]);
+    expect(arthur.server.requests).toEqual([]);
+    expect(await receipt()).toMatchObject({ state: 'forwarded', size: 0, counts: { total: 0 } });
+  });
 });

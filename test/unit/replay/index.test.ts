@@ -119,15 +119,26 @@ describe('peekLine', () => {
     ['NotACaptureRecord', '"a string"'],
     ['NoInferenceTime', record({ eventId: 'e' })],
     ['NoInferenceTime', record({ inferenceTime: 'yesterday' })],
-    ['SentByReplay', record({ inferenceTime: '2026-11-20T10:00:01Z', inferenceId: `replay-${'0a'.repeat(16)}` })],
-    ['SentByReplay', record({ inferenceTime: '2026-11-20T10:00:01Z', customAttributes: ['replay_run=r1;event_id=e'] })],
   ])('skips a line with the reason %s', (reason, line) => {
     expect(peekLine(Buffer.from(line), true)).toMatchObject({ kind: 'skipped', reason });
   });
 
+  test.each<[object, string | undefined]>([
+    [{ inferenceId: `replay-${'0a'.repeat(16)}` }, `replay-${'0a'.repeat(16)}`],
+    [{ inferenceId: `replay-${'0a'.repeat(24)}` }, `replay-${'0a'.repeat(24)}`],
+    [{ customAttributes: ['replay_run=r1;event_id=e'] }, undefined],
+  ])('notes the claim of %j to be a request of a replay', (metadata, capturedInferenceId) => {
+    const inferenceTime = '2026-11-20T10:00:01Z';
+    const claim = { capturedInferenceId, inferenceTimeMs: Date.parse(inferenceTime) };
+    expect(peekLine(Buffer.from(record({ inferenceTime, ...metadata })), true)).toMatchObject({
+      kind: 'record',
+      claim,
+    });
+  });
+
   test('accepts a foreign id that begins like those of replays', () => {
     const line = record({ inferenceTime: '2026-11-20T10:00:01Z', inferenceId: 'replay-of-the-incident' });
-    expect(peekLine(Buffer.from(line), true).kind).toBe('record');
+    expect(peekLine(Buffer.from(line), true)).toEqual({ kind: 'record', timeMs: expect.any(Number) });
   });
 
   test.each([
@@ -148,7 +159,7 @@ describe('peekLine', () => {
 
   test('does not skip a prompt about replays', () => {
     const line = record({ inferenceTime: '2026-11-20T10:00:01Z' }, 'what does replay_run=1 mean?');
-    expect(peekLine(Buffer.from(line), true).kind).toBe('record');
+    expect(peekLine(Buffer.from(line), true)).toEqual({ kind: 'record', timeMs: expect.any(Number) });
   });
 });
 

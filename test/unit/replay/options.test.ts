@@ -2,6 +2,7 @@
 import { replayCommand } from '../../../bin/commands/replay.ts';
 import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
 import { COMPARE_FILE, JUDGED_FILE } from '../../../src/replay/compare/with-captured.ts';
+import { replayInferenceId } from '../../../src/replay/marks/inference-id.ts';
 import {
   checkOptions,
   DEFAULT_OPTIONS,
@@ -12,7 +13,6 @@ import {
 import { REFUSED_FILE } from '../../../src/replay/publish/write-traces.ts';
 import { FILES, RESULT_FILES } from '../../../src/replay/results/result-set.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
-import { replayInferenceId } from '../../../src/replay/targets/sagemaker-target.ts';
 import { UrlTarget } from '../../../src/replay/targets/url-target.ts';
 
 const check = (options: Partial<ReplayOptions>) => () => checkOptions({ ...DEFAULT_OPTIONS, ...options });
@@ -116,14 +116,14 @@ describe('options', () => {
 
   test('derives different inference ids for runs, events and passes', () => {
     const ids = [
-      replayInferenceId('r', 'e', 0),
-      replayInferenceId('r', 'e', 1),
-      replayInferenceId('r', 'f', 0),
-      replayInferenceId('s', 'e', 0),
+      replayInferenceId('', 'r', 'e', 0),
+      replayInferenceId('', 'r', 'e', 1),
+      replayInferenceId('', 'r', 'f', 0),
+      replayInferenceId('', 's', 'e', 0),
     ];
     expect(new Set(ids).size).toBe(4);
     for (const id of ids) expect(id).toMatch(/^replay-[0-9a-f]{32}$/);
-    expect(replayInferenceId('r', 'e', 0)).toBe(ids[0]);
+    expect(replayInferenceId('0123456789abcdef', 'r', 'e', 0)).toBe(ids[0]?.replace('-', '-0123456789abcdef'));
   });
 });
 

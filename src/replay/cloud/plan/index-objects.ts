@@ -7,6 +7,7 @@ import { PermanentError } from '../../../shared/errors.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../../shared/line-bound.ts';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { indexFor } from '../../derived-options.ts';
+import { Marks } from '../../marks/believe.ts';
 import type { SortedIndex } from '../../source/sorted-index.ts';
 import type { OnSkipped, SourceFile } from '../../source/types.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
@@ -32,6 +33,8 @@ export interface IndexedCaptures {
 interface IndexLimits {
   /** Remaining time for reading captures. */
   remainingMs(): number;
+  /** Has the registrations of earlier replays. */
+  workBucket: string;
 }
 
 /**
@@ -73,6 +76,7 @@ export async function indexObjects(
       conversations.file(file);
       return scanLines(ahead.blocks(), DEFAULT_MAX_LINE_BYTES);
     },
+    marks: () => new Marks(storage, limits.workBucket),
     onRecord: (bytes, entry) => {
       if (records % RECORDS_BETWEEN_CHECKS === 0) checkTime();
       records++;

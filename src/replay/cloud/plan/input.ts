@@ -6,6 +6,7 @@ import { PermanentError, PipelineError } from '../../../shared/errors.ts';
 import type { CaptureWindow } from '../../derived-options.ts';
 import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';
 import { shownUrl } from '../../targets/target.ts';
+import { assertAllowed } from '../target.ts';
 
 const ALLOWED =
   '{"target":{"endpoint":…} or {"url":…}, "source":{"bucket","prefix","from","to"}, and the options of the command ' +
@@ -29,7 +30,8 @@ export interface ReplayJob {
 /**
  * Parses and checks the input.
  *
- * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `SecretNotAllowed`
+ * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `UrlNotAllowed`,
+ * `SecretNotAllowed`
  */
 export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): ReplayJob {
   const invalid = (problem: string, cause?: unknown): PermanentError =>
@@ -96,32 +98,4 @@ function problemsOf(issues: readonly z.core.$ZodIssue[]): string[] {
     }
     return [`${at}: ${issue.message}`];
   });
-}
-
-function assertAllowed(target: ReplayInput['target'], environment: ReplayEnvironment): void {
-  const refuse = (name: string, what: string, got: string, setting: string, allowed: readonly string[]): never => {
-    throw new PermanentError(name, `This stack's replays may not ${what}`, {
-      got,
-      expected: allowed.length > 0 ? allowed.join(', ') : `one that the setting ${setting} names; it is empty`,
-      where: setting,
-    });
-  };
-  if ('endpoint' in target) {
-    const { endpoint, inferenceComponent } = target;
-    const { REPLAY_ENDPOINT_NAMES: endpoints, REPLAY_INFERENCE_COMPONENT_NAMES: components } = environment;
-    if (!endpoints.includes(endpoint)) {
-      refuse('EndpointNotAllowed', 'invoke that endpoint', endpoint, 'REPLAY_ENDPOINT_NAMES', endpoints);
-    }
-    if (inferenceComponent !== undefined && !components.includes(inferenceComponent)) {
-      const setting = 'REPLAY_INFERENCE_COMPONENT_NAMES';
-      const what = 'invoke that inference component';
-      refuse('InferenceComponentNotAllowed', what, inferenceComponent, setting, components);
-    }
-    return;
-  }
-  const secret = environment.REPLAY_HEADERS_SECRET_ARN;
-  if (target.headersSecretArn !== undefined && target.headersSecretArn !== secret) {
-    const allowed = secret === undefined ? [] : [secret];
-    refuse('SecretNotAllowed', 'read that secret', target.headersSecretArn, 'REPLAY_HEADERS_SECRET_ARN', allowed);
-  }
 }

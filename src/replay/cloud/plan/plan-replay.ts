@@ -9,6 +9,7 @@ import type { Storage } from '../../../shared/storage.ts';
 import { TextUpload } from '../../../shared/uploads.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, timingOf } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
+import { MARK_MS, type Registration, registerReplay } from '../../marks/register.ts';
 import { type ScheduledEntry, schedule } from '../../schedule/timing.ts';
 import type { LineReader } from '../../source/types.ts';
 import { SCHEDULE_RESERVE_MS, SHARD_LEAD_MS, shardBounds, startLeadMs, WARMUP_LEAD_MS } from '../limits.ts';
@@ -40,9 +41,9 @@ const DRY_RUN_RESERVE_MS = 20_000;
 /**
  * Plans a replay: writes the schedules of all shards, the manifest for the Map, and `plan.json`.
  *
- * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `SecretNotAllowed`,
- * `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`, `TooManyRequests`,
- * `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, and errors of MLflow's client
+ * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `UrlNotAllowed`,
+ * `SecretNotAllowed`, `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`,
+ * `TooManyRequests`, `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, and errors of MLflow's client
  */
 export async function planReplay(
   { input, run }: ReplayPlanRequest,
@@ -58,7 +59,7 @@ export async function planReplay(
   const bucket = environment.WORK_BUCKET;
   const skipped = new SkippedLines();
   const scope = { bucket: environment.DATA_CAPTURE_S3_BUCKET, prefix: environment.DATA_CAPTURE_S3_PREFIX };
-  const limits = { remainingMs: () => remainingMs() - SCHEDULE_RESERVE_MS };
+  const limits = { remainingMs: () => remainingMs() - SCHEDULE_RESERVE_MS, workBucket: bucket };
   let captures: IndexedCaptures | undefined;
   let mlflow: PlannedMlflow | undefined;
   try {
@@ -74,6 +75,7 @@ export async function planReplay(
       judge,
       mlflow: mlflow ?? null,
     };
+    if ('endpoint' in plan.target) plan.marks = await registerAll(storage, bucket, plan);
     const manifest = { bucket, key: replayKeys.manifest(run.name) };
     await writeManifest(storage, manifest, plan);
     await storage.putJson(bucket, replayKeys.plan(run.name), plan);
@@ -153,6 +155,20 @@ async function dryRunOf(
     close: () => reader.close(),
   };
   return dryRun(files, index, scheduleOf(options), overridesOf(options), (line) => skipped.add(line), timed);
+}
+
+/** Registers the replay for each of its days before any shard sends: a shard ends within `MARK_MS` and a little of its own mark. */
+async function registerAll(
+  storage: Storage,
+  bucket: string,
+  { run, shards, startAtEpochMs }: StoredPlan,
+): Promise<Registration[]> {
+  const lastMs = Math.max(...shards.map(({ firstDueMs }) => firstDueMs ?? 0));
+  const marks: Registration[] = [];
+  for (let afterMs = 0; afterMs <= lastMs; afterMs += MARK_MS) {
+    marks.push(await registerReplay(storage, bucket, { run, atMs: startAtEpochMs + afterMs }));
+  }
+  return marks;
 }
 
 const finite = (value: number): number | null => (Number.isFinite(value) ? value : null);

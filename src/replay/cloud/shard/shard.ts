@@ -135,7 +135,7 @@ async function send(
         },
         seed: shardSeed(options.randomSeed, shard.shard),
         startAtEpochMs: plan.startAtEpochMs,
-        target: await cloudTarget(plan.target, environment),
+        target: await cloudTarget(plan.target, environment, markOf(plan)),
         maxConcurrency: Math.min(shard.maxConcurrency ?? MAX_CONNECTIONS, MAX_CONNECTIONS),
         keepCaptured: plan.compare,
         ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
@@ -152,6 +152,10 @@ async function send(
     await reader.close();
   }
 }
+
+/** Returns the registration of this time. */
+const markOf = ({ marks = [] }: StoredPlan): string | undefined =>
+  (marks.findLast(({ atMs }) => atMs <= Date.now()) ?? marks[0])?.id;
 
 async function* inBatches(entries: ScheduledEntry[]): AsyncGenerator<ScheduledEntry[]> {
   if (entries.length > 0) yield entries;

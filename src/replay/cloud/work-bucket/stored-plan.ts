@@ -7,6 +7,7 @@ import type { Experiment } from '../../../mlflow/types.ts';
 import { PermanentError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
 import type { DryRun } from '../../dry-run.ts';
+import type { Registration } from '../../marks/register.ts';
 import type { ReplayOptions } from '../../options.ts';
 
 export interface ShardPlan {
@@ -63,6 +64,8 @@ export interface StoredPlan {
   /** Requests of all shards. */
   requests: number;
   shards: ShardPlan[];
+  /** Its registrations, in order: a long replay has several. None for a URL, which gets no inference ids. */
+  marks?: Registration[];
   dryRun?: DryRun;
 }
 

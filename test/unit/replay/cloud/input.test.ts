@@ -13,6 +13,7 @@ const VARIABLES = {
   DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
   REPLAY_ENDPOINT_NAMES: 'blue, green ,',
   REPLAY_INFERENCE_COMPONENT_NAMES: 'adapter',
+  REPLAY_URLS: 'http://host, https://host:443/,http://10.0.0.7:8080',
   REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:headers-AbCdEf',
   AWS_REGION: 'eu-west-1',
 };
@@ -109,6 +110,33 @@ test('rejects endpoints and secrets that the settings do not name', () => {
   const secret = (headersSecretArn: string) => ({ target: { ...URL_TARGET, headersSecretArn } });
   expect(refusal(secret('arn:other')).name).toBe('SecretNotAllowed');
   expect(parse(secret(VARIABLES.REPLAY_HEADERS_SECRET_ARN)).target).toMatchObject(URL_TARGET);
+});
+
+test('sends only to origins that REPLAY_URLS names, whatever form the URL has', () => {
+  expect(environment.REPLAY_URLS).toEqual(['http://host', 'https://host', 'http://10.0.0.7:8080']);
+  for (const url of ['http://host/v1/x', 'https://host', 'HTTPS://HOST:443/p', 'http://0xa.0.0.7:8080/invocations']) {
+    expect(parse({ target: { url } }).target).toEqual({ url });
+  }
+  const others = [
+    'http://host:8080',
+    'https://host:444',
+    'https://host.example',
+    'http://10.0.0.7',
+    'http://host@evil',
+  ];
+  for (const url of [...others, 'http://127.0.0.1:9001/2018-06-01/runtime']) {
+    expect(refusal({ target: { url } })).toMatchObject({
+      name: 'UrlNotAllowed',
+      message: expect.stringMatching(/expected: http:\/\/host, .*; where: REPLAY_URLS$/),
+    });
+  }
+  const none = refusal({ target: { url: 'https://collector.example' } }, { REPLAY_URLS: [] });
+  expect(none.message).toMatch(
+    /got: https:\/\/collector\.example; expected: one that the setting REPLAY_URLS names; it is empty/,
+  );
+  // The secret belongs to these origins.
+  const { REPLAY_HEADERS_SECRET_ARN: headersSecretArn } = VARIABLES;
+  expect(refusal({ target: { url: 'https://collector.example', headersSecretArn } }).name).toBe('UrlNotAllowed');
 });
 
 test('reads the headers of a secret, and never shows them', () => {

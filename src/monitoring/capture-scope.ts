@@ -1,0 +1,15 @@
+/** Where the captures of the stack are: below its prefix, but not those of a judge that is an endpoint below the same prefix. */
+import type { CaptureScope } from '../formats/files/capture-objects.ts';
+import { capturePathOf } from '../formats/files/capture-path.ts';
+import { judgeEndpoints } from '../judge/judge-id.ts';
+import type { LambdaEnvironment } from '../settings/environment.ts';
+
+/** A judgement that is captured must not be judged: that would never end. */
+export function captureScope(environment: LambdaEnvironment): CaptureScope {
+  const judges = judgeEndpoints(environment);
+  return {
+    bucket: environment.DATA_CAPTURE_S3_BUCKET,
+    prefix: environment.DATA_CAPTURE_S3_PREFIX,
+    excludes: (key) => judges.includes(capturePathOf(key).endpoint?.toLowerCase() ?? ''),
+  };
+}

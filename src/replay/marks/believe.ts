@@ -1,0 +1,57 @@
+/**
+ * Tells which captures are requests of replays. Whoever invokes the endpoint chooses the inference id and the attributes, and could
+ * hide requests behind those of a replay: only an id whose registration the work bucket has is believed.
+ */
+import { markKeys } from '../../contract/work-keys.ts';
+import type { Storage } from '../../shared/storage.ts';
+import { markOf } from './inference-id.ts';
+import type { Mark } from './register.ts';
+
+/** How long after its registration a mark is believed, by the time of the capture. */
+const BELIEVED_MS = 24 * 3_600_000;
+/** Registrations that are looked up for a chunk or a file. Ids that were made up must not cost more. */
+const MOST_LOOK_UPS = 10;
+
+/** A request that may be one of a replay. */
+export interface Claim {
+  capturedInferenceId?: string | undefined;
+  /** Epoch ms; NaN if the capture has none. */
+  inferenceTimeMs: number;
+}
+
+/** Looks up the registrations that the captures of one chunk or file name. */
+export class Marks {
+  readonly #storage: Storage;
+  readonly #bucket: string;
+  readonly #known = new Map<string, Mark | undefined>();
+  #first: Promise<Pick<Mark, 'atMs'> | undefined> | undefined;
+
+  constructor(storage: Storage, workBucket: string) {
+    this.#storage = storage;
+    this.#bucket = workBucket;
+  }
+
+  /** Returns the run of the replay that sent the request, `undefined` if it counts as traffic. */
+  async runOf({ capturedInferenceId: inferenceId, inferenceTimeMs }: Claim): Promise<string | undefined> {
+    const id = inferenceId === undefined ? undefined : markOf(inferenceId);
+    if (id === undefined) return undefined;
+    if (!this.#known.has(id)) {
+      if (this.#known.size >= MOST_LOOK_UPS) return undefined;
+      this.#known.set(id, await this.#storage.getJson<Mark>(this.#bucket, markKeys.mark(id)));
+    }
+    const mark = this.#known.get(id);
+    return mark !== undefined && inferenceTimeMs <= mark.atMs + BELIEVED_MS ? mark.run : undefined;
+  }
+
+  /** Whether a replay leaves out a request that claims to be one of an earlier replay: of a time without registrations, any. */
+  async isLeftOut(claim: Claim): Promise<boolean> {
+    const first = await this.firstMs();
+    return first === undefined || claim.inferenceTimeMs < first || (await this.runOf(claim)) !== undefined;
+  }
+
+  /** When the stack had its first registration, epoch ms. */
+  async firstMs(): Promise<number | undefined> {
+    this.#first ??= this.#storage.getJson(this.#bucket, markKeys.first);
+    return (await this.#first)?.atMs;
+  }
+}

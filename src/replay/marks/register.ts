@@ -1,0 +1,27 @@
+/** Registers a replay in the work bucket before it sends, so that the captures of its requests are known as such. */
+import { randomBytes } from 'node:crypto';
+import { markKeys } from '../../contract/work-keys.ts';
+import type { Storage } from '../../shared/storage.ts';
+
+/** A replay that takes longer registers again. A mark is believed for an hour more. */
+export const MARK_MS = 23 * 3_600_000;
+
+/** A registration, as the work bucket has it. */
+export interface Mark {
+  run: string;
+  /** From when on its requests may be sent, epoch ms. */
+  atMs: number;
+}
+
+/** A registration, and from when on requests may be sent under it. */
+export type Registration = Pick<Mark, 'atMs'> & { id: string };
+
+/** Registers a replay under 64 random bits, which nobody can guess who does not see the requests. */
+export async function registerReplay(storage: Storage, workBucket: string, mark: Mark): Promise<Registration> {
+  const { atMs } = mark;
+  const id = randomBytes(8).toString('hex');
+  // Before the mark, so that no mark is older.
+  await storage.putJsonIf(workBucket, markKeys.first, { atMs });
+  await storage.putJson(workBucket, markKeys.mark(id), mark);
+  return { id, atMs };
+}
