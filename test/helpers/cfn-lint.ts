@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { awsChecksEnvironment } from '../../local/python/python-presets.ts';
+import { awsChecksEnvironment } from './check-environments.ts';
 import { PLACES, type Place, settingsVariants } from './settings-variants.ts';
 import { templateOf } from './synth.ts';
 

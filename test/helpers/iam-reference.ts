@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { awsChecksEnvironment } from '../../local/python/python-presets.ts';
+import { awsChecksEnvironment } from './check-environments.ts';
 import type { Line } from './synth.ts';
 
 interface Privilege {

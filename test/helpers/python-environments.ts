@@ -4,14 +4,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeOwnFolder } from '../../local/machine/own-folder.ts';
-import {
-  APP_MLFLOW_VERSIONS,
-  awsChecksEnvironment,
-  defaultPythonEnvironment,
-  mlflowEnvironment,
-  sagemakerPluginEnvironment,
-} from '../../local/python/python-presets.ts';
+import { APP_MLFLOW_VERSIONS, defaultPythonEnvironment, mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { makeBundles } from '../../local/stack/deploy.ts';
+import { awsChecksEnvironment, sagemakerPluginEnvironment } from './check-environments.ts';
 
 /** A package index may drop a connection. The installer caches downloads, so a retry is short. */
 const WAITS_MS = [5_000, 15_000];

@@ -2,8 +2,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { projectPath } from '../../local/project-root.ts';
-import { sagemakerPluginEnvironment } from '../../local/python/python-presets.ts';
 import type { SageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
+import { sagemakerPluginEnvironment } from '../helpers/check-environments.ts';
 import { testCorpus } from '../helpers/mlflow-corpus.ts';
 import { MANAGED_CREDENTIALS, ManagedSuite } from '../helpers/mlflow-managed.ts';
 import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
