@@ -65,6 +65,7 @@ function targetsOf(settings: Record<string, string>, step = ''): Record<string, 
   const { MLFLOW_TRACKING_URI: mlflow = '', MLFLOW_ARTIFACT_BUCKET: artifacts } = settings;
   const model = modelOf(settings.BEDROCK_MODEL_ID ?? 'eu.anthropic.claude-sonnet-4-6');
   const [judge, component] = /^sagemaker:\/(.*)/.exec(settings.BEDROCK_MODEL_ID ?? '')?.[1]?.split('/') ?? [];
+  const inAccount = { 'aws:ResourceAccount': ACCOUNT };
   const capture = 'arn:aws:s3:::captures/my-endpoint/AllTraffic/2026/11/20/10/a.jsonl';
   const labels = settings.GROUND_TRUTH_S3_PREFIX?.replace(/^s3:\/\/([^/]+)$/, '$1/').replace('s3://', '');
   const names = (setting: string): string[] => settings[setting]?.split(',') ?? [];
@@ -77,10 +78,10 @@ function targetsOf(settings: Record<string, string>, step = ''): Record<string, 
   return {
     captures: {
       arns: ['arn:aws:s3:::captures', capture],
-      context: { 's3:prefix': 'my-endpoint/AllTraffic/2026/11/20/10/a.jsonl' },
+      context: { 's3:prefix': 'my-endpoint/AllTraffic/2026/11/20/10/a.jsonl', ...inAccount },
       also: {
         // An object is read in the version that planning saw.
-        's3:GetObject': [need('s3:GetObjectVersion', capture)],
+        's3:GetObject': [need('s3:GetObjectVersion', capture, inAccount)],
       },
       key: captureKey,
     },
@@ -92,6 +93,7 @@ function targetsOf(settings: Record<string, string>, step = ''): Record<string, 
     },
     work: { arns: [WORK, `${WORK}/*`], key: workKey },
     artifacts: {
+      context: { 'aws:ResourceAccount': settings.MLFLOW_ARTIFACT_ACCOUNT_ID ?? ACCOUNT },
       key: settings.MLFLOW_ARTIFACT_KMS_KEY_ARN,
       arns: artifacts ? [`arn:aws:s3:::${artifacts.replace('s3://', '')}/1/traces/tr-1/artifacts/traces.json`] : [],
     },

@@ -73,6 +73,7 @@ export const UNLISTED: { action: string; arn: string; why: string }[] = [
 
 /** Condition keys that exist for every action: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html */
 const GLOBAL_KEYS = [
+  'aws:ResourceAccount',
   'aws:SecureTransport',
   'aws:SourceAccount',
   'aws:SourceArn',

@@ -14,6 +14,7 @@ const settings = {
   JUDGE_GUIDELINES: '{"kind":"Be kind."}',
   REPLAY_ENDPOINT_NAMES: 'one, Two',
   REPLAY_INFERENCE_COMPONENT_NAMES: 'part',
+  REPLAY_URLS: 'https://one.example.com/, http://10.0.0.7:80',
   REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:replay-AbCdEf',
 };
 const template = templateOf(settings);
@@ -101,6 +102,7 @@ describe.each(functions)('%s', (id, { Properties }) => {
         ? {
             REPLAY_ENDPOINT_NAMES: 'one,Two',
             REPLAY_INFERENCE_COMPONENT_NAMES: 'part',
+            REPLAY_URLS: 'https://one.example.com,http://10.0.0.7',
             REPLAY_HEADERS_SECRET_ARN: settings.REPLAY_HEADERS_SECRET_ARN,
           }
         : {},
@@ -109,6 +111,7 @@ describe.each(functions)('%s', (id, { Properties }) => {
     expect(readReplayEnvironment({ ...Variables, AWS_REGION: 'eu-west-1' })).toMatchObject({
       REPLAY_ENDPOINT_NAMES: ['one', 'Two'],
       REPLAY_INFERENCE_COMPONENT_NAMES: ['part'],
+      REPLAY_URLS: ['https://one.example.com', 'http://10.0.0.7'],
       DATA_CAPTURE_S3_PREFIX: 'data/my-endpoint/',
     });
   });

@@ -50,8 +50,12 @@ it.each([
   ['artifacts', 'arn:aws:s3:::artifacts/*'],
   ['s3://artifacts/team/mlflow/', 'arn:aws:s3:::artifacts/team/mlflow/*'],
   ['artifacts/team*', `arn:aws:s3:::artifacts/team${'$'}{*}/*`],
-])('grants writing to %s to the roles that write traces or end a run', (bucket, resource) => {
-  expect(mlflowLines({ MLFLOW_ARTIFACT_BUCKET: bucket })).toEqual(
-    Object.fromEntries(WRITERS.map((role) => [role, [[['s3:PutObject'], [resource]]]])),
-  );
+])('grants writing to %s to the roles that write traces or end a run, in one account', (bucket, resource) => {
+  const granted = (account: string) => {
+    const condition = { StringEquals: { 'aws:ResourceAccount': account } };
+    return Object.fromEntries(WRITERS.map((role) => [role, [[['s3:PutObject'], [resource], condition]]]));
+  };
+  expect(mlflowLines({ MLFLOW_ARTIFACT_BUCKET: bucket })).toEqual(granted('123456789012'));
+  const elsewhere = { MLFLOW_ARTIFACT_BUCKET: bucket, MLFLOW_ARTIFACT_ACCOUNT_ID: '210987654321' };
+  expect(mlflowLines(elsewhere)).toEqual(granted('210987654321'));
 });

@@ -16,9 +16,10 @@ const template = templateOf();
 const policies = policiesOf(template);
 
 const logsTo = (logGroup: string): Line => [['logs:CreateLogStream', 'logs:PutLogEvents'], [`<${logGroup}.Arn>`]];
+const IN_ACCOUNT = { StringEquals: { 'aws:ResourceAccount': '123456789012' } };
 const captures: Line[] = [
-  [['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::captures/my-endpoint/*']],
-  [['s3:ListBucket'], ['arn:aws:s3:::captures'], { StringLike: { 's3:prefix': ['my-endpoint/*'] } }],
+  [['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::captures/my-endpoint/*'], IN_ACCOUNT],
+  [['s3:ListBucket'], ['arn:aws:s3:::captures'], { ...IN_ACCOUNT, StringLike: { 's3:prefix': ['my-endpoint/*'] } }],
 ];
 const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/${key}`);
 const PROFILE = 'arn:aws:bedrock:eu-west-1:123456789012:inference-profile/global.anthropic.claude-sonnet-4-6';
@@ -61,6 +62,7 @@ it.each<[string, Line[]]>([
           'runs/*/receipts/*',
           'quarantine/*/*',
           'claims/*.json',
+          'replay-marks/*',
         ),
       ],
       [
@@ -79,7 +81,7 @@ it.each<[string, Line[]]>([
     [
       logsTo('LogTracesLogs'),
       ...captures,
-      [['s3:GetObject'], work('runs/*/ranges/*', 'quarantine/*/*', 'answers/*/*')],
+      [['s3:GetObject'], work('runs/*/ranges/*', 'quarantine/*/*', 'answers/*/*', 'replay-marks/*')],
       [['s3:PutObject'], work('runs/*/receipts/*', 'quarantine/*/*', 'answers/*/*', 'ground-truth/index/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
@@ -97,6 +99,7 @@ it.each<[string, Line[]]>([
           'runs/*/receipts/*',
           'quarantine/*/*',
           'answers/*/*',
+          'replay-marks/*',
           'batch/*/state/*',
           'batch/*/requests/*',
           'batch/*/output/*',
@@ -243,11 +246,11 @@ it('lets the function that forwards files read them and its secret, write its re
   const { ForwardForwarderRole, ...others } = policiesOf(forwarding);
   expect(ForwardForwarderRole).toEqual([
     logsTo('ForwardForwarderLogs'),
-    [['s3:GetObject', 's3:GetObjectVersion'], [`arn:aws:s3:::captures/${through}`]],
-    [['s3:ListBucket'], ['arn:aws:s3:::captures'], { StringLike: { 's3:prefix': [through] } }],
+    [['s3:GetObject', 's3:GetObjectVersion'], [`arn:aws:s3:::captures/${through}`], IN_ACCOUNT],
+    [['s3:ListBucket'], ['arn:aws:s3:::captures'], { ...IN_ACCOUNT, StringLike: { 's3:prefix': [through] } }],
     [['kms:Decrypt'], [key], { StringEquals: { 'kms:ViaService': 's3.eu-west-1.amazonaws.com' } }],
     [['secretsmanager:GetSecretValue'], [secret]],
-    [['s3:GetObject'], work('forwards/*')],
+    [['s3:GetObject'], work('forwards/*', 'replay-marks/*', 'first-replay-mark.json')],
     [['s3:PutObject'], work('forwards/*')],
     [['s3:ListBucket'], ['<WorkBucket.Arn>']],
     [['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes'], ['<ForwardEvents.Arn>']],
@@ -280,6 +283,8 @@ it('lets one service assume each role', () => {
     return [name, flattened(Statement[0])] as const;
   });
   const trust = (Service: string) => ({ Action: 'sts:AssumeRole', Effect: 'Allow', Principal: { Service } });
+  const ofThisAccount = { Condition: { StringEquals: { 'aws:SourceAccount': '123456789012' } } };
+  const machines = { ...trust('states.amazonaws.com'), ...ofThisAccount };
   expect(Object.fromEntries(services)).toEqual({
     PlanCapturesRole: trust('lambda.amazonaws.com'),
     LogTracesRole: trust('lambda.amazonaws.com'),
@@ -292,17 +297,17 @@ it('lets one service assume each role', () => {
     },
     SummarizeRunRole: trust('lambda.amazonaws.com'),
     CapturesNotificationsRole: trust('lambda.amazonaws.com'),
-    MonitoringRole: trust('states.amazonaws.com'),
+    MonitoringRole: machines,
     ReplayPlanRole: trust('lambda.amazonaws.com'),
     ReplayShardRole: trust('lambda.amazonaws.com'),
     ReplayEvaluationRole: trust('lambda.amazonaws.com'),
     ReplaySummaryRole: trust('lambda.amazonaws.com'),
     ReplayPublicationRole: trust('lambda.amazonaws.com'),
     ReplayStopRole: trust('lambda.amazonaws.com'),
-    ReplayMachineRole: trust('states.amazonaws.com'),
+    ReplayMachineRole: machines,
     StartRunsRole: trust('lambda.amazonaws.com'),
     GroundTruthJoinLabelsRole: trust('lambda.amazonaws.com'),
-    GroundTruthMachineRole: trust('states.amazonaws.com'),
+    GroundTruthMachineRole: machines,
   });
 });
 
@@ -330,8 +335,8 @@ describe('captures with a KMS key and a prefix with special characters', () => {
     // In IAM, ${*}, ${?} and ${$} are the characters themselves.
     const prefix = `odd${DOLLAR}{*}name${DOLLAR}{?}/${DOLLAR}{$}{aws:userid}/*`;
     expect(special[role]?.slice(1, 4)).toEqual([
-      [['s3:GetObject', 's3:GetObjectVersion'], [`arn:aws:s3:::captures/${prefix}`]],
-      [['s3:ListBucket'], ['arn:aws:s3:::captures'], { StringLike: { 's3:prefix': [prefix] } }],
+      [['s3:GetObject', 's3:GetObjectVersion'], [`arn:aws:s3:::captures/${prefix}`], IN_ACCOUNT],
+      [['s3:ListBucket'], ['arn:aws:s3:::captures'], { ...IN_ACCOUNT, StringLike: { 's3:prefix': [prefix] } }],
       [['kms:Decrypt'], [key], { StringEquals: { 'kms:ViaService': 's3.eu-west-1.amazonaws.com' } }],
     ]);
   });

@@ -4,9 +4,11 @@ import { type Line, policiesOf, templateOf } from '../helpers/synth.ts';
 const policies = policiesOf(templateOf());
 
 const logsTo = (logGroup: string): Line => [['logs:CreateLogStream', 'logs:PutLogEvents'], [`<${logGroup}.Arn>`]];
+const IN_ACCOUNT = { StringEquals: { 'aws:ResourceAccount': '123456789012' } };
+const MARKS = ['<WorkBucket.Arn>/replay-marks/*', '<WorkBucket.Arn>/first-replay-mark.json'];
 const captures: Line[] = [
-  [['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::captures/my-endpoint/*']],
-  [['s3:ListBucket'], ['arn:aws:s3:::captures'], { StringLike: { 's3:prefix': ['my-endpoint/*'] } }],
+  [['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::captures/my-endpoint/*'], IN_ACCOUNT],
+  [['s3:ListBucket'], ['arn:aws:s3:::captures'], { ...IN_ACCOUNT, StringLike: { 's3:prefix': ['my-endpoint/*'] } }],
 ];
 const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/replays/*/${key}`);
 const PROFILE = 'arn:aws:bedrock:eu-west-1:123456789012:inference-profile/global.anthropic.claude-sonnet-4-6';
@@ -21,8 +23,8 @@ it.each<[string, Line[]]>([
     [
       logsTo('ReplayPlanLogs'),
       ...captures,
-      [['s3:GetObject'], work('stop.json')],
-      [['s3:PutObject'], work('plan.json', 'manifest.jsonl', 'schedule/*')],
+      [['s3:GetObject'], [...work('stop.json'), ...MARKS]],
+      [['s3:PutObject'], [...work('plan.json'), ...MARKS, ...work('manifest.jsonl', 'schedule/*')]],
       [['s3:AbortMultipartUpload'], work('manifest.jsonl', 'schedule/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['bedrock:GetInferenceProfile'], [PROFILE]],

@@ -133,7 +133,7 @@ const HEALTHY: Answers = {
   ],
   'HEAD /my-captures': inRegion('us-east-1'),
   'GET /': xml(
-    '<ListAllMyBucketsResult><Buckets><Bucket><Name>my-captures</Name></Bucket></Buckets></ListAllMyBucketsResult>',
+    '<ListAllMyBucketsResult><Buckets><Bucket><Name>my-captures</Name></Bucket><Bucket><Name>artifacts</Name></Bucket></Buckets></ListAllMyBucketsResult>',
   ),
   'GET /my-captures': arrived(3),
   'GET /my-captures?notification': xml(
@@ -366,7 +366,7 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
     { 'GET /': xml('<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>') },
     'captures',
     [
-      'error captures The bucket my-captures belongs to another account, which also receives its events. → deploy the stack in that account',
+      'error captures The bucket my-captures belongs to another account. → deploy the stack in that account, which also receives the events of the bucket',
     ],
   ],
   'a bucket that the person may not list': [
@@ -404,6 +404,28 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
     [
       /^warning captures s3:\/\/my-captures\/\S+a\.jsonl could not be read \(AccessDenied\)\. → allow yourself s3:GetObject/,
     ],
+  ],
+  'artifacts in a bucket of another account': [
+    {},
+    {
+      'GET /': xml(
+        '<ListAllMyBucketsResult><Buckets><Bucket><Name>my-captures</Name></Bucket></Buckets></ListAllMyBucketsResult>',
+      ),
+    },
+    'artifacts',
+    [
+      'error artifacts The bucket artifacts belongs to another account. → name that account in MLFLOW_ARTIFACT_ACCOUNT_ID, or correct MLFLOW_ARTIFACT_BUCKET',
+    ],
+  ],
+  'artifacts in a bucket of the account that the settings name': [
+    { MLFLOW_ARTIFACT_ACCOUNT_ID: '210987654321' },
+    {
+      'GET /': xml(
+        '<ListAllMyBucketsResult><Buckets><Bucket><Name>my-captures</Name></Bucket></Buckets></ListAllMyBucketsResult>',
+      ),
+    },
+    'artifacts',
+    ['ok artifacts The bucket artifacts exists, in the region of the stack.'],
   ],
   'an artifact bucket in another region': [
     {},

@@ -62,7 +62,8 @@ function onOneLine(text: string): string {
   const [first = ''] = text.trimStart().split(/\r?\n/, 1);
   const isOpen = first.startsWith('[') && first.split('[').length > first.split(']').length;
   if (!isOpen || !text.trimEnd().endsWith(']')) return text;
-  return text.replaceAll(/\][ \t]*\r?\n\s*\[/g, '],[').replaceAll(/\s*\r?\n\s*/g, ' ');
+  const lines = text.split('\n').map((line) => line.trim());
+  return lines.join(' ').replaceAll('] [', '],[');
 }
 
 /** Returns a cell's value, or, of a number that is written in an unusual way, its text as a number of JSON. */

@@ -123,7 +123,7 @@ import { localFiles } from '../../../src/replay/source/files.ts';
 import { RecordReader } from '../../../src/replay/source/record-reader.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
 import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.ts';
-import { readEnvironment, readReplayEnvironment } from '../../../src/settings/environment.ts';
+import { type ReplayEnvironment, readEnvironment, readReplayEnvironment } from '../../../src/settings/environment.ts';
 import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
 import { dotenvText, writeNewFile } from '../../../src/settings/new-dotenv.ts';
 import { PermanentError, toNamedError } from '../../../src/shared/errors.ts';
@@ -156,6 +156,8 @@ const TOLD_CAPTURED = /qz7|078-05|UXo3TWFya/i;
 const environment = testEnvironment({ DATA_CAPTURE_S3_PREFIX: 'ep/' });
 
 /** The names of the errors that were provoked, including all causes. */
+/** A stack whose replays may send to this URL, with the headers of this secret. */
+const DOORS = { REPLAY_URLS: ['http://x'], REPLAY_HEADERS_SECRET_ARN: 'arn' } as unknown as ReplayEnvironment;
 const provoked = new Set<string>();
 let written: string[] = [];
 const spies: jest.SpyInstance[] = [];
@@ -526,7 +528,7 @@ describe('error replies of AWS are not quoted', () => {
       createBudget({ client: new DynamoDBClient(wire.client), table: 't', run: 'r', dailyUsd: 1 }).reserve(0.1),
     'Secrets Manager, the judge’s key': () => loadApiKey(new SecretsManagerClient(wire.client), 'arn'),
     'Secrets Manager, MLflow’s password': () => loadMlflowSecret(new SecretsManagerClient(wire.client), 'arn'),
-    'Secrets Manager, headers': () => cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, {} as never),
+    'Secrets Manager, headers': () => cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, DOORS),
     'S3 and Lambda, stopping a replay': stopByFunction,
     'Step Functions, describing an execution': () => plannerDependencies(environment).isRunning('arn', 0),
     'Bedrock, the model': async () => {
@@ -740,7 +742,7 @@ const PROVOKE: Record<string, () => unknown> = {
   GateFileUnreadable: () => readGateFile('/dev/null/x'),
   HeadersUnavailable: () =>
     wire.fails({ status: 400, code: 'ResourceNotFoundException' }, () =>
-      cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, {} as never),
+      cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, DOORS),
     ),
   InvalidAlwaysRules: () => createAlwaysRule([{}], []),
   InvalidName: () => resolveDataset({} as never, 'e', `it's`),
@@ -897,6 +899,8 @@ const PROVOKE: Record<string, () => unknown> = {
   StorageRefused: () => Promise.reject(namedStorageError(s3('InvalidRequest', 400), 's3://b')),
   StorageThrottled: () => Promise.reject(namedStorageError(s3('SlowDown', 503), 's3://b')),
   StorageUnavailable: () => Promise.reject(namedStorageError(s3('InternalError', 500), 's3://b')),
+  AddressNotAllowed: () =>
+    new ConnectionPool({ tls: false, hostname: '127.0.0.1', port: 1, refuses: () => true }).open(),
   TargetUnreachable: () => new ConnectionPool({ tls: false, hostname: '127.0.0.1', port: 1 }).open(),
   TooManyRequests: () => stripesOf(windowOf(1000), SHARD_BOUNDS, { requests: 1, kept: false }),
   TooManyShards: () => cutInTwo({ requests: 1 }),
@@ -980,8 +984,13 @@ async function planStopped(): Promise<unknown> {
   const storage = new MemoryStorage();
   storage.put('ep/AllTraffic/2026/11/20/10/a.jsonl', `${markedCapture()}\n`);
   storage.put(replayKeys.stop('r'), { run: 'r', because: mark() });
-  const variables = { ...TEST_VARIABLES, DATA_CAPTURE_S3_PREFIX: 'ep/', AWS_REGION: 'eu-west-1' };
-  const input = { target: { url: 'http://127.0.0.1:9' } };
+  const variables = {
+    ...TEST_VARIABLES,
+    DATA_CAPTURE_S3_PREFIX: 'ep/',
+    AWS_REGION: 'eu-west-1',
+    REPLAY_URLS: 'http://x',
+  };
+  const input = { target: { url: 'http://x' } };
   return planReplay(
     { input, run: { name: 'r', arn: 'arn', startTime: '2026-11-20T09:00:00Z' } },
     {

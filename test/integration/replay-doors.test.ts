@@ -1,0 +1,196 @@
+/** Where a replay in the cloud sends to, and how its requests are known: with a real server, an emulated S3 and the real functions. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
+import { markKeys, replayKeys } from '../../src/contract/work-keys.ts';
+import { ConnectionPool } from '../../src/replay/http/pool.ts';
+import { isOwnAddress } from '../../src/replay/targets/own-address.ts';
+import { chatLine } from '../helpers/replay.ts';
+import { CloudReplays, WORK } from '../helpers/replay-cloud.ts';
+
+const START_MS = 5 * 60_000;
+const TEST_MS = 2 * 60_000;
+const HOUR_S = 3600;
+
+let cloud: CloudReplays;
+let endpoint: StandInEndpoint;
+let port: number;
+let redirecting: Server;
+
+beforeAll(async () => {
+  process.env.AWS_ACCESS_KEY_ID = 'test';
+  process.env.AWS_SECRET_ACCESS_KEY = 'test';
+  endpoint = await startStandInEndpoint({ record: true });
+  port = Number(new URL(endpoint.url).port);
+  redirecting = createServer((request, response) => {
+    request.resume();
+    response.writeHead(307, { location: `${endpoint.url}/v1/chat/completions` }).end();
+  });
+  await new Promise<void>((resolve) => redirecting.listen(0, '127.0.0.1', resolve));
+  cloud = await CloudReplays.start();
+  await cloud.put('doors/00', [chatLine('a', 0, 'one'), chatLine('b', 0, 'two')]);
+}, START_MS);
+afterAll(async () => {
+  redirecting?.close();
+  await endpoint?.close();
+  await cloud?.stop();
+});
+beforeEach(() => {
+  endpoint.requests.length = 0;
+});
+
+const folder = 'my-endpoint/AllTraffic/2026/11/20/10/';
+const source = { prefix: `${folder}doors/` };
+const onAws = { AWS_ENDPOINT_URL: undefined };
+
+test.each([
+  'http://localhost',
+  'http://LOCALHOST',
+  'http://127.0.0.1',
+  'http://127.1',
+  'http://2130706433',
+  'http://0177.0.0.1',
+  'http://0x7f000001',
+  'http://0',
+  'http://[::1]',
+  'http://[::ffff:127.0.0.1]',
+  'http://[::ffff:7f00:1]',
+  'http://[64:ff9b::127.0.0.1]',
+  'http://[2002:7f00:1::]',
+  'http://169.254.169.254',
+])(
+  'a function on AWS does not connect to %s, although the origin is named',
+  async (host) => {
+    const run = cloud.run({ source, target: { url: `${host}:${port}/invocations` } }, onAws);
+    const { shards } = await run.plan(0);
+    expect(shards).toBe(1);
+    await expect(run.shard(0)).rejects.toMatchObject({ name: 'AddressNotAllowed' });
+    expect(endpoint.requests).toEqual([]);
+    expect(await run.summarize()).toMatchObject({ ok: false });
+  },
+  TEST_MS,
+);
+
+test(
+  'it connects to its own machine where AWS is there too, as an emulator is',
+  async () => {
+    const run = cloud.run({ source, target: { url: endpoint.url } });
+    expect(await run.all(0)).toMatchObject({ ok: true });
+    expect(endpoint.requests).toHaveLength(2);
+  },
+  TEST_MS,
+);
+
+test('one address among those of a name is enough to refuse it, and nothing is sent', async () => {
+  const origin = { tls: false, hostname: 'candidate.example', port, refuses: isOwnAddress };
+  const pool = new ConnectionPool(origin, async () => ['10.255.255.1', '127.0.0.1']);
+  await expect(pool.open()).rejects.toMatchObject({
+    name: 'AddressNotAllowed',
+    message: expect.stringContaining('got: candidate.example, which is 127.0.0.1'),
+  });
+  pool.close();
+  expect(endpoint.requests).toEqual([]);
+});
+
+test(
+  'a redirect is a failed request, and is not followed',
+  async () => {
+    const { port: other } = redirecting.address() as AddressInfo;
+    const run = cloud.run({ source, target: { url: `http://127.0.0.1:${other}` } });
+    await run.plan(0);
+    expect(await run.shard(0)).toMatchObject({ sent: 2, failed: 2 });
+    expect(endpoint.requests).toEqual([]);
+  },
+  TEST_MS,
+);
+
+test(
+  'a URL that the settings do not name is refused by planning, and by a shard whose plan names another one',
+  async () => {
+    const named = { REPLAY_URLS: ['https://candidate.example'] };
+    const stranger = cloud.run({ source, target: { url: endpoint.url } }, named);
+    await expect(stranger.plan(0)).rejects.toMatchObject({
+      name: 'UrlNotAllowed',
+      message: expect.stringMatching(/expected: https:\/\/candidate\.example; where: REPLAY_URLS$/),
+    });
+    expect(await cloud.keys(replayKeys.prefix(stranger.name))).toEqual([]);
+
+    const run = cloud.run({ source, target: { url: 'https://candidate.example' } }, named);
+    await run.plan(0);
+    const changed = { ...(await run.stored()), target: { url: endpoint.url } };
+    await cloud.storage.putJson(WORK, replayKeys.plan(run.name), changed);
+    await expect(run.shard(0)).rejects.toMatchObject({ name: 'UrlNotAllowed' });
+    expect(endpoint.requests).toEqual([]);
+  },
+  TEST_MS,
+);
+
+describe('registrations', () => {
+  const target = { endpoint: 'my-endpoint-v2' };
+  const atStandIn = () => ({ AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url });
+
+  test(
+    'a replay to an endpoint is registered before it sends, and its inference ids name the registration',
+    async () => {
+      const run = cloud.run({ source, target }, atStandIn());
+      expect(await run.all(0)).toMatchObject({ ok: true });
+      const { marks = [], startAtEpochMs } = await run.stored();
+      expect(marks).toEqual([{ id: expect.stringMatching(/^[0-9a-f]{16}$/), atMs: startAtEpochMs }]);
+      const [{ id = '' } = {}] = marks;
+      expect(JSON.parse(await cloud.text(markKeys.mark(id)))).toEqual({ run: run.name, atMs: startAtEpochMs });
+      const ids = endpoint.requests.map(({ headers }) => headers['x-amzn-sagemaker-inference-id']);
+      expect(new Set(ids).size).toBe(2);
+      for (const one of ids) expect(one).toMatch(new RegExp(`^replay-${id}[0-9a-f]{32}$`));
+    },
+    TEST_MS,
+  );
+
+  test(
+    'a replay of days is registered for each of them, and a dry run not at all',
+    async () => {
+      await cloud.put('days/00', [chatLine('first', 0, 'one'), chatLine('last', 50 * HOUR_S, 'two')]);
+      const input = { source: { prefix: `${folder}days/` }, target };
+      const run = cloud.run(input);
+      await run.plan(0);
+      const { marks = [], startAtEpochMs } = await run.stored();
+      const hours = marks.map(({ atMs }) => (atMs - startAtEpochMs) / HOUR_S / 1000);
+      expect(hours).toEqual([0, 23, 46]);
+      expect(new Set(marks.map(({ id }) => id)).size).toBe(3);
+      const dry = cloud.run({ ...input, dryRun: true });
+      await dry.plan(0);
+      expect((await dry.stored()).marks ?? []).toEqual([]);
+    },
+    TEST_MS,
+  );
+
+  test(
+    'a replay leaves out the requests of registered replays, and what claims to be one only of a time before the first',
+    async () => {
+      const registered = cloud.run({ source, target }, atStandIn());
+      await registered.all(0);
+      const [{ id = '' } = {}] = (await registered.stored()).marks ?? [];
+      const { atMs: firstMs } = JSON.parse(await cloud.text(markKeys.first)) as { atMs: number };
+      const line = (name: string, timeMs: number, inferenceId: string): string => {
+        const record = JSON.parse(chatLine(name, 0, name));
+        const inferenceTime = new Date(timeMs).toISOString();
+        return JSON.stringify({ ...record, eventMetadata: { ...record.eventMetadata, inferenceId, inferenceTime } });
+      };
+      const hex = '0'.repeat(32);
+      await cloud.put('claims/00', [
+        line('replayed', firstMs + 60_000, `replay-${id}${hex}`),
+        line('made up', firstMs + 60_000, `replay-${'0'.repeat(16)}${hex}`),
+        line('old form', firstMs + 60_000, `replay-${hex}`),
+        line('earlier', firstMs - 60_000, `replay-${hex}`),
+      ]);
+      endpoint.requests.length = 0;
+      const run = cloud.run({ source: { prefix: `${folder}claims/` }, target: { url: endpoint.url }, concurrency: 1 });
+      expect(await run.all(0)).toMatchObject({ ok: true });
+      expect((await run.stored()).skipped).toEqual({ SentByReplay: 2 });
+      expect(endpoint.requests.map(({ body }) => /made up|old form/.exec(body.toString())?.[0]).toSorted()).toEqual([
+        'made up',
+        'old form',
+      ]);
+    },
+    TEST_MS,
+  );
+});
