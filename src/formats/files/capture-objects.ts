@@ -76,7 +76,8 @@ export async function capturedObject(
 
 /**
  * The file of a record may be in the folder of the hour before or after: captures are flushed late, and a file is named
- * after one of its records. So one more hour on each side is read, and the time of each record decides.
+ * after one of its records. So one more hour on each side is read, and the time of each record decides. Of later files only the
+ * overlap of backfills takes care, which docs/operations.md asks for.
  */
 const HOUR_MARGIN_MS = HOUR_MS;
 
