@@ -82,17 +82,18 @@ export class Forward extends ObjectEvents {
     const usingMetrics: Record<string, IMetric> = {
       dead: waiting(this.deadLetters),
       lost: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName }),
+      untaken: runMetric(this.#stackPrefix, 'ForwardUntaken', period),
       late: runMetric(this.#stackPrefix, 'ForwardLate', period),
       age: this.events.metricApproximateAgeOfOldestMessage({ period, statistic: Stats.MAXIMUM }),
     };
     alarms.add('ForwardFailed', {
       metric: new MathExpression({
-        expression: `FILL(dead, 0) + FILL(lost, 0) + FILL(late, 0) + IF(FILL(age, 0) > ${UNREAD_SECONDS}, 1, 0)`,
+        expression: `FILL(dead, 0) + FILL(lost, 0) + FILL(untaken, 0) + FILL(late, 0) + IF(FILL(age, 0) > ${UNREAD_SECONDS}, 1, 0)`,
         usingMetrics,
         label: 'Files that did not reach Arthur',
         period,
       }),
-      what: 'Capture files do not reach Arthur; their events are in a dead-letter queue, lost, or have waited for two hours',
+      what: 'Capture files do not reach Arthur: their events are in a dead-letter queue, lost, or have waited for two hours, or Arthur took nothing of them',
     });
   }
 }

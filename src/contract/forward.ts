@@ -36,6 +36,8 @@ export const forwardReceiptSchema = z.object({
   /** Bytes. */
   size: z.number().optional(),
   at: z.string(),
+  /** Of the file, without blank ones. */
+  lines: z.number().optional(),
   status: z.number().optional(),
   counts: counts.optional(),
   rejected: z.array(rejected).optional(),

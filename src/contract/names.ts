@@ -123,10 +123,16 @@ export const THROTTLE_METRICS = {
 export type ThrottleMetric = (typeof THROTTLE_METRICS)[keyof typeof THROTTLE_METRICS];
 
 /**
- * The metrics of forwarding: files and inferences that Arthur took, inferences of those files that it did not take, and attempts at
- * files that have waited for long.
+ * The metrics of forwarding: files and inferences that Arthur took, inferences of those files that it did not take, files of which it
+ * took nothing or counted fewer inferences than lines, and attempts at files that have waited for long.
  */
-export const FORWARD_METRICS = ['ForwardedFiles', 'ForwardedInferences', 'ForwardRejected', 'ForwardLate'] as const;
+export const FORWARD_METRICS = [
+  'ForwardedFiles',
+  'ForwardedInferences',
+  'ForwardRejected',
+  'ForwardUntaken',
+  'ForwardLate',
+] as const;
 export type ForwardMetric = (typeof FORWARD_METRICS)[number];
 
 /**

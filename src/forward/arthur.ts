@@ -31,16 +31,19 @@ const MAX_REASONS = 20;
 const number = z.number().int().nonnegative();
 const answerSchema = z.object({
   counts: z.object({ total: number, success: number, failure: number }),
+  // Arthur has the file whatever stands here.
   failures: z
     .array(
-      z.object({
-        status: z.number().default(0),
-        message: z.string().default(''),
-        event_id: z.string().optional(),
-        inference_index_in_event: z.number().optional(),
-      }),
+      z
+        .object({
+          status: z.coerce.number().catch(0),
+          message: z.string().catch(''),
+          event_id: z.string().optional().catch(undefined),
+          inference_index_in_event: z.number().optional().catch(undefined),
+        })
+        .catch({ status: 0, message: '' }),
     )
-    .default([]),
+    .catch([]),
 });
 
 const addressOf = ({ host, model }: ArthurModel): URL =>

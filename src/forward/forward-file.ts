@@ -4,6 +4,7 @@ import { type ForwardReceipt, forwardReceiptSchema } from '../contract/forward.t
 import type { ListedFile } from '../contract/input.ts';
 import { workKeys } from '../contract/work-keys.ts';
 import { type CaptureScope, capturedObject } from '../formats/files/capture-objects.ts';
+import { scanPieces } from '../formats/lines/scan-lines.ts';
 import { PermanentError, RetryableError, toNamedError } from '../shared/errors.ts';
 import { logger } from '../shared/logging.ts';
 import { type RetryPolicy, withRetries } from '../shared/retry.ts';
@@ -104,8 +105,15 @@ async function post(file: ListedFile & { etag: string }, receipt: ForwardReceipt
       where: `s3://${file.bucket}/${key}`,
     });
   }
-  const { size, open } = await withoutReplays(storage, deps.workBucket, facts);
+  const { size, open: content } = await withoutReplays(storage, deps.workBucket, facts);
   if (size === 0 && facts.size > 0) return { size, counts: { total: 0, success: 0, failure: 0 } };
+  let lines = 0;
+  const open = async () => {
+    lines = 0;
+    return passedOn(await content(), (more) => {
+      lines += more;
+    });
+  };
   const taken = await withRetries(deps.retry ?? RETRY, async () => {
     const limitMs = Math.min(ANSWER_MS + size / SLOWEST_BYTES_PER_MS, deps.remainingMs() - RESERVE_MS);
     if (limitMs <= 0) throw new RetryableError('ArthurUnavailable', 'The function has no time left for an upload');
@@ -117,7 +125,22 @@ async function post(file: ListedFile & { etag: string }, receipt: ForwardReceipt
       throw error;
     }
   });
-  return { size, ...taken };
+  return { size, lines, ...taken };
+}
+
+/** Passes the content of a file on, and tells how many lines it has. */
+async function* passedOn(content: AsyncIterable<Buffer>, onLines: (count: number) => void): AsyncGenerator<Buffer> {
+  const held: Buffer[] = [];
+  async function* pieces(): AsyncGenerator<Buffer> {
+    for await (const piece of content) {
+      held.push(piece);
+      yield piece;
+    }
+  }
+  for await (const lines of scanPieces(pieces(), 0)) {
+    onLines(lines.length);
+    yield* held.splice(0);
+  }
 }
 
 /** Makes this function the one that forwards the file. @returns `undefined` if it need not */

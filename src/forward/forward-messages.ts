@@ -77,13 +77,16 @@ async function forward([first]: readonly ForwardMessage[], deps: MessageDependen
 }
 
 function report(
-  { key, posts, unknown, status, counts, rejected }: ForwardReceipt,
+  { key, posts, unknown, lines = 0, status, counts, rejected }: ForwardReceipt,
   { count }: MessageDependencies,
 ): void {
-  logger.info('A file was forwarded', { key, posts, unknown, status, counts, rejected });
+  logger.info('A file was forwarded', { key, posts, unknown, lines, status, counts, rejected });
   count('ForwardedFiles', 1);
   count('ForwardedInferences', counts?.success ?? 0);
   count('ForwardRejected', counts?.failure ?? 0);
+  // A line may have several inferences.
+  const { total = 0, success = 0 } = counts ?? {};
+  if (lines > 0 && (success === 0 || total < lines)) count('ForwardUntaken', 1);
 }
 
 async function postpone(message: ForwardMessage, error: unknown, deps: MessageDependencies): Promise<void> {

@@ -80,7 +80,7 @@ it('has a function whose environment the code accepts, without the settings of o
   expect(Variables).not.toHaveProperty('BEDROCK_MODEL_ID');
 });
 
-it('rings if a file is dead, lost, or has waited for two hours', () => {
+it('rings if a file is dead, lost, has waited for two hours, or nothing of it was taken', () => {
   const alarm = properties('AWS::CloudWatch::Alarm', 'AlarmsForwardFailed') as {
     Metrics: { Expression?: string; MetricStat?: { Metric: { MetricName: string } } }[];
   };
@@ -90,9 +90,10 @@ it('rings if a file is dead, lost, or has waited for two hours', () => {
     EvaluationPeriods: 1,
   });
   expect(alarm.Metrics.map(({ Expression, MetricStat }) => Expression ?? MetricStat?.Metric.MetricName)).toEqual([
-    'FILL(dead, 0) + FILL(lost, 0) + FILL(late, 0) + IF(FILL(age, 0) > 7200, 1, 0)',
+    'FILL(dead, 0) + FILL(lost, 0) + FILL(untaken, 0) + FILL(late, 0) + IF(FILL(age, 0) > 7200, 1, 0)',
     'ApproximateNumberOfMessagesVisible',
     'InvocationsFailedToBeSentToDlq',
+    'ForwardUntaken',
     'ForwardLate',
     'ApproximateAgeOfOldestMessage',
   ]);

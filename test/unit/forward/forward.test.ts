@@ -158,6 +158,34 @@ test('an answer 200 counts too, and one of 10 MB', async () => {
   });
 });
 
+test.each<[string, object]>([
+  ['null', { failures: null }],
+  ['no list', { failures: 'none' }],
+  ['a list of nothing', { failures: [null, 5] }],
+  ['no index', { failures: [{ message: 'bad', status: 400, event_id: 'e', inference_index_in_event: null }] }],
+  ['no message', { failures: [{ message: null, status: '400', event_id: null }] }],
+])('only the counts of an answer are needed: failures with %s are no dead letter', async (_, more) => {
+  arthur.first(answer(207, { counts: { total: 3, success: 2, failure: 1 }, ...more }));
+  expect(await deliver([message(1)])).toEqual([]);
+  expect(buried).toEqual([]);
+  expect(await receipt()).toMatchObject({ state: 'forwarded', counts: { success: 2 } });
+  expect(counts).toEqual({ ForwardedFiles: 1, ForwardedInferences: 2, ForwardRejected: 1 });
+});
+
+test.each<[string, { total: number; success: number; failure: number }, number]>([
+  ['all are refused', { total: 3, success: 0, failure: 3 }, 1],
+  ['nothing is counted', { total: 0, success: 0, failure: 0 }, 1],
+  ['a line is not counted', { total: 2, success: 2, failure: 0 }, 1],
+  ['some are refused', { total: 3, success: 1, failure: 2 }, 0],
+  ['a line has several inferences', { total: 9, success: 9, failure: 0 }, 0],
+])('a file of three lines rings if Arthur took nothing or missed a line: %s', async (_, given, untaken) => {
+  etag = memory.put(KEY, `${LINES.trim()}\n \n`).etag;
+  arthur.first(answer(207, { counts: given, failures: [] }));
+  expect(await deliver([message(1)])).toEqual([]);
+  expect(await receipt()).toMatchObject({ state: 'forwarded', lines: 3 });
+  expect(counts.ForwardUntaken ?? 0).toBe(untaken);
+});
+
 describe('what a repetition would not change becomes a dead letter with its cause', () => {
   test.each<[string, Parameters<typeof answer>]>([
     ['ArthurRefused', [400, { error: MARK }]],

@@ -496,6 +496,18 @@ test('reads files outside of hour folders in a backfill with an end', async () =
   ]);
 });
 
+test('reads files outside of hour folders before the window, with two listings for each day before it', async () => {
+  const hours = ['10/31/05', '11/15/03', '11/15/07', '11/19/00', '11/19/23', '11/20/01', '11/20/10', '11/20/11'];
+  const loose = ['10/loose', '11/15/00x', '11/15/05x', '11/15/loose', '11/19/loose', '11/20/05x', '11/20/10x', 'loose'];
+  const keyOf = (key: string) => `e/AllTraffic/2026/${key}.jsonl`;
+  for (const key of [...loose, ...hours.map((hour) => `${hour}/f`)].map(keyOf)) wire.put(CAPTURES, key, lines(key, 1));
+  await plan('before', { ...backfill, from: '2026-11-20T11:00:00Z', to: '2026-11-20T12:00:00Z' });
+  const keys = keysOf(wire.lines<ManifestLine>(WORK, workKeys.manifest('before', 0)));
+  expect(keys).toEqual([...loose, '11/20/10/f', '11/20/11/f'].map(keyOf).sort());
+  const listings = wire.requests.filter(({ bucket, key }) => bucket === CAPTURES && key === '');
+  expect(listings.length).toBeLessThanOrEqual(1 + 4 * 2);
+});
+
 describe('a dry run', () => {
   beforeEach(() => wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1_200)));
 
