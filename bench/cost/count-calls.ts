@@ -7,6 +7,7 @@ import {
 } from '@aws-sdk/client-sfn';
 import type { QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
 import type { Priced } from '../support/list-prices.ts';
+import { type Machine, transitionsIn } from './transitions.ts';
 
 /** Units of each price. */
 export type Units = Record<Priced, number>;
@@ -39,7 +40,10 @@ export async function countExecutions(stack: QuotaEnvironment, arns: readonly st
   const { pipeline, environment } = stack;
   const { sfn } = environment.clients;
   const { stateMachineArn } = pipeline.outputs;
-  const { loggingConfiguration } = await sfn.send(new DescribeStateMachineCommand({ stateMachineArn }));
+  const { loggingConfiguration, definition = '' } = await sfn.send(
+    new DescribeStateMachineCommand({ stateMachineArn }),
+  );
+  const machine = JSON.parse(definition) as Machine;
   const counted: Executions = { transitions: 0, chunks: 0, executions: 0, split: [], mapRuns: 0, logBytes: 0 };
   for (const arn of arns) {
     const { mapRuns = [] } = await sfn.send(new ListMapRunsCommand({ executionArn: arn }));
@@ -50,21 +54,13 @@ export async function countExecutions(stack: QuotaEnvironment, arns: readonly st
     if (histories.length > 2) counted.split.push({ arn });
     for (const history of histories) {
       counted.executions += 1;
-      counted.transitions += transitionsIn(history);
+      counted.transitions += transitionsIn(history, machine);
       if (loggingConfiguration?.level !== 'ALL') continue;
       const withData = loggingConfiguration.includeExecutionData === true;
       for (const event of history) counted.logBytes += loggedBytes(event, withData);
     }
   }
   return counted;
-}
-
-/** A state that is entered, and each retry of it. The start of an execution is charged as one too. */
-function transitionsIn(history: readonly HistoryEvent[]): number {
-  const entered = history.filter(({ type }) => type?.endsWith('StateEntered')).length;
-  const scheduled = history.filter(({ type }) => /^(?:Task|LambdaFunction)Scheduled$/.test(type ?? '')).length;
-  const tasks = history.filter(({ type }) => type === 'TaskStateEntered').length;
-  return 1 + entered + Math.max(0, scheduled - tasks);
 }
 
 function loggedBytes(event: HistoryEvent, withData: boolean): number {
@@ -115,8 +111,6 @@ export function unitsOf(stack: QuotaEnvironment, { files, queued, executions, si
   // Span files are apart: they are the App's way of storing traces.
   const ofStack = `(?:${captureBucket}|${workBucket})`;
   const mapRunWrites = executions.mapRuns * MAP_RUN_WRITES;
-  // The bucket of captures and, for the stop orders of replays, the work bucket send each change of an object to EventBridge.
-  const workEvents = sum(new RegExp(`^s3 (?:PUT|POST|DELETE) ${workBucket}$`)) + mapRunWrites;
   return {
     stateTransition: executions.transitions,
     lambdaGbSecond: invocations.reduce((total, { ms = 0, memoryMb = 0 }) => total + (ms / 1000) * (memoryMb / 1024), 0),
@@ -125,7 +119,8 @@ export function unitsOf(stack: QuotaEnvironment, { files, queued, executions, si
     s3Read: sum(new RegExp(`^s3 (?:GET|HEAD) ${ofStack}$`)) + executions.mapRuns * MAP_RUN_READS,
     dynamodbWriteUnit: sum(/^dynamodb write units$/),
     dynamodbReadUnit: sum(/^dynamodb read units$/),
-    eventBridgeEvent: files + workEvents + sum(new RegExp(`^s3 (?:PUT|POST|DELETE) ${captureBucket}$`)),
+    // The work bucket sends none.
+    eventBridgeEvent: files + sum(new RegExp(`^s3 (?:PUT|POST|DELETE) ${captureBucket}$`)),
     // Each event is sent; the poller receives and deletes ten at a time.
     sqsRequest: queued ? files * 1.2 : 0,
     logsGb: (functionLogs + executions.logBytes) / 1e9,

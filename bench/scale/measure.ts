@@ -2,7 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import type { Log } from '../../local/python/python-environment.ts';
 import { APP_VERSION, QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
+import { definitionOf, templateOf } from '../../test/helpers/synth.ts';
 import { countWindow, type Window } from '../cost/count-window.ts';
+import { type Machine, transitionsOf } from '../cost/transitions.ts';
 import { chatFile } from '../support/records.ts';
 import { machine } from '../support/result.ts';
 import { explain, type PerUnit, type Shape } from './explain.ts';
@@ -117,5 +119,7 @@ export const shapeFor = (kind: CallKind, { shape, claimed, seconds }: Window): S
 function fitCalls(windows: readonly Window[]): Record<CallKind, PerUnit> {
   const fitted = (kind: CallKind): PerUnit =>
     explain(windows.map((window) => ({ shape: shapeFor(kind, window), count: countOf(kind, window) })));
-  return Object.fromEntries(CALLS.map((kind) => [kind, fitted(kind)])) as Record<CallKind, PerUnit>;
+  const all = Object.fromEntries(CALLS.map((kind) => [kind, fitted(kind)])) as Record<CallKind, PerUnit>;
+  // Known without a measurement.
+  return { ...all, stateTransition: transitionsOf(definitionOf(templateOf()) as unknown as Machine) };
 }

@@ -25,9 +25,12 @@ const LIMIT_MS = 30_000;
 /** Eight seconds on average: `doctor` reads some 30 pages of quotas at once, in an account that others use too. */
 const THROTTLED: RetryPolicy = { attempts: 6, baseMs: 500, capMs: 8_000, longestRetryAfterMs: 0 };
 
-/** The service did nothing. Services in JSON and in XML have the name of the error as a whole text. */
+const THROTTLE_NAMES =
+  /(?:Throttling|ThrottlingException|ThrottledException|RequestThrottled|TooManyRequestsException|RequestLimitExceeded)["<]/;
+
+/** The service did nothing. Its error's name ends a JSON string or an XML element. */
 const isThrottled = ({ status, body }: Reply): boolean =>
-  status === 429 || (status >= 400 && /(?:Throttl\w*|TooManyRequests\w*|RequestLimitExceeded)["<]/.test(body));
+  status === 429 || (status >= 400 && THROTTLE_NAMES.test(body));
 
 /**
  * Posts until the service does not throttle the request, or has done so too often.

@@ -1,0 +1,56 @@
+/** State transitions are counted by the definition, since the emulator's history has none of a Parallel's or a Map's states. */
+import type { HistoryEvent } from '@aws-sdk/client-sfn';
+import { type Machine, transitionsIn, transitionsOf } from '../../../bench/cost/transitions.ts';
+import { readMeasured } from '../../../bench/scale/measured.ts';
+import { definitionOf, templateOf } from '../../helpers/synth.ts';
+
+const machine = definitionOf(templateOf()) as unknown as Machine;
+
+const resourceOf = (step: string): string =>
+  Object.values(machine.States).find(
+    ({ Type, Resource = '' }) => Type === 'Task' && Resource.endsWith(`:${step}Function`),
+  )?.Resource ?? `arn:aws:lambda:eu-west-1:123456789012:function:${step}Function`;
+const scheduled = (step: string): HistoryEvent =>
+  ({ type: 'TaskScheduled', taskScheduledEventDetails: { resource: resourceOf(step) } }) as HistoryEvent;
+const entered = (name: string): HistoryEvent => {
+  const { Type } = machine.States[name] ?? { Type: 'Pass' };
+  return { type: `${Type}StateEntered`, stateEnteredEventDetails: { name } } as HistoryEvent;
+};
+
+const before = ['Start', 'PlanCaptures', 'AnythingPlanned'].map(entered);
+const after = ['MoreParts', 'SummarizeRun', 'NothingMissing', 'RunSucceeded'].map(entered);
+const planned = [scheduled('PlanCaptures'), scheduled('SummarizeRun')];
+
+test.each(['EvaluateTraces', 'LogTraces'])('a run of one chunk has 13, with those of its Parallel: %s', (step) => {
+  const history = [...before, entered('OnlyChunk'), scheduled(step), ...after, ...planned];
+  expect(transitionsIn(history, machine)).toBe(13);
+  // A retry is one more.
+  expect(transitionsIn([...history, scheduled(step)], machine)).toBe(14);
+});
+
+test('a run of several chunks has nine, and each child of its Map five', () => {
+  expect(transitionsIn([...before, entered('ForEachChunk'), ...after, ...planned], machine)).toBe(9);
+  expect(transitionsIn([scheduled('EvaluateTraces')], machine)).toBe(5);
+  expect(transitionsIn([scheduled('LogTraces')], machine)).toBe(5);
+});
+
+test('a run that plans its next part meanwhile has the states of both branches', () => {
+  const parts = [...before, entered('RunAndPlan'), entered('NextPartPlanned'), entered('ForEachChunk'), ...after];
+  expect(transitionsIn([...parts, ...planned, scheduled('PlanCaptures')], machine)).toBe(1 + 3 + 1 + 2 + 1 + 1 + 4);
+});
+
+test('the simulation of scale has the same', () => {
+  const { calls, callsUnjudged } = readMeasured();
+  const ofRuns = { runs: 9, files: 0, chunks: 5, captures: 0, claimed: 0, seconds: 0 };
+  expect(transitionsOf(machine)).toEqual(ofRuns);
+  expect(calls.stateTransition).toEqual(ofRuns);
+  expect(callsUnjudged.stateTransition).toEqual(ofRuns);
+});
+
+test('the simulation counts an event for a new file, and none of the work bucket, whose notifications are off', () => {
+  const { calls, callsUnjudged } = readMeasured();
+  expect(JSON.stringify(templateOf().toJSON())).not.toContain('"EventBridgeEnabled":true');
+  expect(calls.eventBridgeEvent).toEqual({ runs: 0, files: 1, chunks: 0, captures: 0, claimed: 0, seconds: 0 });
+  // Those of a backfill came when its files were new.
+  expect(callsUnjudged.eventBridgeEvent).toEqual({ runs: 0, files: 0, chunks: 0, captures: 0, claimed: 0, seconds: 0 });
+});
