@@ -102,11 +102,12 @@ function factsOf({ threshold, evidence }: Case): Omit<ThresholdResult, 'outcome'
 /** What an outcome assumes about the order of the requests, as a further sentence. */
 function assumptionOf({ evidence }: Case, outcome: GateOutcome): string {
   const { bounds, seen, withoutFailure } = evidence;
-  if (outcome === 'cannot-tell') return '';
-  if (withoutFailure && outcome === 'passed' && bounds?.effective === undefined) {
+  if (!bounds || sawFew(evidence)) return '';
+  // A decision that cannot tell has said it.
+  if (bounds.effective !== undefined)
+    return outcome === 'cannot-tell' ? '' : ` ${alikeText(bounds.effective, evidence)}`;
+  if (withoutFailure && outcome === 'passed')
     return ` If errors come one by one; a restart that fails ten in a row may be missed.`;
-  }
-  if (bounds?.effective !== undefined) return ` ${alikeText(bounds.effective, evidence)}`;
   return seen < FEWEST_FOR_ORDER ? ' It assumes that requests are independent.' : '';
 }
 

@@ -183,7 +183,8 @@ describe('zero tolerance', () => {
     expect(at(300)).toMatchObject({ outcome: 'passed' });
     expect(at(20)).toMatchObject({
       moreRequests: 280,
-      reason: 'None of 20 pairs: only a share above 15.0% is excluded, and 1.00% is tolerated.',
+      reason:
+        'None of 20 pairs: only a share above 15.0% is excluded, and 1.00% is tolerated. It assumes that requests are independent.',
     });
     expect(at(60, 0.05).outcome).toBe('passed');
     expect(at(9999, 0.0003)).toMatchObject({ outcome: 'cannot-tell', moreRequests: 1 });
@@ -220,7 +221,7 @@ describe('pairs without a verdict', () => {
     expect(first('judged_worse:5', judged(200, 2, 2))).toMatchObject({ outcome: 'passed', open: 2 });
     const open = first('judged_worse:5', judged(200, 2, 20));
     expect(open).toMatchObject({ outcome: 'cannot-tell', open: 20, moreRequests: null });
-    expect(open.reason).toBe('It depends on 20 pairs without a verdict.');
+    expect(open.reason).toBe('It depends on 20 pairs without a verdict. It assumes that requests are independent.');
     expect(open.lower).toBeCloseTo(first('judged_worse:5', judged(200, 2)).lower ?? 0, 9);
     expect(gateText(decide('judged_worse:5', judged(200, 2, 20)))[0]).toContain('200 of 200, 20 without a verdict');
   });
@@ -337,7 +338,7 @@ test('prints a line for each threshold', () => {
   const lines = gateText(decide(['judged_worse:5', 'newly_failing:0'], judged(100, 0)));
   expect(lines).toEqual([
     'PASSED      judged_worse:5: worse by 0.00% (0.00% … +2.95%), allowed 5%, requests 100 of 100. Worse by at most 2.95%. It assumes that requests are independent.',
-    'CANNOT TELL newly_failing:0: worse by 0.00% (0.00% … +2.95%), allowed 0%, requests 100 of 100. None of 100 pairs: only a share above 3.00% is excluded, and 1.00% is tolerated. About 200 more requests would probably decide it.',
+    'CANNOT TELL newly_failing:0: worse by 0.00% (0.00% … +2.95%), allowed 0%, requests 100 of 100. None of 100 pairs: only a share above 3.00% is excluded, and 1.00% is tolerated. It assumes that requests are independent. About 200 more requests would probably decide it.',
     'Gate: CANNOT TELL',
   ]);
 });
