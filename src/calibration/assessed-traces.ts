@@ -37,18 +37,19 @@ export interface TraceQuery {
   toMs?: number | undefined;
   /** Default: the oldest first. */
   newestFirst?: boolean | undefined;
-  /** Shadow variants, whose traces are left out unless the filter is about variants. */
+  /** Shadow variants, whose traces are left out unless the filter names them. */
   shadow?: readonly string[] | undefined;
   progress?: ((traces: number) => void) | undefined;
 }
 
 const VARIANT_TAG = 'sagemaker_variant_name';
 
-/** Returns the shadow variants whose traces a query leaves out: none if its filter is about variants. */
+/** Returns the shadow variants whose traces a query leaves out: those that its filter does not name. */
 export const shadowLeftOut = ({
   shadow = [],
   filter = '',
-}: Pick<TraceQuery, 'shadow' | 'filter'>): readonly string[] => (filter.includes(VARIANT_TAG) ? [] : shadow);
+}: Pick<TraceQuery, 'shadow' | 'filter'>): readonly string[] =>
+  filter.includes(VARIANT_TAG) ? shadow.filter((name) => !filter.includes(name)) : shadow;
 
 /** Reads all traces of the experiment that match, in the order of their inference, but none of a replay's requests. */
 export async function* assessedTraces(

@@ -3,15 +3,21 @@ import { isObject, type JsonObject } from '../json.ts';
 import type { ChatMessage } from '../types.ts';
 import { fieldsOf, without } from './values.ts';
 
-/** Whether the request asks for JSON, in the form of OpenAI, vLLM, TGI, SGLang, Ollama or llama.cpp. */
+/** Whether the request asks for JSON, in the form of OpenAI, vLLM, TGI, SGLang, NIM, Ollama, llama.cpp or Anthropic. */
 export function asksForJson(request: JsonObject): boolean {
-  const { response_format: format, format: ofOllama } = request;
-  if (isObject(format) && ['json_object', 'json_schema', 'json'].includes(format.type as string)) return true;
+  const { response_format: format, output_format: ofClaude, format: ofOllama } = request;
+  const types = [format, ofClaude, fieldsOf(request.output_config).format].map((given) => fieldsOf(given).type);
+  if (types.some((type) => ['json_object', 'json_schema', 'json'].includes(type as string))) return true;
   if (ofOllama === 'json' || (isObject(ofOllama) && ('properties' in ofOllama || ofOllama.type === 'object')))
     return true;
   const { json, json_object: anyJson } = fieldsOf(request.structured_outputs);
   const { json_schema: schema } = fieldsOf(request.sampling_params);
-  if ([request.guided_json, request.json_schema, json, schema].some((given) => given != null)) return true;
+  if (
+    [request.guided_json, fieldsOf(request.nvext).guided_json, request.json_schema, json, schema].some(
+      (given) => given != null,
+    )
+  )
+    return true;
   return anyJson === true || fieldsOf(request.grammar).type === 'json';
 }
 

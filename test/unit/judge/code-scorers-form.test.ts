@@ -33,6 +33,13 @@ describe('valid_json', () => {
   test.each<[string, boolean, object, object]>([
     ['structured_outputs of vLLM', true, { messages, structured_outputs: { json: { type: 'object' } } }, chat],
     ['json_object of vLLM', true, { messages, structured_outputs: { json_object: true } }, chat],
+    ['guided_json of NIM', true, { messages, nvext: { guided_json: { type: 'object' } } }, chat],
+    [
+      'output_config of Anthropic',
+      true,
+      { messages, system: 's', max_tokens: 9, output_config: { format: { type: 'json_schema', schema: {} } } },
+      { type: 'message', role: 'assistant', content: [{ type: 'text', text: 'Red.' }], stop_reason: 'end_turn' },
+    ],
     ['a choice of vLLM', false, { messages, structured_outputs: { choice: ['Red.'] } }, chat],
     ['json_schema of SGLang', true, { text: 'Two', sampling_params: { json_schema: '{}' } }, generated],
     ['a regex of SGLang', false, { text: 'Two', sampling_params: { regex: 'R.*' } }, generated],

@@ -240,6 +240,8 @@ describe('traces', () => {
     expect(await readWorst(rest, query)).toMatchObject({ traces: 40, judged: 40, failing: 0, worst: [] });
     expect((await readWorst(rest, { ...query, filter: ABOUT })).failing).toBe(40);
     expect(searched.at(-1)).toContain(ABOUT);
+    const another = "tag.`sagemaker_variant_name` != 'canary'";
+    expect(await readWorst(rest, { ...query, filter: another })).toMatchObject({ judged: 40, failing: 0 });
   });
 
   test('of shadow variants are in no dataset, unless they are asked for', async () => {

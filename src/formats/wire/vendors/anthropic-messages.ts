@@ -2,6 +2,7 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
 import { allMessages, openAiTools, replyMessages, systemMessages } from '../messages.ts';
+import { asksForJson } from '../prompts.ts';
 import type { WireFormat } from '../types.ts';
 import { fieldsOf, joined, objectsIn, textIn, without } from '../values.ts';
 
@@ -29,6 +30,7 @@ export const anthropicMessages: WireFormat = {
       messages: [...systemMessages(body.system), ...allMessages(body.messages)],
       tools: openAiTools(body.tools),
       parameters: without(body, 'messages', 'system', 'tools', 'model'),
+      jsonRequested: asksForJson(body),
     };
   },
   reply(body) {
