@@ -63,7 +63,10 @@ function onOneLine(text: string): string {
   const isOpen = first.startsWith('[') && first.split('[').length > first.split(']').length;
   if (!isOpen || !text.trimEnd().endsWith(']')) return text;
   const lines = text.split('\n').map((line) => line.trim());
-  return lines.filter((line) => line !== '').join(' ').replaceAll('] [', '],[');
+  return lines
+    .filter((line) => line !== '')
+    .join(' ')
+    .replaceAll('] [', '],[');
 }
 
 /** Returns a cell's value, or, of a number that is written in an unusual way, its text as a number of JSON. */
