@@ -70,7 +70,9 @@ function isQuick(pattern: RegExp, text: string, limitMs = LIMIT_MS): boolean {
       search.runInContext(context, { timeout: limitMs });
       return true;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
+      // A time-out within an expression is an overflow of the stack at times.
+      const isTimeOut = (error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
+      if (!isTimeOut && (error as Error).name !== 'RangeError') throw error;
     }
   }
   return false;
