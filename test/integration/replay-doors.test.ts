@@ -1,11 +1,17 @@
 /** Where a replay in the cloud sends to, and how its requests are known: with a real server, an emulated S3 and the real functions. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { LambdaClient } from '@aws-sdk/client-lambda';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
+import { OUTPUT_PARAMETERS, outputPath } from '../../src/contract/names.ts';
 import { markKeys, replayKeys } from '../../src/contract/work-keys.ts';
+import { callAws } from '../../src/operate/aws-json.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
+import { replayInferenceId } from '../../src/replay/marks/inference-id.ts';
+import { registerReplay } from '../../src/replay/marks/register.ts';
 import { isOwnAddress } from '../../src/replay/targets/own-address.ts';
-import { chatLine } from '../helpers/replay.ts';
+import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
 import { CloudReplays, WORK } from '../helpers/replay-cloud.ts';
 
 const START_MS = 5 * 60_000;
@@ -193,4 +199,62 @@ describe('registrations', () => {
     },
     TEST_MS,
   );
+
+  describe('on the command line', () => {
+    const folderOfRun = new ReplayFolder();
+    afterAll(() => folderOfRun.delete());
+
+    const sendWith = async (lines: string[], more: Record<string, string>) => {
+      const file = folderOfRun.write('captures.jsonl', lines);
+      const out = join(folderOfRun.path, `out-${Object.keys(more).length}`);
+      const args = ['replay', file, '--endpoint', 'e', '--concurrency', '1', '--quiet', '--no-report', '-o', out];
+      const { env } = cloud.aws;
+      return runCli(args, { ...env, AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url, STACK_PREFIX: '', ...more });
+    };
+    const sentIds = () => endpoint.requests.map(({ headers }) => String(headers['x-amzn-sagemaker-inference-id']));
+
+    test(
+      'it registers with the stack that is named, and leaves out what that stack knows',
+      async () => {
+        const lambda = new LambdaClient({
+          endpoint: cloud.aws.url,
+          region: cloud.aws.region,
+          credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+        });
+        for (const [field, name] of Object.entries(OUTPUT_PARAMETERS)) {
+          const Value = field === 'workBucket' ? WORK : 'x';
+          await callAws(lambda, 'ssm', 'PutParameter', { Name: outputPath('doors') + name, Value, Type: 'String' });
+        }
+        lambda.destroy();
+        const mark = await registerReplay(cloud.storage, WORK, { run: 'earlier', atMs: Date.now() });
+        const replayed = JSON.parse(chatLine('again', 0, 'again'));
+        replayed.eventMetadata.inferenceId = replayInferenceId(mark.id, 'earlier', 'e', 0);
+        replayed.eventMetadata.inferenceTime = new Date().toISOString();
+        const lines = [chatLine('a', 0, 'one'), JSON.stringify(replayed)];
+        const { code, stderr } = await sendWith(lines, { STACK_PREFIX: 'doors' });
+        expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+        const [id = '', ...others] = sentIds();
+        expect(others).toEqual([]);
+        expect(id).toMatch(/^replay-[0-9a-f]{48}$/);
+        const stored = JSON.parse(await cloud.text(markKeys.mark(id.slice(7, 23)))) as object;
+        expect(stored).toEqual({ run: expect.stringMatching(/^replay-/), atMs: expect.any(Number) });
+      },
+      TEST_MS,
+    );
+
+    test(
+      'without a stack it says that its requests count as traffic, and replays what claims to be of a replay',
+      async () => {
+        const claims = JSON.parse(chatLine('b', 0, 'two'));
+        claims.eventMetadata.inferenceId = `replay-${'0'.repeat(48)}`;
+        const { code, stderr } = await sendWith([chatLine('a', 0, 'one'), JSON.stringify(claims)], {});
+        expect(code).toBe(0);
+        expect(stderr).toMatch(/The requests of this replay count as traffic of the endpoint: STACK_PREFIX is missing/);
+        expect(stderr.match(/Captures that claim to be requests of replays are replayed too/g)).toHaveLength(1);
+        expect(sentIds()).toHaveLength(2);
+        for (const id of sentIds()) expect(id).toMatch(/^replay-[0-9a-f]{32}$/);
+      },
+      TEST_MS,
+    );
+  });
 });

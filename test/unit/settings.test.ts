@@ -439,6 +439,18 @@ describe('settings that must match', () => {
     ).toBe(20);
   });
 
+  it.each([
+    [{ BEDROCK_MODEL_ID: 'sagemaker:/my-endpoint' }, 'BEDROCK_MODEL_ID'],
+    [{ BEDROCK_MODEL_ID: 'sagemaker:/My-Endpoint/llama' }, 'BEDROCK_MODEL_ID'],
+    [{ JUDGE_CASCADE: 'sagemaker:/my-endpoint' }, 'JUDGE_CASCADE'],
+  ])('rejects %j, the monitored endpoint, as the judge of itself', (judge, name) => {
+    const settings = { ...required, SAGEMAKER_ENDPOINT_NAME: 'my-endpoint', EVALUATION_BUDGET_USD: '0', ...judge };
+    expect(refusal(settings)).toEqual([
+      expect.stringMatching(`^  ${name}: got .*my-endpoint, .* judged in turn, for ever$`),
+    ]);
+    expect(() => parseSettings({ ...settings, SAGEMAKER_ENDPOINT_NAME: 'other' })).not.toThrow();
+  });
+
   it.each(['sagemaker:/my-judge/llama', 'sagemaker:/my-judge', 'my-judge/llama', 'my-judge'])(
     'finds the price of an inference component under %s',
     (id) => {

@@ -1,7 +1,10 @@
 /** The start of a run over the events of a window. The queue delivers at least once and in any order. */
 import type { FilesInput, ListedFile } from '../../../src/contract/input.ts';
+import { backfillObjects, capturedObject } from '../../../src/formats/files/capture-objects.ts';
+import { captureScope } from '../../../src/monitoring/capture-scope.ts';
 import { type QueuedEvent, startRun } from '../../../src/monitoring/start-run.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const event = (n: number, object: object = {}): QueuedEvent => ({
   messageId: `message-${n}`,
@@ -90,4 +93,33 @@ test('what is not an event of a file goes back to the queue, and the others are 
 test('a batch that cannot be started goes back to the queue as a whole', async () => {
   fault = new Error('throttled');
   await expect(deliver([event(1)])).rejects.toThrow('throttled');
+});
+
+test('captures of a judge below the same prefix start nothing, and are left out of the list of others', async () => {
+  const { excludes } = captureScope(
+    testEnvironment({ BEDROCK_MODEL_ID: 'sagemaker:/My-Judge/llama', JUDGE_CASCADE: 'sagemaker:/cheap' }),
+  );
+  const start = jest.fn(async () => {});
+  const deliverAll = (events: QueuedEvent[]) =>
+    startRun(events, { storage: memory.storage, workBucket: 'work', excludes, start });
+  const of = (n: number, endpoint: string) => event(n, { key: `all/${endpoint}/AllTraffic/2026/11/20/10/${n}.jsonl` });
+  expect(await deliverAll([of(1, 'my-judge'), of(2, 'cheap')])).toEqual({ batchItemFailures: [] });
+  expect(start).not.toHaveBeenCalled();
+  await deliverAll([of(3, 'my-judge'), of(4, 'my-judge-2'), of(5, 'other')]);
+  const [list] = [...memory.objects.values()].map(String);
+  expect(list).toMatch(/my-judge-2\/.*\n.*other\//);
+  expect(list).not.toContain('my-judge/');
+});
+
+test('captures of a judge are no part of a backfill, and are refused by name', async () => {
+  const scope = captureScope(testEnvironment({ BEDROCK_MODEL_ID: 'sagemaker:/judge', DATA_CAPTURE_S3_PREFIX: 'all/' }));
+  const keyOf = (endpoint: string) => `all/${endpoint}/AllTraffic/2026/11/20/10/a.jsonl`;
+  for (const endpoint of ['judge', 'other']) memory.put(keyOf(endpoint), '{}');
+  const input = { bucket: scope.bucket, prefix: 'all/' };
+  const found: string[] = [];
+  for await (const { key } of backfillObjects(memory.storage, scope, input, undefined)) found.push(key);
+  expect(found).toEqual([keyOf('other')]);
+  await expect(capturedObject(memory.storage, scope, scope.bucket, keyOf('judge'))).rejects.toMatchObject({
+    name: 'OutsideCaptureScope',
+  });
 });
