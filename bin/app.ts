@@ -3,14 +3,15 @@ import { App, Validations } from 'aws-cdk-lib';
 import { MonitoringStack } from '../lib/monitoring-stack.ts';
 import { readSettings } from '../lib/settings/settings.ts';
 import { resourceNames } from '../src/contract/names.ts';
-import { dotenvRegion } from '../src/settings/dotenv-file.ts';
+import { assertOneEnvironment, useDotenvRegion } from '../src/settings/dotenv-file.ts';
 
 // Loading the CDK's validation rules takes longer than synth itself. A test checks the template against them.
 process.env.CDK_VALIDATION ??= 'false';
 const { CDK_DEFAULT_ACCOUNT: account, CDK_DEFAULT_REGION } = process.env;
-const region = dotenvRegion() ?? CDK_DEFAULT_REGION;
+const region = useDotenvRegion() ?? CDK_DEFAULT_REGION;
 
 try {
+  assertOneEnvironment();
   // The variable is the one that dotenv's own tools use.
   const { settings, warnings } = readSettings(
     { ...process.env, CDK_DEFAULT_REGION: region },
@@ -25,7 +26,7 @@ try {
   for (const [index, text] of warnings.entries()) Validations.of(stack).addWarning(`Settings${index + 1}`, text);
   app.synth();
 } catch (error) {
-  if (!(error instanceof Error) || error.name !== 'InvalidSettings') throw error;
+  if (!(error instanceof Error) || !['InvalidSettings', 'MixedEnvironments'].includes(error.name)) throw error;
   // A stack trace would hide the list of settings.
   console.error(error.message);
   process.exitCode = 1;

@@ -25,7 +25,10 @@ export async function programFor(words: readonly string[], version: string): Pro
     .exitOverride()
     // The group of the command `help`, which Commander adds.
     .commandsGroup(GROUPS.setUp)
-    .hook('preAction', useDotenvRegion)
+    .hook('preAction', async (_, command) => {
+      useDotenvRegion();
+      await (await import('./acts-on.ts')).sayPlaces(command);
+    })
     .addHelpText('after', HELP);
   for (const [name, entry] of Object.entries(COMMANDS)) {
     const command = loadsAll || name === asked ? await entry.load() : new Command(name);

@@ -112,9 +112,8 @@ async function askJudge(
   const ask = settings.JUDGE_CALLS === 'separate' ? 'labelled' : asking;
   const most = mostUsd(items, { judge, scorers, ask });
   const cost = most === null ? 'an unknown amount' : most === 0 ? 'nothing' : `${most.toFixed(2)} dollars at most`;
-  say(
-    `Asking ${judgeModels(settings).map(judgeName).join(' behind ')} about ${items.length} labels, which costs ${cost}.`,
-  );
+  const names = judgeModels(settings).map(judgeName).join(' behind ');
+  say(`Asking ${names} about ${items.length} labels, which costs ${cost}.`);
   const asked = await askAll(items, {
     judge,
     scorers,

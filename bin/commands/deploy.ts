@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { assertOneEnvironment } from '../../src/settings/dotenv-file.ts';
 import { PermanentError } from '../../src/shared/errors.ts';
 import { packagePath } from '../../src/shared/package-folder.ts';
 import { EXIT } from '../cli/exit-codes.ts';
@@ -52,6 +53,7 @@ export function deployFile(file: string, places: readonly string[] = PLACES): st
 const quoted = (word: string): string => (/\s/.test(word) ? `"${word}"` : word);
 
 async function deploy(options: readonly string[]): Promise<void> {
+  assertOneEnvironment();
   const cdk = deployFile('aws-cdk/bin/cdk');
   // The app imports these from where it is.
   for (const file of ['aws-cdk-lib/package.json', 'constructs/package.json']) deployFile(file, PLACES.slice(0, 1));

@@ -57,10 +57,7 @@ export function initCommand(): Command {
     .option('--artifacts <bucket>', "the bucket of a managed MLflow's artifacts (default: as it says)")
     .option('--email <address>', 'for alarms')
     .option('--set <name=value>', 'another setting of .env.example; repeat it for more', assignment, {})
-    .option(
-      '--region <region>',
-      'region of the stack, which is written as AWS_REGION (default: AWS_REGION, or that of your profile)',
-    )
+    .option('--region <region>', 'region of the stack, written as AWS_REGION (default: AWS_REGION)')
     .option('--out <file>', 'the file to write (default: .env)')
     .option('--yes', 'ask nothing: flags and what the account says are enough')
     .addHelpText('after', HELP)
@@ -83,7 +80,7 @@ async function init({ set, region, out, yes, ...flags }: InitFlags): Promise<voi
     const values = yes
       ? await collectByFlags(given, new FoundAccount(clients, (line) => console.error(line)), place)
       : await asked(given, clients, place);
-    const written = place === undefined ? values : { ...values, AWS_REGION: place };
+    const written = { ...values, ...(place && { AWS_REGION: place }) };
     writeNewFile(file, dotenvText(readFileSync(packagePath('.env.example'), 'utf8'), written));
     for (const doubt of doubtsAbout(parseSettings({ ...values, CDK_DEFAULT_REGION: place })))
       console.error(`${doubt}.`);

@@ -1,5 +1,5 @@
 /** Checks who asks: credentials, and whether the settings' ARNs are of the same account. */
-import type { LambdaClient } from '@aws-sdk/client-lambda';
+import { LambdaClient } from '@aws-sdk/client-lambda';
 import { queryAws } from '../../src/operate/aws-query.ts';
 import type { CheckedSettings } from '../../src/settings/schema.ts';
 import { awsFailure } from '../../src/terminal/aws-failures.ts';
@@ -34,6 +34,16 @@ export async function checkAccount(
     const repair = `${expected}. The checks that ask AWS are left out`;
     return [finding('error', CHECK, `${what} (${got}).`, repair)];
   }
+}
+
+/** The account and the region that AWS is asked with, in words. */
+export async function callerOf(region?: string): Promise<string> {
+  const lambda = new LambdaClient(region === undefined ? {} : { region });
+  const account = await queryAws(lambda, 'sts', 'GetCallerIdentity').then(
+    (reply) => `account ${reply('Account')[0]}`,
+    (error: Error) => `an account that is not known (${(awsFailure(error) ?? error).name})`,
+  );
+  return `${account}, ${await lambda.config.region().catch(() => 'no region')}`;
 }
 
 /** ARNs of another account work only if its policies allow it. */

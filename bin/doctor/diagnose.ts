@@ -61,10 +61,9 @@ async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]>
 
 /** Who says what the region is, in the order of precedence. */
 function sourceOfRegion(flags: DoctorFlags): string {
-  const { AWS_REGION } = process.env;
-  if (flags.region !== undefined) return '--region';
-  if (AWS_REGION === undefined) return 'your AWS profile';
-  return AWS_REGION === dotenvOfCommand().AWS_REGION ? '.env' : 'AWS_REGION of the environment';
+  const { AWS_REGION: named } = process.env;
+  if (flags.region !== undefined || !named) return flags.region === undefined ? 'your AWS profile' : '--region';
+  return named === dotenvOfCommand().AWS_REGION ? '.env' : 'AWS_REGION of the environment';
 }
 
 function aroundStack(ground: Ground, { stack }: DoctorFlags, complete: Settings | undefined): Promise<Finding[]>[] {

@@ -2,7 +2,7 @@
 import { GetFoundationModelAvailabilityCommand } from '@aws-sdk/client-bedrock';
 import { isStandIn, judgeModels, judgeName, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
-import { PRICE_SOURCE, ratesOf } from '../../src/judge/pricing/prices.ts';
+import { PRICE_SOURCE, priceRemedy, ratesOf } from '../../src/judge/pricing/prices.ts';
 import { checkServing } from './endpoint.ts';
 import { checked, type Finding, finding } from './finding.ts';
 import type { Ground } from './ground.ts';
@@ -24,12 +24,7 @@ async function checkModel(ground: Ground, model: string): Promise<Finding[]> {
   const price = isStandIn(model)
     ? finding('ok', 'price', `The ${judgeName(model)} costs nothing.`)
     : rates === null
-      ? finding(
-          'warning',
-          'price',
-          `The price of ${model} is unknown.`,
-          'set it in JUDGE_PRICES, or set EVALUATION_BUDGET_USD=0',
-        )
+      ? finding('warning', 'price', `The price of ${model} is unknown.`, `set ${priceRemedy(model)}`)
       : finding(
           'ok',
           'price',

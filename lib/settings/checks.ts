@@ -1,6 +1,6 @@
 /** Checks of the stack's settings beyond the form of each: by the judge's own rules, in combination, and in length. */
 import { judgeEndpoints, judgeModels } from '../../src/judge/judge-id.ts';
-import { ratesOf } from '../../src/judge/pricing/prices.ts';
+import { priceRemedy, ratesOf } from '../../src/judge/pricing/prices.ts';
 import { createAlwaysRule, mayJudge } from '../../src/judge/scorers/always-rules.ts';
 import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { readParameters } from '../../src/judge/transports/parameters.ts';
@@ -139,8 +139,8 @@ export function wrongTogether(
     const overrides = settings.JUDGE_PRICES;
     const model = judgeModels(settings).find((id) => ratesOf(id, { overrides }) === null);
     if (settings.EVALUATION_BUDGET_USD === 0 || model === undefined) return undefined;
-    const expected = 'the price of that model, which the budget needs; or EVALUATION_BUDGET_USD=0 (no limit)';
-    return { name: 'JUDGE_PRICES', got: `no price of ${model}`, expected };
+    const name = model === settings.BEDROCK_MODEL_ID ? 'BEDROCK_MODEL_ID' : 'JUDGE_CASCADE';
+    return { name, got: `${model}, without a price, which the budget needs`, expected: priceRemedy(model) };
   });
   check(['JUDGE_TOKENS_PER_MINUTE', 'MAX_FUNCTIONS', 'JUDGE_CONCURRENCY'], () => tooFewTokens(settings));
   return wrong;

@@ -1,4 +1,5 @@
 /** Finds variables that look like misspelled settings of this stack. */
+import { editsBetween } from '../../src/shared/nearest.ts';
 
 /** The beginnings of our names. Any other variable in `.env` with one of these was meant for this stack. */
 const OURS =
@@ -54,25 +55,7 @@ const meant = (name: string | undefined): string =>
   name === undefined ? '; see .env.example' : `; did you mean ${name}?`;
 
 function nearest(names: readonly string[], name: string): string | undefined {
-  const distances = names.map((each) => ({ each, distance: editDistance(each, name.toUpperCase()) }));
+  const distances = names.map((each) => ({ each, distance: editsBetween(each, name.toUpperCase()) }));
   const best = distances.toSorted((a, b) => a.distance - b.distance)[0];
   return best !== undefined && best.distance <= MAX_SLIPS ? best.each : undefined;
-}
-
-/** The number of insertions, deletions, replacements and swaps of neighbors that turn one text into the other. */
-function editDistance(a: string, b: string): number {
-  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
-  const at = (row: number, column: number): number => rows[row]?.[column] ?? 0;
-  for (let i = 1; i <= a.length; i += 1) {
-    const row = [i];
-    rows.push(row);
-    for (let j = 1; j <= b.length; j += 1) {
-      const replaced = at(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row[j] = Math.min(at(i - 1, j) + 1, (row[j - 1] ?? 0) + 1, replaced);
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
-        row[j] = Math.min(row[j] ?? 0, at(i - 2, j - 2) + 1);
-      }
-    }
-  }
-  return at(a.length, b.length);
 }

@@ -65,6 +65,8 @@ function exportLines({ environment, deployed, settings, endpointUrl }: LocalFact
   const { AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_DEFAULT_REGION } = ministack.env;
   const variables = {
     AWS_ENDPOINT_URL,
+    // The mark of these settings, by which a deployment to somewhere else is refused.
+    INFERENCE_MONITOR_LOCAL: AWS_ENDPOINT_URL,
     AWS_ACCESS_KEY_ID,
     AWS_SECRET_ACCESS_KEY,
     AWS_REGION,

@@ -24,10 +24,8 @@ export function activeScorers(settings: ScorerSettings, judge: RunOptions['judge
   const examples = Object.fromEntries(
     Object.entries(prefixExamples).filter(([name]) => !Object.hasOwn(settings.JUDGE_GUIDELINES, name)),
   );
-  // A stand-in is asked as the model would be.
-  const prices = priceOptions(settings, judge, false);
-  const rates = ratesOf(model, prices);
-  const main = model === settings.BEDROCK_MODEL_ID ? null : ratesOf(settings.BEDROCK_MODEL_ID, prices);
+  const rates = ratesOf(model, priceOptions(settings));
+  const main = model === settings.BEDROCK_MODEL_ID ? null : ratesOf(settings.BEDROCK_MODEL_ID, priceOptions(settings));
   return checkScorers(cachedPrefix(scorers, examples, model, rates, FAILING_SHARE * (main?.input ?? 0)));
 }
 

@@ -11,9 +11,9 @@ import type { CallerOptions } from './calls/model-caller.ts';
 import { askedFirst, cascade } from './cascade.ts';
 import { createJudge, type JudgeConfig } from './create-judge.ts';
 import { createJudgeOver } from './judge-capture.ts';
-import { assertBatchPossible, parseJudgeId } from './judge-id.ts';
-import type { ModelAnswer } from './model-answer.ts';
-import { priceCall, priceOptions } from './pricing/prices.ts';
+import { assertBatchPossible, isStandIn, parseJudgeId } from './judge-id.ts';
+import type { CallUsage, ModelAnswer } from './model-answer.ts';
+import { type PriceOptions, priceCall, priceOptions } from './pricing/prices.ts';
 import { createAlwaysRule } from './scorers/always-rules.ts';
 import { isCodeScorer } from './scorers/scorer-set.ts';
 import { loadApiKey } from './transports/api-key.ts';
@@ -42,6 +42,10 @@ export function connectJudge(environment: FunctionSettings, make = cascadeOf): (
   };
 }
 
+/** What a call costs here. A stand-in answers for nothing, whatever the model costs. */
+const paidFor = (model: string, ...call: [usage: CallUsage, prices: PriceOptions]): number | null =>
+  isStandIn(model) ? 0 : priceCall(model, ...call);
+
 interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSettings> {
   /** The key itself, on a person's own machine. */
   JUDGE_API_KEY?: string;
@@ -66,7 +70,7 @@ function configOf(settings: JudgeSettings): JudgeConfig {
     model: settings.BEDROCK_MODEL_ID,
     parameters: settings.MLFLOW_EVALUATION_MODEL_PARAM,
     calls: settings.JUDGE_CALLS,
-    price: (usage) => priceCall(settings.BEDROCK_MODEL_ID, usage, prices),
+    price: (usage) => paidFor(settings.BEDROCK_MODEL_ID, usage, prices),
     baseUrl: settings.JUDGE_BASE_URL,
     guardrail: guardrailOf(settings),
   };
@@ -120,12 +124,12 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
   const asAsked = (scorers: readonly JudgeScorer[]) => (isCascade ? scorers.map(askedFirst) : scorers);
   const judgeAt = (price: JudgeConfig['price']): Judge =>
     createJudgeOver(transport, { ...sharedBy(settings), ...bounds, price, maxAnswers: isCascade ? 1 : undefined });
-  const pricedAsBatch = judgeAt((usage) => priceCall(name, usage, batch));
-  const first = judgeAt((usage) => priceCall(name, usage, usage.batch ? batch : online));
+  const pricedAsBatch = judgeAt((usage) => paidFor(name, usage, batch));
+  const first = judgeAt((usage) => paidFor(name, usage, usage.batch ? batch : online));
   return {
     record: (traceId, capture, scorers) => batchRecord(transport, traceId, capture, asAsked(scorers), bounds),
     maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, asAsked(scorers)),
-    priceOf: ({ usage }) => priceCall(name, usage, batch),
+    priceOf: ({ usage }) => paidFor(name, usage, batch),
     judge: isCascade ? cascade(first, judgeOf(environment)) : first,
     batchScorers: activeScorers(environment, 'batch'),
   };

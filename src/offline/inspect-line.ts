@@ -32,7 +32,6 @@ export function describeLine(line: OfflineLine, settings: LineSettings, scorers:
     ...(capture.wireFormat === undefined ? {} : { wireFormat: capture.wireFormat }),
     notes: capture.notes,
     scorers: Object.fromEntries(scorers.map(({ name }, index) => [name, reasons[index] ?? null])),
-    judgeUsd:
-      asked.length === 0 ? 0 : expectedCalls(settings, capture, asked.filter(isJudgeScorer), { asListed: true }).usd,
+    judgeUsd: asked.length === 0 ? 0 : expectedCalls(settings, capture, asked.filter(isJudgeScorer)).usd,
   };
 }

@@ -1,17 +1,21 @@
 /** Suggests what a person may have meant. */
 
-/** Number of letters to insert, remove or replace to get from one word to the other (Levenshtein). */
-function editsBetween(a: string, b: string): number {
-  let above = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (const [i, letter] of [...a].entries()) {
-    const row = [i + 1];
-    for (let j = 0; j < b.length; j++) {
-      const replaced = (above[j] ?? 0) + (letter === b[j] ? 0 : 1);
-      row.push(Math.min(replaced, (above[j + 1] ?? 0) + 1, (row[j] ?? 0) + 1));
+/** Number of letters to insert, remove, replace or swap with the next one to get from one word to the other. */
+export function editsBetween(a: string, b: string): number {
+  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
+  const at = (row: number, column: number): number => rows[row]?.[column] ?? 0;
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    rows.push(row);
+    for (let j = 1; j <= b.length; j += 1) {
+      const replaced = at(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      row[j] = Math.min(at(i - 1, j) + 1, (row[j - 1] ?? 0) + 1, replaced);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
+        row[j] = Math.min(row[j] ?? 0, at(i - 2, j - 2) + 1);
+      }
     }
-    above = row;
   }
-  return above.at(-1) ?? 0;
+  return at(a.length, b.length);
 }
 
 /** Longer words are no misspelling of a name. */

@@ -225,7 +225,7 @@ test('is a command that prints a line for each, or JSON, and exits with 1 if som
       (error: { code: number; stdout: string; stderr: string }) => error,
     );
   const { code, stdout, stderr } = await run('--json');
-  expect({ code, stderr }).toEqual({ code: 1, stderr: '' });
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^acts on: the emulator at .*\n$/) });
   const { healthy, findings } = JSON.parse(stdout) as Diagnosis;
   expect(healthy).toBe(false);
   expect(findings).toContainEqual({
@@ -234,6 +234,23 @@ test('is a command that prints a line for each, or JSON, and exits with 1 if som
     message: 'There is no endpoint e in us-east-1.',
     repair: 'correct SAGEMAKER_ENDPOINT_NAME, or the region',
   });
+});
+
+test('a misspelt model is named with those that it is like, and no fuse is switched off', async () => {
+  const about = async (model: string, more: Record<string, string> = {}) =>
+    withVariables(variables({ BEDROCK_MODEL_ID: model, ...more }), async () => {
+      const { findings } = await diagnose({});
+      return findings.find(({ level, check }) => level === 'error' && check === 'settings');
+    });
+  expect(await about('claude-sonnet-4')).toMatchObject({
+    message: 'BEDROCK_MODEL_ID: got claude-sonnet-4, without a price, which the budget needs.',
+    repair:
+      'set it to: anthropic.claude-sonnet-4-6, anthropic.claude-sonnet-4-20250514-v1:0, anthropic.claude-sonnet-4-5-20250929-v1:0; or its price in JUDGE_PRICES, such as {"claude-sonnet-4":{"input":3,"output":15}}',
+  });
+  expect((await about('us.anthropic.claude-sonet-4-6'))?.repair).toMatch(
+    /^set it to: us\.anthropic\.claude-sonnet-4-6; or its price/,
+  );
+  expect((await about('zzzzzzzz'))?.repair).toMatch(/^set it to: a Bedrock model in the price table, or its price/);
 });
 
 /** A set-up by its settings and the answers that differ, and the lines of one check: the only ones that differ from a good set-up. */

@@ -1,9 +1,10 @@
 /** `init` with flags, with answers of a person, and on a terminal of its own. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
+import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { parse } from 'dotenv';
 import { initCommand } from '../../bin/commands/init.ts';
 import { quickClients } from '../../bin/doctor/ground.ts';
@@ -257,6 +258,107 @@ test('writes the region, which the next commands and the CDK read from there', a
     });
   expect(await region()).toBe('eu-west-1 (from .env)');
   expect(await region({ AWS_REGION: 'us-west-2' })).toBe('us-west-2 (from AWS_REGION of the environment)');
+});
+
+describe('a command says first where it acts', () => {
+  /** What a command says in a shell with these variables, beside the `.env`. */
+  const said = (words: string[], variables: Record<string, string> = {}, dotenv = 'STACK_PREFIX=prod\n') => {
+    writeFileSync(file, dotenv);
+    return withVariables(aws.variables({ DOTENV_CONFIG_PATH: file, ...variables }), () => runHere(words));
+  };
+  const local = () => ({ INFERENCE_MONITOR_LOCAL: aws.url });
+
+  test('with each setting of .env that the environment overrules, and no secret', async () => {
+    const { stderr, stdout } = await said(
+      ['doctor', '--json'],
+      {
+        ...local(),
+        STACK_PREFIX: 'local',
+        EVALUATION_BUDGET_USD: '0',
+        JUDGE_API_KEY: 'k-1',
+        JUDGE_BASE_URL: '',
+        MLFLOW_TRACKING_URI: 'http://me:pw-1@m',
+      },
+      'STACK_PREFIX=prod\nEVALUATION_BUDGET_USD=5\nJUDGE_API_KEY=k-2\nJUDGE_BASE_URL=http://j\nMLFLOW_TRACKING_URI=http://me:pw-2@n\nAWS_REGION=us-east-1\n',
+    );
+    expect(stderr.split('\n')).toEqual([
+      'acts on: emulator of npm start',
+      'from the environment, not .env: STACK_PREFIX=local (.env: prod)',
+      'from the environment, not .env: MLFLOW_TRACKING_URI=http://…@m (.env: http://…@n)',
+      'from the environment, not .env: EVALUATION_BUDGET_USD=0 (.env: 5)',
+      'from the environment, not .env: JUDGE_API_KEY',
+      '',
+    ]);
+    expect(JSON.parse(stdout)).toHaveProperty('findings');
+  });
+
+  test('in which account and region, also if AWS does not tell', async () => {
+    const answer = (statusCode: number, body: string) =>
+      jest
+        .spyOn(NodeHttpHandler.prototype, 'handle')
+        .mockImplementation(async ({ hostname }) =>
+          hostname === 'sts.eu-west-1.amazonaws.com'
+            ? { response: { statusCode, headers: {}, body: Readable.from([body]) } as never }
+            : Promise.reject(new Error('no network')),
+        );
+    const own = { AWS_ENDPOINT_URL: '', AWS_REGION: '' };
+    const dotenv = 'STACK_PREFIX=prod\nAWS_REGION=eu-west-1\n';
+    answer(200, '<GetCallerIdentityResponse><Account>123456789012</Account></GetCallerIdentityResponse>');
+    expect((await said(['stop', 'run-1'], own, dotenv)).stderr).toMatch(/^acts on: account 123456789012, eu-west-1\n/);
+    answer(403, '<ErrorResponse><Error><Code>ExpiredToken</Code></Error></ErrorResponse>');
+    expect((await said(['retry', 'run-1'], own, dotenv)).stderr).toMatch(
+      /^acts on: an account that is not known \(AwsCredentialsExpired\), eu-west-1\n/,
+    );
+    jest.restoreAllMocks();
+  });
+
+  test.each<[string[], string]>([
+    [['init', '--yes'], 'acts on: the emulator at AWS_ENDPOINT_URL, http://127.0.0.1'],
+    [['process', 'garden/'], 'acts on: the emulator at'],
+    [['ground-truth', 'labels.csv'], 'acts on: the emulator at'],
+    [['replay', 'nowhere', '--endpoint', 'e'], 'acts on: the emulator at'],
+    [
+      ['replay', 'nowhere', '--url', 'http://me:pw@h:1', '--mlflow', '--tracking-uri', 'http://m'],
+      'sends to: http://…@h:1\nwrites to: MLflow, http://m\n',
+    ],
+    [
+      ['dataset', '--out', 'x', '--name', 'n', '--tracking-uri', 'http://127.0.0.1:9'],
+      'writes to: MLflow, http://127.0.0.1:9\n',
+    ],
+    [['label', '--scorer', 'safety'], 'writes to: MLflow, that of the stack\n'],
+  ])('%j', async (words, expected) => {
+    expect((await said(words)).stderr.slice(0, expected.length)).toBe(expected);
+  });
+
+  test.each([
+    [['worst']],
+    [['ground-truth']],
+    [['dataset', '--out', 'x']],
+    [['replay', 'nowhere', '--url', 'http://h', '--dry-run']],
+  ])('%j changes nothing, and says nothing', async (words) =>
+    expect((await said(words)).stderr).not.toMatch(/^(acts on|sends to|writes to)/),
+  );
+
+  test.each<[string, Record<string, string>, string]>([
+    [
+      'the settings of npm start for an account',
+      { STACK_PREFIX: 'local', AWS_ENDPOINT_URL: '' },
+      'got: its settings, and your AWS account;',
+    ],
+    [
+      'the emulator for the stack of .env',
+      { STACK_PREFIX: 'local' },
+      'got: its emulator, and STACK_PREFIX=prod in .env;',
+    ],
+  ])('deploy refuses %s, and so does the app', async (_, variables, expected) => {
+    const { stderr, code } = await said(['deploy'], { ...local(), AWS_ENDPOINT_URL_LAMBDA: aws.url, ...variables });
+    expect(code).toBe(2);
+    expect(stderr).toContain(`MixedEnvironments: The environment of npm start is mixed with another one; ${expected}`);
+    const env = aws.variables({ DOTENV_CONFIG_PATH: file, ...local(), ...variables });
+    const app = spawnSync(process.execPath, ['bin/app.ts'], { env, encoding: 'utf8' });
+    expect(app.stderr).toContain(expected);
+    expect(app.status).toBe(1);
+  });
 });
 
 test('never overwrites a file', async () => {

@@ -431,7 +431,7 @@ describe('settings that must match', () => {
   it('requires the price of the judge if there is a budget', () => {
     const judge = { BEDROCK_MODEL_ID: 'sagemaker:/my-judge' };
     expect(refusal({ ...required, ...judge })).toEqual([
-      '  JUDGE_PRICES: got no price of sagemaker:/my-judge; expected: the price of that model, which the budget needs; or EVALUATION_BUDGET_USD=0 (no limit)',
+      '  BEDROCK_MODEL_ID: got sagemaker:/my-judge, without a price, which the budget needs; expected: its price in JUDGE_PRICES, such as {"sagemaker:/my-judge":{"input":3,"output":15}}',
     ]);
     expect(parse({ ...judge, EVALUATION_BUDGET_USD: '0' }).EVALUATION_BUDGET_USD).toBe(0);
     expect(

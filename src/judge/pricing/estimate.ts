@@ -17,6 +17,7 @@ import { PRICE_SOURCE, priceOptions, ratesOf, requireKnownPrice } from './prices
 type JudgeSettings = PricedSettings &
   Pick<LambdaEnvironment, 'EVALUATION_BUDGET_USD'> &
   Partial<Pick<LambdaEnvironment, 'JUDGE_RATIONALES'>>;
+/** @property asListed at the price of the model, even where a stand-in answers for nothing */
 type EstimateOptions = Pick<RunOptions, 'judge' | 'sampleRate'> & { asListed?: true };
 
 /**
@@ -146,11 +147,13 @@ class Total {
       captures: this.captures,
       judgedCaptures,
       ...(whole as typeof sums),
-      usd: this.usd,
-      model: this.options.asListed ? model : judgeName(model),
+      usd: this.isFree(model) ? 0 : this.usd,
+      model: this.isFree(model) ? judgeName(model) : model,
       basis: [how, ...this.assumptions(), ...prices].join('; ').concat('.'),
     };
   }
+
+  private readonly isFree = (model: string): boolean => !this.options.asListed && isStandIn(model);
 
   private assumptions(): string[] {
     const { JUDGE_CASCADE: first, JUDGE_RATIONALES: rationales } = this.settings;
@@ -168,9 +171,9 @@ class Total {
   }
 
   private priceOf(model: string): string {
-    if (!this.options.asListed && isStandIn(model)) return `the ${judgeName(model)} costs nothing`;
+    if (this.isFree(model)) return `the ${judgeName(model)} costs nothing`;
     const isBatch = this.options.judge === 'batch' && model === firstModel(this.settings);
-    const rates = ratesOf(model, priceOptions(this.settings, 'converse', false));
+    const rates = ratesOf(model, priceOptions(this.settings));
     if (rates === null) return `the price of ${model} is unknown`;
     return `${model} costs ${rates.input} and ${rates.output} US dollars per million input and output tokens${isBatch ? ', half of it in batch inference' : ''} (${PRICE_SOURCE})`;
   }

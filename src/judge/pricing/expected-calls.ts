@@ -30,8 +30,6 @@ export interface Expected {
 
 interface Way {
   judge?: RunOptions['judge'];
-  /** At the model's price, even where a stand-in answers. */
-  asListed?: boolean;
   /** Whether a prefix that is long enough is read from the cache. Default: if `JUDGE_PREFIX` is `cached`. */
   cacheHits?: boolean;
   /** Share of the captures with a verdict that fails. Default: as if each verdict failed by itself, which is the most. */
@@ -58,7 +56,7 @@ export function expectedCalls(
     const cacheReadInputTokens = isCached ? size.prefixTokens : 0;
     const { inputTokens, outputTokens } = size;
     const usage = { inputTokens: inputTokens - cacheReadInputTokens, outputTokens, cacheReadInputTokens };
-    const usd = priceCall(model, usage, priceOptions(settings, judge, !way.asListed));
+    const usd = priceCall(model, usage, priceOptions(settings, judge));
     return { calls: size.calls, inputTokens, outputTokens, cachedTokens: cacheReadInputTokens, usd };
   };
   if (JUDGE_CASCADE === undefined) return priced(main, sized(scorers, settings.MLFLOW_EVALUATION_MODEL_PARAM), judging);

@@ -8,7 +8,7 @@
 import type { RunOptions } from '../../contract/input.ts';
 import type { PriceOverrides, Rates } from '../../settings/schema.ts';
 import { PermanentError } from '../../shared/errors.ts';
-import { isStandIn } from '../judge-id.ts';
+import { nearest } from '../../shared/nearest.ts';
 import type { CallUsage } from '../model-answer.ts';
 import { overrideOf, withoutScheme } from './price-overrides.ts';
 import table from './price-table.json' with { type: 'json' };
@@ -20,25 +20,20 @@ export interface PriceOptions {
   /** Bedrock batch inference. */
   batch?: boolean | undefined;
   overrides?: PriceOverrides | undefined;
-  /** What is paid here, which is nothing where a stand-in answers. Default: the model's price. */
-  asPaid?: boolean | undefined;
 }
 
-/** How the judge's calls are priced with these settings. @param asPaid `false`: at the model's price, whoever answers */
+/** How the judge's calls are priced with these settings. */
 export const priceOptions = (
   settings: { JUDGE_PRICES?: PriceOverrides | undefined },
   judge: RunOptions['judge'] = 'converse',
-  asPaid = true,
 ): PriceOptions => ({
   region: process.env.AWS_REGION,
   overrides: settings.JUDGE_PRICES,
   batch: judge === 'batch',
-  asPaid,
 });
 
 /** Bedrock batch inference costs half the on-demand price. */
 export const BATCH_FACTOR = 0.5;
-const FREE: Rates = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
 const TOKENS_PER_RATE = 1_000_000;
 
 /** `[input, output, cache read, cache write]`, by model, then by `""` (default), profile (`us`) or region (`eu-west-1`). */
@@ -107,7 +102,6 @@ function tableRow({ model, profile, region }: PricedModel): TableRow | undefined
 
 /** Returns on-demand rates in US dollars per million tokens; `null` if they are unknown. */
 export function ratesOf(modelId: string, options: PriceOptions = {}): Rates | null {
-  if (options.asPaid && isStandIn(modelId)) return FREE;
   const override = overrideOf(modelId, options.overrides);
   if (override !== undefined && typeof override !== 'string') return override;
   const priced = resolveModel(override ?? modelId);
@@ -146,10 +140,28 @@ export function requireKnownPrice(
   return rates;
 }
 
+const MAX_NEAR = 3;
+
+/** What a person can set for a model without a price: models whose names are like its name, then its price. */
+export function priceRemedy(id: string): string {
+  const price = `its price in JUDGE_PRICES, such as {"${id}":{"input":3,"output":15}}`;
+  const { model, profile } = (/^(openai|sagemaker):/.test(id) ? undefined : resolveModel(id)) ?? {};
+  if (model === undefined) return price;
+  const names = [...MODELS.keys()];
+  const bare = (name: string): string => name.slice(name.indexOf('.') + 1);
+  const meant = nearest(model, names) ?? nearest(model, names.map(bare));
+  const longer = names.filter((name) => name.includes(model.toLowerCase()));
+  const near = (longer.length > 0 ? longer : names.filter((name) => name === meant || bare(name) === meant))
+    .toSorted((a, b) => a.length - b.length)
+    .slice(0, MAX_NEAR);
+  const listed = near.map((name) => (profile === undefined ? name : `${profile}.${name}`)).join(', ');
+  return near.length === 0 ? `a Bedrock model in the price table, or ${price}` : `${listed}; or ${price}`;
+}
+
 /** Returns the error for a call that a budget cannot bound. */
 export const priceUnknown = (modelId: string, noLimit = 'EVALUATION_BUDGET_USD=0'): PermanentError =>
   new PermanentError('JudgePriceUnknown', 'A budget is set, but the price of the judge’s model is unknown', {
     got: modelId,
-    expected: `a Bedrock model in the price table, a price in JUDGE_PRICES, or ${noLimit} (no limit)`,
+    expected: `${priceRemedy(modelId)}; or ${noLimit} (no limit)`,
     where: PRICE_SOURCE,
   });

@@ -1,6 +1,4 @@
 /** What the judge would cost in a comparison, without asking it. */
-
-import { judgeName } from '../../judge/judge-id.ts';
 import { type AskSize, askSize } from '../../judge/pricing/ask-size.ts';
 import { PRICE_SOURCE, priceCall, priceOptions, ratesOf } from '../../judge/pricing/prices.ts';
 import { answerBounds, readParameters } from '../../judge/transports/parameters.ts';
@@ -63,7 +61,7 @@ export function judgeCost(settings: Settings, asked: number | null, { pairs, bas
     pairs: asked,
     usdPerPair,
     usd: asked === null || usdPerPair === null ? null : asked * usdPerPair,
-    model: judgeName(model),
+    model,
     basis: `${tokens}; ${price}`,
   };
 }

@@ -1,0 +1,45 @@
+/** Where a command acts, which it says first, and which settings of `.env` the environment overrules. */
+import type { Command } from 'commander';
+import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
+import { settingsSchema } from '../../src/settings/schema.ts';
+import { singleLine } from '../../src/shared/terminal-text.ts';
+import { notice } from './output.ts';
+
+/** Commands that always change something there, or say what will. */
+const ON_AWS = new Set(['init', 'doctor', 'deploy', 'process', 'retry', 'stop', 'forward', 'rebuild-counts']);
+const LOGINS = ['JUDGE_API_KEY', 'MLFLOW_TRACKING_USERNAME', 'MLFLOW_TRACKING_PASSWORD', 'MLFLOW_TRACKING_TOKEN'];
+const NAMES = [...Object.keys(settingsSchema.shape), 'AWS_REGION', ...LOGINS];
+const MAX_CHARS = 80;
+
+/** A URL may have a login. */
+const shown = (value: string): string => singleLine(value.replace(/\/\/[^/@]*@/, '//…@')).slice(0, MAX_CHARS);
+
+/** Says it on standard error, unless the command changes nothing but files of this machine. */
+export async function sayPlaces(command: Command): Promise<void> {
+  const { name, dryRun, url, region, mlflow, ...flags } = command.opts<Record<string, string | undefined>>();
+  const called = command.name();
+  const sends = called === 'replay' && !dryRun;
+  const labels = called === 'ground-truth' && command.args.length > 0;
+  const writes = called === 'label' || (called === 'dataset' && name) || (sends && mlflow);
+  const dotenv = dotenvOfCommand();
+  const { MLFLOW_TRACKING_URI: mlflowUri = dotenv.MLFLOW_TRACKING_URI } = process.env;
+  const places = [
+    ...(ON_AWS.has(called) || labels || (sends && !url) ? [`acts on: ${await awsOf(region)}`] : []),
+    ...(sends && url ? [`sends to: ${shown(url)}`] : []),
+    ...(writes ? [`writes to: MLflow, ${shown(flags.trackingUri ?? (mlflowUri || 'that of the stack'))}`] : []),
+  ];
+  const overruled = NAMES.flatMap((setting) => {
+    const [value = '', own] = [process.env[setting], dotenv[setting]];
+    if (!own || !value.trim() || value === own) return [];
+    return LOGINS.includes(setting) ? [setting] : [`${setting}=${shown(value)} (.env: ${shown(own)})`];
+  });
+  if (places.length === 0) return;
+  for (const line of [...places, ...overruled.map((one) => `from the environment, not .env: ${one}`)]) notice(line);
+}
+
+async function awsOf(given: string | undefined): Promise<string> {
+  const { AWS_ENDPOINT_URL: url, INFERENCE_MONITOR_LOCAL: local } = process.env;
+  if (url) return url === local ? 'emulator of npm start' : `the emulator at AWS_ENDPOINT_URL, ${shown(url)}`;
+  const { callerOf } = await import('../doctor/account.ts');
+  return callerOf(given);
+}
