@@ -12,6 +12,8 @@ export interface Table {
   rows: unknown[];
   /** Feature names in the payload itself, in order. */
   names?: string[];
+  /** The one row is a list of numbers, which may be rows of one feature each. */
+  isFlat?: boolean;
 }
 
 export const isScalar = (value: unknown): boolean =>
@@ -83,19 +85,20 @@ function tableOfObject(body: JsonObject): Table | undefined {
   if (split !== undefined) return split;
   for (const name of TABLES) {
     const value = body[name];
-    const table = Array.isArray(value) ? tableOfField(value) : undefined;
-    const rows = table?.rows ?? (isObject(value) ? rowsOfColumns(value) : undefined);
     // Of `{features: […]}`, the row is unwrapped as those of SageMaker's built-in algorithms are.
-    if (rows !== undefined) return { rows };
+    if (name === 'features' && isFlatList(value) && value.length > 0) return { rows: [body] };
+    const rows = isObject(value) ? rowsOfColumns(value) : undefined;
+    const table = Array.isArray(value) ? tableOfField(value) : rows && { rows };
+    if (table !== undefined) return table;
   }
-  return isFlatList(body.features) && body.features.length > 0 ? { rows: [body] } : undefined;
+  return undefined;
 }
 
 function tableOfField(list: unknown[]): Table | undefined {
   if (list.length > 0 && list.every(isTensor)) return tableOfTensors(list as Tensor[]);
   // Lists of texts alone may be prompts.
   if (areRows(list) && !list.every(areTexts)) return { rows: list };
-  if (list.length > 0 && list.every((cell) => typeof cell === 'number')) return { rows: [list] };
+  if (list.length > 0 && list.every((cell) => typeof cell === 'number')) return { rows: [list], isFlat: true };
   return tableOfRecords(list);
 }
 
@@ -109,7 +112,7 @@ export const splitTable = ({ columns, data }: JsonObject): Table | undefined =>
 /** Reads a document that is a table by itself: a list of rows, or one row of numbers. */
 export function tableOfList(list: unknown[]): Table | undefined {
   if (areRows(list)) return { rows: list };
-  return isFlatList(list) && list.some((cell) => typeof cell === 'number') ? { rows: [list] } : undefined;
+  return isFlatList(list) && list.some((cell) => typeof cell === 'number') ? { rows: [list], isFlat: true } : undefined;
 }
 
 // -------------------------------------------------------------------------------------------------------- columns

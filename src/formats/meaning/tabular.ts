@@ -67,7 +67,8 @@ export function tabularInferences(
     ...(predictions !== undefined && index < predictions.length ? { prediction: predictions[index] } : {}),
   }));
   if (!isThere(reply)) return found;
-  const why = inputs === undefined ? whyUnclear(request, reply) : whyMoved(request, reply, options.csvHeader);
+  const isCounted = inputs !== undefined && !table?.isFlat;
+  const why = isCounted ? whyMoved(request, reply, options.csvHeader) : whyUnclear(request, reply);
   return { ...found, ...unindexed(why, notes) };
 }
 

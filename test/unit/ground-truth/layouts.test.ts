@@ -162,6 +162,7 @@ test.each<[string, unknown, unknown, RegExp, DecodeOptions?]>([
   ['headers of other names', 'age\n30\n40', 'churn_risk\n0.1\n0.9', /begins with a header/],
   ['headers, and pandas’ numbers for names', 'age\n30\n40', '0\n0.1\n0.9', /begins with a header/],
   ['a list in other brackets', '1', '(0.1, 0.9)', /a list whose brackets do not match/],
+  ['numbers that may be one row or rows', { inputs: [5, 6] }, { predictions: [0.1, 0.9] }, unclear],
   ['rows by name', { r1: { a: 1, b: 2 }, r2: { a: 3, b: 4 } }, [0.1, 0.9], unclear],
   ['columns with names of rows', { age: { 10: 30, 11: 40 }, pay: { 10: 1, 11: 2 } }, [0, 1], unclear],
   ['fewer rows than texts', { inputs: ['a', 'b', 'c'] }, [good, bad], /3 inputs but 2 outputs/],
