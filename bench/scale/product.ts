@@ -12,6 +12,7 @@ import { RANGES_AT_ONCE } from '../../src/monitoring/chunk/ranges.ts';
 import { secondsOf, THROTTLED_WAIT_MS } from '../../src/monitoring/in-gate.ts';
 import { isEnoughForPart } from '../../src/monitoring/plan/part-bounds.ts';
 import { OBJECTS_AT_ONCE } from '../../src/monitoring/plan/units.ts';
+import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
 import { chatRecord } from '../support/records.ts';
 
@@ -66,7 +67,8 @@ export const tableWait = (waited: number, random: () => number): number =>
 export const JUDGED_CAPTURE = (() => {
   const captures = 1000;
   const settings = {
-    BEDROCK_MODEL_ID: 'anthropic.claude-sonnet-4-6',
+    // That of the region of the list prices: a geographic profile costs a tenth more than the model itself.
+    BEDROCK_MODEL_ID: defaultJudgeModel('us-east-1') ?? '',
     EVALUATION_BUDGET_USD: 0,
     JUDGE_CALLS: 'together' as const,
     JUDGE_PRICES: {},

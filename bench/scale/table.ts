@@ -57,6 +57,15 @@ export function loads({ scenario: { quotas, load, choices }, outcome }: Row): { 
   return all.toSorted((a, b) => b.load - a.load);
 }
 
+/** Requests to MLflow for a capture, of the loads at which they are what limits. */
+const mlflowPerCapture = ({ fresh }: Tables): number => {
+  const each = fresh.map(({ scenario, outcome: { calls, captures } }) => {
+    const requests = calls.mlflow / Math.max(1, captures);
+    return requests * scenario.load.perSecond > scenario.quotas.mlflowPerSecond ? requests : 0;
+  });
+  return Math.max(...each);
+};
+
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
@@ -136,7 +145,9 @@ With that sample rate, from the file to its traces and verdicts:
 
 ${outcomes(tables.sampled.filter(isBorne))}
 
-Where MLflow's requests are above 100%, no setting helps: every capture becomes a trace, so ask for a larger MLflow.
+Where MLflow's requests are above 100%, no setting helps: every capture becomes a trace, judged or not, and that is ${round(mlflowPerCapture(tables), 1)} requests.
+A managed MLflow that takes ${FRESH.mlflowPerSecond} requests a second takes some ${Math.floor(FRESH.mlflowPerSecond / mlflowPerCapture(tables))} captures a second. With more, have Data Capture sample
+(\`InitialSamplingPercentage\`), or use an MLflow of your own.
 
 ## An account that judges everything
 
@@ -193,7 +204,8 @@ simulation does not count on. With a new table nothing fails, and bursts take lo
 ${outcomes(tables.cold)}
 
 Dollars are list prices of us-east-1 without the judge and without span files ($5 for a million captures on managed MLflow);
-the judge's are those of Claude Sonnet 4.6.
+the judge's are those of Claude Sonnet 4.6 by a geographic profile (\`us.\`, \`eu.\`, \`jp.\`, \`au.\`), as is the default there: 10% above
+those of \`global.\`, and batch is half.
 
 ## A backfill of 300,000 files of one capture
 

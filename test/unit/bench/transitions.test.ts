@@ -1,7 +1,12 @@
 /** State transitions are counted by the definition, since the emulator's history has none of a Parallel's or a Map's states. */
+import { readFileSync } from 'node:fs';
 import type { HistoryEvent } from '@aws-sdk/client-sfn';
 import { type Machine, transitionsIn, transitionsOf } from '../../../bench/cost/transitions.ts';
+import { predict } from '../../../bench/scale/explain.ts';
 import { readMeasured } from '../../../bench/scale/measured.ts';
+import { JUDGED_CAPTURE } from '../../../bench/scale/product.ts';
+import { FRESH } from '../../../bench/scale/scenarios.ts';
+import { LIST_PRICES } from '../../../bench/support/list-prices.ts';
 import { definitionOf, templateOf } from '../../helpers/synth.ts';
 
 const machine = definitionOf(templateOf()) as unknown as Machine;
@@ -45,6 +50,32 @@ test('the simulation of scale has the same', () => {
   expect(transitionsOf(machine)).toEqual(ofRuns);
   expect(calls.stateTransition).toEqual(ofRuns);
   expect(callsUnjudged.stateTransition).toEqual(ofRuns);
+});
+
+test('the documents price a lone file by the transitions of its run, and a judged capture by the default model', () => {
+  const operations = readFileSync('docs/operations.md', 'utf8');
+  const rows = [...operations.matchAll(/^\| (1|20|500) \| (\d[\d.]*) \| (\d[\d.]*) \| .* <?[\d.]+ \|$/gm)].slice(0, 3);
+  for (const [, captures, total, transitions] of rows) {
+    const usd = (13 * LIST_PRICES.stateTransition * 1e6) / Number(captures);
+    expect(Math.abs(Number(transitions) / usd - 1)).toBeLessThan(0.01);
+    // $0.0006 a run, and $5 for a million captures.
+    expect(Math.abs(Number(total) / (600 / Number(captures) + 5) - 1)).toBeLessThan(0.1);
+  }
+  const totals = rows.map(([, , total]) => Number(total));
+  expect(totals).toEqual([593, 37, 6]);
+  expect(readFileSync('README.md', 'utf8')).toContain('$593, $37 or $6 a million for lone files');
+  expect(Math.round(JUDGED_CAPTURE.usd * 1e6)).toBe(17_675);
+});
+
+test('the documents say how many captures a managed MLflow takes where people choose it', () => {
+  const each = predict(readMeasured().calls.mlflow, { runs: 0, files: 1, chunks: 1 / 250, captures: 1 });
+  expect(Math.floor(FRESH.mlflowPerSecond / each)).toBe(22);
+  for (const file of ['README.md', '.env.example', 'docs/operations.md', 'docs/scale.md']) {
+    expect({ file, said: /some\s(?:# )?22\s(?:# )?captures a second/.test(readFileSync(file, 'utf8')) }).toEqual({
+      file,
+      said: true,
+    });
+  }
 });
 
 test('the simulation counts an event for a new file, and none of the work bucket, whose notifications are off', () => {
