@@ -143,6 +143,10 @@ export interface RunningCli {
   done: Promise<CliResult>;
 }
 
+/** What a command says after the lines about where it acts. */
+export const withoutPlaces = (stderr: string): string =>
+  stderr.replace(/^((acts on|sends to|writes to|from the environment, not .env): .*\n)+/, '');
+
 /** Starts the command line as a child process. */
 export function startCli(args: readonly string[], env: Record<string, string> = {}): RunningCli {
   const child = spawn(process.execPath, [projectPath('bin', 'inference-monitor.ts'), ...args], {
@@ -160,7 +164,7 @@ export function startCli(args: readonly string[], env: Record<string, string> = 
   });
   const done = new Promise<CliResult>((resolve, reject) => {
     child.once('error', reject);
-    child.once('close', (code) => resolve({ code, stdout, stderr }));
+    child.once('close', (code) => resolve({ code, stdout, stderr: withoutPlaces(stderr) }));
   });
   return { pid: child.pid ?? 0, stderr: () => stderr, done };
 }

@@ -29,7 +29,9 @@ test('says what to install, then deploys, and the other commands find the stack'
     run(join(folder, 'node_modules', '.bin', 'inference-monitor'), words, { cwd: folder, env });
   await expect(monitor('deploy')).rejects.toMatchObject({
     code: 2,
-    stderr: expect.stringMatching(/^CdkMissing: .*; expected: npm install .*aws-cdk aws-cdk-lib constructs\n$/),
+    stderr: expect.stringMatching(
+      /^acts on: .*\nCdkMissing: .*; expected: npm install .*aws-cdk aws-cdk-lib constructs\n$/,
+    ),
   });
   for (const name of ['aws-cdk', 'aws-cdk-lib', 'constructs']) {
     symlinkSync(projectPath('node_modules', name), join(folder, 'node_modules', name));

@@ -123,6 +123,7 @@ import { localFiles } from '../../../src/replay/source/files.ts';
 import { RecordReader } from '../../../src/replay/source/record-reader.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
 import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.ts';
+import { assertOneEnvironment } from '../../../src/settings/dotenv-file.ts';
 import { type ReplayEnvironment, readEnvironment, readReplayEnvironment } from '../../../src/settings/environment.ts';
 import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
 import { dotenvText, writeNewFile } from '../../../src/settings/new-dotenv.ts';
@@ -727,6 +728,8 @@ const PROVOKE: Record<string, () => unknown> = {
   DotenvImpossible: () => dotenvText('A=', { A: `${mark()}\n'"\`` }),
   CappedReplayTooLong: () => cutInTwo({}, { requests: 1, kept: false }),
   CdkMissing: () => deployFile('aws-cdk-lib/none', []),
+  MixedEnvironments: () =>
+    withVariables({ INFERENCE_MONITOR_LOCAL: 'http://127.0.0.1:1' }, async () => assertOneEnvironment()),
   CaptureArchived: () => Promise.reject(namedStorageError(s3('InvalidObjectState', 403), 's3://b')),
   CaptureChanged: () => new Storage(failing(s3('PreconditionFailed', 412)) as never).read(at),
   CaptureFileTooLarge: scanForEver,
