@@ -42,6 +42,16 @@ const EMPTY_LISTING = '<ListBucketResult><IsTruncated>false</IsTruncated></ListB
 
 const json = (value: unknown): Behavior => ({ kind: 'reply', status: 200, body: JSON.stringify(value) });
 
+/** Returns the ids of the traces in a request: in protobuf, field 1 of each span is its trace's id, and field 2 its own. */
+function traceIdsOf(body: Buffer): string[] {
+  const ids: string[] = [];
+  const before = Buffer.from([0x0a, 16]);
+  for (let at = body.indexOf(before); at >= 0; at = body.indexOf(before, at + 1)) {
+    if (body[at + 18] === 0x12 && body[at + 19] === 8) ids.push(`tr-${body.toString('hex', at + 2, at + 18)}`);
+  }
+  return ids;
+}
+
 export class FunctionMemory {
   readonly #server: MisbehavingServer;
   readonly #judge: StandInJudge;
@@ -50,6 +60,8 @@ export class FunctionMemory {
   #step: Step = 'log';
   #quarantine = '';
   #written: string[] = [];
+  /** The ids of the traces whose spans came. */
+  readonly #stored = new Set<string>();
 
   static async start(): Promise<FunctionMemory> {
     return new FunctionMemory(await startMisbehavingServer(), await startStandInJudge());
@@ -76,6 +88,7 @@ export class FunctionMemory {
       if (path === '/version') return { kind: 'reply', status: 200, body: '3.17.2' };
       if (path === '/v1/traces') {
         this.#written.push(noteOf(body));
+        for (const id of traceIdsOf(body)) this.#stored.add(id);
         return { kind: 'reply', status: 200 };
       }
       if (path.includes('/experiments/get')) {
@@ -86,10 +99,11 @@ export class FunctionMemory {
         request_time: '2026-11-20T09:15:00Z',
         state: 'OK',
         trace_location: { mlflow_experiment: { experiment_id: '7' } },
+        tags: this.#stored.has(id) ? { 'mlflow.trace.spansLocation': 'TRACKING_STORE' } : {},
       });
       if (path.endsWith('/batchGetInfos')) {
         const { trace_ids: ids } = JSON.parse(body.toString()) as { trace_ids: string[] };
-        return json({ trace_infos: this.#step === 'log' ? [] : ids.map(info) });
+        return json({ trace_infos: ids.filter((id) => this.#step !== 'log' || this.#stored.has(id)).map(info) });
       }
       if (path === '/api/3.0/mlflow/traces') return json({ trace: { trace_info: info('x') } });
       return undefined;
@@ -107,6 +121,7 @@ export class FunctionMemory {
     this.#file = Buffer.from(`${lines.join('\n')}\n`);
     this.#quarantine = '';
     this.#written = [];
+    this.#stored.clear();
     const place = { bucket: 'captures', key: 'file.jsonl', etag: 'e', start: 0, end: this.#file.length - 1 };
     const request: ChunkRequest = {
       run: 'run',
