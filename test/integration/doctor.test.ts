@@ -380,7 +380,11 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
   ],
   'a bucket of another account': [
     {},
-    { 'GET /': xml('<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>') },
+    {
+      'GET /': xml(
+        '<ListAllMyBucketsResult><Buckets><Bucket><Name>artifacts</Name></Bucket></Buckets></ListAllMyBucketsResult>',
+      ),
+    },
     'captures',
     [
       'error captures The bucket my-captures belongs to another account. → deploy the stack in that account, which also receives the events of the bucket',
