@@ -118,6 +118,7 @@ describe('npm start', () => {
       variables,
     );
     expect(await doctor.code).toBe(0);
+    expect(doctor.output()).toMatch(/^acts on: emulator of npm start\n/m);
     expect(doctor.output()).toMatch(/^ok +judge .* \(The answer is from http:\S+, not from Bedrock\.\)$/m);
     expect(doctor.output()).toMatch(/^ok +captures +The newest capture under s3:/m);
     expect(doctor.output()).toMatch(/^ok +mlflow +Version /m);
