@@ -213,10 +213,10 @@ export const MAX_SHARDS = 1000;
 export const REPLAYER_TIMEOUT_SECONDS = 900;
 
 /**
- * Disk (`/tmp`) of the functions that plan and send. A shard keeps its files there until it ends, at most 1.8 GB
- * (`SHARD_FILE_BYTES`). PlanReplay sorts 10 million places of 32 bytes there.
+ * Disk (`/tmp`) of the functions that plan and send. A shard keeps its files there until it ends: at most 1.8 GB if replies are as large as
+ * the captured ones, which have no bound of their own. A full disk ends the shard. It costs 0.01 cents for each shard of 15 minutes.
  */
-export const REPLAY_DISK_MIB = 2048;
+export const REPLAY_DISK_MIB = 4096;
 
 /**
  * Disk of SummarizeReplay, the most that Lambda gives, for 0.03 cents per summary of 15 minutes. It assembles `inputs.json`

@@ -160,8 +160,8 @@ export class CloudRun {
     return JSON.parse(await this.#cloud.text(replayKeys.plan(this.name))) as StoredPlan;
   }
 
-  /** @param freeBytes free space on its disk. Default: measured */
-  shard(shard: number, remainingMs = PLENTY_MS, freeBytes?: number): Promise<ShardCounts> {
+  /** @param directory of its files. Default: a new one */
+  shard(shard: number, remainingMs = PLENTY_MS, directory?: string): Promise<ShardCounts> {
     const { storage } = this.#cloud;
     const until = Date.now() + remainingMs;
     return replayShard(
@@ -170,7 +170,7 @@ export class CloudRun {
         storage,
         environment: this.#environment,
         remainingMs: () => until - Date.now(),
-        ...(freeBytes === undefined ? {} : { freeBytes }),
+        ...(directory === undefined ? {} : { directory }),
       },
     );
   }

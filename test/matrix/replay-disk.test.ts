@@ -1,11 +1,11 @@
-/** Compares the files that a shard writes with the planned disk space and writing time. */
+/** Compares the files that a shard writes with the disk space that the size of a shard is planned for. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { replayKeys } from '../../src/contract/work-keys.ts';
-import { RECORD_FILE_BYTES, SHARD_FILES_PER_BYTE } from '../../src/replay/cloud/limits.ts';
 import { LINE_FILES } from '../../src/replay/cloud/shard/shard-results.ts';
 import { captureLine } from '../helpers/replay.ts';
 import { CloudReplays, WORK } from '../helpers/replay-cloud.ts';
+import { plannedFileBytes } from '../helpers/shard-files.ts';
 
 const START_MS = 5 * 60_000;
 
@@ -67,7 +67,7 @@ test.each([
   // All files except that of skipped lines.
   expect(kinds.size).toBe(LINE_FILES.length - 1);
   const captured = lines.reduce((sum, line) => sum + Buffer.byteLength(line), 0);
-  const planned = REQUESTS * RECORD_FILE_BYTES + captured * SHARD_FILES_PER_BYTE;
+  const planned = plannedFileBytes(REQUESTS, captured);
   expect(bytes).toBeLessThanOrEqual(planned);
   // The plan does not overestimate it by far either.
   expect(bytes).toBeGreaterThan(planned / 4);

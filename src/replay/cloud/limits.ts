@@ -27,23 +27,18 @@ export const START_LEAD_MS = 10_000 + SHARD_LEAD_MS;
 export const CHILD_START_MS = 20;
 /** Additional time for the warm-up requests, which are sent before the clock starts. */
 export const WARMUP_LEAD_MS = 30_000;
-/** Reserved at the end of a shard for writing its files: `SHARD_FILE_BYTES` at `WRITTEN_BYTES_PER_MS` take 89 s. */
+/**
+ * Reserved at the end of a shard for uploading its files: as many as its disk holds (`REPLAY_DISK_MIB`), at 48 MB/s. Measured:
+ * 79 MB/s to the emulator. Without replies larger than the captured ones they are at most 1.8 GB, at 20 MB/s.
+ */
 export const WRITE_RESERVE_MS = 90_000;
 /** Shorter windows would need more Lambdas than there are seconds. */
 const MIN_WINDOW_MS = 30_000;
 
-/** Requests per shard: 200 bytes of schedule each in memory, 10 MB in all; `RECORD_FILE_BYTES` each on the disk. */
+/** Requests per shard: 200 bytes of schedule each in memory, 10 MB in all. */
 export const MAX_REQUESTS = 50_000;
-/** Captured bytes per shard. `SHARD_FILE_BYTES` is what they need on the disk. */
+/** Captured bytes per shard. Its files need at most 5.5 times as much on the disk, and 6,000 bytes for each request. */
 const MAX_BYTES = 256 * 1024 * 1024;
-/** Bytes of a request's lines in all files besides its body: figures, headers, names. */
-export const RECORD_FILE_BYTES = 6_000;
-/** At most, bytes in all files per captured byte: inputs, compared replies, base64 for MLflow. */
-export const SHARD_FILES_PER_BYTE = 5.5;
-/** All files of a shard with `compare` and MLflow: 1.8 GB, on its disk (`REPLAY_DISK_MIB`) until it ends. */
-export const SHARD_FILE_BYTES = MAX_REQUESTS * RECORD_FILE_BYTES + MAX_BYTES * SHARD_FILES_PER_BYTE;
-/** Upload rate of a shard, bytes per millisecond: 20 MB/s. Measured: 79 MB/s to the emulator. */
-export const WRITTEN_BYTES_PER_MS = 20_000;
 /**
  * Requests per second and shard. Measured: they use a tenth of the processor (0.5 ms each to read, sign, encrypt and record)
  * and 160 MB, and six times as many are still sent on time (own lag p99 below 10 ms at 1,200 per second). Two things bound

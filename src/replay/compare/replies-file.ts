@@ -68,17 +68,6 @@ export function storedReply(
   };
 }
 
-/** The line without the reply's content. The comparison stays. */
-export const withoutReply = (stored: StoredReply, bytes: number): StoredReply => ({
-  ...stored,
-  reply: {
-    ok: stored.reply.ok,
-    ...(stored.reply.error ? { error: stored.reply.error } : {}),
-    text: '',
-    notKeptBytes: bytes,
-  },
-});
-
 /** @throws PermanentError `NotAReplay` */
 export async function* readReplies(path: string, onCut?: (where: string) => void): AsyncGenerator<StoredReply> {
   for await (const { value } of jsonLines(path, onCut)) yield value as StoredReply;

@@ -38,32 +38,25 @@ const side = (mode: 'INPUT' | 'OUTPUT', { contentType, bytes }: Body) => ({
   encoding: 'BASE64',
 });
 
-function outputSide(measured: Measured, instead: string | undefined): Record<string, unknown> | undefined {
+function outputSide(measured: Measured): Record<string, unknown> | undefined {
   const { error, exchange } = measured;
   if (error) {
     const message = { code: error.code, message: error.message };
     // Captures of failed calls have no content type.
     return side('OUTPUT', new Body(Buffer.from(JSON.stringify(message)), null));
   }
-  const replacement = instead ?? replacementOf(exchange);
+  const replacement = replacementOf(exchange);
   if (replacement !== undefined) return side('OUTPUT', new Body(Buffer.from(replacement), 'application/json'));
   return side('OUTPUT', repliedBody(exchange));
 }
 
-/** @param instead JSON that replaces a reply that was not kept */
-export function replayedLine(
-  measured: Measured,
-  clock: RunClock,
-  run: string,
-  target: string,
-  instead?: string,
-): ReplayedLine {
+export function replayedLine(measured: Measured, clock: RunClock, run: string, target: string): ReplayedLine {
   const { request, exchange, error, scheduledAt } = measured;
   const startMs = Math.round(clock.epochMs(exchange.startedAt));
   return {
     captureData: {
       endpointInput: side('INPUT', sentBody(request)),
-      endpointOutput: outputSide(measured, instead),
+      endpointOutput: outputSide(measured),
     },
     eventMetadata: {
       eventId: request.eventId,

@@ -94,12 +94,11 @@ export class ResultSet {
     this.#skipped.write(JSON.stringify(line));
   }
 
-  /** @returns length of the record's line; 0 for the warm-up, which has none */
-  measured(measured: Measured, clock: RunClock): number {
+  measured(measured: Measured, clock: RunClock): void {
     const epoch = (at: number): number => clock.epochMs(at);
     if (measured.request.phase === 'warmup') {
       this.warmup.add(measured, epoch);
-      return 0;
+      return;
     }
     const context = { clock, workerId: this.#options.workerId };
     // Everything that may throw comes first, so that nothing of the request is kept in that case.
@@ -107,7 +106,6 @@ export class ResultSet {
     this.stats.add(measured, epoch);
     this.report.add(measured, this.#startAt);
     this.#records.write(record);
-    return record.length;
   }
 
   /**

@@ -48,8 +48,6 @@ const shardFiguresSchema = z.object({
   /** Most simultaneous connections, and the number that could not be opened in advance. */
   maxConnections: count,
   warmFailures: count,
-  /** Replies that were measured and compared, but not kept, because the disk was full. */
-  notKept: z.object({ replies: count, bytes: count }).default({ replies: 0, bytes: 0 }),
 });
 
 export type ShardFigures = z.infer<typeof shardFiguresSchema>;

@@ -25,8 +25,8 @@ interface ShardDependencies {
   storage: Storage;
   environment: ReplayEnvironment;
   remainingMs(): number;
-  /** Free bytes on the disk. Default: measured; set by tests. */
-  freeBytes?: number;
+  /** Of its files. Default: a new one; set by tests. */
+  directory?: string;
 }
 
 /** A shard's counts, returned to the Map. */
@@ -42,8 +42,8 @@ export interface ShardCounts {
 /**
  * Sends the shard at most once. The reason of a failure is also saved next to its files, for the summary.
  *
- * @throws PermanentError `ReplayNotPlanned`, `ShardAlreadyClaimed`, `TargetUnreachable`, and errors of the target and of the
- * storage
+ * @throws PermanentError `ReplayNotPlanned`, `ShardAlreadyClaimed`, `TargetUnreachable`, `ResultsNotWritten`, and errors of the
+ * target and of the storage
  */
 export async function replayShard(request: ReplayShardRequest, deps: ShardDependencies): Promise<ShardCounts> {
   const { run, shard } = request;
@@ -77,8 +77,7 @@ async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies)
   // A shard that is called after the stop order leaves neither a claim nor a result.
   if (await stop.check()) return { shard, sent: 0, failed: 0, unsent: own.requests, skipped: 0, lateMs: 0 };
   await claimShard(storage, bucket, { run, shard, claimedAtMs: Date.now() });
-  const captured = schedule.entries.map(({ entry }) => entry.length);
-  const results = await ShardResults.create(plan, own, captured, deps.freeBytes);
+  const results = await ShardResults.create(plan, own, deps.directory);
   try {
     const beganAtMs = Date.now();
     // Checked again: StopReplay waits only for shards whose claim it sees, so a later claim must see its order.
@@ -144,7 +143,8 @@ async function send(
         onStarted: ({ startAt }) => results.set.started(startAt),
         onMeasured: (measured, clock) => results.measured(measured, clock),
       },
-      AbortSignal.any([stopping.signal, stop.signal]),
+      // Requests whose results cannot be kept are not sent: they would load the target for nothing.
+      AbortSignal.any([stopping.signal, stop.signal, results.unwritable]),
     );
   } finally {
     clearTimeout(deadline);

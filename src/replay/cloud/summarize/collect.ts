@@ -65,8 +65,6 @@ export interface Collected extends MeasuredRun {
   /** Maximum of any shard. */
   maxConnectionsOfOne: number;
   warmFailures: number;
-  /** Replies that shards could not keep, and their bytes. */
-  notKept: { shard: number; replies: number; bytes: number }[];
   /** The files of the shards with a result, by name, in the order of the shards. */
   files: Map<string, ShardFile[]>;
 }
@@ -95,7 +93,6 @@ const nothingCollected = (plan: StoredPlan, stop: StopMark | undefined): Collect
   maxConnections: 0,
   maxConnectionsOfOne: 0,
   warmFailures: 0,
-  notKept: [],
   files: new Map(),
 });
 
@@ -168,7 +165,6 @@ function addResult(
   }
   collected.wasCancelled ||= stopped;
   if (unsent > 0 || unread > 0) collected.incomplete.push({ shard, requests, unsent, stopped, unread });
-  if (result.notKept.replies > 0) collected.notKept.push({ shard, ...result.notKept });
   if (lateMs > LATE_MS) collected.late.push({ shard, lateMs });
   for (const [name, object] of files) {
     const file = { shard, object, firstStartMs: result.stats.firstStartMs ?? 0, sent };

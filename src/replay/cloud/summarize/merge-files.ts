@@ -1,6 +1,4 @@
 /** Merges the lines of all shards into the files of the result set. */
-import { statfs } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { TextUpload } from '../../../shared/uploads.ts';
@@ -105,17 +103,11 @@ export const bytesOf = (collected: Collected, name: string): number =>
 const objectsOf = (collected: Collected, name: string): ObjectFacts[] =>
   (collected.files.get(name) ?? []).map(({ object }) => object);
 
-/** Bytes on the disk per byte of lines: `inputs.json` is written there from a copy of its lines. */
-const DISK_PER_BYTE = 2.1;
-
 /** Merges `inputs.json`. @returns the reason if it was left out */
 export async function mergeInputs(context: MergeContext, directory: string): Promise<string | undefined> {
   const { storage, plan, collected } = context;
   if (plan.requests > MAX_INPUTS) return 'more requests than inputs.json can contain';
   const shards = collected.files.get(SHARD_FILES.inputs) ?? [];
-  const bytes = bytesOf(collected, SHARD_FILES.inputs);
-  const { bavail, bsize } = await statfs(tmpdir());
-  if (bytes * DISK_PER_BYTE > bavail * bsize) return 'more bytes than the function has disk space for';
   const file = new InputsFile(join(directory, FILES.inputs));
   const partOf = new Map(shards.map((part) => [part.shard, part]));
   for (const stripes of Map.groupBy(plan.shards, ({ window }) => window).values()) {

@@ -190,7 +190,7 @@ async function writeOwn(
   directory: string,
   leftOut: readonly LeftOut[],
 ): Promise<void> {
-  const { lost, notBegun, incomplete, late, notKept } = collected;
+  const { lost, notBegun, incomplete, late } = collected;
   const finished = finishedReplay(plan, collected);
   await writeFigures(directory, collected, summaryFactsOf(finished), {
     ...replayFactsOf(finished),
@@ -204,7 +204,6 @@ async function writeOwn(
       not_begun: notBegun,
       incomplete,
       late,
-      not_kept: notKept,
     },
     ...evaluationFacts(plan, evaluations),
     remarks: remarks(plan, collected, evaluations),

@@ -67,7 +67,7 @@ export function notEvaluated({ unevaluated, judged }: CollectedEvaluations): str
 /** Further remarks above the figures. */
 export function remarks(
   plan: StoredPlan,
-  { late, maxConnectionsOfOne, notKept }: Collected,
+  { late, maxConnectionsOfOne }: Collected,
   { refused, linked, assessments: { withoutTrace } }: CollectedEvaluations,
 ): string[] {
   const lines: string[] = [];
@@ -78,14 +78,6 @@ export function remarks(
     lines.push(
       `Shards that started late: ${late.length} (${named(late)}), by at most ${most} ms. Their requests keep their ` +
         'intervals, and the delay counts as schedule lag',
-    );
-  }
-  if (notKept.length > 0) {
-    const [replies, bytes] = [sumOf(notKept, (shard) => shard.replies), sumOf(notKept, (shard) => shard.bytes)];
-    lines.push(
-      `Replies that were measured${plan.compare ? ' and compared' : ''}, but not kept${plan.judge ? ' or judged' : ''}: ` +
-        `${replies}, with ${bytes} bytes. The disks of shards ${named(notKept)} had no space for them, because they are ` +
-        'much larger than the captured replies; use smaller shards (shard.requests)',
     );
   }
   if (maxConnectionsOfOne >= MAX_CONNECTIONS) {

@@ -68,7 +68,6 @@ const result = (shard: number, stats: RunStatsJson, more: Partial<ShardResult> =
   stopped: false,
   maxConnections: 3,
   warmFailures: 0,
-  notKept: { replies: 0, bytes: 0 },
   skipped: {},
   unread: 0,
   stats,
