@@ -5,6 +5,7 @@
  *
  * A prompt can ask for a fault: `[[status 429]]`, `[[disconnect]]`, `[[latency 200]]`, `[[not json]]`, `[[cut stream]]`.
  */
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
@@ -83,10 +84,7 @@ export class StandInEndpoint {
 
   async listen(): Promise<void> {
     const address = { port: this.#options.port ?? 0, host: '127.0.0.1', backlog: LISTEN_BACKLOG };
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen(address, resolve);
-    });
+    await once(this.#server.listen(address), 'listening');
     this.port = (this.#server.address() as AddressInfo).port;
   }
 

@@ -1,10 +1,13 @@
 /** The model service behind the stand-in's HTTP server: applies the configured faults to each call, answers it and counts it. */
+import type { ConverseCommandOutput } from '@aws-sdk/client-bedrock-runtime';
+import { readOutput } from '../../src/judge/transports/bedrock.ts';
 import { fromConverse, toConverse } from './anthropic-messages.ts';
 import {
   type AnswerFault,
   type Behavior,
   type BehaviorInput,
   behaviorSchema,
+  type ModelBehavior,
   modelBehavior,
   pseudoRandom,
   rateGate,
@@ -53,18 +56,11 @@ const zeroCounts = () => ({
 });
 
 /** Reads the token counts of the real service. */
-function usageIn({ status, body }: HttpAnswer): { inputTokens: number; outputTokens: number } | undefined {
+function usageIn({ status, body }: HttpAnswer): ModelCall['usage'] {
   if (status !== 200) return undefined;
-  const { usage } = JSON.parse(body) as {
-    usage?: {
-      inputTokens?: number;
-      outputTokens?: number;
-      cacheReadInputTokens?: number;
-      cacheWriteInputTokens?: number;
-    };
-  };
-  const { inputTokens = 0, outputTokens = 0, cacheReadInputTokens = 0, cacheWriteInputTokens = 0 } = usage ?? {};
-  return { inputTokens: inputTokens + cacheReadInputTokens + cacheWriteInputTokens, outputTokens };
+  const { usage } = readOutput(JSON.parse(body) as ConverseCommandOutput);
+  const cached = (usage.cacheReadInputTokens ?? 0) + (usage.cacheWriteInputTokens ?? 0);
+  return { inputTokens: usage.inputTokens + cached, outputTokens: usage.outputTokens };
 }
 
 export interface ModelServiceOptions {
@@ -74,6 +70,9 @@ export interface ModelServiceOptions {
   /** Forward calls to the real Bedrock. */
   forward?: ForwardTarget;
 }
+
+/** What is recorded of a call whose connection was cut. */
+const DROPPED: ModelCall = { asked: [], answer: { status: 0, headers: {}, body: '' } };
 
 /** Tests inspect the kept requests. At 10 KB each this is 10 MB. */
 const DEFAULT_KEPT_CALLS = 1000;
@@ -157,12 +156,8 @@ export class ModelService {
 
   private failed(operation: Operation): ModelCall {
     const { errorStatus, errorType } = this.behavior;
-    const message = 'The stand-in is configured to fail.';
-    const answer =
-      operation === 'chat'
-        ? chatError(errorStatus, 'server_error', message)
-        : serviceError(errorStatus, errorType, message);
-    return { asked: [], answer };
+    const [error, type] = operation === 'chat' ? [chatError, 'server_error'] : [serviceError, errorType];
+    return { asked: [], answer: error(errorStatus, type, 'The stand-in is configured to fail.') };
   }
 
   private async answer(call: IncomingCall, fault: AnswerFault | undefined, startedAt: number): Promise<ModelCall> {
@@ -172,11 +167,15 @@ export class ModelService {
       return { asked: [], usage: usageIn(answer), answer };
     }
     if (this.behavior.delayMs > 0) await this.wait(this.behavior.delayMs);
-    const model = modelBehavior(this.behavior, modelId);
+    const model = this.model(modelId);
     if (operation === 'chat') return chatCompletion(body, model, fault);
     if (operation === 'endpoint') return behindEndpoint(modelId, model, () => chatCompletion(body, model, fault));
     if (operation === 'converse') return answerConverse(modelId, body, model, fault, this.cache, startedAt);
     return fromConverse(answerConverse(modelId, toConverse(body), model, fault, this.cache, startedAt), modelId);
+  }
+
+  protected model(modelId: string): ModelBehavior {
+    return modelBehavior(this.behavior, modelId);
   }
 
   private wait(ms: number): Promise<void> {
@@ -193,11 +192,9 @@ export class ModelService {
 
   private count({ text: _, ...call }: IncomingCall, result: ModelCall | 'drop', at: number): void {
     const { counts } = this;
-    const status = result === 'drop' ? 0 : result.answer.status;
-    const { inputTokens, outputTokens } = (result === 'drop' ? undefined : result.usage) ?? {
-      inputTokens: 0,
-      outputTokens: 0,
-    };
+    const { asked, usage, answer: http } = result === 'drop' ? DROPPED : result;
+    const { status } = http;
+    const { inputTokens, outputTokens } = usage ?? { inputTokens: 0, outputTokens: 0 };
     if (status === 200) counts.answered += 1;
     else if (status === 429) counts.throttled += 1;
     else if (status >= 400 && status < 500) counts.refused += 1;
@@ -206,8 +203,7 @@ export class ModelService {
     counts.outputTokens += outputTokens;
     if (this.keepCalls === 0) return;
     if (this.recorded.length >= this.keepCalls) this.recorded.shift();
-    const answer = result === 'drop' ? null : (JSON.parse(result.answer.body || 'null') as unknown);
-    const asked = result === 'drop' ? [] : result.asked;
+    const answer: unknown = JSON.parse(http.body || 'null');
     this.recorded.push({ ...call, at, status, answer, asked, inputTokens, outputTokens });
   }
 }

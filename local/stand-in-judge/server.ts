@@ -4,14 +4,15 @@
  * `http:` endpoint, and HTTP/1.1. The first bytes of a connection show which of them it is.
  */
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import type http from 'node:http';
 import type net from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
+import { text as readText } from 'node:stream/consumers';
 import type { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import { breakOff, createEitherServer, type EitherRequest, type EitherResponse } from '../servers/either-http.ts';
 import { logRequest } from '../servers/request-log.ts';
 import { BatchJobs } from './batch-jobs.ts';
-import { modelBehavior } from './behavior.ts';
 import { answerConverse, type ConverseBody } from './converse.ts';
 import { foundationModel, inferenceProfile, modelAvailability, modelOfProfile, nameIn } from './foundation-models.ts';
 import { type HttpAnswer, serviceError } from './http-answer.ts';
@@ -25,6 +26,8 @@ export interface StandInOptions extends ModelServiceOptions {
 }
 
 const MODEL_PATH = /^\/model\/([^/]+)\/(converse|invoke)$/;
+const RESOURCE_PATH =
+  /^\/(foundation-models|foundation-model-availability|inference-profiles|model-invocation-job)\/(.+)$/;
 const ENDPOINT_PATH = /^\/endpoints\/([^/]+)\/invocations$/;
 
 /** Returns a call's operation and model; `undefined` if the path is not a model call. */
@@ -34,12 +37,6 @@ function operationOf(path: string, body: { model?: string }): { operation: Opera
   const endpoint = ENDPOINT_PATH.exec(path);
   if (endpoint) return { operation: 'endpoint', modelId: decodeURIComponent(endpoint[1] ?? '') };
   return path.endsWith('/chat/completions') ? { operation: 'chat', modelId: body.model ?? '' } : undefined;
-}
-
-async function bodyOf(request: EitherRequest): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 /** The model service with its HTTP server. */
@@ -56,17 +53,10 @@ export class StandInJudge extends ModelService {
   constructor(options: StandInOptions = {}) {
     super(options);
     this.path = options.path ?? '';
-    this.batch = new BatchJobs(
-      (modelId, body, fault) =>
-        answerConverse(
-          modelId,
-          body as ConverseBody,
-          modelBehavior(this.behavior, modelId),
-          fault,
-          new Map(),
-          Date.now(),
-        ).answer,
-    );
+    this.batch = new BatchJobs((modelId, body, fault) => {
+      const model = this.model(modelId);
+      return answerConverse(modelId, body as ConverseBody, model, fault, new Map(), Date.now()).answer;
+    });
     this.server = createEitherServer((request, response) => void this.handle(request, response), this.sockets);
     this.server.on('connection', () => {
       this.connections += 1;
@@ -74,10 +64,7 @@ export class StandInJudge extends ModelService {
   }
 
   async listen(port = 0): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      this.server.once('error', reject);
-      this.server.listen(port, '127.0.0.1', resolve);
-    });
+    await once(this.server.listen(port, '127.0.0.1'), 'listening');
     this.port = (this.server.address() as AddressInfo).port;
   }
 
@@ -94,7 +81,7 @@ export class StandInJudge extends ModelService {
     // HTTP/1.1 and HTTP/2 responses have the same methods, but TypeScript cannot call a union of their overloads.
     const writable = response as http.ServerResponse;
     try {
-      const text = await bodyOf(request);
+      const text = await readText(request);
       const { url: target = '/', headers } = request;
       // A client that signs by itself keeps the host alone.
       const url = target.startsWith(this.path) ? target.slice(this.path.length) : target;
@@ -119,30 +106,24 @@ export class StandInJudge extends ModelService {
     }
   }
 
+  /** Answers what Bedrock knows of a model, a profile or a job. */
+  private describe(resource: string | undefined, id: string): HttpAnswer | undefined {
+    if (resource === 'foundation-models') return foundationModel(nameIn(id), this.model(nameIn(id)));
+    if (resource === 'foundation-model-availability') return modelAvailability(id, this.model(id));
+    if (resource === 'inference-profiles') return inferenceProfile(id, this.model(modelOfProfile(id)));
+    return resource === 'model-invocation-job' ? this.batch.get(id) : undefined;
+  }
+
   private async route(
     request: EitherRequest,
     method: string,
     path: string,
     text: string,
   ): Promise<HttpAnswer | 'drop'> {
-    const model = /^\/foundation-models\/(.+)$/.exec(path)?.[1];
-    if (model !== undefined) {
-      const id = nameIn(decodeURIComponent(model));
-      return foundationModel(id, modelBehavior(this.behavior, id));
-    }
-    const asked = /^\/foundation-model-availability\/(.+)$/.exec(path)?.[1];
-    if (asked !== undefined) {
-      const id = decodeURIComponent(asked);
-      return modelAvailability(id, modelBehavior(this.behavior, id));
-    }
     if (path === '/model-invocation-job' && method === 'POST') return this.batch.create(text);
-    const job = /^\/model-invocation-job\/(.+)$/.exec(path)?.[1];
-    if (job !== undefined && method === 'GET') return this.batch.get(decodeURIComponent(job));
-    const profile = /^\/inference-profiles\/(.+)$/.exec(path)?.[1];
-    if (profile !== undefined) {
-      const id = decodeURIComponent(profile);
-      return inferenceProfile(id, modelBehavior(this.behavior, modelOfProfile(id)));
-    }
+    const [, resource, name = ''] = RESOURCE_PATH.exec(path) ?? [];
+    const known = this.describe(resource, decodeURIComponent(name));
+    if (known !== undefined) return known;
     const body = method === 'POST' ? (JSON.parse(text) as { model?: string }) : {};
     const operation = method === 'POST' ? operationOf(path, body) : undefined;
     if (operation === undefined) {
