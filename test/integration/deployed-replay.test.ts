@@ -123,7 +123,7 @@ describe('a replay in three shards, and one with a shard that was started before
       expect(request?.headers).toMatchObject({
         'content-type': contentType,
         'x-amzn-sagemaker-custom-attributes': `replay_run=${RUN};event_id=${eventId}`,
-        'x-amzn-sagemaker-inference-id': expect.stringMatching(/^replay-[0-9a-f]{32}$/),
+        'x-amzn-sagemaker-inference-id': expect.stringMatching(/^replay-[0-9a-f]{48}$/),
         // The endpoint refuses an invalid signature, which would make the replay fail.
         authorization: expect.stringContaining('Credential=000000000000/'),
       });
