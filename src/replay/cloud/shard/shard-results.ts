@@ -40,7 +40,6 @@ export class ShardResults {
   readonly #bodies: { file: LineWriter; line: BodyLine }[] = [];
   readonly #shard: ShardPlan;
   readonly #stripes: number;
-
   /** Aborted when a file can no longer be written, such as on a full disk. `store` throws the error. */
   readonly unwritable = new AbortController();
 
@@ -105,19 +104,15 @@ export class ShardResults {
   }
 
   async #close({ sent, unsent }: ShardFigures): Promise<void> {
-    try {
-      for (const file of [this.set, this.#inputs, ...this.#bodies.map(({ file }) => file)]) await file.close();
-    } catch (error) {
-      throw new PermanentError(
-        'ResultsNotWritten',
-        'The shard could not write its files, so its measurements are lost',
-        {
-          got: `${toNamedError(error).message}, after ${sent} requests; ${unsent} were not sent`,
-          expected: `files that fit on its disk (${REPLAY_DISK_MIB} MiB); for large replies, use smaller shards (shard.requests)`,
-        },
-        error,
-      );
-    }
+    const files = [this.set, this.#inputs, ...this.#bodies.map(({ file }) => file)];
+    // All are closed: an open file keeps its space on the disk, which the next shard may inherit.
+    const closed = await Promise.allSettled(files.map((file) => file.close()));
+    const failed = closed.find((one) => one.status === 'rejected');
+    if (failed === undefined) return;
+    const message = 'The shard could not write its files, so its measurements are lost';
+    const got = `${toNamedError(failed.reason).message}, after ${sent} requests; ${unsent} were not sent`;
+    const expected = `files that fit on its disk (${REPLAY_DISK_MIB} MiB); for large replies, use smaller shards (shard.requests)`;
+    throw new PermanentError('ResultsNotWritten', message, { got, expected }, failed.reason);
   }
 
   /** Deletes the local files. */
