@@ -34,19 +34,19 @@ const workerOf = ({ shard }: ShardPlan): string => `shard_${shard}`;
 /** Collects the results of a shard on its disk, and uploads them at the end. */
 export class ShardResults {
   readonly #directory: string;
-  readonly #set: ResultSet;
+  readonly set: ResultSet;
   readonly #inputs: LineWriter;
   /** Files with replies, and how their lines are made. */
   readonly #bodies: { file: LineWriter; line: BodyLine }[] = [];
   readonly #shard: ShardPlan;
   readonly #stripes: number;
-
-  readonly #unwritable = new AbortController();
+  /** Aborted when a file can no longer be written, such as on a full disk. `store` throws the error. */
+  readonly unwritable = new AbortController();
 
   private constructor(directory: string, plan: StoredPlan, shard: ShardPlan) {
-    const onError = (error: Error): void => this.#unwritable.abort(error);
+    const onError = (error: Error): void => this.unwritable.abort(error);
     this.#directory = directory;
-    this.#set = new ResultSet({ directory, run: plan.run, inputs: false, workerId: workerOf(shard), onError });
+    this.set = new ResultSet({ directory, run: plan.run, inputs: false, workerId: workerOf(shard), onError });
     this.#shard = shard;
     this.#stripes = plan.shards.filter(({ window }) => window === shard.window).length;
     this.#inputs = new LineWriter(join(directory, SHARD_FILES.inputs), onError);
@@ -65,15 +65,6 @@ export class ShardResults {
     return new ShardResults(directory ?? (await mkdtemp(join(tmpdir(), 'replay-shard-'))), plan, shard);
   }
 
-  /** Aborted when a file can no longer be written, such as on a full disk. `store` throws the error. */
-  get unwritable(): AbortSignal {
-    return this.#unwritable.signal;
-  }
-
-  get set(): ResultSet {
-    return this.#set;
-  }
-
   /** Writes a line of inputs: the position within the window, the conversation, and the request. */
   prepared(request: PreparedRequest): void {
     const place = request.ordinal * this.#stripes + this.#shard.stripe;
@@ -84,7 +75,7 @@ export class ShardResults {
     const bodies = measured.request.phase === 'profiling' ? this.#bodies : [];
     // Everything that can throw runs before any part of the request is written.
     const lines = bodies.map(({ line }) => line(measured, clock));
-    this.#set.measured(measured, clock);
+    this.set.measured(measured, clock);
     for (const [i, { file }] of bodies.entries()) file.write(lines[i] ?? '');
   }
 
@@ -95,7 +86,7 @@ export class ShardResults {
    */
   async store(storage: Storage, bucket: string, prefix: string, figures: ShardFigures): Promise<ShardResult> {
     await this.#close(figures);
-    const { stats, warmup, report, skippedReasons } = this.#set;
+    const { stats, warmup, report, skippedReasons } = this.set;
     for (const name of LINE_FILES) {
       const path = join(this.#directory, name);
       if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, LINES);
@@ -113,19 +104,15 @@ export class ShardResults {
   }
 
   async #close({ sent, unsent }: ShardFigures): Promise<void> {
-    try {
-      for (const file of [this.#set, this.#inputs, ...this.#bodies.map(({ file }) => file)]) await file.close();
-    } catch (error) {
-      throw new PermanentError(
-        'ResultsNotWritten',
-        'The shard could not write its files, so its measurements are lost',
-        {
-          got: `${toNamedError(error).message}, after ${sent} requests; ${unsent} were not sent`,
-          expected: `files that fit on its disk (${REPLAY_DISK_MIB} MiB); for large replies, use smaller shards (shard.requests)`,
-        },
-        error,
-      );
-    }
+    const files = [this.set, this.#inputs, ...this.#bodies.map(({ file }) => file)];
+    // All are closed: an open file keeps its space on the disk, which the next shard may inherit.
+    const closed = await Promise.allSettled(files.map((file) => file.close()));
+    const failed = closed.find((one) => one.status === 'rejected');
+    if (failed === undefined) return;
+    const message = 'The shard could not write its files, so its measurements are lost';
+    const got = `${toNamedError(failed.reason).message}, after ${sent} requests; ${unsent} were not sent`;
+    const expected = `files that fit on its disk (${REPLAY_DISK_MIB} MiB); for large replies, use smaller shards (shard.requests)`;
+    throw new PermanentError('ResultsNotWritten', message, { got, expected }, failed.reason);
   }
 
   /** Deletes the local files. */

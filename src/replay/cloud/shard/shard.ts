@@ -144,7 +144,7 @@ async function send(
         onMeasured: (measured, clock) => results.measured(measured, clock),
       },
       // Requests whose results cannot be kept are not sent: they would load the target for nothing.
-      AbortSignal.any([stopping.signal, stop.signal, results.unwritable]),
+      AbortSignal.any([stopping.signal, stop.signal, results.unwritable.signal]),
     );
   } finally {
     clearTimeout(deadline);
