@@ -13,11 +13,12 @@ import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { synthesize } from '../../local/stack/deploy.ts';
-import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
+import type { StandInJudge } from '../../local/stand-in-judge/server.ts';
 import { budgetTable } from '../../src/contract/names.ts';
 import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
 import type { Settings } from '../../src/settings/schema.ts';
 import { Storage } from '../../src/shared/storage.ts';
+import { startPeerJudge } from '../../test/doubles/peer-judge.ts';
 import { separate } from './processors.ts';
 import { WarmFunctions } from './warm-functions.ts';
 
@@ -250,7 +251,7 @@ export async function startBenchStack(log: Log, options: BenchStackOptions = {})
       ...(options.mlflowVersion ? { version: options.mlflowVersion } : {}),
       ...(options.artifactsInS3 ? { artifactRoot: `s3://${ARTIFACTS}/mlflow`, env: s3Environment(ministack) } : {}),
     }),
-    startStandInJudge({ behavior: { delayMs: options.judgeMs ?? 0 }, keepCalls: 0 }),
+    startPeerJudge({ behavior: { delayMs: options.judgeMs ?? 0 }, keepCalls: 0 }),
   ]);
   const bundles = await bundle(ministack, directory, log);
   const isApart = await separate(mlflow.pid);

@@ -3,7 +3,6 @@
 import { answerByRule } from '../../src/judge/stand-in/answer.ts';
 import { readOwnPrompt } from '../../src/judge/stand-in/read-prompt.ts';
 import type { AnswerFault } from './behavior.ts';
-import { readMlflowPrompt } from './mlflow-prompts.ts';
 
 interface Answer {
   /** The input of a tool call. */
@@ -89,7 +88,7 @@ interface Answered {
  * @param maxTokens the request's limit: a longer answer is truncated, as a model's would be
  */
 export function answerTo(system: string, user: string, fault: AnswerFault | undefined, maxTokens = Infinity): Answered {
-  const prompt = readOwnPrompt(system, user) ?? readMlflowPrompt(system, user);
+  const prompt = readOwnPrompt(system, user);
   const object = prompt === undefined ? {} : answerByRule(prompt);
   const good: Answer = {
     object,

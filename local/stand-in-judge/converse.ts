@@ -29,7 +29,7 @@ export interface ConverseBody {
   outputConfig?: { textFormat?: { type?: string; structure?: unknown } };
 }
 
-const textOf = (blocks: Block[] | undefined): string =>
+export const textOf = (blocks: Block[] | undefined): string =>
   (blocks ?? []).map((block) => block.text ?? block.guardContent?.text?.text ?? '').join('\n');
 
 const invalid = (message: string): HttpAnswer => serviceError(400, 'ValidationException', message);

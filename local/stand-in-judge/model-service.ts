@@ -1,7 +1,6 @@
 /** The model service behind the stand-in's HTTP server: applies the configured faults to each call, answers it and counts it. */
 import type { ConverseCommandOutput } from '@aws-sdk/client-bedrock-runtime';
 import { readOutput } from '../../src/judge/transports/bedrock.ts';
-import { fromConverse, toConverse } from './anthropic-messages.ts';
 import {
   type AnswerFault,
   type Behavior,
@@ -17,11 +16,11 @@ import { answerConverse, type ModelCall, type PrefixCache } from './converse.ts'
 import { createForwarder, type Forwarder, type ForwardTarget } from './forward.ts';
 import { type HttpAnswer, serviceError } from './http-answer.ts';
 
-/** `converse` and `invoke` are Bedrock's, `chat` is OpenAI's, `endpoint` is a chat container behind SageMaker. */
-export type Operation = 'converse' | 'invoke' | 'chat' | 'endpoint';
+/** `converse` is Bedrock's, `chat` is OpenAI's, `endpoint` is a chat container behind SageMaker. */
+export type Operation = 'converse' | 'chat' | 'endpoint';
 
 /** A call to a model as it was received. */
-interface IncomingCall {
+export interface IncomingCall {
   operation: Operation;
   protocol: 'h2' | 'http/1.1';
   path: string;
@@ -160,9 +159,9 @@ export class ModelService {
     return { asked: [], answer: error(errorStatus, type, 'The stand-in is configured to fail.') };
   }
 
-  private async answer(call: IncomingCall, fault: AnswerFault | undefined, startedAt: number): Promise<ModelCall> {
+  protected async answer(call: IncomingCall, fault: AnswerFault | undefined, startedAt: number): Promise<ModelCall> {
     const { operation, modelId, body } = call;
-    if (this.forwarder !== undefined && (operation === 'converse' || operation === 'invoke')) {
+    if (this.forwarder !== undefined && operation === 'converse') {
       const answer = await this.forwarder(call.path, call.text);
       return { asked: [], usage: usageIn(answer), answer };
     }
@@ -170,8 +169,7 @@ export class ModelService {
     const model = this.model(modelId);
     if (operation === 'chat') return chatCompletion(body, model, fault);
     if (operation === 'endpoint') return behindEndpoint(modelId, model, () => chatCompletion(body, model, fault));
-    if (operation === 'converse') return answerConverse(modelId, body, model, fault, this.cache, startedAt);
-    return fromConverse(answerConverse(modelId, toConverse(body), model, fault, this.cache, startedAt), modelId);
+    return answerConverse(modelId, body, model, fault, this.cache, startedAt);
   }
 
   protected model(modelId: string): ModelBehavior {

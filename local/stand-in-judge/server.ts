@@ -25,7 +25,7 @@ export interface StandInOptions extends ModelServiceOptions {
   path?: typeof STAND_IN_PATH;
 }
 
-const MODEL_PATH = /^\/model\/([^/]+)\/(converse|invoke)$/;
+const MODEL_PATH = /^\/model\/([^/]+)\/converse$/;
 const RESOURCE_PATH =
   /^\/(foundation-models|foundation-model-availability|inference-profiles|model-invocation-job)\/(.+)$/;
 const ENDPOINT_PATH = /^\/endpoints\/([^/]+)\/invocations$/;
@@ -33,7 +33,7 @@ const ENDPOINT_PATH = /^\/endpoints\/([^/]+)\/invocations$/;
 /** Returns a call's operation and model; `undefined` if the path is not a model call. */
 function operationOf(path: string, body: { model?: string }): { operation: Operation; modelId: string } | undefined {
   const bedrock = MODEL_PATH.exec(path);
-  if (bedrock) return { operation: bedrock[2] as Operation, modelId: decodeURIComponent(bedrock[1] ?? '') };
+  if (bedrock) return { operation: 'converse', modelId: decodeURIComponent(bedrock[1] ?? '') };
   const endpoint = ENDPOINT_PATH.exec(path);
   if (endpoint) return { operation: 'endpoint', modelId: decodeURIComponent(endpoint[1] ?? '') };
   return path.endsWith('/chat/completions') ? { operation: 'chat', modelId: body.model ?? '' } : undefined;
@@ -114,7 +114,7 @@ export class StandInJudge extends ModelService {
     return resource === 'model-invocation-job' ? this.batch.get(id) : undefined;
   }
 
-  private async route(
+  protected async route(
     request: EitherRequest,
     method: string,
     path: string,

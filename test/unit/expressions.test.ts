@@ -31,8 +31,6 @@ const READS_SETTINGS = new Set([
   'src/settings/variables.ts /(:\\/\\/[^?]*\\?).*$/s',
   'src/settings/variables.ts /\\/\\/.*@/s',
   'lib/access/work.ts /\\d+\\/$/',
-  // Prompts of MLflow's own judges, only in a benchmark.
-  'local/stand-in-judge/mlflow-prompts.ts /Tool Call \\d+: (\\S+)[\\s\\S]*?Arguments: (.*)/g',
   // Reads only paths on the disk.
   'src/operate/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
 ]);
@@ -43,9 +41,6 @@ const PUT_TOGETHER: Record<string, RegExp[]> = {
   'src/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
   'local/machine/own-folder.ts': [/^mlflow-(\d+)-/],
   'src/judge/stand-in/read-prompt.ts': [/^#0a1b2c3d4e5f /m],
-  'local/stand-in-judge/mlflow-prompts.ts': [
-    /(?:^|\n)inputs: ([\s\S]*?)(?=\n(?:inputs|outputs|expectations|conversation): |$)/,
-  ],
 };
 
 /** A linear expression needs a few milliseconds for this many repetitions, a quadratic one a hundred times that. */

@@ -2,13 +2,9 @@
 import { type AskedQuestion, isYesNo, type RecognizedPrompt } from './read-prompt.ts';
 import { type RuleVerdict, verdictByRule } from './rules.ts';
 
-/** @returns the verdicts by the names of the questions, in the form that the prompt asks for */
+/** @returns the verdicts by the names of the questions */
 export function answerByRule(prompt: RecognizedPrompt): Record<string, unknown> {
   const verdicts = prompt.asked.map((asked) => [asked, verdictByRule(asked, prompt.exchange)] as const);
-  if (prompt.form === 'result') {
-    const [, verdict] = verdicts[0] ?? [];
-    return verdict === undefined ? {} : { rationale: verdict.rationale, result: verdict.value };
-  }
   // The prompts ask for the rationale first, so a model writes it first.
   return Object.fromEntries(verdicts.map(([asked, verdict]) => [asked.name, entryOf(asked, verdict, prompt)]));
 }

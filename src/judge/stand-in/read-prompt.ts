@@ -26,8 +26,6 @@ export interface ReadExchange {
 }
 
 export interface RecognizedPrompt {
-  /** `verdicts`: an object by question, each with `rationale` and `value`; `result`: MLflow's `rationale` and `result`. */
-  form: 'verdicts' | 'result';
   asked: AskedQuestion[];
   exchange: ReadExchange;
   /** What the prompt says about answers without words, and about saying whether an answer is sure. */
@@ -133,5 +131,5 @@ export function readOwnPrompt(system: string, user: string): RecognizedPrompt | 
     ? system
     : user.slice(0, user.indexOf('\nThe code of this record'));
   const asked = readQuestions(instructions);
-  return { form: 'verdicts', asked, exchange, brevity: readBrevity(instructions, asked) };
+  return { asked, exchange, brevity: readBrevity(instructions, asked) };
 }

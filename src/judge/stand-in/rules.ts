@@ -179,8 +179,6 @@ function verdictOn(asked: AskedQuestion, exchange: ReadExchange): RuleVerdict {
       return toolCalls(exchange);
     case 'pairwise_preference':
       return preference(exchange);
-    case 'guideline':
-      return guideline(asked.question, exchange);
     default:
       return other(asked, exchange);
   }
