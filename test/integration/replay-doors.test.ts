@@ -12,7 +12,7 @@ import { replayInferenceId } from '../../src/replay/marks/inference-id.ts';
 import { registerReplay } from '../../src/replay/marks/register.ts';
 import { isOwnAddress } from '../../src/replay/targets/own-address.ts';
 import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
-import { CloudReplays, WORK } from '../helpers/replay-cloud.ts';
+import { CAPTURES, CloudReplays, PREFIX, WORK } from '../helpers/replay-cloud.ts';
 
 const START_MS = 5 * 60_000;
 const TEST_MS = 2 * 60_000;
@@ -73,6 +73,40 @@ test.each([
     await expect(run.shard(0)).rejects.toMatchObject({ name: 'AddressNotAllowed' });
     expect(endpoint.requests).toEqual([]);
     expect(await run.summarize()).toMatchObject({ ok: false });
+  },
+  TEST_MS,
+);
+
+test(
+  'an emulator that is only on its link opens no door either',
+  async () => {
+    const run = cloud.run({ source, target: { url: endpoint.url } }, { AWS_ENDPOINT_URL: 'http://169.254.1.1:4566' });
+    await run.plan(0);
+    await expect(run.shard(0)).rejects.toMatchObject({ name: 'AddressNotAllowed' });
+    expect(endpoint.requests).toEqual([]);
+  },
+  TEST_MS,
+);
+
+test(
+  'the captures of a judge below the same prefix are not replayed',
+  async () => {
+    const own = `${PREFIX}judged/`;
+    const keyOf = (name: string) => `${own}${name}/AllTraffic/2026/11/20/10/a.jsonl`;
+    for (const name of ['judge', 'cheap', 'candidate']) {
+      await cloud.storage.putText(CAPTURES, keyOf(name), `${chatLine(name, 0, name)}\n`);
+    }
+    const { settings } = cloud;
+    cloud.settings = { ...settings, BEDROCK_MODEL_ID: 'sagemaker:/judge', JUDGE_CASCADE: 'sagemaker:/cheap/component' };
+    try {
+      const run = cloud.run({ source: { prefix: own }, target: { url: endpoint.url } });
+      expect(await run.all(0)).toMatchObject({ ok: true });
+      expect(endpoint.requests.map(({ body }) => /"(judge|cheap|candidate)"/.exec(body.toString())?.[1])).toEqual([
+        'candidate',
+      ]);
+    } finally {
+      cloud.settings = settings;
+    }
   },
   TEST_MS,
 );
