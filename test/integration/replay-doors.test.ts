@@ -240,26 +240,30 @@ describe('registrations', () => {
 
     const sendWith = async (lines: string[], more: Record<string, string>) => {
       const file = folderOfRun.write('captures.jsonl', lines);
-      const out = join(folderOfRun.path, `out-${Object.keys(more).length}`);
+      const out = join(folderOfRun.path, `out-${more.STACK_PREFIX}`);
       const args = ['replay', file, '--endpoint', 'e', '--concurrency', '1', '--quiet', '--no-report', '-o', out];
       const { env } = cloud.aws;
       return runCli(args, { ...env, AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url, STACK_PREFIX: '', ...more });
     };
     const sentIds = () => endpoint.requests.map(({ headers }) => String(headers['x-amzn-sagemaker-inference-id']));
 
+    const deployed = async (prefix: string, workBucket: string) => {
+      const lambda = new LambdaClient({
+        endpoint: cloud.aws.url,
+        region: cloud.aws.region,
+        credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+      });
+      for (const [field, name] of Object.entries(OUTPUT_PARAMETERS)) {
+        const Value = field === 'workBucket' ? workBucket : 'x';
+        await callAws(lambda, 'ssm', 'PutParameter', { Name: outputPath(prefix) + name, Value, Type: 'String' });
+      }
+      lambda.destroy();
+    };
+
     test(
       'it registers with the stack that is named, and leaves out what that stack knows',
       async () => {
-        const lambda = new LambdaClient({
-          endpoint: cloud.aws.url,
-          region: cloud.aws.region,
-          credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-        });
-        for (const [field, name] of Object.entries(OUTPUT_PARAMETERS)) {
-          const Value = field === 'workBucket' ? WORK : 'x';
-          await callAws(lambda, 'ssm', 'PutParameter', { Name: outputPath('doors') + name, Value, Type: 'String' });
-        }
-        lambda.destroy();
+        await deployed('doors', WORK);
         const mark = await registerReplay(cloud.storage, WORK, { run: 'earlier', atMs: Date.now() });
         const replayed = JSON.parse(chatLine('again', 0, 'again'));
         replayed.eventMetadata.inferenceId = replayInferenceId(mark.id, 'earlier', 'e', 0);
@@ -272,6 +276,23 @@ describe('registrations', () => {
         expect(id).toMatch(/^replay-[0-9a-f]{48}$/);
         const stored = JSON.parse(await cloud.text(markKeys.mark(id.slice(7, 23)))) as object;
         expect(stored).toEqual({ run: expect.stringMatching(/^replay-/), atMs: expect.any(Number) });
+      },
+      TEST_MS,
+    );
+
+    test(
+      'where the work bucket takes no registration, it says so and replays all the same',
+      async () => {
+        await deployed('closed', 'no-such-bucket');
+        const claims = JSON.parse(chatLine('b', 0, 'two'));
+        const lines = ['0', '1'].map((digit) => {
+          claims.eventMetadata.inferenceId = `replay-${digit.repeat(48)}`;
+          return JSON.stringify(claims);
+        });
+        const { code, stderr } = await sendWith(lines, { STACK_PREFIX: 'closed', AWS_MAX_ATTEMPTS: '1' });
+        expect(code).toBe(0);
+        expect(stderr).toMatch(/The requests of this replay count as traffic of the endpoint: /);
+        expect(sentIds()).toEqual(['', ''].map(() => expect.stringMatching(/^replay-[0-9a-f]{32}$/)));
       },
       TEST_MS,
     );
