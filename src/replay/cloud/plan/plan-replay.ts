@@ -59,7 +59,7 @@ export async function planReplay(
   const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation);
   const bucket = environment.WORK_BUCKET;
   const skipped = new SkippedLines();
-  const scope = captureScope({ ...environment, ...evaluation.settings });
+  const scope = captureScope({ ...evaluation.settings, ...environment });
   const limits = { remainingMs: () => remainingMs() - SCHEDULE_RESERVE_MS, workBucket: bucket };
   let captures: IndexedCaptures | undefined;
   let mlflow: PlannedMlflow | undefined;
