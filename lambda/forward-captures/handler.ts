@@ -4,6 +4,7 @@ import { postToArthur } from '../../src/forward/arthur.ts';
 import { type ForwardMessage, forwardMessages } from '../../src/forward/forward-messages.ts';
 import { loadToken, withToken } from '../../src/forward/token.ts';
 import { createHttpTransport } from '../../src/mlflow/transport.ts';
+import { captureScope } from '../../src/monitoring/capture-scope.ts';
 import type { FailedEvents } from '../../src/monitoring/start-run.ts';
 import { readForwardEnvironment } from '../../src/settings/environment.ts';
 import { logged } from '../../src/shared/logging.ts';
@@ -25,7 +26,7 @@ export const handler = logged<{ Records: ForwardMessage[] }, FailedEvents>(async
     return await forwardMessages(Records, {
       storage,
       workBucket: environment.WORK_BUCKET,
-      scope: { bucket: environment.DATA_CAPTURE_S3_BUCKET, prefix: environment.ARTHUR_S3_PREFIX },
+      scope: { ...captureScope(environment), prefix: environment.ARTHUR_S3_PREFIX },
       post: ({ key, size, open }, timeoutMs) =>
         authorized(async (token) =>
           postToArthur(transport, arthur, token, { key, size, content: await open() }, timeoutMs),

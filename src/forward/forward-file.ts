@@ -96,6 +96,9 @@ export async function forwardFile(
 /** Uploads the file, again if that may help. Counts the uploads in the receipt. */
 async function post(file: ListedFile & { etag: string }, receipt: ForwardReceipt, deps: ForwardDependencies) {
   const { storage, scope } = deps;
+  const nothing = { size: 0, counts: { total: 0, success: 0, failure: 0 } };
+  // A judgement is no inference of the model.
+  if (scope.excludes?.(file.key)) return nothing;
   const facts = await capturedObject(storage, scope, file.bucket, file.key, file.versionId);
   const { key } = facts;
   if (facts.etag !== file.etag) {
@@ -106,7 +109,7 @@ async function post(file: ListedFile & { etag: string }, receipt: ForwardReceipt
     });
   }
   const { size, open: content } = await withoutReplays(storage, deps.workBucket, facts);
-  if (size === 0 && facts.size > 0) return { size, counts: { total: 0, success: 0, failure: 0 } };
+  if (size === 0 && facts.size > 0) return nothing;
   let lines = 0;
   const open = async () => {
     lines = 0;

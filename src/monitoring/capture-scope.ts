@@ -4,8 +4,13 @@ import { capturePathOf } from '../formats/files/capture-path.ts';
 import { judgeEndpoints } from '../judge/judge-id.ts';
 import type { LambdaEnvironment } from '../settings/environment.ts';
 
+type ScopeSettings = Pick<
+  LambdaEnvironment,
+  'DATA_CAPTURE_S3_BUCKET' | 'DATA_CAPTURE_S3_PREFIX' | 'BEDROCK_MODEL_ID' | 'JUDGE_CASCADE'
+>;
+
 /** A judgement that is captured must not be judged: that would never end. */
-export function captureScope(environment: LambdaEnvironment): CaptureScope {
+export function captureScope(environment: ScopeSettings): CaptureScope {
   const judges = judgeEndpoints(environment);
   return {
     bucket: environment.DATA_CAPTURE_S3_BUCKET,

@@ -53,6 +53,8 @@ export type ReplayEnvironment = z.infer<typeof replayEnvironmentSchema>;
 
 const forwardEnvironmentSchema = z.object({
   ...names,
+  BEDROCK_MODEL_ID: functionSettings.BEDROCK_MODEL_ID,
+  JUDGE_CASCADE: functionSettings.JUDGE_CASCADE,
   ARTHUR_HOST: text,
   ARTHUR_MODEL_ID: text,
   ARTHUR_SECRET_ARN: text,

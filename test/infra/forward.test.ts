@@ -77,7 +77,9 @@ it('has a function whose environment the code accepts, without the settings of o
     STACK_PREFIX: 'test',
   });
   expect(Variables).toHaveProperty('ARTHUR_S3_SUFFIX', '.jsonl');
-  expect(Variables).not.toHaveProperty('BEDROCK_MODEL_ID');
+  // For the captures of a judge, which are not forwarded.
+  expect(Variables).toHaveProperty('BEDROCK_MODEL_ID');
+  expect(Variables).not.toHaveProperty('MLFLOW_TRACKING_URI');
 });
 
 it('rings if a file is dead, lost, has waited for two hours, or nothing of it was taken', () => {

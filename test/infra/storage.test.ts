@@ -1,5 +1,5 @@
 /** The work bucket, the budget's table and the alarms' topic: encryption, TLS and expiration. */
-import { replayKeys, truthKeys, workKeys } from '../../src/contract/work-keys.ts';
+import { markKeys, replayKeys, truthKeys, workKeys } from '../../src/contract/work-keys.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();
@@ -62,6 +62,9 @@ describe('the work bucket', () => {
     expect(days(truthKeys.reports('2026-11-20', 'statistics.json'))).toBe(731);
     expect(days(truthKeys.upload('labels.csv'))).toBe(90);
     expect(days(truthKeys.summary(run))).toBe(90);
+    expect(days(markKeys.mark('0'.repeat(16)))).toBe(400);
+    // Without it, what claimed to be of a replay before it would be replayed.
+    expect(days(markKeys.first)).toBeUndefined();
     // These contain captured data.
     expect(days(workKeys.batchRequests(run, 0))).toBe(7);
     expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);

@@ -12,7 +12,7 @@ import { replayInferenceId } from '../../src/replay/marks/inference-id.ts';
 import { registerReplay } from '../../src/replay/marks/register.ts';
 import { isOwnAddress } from '../../src/replay/targets/own-address.ts';
 import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
-import { CloudReplays, WORK } from '../helpers/replay-cloud.ts';
+import { CAPTURES, CloudReplays, PREFIX, WORK } from '../helpers/replay-cloud.ts';
 
 const START_MS = 5 * 60_000;
 const TEST_MS = 2 * 60_000;
@@ -73,6 +73,40 @@ test.each([
     await expect(run.shard(0)).rejects.toMatchObject({ name: 'AddressNotAllowed' });
     expect(endpoint.requests).toEqual([]);
     expect(await run.summarize()).toMatchObject({ ok: false });
+  },
+  TEST_MS,
+);
+
+test(
+  'an emulator that is only on its link opens no door either',
+  async () => {
+    const run = cloud.run({ source, target: { url: endpoint.url } }, { AWS_ENDPOINT_URL: 'http://169.254.1.1:4566' });
+    await run.plan(0);
+    await expect(run.shard(0)).rejects.toMatchObject({ name: 'AddressNotAllowed' });
+    expect(endpoint.requests).toEqual([]);
+  },
+  TEST_MS,
+);
+
+test(
+  'the captures of a judge below the same prefix are not replayed',
+  async () => {
+    const own = `${PREFIX}judged/`;
+    const keyOf = (name: string) => `${own}${name}/AllTraffic/2026/11/20/10/a.jsonl`;
+    for (const name of ['judge', 'cheap', 'candidate']) {
+      await cloud.storage.putText(CAPTURES, keyOf(name), `${chatLine(name, 0, name)}\n`);
+    }
+    const { settings } = cloud;
+    cloud.settings = { ...settings, BEDROCK_MODEL_ID: 'sagemaker:/judge', JUDGE_CASCADE: 'sagemaker:/cheap/component' };
+    try {
+      const run = cloud.run({ source: { prefix: own }, target: { url: endpoint.url } });
+      expect(await run.all(0)).toMatchObject({ ok: true });
+      expect(endpoint.requests.map(({ body }) => /"(judge|cheap|candidate)"/.exec(body.toString())?.[1])).toEqual([
+        'candidate',
+      ]);
+    } finally {
+      cloud.settings = settings;
+    }
   },
   TEST_MS,
 );
@@ -206,26 +240,30 @@ describe('registrations', () => {
 
     const sendWith = async (lines: string[], more: Record<string, string>) => {
       const file = folderOfRun.write('captures.jsonl', lines);
-      const out = join(folderOfRun.path, `out-${Object.keys(more).length}`);
+      const out = join(folderOfRun.path, `out-${more.STACK_PREFIX}`);
       const args = ['replay', file, '--endpoint', 'e', '--concurrency', '1', '--quiet', '--no-report', '-o', out];
       const { env } = cloud.aws;
       return runCli(args, { ...env, AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url, STACK_PREFIX: '', ...more });
     };
     const sentIds = () => endpoint.requests.map(({ headers }) => String(headers['x-amzn-sagemaker-inference-id']));
 
+    const deployed = async (prefix: string, workBucket: string) => {
+      const lambda = new LambdaClient({
+        endpoint: cloud.aws.url,
+        region: cloud.aws.region,
+        credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+      });
+      for (const [field, name] of Object.entries(OUTPUT_PARAMETERS)) {
+        const Value = field === 'workBucket' ? workBucket : 'x';
+        await callAws(lambda, 'ssm', 'PutParameter', { Name: outputPath(prefix) + name, Value, Type: 'String' });
+      }
+      lambda.destroy();
+    };
+
     test(
       'it registers with the stack that is named, and leaves out what that stack knows',
       async () => {
-        const lambda = new LambdaClient({
-          endpoint: cloud.aws.url,
-          region: cloud.aws.region,
-          credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-        });
-        for (const [field, name] of Object.entries(OUTPUT_PARAMETERS)) {
-          const Value = field === 'workBucket' ? WORK : 'x';
-          await callAws(lambda, 'ssm', 'PutParameter', { Name: outputPath('doors') + name, Value, Type: 'String' });
-        }
-        lambda.destroy();
+        await deployed('doors', WORK);
         const mark = await registerReplay(cloud.storage, WORK, { run: 'earlier', atMs: Date.now() });
         const replayed = JSON.parse(chatLine('again', 0, 'again'));
         replayed.eventMetadata.inferenceId = replayInferenceId(mark.id, 'earlier', 'e', 0);
@@ -238,6 +276,23 @@ describe('registrations', () => {
         expect(id).toMatch(/^replay-[0-9a-f]{48}$/);
         const stored = JSON.parse(await cloud.text(markKeys.mark(id.slice(7, 23)))) as object;
         expect(stored).toEqual({ run: expect.stringMatching(/^replay-/), atMs: expect.any(Number) });
+      },
+      TEST_MS,
+    );
+
+    test(
+      'where the work bucket takes no registration, it says so and replays all the same',
+      async () => {
+        await deployed('closed', 'no-such-bucket');
+        const claims = JSON.parse(chatLine('b', 0, 'two'));
+        const lines = ['0', '1'].map((digit) => {
+          claims.eventMetadata.inferenceId = `replay-${digit.repeat(48)}`;
+          return JSON.stringify(claims);
+        });
+        const { code, stderr } = await sendWith(lines, { STACK_PREFIX: 'closed', AWS_MAX_ATTEMPTS: '1' });
+        expect(code).toBe(0);
+        expect(stderr).toMatch(/The requests of this replay count as traffic of the endpoint: /);
+        expect(sentIds()).toEqual(['', ''].map(() => expect.stringMatching(/^replay-[0-9a-f]{32}$/)));
       },
       TEST_MS,
     );

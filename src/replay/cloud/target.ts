@@ -1,5 +1,4 @@
 /** The target that the input of a cloud replay names. */
-import { isIP } from 'node:net';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import type { ReplayInput } from '../../contract/replay.ts';
 import type { ReplayEnvironment } from '../../settings/environment.ts';
@@ -42,8 +41,7 @@ export const targetFacts = (target: ReplayInput['target']): Record<string, strin
 
 /** Whether AWS itself is on this machine, where targets are too. */
 function isEmulated({ AWS_ENDPOINT_URL: aws }: ReplayEnvironment): boolean {
-  const hostname = URL.parse(aws ?? '')?.hostname.replace(/^\[|\]$/g, '') ?? '';
-  return hostname === 'localhost' || (isIP(hostname) !== 0 && isOwnAddress(hostname));
+  return /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(URL.parse(aws ?? '')?.hostname ?? '');
 }
 
 /**

@@ -23,7 +23,7 @@ export interface Claim {
 export class Marks {
   readonly #storage: Storage;
   readonly #bucket: string;
-  readonly #known = new Map<string, Mark | undefined>();
+  readonly #known = new Map<string, Promise<Partial<Mark> | undefined>>();
   #first: Promise<Pick<Mark, 'atMs'> | undefined> | undefined;
 
   constructor(storage: Storage, workBucket: string) {
@@ -37,10 +37,10 @@ export class Marks {
     if (id === undefined) return undefined;
     if (!this.#known.has(id)) {
       if (this.#known.size >= MOST_LOOK_UPS) return undefined;
-      this.#known.set(id, await this.#storage.getJson<Mark>(this.#bucket, markKeys.mark(id)));
+      this.#known.set(id, this.#storage.getJson(this.#bucket, markKeys.mark(id)));
     }
-    const mark = this.#known.get(id);
-    return mark !== undefined && inferenceTimeMs <= mark.atMs + BELIEVED_MS ? mark.run : undefined;
+    const { run, atMs = Number.NaN } = (await this.#known.get(id)) ?? {};
+    return inferenceTimeMs <= atMs + BELIEVED_MS ? run : undefined;
   }
 
   /** Whether a replay leaves out a request that claims to be one of an earlier replay: of a time without registrations, any. */

@@ -86,6 +86,15 @@ const dependencies = (remaining = 900_000) => {
   };
 };
 
+test('a file of a judge below the same prefix is done without being posted', async () => {
+  const { scope, ...deps } = dependencies();
+  const judged = { ...deps, scope: { ...scope, excludes: (key: string) => key === KEY } };
+  expect(await forwardMessages([message(1)], judged)).toEqual({ batchItemFailures: [] });
+  expect(arthur.server.requests).toEqual([]);
+  expect(buried).toEqual([]);
+  expect(await receipt()).toMatchObject({ state: 'forwarded', size: 0, counts: { total: 0 } });
+});
+
 const deliver = async (messages: ForwardMessage[], remaining?: number): Promise<string[]> =>
   (await forwardMessages(messages, dependencies(remaining))).batchItemFailures.map((one) => one.itemIdentifier);
 

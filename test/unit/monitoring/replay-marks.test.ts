@@ -5,6 +5,7 @@ import { markKeys, truthKeys } from '../../../src/contract/work-keys.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
+import { Marks } from '../../../src/replay/marks/believe.ts';
 import { replayInferenceId } from '../../../src/replay/marks/inference-id.ts';
 import { registerReplay } from '../../../src/replay/marks/register.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -136,4 +137,26 @@ test('ids that were made up cost ten look-ups, and what is beyond them counts as
   await rig.log([...madeUp, own, ...madeUp.map((line) => line.replace(TIME, '2026-11-20T10:00:01Z'))]);
   expect(asked).toHaveLength(10);
   expect(rig.tags().some((tags) => 'sent_by_replay' in tags)).toBe(false);
+});
+
+test.each(['null', '{}', '[]', '{"run":"replay-1","atMs":"soon"}'])(
+  'a registration that is %s is none',
+  async (text) => {
+    const rig = new Rig();
+    const id = await rig.mark();
+    await rig.memory.storage.putText('work', markKeys.mark(id), text);
+    const receipt = await rig.log([lineOf('a', replayInferenceId(id, RUN, 'e', 0))]);
+    expect(receipt.counts).toMatchObject({ traced: 1, written: 1 });
+    expect(rig.tags()[0]).not.toHaveProperty('sent_by_replay');
+  },
+);
+
+test('look-ups that fail are not repeated for each capture', async () => {
+  const rig = new Rig();
+  const id = await rig.mark();
+  const getJson = jest.fn(async () => Promise.reject(new Error('denied')));
+  const marks = new Marks(Object.assign(rig.memory.storage, { getJson }), 'work');
+  const claim = { capturedInferenceId: replayInferenceId(id, RUN, 'e', 0), inferenceTimeMs: AT_MS };
+  for (let i = 0; i < 3; i += 1) await expect(marks.runOf(claim)).rejects.toThrow('denied');
+  expect(getJson).toHaveBeenCalledTimes(1);
 });

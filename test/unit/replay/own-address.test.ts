@@ -1,4 +1,7 @@
 /** The addresses that a replay in the cloud never connects to. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { ConnectionPool } from '../../../src/replay/http/pool.ts';
 import { isOwnAddress } from '../../../src/replay/targets/own-address.ts';
 
 test.each([
@@ -42,4 +45,29 @@ test.each([
   '2002:a00:1::1',
 ])('%s is none', (address) => {
   expect(isOwnAddress(address)).toBe(false);
+});
+
+test('a name that means a refused address later is still connected to at the address that was checked', async () => {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
+  const { port } = server.address() as AddressInfo;
+  const answers = ['127.0.0.2', '127.0.0.1'];
+  const resolve = jest.fn(async () => [answers.shift() ?? '127.0.0.1']);
+  const refuses = (address: string) => address === '127.0.0.1';
+  const pool = new ConnectionPool({ tls: false, hostname: 'candidate.example', port, refuses }, resolve);
+  try {
+    await pool.open();
+    // Later than the pool asks again what the name means, and longer than it keeps a connection.
+    pool.sweep(performance.now() + 60_000);
+    await new Promise((done) => setTimeout(done, 50));
+    expect(resolve).toHaveBeenCalledTimes(2);
+    const opened = new Promise<string>((done) =>
+      server.once('connection', ({ localAddress = '' }) => done(localAddress)),
+    );
+    expect(pool.warm(1)).toBe(1);
+    expect(await opened).toBe('127.0.0.2');
+  } finally {
+    pool.close();
+    server.close();
+  }
 });

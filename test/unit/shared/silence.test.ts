@@ -999,7 +999,7 @@ async function planStopped(): Promise<unknown> {
     {
       storage: Object.assign(takingUploads(storage), { listFolder: storage.list.bind(storage) }),
       environment: readReplayEnvironment(variables),
-      evaluation: {} as never,
+      evaluation: { settings: environment } as never,
       remainingMs: () => 900_000,
     },
   );

@@ -15,7 +15,7 @@ import type { ReplayJob } from './input.ts';
 export interface EvaluationPorts {
   settings: Pick<
     LambdaEnvironment,
-    'BEDROCK_MODEL_ID' | 'EVALUATION_BUDGET_USD' | 'JUDGE_PRICES' | 'MLFLOW_EXPERIMENT_NAME'
+    'BEDROCK_MODEL_ID' | 'JUDGE_CASCADE' | 'EVALUATION_BUDGET_USD' | 'JUDGE_PRICES' | 'MLFLOW_EXPERIMENT_NAME'
   >;
   /** Called only for a replay with MLflow. */
   mlflow(): Promise<MlflowClient>;

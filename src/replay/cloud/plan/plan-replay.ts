@@ -3,6 +3,7 @@
 import { CONTRACT } from '../../../contract/contract.ts';
 import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../contract/replay.ts';
 import { replayKeys } from '../../../contract/work-keys.ts';
+import { captureScope } from '../../../monitoring/capture-scope.ts';
 import type { ReplayEnvironment } from '../../../settings/environment.ts';
 import { PermanentError, toNamedError } from '../../../shared/errors.ts';
 import type { Storage } from '../../../shared/storage.ts';
@@ -58,7 +59,7 @@ export async function planReplay(
   const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation);
   const bucket = environment.WORK_BUCKET;
   const skipped = new SkippedLines();
-  const scope = { bucket: environment.DATA_CAPTURE_S3_BUCKET, prefix: environment.DATA_CAPTURE_S3_PREFIX };
+  const scope = captureScope({ ...evaluation.settings, ...environment });
   const limits = { remainingMs: () => remainingMs() - SCHEDULE_RESERVE_MS, workBucket: bucket };
   let captures: IndexedCaptures | undefined;
   let mlflow: PlannedMlflow | undefined;
