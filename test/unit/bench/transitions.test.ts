@@ -71,7 +71,10 @@ test('the documents say how many captures a managed MLflow takes where people ch
   const each = predict(readMeasured().calls.mlflow, { runs: 0, files: 1, chunks: 1 / 250, captures: 1 });
   expect(Math.floor(FRESH.mlflowPerSecond / each)).toBe(22);
   for (const file of ['README.md', '.env.example', 'docs/operations.md', 'docs/scale.md']) {
-    expect({ file, said: /some\s(?:# )?22\s(?:# )?captures a second/.test(readFileSync(file, 'utf8')) }).toEqual({
+    expect({
+      file,
+      said: /some 22 captures a second/.test(readFileSync(file, 'utf8').replaceAll(/\n(# )?/g, ' ')),
+    }).toEqual({
       file,
       said: true,
     });
