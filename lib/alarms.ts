@@ -49,15 +49,13 @@ const SUSTAINED_PERIODS = 3;
  */
 const PERIODS_WITH_RETRIES = 6;
 /** An hour. A chunk that waits for a provider asks at least every 20 minutes (15 and a quarter more), and counts each refusal. */
-const PERIODS_WITH_PAUSES = 12; /** Three dollars a day. A burst of files that the stack is made for has fewer in the mean of an hour, and so has a backfill. */
+const PERIODS_WITH_PAUSES = 12;
+/** Three dollars a day. A burst of files that the stack is made for has fewer in the mean of an hour, and so has a backfill. */
 const WAITING_CHUNKS = 100;
 /** One message for an overload that comes and goes with the hours of the day. */
 const HOURS_WAITING = 12;
 
-/**
- * A day, CloudWatch's most for periods of less than an hour. What each run finds again is one message: the alarm ends a day after
- * the last run that found it.
- */
+/** A day, the most for periods of less than an hour: one message for what each run finds, until a day after the last. */
 const ONCE_A_DAY = { evaluationPeriods: 288, datapointsToAlarm: 1 };
 
 /** The longest window is 5 minutes, and a batch that failed once is tried again after 6 to 11. */
@@ -206,16 +204,10 @@ export class Alarms extends Construct {
     const { MISSING_CAPTURES_HOURS: hours, SAGEMAKER_ENDPOINT_NAME: EndpointName, ENDPOINT_VARIANTS } = settings;
     if (hours === 0) return;
     const period = Duration.hours(hours);
-    const used = ENDPOINT_VARIANTS.map((VariantName) => {
-      const dimensionsMap = { EndpointName, VariantName };
-      return new Metric({
-        namespace: 'AWS/SageMaker',
-        metricName: 'Invocations',
-        dimensionsMap,
-        period,
-        statistic: Stats.SUM,
-      });
-    });
+    const sum = { namespace: 'AWS/SageMaker', metricName: 'Invocations', period, statistic: Stats.SUM };
+    const used = ENDPOINT_VARIANTS.map(
+      (VariantName) => new Metric({ ...sum, dimensionsMap: { EndpointName, VariantName } }),
+    );
     const invocations = used.map((_, index) => `FILL(v${index}, 0)`).join(', ');
     this.add('CapturesMissing', {
       metric: new MathExpression({

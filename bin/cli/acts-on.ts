@@ -24,7 +24,9 @@ export async function sayPlaces(command: Command): Promise<void> {
   const dotenv = dotenvOfCommand();
   const { MLFLOW_TRACKING_URI: mlflowUri = dotenv.MLFLOW_TRACKING_URI } = process.env;
   const places = [
-    ...(ON_AWS.has(called) || labels || (sends && !url) ? [`acts on: ${await awsOf(region)}`] : []),
+    ...(ON_AWS.has(called) || labels || (sends && !url)
+      ? [`acts on: ${await awsOf(region, called === 'deploy' ? profileIn(command.args) : undefined)}`]
+      : []),
     ...(sends && url ? [`sends to: ${shown(url)}`] : []),
     ...(writes ? [`writes to: MLflow, ${shown(flags.trackingUri ?? (mlflowUri || 'that of the stack'))}`] : []),
   ];
@@ -37,9 +39,15 @@ export async function sayPlaces(command: Command): Promise<void> {
   for (const line of [...places, ...overruled.map((one) => `from the environment, not .env: ${one}`)]) notice(line);
 }
 
-async function awsOf(given: string | undefined): Promise<string> {
+/** The profile among the options that `deploy` passes on to the CDK. */
+function profileIn(words: readonly string[]): string | undefined {
+  const at = words.findIndex((word) => /^--profile(=|$)/.test(word));
+  return at === -1 ? undefined : (words[at]?.split('=')[1] ?? words[at + 1]);
+}
+
+async function awsOf(region: string | undefined, profile: string | undefined): Promise<string> {
   const { AWS_ENDPOINT_URL: url, INFERENCE_MONITOR_LOCAL: local } = process.env;
   if (url) return url === local ? 'emulator of npm start' : `the emulator at AWS_ENDPOINT_URL, ${shown(url)}`;
   const { callerOf } = await import('../doctor/account.ts');
-  return callerOf(given);
+  return callerOf(region, profile);
 }

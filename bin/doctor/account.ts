@@ -36,9 +36,12 @@ export async function checkAccount(
   }
 }
 
-/** The account and the region that AWS is asked with, in words. */
-export async function callerOf(region?: string): Promise<string> {
-  const lambda = new LambdaClient(region === undefined ? {} : { region });
+/** The account and the region that AWS is asked with, in words. Default: those of the environment. */
+export async function callerOf(region?: string, profile?: string): Promise<string> {
+  const lambda = new LambdaClient({
+    ...(region === undefined ? {} : { region }),
+    ...(profile === undefined ? {} : { profile }),
+  });
   const account = await queryAws(lambda, 'sts', 'GetCallerIdentity').then(
     (reply) => `account ${reply('Account')[0]}`,
     (error: Error) => `an account that is not known (${(awsFailure(error) ?? error).name})`,

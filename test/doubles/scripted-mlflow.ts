@@ -30,7 +30,12 @@ interface StoredInfo {
 
 const SPANS_TAG = 'mlflow.trace.spansLocation';
 
-const json = (value: unknown, status = 200): Behavior => ({ kind: 'reply', status, body: JSON.stringify(value) });
+/** Indented, as MLflow's own: a reply that is what was sent would be a gateway's. */
+const json = (value: unknown, status = 200): Behavior => ({
+  kind: 'reply',
+  status,
+  body: JSON.stringify(value, null, 2),
+});
 
 /** Returns the id of the control trace in a request, which comes before its name in both formats. */
 export function controlOf(body: Buffer): string {

@@ -312,6 +312,24 @@ describe('a command says first where it acts', () => {
     jest.restoreAllMocks();
   });
 
+  test('deploy: in the account of the profile that the CDK gets', async () => {
+    const profiles = join(folder, 'profiles');
+    writeFileSync(profiles, '[x]\naws_access_key_id = KEYOFX\naws_secret_access_key = s\n');
+    jest.spyOn(NodeHttpHandler.prototype, 'handle').mockImplementation(async ({ headers }) => {
+      const account = headers.authorization?.includes('KEYOFX') ? '222222222222' : '111111111111';
+      const body = `<GetCallerIdentityResponse><Account>${account}</Account></GetCallerIdentityResponse>`;
+      return { response: { statusCode: 200, headers: {}, body: Readable.from([body]) } as never };
+    });
+    // A mix is refused before anything is deployed.
+    const own = { INFERENCE_MONITOR_LOCAL: 'http://l', AWS_ENDPOINT_URL: '', AWS_SHARED_CREDENTIALS_FILE: profiles };
+    for (const words of [['--profile', 'x'], ['--profile=x']]) {
+      const { stderr } = await said(['deploy', '--require-approval', 'never', ...words], own);
+      expect(stderr).toMatch(/^acts on: account 222222222222, [\s\S]*MixedEnvironments/);
+    }
+    expect((await said(['deploy'], own)).stderr).toMatch(/^acts on: account 111111111111, /);
+    jest.restoreAllMocks();
+  });
+
   test.each<[string[], string]>([
     [['init', '--yes'], 'acts on: the emulator at AWS_ENDPOINT_URL, http://127.0.0.1'],
     [['process', 'garden/'], 'acts on: the emulator at'],

@@ -9,6 +9,7 @@ import type { RunOptions } from '../../contract/input.ts';
 import type { PriceOverrides, Rates } from '../../settings/schema.ts';
 import { PermanentError } from '../../shared/errors.ts';
 import { nearest } from '../../shared/nearest.ts';
+import { isStandIn } from '../judge-id.ts';
 import type { CallUsage } from '../model-answer.ts';
 import { overrideOf, withoutScheme } from './price-overrides.ts';
 import table from './price-table.json' with { type: 'json' };
@@ -124,7 +125,7 @@ export function priceCall(modelId: string, usage: CallUsage, options: PriceOptio
 }
 
 /**
- * Refuses to start a run whose cost cannot be capped.
+ * Refuses to start a run whose cost cannot be capped. That of a stand-in is nothing.
  * @param budgetUsd the daily or the run's budget. With 0 or `undefined` there is no budget, and any model may be used.
  * @param noLimit how a person switches the budget off
  * @throws PermanentError `JudgePriceUnknown`
@@ -136,7 +137,8 @@ export function requireKnownPrice(
   noLimit?: string,
 ): Rates | null {
   const rates = ratesOf(modelId, options);
-  if (rates === null && budgetUsd !== undefined && budgetUsd > 0) throw priceUnknown(modelId, noLimit);
+  if (rates === null && budgetUsd !== undefined && budgetUsd > 0 && !isStandIn(modelId))
+    throw priceUnknown(modelId, noLimit);
   return rates;
 }
 

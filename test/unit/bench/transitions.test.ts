@@ -73,7 +73,7 @@ test('the documents say how many captures a managed MLflow takes where people ch
   for (const file of ['README.md', '.env.example', 'docs/operations.md', 'docs/scale.md']) {
     expect({
       file,
-      said: /some\s(?:# )?22\s(?:# )?captures\s(?:# )?a\s(?:# )?second/.test(readFileSync(file, 'utf8')),
+      said: /some 22 captures a second/.test(readFileSync(file, 'utf8').replaceAll(/\n(# )?/g, ' ')),
     }).toEqual({
       file,
       said: true,

@@ -1,5 +1,6 @@
 /** Resolving a model’s name, and pricing its calls. */
 import { priceCall, ratesOf, requireKnownPrice, resolveModel } from '../../../src/judge/pricing/prices.ts';
+import { withVariables } from '../../helpers/aws-answers.ts';
 
 const SONNET = 'anthropic.claude-sonnet-4-6';
 const million = { inputTokens: 1_000_000, outputTokens: 1_000_000 };
@@ -91,6 +92,11 @@ describe('requireKnownPrice', () => {
       expect.objectContaining({ name: 'JudgePriceUnknown', message: expect.stringContaining('vendor.new-model') }),
     );
   });
+
+  test('accepts an unknown price of a stand-in, which costs nothing', () =>
+    withVariables({ AWS_ENDPOINT_URL_BEDROCK_RUNTIME: 'http://127.0.0.1:1/stand-in' }, async () =>
+      expect(requireKnownPrice('vendor.new-model', 20)).toBeNull(),
+    ));
 
   test('accepts an unknown price without a budget, and a known price with one', () => {
     expect(requireKnownPrice('vendor.new-model', 0)).toBeNull();

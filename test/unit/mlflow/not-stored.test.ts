@@ -7,12 +7,16 @@ import { chatTrace, verdict } from '../../helpers/mlflow-traces.ts';
 const POST = '/api/3.0/mlflow/traces';
 const OTLP = '/v1/traces';
 const experiment = { id: '7', name: 'e', artifactLocation: 'mlflow-artifacts:/7' };
+const ECHO = 'what was sent';
 const REPLIES = {
   'an empty body': { status: 200, body: '' },
   '202 and an empty body': { status: 202, body: '' },
   '{}': { status: 200, body: '{}' },
   'a queue': { status: 202, body: '{"message":"queued"}' },
   'a page': { status: 200, body: '<html><body>secret-person</body></html>' },
+  'what was sent': { status: 200, body: ECHO },
+  null: { status: 200, body: 'null' },
+  'a list': { status: 200, body: '[{"trace":{}}]' },
   'another id': {
     status: 200,
     body: '{"trace":{"trace_info":{"trace_id":"tr-0"}},"assessment":{"assessment_id":"a-0"}}',
@@ -51,7 +55,8 @@ function gateway(
   server.fault((request: SeenRequest) => {
     if (request.path !== path || request.body.length === 0 || !isLost(n++)) return undefined;
     if (forwards) server.take(request);
-    return { kind: 'reply', ...reply };
+    const body = reply.body === ECHO ? request.body : reply.body;
+    return { kind: 'reply', ...reply, body };
   });
 }
 

@@ -1,6 +1,7 @@
 /** Checks that the judge and MLflow are available before any capture is read, and opens the MLflow run. */
 
 import type { Execution } from '../../../contract/execution.ts';
+import { judgeName } from '../../../judge/judge-id.ts';
 import { assertModelLives, type ModelCheck } from '../../../judge/model-check.ts';
 import { priceOptions, requireKnownPrice } from '../../../judge/pricing/prices.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
@@ -33,7 +34,7 @@ export async function planJudge(
   requireKnownPrice(model, Math.max(dailyUsd, judge.budgetUsd), priceOptions(settings));
   const check = await checkJudgeModel();
   assertModelLives(check);
-  return { model, ...judge, ...(check === undefined ? {} : { warning: check.message }) };
+  return { model: judgeName(model), ...judge, ...(check === undefined ? {} : { warning: check.message }) };
 }
 
 /** The experiment of a replay that is being planned. */

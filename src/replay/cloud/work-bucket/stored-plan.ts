@@ -26,6 +26,7 @@ export interface ShardPlan {
 
 /** The judge that compares the replies after sending. */
 export interface PlannedJudge {
+  /** As it is named to people. */
   model: string;
   /** Limit of this replay in US dollars; 0: only the daily budget applies. */
   budgetUsd: number;
