@@ -19,9 +19,13 @@ export const WATCHED = 'canary';
 /** The most that the canary's judge may cost, in dollars per day. */
 export const budgetOf = (batch: boolean): number => (batch ? 2.5 : 0.95);
 
+/** The URL that replays go to, unless there is an endpoint. */
+export const replayUrl = ({ url, facts }: CanaryState): string | undefined => url ?? facts.endpointUrl;
+
 /** Settings of the stack, named as in `.env.example`. */
 export function stackSettings(state: CanaryState, more: Record<string, string> = {}): Record<string, string> {
   const { prefix, settings, endpoint, batch, facts } = state;
+  const url = replayUrl(state);
   return {
     ...settings,
     STACK_PREFIX: prefix,
@@ -33,6 +37,7 @@ export function stackSettings(state: CanaryState, more: Record<string, string> =
     // The shortest that still collects events.
     BATCH_WINDOW_SECONDS: '1',
     ...(endpoint ? { REPLAY_ENDPOINT_NAMES: endpoint } : {}),
+    ...(url ? { REPLAY_URLS: new URL(url).origin } : {}),
     ...more,
   };
 }

@@ -6,6 +6,7 @@ import { readPlan } from '../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { FILES } from '../../../src/replay/results/result-set.ts';
 import type { Canary } from '../canary.ts';
 import { JUDGED } from '../captures.ts';
+import { replayUrl } from '../stack.ts';
 import { judgedKey } from './judge.ts';
 
 const ON_TIME_MS = 500;
@@ -28,8 +29,7 @@ interface ReplayRecord {
   error?: unknown;
 }
 
-const targetOf = ({ state }: Canary) =>
-  state.endpoint ? { endpoint: state.endpoint } : { url: state.url ?? state.facts.endpointUrl };
+const targetOf = ({ state }: Canary) => (state.endpoint ? { endpoint: state.endpoint } : { url: replayUrl(state) });
 
 async function startReplay(canary: Canary, name: string, more: object): Promise<{ arn: string; run: string }> {
   const machine = await canary.machine('replayStateMachineArn');
