@@ -4,6 +4,7 @@
  */
 import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
 import type { BudgetTable } from '../../limits/table.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { partOf } from '../chunk/parts.ts';
@@ -16,6 +17,8 @@ const ATTEMPTS_MS = 3_600_000;
 interface Sent {
   /** The first run of the chain of retries that wrote last. */
   chain: string;
+  /** The chunk of a run that wrote last; see `workKeys.chunkOfRun`. */
+  by: string;
   /** Epoch milliseconds. */
   atMs: number;
   /** Assessments that MLflow took with the trace or later. */
@@ -55,7 +58,8 @@ export class SentTraces {
       const item = items?.get(scopeOf(traceId));
       if (item === undefined || Number(item.ttl?.N) * 1000 < Date.now()) continue;
       const ids = item.ids?.S ? item.ids.S.split(' ') : [];
-      this.#sent.set(traceId, { chain: item.chain?.S ?? '', atMs: Number(item.at?.N), ids });
+      const { chain, by, at } = item;
+      this.#sent.set(traceId, { chain: chain?.S ?? '', by: by?.S ?? '', atMs: Number(at?.N), ids });
     }
   }
 
@@ -63,6 +67,11 @@ export class SentTraces {
   isWritten(traceId: string): boolean {
     const sent = this.#sent.get(traceId);
     return sent !== undefined && (sent.chain === this.#chain || sent.atMs >= this.#sinceMs);
+  }
+
+  /** Returns the chunk of a run that wrote the trace or its assessments last; see `workKeys.chunkOfRun`. */
+  writtenBy(traceId: string): string | undefined {
+    return this.#sent.get(traceId)?.by;
   }
 
   /** Returns whether an absent trace is to be written. A re-evaluation is about captures that have traces. */
@@ -80,14 +89,16 @@ export class SentTraces {
   /** Saves which assessments MLflow took for each trace, and that it has the trace. Call it while the traces are locked. */
   async save(assessmentsOf: ReadonlyMap<string, readonly string[]>): Promise<void> {
     const now = Date.now();
+    const { run, chunk } = this.#request;
+    const mine = { chain: this.#chain, by: workKeys.chunkOfRun(run, chunk.chunk), atMs: now };
     for (const [traceId, news] of assessmentsOf) {
       const ids = new Set([...(this.#sent.get(traceId)?.ids ?? []), ...news]);
-      this.#sent.set(traceId, { chain: this.#chain, atMs: now, ids: [...ids] });
+      this.#sent.set(traceId, { ...mine, ids: [...ids] });
     }
     const ttl = Math.ceil(now / 1000) + KEPT_SECONDS;
     const itemOf = (traceId: string) => {
-      const { chain, atMs, ids } = this.#sent.get(traceId) as Sent;
-      return { scope: scopeOf(traceId), values: { chain, at: atMs, ids: ids.join(' '), ttl } };
+      const { ids, atMs, ...who } = this.#sent.get(traceId) as Sent;
+      return { scope: scopeOf(traceId), values: { ...who, at: atMs, ids: ids.join(' '), ttl } };
     };
     await this.#table?.putAll([...assessmentsOf.keys()].map(itemOf));
   }

@@ -43,6 +43,7 @@ test('a verdict that was sent and is absent was deleted, for every run', async (
   const other = await sentOf({ run: 'other' });
   await other.save(new Map([['tr-1', ['a-3']]]));
   const third = await sentOf({ run: 'third' });
+  expect(third.writtenBy('tr-1')).toBe('other/00000000');
   const deleted = ['a-1', 'a-2', 'a-3', 'a-4'].map((id) => third.wasDeleted(stored('a-2'), id));
   expect(deleted).toEqual([true, false, true, false]);
 });
