@@ -1,13 +1,19 @@
 /** What the limits promise, over a table of DynamoDB: in memory, and in the emulator. */
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { Random } from '../../src/core/values/random.ts';
+import { Budget, type BudgetOptions, dayScope } from '../../src/limits/budget.ts';
 import type { Clock } from '../../src/limits/clock.ts';
 import { Lock } from '../../src/limits/lock.ts';
-import { BudgetTable } from '../../src/limits/table.ts';
+import { asNumber, BudgetTable } from '../../src/limits/table.ts';
 
 /** A new and empty table. */
 export interface TestTable {
   client: DynamoDBClient;
   name: string;
+  /** Returns how many requests were sent. */
+  requests(): number;
+  /** Makes the next write, and loses its reply. */
+  loseReply(): void;
 }
 
 const NOON = Date.UTC(2026, 10, 20, 12);
@@ -34,8 +40,11 @@ class FastClock implements Clock {
 export function limitsSuite(newTable: () => Promise<TestTable>): void {
   let table: BudgetTable;
   let clock: FastClock;
+  let requests: TestTable['requests'];
+  let loseReply: TestTable['loseReply'];
   beforeEach(async () => {
-    const { client, name } = await newTable();
+    const { client, name, ...rest } = await newTable();
+    ({ requests, loseReply } = rest);
     table = new BudgetTable(client, name);
     clock = new FastClock();
   });
@@ -142,6 +151,227 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
       await clock.sleep(1_000);
       clock.ahead += 61_000;
       await lockOf('other').during(['a'], nothing);
+    });
+  });
+
+  describe('a budget', () => {
+    const SCOPE = 'run#r';
+    const budgetOf = (runUsd: number, more: Partial<BudgetOptions> = {}) =>
+      new Budget({ table, run: 'r', runUsd, now: clock.now, ...more });
+    const inTable = async (scope = SCOPE) => {
+      const { committed, spent } = await table.get(scope);
+      return { committed: asNumber(committed) / 1e9, spent: asNumber(spent) / 1e9 };
+    };
+    const held = async (budget: Budget, usd: number) => (await budget.reserve(usd)) === 'held';
+    async function reserved(budget: Budget, usd: number) {
+      const reservation = await budget.reserve(usd);
+      if (reservation === 'held') throw new Error('held');
+      return reservation;
+    }
+    /** Makes calls of at most 0.02 dollars until they are held. @returns what they cost, in dollars */
+    async function spend(budget: Budget, atOnce: number): Promise<number> {
+      let sum = 0;
+      const worker = async (): Promise<void> => {
+        for (;;) {
+          const call = await budget.reserve(0.02);
+          if (call === 'held') return;
+          const usd = Math.random() < 0.2 ? 0.02 : 0.001 + Math.random() * 0.01;
+          await clock.sleep(Math.random() * 200);
+          sum += usd;
+          await call.settle(usd);
+        }
+      };
+      await Promise.all(Array.from({ length: atOnce }, worker));
+      await budget.close();
+      return sum;
+    }
+
+    test('reserves a call at its worst case, books its cost, and gives the rest back', async () => {
+      const budget = budgetOf(1);
+      const calls = [await reserved(budget, 0.25)];
+      expect((await inTable()).committed).toBe(0.25);
+      await calls[0]?.settle(0.125);
+      await (await reserved(budget, 0.25)).settle(0.25);
+      await budget.close();
+      expect(await inTable()).toEqual({ committed: 0.375, spent: 0.375 });
+    });
+
+    test('holds at once what no cap has room for, and gives waiting calls what others return', async () => {
+      const budget = budgetOf(1);
+      const first = await reserved(budget, 0.75);
+      const second = budget.reserve(0.5);
+      await first.settle(0.25);
+      const call = await second;
+      expect(call).not.toBe('held');
+      if (call !== 'held') await call.settle(0.5);
+      expect(await held(budget, 0.5)).toBe(true);
+      await budget.close();
+      expect(await inTable()).toEqual({ committed: 0.75, spent: 0.75 });
+    });
+
+    test('keeps both caps in a race of functions, and leaves little of the smaller one unused', async () => {
+      const functions = Array.from({ length: 4 }, () => budgetOf(0.5, { dailyUsd: 5 }));
+      const paid = (await Promise.all(functions.map((budget) => spend(budget, 6)))).reduce((a, b) => a + b);
+      expect(paid).toBeLessThanOrEqual(0.5);
+      expect(paid).toBeGreaterThan(0.5 - 4 * 0.02);
+      for (const scope of [SCOPE, dayScope(clock.now())]) {
+        const { committed, spent } = await inTable(scope);
+        expect([committed, spent]).toEqual([spent, expect.closeTo(paid, 6)]);
+      }
+    });
+
+    test.each([1, 32])(
+      'of a cap, 20 functions that are killed with %i calls each leave at least half',
+      async (atOnce) => {
+        for (let killed = 0; killed < 20; killed += 1) {
+          const budget = budgetOf(1);
+          for (let call = 0; call < atOnce; call += 1) void budget.reserve(0.01);
+          await clock.sleep(500);
+        }
+        const { committed } = await inTable();
+        expect(committed).toBeGreaterThan(0.2);
+        expect(committed).toBeLessThanOrEqual(0.5);
+        expect(await spend(budgetOf(1), 1)).toBeGreaterThan(0.45);
+      },
+    );
+
+    test('counts what earlier versions have spent and committed today', async () => {
+      const values = { committed: 0.6e9, spent: 0.5e9, leases: 7, m3: 1 };
+      await table.update({
+        scope: SCOPE,
+        expression: `SET ${Object.keys(values)
+          .map((name) => `#${name} = :${name}`)
+          .join(', ')}`,
+        values,
+      });
+      const budget = budgetOf(1);
+      expect(await held(budget, 0.41)).toBe(true);
+      clock.ahead += 10_000;
+      await (await reserved(budget, 0.4)).settle(0.3);
+      await budget.close();
+      expect(await inTable()).toEqual({ committed: 0.9, spent: 0.8 });
+    });
+
+    test('makes few requests while most of the cap is left', async () => {
+      const budget = budgetOf(1000);
+      const before = requests();
+      for (let call = 0; call < 200; call += 1) await (await reserved(budget, 0.02)).settle(0.005);
+      await budget.close();
+      expect(requests() - before).toBeLessThanOrEqual(6);
+      expect((await inTable()).spent).toBeCloseTo(1, 9);
+    });
+
+    test('books a call above its worst case in full, and calls in flight at their worst case when it is closed', async () => {
+      const [one, other] = [budgetOf(0.3), budgetOf(0.3)];
+      await (await reserved(one, 0.1)).settle(0.13);
+      expect((await inTable()).committed).toBe(0.13);
+      const late = await reserved(other, 0.1);
+      await Promise.all([one.close(), other.close()]);
+      await late.settle(0.01);
+      expect(await inTable()).toEqual({ committed: 0.23, spent: 0.23 });
+    });
+
+    test('begins a new day at midnight (UTC), and books earlier calls on the old one', async () => {
+      let now = Date.UTC(2026, 10, 20, 23, 59, 59);
+      const budget = new Budget({ table, run: 'r', dailyUsd: 0.1, now: () => now });
+      const before = await reserved(budget, 0.1);
+      now += 2_000;
+      await (await reserved(budget, 0.1)).settle(0.07);
+      await before.settle(0.05);
+      await budget.close();
+      expect([(await inTable('day#2026-11-20')).spent, (await inTable('day#2026-11-21')).spent]).toEqual([0.05, 0.07]);
+    });
+
+    test('a cap of 0 dollars a day is no cap, and makes no request', async () => {
+      const before = requests();
+      const budget = new Budget({ table, run: 'r', dailyUsd: 0 });
+      await (await reserved(budget, 1e6)).settle(5);
+      await budget.close();
+      expect(requests()).toBe(before);
+    });
+
+    test('whatever is killed or loses its reply, the cap holds, and little is wasted', async () => {
+      const CAP = 4;
+      const MOST = 0.05;
+      const random = new Random(3);
+      let [losses, paid] = [0, 0];
+      let budgets = Array.from({ length: 10 }, () => budgetOf(CAP));
+      for (let round = 0; round < 12; round += 1) {
+        budgets = await Promise.all(
+          budgets.map(async (budget, index) => {
+            const isLost = random.next() < 0.1;
+            if (isLost) loseReply();
+            if (isLost || random.next() < 0.05) losses += 1;
+            const call = await budget.reserve(MOST).catch(() => 'held' as const);
+            if (call === 'held') return budget;
+            if (random.next() < 0.05) {
+              losses += 1;
+              return budgetOf(CAP);
+            }
+            const cost = MOST * random.next();
+            paid += cost;
+            await call.settle(cost);
+            if (index % 3 > 0) return budget;
+            await budget.close().catch(() => undefined);
+            return budgetOf(CAP);
+          }),
+        );
+        const { committed } = await inTable();
+        expect(committed).toBeLessThanOrEqual(CAP);
+        expect(committed).toBeGreaterThanOrEqual(paid);
+      }
+      await Promise.all(budgets.map((budget) => budget.close().catch(() => undefined)));
+      const { committed, spent } = await inTable();
+      expect(spent).toBeLessThanOrEqual(paid + 1e-6);
+      // A block is at most 2% of four dollars.
+      expect(committed - paid).toBeLessThanOrEqual(losses * 0.08 + 1e-6);
+    });
+
+    describe('has deposits that', () => {
+      const day = dayScope(NOON);
+      const both = (usd: number) => budgetOf(usd, { dailyUsd: 1, now: () => NOON });
+
+      test('keep money for answers that arrive later, and end once', async () => {
+        const { deposit, hasRoom } = await both(0.8).setAside('d', [0.25, 0.5, 0.25]);
+        expect({ deposit, hasRoom }).toEqual({
+          deposit: { name: 'd', scopes: [SCOPE, day] },
+          hasRoom: [true, true, false],
+        });
+        for (const scope of deposit.scopes) expect(await inTable(scope)).toEqual({ committed: 0.75, spent: 0 });
+        expect(await held(both(0.8), 0.1)).toBe(true);
+        const settled = await Promise.all(Array.from({ length: 6 }, () => both(0.8).settleDeposit(deposit, 0.125)));
+        expect(settled.filter(Boolean)).toHaveLength(1);
+        for (const scope of deposit.scopes) expect(await inTable(scope)).toEqual({ committed: 0.125, spent: 0.125 });
+      });
+
+      test('of an earlier attempt are given back, also those of an earlier version', async () => {
+        await both(1).setAside('d', [0.5]);
+        await both(1).dropDeposit('d');
+        await both(1).dropDeposit('d');
+        expect(await inTable()).toEqual({ committed: 0, spent: 0 });
+        expect((await both(1).setAside('d', [2])).deposit.scopes).toEqual([]);
+      });
+
+      test('of two attempts at the same time count once, and those of a day stay in it', async () => {
+        const [one] = await Promise.all([both(1).setAside('d', [0.5]), both(1).setAside('d', [0.5])]);
+        expect(await inTable()).toEqual({ committed: 0.5, spent: 0 });
+        const tomorrow = budgetOf(1, { dailyUsd: 1, now: () => NOON + 86_400_000 });
+        await tomorrow.settleDeposit(one.deposit, 0.125);
+        expect(await inTable(day)).toEqual({ committed: 0.125, spent: 0.125 });
+        expect(await inTable(dayScope(NOON + 86_400_000))).toEqual({ committed: 0, spent: 0 });
+      });
+
+      test('are never given back twice', async () => {
+        loseReply();
+        const made = await both(1)
+          .setAside('d', [0.25])
+          .catch(() => undefined);
+        loseReply();
+        await both(1).dropDeposit('d');
+        await both(1).dropDeposit('d');
+        for (const scope of [SCOPE, day]) expect((await inTable(scope)).committed).toBeGreaterThanOrEqual(0);
+        expect(made).toBeDefined();
+      });
     });
   });
 }

@@ -7,11 +7,24 @@ import { limitsSuite, type TestTable } from '../helpers/limits-suite.ts';
 
 let ministack: MiniStack;
 let client: DynamoDBClient;
+let requests = 0;
+let lostReplies = 0;
 
 beforeAll(async () => {
   ministack = await startMiniStack();
   const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
   client = new DynamoDBClient({ endpoint: ministack.url, region: ministack.region, credentials });
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      requests += 1;
+      const result = await next(args);
+      if (lostReplies === 0 || !('UpdateExpression' in args.input)) return result;
+      lostReplies -= 1;
+      // The SDK repeats a request if the connection breaks, unless its sender forbids it.
+      throw Object.assign(new Error('socket hang up'), { name: 'TimeoutError', code: 'ECONNRESET' });
+    },
+    { step: 'deserialize', priority: 'low' },
+  );
 });
 
 afterAll(async () => {
@@ -29,7 +42,10 @@ async function newTable(): Promise<TestTable> {
       KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
     }),
   );
-  return { client, name };
+  const loseReply = (): void => {
+    lostReplies += 1;
+  };
+  return { client, name, requests: () => requests, loseReply };
 }
 
 limitsSuite(newTable);

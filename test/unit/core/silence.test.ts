@@ -84,7 +84,7 @@ import { checkScorers, scorersFor } from '../../../src/judge/scorers/scorer-set.
 import { loadApiKey } from '../../../src/judge/transports/api-key.ts';
 import { readParameters } from '../../../src/judge/transports/parameters.ts';
 import type { Judge, JudgeScorer } from '../../../src/judge/types.ts';
-import { createBudget } from '../../../src/limits/budget/leased-budget.ts';
+import { Budget } from '../../../src/limits/budget.ts';
 import { Lock } from '../../../src/limits/lock.ts';
 import { BudgetTable, namedTableError } from '../../../src/limits/table.ts';
 import { putToS3, spansStore } from '../../../src/mlflow/artifact-store.ts';
@@ -532,7 +532,7 @@ describe('error replies of AWS are not quoted', () => {
     },
     'S3, the artifacts of MLflow': () => putToS3(inS3().storage.s3, 'b', 'k', Buffer.from(mark())),
     DynamoDB: () =>
-      createBudget({ client: new DynamoDBClient(wire.client), table: 't', run: 'r', dailyUsd: 1 }).reserve(0.1),
+      new Budget({ table: new BudgetTable(new DynamoDBClient(wire.client), 't'), run: 'r', dailyUsd: 1 }).reserve(0.1),
     'Secrets Manager, the judge’s key': () => loadApiKey(new SecretsManagerClient(wire.client), 'arn'),
     'Secrets Manager, MLflow’s password': () => loadMlflowSecret(new SecretsManagerClient(wire.client), 'arn'),
     'Secrets Manager, headers': () => cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, DOORS),
@@ -776,7 +776,6 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidObjectives: () => readObjectives([{}], { scorers: [], sampleRate: 1 }),
   InvalidBaseline: () => parseBaseline(`{"${mark()}"`, 'f'),
   InvalidBound: () => simulatedSize(() => 0, 0, { start: 1 }),
-  InvalidBudget: () => createBudget({ client: {} as never, table: 't', run: 'r', dailyUsd: -1 }),
   InvalidEnvironment: () => readEnvironment({}),
   InvalidGateFile: () => parseGateFile('thresholds: 1', 'f'),
   InvalidGateOptions: () => checkOutputs({ junit: 'x' }, []),

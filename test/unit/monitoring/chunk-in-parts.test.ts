@@ -156,9 +156,11 @@ test('the parts of a chunk share one file of batch requests, ask once about a li
   const { storage, request } = chunkOf(lines);
   const dropped: string[] = [];
   const limit = {
-    setAside: async () => true,
+    setAside: async (name: string, mostUsd: number[]) => ({
+      deposit: { name, scopes: ['day'] },
+      hasRoom: mostUsd.map(() => true),
+    }),
     dropDeposit: async (name: string) => void dropped.push(name),
-    closeWithDeposit: async (name: string) => ({ name, scopes: ['day'] }),
   };
   const store = {
     getTraces: async () =>
