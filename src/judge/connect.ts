@@ -3,7 +3,7 @@ import type { Capture } from '../captures/types.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { sharedSettings } from '../core/settings/schema.ts';
 import { Budget } from '../limits/budget.ts';
-import type { Gate } from '../limits/gate.ts';
+import type { Limits } from '../limits/limits.ts';
 import { BudgetTable, tableClient } from '../limits/table.ts';
 import { activeScorers } from './active-scorers.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
@@ -50,7 +50,7 @@ interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSetti
   /** The key itself, on a person's own machine. */
   JUDGE_API_KEY?: string;
   /** What the calls of a function share with each other, and with those of other functions. */
-  shared?: Pick<CallerOptions, 'limiter'> & { gate?: Gate['judge'] };
+  shared?: Pick<CallerOptions, 'limiter'> & { limits?: Limits['judge'] };
 }
 
 type FunctionSettings = LambdaEnvironment & Pick<JudgeSettings, 'shared'>;
@@ -76,9 +76,9 @@ function configOf(settings: JudgeSettings): JudgeConfig {
   };
 }
 
-const sharedBy = ({ shared, BEDROCK_MODEL_ID }: JudgeSettings): Pick<CallerOptions, 'limiter' | 'gate'> => ({
+const sharedBy = ({ shared, BEDROCK_MODEL_ID }: JudgeSettings): Pick<CallerOptions, 'limiter' | 'limits'> => ({
   ...shared,
-  gate: shared?.gate?.(BEDROCK_MODEL_ID),
+  limits: shared?.limits?.(BEDROCK_MODEL_ID),
 });
 
 /** Creates the judge of these settings, behind the first model of the cascade if they name one. */

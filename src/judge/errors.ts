@@ -89,7 +89,7 @@ export class JudgeHeld extends PermanentError {
   }
 }
 
-/** The circuit is open. A function waits for that outside of its paid time: see `inGate`. */
+/** The breaker is open. A function waits for that outside of its paid time: see `withinLimits`. */
 export class JudgePaused extends RetryableError {
   constructor(facts: ErrorFacts, cause: unknown, retryAfterMs: number | undefined) {
     super(

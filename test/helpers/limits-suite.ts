@@ -1,10 +1,15 @@
 /** What the limits promise, over a table of DynamoDB: in memory, and in the emulator. */
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { Random } from '../../src/core/values/random.ts';
+import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
+import { TableBreaker } from '../../src/limits/breaker.ts';
 import { Budget, type BudgetOptions, dayScope } from '../../src/limits/budget.ts';
 import type { Clock } from '../../src/limits/clock.ts';
 import { Lock } from '../../src/limits/lock.ts';
+import { TableRateLimit } from '../../src/limits/rate-limit.ts';
+import { type CallLimit, TableSemaphore, WINDOW_MS } from '../../src/limits/semaphore.ts';
 import { asNumber, BudgetTable } from '../../src/limits/table.ts';
+import { VirtualClock } from './virtual-clock.ts';
 
 /** A new and empty table. */
 export interface TestTable {
@@ -14,7 +19,11 @@ export interface TestTable {
   requests(): number;
   /** Makes the next write, and loses its reply. */
   loseReply(): void;
+  /** Ends when no request is under way. */
+  idle?: () => Promise<void>;
 }
+
+const noTable = new BudgetTable({ send: () => Promise.reject(new Error('gone')) } as never, 't');
 
 const NOON = Date.UTC(2026, 10, 20, 12);
 
@@ -40,13 +49,16 @@ class FastClock implements Clock {
 export function limitsSuite(newTable: () => Promise<TestTable>): void {
   let table: BudgetTable;
   let clock: FastClock;
+  /** For what is simulated. */
+  let time: VirtualClock;
   let requests: TestTable['requests'];
   let loseReply: TestTable['loseReply'];
   beforeEach(async () => {
-    const { client, name, ...rest } = await newTable();
+    const { client, name, idle, ...rest } = await newTable();
     ({ requests, loseReply } = rest);
     table = new BudgetTable(client, name);
     clock = new FastClock();
+    time = new VirtualClock(idle);
   });
 
   describe('a lock', () => {
@@ -374,4 +386,268 @@ export function limitsSuite(newTable: () => Promise<TestTable>): void {
       });
     });
   });
+
+  describe('a semaphore', () => {
+    const semaphoreOf = (functions: number, calls = 0, limit?: CallLimit, of: Clock = time) =>
+      new TableSemaphore({ table, functions, calls, limit, clock: of });
+    const refused = { waitSeconds: expect.any(Number) };
+    const counted = async (name: string) =>
+      asNumber((await table.get(`semaphore#${Math.floor(time.now() / WINDOW_MS)}`))[name]);
+
+    test('has as many permits as functions may run, and one that is released is free at once', async () => {
+      const functions = Array.from({ length: 12 }, () => semaphoreOf(8));
+      const acquired = await Promise.all(functions.map((each) => each.acquire()));
+      expect(acquired.filter((each) => each === 'acquired')).toHaveLength(8);
+      for (const each of acquired) if (each !== 'acquired') expect([3, 4]).toContain(each.waitSeconds);
+      expect(await counted('refusals')).toBe(4);
+      await functions[acquired.indexOf('acquired')]?.release();
+      expect(await semaphoreOf(8).acquire()).toBe('acquired');
+      expect(await semaphoreOf(8).acquire()).toEqual(refused);
+    });
+
+    test('keeps the permit of a function that runs, and frees that of one that crashed within two windows', async () => {
+      const crashed = { now: time.now, sleep: () => new Promise<void>(() => undefined) };
+      const running = semaphoreOf(2);
+      await running.acquire();
+      await semaphoreOf(2, 0, undefined, crashed).acquire();
+      expect(await semaphoreOf(2).acquire()).toEqual(refused);
+      for (let window = 0; window < 6; window += 1) {
+        await time.pass(WINDOW_MS);
+        expect(await counted('functions')).toBe(1);
+      }
+      await time.pass(9_500);
+      await running.release();
+      expect(await counted('functions')).toBe(0);
+      await time.pass(WINDOW_MS);
+      expect(await counted('functions')).toBe(0);
+    });
+
+    test('shares the calls among the functions, never more than allowed, and gives them to those that stay', async () => {
+      const limiters = Array.from({ length: 10 }, () => new AdaptiveLimiter());
+      const functions = limiters.map((limiter) => semaphoreOf(20, 40, limiter));
+      for (const [index, each] of functions.entries()) {
+        expect(await each.acquire()).toBe('acquired');
+        for (let second = 0; second < 7; second += 1) {
+          await time.pass(1000);
+          expect(limiters.slice(0, index + 1).reduce((sum, { max }) => sum + max, 0)).toBeLessThanOrEqual(40);
+        }
+      }
+      await time.pass(30_000);
+      expect(limiters.map(({ max }) => max)).toEqual(limiters.map(() => 4));
+      await Promise.all(functions.slice(2).map((each) => each.release()));
+      await time.pass(30_000);
+      expect(limiters.slice(0, 2).map(({ max }) => max)).toEqual([20, 20]);
+    });
+
+    test('counts calls in flight until they end', async () => {
+      const [busy, late] = [
+        { active: 30, max: 32 },
+        { active: 0, max: 32 },
+      ];
+      await semaphoreOf(20, 32, busy).acquire();
+      await semaphoreOf(20, 32, late).acquire();
+      expect([busy.max, late.max]).toEqual([32, 0]);
+      await time.pass(30_000);
+      expect(busy.max).toBeLessThanOrEqual(16);
+      expect(late.max).toBeLessThanOrEqual(2);
+      busy.active = 16;
+      await time.pass(40_000);
+      expect([busy.max, late.max]).toEqual([16, 16]);
+    });
+
+    test('lets no more functions judge than there are calls, and everybody without limits or a table', async () => {
+      const limiter = new AdaptiveLimiter();
+      for (const expected of ['acquired', 'acquired', refused]) {
+        expect(await semaphoreOf(0, 2, new AdaptiveLimiter()).acquire()).toEqual(expected);
+      }
+      expect(await semaphoreOf(0, 0, limiter).acquire()).toBe('acquired');
+      const without = new TableSemaphore({ table: noTable, functions: 1, calls: 8, limit: limiter, clock: time });
+      expect(await without.acquire()).toBe('acquired');
+      expect(limiter.max).toBeGreaterThan(0);
+      await without.release();
+      expect(limiter.max).toBe(32);
+    });
+  });
+
+  describe('a rate limit', () => {
+    const rateOf = (perSecond: number, keepMs = 150, of = table) =>
+      new TableRateLimit({ table: of, name: 'mlflow', perSecond, keepMs, clock: time });
+    /** Takes units one by one, at most `most`. @returns the times */
+    async function timesOf(rate: TableRateLimit, most: number, pauseMs = 0): Promise<number[]> {
+      const times: number[] = [];
+      for (let unit = 0; unit < most; unit += 1) {
+        await rate.take(1);
+        times.push(time.now());
+        await time.sleep(pauseMs);
+      }
+      return times;
+    }
+    const during = async <T>(ms: number, work: Promise<T>): Promise<T> => {
+      await time.pass(ms);
+      return work;
+    };
+
+    test.each([
+      [1, 25],
+      [10, 100],
+    ])('keeps %i functions together to %i requests a second, and lets them use it', async (functions, perSecond) => {
+      const each = (10 * perSecond) / functions;
+      const sent = Array.from({ length: functions }, () => timesOf(rateOf(perSecond), each));
+      const times = (await during(60_000, Promise.all(sent))).flat();
+      expect(busiestSecond(times)).toBeLessThanOrEqual(1.1 * perSecond + 1);
+      expect(Math.max(...times) - Math.min(...times)).toBeLessThan(12_000);
+    });
+
+    test('does not make up for a pause by a burst, and is asked about once a second', async () => {
+      const rate = rateOf(10);
+      await during(10_000, timesOf(rate, 30, 200));
+      const before = requests();
+      await time.pass(60_000);
+      const times = await during(10_000, timesOf(rate, 30));
+      expect(busiestSecond(times)).toBeLessThanOrEqual(13);
+      expect(requests() - before).toBeLessThan(15);
+    });
+
+    test('gives units back, and waits for more that were used', async () => {
+      const rate = rateOf(10, 60_000);
+      const start = time.now();
+      await rate.take(20);
+      rate.give(15);
+      await during(600, rate.take(15));
+      expect(time.now() - start).toBe(600);
+      rate.give(-30);
+      const [at = 0] = await during(20_000, timesOf(rate, 1));
+      expect(Math.round((at - start - 600) / 1000)).toBe(4);
+    });
+
+    test('lets a request be canceled, and keeps each function to the rate without the table', async () => {
+      const canceled = new AbortController();
+      const rate = rateOf(1);
+      await rate.take(1);
+      const taken = expect(rate.take(5, canceled.signal)).rejects.toThrow('stopped');
+      await time.pass(100);
+      canceled.abort(new Error('stopped'));
+      await taken;
+      const times = await during(10_000, timesOf(rateOf(10, 150, noTable), 30));
+      expect(busiestSecond(times)).toBeLessThanOrEqual(12);
+    });
+  });
+
+  describe('a circuit breaker', () => {
+    const breakerOf = (name = 'judge', of = table) => new TableBreaker(of, name, time);
+    const level = async (name = 'judge') => asNumber((await table.get(`breaker#${name}`)).level);
+    const checks = (breakers: TableBreaker[]) => Promise.all(breakers.map((each) => each.check()));
+    /** Reports throttled calls, one every ten seconds. */
+    async function throttle(breaker: TableBreaker, calls: number): Promise<void> {
+      for (let call = 0; call < calls; call += 1) {
+        await breaker.check();
+        await breaker.report('throttled');
+        await time.pass(10_000);
+      }
+    }
+
+    test('opens for all after five throttled calls in a row over half a minute, and not before', async () => {
+      const [one, other] = [breakerOf(), breakerOf()];
+      await throttle(one, 4);
+      expect(await other.check()).toBeUndefined();
+      await throttle(one, 1);
+      await time.pass(3000);
+      const openMs = ((await other.check()) ?? 0) - time.now();
+      expect(openMs).toBeGreaterThan(5_000);
+      expect(openMs).toBeLessThan(37_500);
+      expect([one.forDay, other.forDay]).toEqual([false, false]);
+    });
+
+    test('stays closed at many throttled calls at once, and between answers', async () => {
+      const breaker = breakerOf();
+      for (let call = 0; call < 50; call += 1) await breaker.report('throttled');
+      await breaker.report('answered');
+      for (let call = 0; call < 50; call += 1) {
+        await breaker.report(call % 5 === 4 ? 'answered' : 'throttled');
+        await time.pass(10_000);
+      }
+      expect([await breaker.check(), await level()]).toEqual([undefined, 0]);
+    });
+
+    test('after its pause one call of all functions is on trial, and an answer closes it for all', async () => {
+      const functions = Array.from({ length: 20 }, () => breakerOf());
+      await throttle(functions[0] as TableBreaker, 5);
+      await time.pass(40_000);
+      const checked = await checks(functions);
+      expect(checked.filter((until) => until === undefined)).toHaveLength(1);
+      const trying = functions[checked.indexOf(undefined)] as TableBreaker;
+      // Further calls of the same function wait for its outcome.
+      const next = trying.check();
+      await trying.report('answered');
+      expect(await next).toBeUndefined();
+      await time.pass(3000);
+      expect(new Set(await checks(functions))).toEqual(new Set([undefined]));
+    });
+
+    test('a throttled trial opens it for twice as long, up to a quarter of an hour', async () => {
+      const breaker = breakerOf();
+      await throttle(breaker, 5);
+      for (const seconds of [60, 120, 240, 480, 900, 900]) {
+        await time.pass(1_200_000);
+        expect(await breaker.check()).toBeUndefined();
+        await breaker.report('throttled');
+        const open = ((await breaker.check()) ?? 0) - time.now();
+        expect(open / 1000 / seconds).toBeGreaterThan(0.74);
+        expect(open / 1000 / seconds).toBeLessThan(1.26);
+      }
+    });
+
+    test('a trial whose function ends, or that ends otherwise, is followed by another', async () => {
+      const [one, other] = [breakerOf(), breakerOf()];
+      await throttle(one, 5);
+      await time.pass(60_000);
+      expect([await one.check(), await other.check()]).toEqual([undefined, expect.any(Number)]);
+      await time.pass(160_000);
+      expect(await other.check()).toBeUndefined();
+      await other.report('other');
+      expect(await other.check()).toBeUndefined();
+      await other.report('answered');
+      expect(await level()).toBe(0);
+    });
+
+    test('a quota of the day opens it until midnight (UTC), whatever arrives late, and for an hour after that', async () => {
+      const [one, other] = [breakerOf(), breakerOf()];
+      const midnight = Date.UTC(2026, 10, 21);
+      await other.check();
+      await one.report('perDay');
+      await time.pass(5000);
+      await other.report('answered');
+      await time.pass(5000);
+      expect([await checks([one, other]), other.forDay]).toEqual([[midnight, midnight], true]);
+      await time.pass(midnight - time.now());
+      expect(await one.check()).toBeUndefined();
+      await time.pass(3000);
+      // While one call is on trial, the others are paused and not held.
+      expect([await other.check(), other.forDay]).toEqual([expect.any(Number), false]);
+      await one.report('perDay');
+      expect(((await one.check()) ?? 0) - time.now()).toBeLessThanOrEqual(3_600_000);
+      expect(one.forDay).toBe(true);
+    });
+
+    test('is read every few seconds, not for every call, and lets calls start without the table', async () => {
+      const breaker = breakerOf();
+      const before = requests();
+      for (let call = 0; call < 500; call += 1) {
+        await breaker.check();
+        await breaker.report('answered');
+        await time.pass(20);
+      }
+      expect(requests() - before).toBeLessThanOrEqual(5);
+      const without = breakerOf('judge', noTable);
+      expect(await without.check()).toBeUndefined();
+      await throttle(without, 5);
+      expect(await without.check()).toBeDefined();
+    });
+  });
+}
+
+/** The most requests in any second, at the times in milliseconds. */
+function busiestSecond(times: readonly number[]): number {
+  const sorted = times.toSorted((a, b) => a - b);
+  return Math.max(...sorted.map((from) => sorted.filter((at) => at >= from && at < from + 1000).length));
 }

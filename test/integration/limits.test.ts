@@ -1,5 +1,6 @@
 /** The limits over the emulator’s DynamoDB. */
 import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { budgetTable } from '../../src/core/contract/names.ts';
@@ -8,6 +9,7 @@ import { limitsSuite, type TestTable } from '../helpers/limits-suite.ts';
 let ministack: MiniStack;
 let client: DynamoDBClient;
 let requests = 0;
+let underWay = 0;
 let lostReplies = 0;
 
 beforeAll(async () => {
@@ -17,7 +19,10 @@ beforeAll(async () => {
   client.middlewareStack.add(
     (next) => async (args) => {
       requests += 1;
-      const result = await next(args);
+      underWay += 1;
+      const result = await next(args).finally(() => {
+        underWay -= 1;
+      });
       if (lostReplies === 0 || !('UpdateExpression' in args.input)) return result;
       lostReplies -= 1;
       // The SDK repeats a request if the connection breaks, unless its sender forbids it.
@@ -45,7 +50,11 @@ async function newTable(): Promise<TestTable> {
   const loseReply = (): void => {
     lostReplies += 1;
   };
-  return { client, name, requests: () => requests, loseReply };
+  const idle = async (): Promise<void> => {
+    do await setImmediate();
+    while (underWay > 0);
+  };
+  return { client, name, idle, requests: () => requests, loseReply };
 }
 
 limitsSuite(newTable);

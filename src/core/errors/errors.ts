@@ -75,7 +75,7 @@ export const RETRYABLE_ERRORS = [
   'CredentialsExpired',
 ] as const;
 
-/** Those of a limit that others use up. They are waited for as for a seat: see `inGate`. */
+/** Those of a limit that others use up. They are waited for as for a permit: see `withinLimits`. */
 export const THROTTLED_ERRORS: readonly string[] = ['MlflowThrottled', 'BudgetTableThrottled', 'StorageThrottled'];
 
 /** With those of functions outside of the state machines. */

@@ -102,7 +102,6 @@ import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { inGate } from '../../../src/monitoring/in-gate.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { parseInput } from '../../../src/monitoring/plan/input.ts';
 import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
@@ -112,6 +111,7 @@ import { unitsOfObjects } from '../../../src/monitoring/plan/units.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
+import { withinLimits } from '../../../src/monitoring/within-limits.ts';
 import { parseBaseline } from '../../../src/quality/calibration/drift.ts';
 import { parseLabels } from '../../../src/quality/calibration/labels-file.ts';
 import { pickLabels } from '../../../src/quality/calibration/pick-labels.ts';
@@ -810,7 +810,7 @@ const PROVOKE: Record<string, () => unknown> = {
   JudgeSecretUnreadable: () => loadApiKey(secretOf(`{"api_key":${mark()}`), 'arn'),
   JudgeThrottled: () => judgeAnswers(429),
   JudgeUnavailable: () => startOf(aws('InternalServerException', 500)),
-  RetriesUsedUp: () => inGate({}, { attempt: 999 } as never, () => judgeAnswers(429)),
+  RetriesUsedUp: () => withinLimits({}, { attempt: 999 } as never, () => judgeAnswers(429)),
   RangesMissing: () => withRanges(new MemoryStorage().storage, 'work', { ...chunkOf([]), rangesIn: 'gone' }),
   LabelSchemaUnfit: () =>
     queueOf(
