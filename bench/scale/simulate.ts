@@ -24,11 +24,11 @@ import {
   OBJECTS_AT_ONCE,
   RANGES_AT_ONCE,
   type Refusals,
-  waitAfterRefusal,
   TABLE_REFUSED_SECONDS,
   THROTTLED_RETRY,
   tableWait,
   WINDOW_MS,
+  waitAfterRefusal,
 } from './product.ts';
 
 /** What an account bears. */

@@ -33,7 +33,7 @@ export type CallFailureKind =
   | 'held'
   /** The provider's quota of the day is used up. */
   | 'day'
-  /** The circuit is open: the provider throttles all functions of the stack. */
+  /** The breaker is open: the provider throttles all functions of the stack. */
   | 'paused';
 
 /** A call that ended without an answer. Failed calls cost no tokens, unless `mayBePaid` is set. */
