@@ -5,9 +5,9 @@
  * `--years N` simulates N years of 20 objectives, `--drops N` as many drops of each kind.
  */
 import type { Log } from '../local/python/python-environment.ts';
+import { meanRunLength } from '../src/core/statistics/cusum.ts';
+import { Random } from '../src/core/values/random.ts';
 import { createDetector, type Detector, type DetectorState, feed, newState } from '../src/quality/detector.ts';
-import { Random } from '../src/shared/random.ts';
-import { meanRunLength } from '../src/shared/statistics/cusum.ts';
 import { runLengthQuantile } from '../test/helpers/run-length.ts';
 import { numberFlag } from './support/flags.ts';
 import { atMost, type BenchResult, machine, median, round } from './support/result.ts';

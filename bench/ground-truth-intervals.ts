@@ -5,12 +5,12 @@
  * `--simulations N` draws fewer samples per cell.
  */
 import type { Log } from '../local/python/python-environment.ts';
-import { Random } from '../src/shared/random.ts';
-import { classAverages, f1Estimate } from '../src/shared/statistics/class-averages.ts';
-import { normalQuantile, Z_95 } from '../src/shared/statistics/distributions.ts';
-import { FEWEST_FOR_SQUARES, NumberErrors } from '../src/shared/statistics/number-errors.ts';
-import { rocAuc } from '../src/shared/statistics/roc-auc.ts';
-import type { Estimate } from '../src/shared/statistics/share.ts';
+import { classAverages, f1Estimate } from '../src/core/statistics/class-averages.ts';
+import { normalQuantile, Z_95 } from '../src/core/statistics/distributions.ts';
+import { FEWEST_FOR_SQUARES, NumberErrors } from '../src/core/statistics/number-errors.ts';
+import { rocAuc } from '../src/core/statistics/roc-auc.ts';
+import type { Estimate } from '../src/core/statistics/share.ts';
+import { Random } from '../src/core/values/random.ts';
 import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, machine, round } from './support/result.ts';
 

@@ -6,7 +6,7 @@
  * `--simulations N` simulates fewer weeks of each kind.
  */
 import type { Log } from '../local/python/python-environment.ts';
-import { Random } from '../src/shared/random.ts';
+import { Random } from '../src/core/values/random.ts';
 import { simulateWeeks, WEEKS, type Weeks } from './rates-support/weeks.ts';
 import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, machine, round } from './support/result.ts';

@@ -7,13 +7,13 @@
 import type { Log } from '../local/python/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION } from '../local/python/python-presets.ts';
 import { startMlflowServer } from '../local/servers/mlflow-server.ts';
-import type { LabeledRow } from '../src/contract/ground-truth.ts';
+import type { LabeledRow } from '../src/core/contract/ground-truth.ts';
+import { forEachConcurrently } from '../src/core/process/concurrency.ts';
+import { batches } from '../src/core/values/batches.ts';
 import { noteLabels } from '../src/ground-truth/note/note-labels.ts';
 import { assessmentJson } from '../src/mlflow/assessment-json.ts';
 import { createMlflowClient } from '../src/mlflow/client.ts';
 import type { Experiment } from '../src/mlflow/types.ts';
-import { batches } from '../src/shared/batches.ts';
-import { forEachConcurrently } from '../src/shared/concurrency.ts';
 import { startMisbehavingServer } from '../test/doubles/misbehaving-server.ts';
 import { LabeledHours, labeled } from '../test/helpers/labeled-rows.ts';
 import { chatTrace, verdict } from '../test/helpers/mlflow-traces.ts';

@@ -6,19 +6,19 @@
  */
 import { randomUUID } from 'node:crypto';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
+import { destroyClients, emulatedClients } from '../bin/operate/aws-clients.ts';
 import type { Log } from '../local/python/python-environment.ts';
 import { startMiniStack } from '../local/servers/ministack.ts';
 import { startMlflowServer } from '../local/servers/mlflow-server.ts';
-import type { CaptureRange, ChunkRequest } from '../src/contract/payloads.ts';
-import { truthKeys } from '../src/contract/work-keys.ts';
+import { Storage } from '../src/core/aws/storage.ts';
+import type { CaptureRange, ChunkRequest } from '../src/core/contract/payloads.ts';
+import { truthKeys } from '../src/core/contract/work-keys.ts';
 import { PredictionIndex } from '../src/ground-truth/index/prediction-index.ts';
 import { isCodeScorer, scorersFor } from '../src/judge/scorers/scorer-set.ts';
 import { createMlflowClient, type MlflowClient } from '../src/mlflow/client.ts';
 import { CHUNK_BOUNDS } from '../src/monitoring/chunk/chunk-bounds.ts';
 import { evaluateChunk } from '../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../src/monitoring/log/log-chunk.ts';
-import { destroyClients, emulatedClients } from '../src/operate/aws-clients.ts';
-import { Storage } from '../src/shared/storage.ts';
 import { scriptedJudge } from '../test/doubles/scripted-judge.ts';
 import { chunkOf } from '../test/helpers/chunk-request.ts';
 import { testEnvironment } from '../test/helpers/test-environment.ts';

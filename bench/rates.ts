@@ -13,7 +13,7 @@ import { promisify } from 'node:util';
 import { projectPath } from '../local/project-root.ts';
 import { ensurePythonEnvironment, type Log } from '../local/python/python-environment.ts';
 import { PPI_ENVIRONMENT } from '../local/python/python-presets.ts';
-import { Random } from '../src/shared/random.ts';
+import { Random } from '../src/core/values/random.ts';
 import {
   CELLS,
   type Cell,

@@ -9,7 +9,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { ONE_VCPU_MB } from '../lib/replay-functions.ts';
 import type { Log } from '../local/python/python-environment.ts';
-import { REPLAYER_TIMEOUT_SECONDS } from '../src/contract/replay.ts';
+import { REPLAYER_TIMEOUT_SECONDS } from '../src/core/contract/replay.ts';
 import {
   FIGURES_RESERVE_MS,
   MAX_CONNECTIONS,

@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs';
 import { projectPath } from '../local/project-root.ts';
-import { describeError } from '../src/terminal/describe-error.ts';
+import { describeError } from '../src/core/errors/describe-error.ts';
 import { type FlagKinds, readFlags } from './support/flags.ts';
 import type { BenchResult } from './support/result.ts';
 import { printResult } from './support/result.ts';

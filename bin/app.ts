@@ -2,8 +2,8 @@
 import { App, Validations } from 'aws-cdk-lib';
 import { MonitoringStack } from '../lib/monitoring-stack.ts';
 import { readSettings } from '../lib/settings/settings.ts';
-import { resourceNames } from '../src/contract/names.ts';
-import { assertOneEnvironment, useDotenvRegion } from '../src/settings/dotenv-file.ts';
+import { resourceNames } from '../src/core/contract/names.ts';
+import { assertOneEnvironment, useDotenvRegion } from '../src/core/settings/dotenv-file.ts';
 
 // Loading the CDK's validation rules takes longer than synth itself. A test checks the template against them.
 process.env.CDK_VALIDATION ??= 'false';

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 
 const sources = new URL('./inference-monitor.ts', import.meta.url);
 if (existsSync(sources)) {
-  await import('../local/ready.js');
+  await import('./ready.js');
   await import(sources.href);
 } else {
   await import('../dist/inference-monitor.js');

@@ -4,7 +4,7 @@ import module from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import { packagePath } from '../src/shared/package-folder.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { EXIT } from './cli/exit-codes.ts';
 
 /** The same directory as Node's default. */

@@ -3,8 +3,8 @@ import { type CfnResource, RemovalPolicy } from 'aws-cdk-lib';
 import { AttributeType, Billing, type ITableV2, TableEncryptionV2, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import { Construct } from 'constructs';
-import { budgetTable } from '../src/contract/names.ts';
-import type { Settings } from '../src/settings/schema.ts';
+import { budgetTable } from '../src/core/contract/names.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantKey } from './access/key.ts';
 

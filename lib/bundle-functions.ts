@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { packagePath } from '../src/shared/package-folder.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 
 /** The sources. An installed package has none: see `function-code.ts`. */
 export const LAMBDA = packagePath('lambda');

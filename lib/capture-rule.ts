@@ -2,8 +2,8 @@
 import { Match } from 'aws-cdk-lib/aws-events';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import { resourceNames } from '../src/contract/names.ts';
-import type { Settings } from '../src/settings/schema.ts';
+import { resourceNames } from '../src/core/contract/names.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
 import { CaptureNotifications } from './capture-notifications.ts';
 import { ObjectRule } from './object-rule.ts';
 import type { PipelineFunction } from './pipeline-function.ts';

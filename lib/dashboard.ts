@@ -24,9 +24,9 @@ import {
   type RunMetric,
   resourceNames,
   THROTTLE_METRICS,
-} from '../src/contract/names.ts';
+} from '../src/core/contract/names.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
-import type { Settings } from '../src/settings/schema.ts';
 import type { GroundTruth } from './ground-truth.ts';
 import { childrenMetrics, qualityMetric, runMetric, sumOf, waitingChunks } from './metrics.ts';
 import { objectivesOf } from './quality-alarms.ts';

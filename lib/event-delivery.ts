@@ -4,7 +4,7 @@ import type { IRuleRef, IRuleTarget } from 'aws-cdk-lib/aws-events';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Queue, QueueEncryption, type QueueProps } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import type { Settings } from '../src/settings/schema.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
 import { workKey } from './access/key.ts';
 
 /** EventBridge's maximum. */

@@ -4,8 +4,8 @@ import { type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch'
 import { Match } from 'aws-cdk-lib/aws-events';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
-import { resourceNames } from '../src/contract/names.ts';
-import type { Settings } from '../src/settings/schema.ts';
+import { resourceNames } from '../src/core/contract/names.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantKey, grantSecret } from './access/key.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Stack, Stage } from 'aws-cdk-lib';
 import { Code } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
-import { packagePath } from '../src/shared/package-folder.ts';
+import { packagePath } from '../src/core/process/package-folder.ts';
 import { bundleFunctions, LAMBDA } from './bundle-functions.ts';
 
 /** The key of a function in the context of a stack that has the code elsewhere: from the handler's folder to the code. */

@@ -1,8 +1,8 @@
 /** The alarms about labels. They exist only if the settings say where label files are written. */
 import { Duration } from 'aws-cdk-lib';
 import { ComparisonOperator, Stats, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
-import { resourceNames } from '../src/contract/names.ts';
-import type { Settings } from '../src/settings/schema.ts';
+import { resourceNames } from '../src/core/contract/names.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
 import { type Alarms, lateOrLost } from './alarms.ts';
 import type { GroundTruth } from './ground-truth.ts';
 import { runMetric } from './metrics.ts';

@@ -10,7 +10,7 @@ import {
   type RunMetric,
   THROTTLE_METRICS,
   type ThrottleMetric,
-} from '../src/contract/names.ts';
+} from '../src/core/contract/names.ts';
 
 type StackMetric = RunMetric | LabelMetric | ThrottleMetric | ForwardMetric;
 

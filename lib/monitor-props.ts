@@ -1,9 +1,9 @@
 /** The props of the construct: the settings of `.env` by other names, with the same checks and the same messages. */
 import { Token } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { type CheckedSettings, type Settings, settingsSchema } from '../src/settings/schema.ts';
-import { PermanentError } from '../src/shared/errors.ts';
-import { nearest } from '../src/shared/nearest.ts';
+import { PermanentError } from '../src/core/errors/errors.ts';
+import { type CheckedSettings, type Settings, settingsSchema } from '../src/core/settings/schema.ts';
+import { nearest } from '../src/core/values/nearest.ts';
 import { doubtsAbout } from './settings/checks.ts';
 import { asVariable } from './settings/function-environment.ts';
 import { parseSettings, SETTING_NAMES } from './settings/settings.ts';

@@ -1,7 +1,7 @@
 /** The stack of one prefix: `SageMakerInferenceMonitoringStack-{prefix}`. */
 import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
-import type { Settings } from '../src/settings/schema.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
 import { Monitor } from './monitor.ts';
 
 interface MonitoringStackProps extends StackProps {

@@ -4,7 +4,7 @@ import { Rule } from 'aws-cdk-lib/aws-events';
 import { EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import type { Settings } from '../src/settings/schema.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantKey } from './access/key.ts';
 import { deadLetterQueue, eventQueue, toQueue } from './event-delivery.ts';

@@ -1,7 +1,7 @@
 /** The outputs of a stack as SSM parameters, where commands and other stacks find them by its prefix. */
 import { CfnParameter } from 'aws-cdk-lib/aws-ssm';
 import { Construct } from 'constructs';
-import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../src/contract/names.ts';
+import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../src/core/contract/names.ts';
 
 export class OutputParameters extends Construct {
   constructor(scope: Construct, id: string, { prefix, outputs }: { prefix: string; outputs: StackOutputs }) {

@@ -8,11 +8,11 @@ import { Alarm, ComparisonOperator, TreatMissingData } from 'aws-cdk-lib/aws-clo
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
-import { QUALITY_DIMENSIONS } from '../src/contract/names.ts';
+import { QUALITY_DIMENSIONS } from '../src/core/contract/names.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
 import { scorersFor } from '../src/judge/scorers/scorer-set.ts';
 import { type Objective, readObjectives } from '../src/quality/objectives.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
-import type { Settings } from '../src/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantKey } from './access/key.ts';
 import { qualityMetric } from './metrics.ts';

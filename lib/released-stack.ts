@@ -11,8 +11,8 @@ import {
 import { Code } from 'aws-cdk-lib/aws-lambda';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import * as z from 'zod';
-import { type LabelPlace, labelPlace } from '../src/settings/ground-truth-setting.ts';
-import { type CheckedSettings, MLFLOW_ARNS, mlflowKind, settingsSchema } from '../src/settings/schema.ts';
+import { type LabelPlace, labelPlace } from '../src/core/settings/ground-truth-setting.ts';
+import { type CheckedSettings, MLFLOW_ARNS, mlflowKind, settingsSchema } from '../src/core/settings/schema.ts';
 import { FUNCTION_CODE } from './function-code.ts';
 import { MonitoringStack } from './monitoring-stack.ts';
 import { parseSettings } from './settings/settings.ts';

@@ -1,7 +1,7 @@
 /** Connects functions to the subnets that the settings name. Nothing is looked up, so that synth needs no credentials. */
 import { type CfnResource, Stack } from 'aws-cdk-lib';
 import { Effect, PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
-import type { Settings } from '../src/settings/schema.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
 import { allow } from './access/allow.ts';
 
 /** What Lambda does with the function's role: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html */

@@ -2,8 +2,8 @@
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
-import { markKeys, truthKeys, workKeys } from '../src/contract/work-keys.ts';
-import type { Settings } from '../src/settings/schema.ts';
+import { markKeys, truthKeys, workKeys } from '../src/core/contract/work-keys.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
 import { workKey } from './access/key.ts';
 import { acknowledge } from './acknowledge.ts';
 

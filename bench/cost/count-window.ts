@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { STARTERS_AT_ONCE } from '../../lib/object-rule.ts';
-import { resourceNames } from '../../src/contract/names.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
 import type { QuotaEnvironment } from '../../test/helpers/quota-environment.ts';
 import type { Shape } from '../scale/explain.ts';
 import { ROLES, type Role } from '../scale/measured.ts';

@@ -1,12 +1,12 @@
 /** Runs simulated releases through the gate, and counts what it decides. */
 
+import { Random } from '../../src/core/values/random.ts';
 import type { ComparedData } from '../../src/replay/compare/compared-data.ts';
 import { evidenceOf } from '../../src/replay/gate/evidence.ts';
 import { decideGate } from '../../src/replay/gate/gate.ts';
 import { planThreshold } from '../../src/replay/gate/plan.ts';
 import { parseThreshold, type Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateOutcome } from '../../src/replay/gate/types.ts';
-import { Random } from '../../src/shared/random.ts';
 import type { Shape } from './releases.ts';
 
 export const SIZES = [20, 50, 100, 300, 1000, 3000] as const;

@@ -1,7 +1,8 @@
 /** Draws what two replays would show before and after a release whose true effect is known. */
+
+import type { Random } from '../../src/core/values/random.ts';
 import type { ComparedData } from '../../src/replay/compare/compared-data.ts';
 import { noCases } from '../../src/replay/gate/unchanged.ts';
-import type { Random } from '../../src/shared/random.ts';
 
 /** How the latency of a request follows from a standard normal value, for the median request of 1 s. It must rise. */
 export const LATENCIES = {

@@ -1,7 +1,8 @@
 /** Draws releases whose neighbouring requests are alike: a server with a queue, and other sequences of which the truth is known. */
+
+import type { Random } from '../../src/core/values/random.ts';
 import type { ComparedData } from '../../src/replay/compare/compared-data.ts';
 import { noCases } from '../../src/replay/gate/unchanged.ts';
-import type { Random } from '../../src/shared/random.ts';
 import type { Shape } from './releases.ts';
 
 /** Latencies of two runs, in the order in which requests were sent. The second one of an unchanged release. */

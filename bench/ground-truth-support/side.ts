@@ -2,12 +2,13 @@
  * The steps of a ground truth run that the benchmark measures, in a process of their own: reading labels, joining them, measuring.
  * The argument is a `SideInput` as JSON. Prints a `SideReport` as the last line.
  */
+
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import { measureTruth } from '../../src/ground-truth/measure/measure.ts';
 import type { StepResult } from '../../src/ground-truth/types.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 import { stepsOn } from '../../test/helpers/ground-truth.ts';
 import { peakBytes } from '../support/peak-memory.js';
 

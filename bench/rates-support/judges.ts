@@ -1,8 +1,9 @@
 /** Simulated captures with the judge's verdicts and people's labels, and the product's intervals from them. */
-import { labelQuotas } from '../../src/calibration/pick-labels.ts';
-import type { Random } from '../../src/shared/random.ts';
-import { type CorrectedShare, correctedBy, correctedShare } from '../../src/shared/statistics/corrected-share.ts';
-import { type LabelCells, plugIn } from '../../src/shared/statistics/label-correction.ts';
+
+import { type CorrectedShare, correctedBy, correctedShare } from '../../src/core/statistics/corrected-share.ts';
+import { type LabelCells, plugIn } from '../../src/core/statistics/label-correction.ts';
+import type { Random } from '../../src/core/values/random.ts';
+import { labelQuotas } from '../../src/quality/calibration/pick-labels.ts';
 
 /** Judged captures. */
 export const JUDGED = 2000;

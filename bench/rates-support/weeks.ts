@@ -1,11 +1,12 @@
 /** Captures of several weeks whose labels are picked by `label --next`, in an MLflow in memory, and the product's corrected rates. */
-import { pickLabels } from '../../src/calibration/pick-labels.ts';
-import { labelsByCell, readWindowLabels } from '../../src/calibration/window-labels.ts';
+
+import { type CorrectedShare, correctedShare } from '../../src/core/statistics/corrected-share.ts';
+import type { Random } from '../../src/core/values/random.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
+import { pickLabels } from '../../src/quality/calibration/pick-labels.ts';
+import { labelsByCell, readWindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import { hourOf } from '../../src/quality/tally.ts';
-import type { Random } from '../../src/shared/random.ts';
-import { type CorrectedShare, correctedShare } from '../../src/shared/statistics/corrected-share.ts';
 import { assessment, MemoryMlflow } from '../../test/doubles/memory-mlflow.ts';
 
 const DAY_MS = 86_400_000;

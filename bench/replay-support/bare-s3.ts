@@ -6,7 +6,7 @@
 import { Readable } from 'node:stream';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import { createS3Client } from '../../src/shared/storage.ts';
+import { createS3Client } from '../../src/core/aws/storage.ts';
 
 const [mode = '', Bucket = '', ...keys] = process.argv.slice(2);
 const s3 = createS3Client();

@@ -1,6 +1,6 @@
 /** Runs PlanReplay's bundle on an hour of captures with gigabytes of data. */
-import type { ReplayPlanResult } from '../../src/contract/replay.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
+import type { ReplayPlanResult } from '../../src/core/contract/replay.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { CAPTURES, ENDPOINT } from '../support/bench-stack.ts';
 import { execution, type MeasuredFunctions } from './replay-functions.ts';
 import { CAPTURES_KEY } from './shard-runs.ts';

@@ -1,7 +1,7 @@
 /** The traffic that both sides replay, with times in whole seconds as SageMaker captures them. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Random } from '../../src/shared/random.ts';
+import { Random } from '../../src/core/values/random.ts';
 
 export interface Scenario {
   name: string;

@@ -1,8 +1,8 @@
 /** Runs ReplayShard's bundle with one shard's schedule at the planned rate and beyond it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ReplayPlanResult } from '../../src/contract/replay.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
+import type { ReplayPlanResult } from '../../src/core/contract/replay.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { MAX_PER_SECOND } from '../../src/replay/cloud/limits.ts';
 import type { ShardResult } from '../../src/replay/cloud/shard/shard-result.ts';
 import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';

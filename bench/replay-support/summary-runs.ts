@@ -1,7 +1,7 @@
 /** Runs SummarizeReplay's bundle on many shards, which are copies of a shard that was really sent. */
 
-import type { SummarizeReplayResult } from '../../src/contract/replay.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
+import type { SummarizeReplayResult } from '../../src/core/contract/replay.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import type { ShardResult } from '../../src/replay/cloud/shard/shard-result.ts';
 import { SHARD_FILES } from '../../src/replay/cloud/work-bucket/keys.ts';
 import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';

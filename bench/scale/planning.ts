@@ -5,11 +5,11 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { projectPath } from '../../local/project-root.ts';
-import type { ListedFile } from '../../src/contract/input.ts';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import type { ListedFile } from '../../src/core/contract/input.ts';
 import { FileFinder } from '../../src/monitoring/plan/find-files.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
 import { type PlannedUnit, unitsOfFiles, unitsOfObjects } from '../../src/monitoring/plan/units.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 import { testEnvironment } from '../../test/helpers/test-environment.ts';
 
 const FILES = 1500;
@@ -24,7 +24,7 @@ export interface PlanningSeconds {
 
 export async function measurePlanning(): Promise<PlanningSeconds> {
   const server = fork(projectPath('bench', 'scale', 's3-of-one-file.ts'), {
-    execArgv: ['--import', projectPath('local', 'ready.js')],
+    execArgv: ['--import', projectPath('bin', 'ready.js')],
   });
   const [port] = (await once(server, 'message')) as [number];
   const before = { ...process.env };

@@ -2,18 +2,18 @@
 import type { RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
 import { STARTERS_AT_ONCE } from '../../lib/object-rule.ts';
 import { STORE_RETRIES } from '../../lib/state-machines/retries.ts';
-import { type Refusals, seatWait, WINDOW_MS } from '../../src/gate/seats.ts';
-import { REFUSED_ATTEMPTS, REFUSED_WAIT_MS } from '../../src/gate/table.ts';
+import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
+import { settingsSchema } from '../../src/core/settings/schema.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { MAX_CONCURRENT_CALLS } from '../../src/judge/transports/transport.ts';
+import { type Refusals, seatWait, WINDOW_MS } from '../../src/limits/seats.ts';
+import { REFUSED_ATTEMPTS, REFUSED_WAIT_MS } from '../../src/limits/table.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import { RANGES_AT_ONCE } from '../../src/monitoring/chunk/ranges.ts';
 import { secondsOf, THROTTLED_WAIT_MS } from '../../src/monitoring/in-gate.ts';
 import { isEnoughForPart } from '../../src/monitoring/plan/part-bounds.ts';
 import { OBJECTS_AT_ONCE } from '../../src/monitoring/plan/units.ts';
-import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
-import { settingsSchema } from '../../src/settings/schema.ts';
 import { chatRecord } from '../support/records.ts';
 
 const REQUIRED = {

@@ -3,7 +3,7 @@
  * chunks, while the account's quotas are shared by all of it. The times of the product's own work and the numbers of its
  * calls are measured (measured.json); its bounds and retries are read from its code (product.ts).
  */
-import { Random } from '../../src/shared/random.ts';
+import { Random } from '../../src/core/values/random.ts';
 import { LIST_PRICES } from '../support/list-prices.ts';
 import { Clock, Places, Rate, Times } from './engine.ts';
 import { predict, type Shape } from './explain.ts';

@@ -4,7 +4,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { forEachConcurrently } from '../../src/shared/concurrency.ts';
+import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import { median, round } from './result.ts';
 
 interface Recorded {

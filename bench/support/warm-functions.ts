@@ -1,10 +1,10 @@
 /** The functions of a judged run, which stay warm between runs as Lambda keeps them. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { projectPath } from '../../local/project-root.ts';
-import type { ChunkRequest, ManifestLine, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
+import type { Storage } from '../../src/core/aws/storage.ts';
+import type { ChunkRequest, ManifestLine, PlanRequest, PlanResult } from '../../src/core/contract/payloads.ts';
+import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import { readManifest } from '../../src/monitoring/receipts.ts';
-import { forEachConcurrently } from '../../src/shared/concurrency.ts';
-import type { Storage } from '../../src/shared/storage.ts';
 import type { SideReport } from './bench-stack.ts';
 
 /** A function: as many processes of its bundle as there were events at the same time. */

@@ -1,8 +1,8 @@
 /** Where a command acts, which it says first, and which settings of `.env` the environment overrules. */
 import type { Command } from 'commander';
-import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
-import { settingsSchema } from '../../src/settings/schema.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
+import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
+import { settingsSchema } from '../../src/core/settings/schema.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { notice } from './output.ts';
 
 /** Commands that always change something there, or say what will. */

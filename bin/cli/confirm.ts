@@ -1,6 +1,6 @@
 /** Asks before something that costs money or takes long. */
 import { createInterface } from 'node:readline/promises';
-import { PermanentError } from '../../src/shared/errors.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 
 /**
  * Returns whether the person agrees. Asks on a terminal only.

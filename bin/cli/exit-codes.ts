@@ -1,6 +1,6 @@
 /** What the exit codes of all commands mean. docs/commands.md lists them. */
 import { GATE_EXIT_CODES } from '../../src/replay/gate/types.ts';
-import { INTERRUPTED } from '../../src/terminal/stop-signals.ts';
+import { INTERRUPTED } from './stop-signals.ts';
 
 export const EXIT = {
   /** The command did what was asked. */

@@ -1,6 +1,6 @@
 /** Errors as the command line prints them. */
 import { inspect } from 'node:util';
-import { awsFailure } from '../../src/terminal/aws-failures.ts';
+import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 
 interface FailureOptions {
   /** With the stack trace and the causes. */

@@ -1,12 +1,11 @@
 /** Follows runs on the terminal, and reports what became of them. */
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
-import { expectedSeconds } from '../../src/operate/expected-time.ts';
-import { followRuns } from '../../src/operate/follow-runs.ts';
-import { listRuns } from '../../src/operate/list-runs.ts';
-import { RunWatcher } from '../../src/operate/run-progress.ts';
-import { type RunReport, readRunReport } from '../../src/operate/run-report.ts';
-import { Stopped, stopOnSignals } from '../../src/terminal/stop-signals.ts';
+import { expectedSeconds } from '../operate/expected-time.ts';
+import { followRuns } from '../operate/follow-runs.ts';
+import { listRuns } from '../operate/list-runs.ts';
+import { RunWatcher } from '../operate/run-progress.ts';
+import { type RunReport, readRunReport } from '../operate/run-report.ts';
 import { EXIT } from './exit-codes.ts';
 import { followDisplay } from './follow-display.ts';
 import { notice, terminal, writeJson } from './output.ts';
@@ -14,6 +13,7 @@ import { commandText, nextSteps, runLinks } from './run-hints.ts';
 import { runAsJson, runsFollowedJson } from './run-json.ts';
 import { runsText } from './run-text.ts';
 import type { DeployedStack, StackFlags } from './stack.ts';
+import { Stopped, stopOnSignals } from './stop-signals.ts';
 
 export interface ReportFlags extends StackFlags {
   json?: boolean;

@@ -1,11 +1,11 @@
 /** The progress of runs: a bar on a terminal, a line of facts now and then in a pipe. */
 
-import { hasEnded } from '../../src/operate/follow-runs.ts';
-import type { RunProgress } from '../../src/operate/run-progress.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
-import { durationText } from '../../src/terminal/duration-text.ts';
-import { startProgress } from '../../src/terminal/progress.ts';
-import { columnsOf, wrapped } from '../../src/terminal/wrap.ts';
+import { durationText } from '../../src/core/text/duration-text.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { columnsOf, wrapped } from '../../src/core/text/wrap.ts';
+import { hasEnded } from '../operate/follow-runs.ts';
+import type { RunProgress } from '../operate/run-progress.ts';
+import { startProgress } from './progress.ts';
 
 export interface FollowDisplay {
   look(runs: readonly RunProgress[]): void;

@@ -1,9 +1,9 @@
 /** The MLflow experiment that a command reads: that of the settings, or of a deployed stack. */
 import { Option } from 'commander';
+import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
 import { experimentOf } from '../commands/calibration-data.ts';
 import { type CaptureSettings, captureSettings } from '../commands/settings.ts';
 import { deployedSettings, type StackFlags, withStack } from './stack.ts';

@@ -1,6 +1,6 @@
 /** Names that a person gave. */
-import { PermanentError } from '../../src/shared/errors.ts';
-import { nearest } from '../../src/shared/nearest.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { nearest } from '../../src/core/values/nearest.ts';
 
 /** @throws PermanentError `UnknownName` with the nearest name */
 export function checkNames(what: string, given: readonly string[] | undefined, known: readonly string[]): void {

@@ -1,8 +1,8 @@
 /** A file that a command writes: new, and under its name only once it is complete. */
 import { existsSync, rmSync } from 'node:fs';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
-import { PermanentError } from '../../src/shared/errors.ts';
-import { INTERRUPTED, type Stopping, stopOnSignals } from '../../src/terminal/stop-signals.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { INTERRUPTED, type Stopping, stopOnSignals } from './stop-signals.ts';
 
 const NEWLINE = Buffer.from('\n');
 

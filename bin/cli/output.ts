@@ -2,8 +2,8 @@
 import { styleText } from 'node:util';
 import { Option } from 'commander';
 import type * as z from 'zod';
+import { columnsOf, wrapped } from '../../src/core/text/wrap.ts';
 import { PLAIN, type Style } from '../../src/quality/rates-text.ts';
-import { columnsOf, wrapped } from '../../src/terminal/wrap.ts';
 
 /** The option of every command that prints data. */
 export const jsonOption = (what = 'print the result as JSON'): Option => new Option('--json', what);

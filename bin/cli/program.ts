@@ -1,6 +1,6 @@
 /** The program: its options, and the commands of the table, of which only the asked one is loaded. */
 import { Command } from 'commander';
-import { useDotenvRegion } from '../../src/settings/dotenv-file.ts';
+import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 
 const HELP = `

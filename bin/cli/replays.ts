@@ -1,5 +1,5 @@
 /** What the commands about monitoring runs say of cloud replays. */
-import { PermanentError } from '../../src/shared/errors.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 
 /** The error of a command that knows only monitoring runs. */
 export const isReplay = (run: string): PermanentError =>

@@ -1,8 +1,8 @@
 /** What a person may do next with a run: commands to copy, and pages to open. */
-import { resourceNames } from '../../src/contract/names.ts';
-import { workKeys } from '../../src/contract/work-keys.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
-import { isPlanned, type RunReport } from '../../src/operate/run-report.ts';
+import { isPlanned, type RunReport } from '../operate/run-report.ts';
 import { consoleLinks } from './links.ts';
 import type { DeployedStack } from './stack.ts';
 

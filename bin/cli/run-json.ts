@@ -1,6 +1,6 @@
 /** What the commands about runs print with `--json`. */
 import * as z from 'zod';
-import { RUN_STATUSES, type RunReport } from '../../src/operate/run-report.ts';
+import { RUN_STATUSES, type RunReport } from '../operate/run-report.ts';
 import type { RunPage } from './run-text.ts';
 
 const count = z.number();

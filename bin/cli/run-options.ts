@@ -1,7 +1,7 @@
 /** The options of commands that start runs. */
 import { type Command, InvalidArgumentError } from 'commander';
-import type { RunOptions } from '../../src/contract/input.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
+import type { RunOptions } from '../../src/core/contract/input.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { number, share } from '../commands/numbers.ts';
 
 export interface RunFlags {

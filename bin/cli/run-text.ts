@@ -1,11 +1,12 @@
 /** What became of runs, for a terminal or a pipe. */
+
+import { durationText } from '../../src/core/text/duration-text.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { wrapped } from '../../src/core/text/wrap.ts';
 import type { FailedChunk } from '../../src/monitoring/failed-chunk.ts';
-import { quarantineLines } from '../../src/operate/quarantine-report.ts';
-import type { RunReport } from '../../src/operate/run-report.ts';
-import { addUp, totalLines, verdictLines } from '../../src/operate/summary-report.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
-import { durationText } from '../../src/terminal/duration-text.ts';
-import { wrapped } from '../../src/terminal/wrap.ts';
+import { quarantineLines } from '../operate/quarantine-report.ts';
+import type { RunReport } from '../operate/run-report.ts';
+import { addUp, totalLines, verdictLines } from '../operate/summary-report.ts';
 import type { TextOptions } from './output.ts';
 import { commandText, type Hint } from './run-hints.ts';
 

@@ -1,13 +1,13 @@
 /** The deployed stack that a command is for: found by `--stack` or STACK_PREFIX, with clients of its services. */
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { Option } from 'commander';
-import type { StackOutputs } from '../../src/contract/names.ts';
-import { type AwsClients, destroyClients, environmentClients } from '../../src/operate/aws-clients.ts';
-import type { StateMachines } from '../../src/operate/find-execution.ts';
-import { readStackOutputs, stackPrefix } from '../../src/operate/stack-outputs.ts';
-import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
-import { functionSettings } from '../../src/settings/schema.ts';
-import { Storage } from '../../src/shared/storage.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
+import type { StackOutputs } from '../../src/core/contract/names.ts';
+import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
+import { functionSettings } from '../../src/core/settings/schema.ts';
+import { type AwsClients, destroyClients, environmentClients } from '../operate/aws-clients.ts';
+import type { StateMachines } from '../operate/find-execution.ts';
+import { readStackOutputs, stackPrefix } from '../operate/stack-outputs.ts';
 
 export interface DeployedStack {
   /** Its STACK_PREFIX. */

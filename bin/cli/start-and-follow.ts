@@ -1,6 +1,6 @@
 /** Starts a run, and follows it. */
-import type { ExecutionInput } from '../../src/contract/input.ts';
-import { startExecution } from '../../src/operate/start-execution.ts';
+import type { ExecutionInput } from '../../src/core/contract/input.ts';
+import { startExecution } from '../operate/start-execution.ts';
 import { followAndReport, printReports, type ReportFlags, reportOf } from './follow-and-report.ts';
 import { notice } from './output.ts';
 import { commandText } from './run-hints.ts';

@@ -1,5 +1,5 @@
 /** The options of a window of time, as instants. */
-import { PermanentError } from '../../src/shared/errors.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { instantMs } from '../commands/instants.ts';
 
 export interface WindowFlags {

@@ -1,13 +1,7 @@
 /** Obtains labels and verdicts for `calibrate`: from MLflow, or from a file or the anchor set by asking the judge now. */
 import { readFileSync } from 'node:fs';
-import { readAnchors } from '../../src/calibration/anchors.ts';
-import { type Asked, askAll, givenPairs, mostUsd } from '../../src/calibration/ask-judge.ts';
-import { shadowLeftOut, type TraceQuery } from '../../src/calibration/assessed-traces.ts';
-import { parseLabels } from '../../src/calibration/labels-file.ts';
-import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
-import { calibrationReport } from '../../src/calibration/report.ts';
-import { RIGHT_VALUES, readTruthPairs } from '../../src/calibration/truth-pairs.ts';
-import type { CalibrationReport, LabeledItem } from '../../src/calibration/types.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
@@ -17,8 +11,14 @@ import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import { packagePath } from '../../src/shared/package-folder.ts';
+import { readAnchors } from '../../src/quality/calibration/anchors.ts';
+import { type Asked, askAll, givenPairs, mostUsd } from '../../src/quality/calibration/ask-judge.ts';
+import { shadowLeftOut, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
+import { parseLabels } from '../../src/quality/calibration/labels-file.ts';
+import { readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
+import { calibrationReport } from '../../src/quality/calibration/report.ts';
+import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/truth-pairs.ts';
+import type { CalibrationReport, LabeledItem } from '../../src/quality/calibration/types.ts';
 import { checkNames } from '../cli/names.ts';
 import type { CommandSettings } from './settings.ts';
 

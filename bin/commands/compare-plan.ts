@@ -1,6 +1,8 @@
 /** `inference-monitor compare --plan`: how many requests a gate needs, and what its judge would cost. Nothing is sent. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Storage } from '../../src/core/aws/storage.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../src/replay/compare/compared-data.ts';
 import type { Quality } from '../../src/replay/compare/quality.ts';
@@ -17,8 +19,6 @@ import {
 import { type GatePlan, planGate } from '../../src/replay/gate/plan.ts';
 import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { Pilot } from '../../src/replay/gate/unchanged.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import type { Storage } from '../../src/shared/storage.ts';
 import { writeJson } from '../cli/output.ts';
 import { planJson } from '../json/compare.ts';
 import { commandSettings } from './settings.ts';

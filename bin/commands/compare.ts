@@ -1,6 +1,8 @@
 /** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
 import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
+import type { Storage } from '../../src/core/aws/storage.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { type Difference, STATISTICS } from '../../src/replay/compare/differences.ts';
 import { judgeReplies, judgeWarning, stoppedBy } from '../../src/replay/compare/judge-replies.ts';
@@ -12,8 +14,6 @@ import type { GateResult } from '../../src/replay/gate/types.ts';
 import { gateText, signed } from '../../src/replay/gate/words.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import type { Storage } from '../../src/shared/storage.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { comparisonJson } from '../json/compare.ts';
@@ -99,7 +99,7 @@ function tolerance(text: string): number {
 }
 
 async function openStorage(): Promise<Storage> {
-  const { createS3Client, Storage } = await import('../../src/shared/storage.ts');
+  const { createS3Client, Storage } = await import('../../src/core/aws/storage.ts');
   return new Storage(createS3Client());
 }
 

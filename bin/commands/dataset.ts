@@ -1,26 +1,26 @@
 /** `inference-monitor dataset`: the captures of chosen traces as a file that replays, and as MLflow's evaluation dataset. */
 import { Command } from 'commander';
 import * as z from 'zod';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
-import {
-  datasetRecord,
-  readDatasetCaptures,
-  type Selection,
-  selectTraces,
-  type VerdictCondition,
-} from '../../src/operate/dataset.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { checkNames } from '../cli/names.ts';
 import { assertNew, NewFile } from '../cli/new-file.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import {
+  datasetRecord,
+  readDatasetCaptures,
+  type Selection,
+  selectTraces,
+  type VerdictCondition,
+} from '../operate/dataset.ts';
 import { progress, say, sayLeftOut } from './calibration-data.ts';
 import { countWithin } from './numbers.ts';
 

@@ -5,9 +5,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { assertOneEnvironment } from '../../src/settings/dotenv-file.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import { packagePath } from '../../src/shared/package-folder.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { packagePath } from '../../src/core/process/package-folder.ts';
+import { assertOneEnvironment } from '../../src/core/settings/dotenv-file.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 
 const HELP = `
@@ -59,7 +59,7 @@ async function deploy(options: readonly string[]): Promise<void> {
   for (const file of ['aws-cdk-lib/package.json', 'constructs/package.json']) deployFile(file, PLACES.slice(0, 1));
   const sources = packagePath('bin', 'app.ts');
   const app = existsSync(sources)
-    ? ['--import', packagePath('local', 'ready.js'), sources]
+    ? ['--import', packagePath('bin', 'ready.js'), sources]
     : [packagePath('dist', 'app.js')];
   const { context } = JSON.parse(readFileSync(packagePath('cdk.json'), 'utf8')) as { context: Record<string, boolean> };
   const args = [

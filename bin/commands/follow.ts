@@ -1,11 +1,11 @@
 /** `inference-monitor follow`: follows a run to its end. */
 import { Command } from 'commander';
-import { findExecution } from '../../src/operate/find-execution.ts';
 import { followAndReport, type ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption } from '../cli/output.ts';
 import { isReplay } from '../cli/replays.ts';
 import { runsFollowedJson } from '../cli/run-json.ts';
 import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
+import { findExecution } from '../operate/find-execution.ts';
 
 const HELP = `
 A bar shows the lines that have an outcome, the rate, the time left, the judge's dollars and failed chunks; in a pipe, a line every

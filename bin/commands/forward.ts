@@ -1,7 +1,17 @@
 /** `inference-monitor forward`: forwards files that are there already, and puts back what failed. */
 import { Command } from 'commander';
 import type * as z from 'zod';
-import type { ForwardReceipt } from '../../src/contract/forward.ts';
+import type { ForwardReceipt } from '../../src/core/contract/forward.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { tableText } from '../../src/core/text/table-text.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { EXIT } from '../cli/exit-codes.ts';
+import { unlessInterrupted } from '../cli/follow-and-report.ts';
+import { jsonOption, terminal, writeJson } from '../cli/output.ts';
+import { bar, startProgress } from '../cli/progress.ts';
+import { type DeployedStack, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { forwardJson } from '../json/forward.ts';
 import {
   type Forwarding,
   filesToForward,
@@ -9,17 +19,7 @@ import {
   followFiles,
   putBack,
   sendEvents,
-} from '../../src/operate/forwarding.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
-import { bar, startProgress } from '../../src/terminal/progress.ts';
-import { tableText } from '../../src/terminal/table-text.ts';
-import { EXIT } from '../cli/exit-codes.ts';
-import { unlessInterrupted } from '../cli/follow-and-report.ts';
-import { jsonOption, terminal, writeJson } from '../cli/output.ts';
-import { type DeployedStack, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
-import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { forwardJson } from '../json/forward.ts';
+} from '../operate/forwarding.ts';
 
 interface ForwardFlags extends WindowFlags, StackFlags {
   prefix?: string;

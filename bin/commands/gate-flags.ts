@@ -1,10 +1,10 @@
 /** The flags of a gate: a file with thresholds and settings, and files for CI servers. */
 import { appendFile, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
 import { writableDirectory } from './replay-directory.ts';
 
 export interface GateFlags {

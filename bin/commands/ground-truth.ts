@@ -1,24 +1,24 @@
 /** `inference-monitor ground-truth`: joins labels to predictions, and prints how good the predictions were. */
 import { Command, Option } from 'commander';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
 import { TRUTH_PERIODS, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { truthTable } from '../../src/ground-truth/measure/table-text.ts';
-import { findExecution } from '../../src/operate/find-execution.ts';
-import { followRuns } from '../../src/operate/follow-runs.ts';
-import { LABEL_FILES, placeLabels } from '../../src/operate/place-labels.ts';
-import { type StartedExecution, startNamed } from '../../src/operate/start-execution.ts';
-import { truthFigures } from '../../src/operate/truth-figures.ts';
-import { readTruthReport, type TruthReport, TruthWatcher, waitingLabels } from '../../src/operate/truth-run.ts';
-import { truthReportText, waitingText } from '../../src/operate/truth-text.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import { startProgress } from '../../src/terminal/progress.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { unlessInterrupted } from '../cli/follow-and-report.ts';
 import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
+import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-hints.ts';
 import { type DeployedStack, type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { groundTruthJson } from '../json/ground-truth.ts';
+import { findExecution } from '../operate/find-execution.ts';
+import { followRuns } from '../operate/follow-runs.ts';
+import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
+import { type StartedExecution, startNamed } from '../operate/start-execution.ts';
+import { truthFigures } from '../operate/truth-figures.ts';
+import { readTruthReport, type TruthReport, TruthWatcher, waitingLabels } from '../operate/truth-run.ts';
+import { truthReportText, waitingText } from '../operate/truth-text.ts';
 import { truthSettings } from './settings.ts';
 
 interface TruthFlags extends StackFlags, WindowFlags, Pick<TruthQuery, 'by' | 'variant'> {

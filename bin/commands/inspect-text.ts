@@ -1,10 +1,10 @@
 /** The reports of `inspect` as text, for terminals of any width. */
 import { stringify } from 'yaml';
-import type { InspectReport, LineReport, Place } from '../../src/offline/reports.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { wrapped } from '../../src/core/text/wrap.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
-import { wrapped } from '../../src/terminal/wrap.ts';
 import type { TextOptions } from '../cli/output.ts';
+import type { InspectReport, LineReport, Place } from '../offline/reports.ts';
 
 const whole = (count: number): string => Math.round(count).toLocaleString('en-US');
 const some = (count: number, noun: string): string => `${whole(count)} ${noun}${count === 1 ? '' : 's'}`;

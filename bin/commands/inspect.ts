@@ -1,16 +1,16 @@
 /** `inference-monitor inspect`: what capture files contain, and what the stack would make of them, offline. */
 import { Command } from 'commander';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
 import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
-import { captureFilesAt, OfflineReader, openFile, parseLocation } from '../../src/offline/capture-files.ts';
-import { Inspection } from '../../src/offline/inspect.ts';
-import { describeLine } from '../../src/offline/inspect-line.ts';
-import { type InspectReport, inspectSchema, type LineReport, lineSchema } from '../../src/offline/reports.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import { startProgress } from '../../src/terminal/progress.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, terminal, writeJson } from '../cli/output.ts';
+import { startProgress } from '../cli/progress.ts';
+import { captureFilesAt, OfflineReader, openFile, parseLocation } from '../offline/capture-files.ts';
+import { Inspection } from '../offline/inspect.ts';
+import { describeLine } from '../offline/inspect-line.ts';
+import { type InspectReport, inspectSchema, type LineReport, lineSchema } from '../offline/reports.ts';
 import { inspectText, lineText, megabytes } from './inspect-text.ts';
 import { wholeNumberOption } from './numbers.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';

@@ -1,7 +1,7 @@
 /** Parses the instants of options. */
-import { HOUR_MS } from '../../src/formats/files/capture-path.ts';
-import { parseInferenceTime } from '../../src/formats/record/inference-time.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
+import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
+import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 
 const AGE = /^(\d{1,5})([hdw])$/;
 const HOURS = { h: 1, d: 24, w: 168 };

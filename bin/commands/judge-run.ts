@@ -1,6 +1,8 @@
 /** Chooses scorers, judge and captures for `judge`, says what it will cost, and asks. */
+
+import { awsFailure } from '../../src/core/errors/aws-failures.ts';
+import { PermanentError, toNamedError } from '../../src/core/errors/errors.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
-import { OwnLimit } from '../../src/judge/budget/spending-limit.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
@@ -10,16 +12,15 @@ import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { canFail } from '../../src/judge/scorers/values.ts';
 import { standInTransport } from '../../src/judge/stand-in/transport.ts';
 import type { Judge, Scorer } from '../../src/judge/types.ts';
-import { type OfflineLine, OfflineReader, openCaptures, openFile } from '../../src/offline/capture-files.ts';
-import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../../src/offline/judge-captures.ts';
-import type { JudgeReport } from '../../src/offline/reports.ts';
+import { OwnLimit } from '../../src/limits/budget/spending-limit.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
-import { PermanentError, toNamedError } from '../../src/shared/errors.ts';
-import { awsFailure } from '../../src/terminal/aws-failures.ts';
-import { bar, startProgress } from '../../src/terminal/progress.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { checkNames } from '../cli/names.ts';
+import { bar, startProgress } from '../cli/progress.ts';
+import { type OfflineLine, OfflineReader, openCaptures, openFile } from '../offline/capture-files.ts';
+import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
+import type { JudgeReport } from '../offline/reports.ts';
 import { say } from './calibration-data.ts';
 import { dollars } from './inspect-text.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';

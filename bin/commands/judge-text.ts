@@ -1,7 +1,8 @@
 /** The report of `judge` as text, for terminals of any width: what fails first, with the judge's words. */
-import type { JudgeReport } from '../../src/offline/reports.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
+
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import type { TextOptions } from '../cli/output.ts';
+import type { JudgeReport } from '../offline/reports.ts';
 import { dollars, Page, placeText } from './inspect-text.ts';
 
 type Row = JudgeReport['verdicts'][number];

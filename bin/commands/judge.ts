@@ -1,10 +1,10 @@
 /** `inference-monitor judge`: verdicts on the captures of files, here and now, to write guidelines and scorers. */
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { parseLocation } from '../../src/offline/capture-files.ts';
-import { type JudgeReport, judgeSchema } from '../../src/offline/reports.ts';
-import { stopOnSignals } from '../../src/terminal/stop-signals.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, terminal, writeJson } from '../cli/output.ts';
+import { stopOnSignals } from '../cli/stop-signals.ts';
+import { parseLocation } from '../offline/capture-files.ts';
+import { type JudgeReport, judgeSchema } from '../offline/reports.ts';
 import { say } from './calibration-data.ts';
 import { JUDGES, type JudgeFlags, judgeFiles } from './judge-run.ts';
 import { judgeText } from './judge-text.ts';

@@ -2,17 +2,17 @@
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { Argument, Command, Option } from 'commander';
 import * as z from 'zod';
-import { resourceNames } from '../../src/contract/names.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { tracesUrl, traceUrl } from '../../src/mlflow/trace-url.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
-import { findExecution } from '../../src/operate/find-execution.ts';
-import { LOGIN_SECONDS, presignedMlflowUrl } from '../../src/operate/sagemaker.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
 import { hasBrowser, openInBrowser } from '../cli/browser.ts';
 import { type ConsoleLinks, consoleLinks } from '../cli/links.ts';
 import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { type DeployedStack, withStack } from '../cli/stack.ts';
+import { findExecution } from '../operate/find-execution.ts';
+import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/sagemaker.ts';
 import { say } from './calibration-data.ts';
 
 interface OpenFlags extends MlflowFlags {

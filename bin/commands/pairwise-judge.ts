@@ -1,11 +1,11 @@
 /** Connects to the judge that compares replies, with the same settings as the pipeline. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { OwnLimit } from '../../src/judge/budget/spending-limit.ts';
+import { PermanentError, toNamedError } from '../../src/core/errors/errors.ts';
 import { judgeOf } from '../../src/judge/connect.ts';
 import { parseJudgeId } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
+import { OwnLimit } from '../../src/limits/budget/spending-limit.ts';
 import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
-import { PermanentError, toNamedError } from '../../src/shared/errors.ts';
 import { commandSettings } from './settings.ts';
 
 /**

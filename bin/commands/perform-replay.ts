@@ -1,6 +1,8 @@
 /** Performs the replay command: source, target, replay, result files and exit code. */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import type { Storage } from '../../src/core/aws/storage.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import {
   type CaptureWindow,
   indexFor,
@@ -20,8 +22,6 @@ import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
 import type { SkippedLine, SourceFile } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { type ReplayResult, replayToDirectory } from '../../src/replay/to-directory.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import type { Storage } from '../../src/shared/storage.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { writeJson } from '../cli/output.ts';
@@ -66,7 +66,7 @@ const newRunName = (): string =>
   `replay-${new Date().toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${randomBytes(2).toString('hex')}`;
 
 async function openStorage(): Promise<Storage> {
-  const { createS3Client, Storage } = await import('../../src/shared/storage.ts');
+  const { createS3Client, Storage } = await import('../../src/core/aws/storage.ts');
   return new Storage(createS3Client());
 }
 

@@ -1,12 +1,7 @@
 /** Processes capture files of this machine: puts them into the bucket, and follows the runs that the stack's rule starts. */
-import { workKeys } from '../../src/contract/work-keys.ts';
-import type { StackCaptures } from '../../src/operate/capture-source.ts';
-import { hasEnded } from '../../src/operate/follow-runs.ts';
-import { processFiles, putCaptures, type Run } from '../../src/operate/process-files.ts';
-import { type RunProgress, RunWatcher } from '../../src/operate/run-progress.ts';
-import { planUpload, type UploadPlan } from '../../src/operate/upload-captures.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { comeBack, type ReportFlags, reportRuns, unlessInterrupted } from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
 import { notice, writeJson } from '../cli/output.ts';
@@ -15,6 +10,11 @@ import { processedJson } from '../cli/run-json.ts';
 import { inputOptions, type RunFlags } from '../cli/run-options.ts';
 import type { DeployedStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
+import type { StackCaptures } from '../operate/capture-source.ts';
+import { hasEnded } from '../operate/follow-runs.ts';
+import { processFiles, putCaptures, type Run } from '../operate/process-files.ts';
+import { type RunProgress, RunWatcher } from '../operate/run-progress.ts';
+import { planUpload, type UploadPlan } from '../operate/upload-captures.ts';
 
 type LocalFlags = RunFlags & ReportFlags;
 

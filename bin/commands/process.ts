@@ -1,14 +1,14 @@
 /** `inference-monitor process`: processes captures again, or files of this machine for the first time, and follows the runs. */
 import { Command } from 'commander';
-import type { BackfillInput } from '../../src/contract/input.ts';
-import { captureSource, type StackCaptures } from '../../src/operate/capture-source.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
+import type { BackfillInput } from '../../src/core/contract/input.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
 import { processedJson } from '../cli/run-json.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
 import { type DeployedStack, stackOption, withStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
+import { captureSource, type StackCaptures } from '../operate/capture-source.ts';
 import { instantMs } from './instants.ts';
 import { processLocal } from './process-local.ts';
 

@@ -1,16 +1,16 @@
 /** `inference-monitor quarantine`: the lines of a run that could not become traces. */
 import { Command } from 'commander';
 import * as z from 'zod';
-import { type QuarantinedLine, quarantinedLines } from '../../src/operate/quarantined-lines.ts';
-import { findStackRun, statusOfRun } from '../../src/operate/run-report.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
-import { tableText } from '../../src/terminal/table-text.ts';
+import { tableText } from '../../src/core/text/table-text.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { checkNames } from '../cli/names.ts';
 import { NewFile } from '../cli/new-file.ts';
 import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
 import { isReplay } from '../cli/replays.ts';
 import { machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { type QuarantinedLine, quarantinedLines } from '../operate/quarantined-lines.ts';
+import { findStackRun, statusOfRun } from '../operate/run-report.ts';
 
 interface QuarantineFlags extends StackFlags {
   out?: string;

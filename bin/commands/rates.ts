@@ -1,9 +1,11 @@
 /** `inference-monitor rates`: how good the endpoint is, how sure that is, and what has changed. */
 import { Command, Option } from 'commander';
-import type { CoveredPart } from '../../src/calibration/types.ts';
-import { labelsByCell, type WindowLabel } from '../../src/calibration/window-labels.ts';
-import { HOUR_MS } from '../../src/formats/files/capture-path.ts';
+import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
+import type { Storage } from '../../src/core/aws/storage.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
+import type { CoveredPart } from '../../src/quality/calibration/types.ts';
+import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
 import { daysWithCounts } from '../../src/quality/counts-store.ts';
 import { type CountedCell, cellsOf, type GroupBy, readWindow, type TimeWindow } from '../../src/quality/fold.ts';
 import {
@@ -17,8 +19,6 @@ import {
   scorersIn,
 } from '../../src/quality/rates.ts';
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import type { Storage } from '../../src/shared/storage.ts';
 import { checkNames } from '../cli/names.ts';
 import { jsonOption, jsonText, type TextOptions, terminal } from '../cli/output.ts';
 import { type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';

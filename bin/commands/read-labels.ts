@@ -1,12 +1,12 @@
 /** Reads people's labels of a window for `rates`. */
 
-import { LEFT_OUT } from '../../src/calibration/mlflow-labels.ts';
-import { countBy } from '../../src/calibration/report.ts';
-import type { Unanswered } from '../../src/calibration/types.ts';
-import { readWindowLabels, type WindowLabels } from '../../src/calibration/window-labels.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
+import { LEFT_OUT } from '../../src/quality/calibration/mlflow-labels.ts';
+import { countBy } from '../../src/quality/calibration/report.ts';
+import type { Unanswered } from '../../src/quality/calibration/types.ts';
+import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/fold.ts';
 import { experimentOf, progress } from './calibration-data.ts';
 import type { CommandSettings } from './settings.ts';

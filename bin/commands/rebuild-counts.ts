@@ -1,8 +1,8 @@
 /** `inference-monitor rebuild-counts`: makes the counts behind `rates` anew from the receipts of the runs. */
 import { Command } from 'commander';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { type CountsDifference, type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import { dayOf } from '../../src/quality/counts-store.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { rebuildCountsJson } from '../json/rebuild-counts.ts';

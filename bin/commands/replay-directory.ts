@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { access, constants, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { RESULT_FILES } from '../../src/replay/results/result-set.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
 
 /**
  * Creates a directory and its parents one by one. Node's recursive `mkdir` loops forever on file systems that report a

@@ -1,9 +1,9 @@
 /** Displays the progress of a replay: a few lines that are redrawn on a terminal, or plain lines elsewhere. */
 
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
 
 const TERMINAL_MS = 500;
 const PLAIN_MS = 5_000;

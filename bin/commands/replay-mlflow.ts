@@ -1,9 +1,10 @@
 /** Connects the replay command to MLflow, with the user's settings from the environment and .env. */
+
+import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import type { MlflowPorts } from '../../src/replay/publish/publish.ts';
-import { traceIdOf } from '../../src/trace/ids.ts';
 import { commandSettings } from './settings.ts';
 
 export interface ReplayMlflowFlags {
@@ -23,7 +24,7 @@ export interface ReplayMlflow extends MlflowPorts {
 /** @throws PermanentError `InvalidSettings`, `MlflowTrackingUriMissing`, and errors of the server */
 export async function connectReplayMlflow(flags: ReplayMlflowFlags): Promise<ReplayMlflow> {
   const settings = commandSettings({ MLFLOW_TRACKING_URI: flags.trackingUri });
-  const s3 = async () => (await import('../../src/shared/storage.ts')).createS3Client();
+  const s3 = async () => (await import('../../src/core/aws/storage.ts')).createS3Client();
   const client = mlflowOf(settings, await s3());
   const captures = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
   const name = flags.experiment ?? (captures === undefined ? 'replays' : `${captures}-replays`);

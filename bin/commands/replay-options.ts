@@ -1,6 +1,6 @@
 /** The options of the replay command, as its help lists them, and the values that they parse to. */
 import { InvalidArgumentError, Option } from 'commander';
-import { parseInferenceTime } from '../../src/formats/record/inference-time.ts';
+import { parseInferenceTime } from '../../src/captures/record/inference-time.ts';
 import { DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
 import { jsonOption } from '../cli/output.ts';
 import { amount, number } from './numbers.ts';

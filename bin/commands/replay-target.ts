@@ -1,8 +1,8 @@
 /** Creates the target from the options of the command line. */
 import { readFile } from 'node:fs/promises';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { parseHeaders, secretHeaders } from '../../src/replay/targets/headers.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
 
 export interface TargetFlags {
   url?: string;

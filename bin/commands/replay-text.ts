@@ -1,12 +1,12 @@
 /** Formats the output of the replay command: the plan of a dry run, and the figures at the end. */
 
+import { durationText } from '../../src/core/text/duration-text.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import { durationSeconds } from '../../src/replay/results/summary.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
-import { durationText } from '../../src/terminal/duration-text.ts';
 
 const LEVELS = '▁▂▃▄▅▆▇█';
 

@@ -1,7 +1,7 @@
 /** `inference-monitor replay`: sends captured requests to another endpoint and measures the replies. */
 import { Command } from 'commander';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ReplayOptions } from '../../src/replay/options.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
 import { performReplay, type ReplayFlags } from './perform-replay.ts';
 import { type ParsedOptions, REPLAY_OPTIONS } from './replay-options.ts';
 

@@ -1,8 +1,7 @@
 /** `inference-monitor retry`: processes again what a run left unfinished, and follows that run. */
 import { Command, Option } from 'commander';
-import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/contract/input.ts';
-import { findStackRun, isPlanned, type RunReport, readRunReport } from '../../src/operate/run-report.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
+import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/contract/input.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
 import { isReplay } from '../cli/replays.ts';
@@ -10,6 +9,7 @@ import { runsFollowedJson } from '../cli/run-json.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
 import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
+import { findStackRun, isPlanned, type RunReport, readRunReport } from '../operate/run-report.ts';
 
 interface RetryFlags extends RunFlags, ReportFlags {
   what?: RetryWhat;

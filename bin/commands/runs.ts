@@ -1,14 +1,14 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
 import { Command, Option } from 'commander';
 import * as z from 'zod';
-import { type ListedReplay, type ListedRun, listReplays, listRuns } from '../../src/operate/list-runs.ts';
-import { RUN_STATUSES, type RunStatus } from '../../src/operate/run-report.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
-import { durationText } from '../../src/terminal/duration-text.ts';
-import { tableText } from '../../src/terminal/table-text.ts';
+import { durationText } from '../../src/core/text/duration-text.ts';
+import { tableText } from '../../src/core/text/table-text.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { jsonOption, notice, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/list-runs.ts';
+import { RUN_STATUSES, type RunStatus } from '../operate/run-report.ts';
 import { wholeNumberOption } from './numbers.ts';
 
 interface RunsFlags extends StackFlags, WindowFlags {

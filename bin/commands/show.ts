@@ -1,11 +1,11 @@
 /** `inference-monitor show`: what became of a run, running or ended. */
 import { Command } from 'commander';
-import { findStackRun, readRunReport } from '../../src/operate/run-report.ts';
 import { printReports, type ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption } from '../cli/output.ts';
 import { isReplay } from '../cli/replays.ts';
 import { runsFollowedJson } from '../cli/run-json.ts';
 import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
+import { findStackRun, readRunReport } from '../operate/run-report.ts';
 
 const HELP = `
 Shows what was lost, held back or quarantined, why, and which lines; failed chunks with their error; the commands that go on from

@@ -1,10 +1,10 @@
 /** Stops a monitoring run, and says what that leaves. */
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { type FoundExecution, findExecution } from '../../src/operate/find-execution.ts';
-import { readRunReport } from '../../src/operate/run-report.ts';
 import { nextSteps } from '../cli/run-hints.ts';
 import { type DeployedStack, machinesOf, type StackFlags } from '../cli/stack.ts';
 import type { StopResult } from '../json/stop.ts';
+import { type FoundExecution, findExecution } from '../operate/find-execution.ts';
+import { readRunReport } from '../operate/run-report.ts';
 
 export async function stopRun(
   stack: DeployedStack,

@@ -3,16 +3,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { Command } from 'commander';
-import { resourceNames } from '../../src/contract/names.ts';
-import type { EndedExecution } from '../../src/contract/replay.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
-import { type FoundExecution, findExecution } from '../../src/operate/find-execution.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import type { EndedExecution } from '../../src/core/contract/replay.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { type DeployedStack, machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { type StopResult, stopJson } from '../json/stop.ts';
+import { type FoundExecution, findExecution } from '../operate/find-execution.ts';
 import { stopRun } from './stop-run.ts';
 
 const HELP = `

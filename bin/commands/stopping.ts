@@ -1,5 +1,5 @@
 /** Graceful shutdown of a command that writes results: the first Ctrl-C stops the work, the second ends the process. */
-import { type Stopping, stopOnSignals } from '../../src/terminal/stop-signals.ts';
+import { type Stopping, stopOnSignals } from '../cli/stop-signals.ts';
 
 export interface CommandStopping extends Stopping {
   /** Whether the work has started. From then on the command ends gracefully after a signal. */

@@ -1,8 +1,8 @@
 /** Checks who asks: credentials, and whether the settings' ARNs are of the same account. */
 import { LambdaClient } from '@aws-sdk/client-lambda';
-import { queryAws } from '../../src/operate/aws-query.ts';
-import type { CheckedSettings } from '../../src/settings/schema.ts';
-import { awsFailure } from '../../src/terminal/aws-failures.ts';
+import { awsFailure } from '../../src/core/errors/aws-failures.ts';
+import type { CheckedSettings } from '../../src/core/settings/schema.ts';
+import { queryAws } from '../operate/aws-query.ts';
 import { type Finding, finding } from './finding.ts';
 
 const CHECK = 'account';

@@ -6,7 +6,7 @@ import {
   type S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { callAws } from '../../src/operate/aws-json.ts';
+import { callAws } from '../operate/aws-json.ts';
 import { type Finding, finding } from './finding.ts';
 import type { Ground } from './ground.ts';
 

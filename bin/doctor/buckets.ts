@@ -1,6 +1,6 @@
 /** Checks the buckets that exist before the stack: that of the captures and that of MLflow's artifacts. */
 import { HeadBucketCommand, ListBucketsCommand, type S3Client, type S3ServiceException } from '@aws-sdk/client-s3';
-import { httpStatusOf } from '../../src/shared/storage-errors.ts';
+import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
 import { checkArrivals, checkEvents } from './arrivals.ts';
 import { checked, type Finding, finding } from './finding.ts';
 import type { Ground } from './ground.ts';

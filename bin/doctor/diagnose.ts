@@ -1,7 +1,7 @@
 /** All checks of `doctor`, in the order of their findings. Nothing is changed, and nothing is paid for. */
 import * as z from 'zod';
-import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
-import type { Settings } from '../../src/settings/schema.ts';
+import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import { checkAccount } from './account.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';

@@ -1,5 +1,7 @@
 /** Checks the endpoint whose captures are processed: that it serves, what it captures, and where to. */
-import { callAws } from '../../src/operate/aws-json.ts';
+
+import { nearest } from '../../src/core/values/nearest.ts';
+import { callAws } from '../operate/aws-json.ts';
 import {
   type CaptureConfig,
   captureLocation,
@@ -8,8 +10,7 @@ import {
   type Endpoint,
   listEndpoints,
   shadowVariantsOf,
-} from '../../src/operate/sagemaker.ts';
-import { nearest } from '../../src/shared/nearest.ts';
+} from '../operate/sagemaker.ts';
 import { type Finding, finding } from './finding.ts';
 import type { Ground } from './ground.ts';
 

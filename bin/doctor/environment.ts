@@ -1,7 +1,7 @@
 /** Checks what the settings name beside endpoint, buckets and MLflow: a VPC, keys, secrets, endpoints of replays. */
-import { callAws } from '../../src/operate/aws-json.ts';
-import { queryAws } from '../../src/operate/aws-query.ts';
-import { hasInferenceComponent } from '../../src/operate/sagemaker.ts';
+import { callAws } from '../operate/aws-json.ts';
+import { queryAws } from '../operate/aws-query.ts';
+import { hasInferenceComponent } from '../operate/sagemaker.ts';
 import { checkServing } from './endpoint.ts';
 import { checked, type Finding, finding } from './finding.ts';
 import type { Ground } from './ground.ts';

@@ -1,6 +1,6 @@
 /** What `doctor` finds: for each check what is, and what to do about it. */
 import * as z from 'zod';
-import { awsFailure } from '../../src/terminal/aws-failures.ts';
+import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 
 export const findingSchema = z.object({
   /** What was checked, such as `endpoint`. */

@@ -3,13 +3,13 @@ import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
-import type { CheckedSettings } from '../../src/settings/schema.ts';
-import { nameOperations } from '../../src/terminal/aws-failures.ts';
+import { nameOperations } from '../../src/core/errors/aws-failures.ts';
+import type { CheckedSettings } from '../../src/core/settings/schema.ts';
 
 export interface Clients {
   bedrock: BedrockClient;
   cloudFormation: CloudFormationClient;
-  /** Also for services without a client of their own (src/operate/aws-json.ts). */
+  /** Also for services without a client of their own (bin/operate/aws-json.ts). */
   lambda: LambdaClient;
   s3: S3Client;
 }

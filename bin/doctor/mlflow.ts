@@ -1,11 +1,12 @@
 /** Checks that MLflow can be reached, and stores traces in the ways in which they are written. */
+
+import { toNamedError } from '../../src/core/errors/errors.ts';
 import { isAccessDenied } from '../../src/mlflow/capabilities.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { MlflowRefusedError } from '../../src/mlflow/errors.ts';
 import type { Call } from '../../src/mlflow/rest.ts';
-import { describeMlflow } from '../../src/operate/sagemaker.ts';
-import { toNamedError } from '../../src/shared/errors.ts';
+import { describeMlflow } from '../operate/sagemaker.ts';
 import { bucketOf } from './buckets.ts';
 import { checked, type Finding, finding } from './finding.ts';
 import type { Ground } from './ground.ts';

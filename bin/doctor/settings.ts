@@ -2,10 +2,10 @@
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { slips } from '../../lib/settings/slips.ts';
-import { withDefaultJudge } from '../../src/settings/default-judge.ts';
-import { dotenvOfCommand } from '../../src/settings/dotenv-file.ts';
-import { type CheckedSettings, type Settings, settingsSchema } from '../../src/settings/schema.ts';
-import { readEach } from '../../src/settings/variables.ts';
+import { withDefaultJudge } from '../../src/core/settings/default-judge.ts';
+import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
+import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
+import { readEach } from '../../src/core/settings/variables.ts';
 import { type Finding, finding } from './finding.ts';
 
 interface ReadSettings {

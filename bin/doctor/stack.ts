@@ -3,10 +3,10 @@ import { DescribeStackResourcesCommand, DescribeStacksCommand } from '@aws-sdk/c
 import { GetFunctionConfigurationCommand, ListEventSourceMappingsCommand } from '@aws-sdk/client-lambda';
 import { functionEnvironment, replayEnvironment } from '../../lib/settings/function-environment.ts';
 import { SETTING_NAMES } from '../../lib/settings/settings.ts';
-import { CONTRACT } from '../../src/contract/contract.ts';
-import { resourceNames } from '../../src/contract/names.ts';
-import { callAws } from '../../src/operate/aws-json.ts';
-import type { Settings } from '../../src/settings/schema.ts';
+import { CONTRACT } from '../../src/core/contract/contract.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
+import { callAws } from '../operate/aws-json.ts';
 import { type Finding, finding } from './finding.ts';
 import type { Clients } from './ground.ts';
 

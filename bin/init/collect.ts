@@ -1,8 +1,8 @@
 /** The settings of a new `.env`: from flags, from what the account has, and from a person's answers. */
 import { parseSettings, REQUIRED_SETTING_NAMES } from '../../lib/settings/settings.ts';
-import { settingsSchema } from '../../src/settings/schema.ts';
-import { describeWrong, readEach } from '../../src/settings/variables.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { settingsSchema } from '../../src/core/settings/schema.ts';
+import { describeWrong, readEach } from '../../src/core/settings/variables.ts';
 import type { FoundAccount } from './look-up.ts';
 import type { InitQuestion, Prompt } from './prompt.ts';
 

@@ -1,6 +1,8 @@
 /** What `init` finds in the account: endpoints and what they capture, buckets, MLflow apps. */
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
-import { callAws } from '../../src/operate/aws-json.ts';
+import { awsFailure } from '../../src/core/errors/aws-failures.ts';
+import type { Clients } from '../doctor/ground.ts';
+import { callAws } from '../operate/aws-json.ts';
 import {
   captureLocation,
   describeEndpoint,
@@ -8,9 +10,7 @@ import {
   listEndpoints,
   listMlflowApps,
   shadowVariantsOf,
-} from '../../src/operate/sagemaker.ts';
-import { awsFailure } from '../../src/terminal/aws-failures.ts';
-import type { Clients } from '../doctor/ground.ts';
+} from '../operate/sagemaker.ts';
 import type { Choice } from './prompt.ts';
 
 /** More would hide the question. Other names can be typed. */

@@ -1,8 +1,8 @@
 /** Asks a person on a terminal, line by line. */
 import { createInterface, type Interface } from 'node:readline/promises';
-import { PermanentError } from '../../src/shared/errors.ts';
-import { singleLine } from '../../src/shared/terminal-text.ts';
-import { Stopped } from '../../src/terminal/stop-signals.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { Stopped } from '../cli/stop-signals.ts';
 
 export interface Choice {
   value: string;

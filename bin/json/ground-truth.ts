@@ -1,6 +1,6 @@
 /** What `ground-truth --json` prints. */
 import * as z from 'zod';
-import { RUN_STATUSES } from '../../src/operate/run-report.ts';
+import { RUN_STATUSES } from '../operate/run-report.ts';
 import { count } from './parts.ts';
 
 const value = z.union([z.string(), z.number(), z.boolean()]);

@@ -1,18 +1,18 @@
 /** EvaluateReplay: writes the traces and the judge's verdicts of one shard of a replay. It is called until it is done. */
 import type { Context } from 'aws-lambda';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import {
   type EvaluateReplayRequest,
   type EvaluateReplayResult,
   replayShardRequestSchema,
-} from '../../src/contract/replay.ts';
-import { connectGate } from '../../src/gate/gate.ts';
+} from '../../src/core/contract/replay.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectBudget, connectJudge, judgeOf } from '../../src/judge/connect.ts';
+import { connectGate } from '../../src/limits/gate.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { countingThrottles } from '../../src/shared/metrics.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -5,11 +5,15 @@
 // Must be the first import: in the process of a trial it is the only one that runs.
 import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
-import type { ChunkProgress, ChunkRequest } from '../../src/contract/payloads.ts';
-import type { EvaluateReceipt } from '../../src/contract/receipts.ts';
-import { connectGate } from '../../src/gate/gate.ts';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import type { ChunkProgress, ChunkRequest } from '../../src/core/contract/payloads.ts';
+import type { EvaluateReceipt } from '../../src/core/contract/receipts.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
 import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../../src/judge/connect.ts';
+import { connectGate } from '../../src/limits/gate.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
@@ -20,10 +24,6 @@ import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { countingThrottles } from '../../src/shared/metrics.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

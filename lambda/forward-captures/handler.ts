@@ -1,16 +1,16 @@
 /** ForwardCaptures: the queued events of new capture files → each file to Arthur, once. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
-import { postToArthur } from '../../src/forward/arthur.ts';
-import { type ForwardMessage, forwardMessages } from '../../src/forward/forward-messages.ts';
-import { loadToken, withToken } from '../../src/forward/token.ts';
+import { hideMessage, sendToQueue } from '../../src/core/aws/queue.ts';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { createMetrics } from '../../src/core/process/metrics.ts';
+import { readForwardEnvironment } from '../../src/core/settings/environment.ts';
+import { captureScope } from '../../src/judge/capture-scope.ts';
 import { createHttpTransport } from '../../src/mlflow/transport.ts';
-import { captureScope } from '../../src/monitoring/capture-scope.ts';
+import { postToArthur } from '../../src/monitoring/arthur/arthur.ts';
+import { type ForwardMessage, forwardMessages } from '../../src/monitoring/arthur/forward-messages.ts';
+import { loadToken, withToken } from '../../src/monitoring/arthur/token.ts';
 import type { FailedEvents } from '../../src/monitoring/start-run.ts';
-import { readForwardEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { createMetrics } from '../../src/shared/metrics.ts';
-import { hideMessage, sendToQueue } from '../../src/shared/queue.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readForwardEnvironment();
 const { FORWARD_QUEUE: queue, FORWARD_DEAD_LETTERS: deadLetters } = environment;

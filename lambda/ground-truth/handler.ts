@@ -1,19 +1,19 @@
 /** GroundTruth: label files → labels joined to predictions, quality, and expectations in MLflow. It is called until it is done. */
 import type { Context } from 'aws-lambda';
-import type { TruthRequest, TruthResult } from '../../src/contract/ground-truth.ts';
-import { connectGate } from '../../src/gate/gate.ts';
-import { BudgetTable, tableClient } from '../../src/gate/table.ts';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import type { TruthRequest, TruthResult } from '../../src/core/contract/ground-truth.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import { measureLabels } from '../../src/ground-truth/measure/publish.ts';
 import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import { NoteTurn } from '../../src/ground-truth/note-turn.ts';
 import { runGroundTruth } from '../../src/ground-truth/run.ts';
+import { connectGate } from '../../src/limits/gate.ts';
+import { BudgetTable, tableClient } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { countingThrottles } from '../../src/shared/metrics.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

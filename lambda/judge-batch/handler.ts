@@ -1,13 +1,13 @@
 /** JudgeBatch: packs the requests of a run into batch inference jobs, and starts and checks these until they have ended. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import type { Context } from 'aws-lambda';
-import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/contract/payloads.ts';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/core/contract/payloads.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { firstModel, parseJudgeId } from '../../src/judge/judge-id.ts';
 import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { countingThrottles } from '../../src/shared/metrics.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
 const dependencies = {

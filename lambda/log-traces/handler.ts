@@ -2,9 +2,13 @@
 // The first to be loaded, and in a trial's process the only one.
 import '../../src/monitoring/log/log-trial.ts';
 import type { Context } from 'aws-lambda';
-import type { ChunkProgress, ChunkRequest } from '../../src/contract/payloads.ts';
-import type { LogCounts } from '../../src/contract/receipts.ts';
-import { connectGate } from '../../src/gate/gate.ts';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import type { ChunkProgress, ChunkRequest } from '../../src/core/contract/payloads.ts';
+import type { LogCounts } from '../../src/core/contract/receipts.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
+import { connectGate } from '../../src/limits/gate.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
@@ -13,10 +17,6 @@ import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { countingThrottles } from '../../src/shared/metrics.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

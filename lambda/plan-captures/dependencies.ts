@@ -1,5 +1,8 @@
 /** The dependencies of planning, created once per cold start. */
 import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import { RetryableError, saidBy } from '../../src/core/errors/errors.ts';
+import type { LambdaEnvironment } from '../../src/core/settings/environment.ts';
 import { activeScorers, uncachedWarning } from '../../src/judge/active-scorers.ts';
 import { assertBatchPossible, firstModel, judgeModels } from '../../src/judge/judge-id.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
@@ -8,9 +11,6 @@ import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
 import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
-import type { LambdaEnvironment } from '../../src/settings/environment.ts';
-import { RetryableError, saidBy } from '../../src/shared/errors.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 export function plannerDependencies(environment: LambdaEnvironment): Omit<PlannerDependencies, 'remainingMs'> {
   const storage = new Storage(createS3Client());

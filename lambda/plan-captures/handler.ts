@@ -2,12 +2,12 @@
 // Must be the first import: in the process of a trial it is the only one that runs.
 import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
-import type { GatherRequest, JudgeBatchResult, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
+import type { GatherRequest, JudgeBatchResult, PlanRequest, PlanResult } from '../../src/core/contract/payloads.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { gatherChunks } from '../../src/monitoring/batch/all-chunks.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { countingThrottles } from '../../src/shared/metrics.ts';
 import { plannerDependencies } from './dependencies.ts';
 
 const environment = readEnvironment();

@@ -1,13 +1,13 @@
 /** PlanReplay: the execution's input → the schedule, split into shards, in the work bucket. */
 import type { Context } from 'aws-lambda';
-import type { ReplayPlanRequest, ReplayPlanResult } from '../../src/contract/replay.ts';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import type { ReplayPlanRequest, ReplayPlanResult } from '../../src/core/contract/replay.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { readEnvironment, readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { watchJudgeModels } from '../../src/judge/model-watch.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
-import { readEnvironment, readReplayEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { countingThrottles } from '../../src/shared/metrics.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readReplayEnvironment();
 const settings = readEnvironment();

@@ -2,20 +2,21 @@
  * PublishReplay: figures, parameters and files of a finished replay → its MLflow run. If the request reports that a step failed
  * permanently, it only ends that run.
  */
+
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import {
   type EndReplayRunRequest,
   type EndReplayRunResult,
   endReplayRunRequestSchema,
   type PublishReplayRequest,
   type PublishReplayResult,
-} from '../../src/contract/replay.ts';
+} from '../../src/core/contract/replay.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { countingThrottles } from '../../src/core/process/metrics.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { endReplayRun } from '../../src/replay/cloud/publish/end-replay-run.ts';
 import { publishReplay } from '../../src/replay/cloud/publish/publish-replay.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { countingThrottles } from '../../src/shared/metrics.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

@@ -1,11 +1,11 @@
 /** StartRuns: the queued events of new capture files, or of new label files → one execution for all of them. */
 import { SFNClient } from '@aws-sdk/client-sfn';
-import { captureScope } from '../../src/monitoring/capture-scope.ts';
+import { startOnce } from '../../src/core/aws/start-once.ts';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
+import { captureScope } from '../../src/judge/capture-scope.ts';
 import { type FailedEvents, type QueuedEvent, startRun } from '../../src/monitoring/start-run.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { startOnce } from '../../src/shared/start-once.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());

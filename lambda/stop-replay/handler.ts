@@ -1,13 +1,13 @@
 /** StopReplay: an execution was stopped or has failed → sending ends, and what was measured is summarized. */
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import type { Context } from 'aws-lambda';
-import { resourceNames } from '../../src/contract/names.ts';
-import { type EndedExecution, endedExecutionSchema, type StopReplayResult } from '../../src/contract/replay.ts';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import { type EndedExecution, endedExecutionSchema, type StopReplayResult } from '../../src/core/contract/replay.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { stopReplay } from '../../src/replay/cloud/stop/stop-replay.ts';
-import { readReplayEnvironment } from '../../src/settings/environment.ts';
-import { PermanentError } from '../../src/shared/errors.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 /** Time reserved to report the error. A called function continues to run, and the next attempt finds its result. */
 const TELL_RESERVE_MS = 20_000;

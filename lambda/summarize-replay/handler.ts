@@ -1,10 +1,10 @@
 /** SummarizeReplay: the files of all shards → one result set, and whether the execution must fail. */
 import type { Context } from 'aws-lambda';
-import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../src/contract/replay.ts';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
+import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../src/core/contract/replay.ts';
+import { logged } from '../../src/core/process/logging.ts';
+import { readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';
-import { readReplayEnvironment } from '../../src/settings/environment.ts';
-import { logged } from '../../src/shared/logging.ts';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
 
 const environment = readReplayEnvironment();
 const storage = new Storage(createS3Client());

@@ -1,7 +1,7 @@
 /** Permission to read captures and labels: the prefix of the bucket, and the KMS key if the bucket has one. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
-import type { Settings } from '../../src/settings/schema.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import { allow, inAccount } from './allow.ts';
 import { escapeIamPattern } from './iam-pattern.ts';
 import { grantKey } from './key.ts';

@@ -1,9 +1,9 @@
 /** Permission to call the judge's model: this model through this profile, and nothing else. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import { firstModel, judgeModels, parseJudgeId, splitEndpoint } from '../../src/judge/judge-id.ts';
 import { type ProfileId, parseProfileId } from '../../src/judge/pricing/profile-id.ts';
-import type { Settings } from '../../src/settings/schema.ts';
 import { allow } from './allow.ts';
 import { grantSecret } from './key.ts';
 

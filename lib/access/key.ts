@@ -3,7 +3,7 @@ import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import type { Construct } from 'constructs';
-import type { Settings } from '../../src/settings/schema.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import { allow } from './allow.ts';
 
 const DECRYPT = 'kms:Decrypt';

@@ -1,7 +1,7 @@
 /** Permission to call MLflow, by the kind of tracking URI. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
-import type { Settings } from '../../src/settings/schema.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import { allow, inAccount } from './allow.ts';
 import { escapeIamPattern } from './iam-pattern.ts';
 import { grantKey, grantSecret } from './key.ts';

@@ -1,7 +1,7 @@
 /** Permission to send a replay's requests, only to the targets that the settings name. */
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
-import type { Settings } from '../../src/settings/schema.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import { allow } from './allow.ts';
 import { grantSecret } from './key.ts';
 

@@ -1,7 +1,7 @@
 /** Permission to use parts of the work bucket. */
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { markKeys, replayKeys, truthKeys, workKeys } from '../../src/contract/work-keys.ts';
+import { markKeys, replayKeys, truthKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { allow } from './allow.ts';
 import { grantKey } from './key.ts';
 

@@ -1,4 +1,8 @@
 /** Checks of the stack's settings beyond the form of each: by the judge's own rules, in combination, and in length. */
+
+import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
+import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
+import { type WrongSetting, wrongValue } from '../../src/core/settings/variables.ts';
 import { judgeEndpoints, judgeModels } from '../../src/judge/judge-id.ts';
 import { priceRemedy, ratesOf } from '../../src/judge/pricing/prices.ts';
 import { createAlwaysRule, mayJudge } from '../../src/judge/scorers/always-rules.ts';
@@ -6,9 +10,6 @@ import { isCodeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts'
 import { readParameters } from '../../src/judge/transports/parameters.ts';
 import { readObjectives } from '../../src/quality/objectives.ts';
 import { readTrueObjectives } from '../../src/quality/true-objectives.ts';
-import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
-import { type CheckedSettings, type Settings, settingsSchema } from '../../src/settings/schema.ts';
-import { type WrongSetting, wrongValue } from '../../src/settings/variables.ts';
 import { functionEnvironment, nodeOptions, replayEnvironment } from './function-environment.ts';
 
 const isOpenAi = (settings: CheckedSettings): boolean => judgeModels(settings).some((id) => id.startsWith('openai:/'));

@@ -1,8 +1,13 @@
-/** The environment of the functions, as `src/settings/environment.ts` reads it. */
-import { CONTRACT } from '../../src/contract/contract.ts';
-import { forwardSettings } from '../../src/settings/forward-settings.ts';
-import { type CheckedSettings, functionSettings, replaySettings, type Settings } from '../../src/settings/schema.ts';
-import { SMALL_MALLOC } from '../../src/shared/malloc.ts';
+/** The environment of the functions, as `src/core/settings/environment.ts` reads it. */
+import { CONTRACT } from '../../src/core/contract/contract.ts';
+import { SMALL_MALLOC } from '../../src/core/process/malloc.ts';
+import { forwardSettings } from '../../src/core/settings/forward-settings.ts';
+import {
+  type CheckedSettings,
+  functionSettings,
+  replaySettings,
+  type Settings,
+} from '../../src/core/settings/schema.ts';
 
 /** Settings that are lists of names in `.env`. Other lists are JSON there. */
 const COMMAS = new Set<string>([

@@ -1,7 +1,7 @@
 /** Checks of the settings about true answers, in combination with the others. */
-import { labelPlace } from '../../src/settings/ground-truth-setting.ts';
-import type { CheckedSettings } from '../../src/settings/schema.ts';
-import type { WrongSetting } from '../../src/settings/variables.ts';
+import { labelPlace } from '../../src/core/settings/ground-truth-setting.ts';
+import type { CheckedSettings } from '../../src/core/settings/schema.ts';
+import type { WrongSetting } from '../../src/core/settings/variables.ts';
 
 const PLACE = 'GROUND_TRUTH_S3_PREFIX';
 /** CloudFormation names the work bucket after the stack and the resource, and shortens both. */

@@ -4,15 +4,15 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';
-import { withDefaultJudge } from '../../src/settings/default-judge.ts';
+import { withDefaultJudge } from '../../src/core/settings/default-judge.ts';
 import {
   type CheckedSettings,
   mlflowKind,
   requiredSettings,
   type Settings,
   settingsSchema,
-} from '../../src/settings/schema.ts';
-import { describeWrong, readEach, type WrongSetting } from '../../src/settings/variables.ts';
+} from '../../src/core/settings/schema.ts';
+import { describeWrong, readEach, type WrongSetting } from '../../src/core/settings/variables.ts';
 import { doubtsAbout, wrongAlone, wrongInLength, wrongObjectives, wrongTogether } from './checks.ts';
 import { wrongLabels } from './label-checks.ts';
 import { slips } from './slips.ts';

@@ -1,5 +1,5 @@
 /** Finds variables that look like misspelled settings of this stack. */
-import { editsBetween } from '../../src/shared/nearest.ts';
+import { editsBetween } from '../../src/core/values/nearest.ts';
 
 /** The beginnings of our names. Any other variable in `.env` with one of these was meant for this stack. */
 const OURS =

@@ -10,7 +10,7 @@ import {
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import type { JudgeBatchRequest } from '../../src/contract/payloads.ts';
+import type { JudgeBatchRequest } from '../../src/core/contract/payloads.ts';
 import type { MonitoringFunctions } from '../monitoring-functions.ts';
 import { RUN } from './pipeline.ts';
 import { BATCH_RETRIES, STORE_RETRIES } from './retries.ts';

@@ -19,9 +19,9 @@ import {
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { TRUTH_BEGINS } from '../../src/contract/ground-truth.ts';
-import { resourceNames } from '../../src/contract/names.ts';
-import type { Settings } from '../../src/settings/schema.ts';
+import { TRUTH_BEGINS } from '../../src/core/contract/ground-truth.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import type { PipelineFunction } from '../pipeline-function.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { STORE_RETRIES } from './retries.ts';

@@ -24,11 +24,11 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
-import { resourceNames } from '../../src/contract/names.ts';
-import type { BatchPhase } from '../../src/contract/payloads.ts';
-import { workKeys } from '../../src/contract/work-keys.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import type { BatchPhase } from '../../src/core/contract/payloads.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import { MOST_KILLS } from '../../src/monitoring/chunk/chunk-bounds.ts';
-import type { Settings } from '../../src/settings/schema.ts';
 import type { MonitoringFunctions } from '../monitoring-functions.ts';
 import { batchStates } from './batch.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';

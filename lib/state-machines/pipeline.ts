@@ -10,7 +10,7 @@ import {
   StateMachineType,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import type { Settings } from '../../src/settings/schema.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import { workKey } from '../access/key.ts';
 import { StateMachineRole } from '../access/state-machine-role.ts';
 import type { WorkPart } from '../access/work.ts';

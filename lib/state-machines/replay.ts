@@ -24,10 +24,10 @@ import {
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { resourceNames } from '../../src/contract/names.ts';
-import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/contract/replay.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
-import type { Settings } from '../../src/settings/schema.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/core/contract/replay.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import type { ReplayFunctions } from '../replay-functions.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { JUDGE_RETRIES, SHARD_RETRIES, STORE_RETRIES } from './retries.ts';

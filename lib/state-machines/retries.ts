@@ -1,7 +1,7 @@
 /** The retries of the state machines by error name: how often, and for how long. */
 import { Duration } from 'aws-cdk-lib';
 import { JitterType, type RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
-import { RETRYABLE_ERRORS, THROTTLED_ERRORS } from '../../src/shared/errors.ts';
+import { RETRYABLE_ERRORS, THROTTLED_ERRORS } from '../../src/core/errors/errors.ts';
 
 /**
  * Transient errors of Lambda or of the connection to it: all that Step Functions' best practices name. After

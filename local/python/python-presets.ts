@@ -1,4 +1,4 @@
-/** The Python environments of this project with their pinned packages. `node local/lock-python.ts` pins the dependencies. */
+/** The Python environments of this project with their pinned packages. `node tools/lock-python.ts` pins the dependencies. */
 import {
   ensurePythonEnvironment,
   type Log,

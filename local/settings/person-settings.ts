@@ -2,9 +2,9 @@
 import { join } from 'node:path';
 import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { slips } from '../../lib/settings/slips.ts';
-import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
-import { dotenvSettings } from '../../src/settings/dotenv-file.ts';
-import type { Settings } from '../../src/settings/schema.ts';
+import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
+import { dotenvSettings } from '../../src/core/settings/dotenv-file.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import { projectPath } from '../project-root.ts';
 
 /** Settings for decoding and judging, which apply with any judge. */

@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
-import type { StackOutputs } from '../../src/contract/names.ts';
+import type { AwsClients } from '../../bin/operate/aws-clients.ts';
+import { processFiles, type Run } from '../../bin/operate/process-files.ts';
+import { traceIdOf } from '../../src/captures/trace/ids.ts';
+import type { StackOutputs } from '../../src/core/contract/names.ts';
+import { type LambdaEnvironment, readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import type { StoredAssessment } from '../../src/mlflow/types.ts';
-import type { AwsClients } from '../../src/operate/aws-clients.ts';
-import { processFiles, type Run } from '../../src/operate/process-files.ts';
-import { type LambdaEnvironment, readEnvironment } from '../../src/settings/environment.ts';
-import { traceIdOf } from '../../src/trace/ids.ts';
 
 /** Reads the environment of the deployed functions: the settings in effect, whatever the local `.env` says. */
 export async function deployedEnvironment(clients: AwsClients, outputs: StackOutputs): Promise<LambdaEnvironment> {

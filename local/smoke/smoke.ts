@@ -3,12 +3,12 @@
  * AWS environment. It reports what it found at each step. The exit code is 1 if something is missing.
  */
 import { parseArgs } from 'node:util';
-import { destroyClients, environmentClients } from '../../src/operate/aws-clients.ts';
-import { readRunSummaries } from '../../src/operate/run-summaries.ts';
-import { readStackOutputs, stackPrefix } from '../../src/operate/stack-outputs.ts';
-import { dotenvSettings, useDotenvRegion } from '../../src/settings/dotenv-file.ts';
-import { describeError } from '../../src/terminal/describe-error.ts';
-import { startProgress } from '../../src/terminal/progress.ts';
+import { startProgress } from '../../bin/cli/progress.ts';
+import { destroyClients, environmentClients } from '../../bin/operate/aws-clients.ts';
+import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
+import { readStackOutputs, stackPrefix } from '../../bin/operate/stack-outputs.ts';
+import { describeError } from '../../src/core/errors/describe-error.ts';
+import { dotenvSettings, useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import { projectPath } from '../project-root.ts';
 import { judgeHeap, readHeapLines } from './heap-steps.ts';
 import { deployedEnvironment, findTrace, putAndFollow, removeCapture, smokeCapture } from './smoke-steps.ts';

@@ -68,7 +68,7 @@ export async function synthesize(target: DeployTarget): Promise<string> {
   const { directory, settings, functions } = target;
   const output = join(directory, `cdk.out-${settings.STACK_PREFIX}`);
   const { context } = JSON.parse(readFileSync(projectPath('cdk.json'), 'utf8')) as { context: object };
-  await run(target, `cdk synth ${settings.STACK_PREFIX}`, ['--import', './local/ready.js', 'bin/app.ts'], {
+  await run(target, `cdk synth ${settings.STACK_PREFIX}`, ['--import', './bin/ready.js', 'bin/app.ts'], {
     ...environmentOf(target),
     ...settings,
     CDK_OUTDIR: output,

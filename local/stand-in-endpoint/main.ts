@@ -1,6 +1,6 @@
 /** `npm run endpoint`: the stand-in endpoint as a command. */
 import { parseArgs } from 'node:util';
-import { describeError } from '../../src/terminal/describe-error.ts';
+import { describeError } from '../../src/core/errors/describe-error.ts';
 import { startStandInEndpoint } from './server.ts';
 
 const HELP = `Usage: npm run endpoint -- [--port PORT] [--latency MS] [--words N] [--inter-token MS]

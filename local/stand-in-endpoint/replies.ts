@@ -1,6 +1,6 @@
 /** The replies of the stand-in endpoint: written by rules, in the format that the request asks for. */
 import { createHash } from 'node:crypto';
-import { isObject } from '../../src/formats/json.ts';
+import { isObject } from '../../src/captures/json.ts';
 
 export interface InferenceRequest {
   contentType: string;

@@ -1,8 +1,8 @@
 /** Forwards a Converse request to the real Bedrock, signed with the user's own credentials. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { SignatureV4 } from '@smithy/signature-v4';
-import { awsUrl } from '../../src/shared/aws-url.ts';
-import { NodeSha256 } from '../../src/shared/sha256.ts';
+import { awsUrl } from '../../src/core/aws/aws-url.ts';
+import { NodeSha256 } from '../../src/core/values/sha256.ts';
 import type { HttpAnswer } from './http-answer.ts';
 
 export interface ForwardTarget {

@@ -1,8 +1,8 @@
 /** Deploys the stack of each endpoint. */
 import { availableParallelism } from 'node:os';
-import type { StackOutputs } from '../../src/contract/names.ts';
-import type { EndpointCaptures } from '../../src/operate/capture-files.ts';
-import { putCaptures } from '../../src/operate/process-files.ts';
+import type { EndpointCaptures } from '../../bin/operate/capture-files.ts';
+import { putCaptures } from '../../bin/operate/process-files.ts';
+import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { CAPTURE_BUCKET, type LocalEnvironment } from './environment.ts';
 
 /** An endpoint's captures and the stack that watches them. */

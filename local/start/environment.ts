@@ -4,9 +4,9 @@
  */
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import type { StackOutputs } from '../../src/contract/names.ts';
-import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
-import { readStackOutputs } from '../../src/operate/stack-outputs.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
+import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
+import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { freePort } from '../machine/free-port.ts';
 import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';
 import type { Log } from '../python/python-environment.ts';

@@ -1,13 +1,13 @@
 /** Announces what a local run is about to do, before anything starts. */
 import { createReadStream } from 'node:fs';
+import type { CaptureFile } from '../../bin/operate/capture-files.ts';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
-import { scanChunks } from '../../src/formats/lines/chunks.ts';
+import { scanChunks } from '../../src/captures/lines/chunks.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
-import type { CaptureFile } from '../../src/operate/capture-files.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import type { Settings } from '../../src/settings/schema.ts';
 
 interface CaptureSizes {
   files: number;

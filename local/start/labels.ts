@@ -1,15 +1,15 @@
 /** The labels beside the captures that `npm start` processes: they come one file after the other, to where the stack watches. */
 import { existsSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { type EndpointCaptures, filesBelow } from '../../bin/operate/capture-files.ts';
+import { processFiles, type Run } from '../../bin/operate/process-files.ts';
+import { truthFigures } from '../../bin/operate/truth-figures.ts';
+import { type LabelFileState, readTruthReport } from '../../bin/operate/truth-run.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 import { isLabelFile } from '../../src/ground-truth/labels/read-labels.ts';
 import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
-import { type EndpointCaptures, filesBelow } from '../../src/operate/capture-files.ts';
-import { processFiles, type Run } from '../../src/operate/process-files.ts';
-import { truthFigures } from '../../src/operate/truth-figures.ts';
-import { type LabelFileState, readTruthReport } from '../../src/operate/truth-run.ts';
 import { LABELS_FOLDER } from '../../src/replay/source/files.ts';
-import type { Settings } from '../../src/settings/schema.ts';
-import { Storage } from '../../src/shared/storage.ts';
 import { type DeployedEndpoint, labelPrefix } from './deployed-endpoint.ts';
 import { CAPTURE_BUCKET, type LocalEnvironment } from './environment.ts';
 

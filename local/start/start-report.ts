@@ -1,16 +1,16 @@
 /** The report that `npm start` prints when the executions have ended. */
 import { basename } from 'node:path';
-import { resourceNames } from '../../src/contract/names.ts';
-import { VERDICT_TERMS, type VerdictCounts } from '../../src/contract/receipts.ts';
+import type { Run } from '../../bin/operate/process-files.ts';
+import { quarantineLines, type ReasonWithLines } from '../../bin/operate/quarantine-report.ts';
+import { addUp, totalLines, verdictLines } from '../../bin/operate/summary-report.ts';
+import { labelFilesText } from '../../bin/operate/truth-text.ts';
+import type { WorstTrace } from '../../bin/operate/worst.ts';
+import { worstLines } from '../../bin/operate/worst-text.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import { VERDICT_TERMS, type VerdictCounts } from '../../src/core/contract/receipts.ts';
 import { truthTable } from '../../src/ground-truth/measure/table-text.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
-import type { Run } from '../../src/operate/process-files.ts';
-import { quarantineLines, type ReasonWithLines } from '../../src/operate/quarantine-report.ts';
-import { addUp, totalLines, verdictLines } from '../../src/operate/summary-report.ts';
-import { labelFilesText } from '../../src/operate/truth-text.ts';
-import type { WorstTrace } from '../../src/operate/worst.ts';
-import { worstLines } from '../../src/operate/worst-text.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
 import type { DeployedEndpoint } from './deployed-endpoint.ts';
 import type { LocalEnvironment } from './environment.ts';

@@ -1,7 +1,7 @@
 /** Parses the input of a ground truth run. */
-import { type TruthInput, truthInputSchema } from '../contract/ground-truth.ts';
-import { objectInputSchema } from '../contract/input.ts';
-import { PermanentError } from '../shared/errors.ts';
+import { type TruthInput, truthInputSchema } from '../core/contract/ground-truth.ts';
+import { objectInputSchema } from '../core/contract/input.ts';
+import { PermanentError } from '../core/errors/errors.ts';
 
 const ALLOWED =
   '{"bucket":…,"key":…}, a label file; {"bucket":…,"prefix":…}, all label files under it; {"files":{"key":"starts/…"}}; ' +

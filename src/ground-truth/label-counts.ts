@@ -1,6 +1,6 @@
 /** The counts of label files. */
-import type { LabelCounts } from '../contract/ground-truth.ts';
-import { addCounts } from '../shared/counts.ts';
+import type { LabelCounts } from '../core/contract/ground-truth.ts';
+import { addCounts } from '../core/values/counts.ts';
 
 /** Returns the sum of counts, and of lines that are no labels. */
 export function labelCounts(all: Iterable<LabelCounts> = [], invalid = 0): LabelCounts {

@@ -1,8 +1,8 @@
 /** The CloudWatch metrics of labels. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
-import type { TruthRunSummary } from '../contract/ground-truth.ts';
-import type { LabelMetric } from '../contract/names.ts';
-import { createMetrics } from '../shared/metrics.ts';
+import type { TruthRunSummary } from '../core/contract/ground-truth.ts';
+import type { LabelMetric } from '../core/contract/names.ts';
+import { createMetrics } from '../core/process/metrics.ts';
 
 /**
  * Publishes what became of the labels of a run's files. A run without files publishes nothing.

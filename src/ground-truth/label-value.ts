@@ -1,6 +1,7 @@
 /** When two labels, or a label and a prediction, are the same value: files, replies and settings write it in different ways. */
-import type { LabelValue } from '../contract/ground-truth.ts';
-import { cellOf } from '../formats/payload/csv.ts';
+
+import { cellOf } from '../captures/payload/csv.ts';
+import type { LabelValue } from '../core/contract/ground-truth.ts';
 
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 /** What programs write for a whole number. Longer ones are ids of a class: as numbers, different ones would become equal. */

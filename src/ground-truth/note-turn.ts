@@ -2,7 +2,7 @@
  * The turn to write labels to MLflow: one run has it at a time, since MLflow cannot write an assessment only if it is absent. A run
  * that comes meanwhile leaves its labels to the run that has it.
  */
-import type { BudgetTable } from '../gate/table.ts';
+import type { BudgetTable } from '../limits/table.ts';
 
 const SCOPE = 'ground-truth#note';
 /** DynamoDB deletes the item this long after the turn. */

@@ -11,11 +11,11 @@ import type {
   TruthResult,
   TruthRunSummary,
   TruthState,
-} from '../contract/ground-truth.ts';
-import { TRUTH_STEPS } from '../contract/ground-truth.ts';
-import { truthKeys } from '../contract/work-keys.ts';
-import { inOrder } from '../shared/concurrency.ts';
-import { addCounts, noCounts } from '../shared/counts.ts';
+} from '../core/contract/ground-truth.ts';
+import { TRUTH_STEPS } from '../core/contract/ground-truth.ts';
+import { truthKeys } from '../core/contract/work-keys.ts';
+import { inOrder } from '../core/process/concurrency.ts';
+import { addCounts, noCounts } from '../core/values/counts.ts';
 import { parseTruthInput } from './input.ts';
 import { labelCounts } from './label-counts.ts';
 import { publishLabelCounts } from './label-metrics.ts';

@@ -3,9 +3,9 @@
  * one, which begins when these minutes are over: labels that wait for days would otherwise be looked for every minute.
  */
 import { hash } from 'node:crypto';
-import type { TruthInput } from '../contract/ground-truth.ts';
-import { truthKeys } from '../contract/work-keys.ts';
-import type { Storage } from '../shared/storage.ts';
+import type { Storage } from '../core/aws/storage.ts';
+import type { TruthInput } from '../core/contract/ground-truth.ts';
+import { truthKeys } from '../core/contract/work-keys.ts';
 
 interface WaitingDependencies {
   storage: Storage;

@@ -1,8 +1,9 @@
 /** What the steps of a ground truth run get and return. `src/ground-truth/run.ts` calls them in order. */
-import type { TruthRequest } from '../contract/ground-truth.ts';
+
+import type { Storage } from '../core/aws/storage.ts';
+import type { TruthRequest } from '../core/contract/ground-truth.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { MlflowClient } from '../mlflow/client.ts';
-import type { LambdaEnvironment } from '../settings/environment.ts';
-import type { Storage } from '../shared/storage.ts';
 
 /** A step begins nothing new when less time than this remains, and returns how far it is. */
 export const STEP_RESERVE_MS = 30_000;

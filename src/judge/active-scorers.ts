@@ -1,6 +1,6 @@
 /** The scorers that the settings make active, in the form in which the judge of these settings is asked. */
-import type { RunOptions } from '../contract/input.ts';
-import type { LambdaEnvironment } from '../settings/environment.ts';
+import type { RunOptions } from '../core/contract/input.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { firstModel } from './judge-id.ts';
 import { FAILING_SHARE } from './pricing/ask-size.ts';
 import { priceOptions, ratesOf } from './pricing/prices.ts';

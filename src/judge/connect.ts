@@ -1,12 +1,12 @@
 /** Creates the judge, the scorers, the always rules and the budget from the settings of the stack. */
-import type { Capture } from '../formats/types.ts';
-import type { Gate } from '../gate/gate.ts';
-import { tableClient } from '../gate/table.ts';
-import type { LambdaEnvironment } from '../settings/environment.ts';
-import type { sharedSettings } from '../settings/schema.ts';
+import type { Capture } from '../captures/types.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import type { sharedSettings } from '../core/settings/schema.ts';
+import { type Budget, createBudget } from '../limits/budget/leased-budget.ts';
+import type { Gate } from '../limits/gate.ts';
+import { tableClient } from '../limits/table.ts';
 import { activeScorers } from './active-scorers.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
-import { type Budget, createBudget } from './budget/leased-budget.ts';
 import type { CallerOptions } from './calls/model-caller.ts';
 import { askedFirst, cascade } from './cascade.ts';
 import { createJudge, type JudgeConfig } from './create-judge.ts';

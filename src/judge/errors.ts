@@ -5,7 +5,7 @@ import {
   PipelineError,
   RetryableError,
   type RetryableErrorName,
-} from '../shared/errors.ts';
+} from '../core/errors/errors.ts';
 import type { CallUsage } from './model-answer.ts';
 import type { JudgeResult } from './types.ts';
 

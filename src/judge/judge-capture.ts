@@ -2,10 +2,10 @@
  * Judges one capture, whatever service hosts the model. Asks all scorers together or one by one, keeps the verdicts of
  * a partial answer, asks again only for the missing ones, and separates errors that a retry can fix from final ones.
  */
-import type { Capture } from '../formats/types.ts';
-import { PipelineError } from '../shared/errors.ts';
-import { ownFault } from '../shared/own-fault.ts';
-import { timeOf, type Within, withinTogether } from '../shared/within-time.ts';
+import type { Capture } from '../captures/types.ts';
+import { PipelineError } from '../core/errors/errors.ts';
+import { ownFault } from '../core/errors/own-fault.ts';
+import { timeOf, type Within, withinTogether } from '../core/process/within-time.ts';
 import { assessAnswer, finalStop } from './answer/assess-answer.ts';
 import { type CallerOptions, ModelCaller, type Question } from './calls/model-caller.ts';
 import { lowerRung } from './calls/model-capabilities.ts';

@@ -2,7 +2,7 @@
  * Ids of judges, as `BEDROCK_MODEL_ID` states them: `bedrock:/<model>` (or only the model), `openai:/…`, `sagemaker:/<endpoint>`
  * or `sagemaker:/<endpoint>/<inference component>`.
  */
-import { PermanentError } from '../shared/errors.ts';
+import { PermanentError } from '../core/errors/errors.ts';
 
 type JudgeScheme = 'bedrock' | 'openai' | 'sagemaker';
 

@@ -1,6 +1,6 @@
 /** Checks that the judge's model exists, and until when. `inference-monitor doctor` and the start of runs use it. */
 import { BedrockClient, GetFoundationModelCommand, GetInferenceProfileCommand } from '@aws-sdk/client-bedrock';
-import { PermanentError, saidBy } from '../shared/errors.ts';
+import { PermanentError, saidBy } from '../core/errors/errors.ts';
 import { parseJudgeId } from './judge-id.ts';
 import { parseProfileId } from './pricing/profile-id.ts';
 import { policyRemedy } from './transports/bedrock-failures.ts';

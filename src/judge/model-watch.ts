@@ -1,5 +1,5 @@
 /** The check of the judge's model at the start of runs, which logs its findings. */
-import { logger } from '../shared/logging.ts';
+import { logger } from '../core/process/logging.ts';
 import { createModelWatch, type ModelCheck } from './model-check.ts';
 
 /** Returns a function that checks the models, and returns and logs what a person must know first; `undefined`: nothing. */

@@ -1,6 +1,6 @@
 /** The identity of a request to the judge: requests with the same digest ask the same about the same words. */
 import { hash } from 'node:crypto';
-import type { Capture } from '../formats/types.ts';
+import type { Capture } from '../captures/types.ts';
 import { MAX_RECORD_TOKENS } from './prompt/build-prompt.ts';
 import { captureRecord } from './prompt/record.ts';
 import type { JudgeScorer } from './types.ts';

@@ -1,8 +1,9 @@
 /** Scorers, verdicts, and the port through which the pipeline uses the judge. */
-import type { JudgeSpend } from '../contract/receipts.ts';
-import type { Capture } from '../formats/types.ts';
+
+import type { Capture } from '../captures/types.ts';
+import type { JudgeSpend } from '../core/contract/receipts.ts';
+import type { SpendingLimit } from '../limits/budget/spending-limit.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
-import type { SpendingLimit } from './budget/spending-limit.ts';
 import type { ModelAnswer } from './model-answer.ts';
 
 /** The values that a scorer may answer. */

@@ -1,6 +1,6 @@
 /** Stores artifacts at their location: behind the tracking server, or directly in S3. */
 import type { S3Client } from '@aws-sdk/client-s3';
-import { PermanentError, saidBy } from '../shared/errors.ts';
+import { PermanentError, saidBy } from '../core/errors/errors.ts';
 import type { MlflowRest } from './rest.ts';
 import { type ServedFile, servedFile } from './served-file.ts';
 import type { Experiment } from './types.ts';
@@ -81,7 +81,7 @@ export async function putToS3(
   try {
     await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: contentType }));
   } catch (error) {
-    const { namedStorageError } = await import('../shared/storage-errors.ts');
+    const { namedStorageError } = await import('../core/aws/storage-errors.ts');
     const named = namedStorageError(error, `s3://${bucket}/${key}`);
     if (named.name !== 'StorageAccessDenied') throw named;
     // S3 names the missing permission: its own, or the KMS key's if the bucket is encrypted with one.

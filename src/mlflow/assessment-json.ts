@@ -1,5 +1,5 @@
 /** Converts assessments to the JSON of MLflow's REST API. */
-import { MAX_METADATA_CHARS } from '../trace/text.ts';
+import { MAX_METADATA_CHARS } from '../captures/trace/text.ts';
 import { REPLACED_AT } from './assessment-metadata.ts';
 import { MAX_NAME_CHARS, MAX_RATIONALE_CHARS, storableText } from './limits.ts';
 import type { AssessmentValue, NewAssessment } from './types.ts';

@@ -1,7 +1,7 @@
 /** Writes the verdicts of traces that exist, one request per verdict: it can neither overwrite nor revive anything. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Semaphore } from '../shared/concurrency.ts';
-import { waitAfter } from '../shared/retry.ts';
+import { Semaphore } from '../core/process/concurrency.ts';
+import { waitAfter } from '../core/process/retry.ts';
 import { assessmentJson, assessmentUpdateJson } from './assessment-json.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';

@@ -1,6 +1,6 @@
 /** Determines the capabilities of a tracking server by its version, repeatedly, because the server may be replaced. */
-import { PermanentError } from '../shared/errors.ts';
-import { withRetries } from '../shared/retry.ts';
+import { PermanentError } from '../core/errors/errors.ts';
+import { withRetries } from '../core/process/retry.ts';
 import { MlflowRefusedError } from './errors.ts';
 import type { MlflowRest } from './rest.ts';
 

@@ -1,9 +1,9 @@
 /** Assembles the MLflow client, which implements the pipeline's port `TraceStore`. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
-import type { MlflowGate } from '../gate/gate.ts';
-import { PermanentError } from '../shared/errors.ts';
-import type { RetryPolicy } from '../shared/retry.ts';
+import { PermanentError } from '../core/errors/errors.ts';
+import type { RetryPolicy } from '../core/process/retry.ts';
+import type { MlflowGate } from '../limits/gate.ts';
 import { AssessmentWriter } from './assessments.ts';
 import { type Authorizer, anonymous, type MlflowSecretSource, secretAuthorizer } from './auth.ts';
 import { CapabilityProbe, type ServerCapabilities } from './capabilities.ts';

@@ -1,7 +1,7 @@
 /** The MLflow client that the settings describe, for the functions and for the command line. */
 import type { S3Client } from '@aws-sdk/client-s3';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import { PermanentError } from '../shared/errors.ts';
+import { PermanentError } from '../core/errors/errors.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from './client.ts';
 import { loadMlflowSecret } from './secret.ts';
 

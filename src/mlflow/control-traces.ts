@@ -3,7 +3,7 @@
  * and a tag explain what they are, in case the process ends before it has deleted them.
  */
 import { randomBytes } from 'node:crypto';
-import type { TraceRecord } from '../trace/types.ts';
+import type { TraceRecord } from '../captures/trace/types.ts';
 import { deleteTraces } from './delete-traces.ts';
 import type { MlflowRest } from './rest.ts';
 import type { Experiment } from './types.ts';

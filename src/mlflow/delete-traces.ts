@@ -1,6 +1,7 @@
 /** Deletes traces. The server ignores traces that do not exist. */
-import { batches } from '../shared/batches.ts';
-import { type RetryPolicy, withRetries } from '../shared/retry.ts';
+
+import { type RetryPolicy, withRetries } from '../core/process/retry.ts';
+import { batches } from '../core/values/batches.ts';
 import { anyReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 

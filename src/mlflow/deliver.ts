@@ -1,7 +1,7 @@
 /** Delivers traces without loss or duplicates: reads after an unknown outcome, and finds refused traces by halving. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { PermanentError } from '../shared/errors.ts';
-import { type RetryPolicy, waitAfter, withRetries } from '../shared/retry.ts';
+import { PermanentError } from '../core/errors/errors.ts';
+import { type RetryPolicy, waitAfter, withRetries } from '../core/process/retry.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { type Suspect, trySuspects } from './suspects.ts';
 import type { WriteTracesResult } from './types.ts';

@@ -1,5 +1,5 @@
 /** The errors of MLflow calls. */
-import { PermanentError, RetryableError, type RetryableErrorName } from '../shared/errors.ts';
+import { PermanentError, RetryableError, type RetryableErrorName } from '../core/errors/errors.ts';
 
 /**
  * The outcome of a failed call. `none`: the server did nothing, because it refused or was not reached. `unknown`: the server

@@ -1,6 +1,6 @@
 /** MLflow's evaluation datasets (3.4 and newer): inputs to evaluate a model with, and what is expected of its replies. */
 import * as z from 'zod';
-import { PermanentError } from '../shared/errors.ts';
+import { PermanentError } from '../core/errors/errors.ts';
 import { MlflowRefusedError } from './errors.ts';
 import type { MlflowRest } from './rest.ts';
 

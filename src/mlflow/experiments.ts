@@ -1,5 +1,5 @@
 /** Finds and creates experiments. */
-import { PermanentError } from '../shared/errors.ts';
+import { PermanentError } from '../core/errors/errors.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { createdExperimentReply, experimentReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';

@@ -1,5 +1,5 @@
 /** Fits text to MLflow's limits, with a visible mark where it is cut. The span contains the full payload. */
-import { cleanText, cut, fitted } from '../trace/text.ts';
+import { cleanText, cut, fitted } from '../captures/trace/text.ts';
 
 /** For `client_request_id`, a database column. An inference id can have 64 characters; its tag has the whole id. */
 export const MAX_CLIENT_ID_CHARS = 50;

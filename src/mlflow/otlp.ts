@@ -1,8 +1,8 @@
 /** Converts traces to OTLP protobuf requests. */
 import type { Attributes, AttributeValue, HrTime } from '@opentelemetry/api';
 import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
-import { MAX_TAG_CHARS } from '../trace/text.ts';
-import type { SpanRecord, TraceRecord } from '../trace/types.ts';
+import { MAX_TAG_CHARS } from '../captures/trace/text.ts';
+import type { SpanRecord, TraceRecord } from '../captures/trace/types.ts';
 import { storableJson, storableText } from './limits.ts';
 import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
 

@@ -1,5 +1,5 @@
 /** Plans how a label from a file is written to a trace. What a person wrote, edited or deleted in MLflow is never touched. */
-import { rootSpanIdOf } from '../trace/ids.ts';
+import { rootSpanIdOf } from '../captures/trace/ids.ts';
 import { storableValue } from './assessment-json.ts';
 import { LABEL_METADATA } from './assessment-metadata.ts';
 import { cutIdentifier } from './limits.ts';

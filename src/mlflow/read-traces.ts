@@ -1,8 +1,8 @@
 /** Reads existing traces and their assessments. */
 
-import { batches } from '../shared/batches.ts';
-import { forEachConcurrently } from '../shared/concurrency.ts';
-import { RUN_TAG } from '../trace/ids.ts';
+import { RUN_TAG } from '../captures/trace/ids.ts';
+import { forEachConcurrently } from '../core/process/concurrency.ts';
+import { batches } from '../core/values/batches.ts';
 import { REPLACED_AT } from './assessment-metadata.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError } from './errors.ts';

@@ -1,10 +1,10 @@
 /** Calls MLflow's REST API: authenticates requests, limits their time, and names their failures. */
 import type { z } from 'zod';
-import type { MlflowGate } from '../gate/gate.ts';
-import { PermanentError } from '../shared/errors.ts';
-import { knownWords } from '../shared/known-words.ts';
-import { type RetryPolicy, readRetryAfter, withRetries } from '../shared/retry.ts';
-import { noteThrottle } from '../shared/throttles.ts';
+import { noteThrottle } from '../core/aws/throttles.ts';
+import { PermanentError } from '../core/errors/errors.ts';
+import { knownWords } from '../core/errors/known-words.ts';
+import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/retry.ts';
+import type { MlflowGate } from '../limits/gate.ts';
 import type { Authorizer, RefusedReply } from './auth.ts';
 import { MlflowRefusedError, MlflowRetryableError, notStored } from './errors.ts';
 import { saysExpired } from './sigv4.ts';

@@ -1,6 +1,6 @@
 /** Stores files with an MLflow run. */
 import type { S3Client } from '@aws-sdk/client-s3';
-import { withRetries } from '../shared/retry.ts';
+import { withRetries } from '../core/process/retry.ts';
 import { artifactFolder, putToS3 } from './artifact-store.ts';
 import type { MlflowRest } from './rest.ts';
 import type { MlflowRun } from './runs.ts';

@@ -1,7 +1,7 @@
 /** Creates, fills and ends MLflow runs. */
 import * as z from 'zod';
-import { batches } from '../shared/batches.ts';
-import { withRetries } from '../shared/retry.ts';
+import { withRetries } from '../core/process/retry.ts';
+import { batches } from '../core/values/batches.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { anyReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';

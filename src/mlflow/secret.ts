@@ -1,9 +1,9 @@
 /** Reads the user and password, or the token, of a plain tracking server from Secrets Manager. */
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import * as z from 'zod';
-import { isObject } from '../formats/json.ts';
-import { PermanentError } from '../shared/errors.ts';
-import { loadSecret } from '../shared/secret.ts';
+import { isObject } from '../captures/json.ts';
+import { loadSecret } from '../core/aws/secret.ts';
+import { PermanentError } from '../core/errors/errors.ts';
 import type { MlflowSecret } from './auth.ts';
 
 /** Keys in lower case, or named like MLflow's environment variables. */

@@ -1,7 +1,8 @@
 /** Sends traces to MLflow: many in an OTLP request, or each in a post, with a file of spans or without. */
-import { forEachConcurrently, Semaphore } from '../shared/concurrency.ts';
-import { toNamedError } from '../shared/errors.ts';
-import type { TraceRecord } from '../trace/types.ts';
+
+import type { TraceRecord } from '../captures/trace/types.ts';
+import { toNamedError } from '../core/errors/errors.ts';
+import { forEachConcurrently, Semaphore } from '../core/process/concurrency.ts';
 import type { SpansStore } from './artifact-store.ts';
 import { assessmentJson } from './assessment-json.ts';
 import { ControlTraces } from './control-traces.ts';

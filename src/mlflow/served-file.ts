@@ -5,7 +5,7 @@
  * verified: the client that finishes last reads the mixture, and puts the file again.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type RetryPolicy, waitAfter, withRetries } from '../shared/retry.ts';
+import { type RetryPolicy, waitAfter, withRetries } from '../core/process/retry.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import type { Call, MlflowRest } from './rest.ts';
 

@@ -1,8 +1,8 @@
 /** Signs requests to SageMaker-managed MLflow with SigV4, in the same way as AWS's Python client. */
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
-import { PermanentError } from '../shared/errors.ts';
-import { NodeSha256 } from '../shared/sha256.ts';
+import { PermanentError } from '../core/errors/errors.ts';
+import { NodeSha256 } from '../core/values/sha256.ts';
 import type { Authorizer } from './auth.ts';
 import type { ManagedMlflowTarget } from './tracking-uri.ts';
 

@@ -1,6 +1,6 @@
 /** Builds the attributes and tags of a trace under MLflow's names, for OTLP and REST. */
-import { MAX_TAG_CHARS } from '../trace/text.ts';
-import type { SpanRecord, TraceRecord } from '../trace/types.ts';
+import { MAX_TAG_CHARS } from '../captures/trace/text.ts';
+import type { SpanRecord, TraceRecord } from '../captures/trace/types.ts';
 import { cutIdentifier, storableText, tagKey } from './limits.ts';
 
 const TRACE_NAME_TAG = 'mlflow.traceName';

@@ -1,5 +1,5 @@
 /** Checks times against MLflow's range. One trace outside of it would make MLflow refuse the whole batch. */
-import type { TraceRecord } from '../trace/types.ts';
+import type { TraceRecord } from '../captures/trace/types.ts';
 import type { WriteTracesResult } from './types.ts';
 
 /** MLflow stores signed 64-bit nanoseconds, which end on 2262-04-11. */

@@ -3,7 +3,7 @@
  * prove nothing. A trace is at fault if it fails again and again while the server accepts other traces in between.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { RetryPolicy } from '../shared/retry.ts';
+import type { RetryPolicy } from '../core/process/retry.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 
 /**

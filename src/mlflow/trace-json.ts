@@ -1,6 +1,6 @@
 /** Converts a trace for MLflow's REST API: its facts as JSON, and its spans as the file `traces.json`. */
-import { MAX_PREVIEW_CHARS, MAX_TAG_CHARS } from '../trace/text.ts';
-import type { SpanRecord, TraceRecord } from '../trace/types.ts';
+import { MAX_PREVIEW_CHARS, MAX_TAG_CHARS } from '../captures/trace/text.ts';
+import type { SpanRecord, TraceRecord } from '../captures/trace/types.ts';
 import { cutIdentifier, MAX_CLIENT_ID_CHARS, storableJson, storableText } from './limits.ts';
 import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
 

@@ -1,5 +1,5 @@
 /** Parses the tracking URI: the URL of a plain server, or the ARN of one of SageMaker's two kinds of managed MLflow. */
-import { PermanentError } from '../shared/errors.ts';
+import { PermanentError } from '../core/errors/errors.ts';
 
 interface PlainTarget {
   kind: 'url';

@@ -1,5 +1,5 @@
 /** The types of the MLflow client, and the port through which the pipeline uses MLflow. */
-import type { TraceRecord } from '../trace/types.ts';
+import type { TraceRecord } from '../captures/trace/types.ts';
 
 export interface Experiment {
   id: string;

@@ -3,10 +3,10 @@
  * spans and a post.
  */
 import type { S3Client } from '@aws-sdk/client-s3';
-import { batches } from '../shared/batches.ts';
-import { forEachConcurrently } from '../shared/concurrency.ts';
-import { withRetries } from '../shared/retry.ts';
-import type { TraceRecord } from '../trace/types.ts';
+import type { TraceRecord } from '../captures/trace/types.ts';
+import { forEachConcurrently } from '../core/process/concurrency.ts';
+import { withRetries } from '../core/process/retry.ts';
+import { batches } from '../core/values/batches.ts';
 import { spansStore } from './artifact-store.ts';
 import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
 import { deleteTraces } from './delete-traces.ts';

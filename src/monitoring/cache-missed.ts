@@ -1,5 +1,5 @@
 /** Whether a run's prompt cache was of any use. */
-import type { JudgeSpend } from '../contract/receipts.ts';
+import type { JudgeSpend } from '../core/contract/receipts.ts';
 
 /** Fewer calls may all have met an empty cache, in the first seconds of several functions. */
 const MIN_CACHE_CALLS = 20;

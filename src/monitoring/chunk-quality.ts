@@ -1,6 +1,6 @@
 /** What a run has done with a chunk: from the receipts of its attempts, each of which reports all attempts so far. */
-import type { QualityCounts } from '../contract/quality.ts';
-import type { Receipt } from '../contract/receipts.ts';
+import type { QualityCounts } from '../core/contract/quality.ts';
+import type { Receipt } from '../core/contract/receipts.ts';
 import { addTree, takeFarthest } from '../quality/count-tree.ts';
 import { type ChunkState, partsDone, type StepState } from './receipts.ts';
 

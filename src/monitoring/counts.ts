@@ -8,8 +8,8 @@ import {
   type LogReceipt,
   VERDICT_TERMS,
   type VerdictCounts,
-} from '../contract/receipts.ts';
-import { addCounts } from '../shared/counts.ts';
+} from '../core/contract/receipts.ts';
+import { addCounts } from '../core/values/counts.ts';
 
 export const emptyVerdictCounts = (): VerdictCounts =>
   Object.fromEntries(VERDICT_TERMS.map((term) => [term, 0])) as unknown as VerdictCounts;

@@ -1,6 +1,6 @@
 /** A failed chunk, as the summary of a run lists it. */
-import type { CaptureRange, ManifestLine } from '../contract/payloads.ts';
-import type { NamedError } from '../contract/receipts.ts';
+import type { CaptureRange, ManifestLine } from '../core/contract/payloads.ts';
+import type { NamedError } from '../core/contract/receipts.ts';
 
 /** A chunk that failed, or a range of it whose file could not be read although the others were. */
 export interface FailedChunk {

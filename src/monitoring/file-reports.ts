@@ -1,5 +1,7 @@
 /** Adds up what became of each capture file of a run, from the counts of its ranges. */
-import type { ManifestLine } from '../contract/payloads.ts';
+
+import type { Storage } from '../core/aws/storage.ts';
+import type { ManifestLine } from '../core/contract/payloads.ts';
 import {
   type EvaluateReceipt,
   type FileReport,
@@ -7,10 +9,9 @@ import {
   type LogReceipt,
   VERDICT_TERMS,
   type VerdictCounts,
-} from '../contract/receipts.ts';
-import { workKeys } from '../contract/work-keys.ts';
-import { addCounts } from '../shared/counts.ts';
-import type { Storage } from '../shared/storage.ts';
+} from '../core/contract/receipts.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
+import { addCounts } from '../core/values/counts.ts';
 import { emptyVerdictCounts, sumLogCounts, verdictTotal } from './counts.ts';
 
 /**

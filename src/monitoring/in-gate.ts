@@ -2,11 +2,12 @@
  * Processes a chunk when the stack has room for one more function. Waiting is done by the state machine. It is paid by the round,
  * three state transitions and an invocation, and not by the second: three cents a day for a chunk that waits as long as it may.
  */
-import type { ChunkProgress, ChunkRequest } from '../contract/payloads.ts';
-import type { Gate } from '../gate/gate.ts';
+
+import { noteThrottle, noteWait } from '../core/aws/throttles.ts';
+import type { ChunkProgress, ChunkRequest } from '../core/contract/payloads.ts';
+import { isRetryable, PermanentError, saidBy, THROTTLED_ERRORS } from '../core/errors/errors.ts';
 import { JudgePaused } from '../judge/errors.ts';
-import { isRetryable, PermanentError, saidBy, THROTTLED_ERRORS } from '../shared/errors.ts';
-import { noteThrottle, noteWait } from '../shared/throttles.ts';
+import type { Gate } from '../limits/gate.ts';
 
 /** A wait is up to this share longer, so that chunks that were sent away together do not return together. */
 const JITTER = 0.25;

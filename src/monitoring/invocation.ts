@@ -1,14 +1,14 @@
 /** Handles direct invocations of the processor and the evaluator: whole capture files, without the state machine. */
 import * as z from 'zod';
-import { assertContract } from '../contract/contract.ts';
-import type { RunOptions } from '../contract/input.ts';
-import { type CaptureRange, type ChunkRequest, chunkRequestSchema } from '../contract/payloads.ts';
-import { capturedObject } from '../formats/files/capture-objects.ts';
-import type { LambdaEnvironment } from '../settings/environment.ts';
-import { PermanentError, RetryableError } from '../shared/errors.ts';
-import { logger } from '../shared/logging.ts';
-import type { Storage } from '../shared/storage.ts';
-import { captureScope } from './capture-scope.ts';
+import { capturedObject } from '../captures/files/capture-objects.ts';
+import type { Storage } from '../core/aws/storage.ts';
+import { assertContract } from '../core/contract/contract.ts';
+import type { RunOptions } from '../core/contract/input.ts';
+import { type CaptureRange, type ChunkRequest, chunkRequestSchema } from '../core/contract/payloads.ts';
+import { PermanentError, RetryableError } from '../core/errors/errors.ts';
+import { logger } from '../core/process/logging.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import { captureScope } from '../judge/capture-scope.ts';
 import { CHUNK_BOUNDS } from './chunk/chunk-bounds.ts';
 import { withRanges } from './chunk/ranges.ts';
 import { unitsOfObjects } from './plan/units.ts';

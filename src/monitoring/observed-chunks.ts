@@ -1,7 +1,7 @@
 /** What the chunks of a run showed about the objectives: the receipts' observations, added up. */
-import type { ManifestLine } from '../contract/payloads.ts';
-import type { QualityObservations } from '../contract/quality.ts';
-import type { Receipt } from '../contract/receipts.ts';
+import type { ManifestLine } from '../core/contract/payloads.ts';
+import type { QualityObservations } from '../core/contract/quality.ts';
+import type { Receipt } from '../core/contract/receipts.ts';
 import { ObservationBook } from '../quality/observations.ts';
 import { type ChunkState, partsDone } from './receipts.ts';
 

@@ -1,9 +1,9 @@
 /** The CloudWatch metrics of quality: of the measures that have an objective, by variant. */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
-import { QUALITY_DIMENSIONS, type QualityMetric } from '../contract/names.ts';
-import type { QualityObservations } from '../contract/quality.ts';
+import { QUALITY_DIMENSIONS, type QualityMetric } from '../core/contract/names.ts';
+import type { QualityObservations } from '../core/contract/quality.ts';
+import { createMetrics } from '../core/process/metrics.ts';
 import { ERROR_REPLIES } from '../quality/objectives.ts';
-import { createMetrics } from '../shared/metrics.ts';
 
 /** CloudWatch takes at most 100 values of a metric at once. */
 const MAX_AGES = 50;

@@ -1,12 +1,12 @@
 /** Makes the counts anew from the receipts of the runs, and says where the counts in the work bucket differed. */
 import { hash } from 'node:crypto';
-import type { QualityCounts } from '../contract/quality.ts';
-import { workKeys } from '../contract/work-keys.ts';
+import type { Storage } from '../core/aws/storage.ts';
+import type { QualityCounts } from '../core/contract/quality.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
+import { PipelineError } from '../core/errors/errors.ts';
+import { forEachConcurrently } from '../core/process/concurrency.ts';
 import { dayOf, daysWithCounts, readCounts, writeCounts } from '../quality/counts-store.ts';
 import { RunSums } from '../quality/run-sums.ts';
-import { forEachConcurrently } from '../shared/concurrency.ts';
-import { PipelineError } from '../shared/errors.ts';
-import type { Storage } from '../shared/storage.ts';
 import { qualityOfChunk } from './chunk-quality.ts';
 import { readChunks } from './receipts.ts';
 

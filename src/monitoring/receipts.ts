@@ -1,7 +1,9 @@
 /** The receipts of a run: each attempt writes one; the summary and a retry read them. */
 
-import { assertContract } from '../contract/contract.ts';
-import type { ChunkRequest, ManifestLine } from '../contract/payloads.ts';
+import type { Storage } from '../core/aws/storage.ts';
+import { parseStored } from '../core/aws/storage-errors.ts';
+import { assertContract } from '../core/contract/contract.ts';
+import type { ChunkRequest, ManifestLine } from '../core/contract/payloads.ts';
 import type {
   EvaluateReceipt,
   JudgeSpend,
@@ -9,12 +11,10 @@ import type {
   PlanReceipt,
   QuarantineEntry,
   Receipt,
-} from '../contract/receipts.ts';
-import { workKeys } from '../contract/work-keys.ts';
-import { inOrder } from '../shared/concurrency.ts';
-import { toNamedError } from '../shared/errors.ts';
-import type { Storage } from '../shared/storage.ts';
-import { parseStored } from '../shared/storage-errors.ts';
+} from '../core/contract/receipts.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
+import { toNamedError } from '../core/errors/errors.ts';
+import { inOrder } from '../core/process/concurrency.ts';
 import { partFacts } from './chunk/parts.ts';
 import { addSpend, emptySpend } from './counts.ts';
 

@@ -1,6 +1,6 @@
 /** Describes the failure of a run for the cause of its execution: what is missing, and how to repair it. */
 
-import type { NamedError } from '../contract/receipts.ts';
+import type { NamedError } from '../core/contract/receipts.ts';
 import { isStillHeld, type RunSummary } from './summary.ts';
 
 /** @returns the name of the error, and a message for a person */

@@ -1,11 +1,11 @@
 /** Starts one execution for the capture files that arrive in a window. The rule's events reach it through a queue. */
 import { hash } from 'node:crypto';
-import { type FilesInput, type ListedFile, objectInputSchema } from '../contract/input.ts';
-import { EVENT_RUN_PREFIX } from '../contract/names.ts';
-import { workKeys } from '../contract/work-keys.ts';
-import { fileOf } from '../formats/files/capture-objects.ts';
-import { logger } from '../shared/logging.ts';
-import type { Storage } from '../shared/storage.ts';
+import { fileOf } from '../captures/files/capture-objects.ts';
+import type { Storage } from '../core/aws/storage.ts';
+import { type FilesInput, type ListedFile, objectInputSchema } from '../core/contract/input.ts';
+import { EVENT_RUN_PREFIX } from '../core/contract/names.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
+import { logger } from '../core/process/logging.ts';
 
 /** A message of the queue, as Lambda passes it on. */
 export interface QueuedEvent {

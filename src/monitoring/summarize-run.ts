@@ -1,11 +1,12 @@
 /** Makes the summary of a run, chunk by chunk: memory does not grow with the run, and one invocation need not be enough. */
-import type { BatchReport, NamedError } from '../contract/receipts.ts';
-import { workKeys } from '../contract/work-keys.ts';
+
+import type { Storage } from '../core/aws/storage.ts';
+import type { BatchReport, NamedError } from '../core/contract/receipts.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
+import { inOrder } from '../core/process/concurrency.ts';
 import { mergeHours } from '../ground-truth/index/index-store.ts';
 import { writeCounts } from '../quality/counts-store.ts';
 import { RunSums, type RunSumsState } from '../quality/run-sums.ts';
-import { inOrder } from '../shared/concurrency.ts';
-import type { Storage } from '../shared/storage.ts';
 import { withRanges } from './chunk/ranges.ts';
 import { qualityOfChunk } from './chunk-quality.ts';
 import type { FilesState } from './file-reports.ts';

@@ -1,7 +1,7 @@
 /** Sums up a run from its plan and its receipts: the two equations, the money, and what failed. */
 
-import type { RetryInput } from '../contract/input.ts';
-import type { ManifestLine } from '../contract/payloads.ts';
+import type { RetryInput } from '../core/contract/input.ts';
+import type { ManifestLine } from '../core/contract/payloads.ts';
 import type {
   BatchReport,
   CostEstimate,
@@ -13,9 +13,9 @@ import type {
   PlanReceipt,
   UnreadRange,
   VerdictCounts,
-} from '../contract/receipts.ts';
-import { workKeys } from '../contract/work-keys.ts';
-import { addCounts, noCounts } from '../shared/counts.ts';
+} from '../core/contract/receipts.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
+import { addCounts, noCounts } from '../core/values/counts.ts';
 import { absentTraces } from './absent-traces.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import {

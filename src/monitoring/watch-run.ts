@@ -1,12 +1,13 @@
 /** Watches the quality that a run has seen: metrics, detectors and messages. */
+
+import { publishToTopic } from '../core/aws/publish-to-topic.ts';
+import type { Storage } from '../core/aws/storage.ts';
+import { logger } from '../core/process/logging.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { scorersFor } from '../judge/scorers/scorer-set.ts';
 import { Detectors } from '../quality/detectors.ts';
 import { readObjectives } from '../quality/objectives.ts';
 import { watchQuality } from '../quality/watch.ts';
-import type { LambdaEnvironment } from '../settings/environment.ts';
-import { logger } from '../shared/logging.ts';
-import { publishToTopic } from '../shared/publish-to-topic.ts';
-import type { Storage } from '../shared/storage.ts';
 import type { ObservedChunks } from './observed-chunks.ts';
 import { isLive } from './plan/input.ts';
 import { publishQuality } from './quality-metrics.ts';

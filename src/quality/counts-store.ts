@@ -6,13 +6,13 @@
 import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
-import type { QualityCounts } from '../contract/quality.ts';
-import { workKeys } from '../contract/work-keys.ts';
-import { forEachConcurrently, inOrder } from '../shared/concurrency.ts';
-import { logger } from '../shared/logging.ts';
-import { removeObject } from '../shared/remove-object.ts';
-import type { Storage } from '../shared/storage.ts';
-import { notS3, parseStored } from '../shared/storage-errors.ts';
+import { removeObject } from '../core/aws/remove-object.ts';
+import type { Storage } from '../core/aws/storage.ts';
+import { notS3, parseStored } from '../core/aws/storage-errors.ts';
+import type { QualityCounts } from '../core/contract/quality.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
+import { forEachConcurrently, inOrder } from '../core/process/concurrency.ts';
+import { logger } from '../core/process/logging.ts';
 
 const [pack, unpack] = [promisify(gzip), promisify(gunzip)];
 

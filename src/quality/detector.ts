@@ -2,7 +2,7 @@
  * The detector of an objective: a cumulative sum over single captures in the order of inference. It rings when the evidence
  * that more fail than the objective allows outweighs chance, and another sum tells when all is well again.
  */
-import { type Cusum, designCusum, nextSum } from '../shared/statistics/cusum.ts';
+import { type Cusum, designCusum, nextSum } from '../core/statistics/cusum.ts';
 import type { Objective } from './objectives.ts';
 
 /** Captures of a span of time, which begins at the second `since` (epoch). */

@@ -6,7 +6,7 @@
  * place, and the detectors start over from the end of what is settled. A run counts once, however often it is summarized.
  */
 import { hash } from 'node:crypto';
-import type { ObservedFailure, ObservedSecond, QualityObservations } from '../contract/quality.ts';
+import type { ObservedFailure, ObservedSecond, QualityObservations } from '../core/contract/quality.ts';
 import {
   createDetector,
   type Detector,

@@ -1,7 +1,8 @@
 /** Adds up the counts of a window of time by group. */
-import type { QualityCell, QualityCounts } from '../contract/quality.ts';
-import { HOUR_MS } from '../formats/files/capture-path.ts';
-import type { Storage } from '../shared/storage.ts';
+
+import { HOUR_MS } from '../captures/files/capture-path.ts';
+import type { Storage } from '../core/aws/storage.ts';
+import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import { addTree } from './count-tree.ts';
 import { dayOf, readCounts } from './counts-store.ts';
 import { hourOf } from './tally.ts';

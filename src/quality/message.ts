@@ -1,8 +1,8 @@
 /** The message about an objective that is missed, or met again: for mail as text, for chats as Amazon Q takes it. */
-import type { ObservedFailure } from '../contract/quality.ts';
+import type { ObservedFailure } from '../core/contract/quality.ts';
+import { wilson } from '../core/statistics/share.ts';
+import { singleLine } from '../core/text/terminal-text.ts';
 import { traceUrl } from '../mlflow/trace-url.ts';
-import { wilson } from '../shared/statistics/share.ts';
-import { singleLine } from '../shared/terminal-text.ts';
 import type { Span } from './detector.ts';
 import type { Announcement } from './detectors.ts';
 import type { Objective } from './objectives.ts';

@@ -2,12 +2,13 @@
  * What captures showed about the objectives, by the second of their inference: the detectors are fed with it. A backfill leaves
  * nothing here that counts, since only what a run of new files saw is fed (`watch.ts`), and only of the last day.
  */
-import type { ObservedFailure, ObservedSecond, QualityObservations } from '../contract/quality.ts';
+
+import { inSample } from '../captures/trace/ids.ts';
+import type { ObservedFailure, ObservedSecond, QualityObservations } from '../core/contract/quality.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { isJudgeScorer } from '../judge/scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import { SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
-import type { LambdaEnvironment } from '../settings/environment.ts';
-import { inSample } from '../trace/ids.ts';
 import { isAboutErrors, type Measure, measuresOf, readObjectives } from './objectives.ts';
 import { ALWAYS } from './sample.ts';
 import type { CaptureObserver, CountedCapture, CountedVerdict } from './tally.ts';

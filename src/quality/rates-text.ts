@@ -1,7 +1,7 @@
 /** Rates as text: tables for terminals of any width, and CSV. */
-import type { Measured } from '../shared/statistics/sampled-mean.ts';
-import { singleLine } from '../shared/terminal-text.ts';
-import { wrapped } from '../terminal/wrap.ts';
+import type { Measured } from '../core/statistics/sampled-mean.ts';
+import { singleLine } from '../core/text/terminal-text.ts';
+import { wrapped } from '../core/text/wrap.ts';
 import type { TimeWindow } from './fold.ts';
 import { ERROR_REPLIES } from './objectives.ts';
 import type { GroupRates, Rate, RateDifference } from './rates.ts';

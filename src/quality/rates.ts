@@ -1,15 +1,16 @@
 /** Rates from counts: the share that passes, with its interval and its correction by people's labels. */
-import type { QualityCell, SampleCounts } from '../contract/quality.ts';
-import { HOUR_MS } from '../formats/files/capture-path.ts';
-import type { Scorer } from '../judge/types.ts';
+
+import { HOUR_MS } from '../captures/files/capture-path.ts';
+import type { QualityCell, SampleCounts } from '../core/contract/quality.ts';
 import {
   type CorrectedDifference,
   correctedDifference,
   correctedShare,
   type JudgedSample,
   type JudgedStratum,
-} from '../shared/statistics/corrected-share.ts';
-import { type Measured, type SampledNumbers, sampledMean } from '../shared/statistics/sampled-mean.ts';
+} from '../core/statistics/corrected-share.ts';
+import { type Measured, type SampledNumbers, sampledMean } from '../core/statistics/sampled-mean.ts';
+import type { Scorer } from '../judge/types.ts';
 import { addTree } from './count-tree.ts';
 import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './fold.ts';
 import { ERROR_REPLIES } from './objectives.ts';

@@ -1,5 +1,5 @@
 /** Adds up what the chunks of a run have done, in memory that depends on the hours and variants, not on the chunks. */
-import type { QualityCounts } from '../contract/quality.ts';
+import type { QualityCounts } from '../core/contract/quality.ts';
 import { addTree, branch } from './count-tree.ts';
 import { dayOf } from './counts-store.ts';
 

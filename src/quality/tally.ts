@@ -1,7 +1,8 @@
 /** Counts what a run does with the captures of a chunk, by hour of the inference and variant, for its receipt. */
-import type { QualityCell, QualityCounts, QualityObservations, SampleCounts } from '../contract/quality.ts';
-import { capturePathOf, HOUR_MS } from '../formats/files/capture-path.ts';
-import type { Capture, LinePlace } from '../formats/types.ts';
+
+import { capturePathOf, HOUR_MS } from '../captures/files/capture-path.ts';
+import type { Capture, LinePlace } from '../captures/types.ts';
+import type { QualityCell, QualityCounts, QualityObservations, SampleCounts } from '../core/contract/quality.ts';
 import { JUDGE_COST, RUN_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
 import { addTree, branch } from './count-tree.ts';

@@ -3,8 +3,8 @@
  * them, since labels come late and in any order: a run over labels looks at the window that it has changed.
  */
 import * as z from 'zod';
-import type { GroundTruthSettings } from '../settings/ground-truth-setting.ts';
-import { PermanentError } from '../shared/errors.ts';
+import { PermanentError } from '../core/errors/errors.ts';
+import type { GroundTruthSettings } from '../core/settings/ground-truth-setting.ts';
 
 /** Labels of longer ago are history. */
 const MAX_DAYS = 90;

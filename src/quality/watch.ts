@@ -1,9 +1,9 @@
 /** Feeds a run to the detectors of the stack, whose state is in the work bucket, and sends what they announce. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { workKeys } from '../contract/work-keys.ts';
-import { RetryableError, toNamedError } from '../shared/errors.ts';
-import { logger } from '../shared/logging.ts';
-import type { Storage } from '../shared/storage.ts';
+import type { Storage } from '../core/aws/storage.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
+import { RetryableError, toNamedError } from '../core/errors/errors.ts';
+import { logger } from '../core/process/logging.ts';
 import {
   type Announcement,
   type Detectors,

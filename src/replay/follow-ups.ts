@@ -1,5 +1,5 @@
 /** The steps that can follow a replay on the command line: comparison, report, MLflow. Each is loaded only when requested. */
-import { toNamedError } from '../shared/errors.ts';
+import { toNamedError } from '../core/errors/errors.ts';
 import type { RunClock } from './clock.ts';
 import { type JudgeSettings, judgeWarning, stoppedBy } from './compare/judge-replies.ts';
 import type { CapturedComparison, CapturedReplies } from './compare/with-captured.ts';

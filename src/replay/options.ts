@@ -1,5 +1,5 @@
 /** The options of a replay, the same on the command line and in the cloud, and their checks. */
-import { PermanentError } from '../shared/errors.ts';
+import { PermanentError } from '../core/errors/errors.ts';
 import { isRequestMetric, type RequestMetric } from './measure/metrics.ts';
 import type { SpreadKind } from './schedule/timing.ts';
 

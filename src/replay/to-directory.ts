@@ -1,6 +1,7 @@
 /** Runs a whole replay in one process, from the index of the captures to the result files. */
+
+import { toNamedError } from '../core/errors/errors.ts';
 import type { Experiment } from '../mlflow/types.ts';
-import { toNamedError } from '../shared/errors.ts';
 import type { RunClock } from './clock.ts';
 import { maxConcurrencyOf, scheduleOf, sendingOf } from './derived-options.ts';
 import { bottleneckOf, type FinishedReplay, mlflowFactsOf, replayFactsOf, summaryFactsOf } from './finish.ts';

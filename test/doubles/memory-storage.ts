@@ -1,8 +1,8 @@
 /** An in-memory S3 for unit tests. The real operations are tested against the emulator. */
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { PermanentError } from '../../src/shared/errors.ts';
-import type { ObjectFacts, Storage } from '../../src/shared/storage.ts';
+import type { ObjectFacts, Storage } from '../../src/core/aws/storage.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 
 const MANY_BYTES = 1_000_000;
 

@@ -9,7 +9,7 @@ import {
   type Update,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
-import { budgetTable } from '../../src/contract/names.ts';
+import { budgetTable } from '../../src/core/contract/names.ts';
 
 type Item = Record<string, AttributeValue>;
 

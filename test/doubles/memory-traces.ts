@@ -1,4 +1,7 @@
 /** MLflow in memory: traces with their assessments. The test decides which writes fail. */
+
+import { RUN_TAG } from '../../src/captures/trace/ids.ts';
+import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type {
   Experiment,
   NewAssessment,
@@ -7,8 +10,6 @@ import type {
   TraceStore,
   WriteTracesResult,
 } from '../../src/mlflow/types.ts';
-import { RUN_TAG } from '../../src/trace/ids.ts';
-import type { TraceRecord } from '../../src/trace/types.ts';
 
 type Store = Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments'>;
 

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { S3Client } from '@aws-sdk/client-s3';
-import { createS3Client, Storage } from '../../src/shared/storage.ts';
+import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 
 export interface S3Request {
   method: string;

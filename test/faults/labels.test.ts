@@ -4,11 +4,11 @@
  */
 import { DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
-import { countBy } from '../../src/calibration/report.ts';
-import type { LabeledRow } from '../../src/contract/ground-truth.ts';
+import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
+import { RETRYABLE_ERRORS } from '../../src/core/errors/errors.ts';
 import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
-import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
+import { countBy } from '../../src/quality/calibration/report.ts';
 import type { Behavior } from '../doubles/misbehaving-server.ts';
 import { LabeledHours, labeled } from '../helpers/labeled-rows.ts';
 import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';

@@ -5,9 +5,9 @@
 
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
+import type { TraceRecord } from '../../src/captures/trace/types.ts';
+import { RETRYABLE_ERRORS } from '../../src/core/errors/errors.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
-import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
-import type { TraceRecord } from '../../src/trace/types.ts';
 import type { MisbehavingServer, SeenRequest } from '../doubles/misbehaving-server.ts';
 import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';
 import { chatTrace } from '../helpers/mlflow-traces.ts';

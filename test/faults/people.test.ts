@@ -7,11 +7,11 @@
 import type { DynamoDBClient, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
-import type { ChunkRequest } from '../../src/contract/payloads.ts';
-import { BudgetTable } from '../../src/gate/table.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
+import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
+import { BudgetTable } from '../../src/limits/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { turnsOf } from '../../src/monitoring/log/write-turns.ts';
-import { Storage } from '../../src/shared/storage.ts';
 import { type FaultProxy, type FaultRule, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { MemoryTable } from '../doubles/memory-table.ts';
 import { expectEquations, linesOf } from '../helpers/fault-expectations.ts';

@@ -8,7 +8,7 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { createBudget } from '../../src/judge/budget/leased-budget.ts';
+import { createBudget } from '../../src/limits/budget/leased-budget.ts';
 
 const [endpoint, table, aheadMs, run, dailyUsd, runUsd, atOnce, hang] = process.argv.slice(2) as [
   string,

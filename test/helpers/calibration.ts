@@ -9,8 +9,8 @@ import type { Readable, Writable } from 'node:stream';
 import { promisify } from 'node:util';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
-import type { CalibrationReport, ScorerReport } from '../../src/calibration/types.ts';
-import type { Estimate } from '../../src/shared/statistics/share.ts';
+import type { Estimate } from '../../src/core/statistics/share.ts';
+import type { CalibrationReport, ScorerReport } from '../../src/quality/calibration/types.ts';
 import { expectPublished } from './published-json.ts';
 
 export const run = promisify(execFile);

@@ -1,5 +1,5 @@
 /** Decoded captures, for tests of the code after the decoder. */
-import type { Capture, ChatMessage, Conversation, Payload } from '../../src/formats/types.ts';
+import type { Capture, ChatMessage, Conversation, Payload } from '../../src/captures/types.ts';
 
 const payload = (value: unknown, extra: Partial<Payload> = {}): Payload => {
   const text = typeof value === 'string' ? value : JSON.stringify(value);

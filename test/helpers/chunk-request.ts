@@ -1,7 +1,7 @@
 /** A chunk of capture lines in memory, for tests of the steps that process one. */
 
-import { CONTRACT } from '../../src/contract/contract.ts';
-import type { CaptureRange, ChunkRequest, ManifestLine } from '../../src/contract/payloads.ts';
+import { CONTRACT } from '../../src/core/contract/contract.ts';
+import type { CaptureRange, ChunkRequest, ManifestLine } from '../../src/core/contract/payloads.ts';
 import type { MemoryStorage } from '../doubles/memory-storage.ts';
 
 /** Returns a chunk of these ranges. */

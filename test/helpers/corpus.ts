@@ -2,12 +2,12 @@
 import { createReadStream, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
-import { isObject } from '../../src/formats/json.ts';
-import { type LineRead, readLines } from '../../src/formats/lines/read-lines.ts';
-import { decodeBase64 } from '../../src/formats/payload/captured-data.ts';
-import { openEnvelope } from '../../src/formats/record/envelope.ts';
-import type { Capture, DecodeOptions, RawLine } from '../../src/formats/types.ts';
-import { Scale } from '../../src/formats/weight.ts';
+import { isObject } from '../../src/captures/json.ts';
+import { type LineRead, readLines } from '../../src/captures/lines/read-lines.ts';
+import { decodeBase64 } from '../../src/captures/payload/captured-data.ts';
+import { openEnvelope } from '../../src/captures/record/envelope.ts';
+import type { Capture, DecodeOptions, RawLine } from '../../src/captures/types.ts';
+import { Scale } from '../../src/captures/weight.ts';
 
 /** The expectations of a line. Objects are compared by the fields that they name. */
 export interface Expectation {

@@ -15,15 +15,15 @@ import {
   ListMapRunsCommand,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
+import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
 import type { LocalEnvironment } from '../../local/start/environment.ts';
-import type { FilesInput, ListedFile } from '../../src/contract/input.ts';
-import type { StackOutputs } from '../../src/contract/names.ts';
-import { resourceNames } from '../../src/contract/names.ts';
-import type { Receipt } from '../../src/contract/receipts.ts';
-import { workKeys } from '../../src/contract/work-keys.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
+import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
+import type { StackOutputs } from '../../src/core/contract/names.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import type { Receipt } from '../../src/core/contract/receipts.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
-import { readRunSummaries } from '../../src/operate/run-summaries.ts';
-import { Storage } from '../../src/shared/storage.ts';
 import { runningProcesses } from './deployed-processes.ts';
 import { fetchOnNewConnection } from './new-connection.ts';
 

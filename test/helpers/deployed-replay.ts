@@ -4,7 +4,7 @@ import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
 import type * as z from 'zod';
 import type { StandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { recordSchema, summarySchema } from './aiperf-files.ts';
 import { DeployedPipeline, type Outcome } from './deployed-pipeline.ts';
 import { captureLine, chatBody } from './replay.ts';

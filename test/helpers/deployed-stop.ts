@@ -1,7 +1,7 @@
 /** Stops replays on a deployed stack, and waits for their results. */
 import { ListExecutionsCommand, ListMapRunsCommand, StopExecutionCommand } from '@aws-sdk/client-sfn';
+import { Storage } from '../../src/core/aws/storage.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
-import { Storage } from '../../src/shared/storage.ts';
 import type { DeployedReplay } from './deployed-replay.ts';
 import { type CliResult, runCli } from './replay.ts';
 

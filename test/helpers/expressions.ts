@@ -5,7 +5,7 @@ import { type AST, RegExpParser } from '@eslint-community/regexpp';
 import { parseSync } from '@swc/core';
 
 /** Folders with the product's code. */
-const PRODUCT = ['bin', 'lambda', 'lib', 'local', 'src'];
+const PRODUCT = ['bin', 'lambda', 'lib', 'local', 'src', 'test/aws', 'tools'];
 
 export interface Expression {
   file: string;

@@ -1,6 +1,8 @@
 /** Runs one step of one chunk in a separate process, so that a test can kill it like a Lambda: without any cleanup. */
 import { S3Client } from '@aws-sdk/client-s3';
-import type { ChunkRequest } from '../../src/contract/payloads.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
+import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { createJudge } from '../../src/judge/create-judge.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -9,8 +11,6 @@ import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import { Storage } from '../../src/shared/storage.ts';
 
 export type ChunkStep = 'log' | 'evaluate';
 

@@ -1,11 +1,12 @@
 /** A finished run of any size: its plans, manifests and receipts are generated when they are read. */
-import { CONTRACT } from '../../src/contract/contract.ts';
-import type { ManifestLine } from '../../src/contract/payloads.ts';
-import type { QualityCounts } from '../../src/contract/quality.ts';
-import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../src/contract/receipts.ts';
-import { workKeys } from '../../src/contract/work-keys.ts';
+
+import type { Storage } from '../../src/core/aws/storage.ts';
+import { CONTRACT } from '../../src/core/contract/contract.ts';
+import type { ManifestLine } from '../../src/core/contract/payloads.ts';
+import type { QualityCounts } from '../../src/core/contract/quality.ts';
+import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../src/core/contract/receipts.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { emptyLogCounts, emptyVerdictCounts } from '../../src/monitoring/counts.ts';
-import type { Storage } from '../../src/shared/storage.ts';
 
 const RUN = 'run';
 const LINES = 20;

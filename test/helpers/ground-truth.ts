@@ -1,6 +1,14 @@
 /** Label files and predictions in a storage, the steps that join them, and what has become of both. */
-import type { Label, LabeledRow, LabelFileReport, PredictionRow, TruthInput } from '../../src/contract/ground-truth.ts';
-import { truthKeys } from '../../src/contract/work-keys.ts';
+
+import type { Storage } from '../../src/core/aws/storage.ts';
+import type {
+  Label,
+  LabeledRow,
+  LabelFileReport,
+  PredictionRow,
+  TruthInput,
+} from '../../src/core/contract/ground-truth.ts';
+import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { BlockPile } from '../../src/ground-truth/index/block-pile.ts';
 import { putIndex } from '../../src/ground-truth/index/index-store.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
@@ -9,7 +17,6 @@ import { listParts, readPart } from '../../src/ground-truth/join/waiting.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
 import { hourOf } from '../../src/quality/tally.ts';
-import type { Storage } from '../../src/shared/storage.ts';
 import { testEnvironment } from './test-environment.ts';
 
 /** An hour before midnight, epoch seconds. */

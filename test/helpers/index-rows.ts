@@ -1,7 +1,8 @@
 /** Reads the whole index of predictions. */
-import type { PredictionRow } from '../../src/contract/ground-truth.ts';
+
+import type { Storage } from '../../src/core/aws/storage.ts';
+import type { PredictionRow } from '../../src/core/contract/ground-truth.ts';
 import { type IndexHour, listHours, readHour } from '../../src/ground-truth/index/index-store.ts';
-import type { Storage } from '../../src/shared/storage.ts';
 
 export async function indexHours(storage: Storage, window?: { from?: string; to?: string }): Promise<IndexHour[]> {
   const hours: IndexHour[] = [];

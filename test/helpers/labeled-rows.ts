@@ -1,6 +1,6 @@
 /** Labels that met their predictions, as the join keeps them. */
-import type { LabeledRow } from '../../src/contract/ground-truth.ts';
-import { truthKeys } from '../../src/contract/work-keys.ts';
+import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
+import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { type HourDraft, readLabeled, rewriteHour } from '../../src/ground-truth/join/labeled-store.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';

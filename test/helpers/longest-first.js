@@ -33,7 +33,7 @@ const LONG = [
   'integration/deployed.test.ts',
   'infra/cfn-lint.test.ts',
   'integration/mlflow-newest.test.ts',
-  'integration/operate/operate.test.ts',
+  'integration/bin/operate.test.ts',
   'integration/package.test.ts',
   'integration/replay-evaluation/replay-evaluation.test.ts',
   'integration/mlflow-managed.test.ts',

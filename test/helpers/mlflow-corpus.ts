@@ -1,8 +1,8 @@
 /** Tests that write the whole corpus of capture lines to a real MLflow server and read it with MLflow's Python client. */
-import { decodeLine } from '../../src/formats/decode.ts';
-import { toJson } from '../../src/formats/json.ts';
-import { buildTrace } from '../../src/trace/build.ts';
-import type { TraceRecord } from '../../src/trace/types.ts';
+import { decodeLine } from '../../src/captures/decode.ts';
+import { toJson } from '../../src/captures/json.ts';
+import { buildTrace } from '../../src/captures/trace/build.ts';
+import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import { CORPUS_ENDPOINT, corpusFiles, type Expectation, expectationsOf, linesOf } from './corpus.ts';
 import type { ReadTrace } from './mlflow-reader.ts';
 import type { SuiteSetup } from './mlflow-suite.ts';

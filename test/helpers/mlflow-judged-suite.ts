@@ -1,7 +1,8 @@
 /** Tests of traces that are written together with their verdicts, for every MLflow version and both protocols. */
+
+import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { NewAssessment } from '../../src/mlflow/types.ts';
-import type { TraceRecord } from '../../src/trace/types.ts';
 import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
 import type { MlflowReader, ReadTrace } from './mlflow-reader.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';

@@ -1,11 +1,12 @@
 /** Tests of labels that are written to traces, for every MLflow version: read with MLflow's own client, among people's work. */
-import type { LabeledRow } from '../../src/contract/ground-truth.ts';
+
+import { childSpanIdOf } from '../../src/captures/trace/ids.ts';
+import type { TraceRecord } from '../../src/captures/trace/types.ts';
+import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
 import { LabelWriter, type NoteOutcome } from '../../src/ground-truth/note/label-writer.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import { childSpanIdOf } from '../../src/trace/ids.ts';
-import type { TraceRecord } from '../../src/trace/types.ts';
 import type { MisbehavingServer, SeenRequest } from '../doubles/misbehaving-server.ts';
 import { LABELED_AT, labeled } from './labeled-rows.ts';
 import type { MlflowReader, ReadAssessment } from './mlflow-reader.ts';

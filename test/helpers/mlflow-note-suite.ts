@@ -1,14 +1,15 @@
 /** Tests of the step that writes the labels of marked hours, for every MLflow version: what is killed, repeated and changed meanwhile. */
-import { readMlflowLabels } from '../../src/calibration/mlflow-labels.ts';
-import { readTruthPairs } from '../../src/calibration/truth-pairs.ts';
-import { readWindowLabels } from '../../src/calibration/window-labels.ts';
-import type { LabeledRow } from '../../src/contract/ground-truth.ts';
+
+import { readWorst } from '../../bin/operate/worst.ts';
+import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
 import { textHashes } from '../../src/ground-truth/index/texts.ts';
 import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
-import { readWorst } from '../../src/operate/worst.ts';
+import { readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
+import { readTruthPairs } from '../../src/quality/calibration/truth-pairs.ts';
+import { readWindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { LabeledHours, labeled } from './labeled-rows.ts';
 import type { MlflowReader } from './mlflow-reader.ts';

@@ -1,7 +1,8 @@
 /** Tests for every MLflow version and both protocols, which read the results with MLflow's Python client. */
+
+import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import type { TraceRecord } from '../../src/trace/types.ts';
 import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { testJudgedTraces } from './mlflow-judged-suite.ts';
 import { testLabels } from './mlflow-label-suite.ts';

@@ -1,7 +1,7 @@
 /** Traces and assessments as the pipeline passes them to the MLflow client. */
 import { hash } from 'node:crypto';
+import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { NewAssessment } from '../../src/mlflow/types.ts';
-import type { TraceRecord } from '../../src/trace/types.ts';
 
 const hex = (text: string): string => hash('sha256', text);
 

@@ -9,7 +9,7 @@ import { projectPath } from '../../local/project-root.ts';
 export const run = promisify(execFile);
 
 /** What decides the package. */
-const SOURCES = '{bin,lambda,lib,local/package,src,docs,schemas}/**/*.*';
+const SOURCES = '{bin,lambda,lib,tools/package,src,docs,schemas}/**/*.*';
 
 /** Makes the tarball, unless it is newer than the sources: one for all tests. @returns its path */
 export async function packedTarball(): Promise<string> {

@@ -3,13 +3,13 @@
 import { projectPath } from '../../local/project-root.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { pickedFilter } from '../../src/calibration/label-tag.ts';
-import type { LabelPicks } from '../../src/calibration/pick-labels.ts';
-import { queueName } from '../../src/calibration/review-queue.ts';
-import { labelsByCell, readWindowLabels } from '../../src/calibration/window-labels.ts';
 import { LabelWriter } from '../../src/ground-truth/note/label-writer.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
+import { pickedFilter } from '../../src/quality/calibration/label-tag.ts';
+import type { LabelPicks } from '../../src/quality/calibration/pick-labels.ts';
+import { queueName } from '../../src/quality/calibration/review-queue.ts';
+import { labelsByCell, readWindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import { type Calibration, run } from './calibration.ts';
 import { labeled } from './labeled-rows.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';

@@ -9,16 +9,23 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
 import type {
   EvaluateReplayResult,
   PublishReplayResult,
   ReplayPlanResult,
   SummarizeReplayResult,
-} from '../../src/contract/replay.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
-import type { SpendingLimit } from '../../src/judge/budget/spending-limit.ts';
+} from '../../src/core/contract/replay.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import {
+  type LambdaEnvironment,
+  type ReplayEnvironment,
+  readEnvironment,
+  readReplayEnvironment,
+} from '../../src/core/settings/environment.ts';
 import type { ModelCheck } from '../../src/judge/model-check.ts';
 import type { Judge } from '../../src/judge/types.ts';
+import type { SpendingLimit } from '../../src/limits/budget/spending-limit.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { START_LEAD_MS } from '../../src/replay/cloud/limits.ts';
@@ -27,13 +34,6 @@ import { publishReplay } from '../../src/replay/cloud/publish/publish-replay.ts'
 import { replayShard, type ShardCounts } from '../../src/replay/cloud/shard/shard.ts';
 import { summarizeReplay } from '../../src/replay/cloud/summarize/summarize.ts';
 import type { StoredPlan } from '../../src/replay/cloud/work-bucket/stored-plan.ts';
-import {
-  type LambdaEnvironment,
-  type ReplayEnvironment,
-  readEnvironment,
-  readReplayEnvironment,
-} from '../../src/settings/environment.ts';
-import { Storage } from '../../src/shared/storage.ts';
 import type { ReplayRecord } from './replay.ts';
 
 export const CAPTURES = 'captures';

@@ -1,5 +1,5 @@
 /** How long a sum takes to ring, for the bench of alarms and as a check of the mean. */
-import type { Cusum } from '../../src/shared/statistics/cusum.ts';
+import type { Cusum } from '../../src/core/statistics/cusum.ts';
 
 /**
  * Returns the number of cases within which a share `quantile` of all sums rings, starting at 0.

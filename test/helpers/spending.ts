@@ -1,8 +1,8 @@
 /** Reads the budget's table: what a day or a run has spent. */
 
-import { BudgetTable } from '../../src/gate/table.ts';
-import { Account } from '../../src/judge/budget/account.ts';
-import type { BudgetOptions } from '../../src/judge/budget/leased-budget.ts';
+import { Account } from '../../src/limits/budget/account.ts';
+import type { BudgetOptions } from '../../src/limits/budget/leased-budget.ts';
+import { BudgetTable } from '../../src/limits/table.ts';
 
 const NANOS_PER_USD = 1e9;
 

@@ -3,7 +3,7 @@
  * Arguments: `summary` or `retry`, and the number of chunks.
  */
 
-import { workKeys } from '../../src/contract/work-keys.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { retriedUnits } from '../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunCounts } from '../../src/quality/counts-store.ts';

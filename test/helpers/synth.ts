@@ -4,7 +4,7 @@ import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { MonitoringStack } from '../../lib/monitoring-stack.ts';
 import { parseSettings } from '../../lib/settings/settings.ts';
-import { resourceNames } from '../../src/contract/names.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
 
 export const REQUIRED_SETTINGS = {
   STACK_PREFIX: 'test',

@@ -1,5 +1,5 @@
 /** The environment of a function for tests that need no server. */
-import { readEnvironment } from '../../src/settings/environment.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
 
 export const TEST_VARIABLES = {
   STACK_PREFIX: 'test',

@@ -1,5 +1,5 @@
 /** A clock for simulations: time passes only when everybody sleeps. */
-import type { Clock } from '../../src/gate/clock.ts';
+import type { Clock } from '../../src/limits/clock.ts';
 
 export class VirtualClock implements Clock {
   #now: number;

@@ -1,7 +1,7 @@
 /** Runs one case of the fuzzer. Throws when an expectation is violated. */
 import { S3Client } from '@aws-sdk/client-s3';
-import { PipelineError } from '../../src/shared/errors.ts';
-import { Storage } from '../../src/shared/storage.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
+import { PipelineError } from '../../src/core/errors/errors.ts';
 import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { answerText, type JudgeAnswer, type ServerReply } from './arbitraries.ts';
 import { goodLine } from './lines.ts';

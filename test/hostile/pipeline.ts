@@ -4,10 +4,11 @@
  */
 import { Readable } from 'node:stream';
 import { BedrockRuntimeClient } from '@aws-sdk/client-bedrock-runtime';
-import type { ChunkRequest } from '../../src/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../src/contract/receipts.ts';
-import { workKeys } from '../../src/contract/work-keys.ts';
-import { scanChunks } from '../../src/formats/lines/chunks.ts';
+import { scanChunks } from '../../src/captures/lines/chunks.ts';
+import { traceIdOf } from '../../src/captures/trace/ids.ts';
+import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
+import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../src/core/contract/receipts.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { batchRecord } from '../../src/judge/batch/record.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
 import type { ModelAnswer } from '../../src/judge/model-answer.ts';
@@ -22,7 +23,6 @@ import type { NewAssessment, StoredTrace } from '../../src/mlflow/types.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
-import { traceIdOf } from '../../src/trace/ids.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 import { startScriptedMlflow } from '../doubles/scripted-mlflow.ts';
 import { chunkOf } from '../helpers/chunk-request.ts';

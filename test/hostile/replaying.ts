@@ -4,7 +4,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { payloadBytes } from '../../src/formats/payload/captured-data.ts';
+import { payloadBytes } from '../../src/captures/payload/captured-data.ts';
 import { CapturedReplies } from '../../src/replay/compare/with-captured.ts';
 import type { Measured } from '../../src/replay/measure/measure.ts';
 import { literalRequest, NO_OVERRIDES } from '../../src/replay/request/literal.ts';

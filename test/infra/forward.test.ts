@@ -1,5 +1,5 @@
 /** Forwarding to Arthur: the rule, the queue, the function, the alarm, and nothing of it without a host. */
-import { readForwardEnvironment } from '../../src/settings/environment.ts';
+import { readForwardEnvironment } from '../../src/core/settings/environment.ts';
 import { flattened, resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const ARTHUR = {

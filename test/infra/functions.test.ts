@@ -1,6 +1,6 @@
 /** The configuration that all functions have in common, and the log groups. */
-import { REPLAY_DISK_MIB, SUMMARY_DISK_MIB } from '../../src/contract/replay.ts';
-import { readEnvironment, readReplayEnvironment } from '../../src/settings/environment.ts';
+import { REPLAY_DISK_MIB, SUMMARY_DISK_MIB } from '../../src/core/contract/replay.ts';
+import { readEnvironment, readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { flattened, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const settings = {

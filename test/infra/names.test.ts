@@ -1,5 +1,5 @@
 /** The names of deployed resources. Stacks with different prefixes do not collide. */
-import { resourceNames } from '../../src/contract/names.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
 import { flattened, resourcesOf, resourcesOfType, templateOf, testApp, testStack } from '../helpers/synth.ts';
 
 const LONGEST = 'a'.repeat(30);

@@ -1,7 +1,7 @@
 /** The template that is deployed without the CDK. */
 import { readdirSync } from 'node:fs';
 import { releasedTemplate } from '../../lib/released-stack.ts';
-import { settingsSchema } from '../../src/settings/schema.ts';
+import { settingsSchema } from '../../src/core/settings/schema.ts';
 import { REGION, REQUIRED_SETTINGS, templateOf } from '../helpers/synth.ts';
 
 const ZIPS = Object.fromEntries(readdirSync('lambda').map((folder) => [folder, `${folder}-0123456789abcdef.zip`]));

@@ -1,6 +1,6 @@
 /** The definition of replays, state by state. */
 
-import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/contract/replay.ts';
+import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/core/contract/replay.ts';
 import {
   definitionOf,
   flattened,

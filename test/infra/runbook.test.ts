@@ -3,9 +3,9 @@ import { spawnSync } from 'node:child_process';
 import { globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { OUTPUT_PARAMETERS } from '../../src/contract/names.ts';
+import { OUTPUT_PARAMETERS } from '../../src/core/contract/names.ts';
+import { RETRYABLE_ERRORS } from '../../src/core/errors/errors.ts';
 import { parseInput } from '../../src/monitoring/plan/input.ts';
-import { RETRYABLE_ERRORS } from '../../src/shared/errors.ts';
 import { resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const runbook = readFileSync('docs/runbook.md', 'utf8');

@@ -1,5 +1,5 @@
 /** The work bucket, the budget's table and the alarms' topic: encryption, TLS and expiration. */
-import { markKeys, replayKeys, truthKeys, workKeys } from '../../src/contract/work-keys.ts';
+import { markKeys, replayKeys, truthKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { flattened, onlyResource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();

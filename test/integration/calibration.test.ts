@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
-import { calibrationReport } from '../../src/calibration/report.ts';
-import type { CalibrationReport, LabeledVerdict, ScorerReport } from '../../src/calibration/types.ts';
+import { cohensKappa } from '../../src/core/statistics/agreement.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { ScorerValues } from '../../src/judge/types.ts';
-import { cohensKappa } from '../../src/shared/statistics/agreement.ts';
+import { calibrationReport } from '../../src/quality/calibration/report.ts';
+import type { CalibrationReport, LabeledVerdict, ScorerReport } from '../../src/quality/calibration/types.ts';
 import { Calibration, type Case, compare, nearKappa, type Reference } from '../helpers/calibration.ts';
 import { testPeopleAndJudge } from '../helpers/people-and-judge.ts';
 

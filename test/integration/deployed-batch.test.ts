@@ -1,8 +1,8 @@
 /** Batch inference on the deployed path: one job for the captures of a run, its cost, and its failure. */
 import { GetObjectCommand } from '@aws-sdk/client-s3';
-import { workKeys } from '../../src/contract/work-keys.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
-import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { BatchStack, RECORDS, summaryOf } from '../helpers/deployed-batch.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';

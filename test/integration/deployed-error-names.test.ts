@@ -10,9 +10,9 @@ import {
 } from '@aws-sdk/client-cloudformation';
 import { PutFunctionConcurrencyCommand } from '@aws-sdk/client-lambda';
 import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
+import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
 
 /** The error that AWS reports for each function body. */
 const CASES: Record<string, { code: string; timeout?: number; error: string; message: string }> = {

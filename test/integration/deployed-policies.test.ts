@@ -3,10 +3,10 @@
  * holds them against the calls of each function; `npm run test:slow` takes away one grant after the other.
  */
 import type { LambdaClient } from '@aws-sdk/client-lambda';
-import type { ForwardReceipt } from '../../src/contract/forward.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
-import { callAws } from '../../src/operate/aws-json.ts';
-import { type DeadLetter, findForwarding, messagesIn, putBack } from '../../src/operate/forwarding.ts';
+import { callAws } from '../../bin/operate/aws-json.ts';
+import { type DeadLetter, findForwarding, messagesIn, putBack } from '../../bin/operate/forwarding.ts';
+import type { ForwardReceipt } from '../../src/core/contract/forward.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { answer, TOKEN } from '../doubles/arthur.ts';
 import { chatLine, mixedLines } from '../helpers/deployed-captures.ts';

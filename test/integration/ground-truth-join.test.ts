@@ -3,12 +3,12 @@ import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
-import { decodeLine } from '../../src/formats/decode.ts';
-import { scanLines } from '../../src/formats/lines/scan-lines.ts';
+import { decodeLine } from '../../src/captures/decode.ts';
+import { scanLines } from '../../src/captures/lines/scan-lines.ts';
+import { traceIdOf } from '../../src/captures/trace/ids.ts';
+import { logger } from '../../src/core/process/logging.ts';
 import { PredictionIndex } from '../../src/ground-truth/index/prediction-index.ts';
 import { classOf } from '../../src/ground-truth/label-value.ts';
-import { logger } from '../../src/shared/logging.ts';
-import { traceIdOf } from '../../src/trace/ids.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
 import { readAndJoin, stepsOn, truthFacts } from '../helpers/ground-truth.ts';
 

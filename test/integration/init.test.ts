@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { parse } from 'dotenv';
+import { Stopped } from '../../bin/cli/stop-signals.ts';
 import { initCommand } from '../../bin/commands/init.ts';
 import { quickClients } from '../../bin/doctor/ground.ts';
 import { collectByQuestions } from '../../bin/init/collect.ts';
 import { FoundAccount } from '../../bin/init/look-up.ts';
 import { Prompt } from '../../bin/init/prompt.ts';
-import { dotenvText } from '../../src/settings/new-dotenv.ts';
-import { Stopped } from '../../src/terminal/stop-signals.ts';
+import { dotenvText } from '../../src/core/settings/new-dotenv.ts';
 import { AwsAnswers, withVariables, xml } from '../helpers/aws-answers.ts';
 import { runHere } from '../helpers/command-here.ts';
 

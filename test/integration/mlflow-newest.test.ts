@@ -1,7 +1,7 @@
 /** Writes to the newest tested MLflow version, by OTLP. */
 
+import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import type { TraceRecord } from '../../src/trace/types.ts';
 import type { SeenRequest } from '../doubles/misbehaving-server.ts';
 import { testCorpus } from '../helpers/mlflow-corpus.ts';
 import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';

@@ -7,14 +7,14 @@ import {
   RestoreObjectCommand,
   type S3Client,
 } from '@aws-sdk/client-s3';
+import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import type { ManifestLine, PlanRequest, PlanResult } from '../../src/contract/payloads.ts';
-import type { PlanReceipt } from '../../src/contract/receipts.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
+import type { ManifestLine, PlanRequest, PlanResult } from '../../src/core/contract/payloads.ts';
+import type { PlanReceipt } from '../../src/core/contract/receipts.ts';
 import type { ModelCheck } from '../../src/judge/model-check.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import type { PlannerDependencies } from '../../src/monitoring/plan/types.ts';
-import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
-import { Storage } from '../../src/shared/storage.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 
 const CAPTURES = 'captures';

@@ -3,8 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
-import { buildTable, compareTables, type PriceTable, readCatalog, TABLE_FILE } from '../../local/refresh-prices.ts';
 import { priceCall, resolveModel } from '../../src/judge/pricing/prices.ts';
+import { buildTable, compareTables, type PriceTable, readCatalog, TABLE_FILE } from '../../tools/refresh-prices.ts';
 
 /** Minimum number of compared models, and the maximum difference. */
 const MIN_MODELS = 30;

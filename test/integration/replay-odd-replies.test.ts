@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
-import { decodeLine } from '../../src/formats/decode.ts';
+import { decodeLine } from '../../src/captures/decode.ts';
 import type { RunClock } from '../../src/replay/clock.ts';
 import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
 import { readRun } from '../../src/replay/compare/run-data.ts';

@@ -12,8 +12,8 @@ import {
   ListBucketsCommand,
   PutBucketNotificationConfigurationCommand,
 } from '@aws-sdk/client-s3';
+import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { type AwsClients, destroyClients, emulatedClients } from '../../src/operate/aws-clients.ts';
 import { resourcesOf, templateOf } from '../helpers/synth.ts';
 
 let ministack: MiniStack;

@@ -2,11 +2,11 @@
 import { spawnSync } from 'node:child_process';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
-import type { LabeledRow, LabelValue, Prediction } from '../../src/contract/ground-truth.ts';
+import type { LabeledRow, LabelValue, Prediction } from '../../src/core/contract/ground-truth.ts';
+import { groundTruthSchema } from '../../src/core/settings/ground-truth-setting.ts';
+import { Random } from '../../src/core/values/random.ts';
 import type { Figure, TruthGroup } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth } from '../../src/ground-truth/measure/measure.ts';
-import { groundTruthSchema } from '../../src/settings/ground-truth-setting.ts';
-import { Random } from '../../src/shared/random.ts';
 
 const random = new Random(19);
 const pick = <T>(list: readonly T[]): T => list[random.below(list.length)] as T;

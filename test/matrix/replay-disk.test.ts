@@ -1,7 +1,7 @@
 /** Compares the files that a shard writes with the disk space that the size of a shard is planned for. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { replayKeys } from '../../src/contract/work-keys.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { LINE_FILES } from '../../src/replay/cloud/shard/shard-results.ts';
 import { captureLine } from '../helpers/replay.ts';
 import { CloudReplays, WORK } from '../helpers/replay-cloud.ts';

@@ -1,7 +1,7 @@
 /** Checks the MLflow run of a cloud replay, on servers that accept traces one by one and refuse existing ones. */
 
 import { MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { type EvaluationProgress, newProgress } from '../../src/replay/cloud/evaluate/progress.ts';
 import { chatLine } from '../helpers/replay.ts';
 import { WORK } from '../helpers/replay-cloud.ts';

@@ -13,7 +13,7 @@ const MOST_MB = 256;
 jest.setTimeout(900_000);
 
 async function inProcess(what: 'summary' | 'retry') {
-  const flags = ['--import', projectPath('local/ready.js'), '--max-semi-space-size=1', '--max-old-space-size=128'];
+  const flags = ['--import', projectPath('bin/ready.js'), '--max-semi-space-size=1', '--max-old-space-size=128'];
   const script = projectPath('test/helpers/summarize-generated.ts');
   const { stdout } = await promisify(execFile)(process.execPath, [...flags, script, what, String(CHUNKS)]);
   const result = JSON.parse(stdout);

@@ -7,11 +7,11 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { DescribeStacksCommand, ListStacksCommand } from '@aws-sdk/client-cloudformation';
 import { ListFunctionsCommand } from '@aws-sdk/client-lambda';
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
-import { CLAIM_IDS, type ClaimId, claimOf } from '../../local/canary/claims.ts';
-import { reportPath, statePath } from '../../local/canary/state.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
+import { CLAIM_IDS, type ClaimId, claimOf } from '../aws/claims.ts';
+import { reportPath, statePath } from '../aws/state.ts';
 
 const PREFIX = 'canary-test';
 /** Claims that the emulator shows, too. */
@@ -53,7 +53,7 @@ afterAll(async () => {
 
 /** Runs the command. @param leaveAt text after which it gets a Ctrl-C */
 async function canary(args: string[], leaveAt?: string): Promise<{ code: number | null; output: string }> {
-  const child = spawn(process.execPath, [projectPath('local', 'canary', 'main.ts'), '--prefix', PREFIX, ...args], {
+  const child = spawn(process.execPath, [projectPath('test', 'aws', 'main.ts'), '--prefix', PREFIX, ...args], {
     cwd: projectPath(),
     env: { ...process.env, ...environment.ministack.env, MLFLOW_TRACKING_URI: environment.mlflowUrl },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -4,8 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GetRolePolicyCommand, ListRolePoliciesCommand, PutRolePolicyCommand } from '@aws-sdk/client-iam';
-import { resourceNames } from '../../src/contract/names.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
+import { resourceNames } from '../../src/core/contract/names.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import type { DeployedPipeline, FunctionKey } from '../helpers/deployed-pipeline.ts';
 import type { DeployedReplay } from '../helpers/deployed-replay.ts';

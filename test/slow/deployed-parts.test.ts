@@ -1,7 +1,7 @@
 /** Runs that are planned in several parts, deployed: a planner with little time and a slow S3 ends a part after a few files. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HistoryEvent } from '@aws-sdk/client-sfn';
-import { workKeys } from '../../src/contract/work-keys.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { BatchStack, summaryOf } from '../helpers/deployed-batch.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';

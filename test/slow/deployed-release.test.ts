@@ -3,11 +3,11 @@ import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { CreateStackCommand, waitUntilStackCreateComplete } from '@aws-sdk/client-cloudformation';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
-import { makeRelease } from '../../local/package/make-release.ts';
-import { readStackOutputs } from '../../src/operate/stack-outputs.ts';
+import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
+import { makeRelease } from '../../tools/package/make-release.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
-import { environment } from '../integration/operate/stack.ts';
+import { environment } from '../integration/bin/stack.ts';
 
 const BUCKET = 'zips-of-a-person';
 const ENDPOINT = 'released-endpoint';

@@ -5,9 +5,9 @@
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
-import { replayKeys } from '../../src/contract/work-keys.ts';
-import { dayScope, runScope } from '../../src/judge/budget/leased-budget.ts';
-import { defaultJudgeModel } from '../../src/settings/default-judge.ts';
+import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
+import { dayScope, runScope } from '../../src/limits/budget/leased-budget.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';

@@ -2,7 +2,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
-import { BudgetTable } from '../../src/gate/table.ts';
+import { BudgetTable } from '../../src/limits/table.ts';
 import { isTraceWrite, isVerdictWrite } from '../doubles/fault-rules.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';

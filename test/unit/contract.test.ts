@@ -2,13 +2,13 @@
  * After a deployment, what an earlier version has planned is refused by name if the contract has changed.
  *
  * `contract.json` has a digest of the files that describe the contract, without their comments. If it differs, decide whether
- * the new functions could misread what the old ones have written. If so, raise CONTRACT in `src/contract/contract.ts`. Then
+ * the new functions could misread what the old ones have written. If so, raise CONTRACT in `src/core/contract/contract.ts`. Then
  * run `UPDATE_CONTRACT=1 npx jest test/unit/contract.test.ts --selectProjects unit`.
  */
 import { hash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { CONTRACT } from '../../src/contract/contract.ts';
-import { replayKeys, workKeys } from '../../src/contract/work-keys.ts';
+import { CONTRACT } from '../../src/core/contract/contract.ts';
+import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { parseInvocation } from '../../src/monitoring/invocation.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
@@ -20,7 +20,7 @@ import { testEnvironment } from '../helpers/test-environment.ts';
 
 const FILES = [
   ...['execution', 'ground-truth', 'input', 'payloads', 'receipts', 'replay', 'work-keys'].map(
-    (name) => `src/contract/${name}.ts`,
+    (name) => `src/core/contract/${name}.ts`,
   ),
   'src/replay/cloud/work-bucket/stored-plan.ts',
 ];

@@ -28,17 +28,17 @@ const READS_SETTINGS = new Set([
   'src/mlflow/runs.ts /^s3:\\/\\/([^/]+)\\/*(.*)$/',
   'lib/access/judge.ts /:application-inference-profile\\/.*$/',
   'lib/access/mlflow.ts /\\/+$/',
-  'src/settings/variables.ts /(:\\/\\/[^?]*\\?).*$/s',
-  'src/settings/variables.ts /\\/\\/.*@/s',
+  'src/core/settings/variables.ts /(:\\/\\/[^?]*\\?).*$/s',
+  'src/core/settings/variables.ts /\\/\\/.*@/s',
   'lib/access/work.ts /\\d+\\/$/',
   // Reads only paths on the disk.
-  'src/operate/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
+  'bin/operate/capture-files.ts /([^/]+)\\/([^/]+)\\/\\d{4}\\/(?:0[1-9]|1[0-2])\\/(?:0[1-9]|[12]\\d|3[01])\\/(?:[01]\\d|2[0-3])\\/[^/]+\\.jsonl$/',
 ]);
 /** Results of the patterns that are composed at run time, in the order of the code. */
 const PUT_TOGETHER: Record<string, RegExp[]> = {
   'src/judge/prompt/record.ts': [/0a1b2c3d4e5f/i],
   'src/replay/marks/inference-id.ts': [/^replay-(?<mark>[0-9a-f]{16})?[0-9a-f]{32}$/],
-  'src/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
+  'src/core/settings/schema.ts': [/^[a-zA-Z0-9-]{1,40}$/],
   'local/machine/own-folder.ts': [/^mlflow-(\d+)-/],
   'src/judge/stand-in/read-prompt.ts': [/^#0a1b2c3d4e5f /m],
 };

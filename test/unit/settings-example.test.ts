@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { parse as parseDotenv } from 'dotenv';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
 import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES } from '../../lib/settings/settings.ts';
-import { readEnvironment } from '../../src/settings/environment.ts';
-import type { Settings } from '../../src/settings/schema.ts';
+import { readEnvironment } from '../../src/core/settings/environment.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
 
 const text = readFileSync('.env.example', 'utf8');
 const required: Record<string, string> = {

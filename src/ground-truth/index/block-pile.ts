@@ -1,7 +1,7 @@
 /** Rows of an hour on their way into an object of the index: they are compressed as they come. */
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
-import type { PredictionRow } from '../../contract/ground-truth.ts';
+import type { PredictionRow } from '../../core/contract/ground-truth.ts';
 import { encodeBlock } from './blocks.ts';
 
 const BLOCK_ROWS = 1_000;

@@ -2,7 +2,7 @@
  * Up to a thousand predictions as one line of JSON, in columns: gzip makes some 45 bytes of a prediction with a UUID. Rows of one
  * call, which are next to each other, share its id, trace and time.
  */
-import type { Prediction, PredictionRow } from '../../contract/ground-truth.ts';
+import type { Prediction, PredictionRow } from '../../core/contract/ground-truth.ts';
 
 /** A block of the index. Only the ids are decoded, until a row is asked for. */
 export interface IndexBlock {

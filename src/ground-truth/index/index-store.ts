@@ -3,14 +3,15 @@
  * object is named by its content and never changes, so nothing is lost and nothing needs a lock: whoever deletes objects has first
  * written all of their rows to another. A call that is in several of them is read once.
  */
-import { truthKeys } from '../../contract/work-keys.ts';
-import { scanLines } from '../../formats/lines/scan-lines.ts';
-import { forEachConcurrently, inOrder } from '../../shared/concurrency.ts';
-import { gunzipped } from '../../shared/gzip.ts';
-import { logger } from '../../shared/logging.ts';
-import { removeObject } from '../../shared/remove-object.ts';
-import type { ObjectFacts, Storage } from '../../shared/storage.ts';
-import { notS3 } from '../../shared/storage-errors.ts';
+
+import { scanLines } from '../../captures/lines/scan-lines.ts';
+import { removeObject } from '../../core/aws/remove-object.ts';
+import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
+import { notS3 } from '../../core/aws/storage-errors.ts';
+import { truthKeys } from '../../core/contract/work-keys.ts';
+import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
+import { logger } from '../../core/process/logging.ts';
+import { gunzipped } from '../../core/values/gzip.ts';
 import { BlockPile } from './block-pile.ts';
 import { decodeBlock, type IndexBlock } from './blocks.ts';
 

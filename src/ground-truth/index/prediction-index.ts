@@ -1,14 +1,15 @@
 /** The predictions of a part of a chunk, for the index. */
-import { truthKeys } from '../../contract/work-keys.ts';
-import { capturePathOf, HOUR_MS } from '../../formats/files/capture-path.ts';
-import type { Capture, LinePlace } from '../../formats/types.ts';
+
+import { capturePathOf, HOUR_MS } from '../../captures/files/capture-path.ts';
+import type { Capture, LinePlace } from '../../captures/types.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import { truthKeys } from '../../core/contract/work-keys.ts';
+import { ownFault } from '../../core/errors/own-fault.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { logger } from '../../core/process/logging.ts';
+import { timeOf, withinTime } from '../../core/process/within-time.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { hourOf } from '../../quality/tally.ts';
-import type { LambdaEnvironment } from '../../settings/environment.ts';
-import { forEachConcurrently } from '../../shared/concurrency.ts';
-import { logger } from '../../shared/logging.ts';
-import { ownFault } from '../../shared/own-fault.ts';
-import type { Storage } from '../../shared/storage.ts';
-import { timeOf, withinTime } from '../../shared/within-time.ts';
 import { BlockPile } from './block-pile.ts';
 import { putIndex, readIndex } from './index-store.ts';
 import { predictionRows } from './predictions.ts';

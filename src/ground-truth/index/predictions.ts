@@ -1,13 +1,14 @@
 /** Finds what the index keeps of a capture: the prediction of each of its inferences, under the id that a label names. */
-import type { Prediction, PredictionRow } from '../../contract/ground-truth.ts';
-import { capturePathOf } from '../../formats/files/capture-path.ts';
-import { asText, isObject, parseJson, toJson } from '../../formats/json.ts';
-import { documentOf, isThere } from '../../formats/payload/decode-payload.ts';
-import type { Capture, LinePlace } from '../../formats/types.ts';
-import { questionAnswering } from '../../formats/wire/vendors/question-answering.ts';
-import { messageText } from '../../judge/scorers/code/text.ts';
-import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
-import { cut } from '../../trace/text.ts';
+
+import { capturePathOf } from '../../captures/files/capture-path.ts';
+import { asText, isObject, parseJson, toJson } from '../../captures/json.ts';
+import { documentOf, isThere } from '../../captures/payload/decode-payload.ts';
+import { messageText } from '../../captures/reply-text.ts';
+import { cut } from '../../captures/trace/text.ts';
+import type { Capture, LinePlace } from '../../captures/types.ts';
+import { questionAnswering } from '../../captures/wire/vendors/question-answering.ts';
+import type { Prediction, PredictionRow } from '../../core/contract/ground-truth.ts';
+import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { predictionOf } from './reply-values.ts';
 import { textHashes } from './texts.ts';
 

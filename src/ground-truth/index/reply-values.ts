@@ -1,8 +1,9 @@
 /** Reads the prediction out of what a model replied about one inference, in the forms that models and containers reply. */
-import type { Prediction } from '../../contract/ground-truth.ts';
-import { field, isExactNumber, isObject, toJson } from '../../formats/json.ts';
-import { cellOf, itemsOf } from '../../formats/payload/csv.ts';
-import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
+
+import { field, isExactNumber, isObject, toJson } from '../../captures/json.ts';
+import { cellOf, itemsOf } from '../../captures/payload/csv.ts';
+import type { Prediction } from '../../core/contract/ground-truth.ts';
+import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { classOrNumber } from '../label-value.ts';
 import { textHashes } from './texts.ts';
 

@@ -1,6 +1,7 @@
 /** What a label does to its prediction. The later label counts, in whatever order labels come. */
-import type { Label, LabeledRow, LabelValue, PredictionRow } from '../../contract/ground-truth.ts';
-import { cut } from '../../trace/text.ts';
+
+import { cut } from '../../captures/trace/text.ts';
+import type { Label, LabeledRow, LabelValue, PredictionRow } from '../../core/contract/ground-truth.ts';
 import { sameLabel } from '../label-value.ts';
 import type { JoinOutcome } from './waiting.ts';
 

@@ -1,8 +1,9 @@
 /** Joins a group of labels to the predictions of the index: first finds all predictions of their ids, then rewrites their hours. */
-import type { LabeledRow } from '../../contract/ground-truth.ts';
-import { truthKeys } from '../../contract/work-keys.ts';
+
+import type { Storage } from '../../core/aws/storage.ts';
+import type { LabeledRow } from '../../core/contract/ground-truth.ts';
+import { truthKeys } from '../../core/contract/work-keys.ts';
 import { hourOf } from '../../quality/tally.ts';
-import type { Storage } from '../../shared/storage.ts';
 import { type IndexHour, listHours, readHour } from '../index/index-store.ts';
 import { applyLabel, isAboutSame, labeledRow, OUTCOMES } from './apply-label.ts';
 import { HourOutcomes, type LabelGroup, rowKey, type Waiting } from './label-group.ts';

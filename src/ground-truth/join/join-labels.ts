@@ -1,8 +1,8 @@
 /** The step of a run that joins the labels that wait to their predictions, group by group. */
 
-import { forEachConcurrently, inOrder } from '../../shared/concurrency.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import { parseStored } from '../../shared/storage-errors.ts';
+import { parseStored } from '../../core/aws/storage-errors.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import { joinGroup } from './join-group.ts';
 import { LabelGroup } from './label-group.ts';

@@ -1,5 +1,5 @@
 /** Labels that are joined together: those of some parts, by the id that they name, and what became of them so far. */
-import type { Label, LabeledRow } from '../../contract/ground-truth.ts';
+import type { Label, LabeledRow } from '../../core/contract/ground-truth.ts';
 import { OUTCOMES } from './apply-label.ts';
 import type { Settled } from './labeled-store.ts';
 import type { JoinOutcome, LabelOutcome, WaitingPart } from './waiting.ts';

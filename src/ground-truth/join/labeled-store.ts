@@ -3,14 +3,14 @@
  * the hour has had, and the others are rows. The two change together, so no label counts twice, whatever is killed or repeated.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LabeledRow, LabelValue } from '../../contract/ground-truth.ts';
-import { truthKeys } from '../../contract/work-keys.ts';
-import { scanPieces } from '../../formats/lines/scan-lines.ts';
-import { forEachConcurrently } from '../../shared/concurrency.ts';
-import { PermanentError, RetryableError } from '../../shared/errors.ts';
-import { gunzipped, gzipped } from '../../shared/gzip.ts';
-import type { Storage } from '../../shared/storage.ts';
-import { parseStored } from '../../shared/storage-errors.ts';
+import { scanPieces } from '../../captures/lines/scan-lines.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import { parseStored } from '../../core/aws/storage-errors.ts';
+import type { LabeledRow, LabelValue } from '../../core/contract/ground-truth.ts';
+import { truthKeys } from '../../core/contract/work-keys.ts';
+import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { gunzipped, gzipped } from '../../core/values/gzip.ts';
 
 /**
  * The labels that an hour has had: by part of a label file (see `waiting.ts`), their lines by what became of them (see

@@ -3,13 +3,13 @@
  * smaller. The report says what became of all lines, and makes the file count: parts without it are not joined.
  */
 import { hash } from 'node:crypto';
-import type { Label, LabelCounts, LabelFault, LabelFileReport, LabelValue } from '../../contract/ground-truth.ts';
-import { truthKeys } from '../../contract/work-keys.ts';
-import { RetryableError } from '../../shared/errors.ts';
-import { gzipped } from '../../shared/gzip.ts';
-import { removeObject } from '../../shared/remove-object.ts';
-import type { ObjectFacts, Storage } from '../../shared/storage.ts';
-import { parseStored } from '../../shared/storage-errors.ts';
+import { removeObject } from '../../core/aws/remove-object.ts';
+import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
+import { parseStored } from '../../core/aws/storage-errors.ts';
+import type { Label, LabelCounts, LabelFault, LabelFileReport, LabelValue } from '../../core/contract/ground-truth.ts';
+import { truthKeys } from '../../core/contract/work-keys.ts';
+import { RetryableError } from '../../core/errors/errors.ts';
+import { gzipped } from '../../core/values/gzip.ts';
 import { labelCounts } from '../label-counts.ts';
 import { storedLines } from './labeled-store.ts';
 

@@ -1,9 +1,10 @@
 /** A record of a label file as a label: the fields by the names that are usual for them, and values that a label can have. */
-import type { Label, LabelFault, LabelValue } from '../../contract/ground-truth.ts';
-import { asText, isExactNumber, isObject, type JsonObject, parseJson } from '../../formats/json.ts';
-import { capturedData } from '../../formats/payload/captured-data.ts';
-import { parseCsvReply } from '../../formats/payload/csv.ts';
-import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
+
+import { asText, isExactNumber, isObject, type JsonObject, parseJson } from '../../captures/json.ts';
+import { capturedData } from '../../captures/payload/captured-data.ts';
+import { parseCsvReply } from '../../captures/payload/csv.ts';
+import type { Label, LabelFault, LabelValue } from '../../core/contract/ground-truth.ts';
+import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { MAX_ID_CHARS } from '../index/predictions.ts';
 import { classOf, numberOf } from '../label-value.ts';
 

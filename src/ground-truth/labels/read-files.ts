@@ -1,10 +1,11 @@
 /** The step of a run that reads label files: into labels that wait for their predictions, and a report on each file. */
-import type { Label, LabelCounts, LabelFault, LabelFileReport, TruthInput } from '../../contract/ground-truth.ts';
-import { type ListedFile, listedFileSchema } from '../../contract/input.ts';
-import { truthKeys } from '../../contract/work-keys.ts';
-import { PermanentError, toNamedError } from '../../shared/errors.ts';
-import { logger } from '../../shared/logging.ts';
-import type { ObjectFacts } from '../../shared/storage.ts';
+
+import type { ObjectFacts } from '../../core/aws/storage.ts';
+import type { Label, LabelCounts, LabelFault, LabelFileReport, TruthInput } from '../../core/contract/ground-truth.ts';
+import { type ListedFile, listedFileSchema } from '../../core/contract/input.ts';
+import { truthKeys } from '../../core/contract/work-keys.ts';
+import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
+import { logger } from '../../core/process/logging.ts';
 import { fileDigest, MAX_FAULTS, PART_LABELS, partName, writePart } from '../join/waiting.ts';
 import { labelCounts } from '../label-counts.ts';
 import { type ReadResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';

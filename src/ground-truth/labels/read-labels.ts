@@ -1,11 +1,11 @@
 /** Reads a label file as a stream: Model Monitor's records, other JSON Lines, or CSV with named columns, each also as gzip. */
 import { isUtf8 } from 'node:buffer';
-import type { Label, LabelFault } from '../../contract/ground-truth.ts';
-import { type ScannedLine, scanPieces } from '../../formats/lines/scan-lines.ts';
-import { charsetOfMark } from '../../formats/payload/charset.ts';
-import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import { gunzipped } from '../../shared/gzip.ts';
+import { type ScannedLine, scanPieces } from '../../captures/lines/scan-lines.ts';
+import { charsetOfMark } from '../../captures/payload/charset.ts';
+import type { Label, LabelFault } from '../../core/contract/ground-truth.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
+import { gunzipped } from '../../core/values/gzip.ts';
 import { classOrNumber } from '../label-value.ts';
 import { type CsvRecord, CsvRecords, delimiterOf, type TextLine } from './csv-records.ts';
 import { type LabelField, type LabelProblem, labelOf, labelOfJson, type Places, placesOf } from './label-record.ts';

@@ -1,5 +1,5 @@
 /** What the figures of labeled predictions look like: in the output of commands, and for objectives. */
-import type { Estimate } from '../../shared/statistics/share.ts';
+import type { Estimate } from '../../core/statistics/share.ts';
 
 /** A figure with its 95% interval. What is not defined, or not known, is `null`, and `why` says why. */
 export interface Figure {

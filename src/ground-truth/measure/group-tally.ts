@@ -1,7 +1,7 @@
 /** Compares the rows of the values of a column: how often the positive class is predicted, and how often it is found. */
-import type { LabeledRow } from '../../contract/ground-truth.ts';
-import { wilson } from '../../shared/statistics/share.ts';
-import { independentDifference } from '../../shared/statistics/share-difference.ts';
+import type { LabeledRow } from '../../core/contract/ground-truth.ts';
+import { wilson } from '../../core/statistics/share.ts';
+import { independentDifference } from '../../core/statistics/share-difference.ts';
 import { classOf } from '../label-value.ts';
 import type { Predicted } from './class-tally.ts';
 import { type Figure, figureOf, type GroupFigures, unknown } from './figures.ts';

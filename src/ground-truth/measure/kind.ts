@@ -1,7 +1,8 @@
 /** What a model predicts, if the settings do not say it: classes, numbers or texts, by what labels and predictions look like. */
-import type { LabeledRow } from '../../contract/ground-truth.ts';
-import { cellOf } from '../../formats/payload/csv.ts';
-import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
+
+import { cellOf } from '../../captures/payload/csv.ts';
+import type { LabeledRow } from '../../core/contract/ground-truth.ts';
+import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { classOf, numberOf } from '../label-value.ts';
 import type { Kind } from './figures.ts';
 

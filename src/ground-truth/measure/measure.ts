@@ -1,10 +1,10 @@
 /** Measures labeled predictions: one pass over the rows, and memory that does not grow with them beyond a limit. */
-import type { LabeledRow } from '../../contract/ground-truth.ts';
+import type { LabeledRow } from '../../core/contract/ground-truth.ts';
+import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
+import { FEWEST_FOR_ERRORS, FEWEST_FOR_SQUARES, NumberErrors } from '../../core/statistics/number-errors.ts';
+import { wilson } from '../../core/statistics/share.ts';
 import { dayOf } from '../../quality/counts-store.ts';
 import { hourOf } from '../../quality/tally.ts';
-import type { GroundTruthSettings } from '../../settings/ground-truth-setting.ts';
-import { FEWEST_FOR_ERRORS, FEWEST_FOR_SQUARES, NumberErrors } from '../../shared/statistics/number-errors.ts';
-import { wilson } from '../../shared/statistics/share.ts';
 import { textHashes } from '../index/texts.ts';
 import { numberOf } from '../label-value.ts';
 import { ClassTally, predictedClass } from './class-tally.ts';

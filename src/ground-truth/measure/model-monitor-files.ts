@@ -4,8 +4,8 @@
  * constant classifier are left out, since AWS does not say how they are computed.
  */
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import { Z_95 } from '../../core/statistics/distributions.ts';
 import type { TrueObjective } from '../../quality/true-objectives.ts';
-import { Z_95 } from '../../shared/statistics/distributions.ts';
 import type { Figure, Kind, TruthGroup } from './figures.ts';
 
 /** A metric: Model Monitor gives its standard deviation from 200 samples on, and says `NaN` below. */

@@ -3,15 +3,15 @@
  * as files in Model Monitor's form. Only new labels lead to either.
  */
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
-import { QUALITY_DIMENSIONS, type QualityMetric } from '../../contract/names.ts';
-import { truthKeys } from '../../contract/work-keys.ts';
-import { HOUR_MS } from '../../formats/files/capture-path.ts';
+import { HOUR_MS } from '../../captures/files/capture-path.ts';
+import { QUALITY_DIMENSIONS, type QualityMetric } from '../../core/contract/names.ts';
+import { truthKeys } from '../../core/contract/work-keys.ts';
+import { logger } from '../../core/process/logging.ts';
+import { createMetrics } from '../../core/process/metrics.ts';
 import { dayOf } from '../../quality/counts-store.ts';
 import { hourMs } from '../../quality/fold.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { isMissed, readTrueObjectives, type TrueObjective } from '../../quality/true-objectives.ts';
-import { logger } from '../../shared/logging.ts';
-import { createMetrics } from '../../shared/metrics.ts';
 import { labeledHours, readLabeled } from '../join/labeled-store.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import { measureTruth } from './measure.ts';

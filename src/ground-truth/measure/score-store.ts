@@ -1,5 +1,5 @@
 /** Keeps the scores of rows for the area under the ROC curve, which needs all of them at once: at most a fixed number. */
-import { Random } from '../../shared/random.ts';
+import { Random } from '../../core/values/random.ts';
 
 /** Scores that all stores of a measurement may keep: 24 MB. */
 const MAX_SCORES = 3_000_000;

@@ -1,7 +1,8 @@
 /** The figures of labeled predictions as text, for terminals of any width. */
-import { singleLine } from '../../shared/terminal-text.ts';
-import { type TableOptions, tableText } from '../../terminal/table-text.ts';
-import { wrapped } from '../../terminal/wrap.ts';
+
+import { type TableOptions, tableText } from '../../core/text/table-text.ts';
+import { singleLine } from '../../core/text/terminal-text.ts';
+import { wrapped } from '../../core/text/wrap.ts';
 import type { Figure, GroupFigures, TruthFigures, TruthGroup } from './figures.ts';
 
 /** Variants whose details are shown. */

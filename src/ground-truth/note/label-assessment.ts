@@ -1,11 +1,12 @@
 /** A label as MLflow keeps it: the true answer as an expectation, a label for a scorer as a person's assessment. */
-import { readLabel } from '../../calibration/labels-file.ts';
-import type { LabeledRow, LabelValue } from '../../contract/ground-truth.ts';
+
+import { assessmentIdOf, childSpanIdOf } from '../../captures/trace/ids.ts';
+import type { LabeledRow, LabelValue } from '../../core/contract/ground-truth.ts';
 import type { Scorer } from '../../judge/types.ts';
 import { RIGHT_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-label.ts';
 import type { LabelLeft, NewAssessment } from '../../mlflow/types.ts';
-import { assessmentIdOf, childSpanIdOf } from '../../trace/ids.ts';
+import { readLabel } from '../../quality/calibration/labels-file.ts';
 import { textHashes } from '../index/texts.ts';
 import { sameLabel } from '../label-value.ts';
 

@@ -1,11 +1,11 @@
 /** Writes labels to existing traces: many traces are read in a request, and each label is a request. */
-import type { LabeledRow } from '../../contract/ground-truth.ts';
+import type { LabeledRow } from '../../core/contract/ground-truth.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import type { Scorer } from '../../judge/types.ts';
 import { CONCURRENT_WRITES } from '../../mlflow/assessments.ts';
 import { MlflowRefusedError, MlflowRetryableError } from '../../mlflow/errors.ts';
 import { RecentReads } from '../../mlflow/recent-reads.ts';
 import type { NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../../mlflow/types.ts';
-import { forEachConcurrently } from '../../shared/concurrency.ts';
 import { labelAssessment, type NotNoted } from './label-assessment.ts';
 
 /** What became of a label in MLflow. */

@@ -2,13 +2,14 @@
  * The step that writes the labels of marked hours to MLflow. What became of them is kept in the hours once, at the end of each
  * invocation: one that is killed before leaves everything open, and its labels are found in MLflow by their ids.
  */
-import type { LabeledRow } from '../../contract/ground-truth.ts';
-import { truthKeys } from '../../contract/work-keys.ts';
+
+import { removeObject } from '../../core/aws/remove-object.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { LabeledRow } from '../../core/contract/ground-truth.ts';
+import { truthKeys } from '../../core/contract/work-keys.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { batches } from '../../core/values/batches.ts';
 import { activeScorers } from '../../judge/active-scorers.ts';
-import { batches } from '../../shared/batches.ts';
-import { forEachConcurrently } from '../../shared/concurrency.ts';
-import { removeObject } from '../../shared/remove-object.ts';
-import type { Storage } from '../../shared/storage.ts';
 import { readLabeled, rewriteHour } from '../join/labeled-store.ts';
 import { type NoteResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { LabelWriter, type NoteOutcome } from './label-writer.ts';

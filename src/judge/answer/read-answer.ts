@@ -1,7 +1,7 @@
 /** Reads a judge's answer: the verdicts in it, and the problem of each scorer without one. */
 import { jsonrepair } from 'jsonrepair';
 import * as z from 'zod';
-import { isObject, type JsonObject, parseJson } from '../../formats/json.ts';
+import { isObject, type JsonObject, parseJson } from '../../captures/json.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { ModelAnswer } from '../model-answer.ts';
 import { UNSURE } from '../prompt/build-prompt.ts';

@@ -1,5 +1,5 @@
 /** Builds one line of a Bedrock batch job's input: the Converse request for a capture. */
-import type { Capture } from '../../formats/types.ts';
+import type { Capture } from '../../captures/types.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
 import type { JudgeOptions } from '../judge-capture.ts';
 import { answerTokens } from '../pricing/ask-size.ts';

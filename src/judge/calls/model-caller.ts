@@ -3,11 +3,11 @@
  * retries what a retry can fix, and stops before the deadline.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Capture } from '../../formats/types.ts';
-import type { JudgeGate } from '../../gate/gate.ts';
-import { type RetryPolicy, waitAfter } from '../../shared/retry.ts';
-import { noteThrottle } from '../../shared/throttles.ts';
-import type { Within } from '../../shared/within-time.ts';
+import type { Capture } from '../../captures/types.ts';
+import { noteThrottle } from '../../core/aws/throttles.ts';
+import { type RetryPolicy, waitAfter } from '../../core/process/retry.ts';
+import type { Within } from '../../core/process/within-time.ts';
+import type { JudgeGate } from '../../limits/gate.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type Feature } from '../errors.ts';
 import type { CallUsage, ModelAnswer } from '../model-answer.ts';

@@ -1,5 +1,5 @@
 /** Estimates the size of the requests that judge a capture, before they are made: for the budget and for estimates. */
-import type { Capture } from '../../formats/types.ts';
+import type { Capture } from '../../captures/types.ts';
 import { answerSchemaText } from '../answer/answer-schema.ts';
 import { memoByScorers } from '../memo.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';

@@ -1,9 +1,10 @@
 /** Estimates what judging a run will cost, before the run starts. */
-import type { RunOptions } from '../../contract/input.ts';
-import type { CostEstimate } from '../../contract/receipts.ts';
-import type { Capture } from '../../formats/types.ts';
-import type { LambdaEnvironment } from '../../settings/environment.ts';
-import { inSample } from '../../trace/ids.ts';
+
+import { inSample } from '../../captures/trace/ids.ts';
+import type { Capture } from '../../captures/types.ts';
+import type { RunOptions } from '../../core/contract/input.ts';
+import type { CostEstimate } from '../../core/contract/receipts.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { firstModel, isStandIn, judgeModels, judgeName } from '../judge-id.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
 import type { AlwaysRule, CaptureContext } from '../scorers/always-rules.ts';

@@ -1,7 +1,8 @@
 /** The calls that judging a capture is expected to take with some settings, and what they cost. */
-import type { RunOptions } from '../../contract/input.ts';
-import type { Capture } from '../../formats/types.ts';
-import type { LambdaEnvironment } from '../../settings/environment.ts';
+
+import type { Capture } from '../../captures/types.ts';
+import type { RunOptions } from '../../core/contract/input.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { askedFirst } from '../cascade.ts';
 import { firstModel } from '../judge-id.ts';
 import { memoByScorer } from '../memo.ts';

@@ -1,5 +1,5 @@
 /** Looks up prices that the user sets for judges that are not in the price table. */
-import type { PriceOverrides, Rates } from '../../settings/schema.ts';
+import type { PriceOverrides, Rates } from '../../core/settings/schema.ts';
 import { splitEndpoint } from '../judge-id.ts';
 
 /** Returns the model id without `bedrock:/`, `openai:/` or `sagemaker:/`. The settings accept both. */

@@ -2,7 +2,7 @@
  * What the prompt caches of Bedrock's models need and save. A prefix that is too short is not cached, without an error. A
  * longer one is worth its tokens only if reading it from the cache costs less than sending the short one.
  */
-import type { Rates } from '../../settings/schema.ts';
+import type { Rates } from '../../core/settings/schema.ts';
 import { memoByScorers } from '../memo.ts';
 import { systemPrompt } from '../prompt/build-prompt.ts';
 import { estimateTokens } from '../prompt/tokens.ts';

@@ -3,8 +3,8 @@
  * texts are between headings and cannot contain the code, so they can neither close the record nor imitate a heading.
  */
 import { randomBytes } from 'node:crypto';
-import type { Capture, ChatMessage, ToolCall } from '../../formats/types.ts';
-import { addCounts, noCounts } from '../../shared/counts.ts';
+import type { Capture, ChatMessage, ToolCall } from '../../captures/types.ts';
+import { addCounts, noCounts } from '../../core/values/counts.ts';
 import { isSystem, type JudgeableExchange, judgeableExchange } from '../scorers/applicability.ts';
 import { cutMiddle, divideBound, MIN_TEXT_TOKENS } from './cut.ts';
 import { estimateTokens } from './tokens.ts';

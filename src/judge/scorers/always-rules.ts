@@ -8,11 +8,11 @@
  * All conditions of a rule must be met. One matching rule is enough.
  */
 import * as z from 'zod';
-import type { Capture } from '../../formats/types.ts';
-import { PermanentError } from '../../shared/errors.ts';
+import { replyTexts } from '../../captures/reply-text.ts';
+import type { Capture } from '../../captures/types.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import { estimateTokens } from '../prompt/tokens.ts';
 import type { CodeScorer } from '../types.ts';
-import { replyTexts } from './code/text.ts';
 
 const flagSchema = z
   .strictObject({

@@ -1,8 +1,8 @@
 /** Decides whether a scorer applies to a capture, and extracts the text that the judge reads. */
-import { promptCount } from '../../formats/meaning/inferences.ts';
-import type { Capture, ChatMessage } from '../../formats/types.ts';
+import { promptCount } from '../../captures/meaning/inferences.ts';
+import { isUndecoded, messageText } from '../../captures/reply-text.ts';
+import type { Capture, ChatMessage } from '../../captures/types.ts';
 import type { JudgeScorer } from '../types.ts';
-import { isUndecoded, messageText } from './code/text.ts';
 
 /** Reasons why a scorer does not apply to a capture. Receipts count them as `notJudgeable`. */
 const NOT_JUDGEABLE = [

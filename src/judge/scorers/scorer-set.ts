@@ -1,7 +1,7 @@
 /** The active scorers: the default set, guidelines from the settings, and the code scorers, validated together. */
 import { hash } from 'node:crypto';
 import * as z from 'zod';
-import { PermanentError } from '../../shared/errors.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import type { CodeScorer, JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 import { codeScorers } from './code-scorers.ts';
 import { defaultJudgeScorers } from './default-scorers.ts';

@@ -1,6 +1,7 @@
 /** The values of a scorer: in words for prompts and errors, and as a judge or a person wrote them. */
+
+import { trimEndOf } from '../../core/text/text-edges.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
-import { trimEndOf } from '../../shared/text-edges.ts';
 import type { JudgeScorer, Scorer, ScorerValues } from '../types.ts';
 
 /** Describes the values in words, for prompts and error messages. */

@@ -1,7 +1,7 @@
 /** Reads the API key of a judge outside AWS. */
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { PermanentError } from '../../shared/errors.ts';
-import { loadSecret, wordOf } from '../../shared/secret.ts';
+import { loadSecret, wordOf } from '../../core/aws/secret.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 
 /**
  * Returns the key: the text, or its `api_key` if the text is a JSON object.

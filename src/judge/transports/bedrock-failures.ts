@@ -1,6 +1,6 @@
 /** Classifies errors of the AWS SDK. */
-import { saidBy } from '../../shared/errors.ts';
-import { readRetryAfter } from '../../shared/retry.ts';
+import { saidBy } from '../../core/errors/errors.ts';
+import { readRetryAfter } from '../../core/process/retry.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
 import { isPage, saysPerDay } from './chat.ts';
 

@@ -1,7 +1,7 @@
 /** Builds requests and reads answers of OpenAI chat completions, for a URL and for SageMaker endpoints. */
 import * as z from 'zod';
-import { parseJson } from '../../formats/json.ts';
-import { knownWords } from '../../shared/known-words.ts';
+import { parseJson } from '../../captures/json.ts';
+import { knownWords } from '../../core/errors/known-words.ts';
 import type { JsonSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
 import type { ModelAnswer, Stop } from '../model-answer.ts';

@@ -1,8 +1,9 @@
 /** A judge behind an OpenAI-compatible URL: OpenAI itself, vLLM, Ollama, the LiteLLM proxy, and many others. */
+
+import { isRetryable, PermanentError, toNamedError } from '../../core/errors/errors.ts';
+import { knownWords } from '../../core/errors/known-words.ts';
+import { readRetryAfter } from '../../core/process/retry.ts';
 import { type Authorizer, anonymous, secretAuthorizer } from '../../mlflow/auth.ts';
-import { isRetryable, PermanentError, toNamedError } from '../../shared/errors.ts';
-import { knownWords } from '../../shared/known-words.ts';
-import { readRetryAfter } from '../../shared/retry.ts';
 import { CallFailure } from '../errors.ts';
 import { judgeName } from '../judge-id.ts';
 import { parseApiKey } from './api-key.ts';

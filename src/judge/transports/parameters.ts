@@ -1,6 +1,6 @@
 /** Reads the judge's inference parameters from the setting `MLFLOW_EVALUATION_MODEL_PARAM`. */
 import * as z from 'zod';
-import { PermanentError } from '../../shared/errors.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import { parseJudgeId } from '../judge-id.ts';
 
 const knownSchema = z.object({

@@ -4,7 +4,7 @@ import {
   SageMakerRuntimeClient,
   type SageMakerRuntimeClientConfig,
 } from '@aws-sdk/client-sagemaker-runtime';
-import { knownWords } from '../../shared/known-words.ts';
+import { knownWords } from '../../core/errors/known-words.ts';
 import { CallFailure } from '../errors.ts';
 import { judgeName, splitEndpoint } from '../judge-id.ts';
 import { readAwsFailure } from './bedrock-failures.ts';

@@ -1,8 +1,9 @@
 /** The manifest of all parts of a run, for the Map that follows its batch jobs. */
-import type { GatherRequest, JudgeBatchResult } from '../../contract/payloads.ts';
-import { workKeys } from '../../contract/work-keys.ts';
-import type { Storage } from '../../shared/storage.ts';
-import { TextUpload } from '../../shared/uploads.ts';
+
+import type { Storage } from '../../core/aws/storage.ts';
+import { TextUpload } from '../../core/aws/uploads.ts';
+import type { GatherRequest, JudgeBatchResult } from '../../core/contract/payloads.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
 import { readManifest } from '../receipts.ts';
 
 interface GatherDependencies {

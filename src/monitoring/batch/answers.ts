@@ -1,16 +1,16 @@
 /** The last phase of a chunk in batch inference: reads the answers of the jobs, and accounts for their cost. */
 
-import type { ChunkRequest } from '../../contract/payloads.ts';
-import type { BatchReport, JudgeSpend } from '../../contract/receipts.ts';
-import { workKeys } from '../../contract/work-keys.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { BatchReport, JudgeSpend } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import { readBatchAnswers } from '../../judge/batch/answers.ts';
-import type { Budget } from '../../judge/budget/leased-budget.ts';
 import type { BatchJudging } from '../../judge/connect.ts';
 import type { ModelAnswer } from '../../judge/model-answer.ts';
 import { allInputTokens } from '../../judge/pricing/call-amounts.ts';
 import type { Judge, JudgeMoney } from '../../judge/types.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import type { Storage } from '../../shared/storage.ts';
+import type { Budget } from '../../limits/budget/leased-budget.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import type { BatchAnswers } from '../evaluate/types.ts';
 import { fileOfChunk } from './packing.ts';

@@ -5,13 +5,13 @@ import {
   CreateModelInvocationJobCommand,
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
-import type { JudgeBatchResult } from '../../contract/payloads.ts';
-import type { BatchReport } from '../../contract/receipts.ts';
-import { workKeys } from '../../contract/work-keys.ts';
-import { isRetryable, PermanentError, RetryableError, saidBy } from '../../shared/errors.ts';
-import { knownWords } from '../../shared/known-words.ts';
-import type { Storage } from '../../shared/storage.ts';
-import { noteThrottle } from '../../shared/throttles.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import { noteThrottle } from '../../core/aws/throttles.ts';
+import type { JudgeBatchResult } from '../../core/contract/payloads.ts';
+import type { BatchReport } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { isRetryable, PermanentError, RetryableError, saidBy } from '../../core/errors/errors.ts';
+import { knownWords } from '../../core/errors/known-words.ts';
 import { writeBatchManifest } from './all-chunks.ts';
 import { REFUSED_JOB, WAITING_JOB } from './answers.ts';
 import { MIN_BATCH_RECORDS, pack } from './packing.ts';

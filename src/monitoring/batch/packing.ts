@@ -2,11 +2,12 @@
  * Packs the requests of a run into jobs. Each job is filled to Bedrock’s limits, whatever the size of the chunks: the requests
  * of consecutive chunks are joined to files, and consecutive files are the input of one job.
  */
-import type { ManifestLine } from '../../contract/payloads.ts';
-import type { BatchReport } from '../../contract/receipts.ts';
-import { workKeys } from '../../contract/work-keys.ts';
-import { inOrder } from '../../shared/concurrency.ts';
-import type { Storage } from '../../shared/storage.ts';
+
+import type { Storage } from '../../core/aws/storage.ts';
+import type { ManifestLine } from '../../core/contract/payloads.ts';
+import type { BatchReport } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { inOrder } from '../../core/process/concurrency.ts';
 import { WeightGate } from '../evaluate/held-captures.ts';
 import { readManifest } from '../receipts.ts';
 import type { PreparedChunk } from './prepare.ts';

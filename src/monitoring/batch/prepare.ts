@@ -1,16 +1,16 @@
 /** The first phase of a chunk in batch inference: writes the requests to the judge, and reserves their money. */
 
-import type { ChunkRequest } from '../../contract/payloads.ts';
-import { workKeys } from '../../contract/work-keys.ts';
-import { capturePathOf } from '../../formats/files/capture-path.ts';
-import type { Capture } from '../../formats/types.ts';
+import { capturePathOf } from '../../captures/files/capture-path.ts';
+import type { Capture } from '../../captures/types.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { ownFault } from '../../core/errors/own-fault.ts';
+import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { BatchRecord } from '../../judge/batch/record.ts';
-import type { Budget, Deposit } from '../../judge/budget/leased-budget.ts';
 import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
+import type { Budget, Deposit } from '../../limits/budget/leased-budget.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
-import { ownFault } from '../../shared/own-fault.ts';
-import { timeOf, withinTime } from '../../shared/within-time.ts';
 import { KILLED, partOf } from '../chunk/parts.ts';
 import { lineId } from '../chunk/ranges.ts';
 import { AnswerJournal } from '../evaluate/answer-journal.ts';

@@ -1,10 +1,10 @@
 /** Reads the lines of one chunk from S3 and decodes them. */
 
-import type { RunOptions } from '../../contract/input.ts';
-import { readLines } from '../../formats/lines/read-lines.ts';
+import { readLines } from '../../captures/lines/read-lines.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { RunOptions } from '../../core/contract/input.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { Marks } from '../../replay/marks/believe.ts';
-import type { LambdaEnvironment } from '../../settings/environment.ts';
-import type { Storage } from '../../shared/storage.ts';
 import { type DecodedChunkLine, LineDecoder, type LineReading } from './decode-lines.ts';
 import { openRanges, type UnnumberedChunk } from './ranges.ts';
 

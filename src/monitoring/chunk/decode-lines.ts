@@ -1,13 +1,13 @@
 /** Decodes the lines of a capture file, as every step does that reads captures. */
 
-import type { RunOptions } from '../../contract/input.ts';
-import { decodeLine } from '../../formats/decode.ts';
-import type { LineRead } from '../../formats/lines/read-lines.ts';
-import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineCause, RawLine } from '../../formats/types.ts';
-import { BYTES_A_CHARACTER, tooHeavyNote } from '../../formats/weight.ts';
-import type { LambdaEnvironment } from '../../settings/environment.ts';
-import { collectGarbage, functionMb, weightAtOnce } from '../../shared/memory.ts';
-import { traceIdOf } from '../../trace/ids.ts';
+import { decodeLine } from '../../captures/decode.ts';
+import type { LineRead } from '../../captures/lines/read-lines.ts';
+import { traceIdOf } from '../../captures/trace/ids.ts';
+import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineCause, RawLine } from '../../captures/types.ts';
+import { BYTES_A_CHARACTER, tooHeavyNote } from '../../captures/weight.ts';
+import type { RunOptions } from '../../core/contract/input.ts';
+import { collectGarbage, functionMb, weightAtOnce } from '../../core/process/memory.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { TryOut } from './trial.ts';
 
 export interface CaptureLine {

@@ -8,13 +8,13 @@
  * further invocations: for each halving the piece that was killed and the piece next to it, and one that settles the line.
  */
 
-import type { CaptureRange, ChunkProgress, ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
-import type { PartFacts } from '../../contract/receipts.ts';
-import { isOfOneFile } from '../../formats/files/capture-objects.ts';
-import { readLines } from '../../formats/lines/read-lines.ts';
-import type { LinePlace, QuarantineCause } from '../../formats/types.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import type { Storage } from '../../shared/storage.ts';
+import { isOfOneFile } from '../../captures/files/capture-objects.ts';
+import { readLines } from '../../captures/lines/read-lines.ts';
+import type { LinePlace, QuarantineCause } from '../../captures/types.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { CaptureRange, ChunkProgress, ChunkRequest, ManifestLine } from '../../core/contract/payloads.ts';
+import type { PartFacts } from '../../core/contract/receipts.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import { lineId, openRange } from './ranges.ts';
 
 /** The reason for a line that killed the function while it was alone in its part. */

@@ -1,11 +1,11 @@
 /** Reads the ranges of a chunk. The bytes of quarantined lines outlive the capture file. */
 
-import type { CaptureRange, ManifestLine } from '../../contract/payloads.ts';
-import type { QuarantineEntry } from '../../contract/receipts.ts';
-import { isOfOneFile } from '../../formats/files/capture-objects.ts';
-import { inOrder } from '../../shared/concurrency.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import type { Storage } from '../../shared/storage.ts';
+import { isOfOneFile } from '../../captures/files/capture-objects.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { CaptureRange, ManifestLine } from '../../core/contract/payloads.ts';
+import type { QuarantineEntry } from '../../core/contract/receipts.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import { inOrder } from '../../core/process/concurrency.ts';
 
 /** A chunk before it has a number. */
 export type UnnumberedChunk = Omit<ManifestLine, 'chunk'>;

@@ -11,10 +11,10 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { decodeLine } from '../../formats/decode.ts';
-import type { Capture, DecodeOptions, LinePlace, RawLine } from '../../formats/types.ts';
-import { collectGarbage, roomMb } from '../../shared/memory.ts';
-import { captureTimeMs } from '../../shared/within-time.ts';
+import { decodeLine } from '../../captures/decode.ts';
+import type { Capture, DecodeOptions, LinePlace, RawLine } from '../../captures/types.ts';
+import { collectGarbage, roomMb } from '../../core/process/memory.ts';
+import { captureTimeMs } from '../../core/process/within-time.ts';
 
 /** A part of the work: the trace without its evaluation. */
 type Only = 'trace' | undefined;

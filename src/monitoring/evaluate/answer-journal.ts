@@ -6,12 +6,12 @@
  * tells which traces an attempt has written: if one of them is absent later, a person has deleted it.
  */
 
-import type { ChunkRequest } from '../../contract/payloads.ts';
-import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../contract/receipts.ts';
-import { workKeys } from '../../contract/work-keys.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import type { StoredTrace, WriteTracesResult } from '../../mlflow/types.ts';
-import { forEachConcurrently } from '../../shared/concurrency.ts';
-import type { Storage } from '../../shared/storage.ts';
 import { partOf } from '../chunk/parts.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import { isVerdict, KnownAnswers, type NewAnswer } from './known-answers.ts';

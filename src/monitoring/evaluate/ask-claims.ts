@@ -1,6 +1,6 @@
 /** Claims of the requests to the judge: of the chunks of a run with the same request, one asks. */
-import type { ChunkRequest } from '../../contract/payloads.ts';
-import { asNumber, BudgetTable, tableClient } from '../../gate/table.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import { asNumber, BudgetTable, tableClient } from '../../limits/table.ts';
 
 /** Another chunk’s claim. */
 interface Claim {

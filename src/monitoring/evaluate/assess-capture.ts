@@ -1,14 +1,14 @@
 /** Assesses the captures of a chunk, one at a time: asks the judge and runs the code scorers. Writes nothing to MLflow. */
 
-import type { JudgeSpend } from '../../contract/receipts.ts';
-import type { Capture } from '../../formats/types.ts';
+import type { Capture } from '../../captures/types.ts';
+import type { JudgeSpend } from '../../core/contract/receipts.ts';
+import { ownFault } from '../../core/errors/own-fault.ts';
+import { ownTurn } from '../../core/process/concurrency.ts';
+import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import { answeredBefore, type HeldFor, JudgeHeld } from '../../judge/errors.ts';
 import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
-import { ownTurn } from '../../shared/concurrency.ts';
-import { ownFault } from '../../shared/own-fault.ts';
-import { timeOf, withinTime } from '../../shared/within-time.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import { codeAssessments, failedAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
 import { type KnownAnswers, type NewAnswer, wouldRecur } from './known-answers.ts';

@@ -1,5 +1,7 @@
 /** Turns verdicts into the assessments that MLflow stores. */
-import type { Capture } from '../../formats/types.ts';
+
+import { assessmentIdOf } from '../../captures/trace/ids.ts';
+import type { Capture } from '../../captures/types.ts';
 import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import type { CodeScorer, JudgeScorer, Scorer, Verdict } from '../../judge/types.ts';
 import {
@@ -14,7 +16,6 @@ import {
 } from '../../mlflow/assessment-metadata.ts';
 import type { NewAssessment, StoredAssessment } from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
-import { assessmentIdOf } from '../../trace/ids.ts';
 import { eachWithin } from './each-within.ts';
 
 export interface VerdictContext {

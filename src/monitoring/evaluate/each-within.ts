@@ -1,6 +1,6 @@
 /** Synchronous work on each of several items in a time that they share, where one item’s fault affects no other item. */
-import { ownFault } from '../../shared/own-fault.ts';
-import { isOutOfTime, withinTime } from '../../shared/within-time.ts';
+import { ownFault } from '../../core/errors/own-fault.ts';
+import { isOutOfTime, withinTime } from '../../core/process/within-time.ts';
 
 /**
  * Does the work on each item in turn.

@@ -3,15 +3,15 @@
  * verdicts. A direct invocation only evaluates traces that exist.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ChunkRequest } from '../../contract/payloads.ts';
-import type { EvaluateReceipt, TakenOver, UnreadRange } from '../../contract/receipts.ts';
-import { capturePathOf } from '../../formats/files/capture-path.ts';
+import { capturePathOf } from '../../captures/files/capture-path.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { EvaluateReceipt, TakenOver, UnreadRange } from '../../core/contract/receipts.ts';
+import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
-import { forEachConcurrently } from '../../shared/concurrency.ts';
-import { PermanentError, RetryableError } from '../../shared/errors.ts';
 import { addSpend } from '../counts.ts';
 import { LineBook } from '../log/line-book.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';

@@ -1,10 +1,10 @@
 /** The trial of EvaluateTraces: its work on a line, up to the requests to MLflow and to the judge. */
 
+import { buildTrace } from '../../captures/trace/build.ts';
+import { timeOf } from '../../core/process/within-time.ts';
 import { askSize } from '../../judge/pricing/ask-size.ts';
 import { codeScorers } from '../../judge/scorers/code-scorers.ts';
 import { otlpRequest, otlpTrace } from '../../mlflow/otlp.ts';
-import { timeOf } from '../../shared/within-time.ts';
-import { buildTrace } from '../../trace/build.ts';
 import { asTrial } from '../chunk/trial.ts';
 import { codeAssessments } from './assessments.ts';
 

@@ -1,6 +1,6 @@
 /** Keeps only as many captures in memory as there is room for. */
-import type { Capture } from '../../formats/types.ts';
-import { weightAtOnce } from '../../shared/memory.ts';
+import type { Capture } from '../../captures/types.ts';
+import { weightAtOnce } from '../../core/process/memory.ts';
 import type { CaptureLine } from '../chunk/decode-lines.ts';
 
 /** Captures of a chunk that wait for their turn. They stay decoded while there is room; the others are decoded again. */

@@ -1,6 +1,6 @@
 /** The judge's answers of this process, by trace and by request. */
 
-import type { JudgeSpend } from '../../contract/receipts.ts';
+import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 

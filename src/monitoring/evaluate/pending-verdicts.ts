@@ -1,16 +1,16 @@
 /** Decides which scorers a trace still needs, and why it does not need the others: the terms of the second equation. */
 
-import type { RunOptions } from '../../contract/input.ts';
-import type { VerdictCounts } from '../../contract/receipts.ts';
-import type { Capture } from '../../formats/types.ts';
+import { inSample } from '../../captures/trace/ids.ts';
+import type { Capture } from '../../captures/types.ts';
+import type { RunOptions } from '../../core/contract/input.ts';
+import type { VerdictCounts } from '../../core/contract/receipts.ts';
+import { addCounts } from '../../core/values/counts.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
 import { RUN_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { isByPerson } from '../../mlflow/plan-assessments.ts';
 import type { StoredAssessment, StoredTrace } from '../../mlflow/types.ts';
 import { captureSample, laterSample, partOfTrace } from '../../quality/sample.ts';
-import { addCounts } from '../../shared/counts.ts';
-import { inSample } from '../../trace/ids.ts';
 import { emptyVerdictCounts } from '../counts.ts';
 import { eachWithin } from './each-within.ts';
 

@@ -1,11 +1,11 @@
 /** Reads the captures of a part that may be judged, for EvaluateTraces and for the requests of a batch job. */
 
-import type { ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
-import type { NamedError, UnreadRange } from '../../contract/receipts.ts';
-import type { Capture } from '../../formats/types.ts';
-import type { LambdaEnvironment } from '../../settings/environment.ts';
-import { toNamedError } from '../../shared/errors.ts';
-import type { Storage } from '../../shared/storage.ts';
+import type { Capture } from '../../captures/types.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { ChunkRequest, ManifestLine } from '../../core/contract/payloads.ts';
+import type { NamedError, UnreadRange } from '../../core/contract/receipts.ts';
+import { toNamedError } from '../../core/errors/errors.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import { chunkOfPart, KILLED, leftOut, partOf } from '../chunk/parts.ts';
 import type { KeptLine, LineBook } from '../log/line-book.ts';

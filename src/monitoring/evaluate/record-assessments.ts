@@ -1,8 +1,8 @@
 /** Writes the assessments of a trace to MLflow, with an error in place of each one that MLflow refuses. */
 
+import { ownFault } from '../../core/errors/own-fault.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import type { NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../../mlflow/types.ts';
-import { ownFault } from '../../shared/own-fault.ts';
 import { refusedAssessment } from './assessments.ts';
 
 interface Recorded extends Omit<WriteAssessmentsResult, 'alreadyThere'> {

@@ -1,12 +1,12 @@
 /** The dependencies of the evaluation of a chunk. */
 
-import type { JudgeSpend } from '../../contract/receipts.ts';
-import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { JudgeSpend } from '../../core/contract/receipts.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
 import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
+import type { SpendingLimit } from '../../limits/budget/spending-limit.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
-import type { LambdaEnvironment } from '../../settings/environment.ts';
-import type { Storage } from '../../shared/storage.ts';
 import type { WriteTurns } from '../log/write-turns.ts';
 import type { AskClaims } from './ask-claims.ts';
 

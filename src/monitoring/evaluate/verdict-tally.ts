@@ -1,9 +1,9 @@
 /** Counts what became of each verdict of a chunk: the terms of the second equation, with their reasons and values. */
 
-import { type EvaluateReceipt, VERDICT_TERMS, type VerdictCounts } from '../../contract/receipts.ts';
+import { type EvaluateReceipt, VERDICT_TERMS, type VerdictCounts } from '../../core/contract/receipts.ts';
+import { addCounts, noCounts } from '../../core/values/counts.ts';
 import type { HeldFor } from '../../judge/errors.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
-import { addCounts, noCounts } from '../../shared/counts.ts';
 import { emptyVerdictCounts } from '../counts.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 

@@ -3,7 +3,9 @@
  * a trace that exists one by one. Before that, it saves the judge’s answers.
  */
 
-import type { CaptureRange, ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
+import type { CaptureRange, ChunkRequest, ManifestLine } from '../../core/contract/payloads.ts';
+import { forEachConcurrently, ownTurn } from '../../core/process/concurrency.ts';
+import { weightAtOnce } from '../../core/process/memory.ts';
 import type { NewAssessment, StoredTrace } from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
 import {
@@ -13,8 +15,6 @@ import {
   type QualityTally,
   verdictsOfRun,
 } from '../../quality/tally.ts';
-import { forEachConcurrently, ownTurn } from '../../shared/concurrency.ts';
-import { weightAtOnce } from '../../shared/memory.ts';
 import type { LineBook } from '../log/line-book.ts';
 import { TraceBatch } from '../log/trace-batch.ts';
 import type { AnswerJournal } from './answer-journal.ts';

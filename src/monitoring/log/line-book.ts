@@ -1,6 +1,11 @@
 /** What becomes of the lines of a part: each is traced, quarantined or outside the time window. */
 
-import type { CaptureRange, ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
+import { decodeLine } from '../../captures/decode.ts';
+import { buildTrace, traceNotBuilt } from '../../captures/trace/build.ts';
+import type { TraceRecord } from '../../captures/trace/types.ts';
+import type { Capture, LinePlace, RawLine } from '../../captures/types.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { CaptureRange, ChunkRequest, ManifestLine } from '../../core/contract/payloads.ts';
 import {
   LOG_TERMS,
   type LogCounts,
@@ -8,17 +13,12 @@ import {
   type NamedError,
   type QuarantineEntry,
   type UnreadRange,
-} from '../../contract/receipts.ts';
-import { decodeLine } from '../../formats/decode.ts';
-import type { Capture, LinePlace, RawLine } from '../../formats/types.ts';
+} from '../../core/contract/receipts.ts';
+import { isOutOfTime, timeOf, withinTime } from '../../core/process/within-time.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { addCounts } from '../../core/values/counts.ts';
 import type { Experiment, NewAssessment, StoredTrace, TraceStore, WriteTracesResult } from '../../mlflow/types.ts';
 import { type CaptureFacts, NO_VERDICTS, type QualityTally } from '../../quality/tally.ts';
-import type { LambdaEnvironment } from '../../settings/environment.ts';
-import { addCounts } from '../../shared/counts.ts';
-import type { Storage } from '../../shared/storage.ts';
-import { isOutOfTime, timeOf, withinTime } from '../../shared/within-time.ts';
-import { buildTrace, traceNotBuilt } from '../../trace/build.ts';
-import type { TraceRecord } from '../../trace/types.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { isRetry, lineCountMismatch, type Part, partOf } from '../chunk/parts.ts';
 import { emptyLogCounts, sumLogCounts } from '../counts.ts';

@@ -1,11 +1,11 @@
 /** Logs one chunk of capture lines as traces. A line that is not a capture record goes to quarantine with the reason. */
 
-import type { ChunkRequest } from '../../contract/payloads.ts';
-import type { LogReceipt } from '../../contract/receipts.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { LogReceipt } from '../../core/contract/receipts.ts';
+import { toNamedError } from '../../core/errors/errors.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
-import { toNamedError } from '../../shared/errors.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import { chunkOfPart, KILLED, leftOut, partOf } from '../chunk/parts.ts';
 import { withReceipt } from '../receipts.ts';

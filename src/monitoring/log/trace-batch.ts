@@ -1,7 +1,8 @@
 /** Collects traces that are written together. */
+
+import { weightAtOnce } from '../../core/process/memory.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
 import { captureFacts } from '../../quality/tally.ts';
-import { weightAtOnce } from '../../shared/memory.ts';
 import type { BuiltLine, LineBook, TraceableLine } from './line-book.ts';
 
 /** The most memory that traces may take before they are written; less in a small function. */

@@ -1,8 +1,9 @@
 /** Writes the quarantined lines of a chunk. */
-import type { ChunkRequest, ManifestLine } from '../../contract/payloads.ts';
-import type { QuarantineEntry } from '../../contract/receipts.ts';
-import { workKeys } from '../../contract/work-keys.ts';
-import type { Storage } from '../../shared/storage.ts';
+
+import type { Storage } from '../../core/aws/storage.ts';
+import type { ChunkRequest, ManifestLine } from '../../core/contract/payloads.ts';
+import type { QuarantineEntry } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
 import { partOf } from '../chunk/parts.ts';
 import { isInside } from '../chunk/ranges.ts';
 import { quarantineOfChunk } from '../receipts.ts';

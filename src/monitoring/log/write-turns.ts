@@ -4,13 +4,13 @@
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EVENT_RUN_PREFIX } from '../../contract/names.ts';
-import type { CaptureRange, ChunkRequest } from '../../contract/payloads.ts';
-import { workKeys } from '../../contract/work-keys.ts';
-import { asNumber, BudgetTable, type Item, tableClient } from '../../gate/table.ts';
+import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
+import type { CaptureRange, ChunkRequest } from '../../core/contract/payloads.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { RetryableError } from '../../core/errors/errors.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { asNumber, BudgetTable, type Item, tableClient } from '../../limits/table.ts';
 import type { WriteTracesResult } from '../../mlflow/types.ts';
-import { forEachConcurrently } from '../../shared/concurrency.ts';
-import { RetryableError } from '../../shared/errors.ts';
 import { isRetry, partOf } from '../chunk/parts.ts';
 
 /** The turn of a function that was killed ends after this time. */

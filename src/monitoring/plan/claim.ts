@@ -3,10 +3,10 @@
  * execution runs, a second one with the same request ends as its duplicate.
  */
 import { hash } from 'node:crypto';
-import type { RunOptions } from '../../contract/input.ts';
-import { workKeys } from '../../contract/work-keys.ts';
-import type { ObjectFacts, Storage } from '../../shared/storage.ts';
-import { parseStored } from '../../shared/storage-errors.ts';
+import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
+import { parseStored } from '../../core/aws/storage-errors.ts';
+import type { RunOptions } from '../../core/contract/input.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
 
 interface RunIdentity {
   name: string;

@@ -1,15 +1,15 @@
 /** Estimates the cost of the judge from the captures, without a call to the judge. */
 
-import type { RunOptions } from '../../contract/input.ts';
-import type { CaptureRange } from '../../contract/payloads.ts';
-import type { CostEstimate, NamedError } from '../../contract/receipts.ts';
-import { capturePathOf } from '../../formats/files/capture-path.ts';
-import type { Capture } from '../../formats/types.ts';
-import type { LambdaEnvironment } from '../../settings/environment.ts';
-import { PermanentError, toNamedError } from '../../shared/errors.ts';
-import { ownFault } from '../../shared/own-fault.ts';
-import type { Storage } from '../../shared/storage.ts';
-import { timeOf, withinTime } from '../../shared/within-time.ts';
+import { capturePathOf } from '../../captures/files/capture-path.ts';
+import type { Capture } from '../../captures/types.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { RunOptions } from '../../core/contract/input.ts';
+import type { CaptureRange } from '../../core/contract/payloads.ts';
+import type { CostEstimate, NamedError } from '../../core/contract/receipts.ts';
+import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
+import { ownFault } from '../../core/errors/own-fault.ts';
+import { timeOf, withinTime } from '../../core/process/within-time.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { tryToEvaluate } from '../evaluate/evaluate-trial.ts';

@@ -1,11 +1,11 @@
 /** Finds the capture files that an input names one by one, and claims them for the run. */
 
-import type { Execution } from '../../contract/execution.ts';
-import { type FilesInput, type ListedFile, listedFileSchema, type RunOptions } from '../../contract/input.ts';
-import { capturedObject, overwrittenSince } from '../../formats/files/capture-objects.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import type { ObjectFacts } from '../../shared/storage.ts';
-import { captureScope } from '../capture-scope.ts';
+import { capturedObject, overwrittenSince } from '../../captures/files/capture-objects.ts';
+import type { ObjectFacts } from '../../core/aws/storage.ts';
+import type { Execution } from '../../core/contract/execution.ts';
+import { type FilesInput, type ListedFile, listedFileSchema, type RunOptions } from '../../core/contract/input.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import { captureScope } from '../../judge/capture-scope.ts';
 import { claimObject } from './claim.ts';
 import type { PlannerDependencies } from './types.ts';
 

@@ -1,5 +1,6 @@
 /** Parses the input of an execution, which has one of four shapes. */
 
+import { isObject } from '../../captures/json.ts';
 import {
   type BackfillInput,
   backfillInputSchema,
@@ -11,9 +12,8 @@ import {
   type RetryInput,
   type RunOptions,
   retryInputSchema,
-} from '../../contract/input.ts';
-import { isObject } from '../../formats/json.ts';
-import { PermanentError } from '../../shared/errors.ts';
+} from '../../core/contract/input.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 
 const ALLOWED =
   'one of {"detail":{"bucket":{"name":…},"object":{"key":…}}}, ' +

@@ -1,6 +1,6 @@
 /** Packs ranges of capture files into chunks, so that many small files are a few chunks. */
 
-import type { CaptureRange } from '../../contract/payloads.ts';
+import type { CaptureRange } from '../../core/contract/payloads.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 

@@ -1,14 +1,14 @@
 /** Plans one part of a run: finds its capture files, cuts them into chunks, and writes the manifest or estimates the cost. */
 
-import { CONTRACT } from '../../contract/contract.ts';
-import type { RunOptions } from '../../contract/input.ts';
-import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../contract/payloads.ts';
-import type { FailedFile, NamedError, PlanReceipt } from '../../contract/receipts.ts';
-import { workKeys } from '../../contract/work-keys.ts';
-import { backfillObjects, fileOf, isOfOneFile } from '../../formats/files/capture-objects.ts';
-import { PermanentError, type RetryableError } from '../../shared/errors.ts';
-import { TextUpload } from '../../shared/uploads.ts';
-import { captureScope } from '../capture-scope.ts';
+import { backfillObjects, fileOf, isOfOneFile } from '../../captures/files/capture-objects.ts';
+import { TextUpload } from '../../core/aws/uploads.ts';
+import { CONTRACT } from '../../core/contract/contract.ts';
+import type { RunOptions } from '../../core/contract/input.ts';
+import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../core/contract/payloads.ts';
+import type { FailedFile, NamedError, PlanReceipt } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { PermanentError, type RetryableError } from '../../core/errors/errors.ts';
+import { captureScope } from '../../judge/capture-scope.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { addEstimates } from '../counts.ts';
 import { estimateChunk } from './dry-run.ts';

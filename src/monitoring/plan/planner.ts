@@ -5,14 +5,14 @@
  * part, then plans the next one.
  */
 
-import { assertContract } from '../../contract/contract.ts';
-import type { RunOptions } from '../../contract/input.ts';
-import type { PlanRequest, PlanResult } from '../../contract/payloads.ts';
-import type { NamedError, PlanReceipt } from '../../contract/receipts.ts';
-import { workKeys } from '../../contract/work-keys.ts';
+import { assertContract } from '../../core/contract/contract.ts';
+import type { RunOptions } from '../../core/contract/input.ts';
+import type { PlanRequest, PlanResult } from '../../core/contract/payloads.ts';
+import type { NamedError, PlanReceipt } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import { assertModelLives, type ModelCheck } from '../../judge/model-check.ts';
 import { mayJudge } from '../../judge/scorers/always-rules.ts';
-import { PermanentError, toNamedError } from '../../shared/errors.ts';
 import { type ParsedInput, parseInput, runOptions } from './input.ts';
 import { PartPlan } from './part-plan.ts';
 import { optionsOfRun } from './retry-source.ts';

@@ -3,10 +3,11 @@
  * and that one may still be running. A part ends by the clock, so both make different manifests: the earlier one must not
  * replace the manifest whose cursor the next part continues from, since the captures between would be in no chunk.
  */
-import type { PlanRequest } from '../../contract/payloads.ts';
-import { workKeys } from '../../contract/work-keys.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import type { Storage } from '../../shared/storage.ts';
+
+import type { Storage } from '../../core/aws/storage.ts';
+import type { PlanRequest } from '../../core/contract/payloads.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 
 /** A part that was planned faster contains all that fits, whoever plans it: it does not end by the clock. */
 const SAFE_MS = 30_000;

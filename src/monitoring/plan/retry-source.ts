@@ -1,12 +1,12 @@
 /** Finds what a retry runs again: chunks of an earlier run, by its receipts, or lines, by its quarantine. */
 
-import type { RetryInput, RetryWhat, RunOptions } from '../../contract/input.ts';
-import type { CaptureRange } from '../../contract/payloads.ts';
-import type { FailedFile, PlanReceipt, QuarantineEntry } from '../../contract/receipts.ts';
-import { workKeys } from '../../contract/work-keys.ts';
-import { inOrder } from '../../shared/concurrency.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import type { Storage } from '../../shared/storage.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { RetryInput, RetryWhat, RunOptions } from '../../core/contract/input.ts';
+import type { CaptureRange } from '../../core/contract/payloads.ts';
+import type { FailedFile, PlanReceipt, QuarantineEntry } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import { inOrder } from '../../core/process/concurrency.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { withRanges } from '../chunk/ranges.ts';
 import { type ChunkState, partsDone, readChunks, readPlanReceipts } from '../receipts.ts';

@@ -1,11 +1,11 @@
 /** The dependencies of planning. */
 
-import type { RunOptions } from '../../contract/input.ts';
-import type { CostEstimate } from '../../contract/receipts.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { RunOptions } from '../../core/contract/input.ts';
+import type { CostEstimate } from '../../core/contract/receipts.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { ModelCheck } from '../../judge/model-check.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
-import type { LambdaEnvironment } from '../../settings/environment.ts';
-import type { Storage } from '../../shared/storage.ts';
 import type { IsRunning } from './claim.ts';
 import type { CostEstimator } from './dry-run.ts';
 

@@ -1,12 +1,12 @@
 /** The steps of planning. A unit is planned completely or not at all, and names the cursor to continue from. */
 
-import type { ListedFile } from '../../contract/input.ts';
-import type { CaptureRange } from '../../contract/payloads.ts';
-import type { FailedFile } from '../../contract/receipts.ts';
-import { type ChunkBounds, scanChunks } from '../../formats/lines/chunks.ts';
-import { inOrder } from '../../shared/concurrency.ts';
-import { PermanentError, RetryableError, toNamedError } from '../../shared/errors.ts';
-import type { ObjectFacts, Storage } from '../../shared/storage.ts';
+import { type ChunkBounds, scanChunks } from '../../captures/lines/chunks.ts';
+import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
+import type { ListedFile } from '../../core/contract/input.ts';
+import type { CaptureRange } from '../../core/contract/payloads.ts';
+import type { FailedFile } from '../../core/contract/receipts.ts';
+import { PermanentError, RetryableError, toNamedError } from '../../core/errors/errors.ts';
+import { inOrder } from '../../core/process/concurrency.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 

@@ -7,8 +7,8 @@
  * measured with 30 ms added to each request.
  */
 
-import { REPLAYER_TIMEOUT_SECONDS, type ReplayInput } from '../../contract/replay.ts';
-import { PermanentError } from '../../shared/errors.ts';
+import { REPLAYER_TIMEOUT_SECONDS, type ReplayInput } from '../../core/contract/replay.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import type { ReplayOptions } from '../options.ts';
 
 /**

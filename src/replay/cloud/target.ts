@@ -1,8 +1,8 @@
 /** The target that the input of a cloud replay names. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
-import type { ReplayInput } from '../../contract/replay.ts';
-import type { ReplayEnvironment } from '../../settings/environment.ts';
-import { PermanentError } from '../../shared/errors.ts';
+import type { ReplayInput } from '../../core/contract/replay.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import type { ReplayEnvironment } from '../../core/settings/environment.ts';
 import { secretHeaders } from '../targets/headers.ts';
 import { isOwnAddress } from '../targets/own-address.ts';
 import { SageMakerTarget } from '../targets/sagemaker-target.ts';

@@ -1,6 +1,6 @@
 /** Compares a new reply with an old one, without a judge. */
-import { parseJson } from '../../formats/json.ts';
-import { toNamedError } from '../../shared/errors.ts';
+import { parseJson } from '../../captures/json.ts';
+import { toNamedError } from '../../core/errors/errors.ts';
 import { isBlankText } from '../reply/blank.ts';
 import type { ReplyKind } from '../reply/content.ts';
 import { diffJson, type JsonComparison } from './json-diff.ts';

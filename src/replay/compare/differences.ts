@@ -1,13 +1,13 @@
 /** The differences of two runs, with their 95% intervals. */
 
-import type { Bounds } from '../../shared/statistics/bounds.ts';
-import { mean, meanDifference, NEEDED_FOR_MEAN } from '../../shared/statistics/mean-difference.ts';
+import type { Bounds } from '../../core/statistics/bounds.ts';
+import { mean, meanDifference, NEEDED_FOR_MEAN } from '../../core/statistics/mean-difference.ts';
 import {
   neededForQuantile,
   QuantileDifferences,
   quantileDifference,
-} from '../../shared/statistics/quantile-difference.ts';
-import { independentDifference } from '../../shared/statistics/share-difference.ts';
+} from '../../core/statistics/quantile-difference.ts';
+import { independentDifference } from '../../core/statistics/share-difference.ts';
 
 export const STATISTICS = ['mean', 'p50', 'p90', 'p95', 'p99'] as const;
 export type Statistic = (typeof STATISTICS)[number];

@@ -1,6 +1,6 @@
 /** Reads files of results that have a JSON value on each line. */
 import { stat } from 'node:fs/promises';
-import { PermanentError } from '../../shared/errors.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import { scanFile } from '../source/lines.ts';
 
 interface JsonLine {

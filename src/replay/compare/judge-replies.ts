@@ -1,9 +1,9 @@
 /** Asks the judge about each pair of replies that differ: several pairs concurrently, within a budget. */
 
-import type { SpendingLimit } from '../../judge/budget/spending-limit.ts';
+import { toNamedError } from '../../core/errors/errors.ts';
 import { JudgeHeld } from '../../judge/errors.ts';
 import type { Judge } from '../../judge/types.ts';
-import { toNamedError } from '../../shared/errors.ts';
+import type { SpendingLimit } from '../../limits/budget/spending-limit.ts';
 import { addUsd, judgePair, type PairVerdict, unaskable } from './pairwise.ts';
 import {
   addFailed,

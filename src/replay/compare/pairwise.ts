@@ -3,10 +3,10 @@
  * verdict that changes with the order does not count.
  */
 
-import type { Capture, ChatMessage } from '../../formats/types.ts';
+import type { Capture, ChatMessage } from '../../captures/types.ts';
+import { PipelineError, toNamedError } from '../../core/errors/errors.ts';
 import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
 import type { Judge, JudgeMoney, JudgeScorer } from '../../judge/types.ts';
-import { PipelineError, toNamedError } from '../../shared/errors.ts';
 import type { Preference } from './quality.ts';
 import type { ReplyPair } from './replies-file.ts';
 

@@ -1,6 +1,6 @@
 /** `replies.jsonl`: the reply to each request, kept for the comparison with the captured one and with another run's. */
 import { basename } from 'node:path';
-import type { ChatMessage } from '../../formats/types.ts';
+import type { ChatMessage } from '../../captures/types.ts';
 import { bodyPreview } from '../measure/body-preview.ts';
 import { type Measured, sentBody } from '../measure/measure.ts';
 import { readMessages } from '../reply/content.ts';

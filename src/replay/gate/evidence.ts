@@ -1,8 +1,8 @@
 /** What two compared runs say about a threshold: how much worse the second one is, with its bounds. */
-import type { Bounds } from '../../shared/statistics/bounds.ts';
-import { longRun } from '../../shared/statistics/long-run.ts';
-import { shareBounds } from '../../shared/statistics/share.ts';
-import { independentDifference, pairedDifference } from '../../shared/statistics/share-difference.ts';
+import type { Bounds } from '../../core/statistics/bounds.ts';
+import { longRun } from '../../core/statistics/long-run.ts';
+import { shareBounds } from '../../core/statistics/share.ts';
+import { independentDifference, pairedDifference } from '../../core/statistics/share-difference.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
 import { type MetricValues, metricBounds, NEEDED_VALUES } from '../compare/differences.ts';
 import { type ComparedMetric, isLargerBetter } from '../compare/run-data.ts';

@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument, type YAMLError } from 'yaml';
 import * as z from 'zod';
-import { PermanentError } from '../../shared/errors.ts';
-import { nearest } from '../../shared/nearest.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import { nearest } from '../../core/values/nearest.ts';
 import { STATISTICS } from '../compare/differences.ts';
 import { METRIC_TAGS } from '../compare/run-data.ts';
 import { parseThreshold, SHARES, type Threshold } from './thresholds.ts';

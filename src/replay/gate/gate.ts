@@ -1,6 +1,6 @@
 /** Decides a release gate: each threshold passes, fails, or cannot tell. */
-import { FEWEST_FOR_ORDER } from '../../shared/statistics/long-run.ts';
-import { LEVEL, zeroToleranceSize } from '../../shared/statistics/power.ts';
+import { FEWEST_FOR_ORDER } from '../../core/statistics/long-run.ts';
+import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
 import { CLUSTER, type Evidence, evidenceOf } from './evidence.ts';
 import { furtherForDifference, furtherForShare, type Levels } from './more-requests.ts';

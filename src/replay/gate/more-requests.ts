@@ -1,8 +1,8 @@
 /** How many further pairs would probably decide a threshold that cannot tell, if the truth is what was seen. */
-import type { Bounds } from '../../shared/statistics/bounds.ts';
-import { binomialCdf, normalQuantile } from '../../shared/statistics/distributions.ts';
-import { POWER, smallestSize } from '../../shared/statistics/power.ts';
-import { shareBounds } from '../../shared/statistics/share.ts';
+import type { Bounds } from '../../core/statistics/bounds.ts';
+import { binomialCdf, normalQuantile } from '../../core/statistics/distributions.ts';
+import { POWER, smallestSize } from '../../core/statistics/power.ts';
+import { shareBounds } from '../../core/statistics/share.ts';
 import type { Cases } from './evidence.ts';
 
 /** A threshold that needs more pairs than this is called undecidable: the estimate is practically at the bound. */

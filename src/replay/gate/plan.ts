@@ -1,12 +1,12 @@
 /** How many requests each threshold of a gate needs, so that an unchanged release passes it with 80% probability. */
-import { PermanentError } from '../../shared/errors.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import {
   LEVEL,
   type SimulatedOptions,
   shareSize,
   simulatedSize,
   zeroToleranceSize,
-} from '../../shared/statistics/power.ts';
+} from '../../core/statistics/power.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
 import { NEEDED_VALUES } from '../compare/differences.ts';
 import { isLargerBetter } from '../compare/run-data.ts';

@@ -1,7 +1,8 @@
 /** What an unchanged release would show: drawn from earlier replays as far as they know it, else from assumptions. */
-import type { Random } from '../../shared/random.ts';
-import { normalCdf } from '../../shared/statistics/distributions.ts';
-import { likelyShares } from '../../shared/statistics/power.ts';
+
+import { normalCdf } from '../../core/statistics/distributions.ts';
+import { likelyShares } from '../../core/statistics/power.ts';
+import type { Random } from '../../core/values/random.ts';
 import type { ComparedData, RepliesData } from '../compare/compared-data.ts';
 import type { ComparedMetric } from '../compare/run-data.ts';
 import type { ThresholdShare } from './thresholds.ts';

@@ -1,7 +1,7 @@
 /** The connections of a replay to its target. */
 import { isIP } from 'node:net';
 import type { SecureContext } from 'node:tls';
-import { PermanentError } from '../../shared/errors.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import {
   Connection,
   type ConnectionOwner,

@@ -2,8 +2,9 @@
  * Tells which captures are requests of replays. Whoever invokes the endpoint chooses the inference id and the attributes, and could
  * hide requests behind those of a replay: only an id whose registration the work bucket has is believed.
  */
-import { markKeys } from '../../contract/work-keys.ts';
-import type { Storage } from '../../shared/storage.ts';
+
+import type { Storage } from '../../core/aws/storage.ts';
+import { markKeys } from '../../core/contract/work-keys.ts';
 import { markOf } from './inference-id.ts';
 import type { Mark } from './register.ts';
 

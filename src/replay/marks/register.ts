@@ -1,7 +1,7 @@
 /** Registers a replay in the work bucket before it sends, so that the captures of its requests are known as such. */
 import { randomBytes } from 'node:crypto';
-import { markKeys } from '../../contract/work-keys.ts';
-import type { Storage } from '../../shared/storage.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import { markKeys } from '../../core/contract/work-keys.ts';
 
 /** A replay that takes longer registers again. A mark is believed for an hour more. */
 export const MARK_MS = 23 * 3_600_000;

@@ -1,5 +1,5 @@
 /** Turns what happened on the wire into the metrics of a request. */
-import { toNamedError } from '../../shared/errors.ts';
+import { toNamedError } from '../../core/errors/errors.ts';
 import { codingsOf, type Exchange, type ExchangeError } from '../http/exchange.ts';
 import { Body, nothingSaid, type ReplyContent, readReplyContent } from '../reply/content.ts';
 import { SageMakerStreamReader, StreamReader } from '../reply/stream-reader.ts';

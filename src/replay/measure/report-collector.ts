@@ -3,7 +3,7 @@
  * failed ones with their inputs. The size is bounded, however long the run is.
  */
 
-import { Random } from '../../shared/random.ts';
+import { Random } from '../../core/values/random.ts';
 import { bodyPreview } from './body-preview.ts';
 import { Distribution, type DistributionJson } from './distribution.ts';
 import { type Measured, repliedBody } from './measure.ts';

@@ -1,10 +1,10 @@
 /** Builds the MLflow trace of a replayed request: the trace of its captured form, with the measured times. */
-import { decodeLine } from '../../formats/decode.ts';
-import type { RawLine } from '../../formats/types.ts';
-import { buildTrace } from '../../trace/build.ts';
-import { rootSpanIdOf, traceIdOf } from '../../trace/ids.ts';
-import { cleanText, cut, fittedTags, MAX_METADATA_CHARS } from '../../trace/text.ts';
-import type { TraceRecord } from '../../trace/types.ts';
+import { decodeLine } from '../../captures/decode.ts';
+import { buildTrace } from '../../captures/trace/build.ts';
+import { rootSpanIdOf, traceIdOf } from '../../captures/trace/ids.ts';
+import { cleanText, cut, fittedTags, MAX_METADATA_CHARS } from '../../captures/trace/text.ts';
+import type { TraceRecord } from '../../captures/trace/types.ts';
+import type { RawLine } from '../../captures/types.ts';
 import type { ReplayedLine, ReplayFacts } from './replayed-line.ts';
 
 /** Derives the trace id from the request id, so that a captured request that is sent twice has two traces. */

@@ -1,8 +1,9 @@
 /** Writes the judge's verdicts on pairs as assessments of the replayed requests' traces. */
+
+import { assessmentIdOf } from '../../captures/trace/ids.ts';
 import { JUDGE_COST, SCORER_NAME, SCORER_VERSION } from '../../mlflow/assessment-metadata.ts';
 import { MAX_RATIONALE_CHARS, storableText } from '../../mlflow/limits.ts';
 import type { Experiment, NewAssessment, TraceStore } from '../../mlflow/types.ts';
-import { assessmentIdOf } from '../../trace/ids.ts';
 import type { JudgedReply } from '../compare/judge-replies.ts';
 import { PAIRWISE_SCORER } from '../compare/pairwise.ts';
 import { replayTraceIdOf } from './replay-trace.ts';

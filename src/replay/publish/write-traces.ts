@@ -1,10 +1,10 @@
 /** Writes the traces of a replay from its spool, in idempotent batches. */
 
+import type { TraceRecord } from '../../captures/trace/types.ts';
+import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import type { MlflowClient } from '../../mlflow/client.ts';
 import { linkTraces } from '../../mlflow/runs.ts';
 import type { Experiment } from '../../mlflow/types.ts';
-import { PermanentError, toNamedError } from '../../shared/errors.ts';
-import type { TraceRecord } from '../../trace/types.ts';
 import { replayTrace } from './replay-trace.ts';
 import type { ReplayedLine } from './replayed-line.ts';
 

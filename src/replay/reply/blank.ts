@@ -1,6 +1,6 @@
 /** Recognizes replies that say nothing: no text, tool call, value or bytes. */
-import { isObject, type JsonObject } from '../../formats/json.ts';
-import type { ChatMessage } from '../../formats/types.ts';
+import { isObject, type JsonObject } from '../../captures/json.ts';
+import type { ChatMessage } from '../../captures/types.ts';
 
 /** Fields of a message, or of an item of an envelope's list, that are there without any content. */
 const FRAME: ReadonlySet<string> = new Set(['role', 'type', 'id', 'index', 'object', 'finish_reason', 'finishReason']);

@@ -1,24 +1,24 @@
 /** Reads the content of a reply, captured or live, whole or streamed, with the code that decodes captures. */
 import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import { parseContentType } from '../../formats/content-type.ts';
-import { errorReply } from '../../formats/errors/error-reply.ts';
-import { isObject, parseJson, toJson } from '../../formats/json.ts';
-import { meaningOf } from '../../formats/meaning/interpret.ts';
-import { tokenUsageOf } from '../../formats/meaning/token-usage.ts';
-import { payloadBytes } from '../../formats/payload/captured-data.ts';
+import { parseContentType } from '../../captures/content-type.ts';
+import { errorReply } from '../../captures/errors/error-reply.ts';
+import { isObject, parseJson, toJson } from '../../captures/json.ts';
+import { meaningOf } from '../../captures/meaning/interpret.ts';
+import { tokenUsageOf } from '../../captures/meaning/token-usage.ts';
+import { payloadBytes } from '../../captures/payload/captured-data.ts';
 import {
   type BinarySummary,
   DOCUMENT_KINDS,
   decodePayload,
   documentOf,
   payloadOfBytes,
-} from '../../formats/payload/decode-payload.ts';
-import type { ChatMessage, Payload, ToolCall } from '../../formats/types.ts';
-import { Scale } from '../../formats/weight.ts';
-import { readWireReply } from '../../formats/wire/registry.ts';
-import { toNamedError } from '../../shared/errors.ts';
-import { timeForContent, withinTime } from '../../shared/within-time.ts';
+} from '../../captures/payload/decode-payload.ts';
+import type { ChatMessage, Payload, ToolCall } from '../../captures/types.ts';
+import { Scale } from '../../captures/weight.ts';
+import { readWireReply } from '../../captures/wire/registry.ts';
+import { toNamedError } from '../../core/errors/errors.ts';
+import { timeForContent, withinTime } from '../../core/process/within-time.ts';
 import { isBlankMessage, isBlankValue } from './blank.ts';
 
 /** Token counts from the server. */

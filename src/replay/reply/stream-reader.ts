@@ -1,8 +1,8 @@
 /** Records when each piece of a streamed reply arrives. The content is read at the end, like that of a captured reply. */
-import { parseContentType } from '../../formats/content-type.ts';
-import { addEvent, noEvents, unframed } from '../../formats/stream/events.ts';
-import { StreamFraming } from '../../formats/stream/framing.ts';
-import { readDelta } from '../../formats/wire/registry.ts';
+import { parseContentType } from '../../captures/content-type.ts';
+import { addEvent, noEvents, unframed } from '../../captures/stream/events.ts';
+import { StreamFraming } from '../../captures/stream/framing.ts';
+import { readDelta } from '../../captures/wire/registry.ts';
 import { type BodyReader, MAX_KEPT_BYTES } from '../http/exchange.ts';
 import { EventStreamParser } from './aws-event-stream.ts';
 import { type Usage, usageIn } from './content.ts';

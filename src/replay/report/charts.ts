@@ -1,6 +1,6 @@
 /** The charts of a replay as SVG. */
 import type { EChartsOption } from 'echarts';
-import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from '../../shared/charts.ts';
+import { axis, BLUE, GREEN, INK, ORANGE, PURPLE, RED, svg } from '../../core/text/charts.ts';
 import type { Distribution } from '../measure/distribution.ts';
 import type { ReportCollector, TimeBucket } from '../measure/report-collector.ts';
 

@@ -1,5 +1,5 @@
 /** The section of a report about the release gate: outcomes, and the intervals as a forest plot. */
-import { type Column, escapeHtml, section, table } from '../../shared/html-page.ts';
+import { type Column, escapeHtml, section, table } from '../../core/text/html-page.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../gate/types.ts';
 import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../gate/words.ts';
 

@@ -1,6 +1,6 @@
 /** Marks what differs between two texts, as HTML. */
 import { diffArrays } from 'diff';
-import { escapeHtml } from '../../shared/html-page.ts';
+import { escapeHtml } from '../../core/text/html-page.ts';
 
 /** Words, runs of white space, and every other character alone. */
 const TOKENS = /[\p{L}\p{N}]+|\s+|[^\p{L}\p{N}\s]/gu;

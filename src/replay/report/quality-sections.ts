@@ -1,5 +1,5 @@
 /** The figures of a report about the quality of the replies. */
-import { escapeHtml, tableSection } from '../../shared/html-page.ts';
+import { escapeHtml, tableSection } from '../../core/text/html-page.ts';
 import { errorsText, type Quality } from '../compare/quality.ts';
 
 const percent = (count: number, total: number): string =>

@@ -1,6 +1,6 @@
 /** The HTML report of one replay. */
 
-import { loadCharts } from '../../shared/charts.ts';
+import { loadCharts } from '../../core/text/charts.ts';
 import {
   type Column,
   escapeHtml,
@@ -11,7 +11,7 @@ import {
   table,
   tableSection,
   tiles,
-} from '../../shared/html-page.ts';
+} from '../../core/text/html-page.ts';
 import type { ExchangeError } from '../http/exchange.ts';
 import { DISTRIBUTION_METRICS, type DistributionMetric } from '../measure/metrics.ts';
 import type { ReportCollector, RequestRow } from '../measure/report-collector.ts';

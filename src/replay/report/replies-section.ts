@@ -1,5 +1,5 @@
 /** The section of a report with the replies that got worse: both replies side by side, what differs marked, a search field. */
-import { escapeHtml, folded, isolated, section } from '../../shared/html-page.ts';
+import { escapeHtml, folded, isolated, section } from '../../core/text/html-page.ts';
 import type { RegressionRow } from '../compare/quality.ts';
 import { markedDiff } from './marked-diff.ts';
 

@@ -1,5 +1,5 @@
 /** The HTML report that compares two runs. */
-import { loadCharts } from '../../shared/charts.ts';
+import { loadCharts } from '../../core/text/charts.ts';
 import {
   type Column,
   escapeHtml,
@@ -9,7 +9,7 @@ import {
   table,
   tableSection,
   tiles,
-} from '../../shared/html-page.ts';
+} from '../../core/text/html-page.ts';
 import { type MetricRow, metricRows, type RunsComparison, type SlowedRequest } from '../compare/compare-runs.ts';
 import { judgeWarning } from '../compare/judge-replies.ts';
 import { COMPARED_METRICS, isLargerBetter } from '../compare/run-data.ts';

@@ -1,12 +1,12 @@
 /** Reads a captured request as it will be sent: its body byte for byte, unless an override is set. */
 
-import { asText, isObject, type JsonObject, parseJson } from '../../formats/json.ts';
-import { payloadBytes } from '../../formats/payload/captured-data.ts';
-import { openEnvelope } from '../../formats/record/envelope.ts';
-import { Scale } from '../../formats/weight.ts';
-import { readWirePrompt } from '../../formats/wire/registry.ts';
-import type { WirePrompt } from '../../formats/wire/types.ts';
-import { toNamedError } from '../../shared/errors.ts';
+import { asText, isObject, type JsonObject, parseJson } from '../../captures/json.ts';
+import { payloadBytes } from '../../captures/payload/captured-data.ts';
+import { openEnvelope } from '../../captures/record/envelope.ts';
+import { Scale } from '../../captures/weight.ts';
+import { readWirePrompt } from '../../captures/wire/registry.ts';
+import type { WirePrompt } from '../../captures/wire/types.ts';
+import { toNamedError } from '../../core/errors/errors.ts';
 import { skippedAs } from '../source/peek.ts';
 import { NotSpliceable, setJsonValue } from './json-splice.ts';
 

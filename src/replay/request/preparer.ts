@@ -1,8 +1,8 @@
 /** Prepares requests for sending: reads them, links them to conversations, and encodes them for the target. */
 import { randomUUID } from 'node:crypto';
-import type { ChatMessage } from '../../formats/types.ts';
-import { PipelineError } from '../../shared/errors.ts';
-import type { Random } from '../../shared/random.ts';
+import type { ChatMessage } from '../../captures/types.ts';
+import { PipelineError } from '../../core/errors/errors.ts';
+import type { Random } from '../../core/values/random.ts';
 import { bytesIn, type ReplyContent, readReplyContent, timed } from '../reply/content.ts';
 import type { ScheduledEntry } from '../schedule/timing.ts';
 import type { LineReader, OnSkipped, SourceFile } from '../source/types.ts';

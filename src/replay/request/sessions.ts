@@ -3,7 +3,7 @@
  * the next turn of that conversation.
  */
 import { hash } from 'node:crypto';
-import { parseJson } from '../../formats/json.ts';
+import { parseJson } from '../../captures/json.ts';
 
 /** Maximum number of turns to remember; the least recently used is dropped. 50,000 × about 200 bytes are 10 MB. */
 const MAX_REMEMBERED = 50_000;

@@ -1,6 +1,6 @@
 /** Appends lines of JSON to a file, in batches. */
 import { createWriteStream, type WriteStream } from 'node:fs';
-import { PermanentError } from '../../shared/errors.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 
 /** Lines are written in pieces of about this size: a separate write would cost more than the line itself. */
 const FLUSH_CHARACTERS = 64 * 1024;

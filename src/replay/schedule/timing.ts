@@ -1,5 +1,5 @@
 /** Decides when each captured request is sent. */
-import { Random } from '../../shared/random.ts';
+import { Random } from '../../core/values/random.ts';
 import type { IndexEntry } from '../source/types.ts';
 
 export type SpreadKind = 'none' | 'even' | 'poisson';

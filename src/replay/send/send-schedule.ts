@@ -2,7 +2,7 @@
  * Sends a schedule, from the captured lines to the last reply. It knows nothing about result files, terminals or Lambda
  * functions: `onMeasured` receives what happened to each request.
  */
-import { Random } from '../../shared/random.ts';
+import { Random } from '../../core/values/random.ts';
 import { RunClock } from '../clock.ts';
 import { ConnectionPool } from '../http/pool.ts';
 import { CANCELLED_TYPE, type Completion, type Measured, measure, notRecorded } from '../measure/measure.ts';

@@ -1,7 +1,7 @@
 /** Finds capture files on the local disk. */
 import { readdir, stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
-import { PermanentError } from '../../shared/errors.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import type { SourceFile } from './types.ts';
 
 const CAPTURE_SUFFIX = '.jsonl';

@@ -1,6 +1,6 @@
 /** Indexes the records of capture files by their captured time. */
-import type { ScannedLine } from '../../formats/lines/scan-lines.ts';
-import { DEFAULT_MAX_LINE_BYTES } from '../../shared/line-bound.ts';
+import type { ScannedLine } from '../../captures/lines/scan-lines.ts';
+import { DEFAULT_MAX_LINE_BYTES } from '../../core/values/line-bound.ts';
 import type { Marks } from '../marks/believe.ts';
 import { unreadable } from '../request/literal.ts';
 import { scanFile } from './lines.ts';

@@ -1,7 +1,7 @@
 /** Reads the lines of a local file, with the scanner that the pipeline uses. */
 import { createReadStream } from 'node:fs';
-import { type ScannedLine, scanLines } from '../../formats/lines/scan-lines.ts';
-import { DEFAULT_MAX_LINE_BYTES } from '../../shared/line-bound.ts';
+import { type ScannedLine, scanLines } from '../../captures/lines/scan-lines.ts';
+import { DEFAULT_MAX_LINE_BYTES } from '../../core/values/line-bound.ts';
 
 /** Bytes of one disk read: large enough to hide the cost of a call, small compared with the memory bound. */
 const READ_BYTES = 1024 * 1024;

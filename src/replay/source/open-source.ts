@@ -4,10 +4,10 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { backfillObjects } from '../../formats/files/capture-objects.ts';
-import { forEachConcurrently } from '../../shared/concurrency.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import type { ObjectFacts, Storage } from '../../shared/storage.ts';
+import { backfillObjects } from '../../captures/files/capture-objects.ts';
+import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { localFiles } from './files.ts';
 import type { SourceFile } from './types.ts';
 

@@ -3,12 +3,12 @@
  * the end, so only the tail is parsed. This indexes 20,000 lines in the time that parsing 2,000 takes.
  */
 
-import { asText, isObject, type JsonObject, parseJson, toJson } from '../../formats/json.ts';
-import { openEnvelope } from '../../formats/record/envelope.ts';
-import { identityOf } from '../../formats/record/identity.ts';
-import { parseInferenceTime } from '../../formats/record/inference-time.ts';
-import type { QuarantineCause } from '../../formats/types.ts';
-import { Scale } from '../../formats/weight.ts';
+import { asText, isObject, type JsonObject, parseJson, toJson } from '../../captures/json.ts';
+import { openEnvelope } from '../../captures/record/envelope.ts';
+import { identityOf } from '../../captures/record/identity.ts';
+import { parseInferenceTime } from '../../captures/record/inference-time.ts';
+import type { QuarantineCause } from '../../captures/types.ts';
+import { Scale } from '../../captures/weight.ts';
 import type { Claim } from '../marks/believe.ts';
 import { isReplayId } from '../marks/inference-id.ts';
 

@@ -1,6 +1,6 @@
 /** Reads the records of local capture files by their place. */
 import { type FileHandle, open } from 'node:fs/promises';
-import { PermanentError, PipelineError } from '../../shared/errors.ts';
+import { PermanentError, PipelineError } from '../../core/errors/errors.ts';
 import type { IndexEntry, LineReader, SourceFile } from './types.ts';
 
 /** Bytes read ahead of a record, since its neighbors in the file are likely to be next. */

@@ -1,5 +1,5 @@
 /** Keeps the places of all records in memory, sorted. */
-import { PermanentError } from '../../shared/errors.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import type { IndexEntry } from './types.ts';
 
 /**

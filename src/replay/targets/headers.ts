@@ -1,5 +1,5 @@
 /** Reads the headers of a URL target from the command line, a file or a secret. */
-import { PermanentError, saidBy } from '../../shared/errors.ts';
+import { PermanentError, saidBy } from '../../core/errors/errors.ts';
 
 /** @throws PermanentError `HeadersUnavailable`, `InvalidHeader` */
 export async function secretHeaders(secretId: string): Promise<Record<string, string>> {

@@ -1,9 +1,9 @@
 /** Sends requests to a SageMaker endpoint. */
 import type { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
-import { awsUrl } from '../../shared/aws-url.ts';
-import { PermanentError } from '../../shared/errors.ts';
-import { NodeSha256 } from '../../shared/sha256.ts';
+import { awsUrl } from '../../core/aws/aws-url.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import { NodeSha256 } from '../../core/values/sha256.ts';
 import { replayInferenceId } from '../marks/inference-id.ts';
 import type { LiteralRequest } from '../request/literal.ts';
 import { REPLAY_RUN_ATTRIBUTE } from '../source/peek.ts';

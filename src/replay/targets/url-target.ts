@@ -1,5 +1,5 @@
 /** Sends requests to a URL. */
-import { PermanentError } from '../../shared/errors.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import type { Origin } from '../http/connection.ts';
 import type { LiteralRequest } from '../request/literal.ts';
 import {

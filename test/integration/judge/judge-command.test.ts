@@ -8,11 +8,11 @@ import { gzipSync } from 'node:zlib';
 import { exitCodeOf } from '../../../bin/commands/judge.ts';
 import { type JudgeFlags, judgeFiles } from '../../../bin/commands/judge-run.ts';
 import { judgeText } from '../../../bin/commands/judge-text.ts';
+import { type JudgeReport, judgeSchema } from '../../../bin/offline/reports.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
 import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
 import { STAND_IN_PATH } from '../../../src/judge/judge-id.ts';
-import { type JudgeReport, judgeSchema } from '../../../src/offline/reports.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { credentials } from './setup.ts';
 
@@ -208,7 +208,7 @@ test('the command prints JSON to standard output alone, and its exit code is tha
 });
 
 test('the stand-in of the local environment is never named as the model, and costs nothing', async () => {
-  const monitor = ['--import', projectPath('local', 'ready.js'), projectPath('bin', 'inference-monitor.ts')];
+  const monitor = ['--import', projectPath('bin', 'ready.js'), projectPath('bin', 'inference-monitor.ts')];
   const run = (...words: string[]) =>
     promisify(execFile)(process.execPath, [...monitor, ...words], {
       env: { ...process.env, DOTENV_CONFIG_PATH: '/nonexistent', AWS_ENDPOINT_URL_BEDROCK_RUNTIME: local.url },

@@ -1,11 +1,11 @@
 /** Throttling and failures: no verdict is lost or paid twice, the service is not flooded, and judging ends in time. */
 import { setTimeout } from 'node:timers/promises';
+import { PipelineError } from '../../../src/core/errors/errors.ts';
+import { forEachConcurrently } from '../../../src/core/process/concurrency.ts';
 import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
 import { JUDGE_RETRY } from '../../../src/judge/calls/model-caller.ts';
 import { answeredBefore } from '../../../src/judge/errors.ts';
 import type { Judge, JudgeResult } from '../../../src/judge/types.ts';
-import { forEachConcurrently } from '../../../src/shared/concurrency.ts';
-import { PipelineError } from '../../../src/shared/errors.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, userTextOf, useStandIn } from './setup.ts';
 

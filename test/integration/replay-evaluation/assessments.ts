@@ -1,9 +1,9 @@
 /** Tests of the judge's verdicts on the traces of replayed requests. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { replayKeys } from '../../../src/contract/work-keys.ts';
+import { traceIdOf } from '../../../src/captures/trace/ids.ts';
+import { replayKeys } from '../../../src/core/contract/work-keys.ts';
 import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';
-import { traceIdOf } from '../../../src/trace/ids.ts';
 import type { Behavior } from '../../doubles/misbehaving-server.ts';
 import { type CliResult, chatLine, ReplayFolder, readLines, runCli } from '../../helpers/replay.ts';
 import { JUDGE_MODEL, JUDGE_PRICES } from '../../helpers/replay-evaluation.ts';

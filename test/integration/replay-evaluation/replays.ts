@@ -1,5 +1,5 @@
 /** Replays of these suites: how they are planned and sent, and what they leave in the work bucket and in MLflow. */
-import { replayKeys } from '../../../src/contract/work-keys.ts';
+import { replayKeys } from '../../../src/core/contract/work-keys.ts';
 import type { EvaluationProgress } from '../../../src/replay/cloud/evaluate/progress.ts';
 import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';
 import type { ReadTrace } from '../../helpers/mlflow-reader.ts';

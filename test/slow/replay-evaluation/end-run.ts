@@ -1,10 +1,10 @@
 /** Tests of cloud replays that are stopped or that fail: their MLflow run ends with the reason, and can be completed later. */
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
-import { type EndedExecution, endReplayRunRequestSchema } from '../../../src/contract/replay.ts';
-import { replayKeys } from '../../../src/contract/work-keys.ts';
+import { type EndedExecution, endReplayRunRequestSchema } from '../../../src/core/contract/replay.ts';
+import { replayKeys } from '../../../src/core/contract/work-keys.ts';
+import { PermanentError } from '../../../src/core/errors/errors.ts';
 import { endReplayRun } from '../../../src/replay/cloud/publish/end-replay-run.ts';
 import { stopReplay } from '../../../src/replay/cloud/stop/stop-replay.ts';
-import { PermanentError } from '../../../src/shared/errors.ts';
 import { chatLine } from '../../helpers/replay.ts';
 import { type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
 import type { RunInMlflow } from '../../helpers/replay-evaluation.ts';

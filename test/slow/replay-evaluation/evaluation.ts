@@ -1,5 +1,5 @@
 /** Tests of EvaluateReplay when MLflow, the judge, the time or the budget ends halfway: nothing is lost, doubled or paid twice. */
-import { replayKeys } from '../../../src/contract/work-keys.ts';
+import { replayKeys } from '../../../src/core/contract/work-keys.ts';
 import type { RefusedTrace } from '../../../src/replay/publish/write-traces.ts';
 import type { Behavior, SeenRequest } from '../../doubles/misbehaving-server.ts';
 import { chatLine } from '../../helpers/replay.ts';

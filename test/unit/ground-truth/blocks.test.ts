@@ -1,6 +1,6 @@
 /** Blocks of predictions: everything that goes in comes out, and takes little room. */
 import fc from 'fast-check';
-import type { PredictionRow } from '../../../src/contract/ground-truth.ts';
+import type { PredictionRow } from '../../../src/core/contract/ground-truth.ts';
 import { decodeBlock, encodeBlock, traceKey } from '../../../src/ground-truth/index/blocks.ts';
 import { textHashes } from '../../../src/ground-truth/index/texts.ts';
 

@@ -1,18 +1,18 @@
 /** The captures and labels of `examples/tabular`, through the index, the join and the figures. */
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { filesBelow } from '../../../bin/operate/capture-files.ts';
+import { truthFigures } from '../../../bin/operate/truth-figures.ts';
+import { waitingLabels } from '../../../bin/operate/truth-run.ts';
 import { projectPath } from '../../../local/project-root.ts';
-import { decodeLine } from '../../../src/formats/decode.ts';
+import { decodeLine } from '../../../src/captures/decode.ts';
+import { dotenvSettings } from '../../../src/core/settings/dotenv-file.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import type { TruthFigures, TruthGroup } from '../../../src/ground-truth/measure/figures.ts';
 import { truthTable } from '../../../src/ground-truth/measure/table-text.ts';
 import { decodeOptions } from '../../../src/monitoring/chunk/decode-lines.ts';
-import { filesBelow } from '../../../src/operate/capture-files.ts';
-import { truthFigures } from '../../../src/operate/truth-figures.ts';
-import { waitingLabels } from '../../../src/operate/truth-run.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { localFiles } from '../../../src/replay/source/files.ts';
-import { dotenvSettings } from '../../../src/settings/dotenv-file.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
 

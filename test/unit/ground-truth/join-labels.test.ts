@@ -1,14 +1,14 @@
 /** Labels that come late, early, twice, in disorder and across midnight find their predictions once, whatever is killed. */
 import fc from 'fast-check';
-import type { LabelCounts, LabeledRow, PredictionRow } from '../../../src/contract/ground-truth.ts';
-import { truthKeys } from '../../../src/contract/work-keys.ts';
+import type { ObjectFacts } from '../../../src/core/aws/storage.ts';
+import type { LabelCounts, LabeledRow, PredictionRow } from '../../../src/core/contract/ground-truth.ts';
+import { truthKeys } from '../../../src/core/contract/work-keys.ts';
+import { logger } from '../../../src/core/process/logging.ts';
 import { joinLabels } from '../../../src/ground-truth/join/join-labels.ts';
 import { labeledHours } from '../../../src/ground-truth/join/labeled-store.ts';
 import { sameLabel } from '../../../src/ground-truth/label-value.ts';
 import { readLabelFiles } from '../../../src/ground-truth/labels/read-files.ts';
 import { hourOf } from '../../../src/quality/tally.ts';
-import { logger } from '../../../src/shared/logging.ts';
-import type { ObjectFacts } from '../../../src/shared/storage.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import {
   index,

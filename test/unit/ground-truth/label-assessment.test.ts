@@ -1,13 +1,14 @@
 /** What a label is in MLflow: on which span, under which id, and with which value. */
-import type { LabeledRow, PredictionRow } from '../../../src/contract/ground-truth.ts';
-import { decodeLine } from '../../../src/formats/decode.ts';
+
+import { decodeLine } from '../../../src/captures/decode.ts';
+import { buildTrace } from '../../../src/captures/trace/build.ts';
+import { traceIdOf } from '../../../src/captures/trace/ids.ts';
+import type { LabeledRow, PredictionRow } from '../../../src/core/contract/ground-truth.ts';
+import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
 import { labelAssessment } from '../../../src/ground-truth/note/label-assessment.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { NewAssessment } from '../../../src/mlflow/types.ts';
-import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
-import { buildTrace } from '../../../src/trace/build.ts';
-import { traceIdOf } from '../../../src/trace/ids.ts';
 import { CORPUS_ENDPOINT, corpusFiles, linesOf } from '../../helpers/corpus.ts';
 import { labeled } from '../../helpers/labeled-rows.ts';
 

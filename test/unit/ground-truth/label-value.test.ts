@@ -1,4 +1,4 @@
-import type { LabelValue } from '../../../src/contract/ground-truth.ts';
+import type { LabelValue } from '../../../src/core/contract/ground-truth.ts';
 import { classOf, numberOf, sameLabel } from '../../../src/ground-truth/label-value.ts';
 
 test.each<[string, LabelValue[]]>([

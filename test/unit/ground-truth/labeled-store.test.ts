@@ -1,8 +1,8 @@
 /** The labeled predictions of an hour: changes at the same time are all kept, and nothing is written where nothing changed. */
 import { randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
-import type { LabeledRow } from '../../../src/contract/ground-truth.ts';
-import { truthKeys } from '../../../src/contract/work-keys.ts';
+import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
+import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import {
   type HourDraft,
   labeledHours,

@@ -1,9 +1,9 @@
 /** The same predictions in the layouts of containers and vendors: which inference each is of, and what it is. */
-import { decodeLine } from '../../../src/formats/decode.ts';
-import type { DecodeOptions } from '../../../src/formats/types.ts';
+import { decodeLine } from '../../../src/captures/decode.ts';
+import type { DecodeOptions } from '../../../src/captures/types.ts';
+import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
-import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
-import { captureOf, lineOf, type Side, sideOf } from '../formats/arbitraries.ts';
+import { captureOf, lineOf, type Side, sideOf } from '../captures/arbitraries.ts';
 
 const place = { key: 'c/e/v/2026/03/04/05/f.jsonl', endpointName: 'e' };
 const side = (mode: Side['mode'], body: unknown): Side | undefined => {

@@ -1,18 +1,18 @@
 /** Which predictions of a capture the index keeps, under which ids and hours, and what of it can be read again. */
 import { createHash } from 'node:crypto';
-import type { PredictionRow } from '../../../src/contract/ground-truth.ts';
-import { decodeLine } from '../../../src/formats/decode.ts';
-import type { Capture, DecodeOptions } from '../../../src/formats/types.ts';
+import { decodeLine } from '../../../src/captures/decode.ts';
+import type { Capture, DecodeOptions } from '../../../src/captures/types.ts';
+import type { PredictionRow } from '../../../src/core/contract/ground-truth.ts';
+import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { type IndexHour, mergeHours, readHour } from '../../../src/ground-truth/index/index-store.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
 import { textHashes } from '../../../src/ground-truth/index/texts.ts';
-import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
 import { indexHours, indexRows } from '../../helpers/index-rows.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
-import { captureOf, jsonSide, lineOf, sideOf } from '../formats/arbitraries.ts';
+import { captureOf, jsonSide, lineOf, sideOf } from '../captures/arbitraries.ts';
 
 const KEY = 'captures/fern-house/blue/2026/03/04/05/file.jsonl';
 const PLACE = { bucket: 'b', key: KEY, etag: 'e', line: 1, start: 0, end: 1, objectTimeMs: 0 };

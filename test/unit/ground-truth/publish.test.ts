@@ -1,7 +1,7 @@
 /** What a run over labels publishes: objectives, days, and Model Monitor's files and metrics. */
 import * as z from 'zod';
-import type { LabeledRow } from '../../../src/contract/ground-truth.ts';
-import { truthKeys } from '../../../src/contract/work-keys.ts';
+import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
+import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { rewriteHour } from '../../../src/ground-truth/join/labeled-store.ts';
 import { measureLabels } from '../../../src/ground-truth/measure/publish.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';

@@ -1,10 +1,10 @@
 /** The label files of a run: which are read, and what is said of those that are not. */
-import type { LabelFileReport, TruthInput } from '../../../src/contract/ground-truth.ts';
-import { truthKeys } from '../../../src/contract/work-keys.ts';
+import type { LabelFileReport, TruthInput } from '../../../src/core/contract/ground-truth.ts';
+import { truthKeys } from '../../../src/core/contract/work-keys.ts';
+import { PermanentError } from '../../../src/core/errors/errors.ts';
+import { logger } from '../../../src/core/process/logging.ts';
 import { listParts } from '../../../src/ground-truth/join/waiting.ts';
 import { readLabelFiles } from '../../../src/ground-truth/labels/read-files.ts';
-import { PermanentError } from '../../../src/shared/errors.ts';
-import { logger } from '../../../src/shared/logging.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { index, prediction, readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
 

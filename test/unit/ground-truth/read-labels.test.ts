@@ -2,9 +2,9 @@
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
-import type { Label, LabelFault } from '../../../src/contract/ground-truth.ts';
+import type { Label, LabelFault } from '../../../src/core/contract/ground-truth.ts';
+import { type GroundTruthSettings, groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { readLabels } from '../../../src/ground-truth/labels/read-labels.ts';
-import { type GroundTruthSettings, groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
 
 /** @param pieces bytes of a piece of the stream */
 async function read(

@@ -1,10 +1,10 @@
 /** The predictions in what models reply, in every form that is known. */
 import fc from 'fast-check';
-import type { Prediction } from '../../../src/contract/ground-truth.ts';
-import { parseJson } from '../../../src/formats/json.ts';
+import { parseJson } from '../../../src/captures/json.ts';
+import type { Prediction } from '../../../src/core/contract/ground-truth.ts';
+import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { predictionOf } from '../../../src/ground-truth/index/reply-values.ts';
 import { normalizedText, textHashes } from '../../../src/ground-truth/index/texts.ts';
-import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
 
 const settings = (given: object = {}) => groundTruthSchema.parse(given);
 

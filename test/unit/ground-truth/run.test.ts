@@ -1,10 +1,15 @@
 /** The steps of a ground truth run: their order, over invocations, attempts and other runs. */
-import type { LabelCounts, TruthRequest, TruthResult, TruthRunSummary } from '../../../src/contract/ground-truth.ts';
-import { TRUTH_BEGINS } from '../../../src/contract/ground-truth.ts';
-import { truthKeys } from '../../../src/contract/work-keys.ts';
-import { BudgetTable } from '../../../src/gate/table.ts';
+import type {
+  LabelCounts,
+  TruthRequest,
+  TruthResult,
+  TruthRunSummary,
+} from '../../../src/core/contract/ground-truth.ts';
+import { TRUTH_BEGINS } from '../../../src/core/contract/ground-truth.ts';
+import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { NoteTurn } from '../../../src/ground-truth/note-turn.ts';
 import { runGroundTruth, type TruthSteps } from '../../../src/ground-truth/run.ts';
+import { BudgetTable } from '../../../src/limits/table.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';

@@ -1,5 +1,5 @@
 /** When new captures start a run for labels that wait. */
-import { truthKeys } from '../../../src/contract/work-keys.ts';
+import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { startForWaiting } from '../../../src/ground-truth/start-waiting.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 

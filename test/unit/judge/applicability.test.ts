@@ -1,12 +1,12 @@
 /** Deciding which scorers apply to a capture. */
 import { brotliCompressSync, gzipSync } from 'node:zlib';
-import { decodeLine } from '../../../src/formats/decode.ts';
-import type { Capture } from '../../../src/formats/types.ts';
+import { decodeLine } from '../../../src/captures/decode.ts';
+import type { Capture } from '../../../src/captures/types.ts';
 import { applicability, judgeableExchange } from '../../../src/judge/scorers/applicability.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import type { ScorerNeed } from '../../../src/judge/types.ts';
-import { captureOf, jsonSide, lineOf } from '../formats/arbitraries.ts';
+import { captureOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
 import { chatCapture, plainCapture, textPayload, toolCallCapture } from './captures.ts';
 
 const of = (capture: Capture, ...needs: ScorerNeed[]) => applicability(capture, { needs });

@@ -1,13 +1,14 @@
 /** The judge behind the gate: the circuit and the tokens of all functions. */
-import type { Circuit } from '../../../src/gate/circuit.ts';
-import type { JudgeGate } from '../../../src/gate/gate.ts';
+
+import { takeThrottles } from '../../../src/core/aws/throttles.ts';
+import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { answeredBefore, CallFailure, JudgeHeld, JudgePaused } from '../../../src/judge/errors.ts';
 import { quotaTokens } from '../../../src/judge/pricing/quota-tokens.ts';
+import type { Circuit } from '../../../src/limits/circuit.ts';
+import type { JudgeGate } from '../../../src/limits/gate.ts';
 import { partOf } from '../../../src/monitoring/chunk/parts.ts';
 import { inGate } from '../../../src/monitoring/in-gate.ts';
 import { parseInvocation } from '../../../src/monitoring/invocation.ts';
-import { RetryableError } from '../../../src/shared/errors.ts';
-import { takeThrottles } from '../../../src/shared/throttles.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';

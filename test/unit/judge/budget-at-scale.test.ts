@@ -1,7 +1,8 @@
 /** The budget under a thousand functions, and under crashes and lost replies at every write. */
-import { LEASE_MS } from '../../../src/judge/budget/account.ts';
-import { type BudgetOptions, createBudget, dayScope } from '../../../src/judge/budget/leased-budget.ts';
-import { Random } from '../../../src/shared/random.ts';
+
+import { Random } from '../../../src/core/values/random.ts';
+import { LEASE_MS } from '../../../src/limits/budget/account.ts';
+import { type BudgetOptions, createBudget, dayScope } from '../../../src/limits/budget/leased-budget.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
 
 const NANOS = 1e9;

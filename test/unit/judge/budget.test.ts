@@ -1,9 +1,9 @@
 /** The judge's budget with a table in memory. The integration tests have real processes that race and crash. */
 
-import { BudgetTable } from '../../../src/gate/table.ts';
-import { Account } from '../../../src/judge/budget/account.ts';
-import { type BudgetOptions, createBudget, runScope } from '../../../src/judge/budget/leased-budget.ts';
-import { Purse, RENEW_MS } from '../../../src/judge/budget/purse.ts';
+import { Account } from '../../../src/limits/budget/account.ts';
+import { type BudgetOptions, createBudget, runScope } from '../../../src/limits/budget/leased-budget.ts';
+import { Purse, RENEW_MS } from '../../../src/limits/budget/purse.ts';
+import { BudgetTable } from '../../../src/limits/table.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
 
 const SCOPE = runScope('r');

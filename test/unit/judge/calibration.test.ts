@@ -1,18 +1,18 @@
 /** Calibration: labels, reports, drift, examples and the anchor set. */
 import { projectRoot } from '../../../local/project-root.ts';
-import { readAnchors } from '../../../src/calibration/anchors.ts';
-import { askAll, captureOf, givenPairs, mostUsd } from '../../../src/calibration/ask-judge.ts';
-import { baselineOf, compareWithBaseline, parseBaseline } from '../../../src/calibration/drift.ts';
-import { addExamples } from '../../../src/calibration/examples.ts';
-import { parseLabels, readLabel } from '../../../src/calibration/labels-file.ts';
-import { calibrationReport } from '../../../src/calibration/report.ts';
-import { terminalReport } from '../../../src/calibration/terminal-report.ts';
-import type { LabeledItem, LabeledVerdict } from '../../../src/calibration/types.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Judge, JudgeScorer } from '../../../src/judge/types.ts';
+import { readAnchors } from '../../../src/quality/calibration/anchors.ts';
+import { askAll, captureOf, givenPairs, mostUsd } from '../../../src/quality/calibration/ask-judge.ts';
+import { baselineOf, compareWithBaseline, parseBaseline } from '../../../src/quality/calibration/drift.ts';
+import { addExamples } from '../../../src/quality/calibration/examples.ts';
+import { parseLabels, readLabel } from '../../../src/quality/calibration/labels-file.ts';
+import { calibrationReport } from '../../../src/quality/calibration/report.ts';
+import { terminalReport } from '../../../src/quality/calibration/terminal-report.ts';
+import type { LabeledItem, LabeledVerdict } from '../../../src/quality/calibration/types.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
 const scorers = scorersFor().filter(isJudgeScorer);

@@ -1,9 +1,9 @@
 /** The code scorers of a reply's form: `valid_json`, `repeated_text` and `cut_off`. */
-import { decodeLine } from '../../../src/formats/decode.ts';
+import { decodeLine } from '../../../src/captures/decode.ts';
 import { findLoop } from '../../../src/judge/scorers/code/repetition.ts';
 import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, textCapture } from '../../helpers/captures.ts';
-import { captureOf, jsonSide, lineOf } from '../formats/arbitraries.ts';
+import { captureOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
 
 const scorer = (name: string) => codeScorers.find((candidate) => candidate.name === name) as (typeof codeScorers)[0];
 

@@ -73,7 +73,7 @@ test.each([
 ])('detects no language in %p', (text) => expect(detectLanguage(text)).toHaveProperty('notJudgeable'));
 
 test('detects no wrong language in the anchor set', () => {
-  const anchors = readFileSync(projectPath('src', 'calibration', 'anchors.jsonl'), 'utf8')
+  const anchors = readFileSync(projectPath('src', 'quality', 'calibration', 'anchors.jsonl'), 'utf8')
     .trim()
     .split('\n');
   const told = anchors.flatMap((anchor) => {

@@ -1,7 +1,8 @@
 /** Connecting the judge of batch inference: what its requests contain, and what they may cost. */
-import type { Circuit } from '../../../src/gate/circuit.ts';
+
 import { cascadeOf, connectBatchJudge, connectJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import type { Circuit } from '../../../src/limits/circuit.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { chatCapture } from './captures.ts';
 

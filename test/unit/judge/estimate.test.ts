@@ -1,4 +1,6 @@
 /** Estimating the cost of judging before a run. */
+
+import { inSample } from '../../../src/captures/trace/ids.ts';
 import { activeScorers } from '../../../src/judge/active-scorers.ts';
 import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
 import { askSize } from '../../../src/judge/pricing/ask-size.ts';
@@ -8,7 +10,6 @@ import { prefixTokens } from '../../../src/judge/pricing/prompt-cache.ts';
 import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { inSample } from '../../../src/trace/ids.ts';
 import { chatCapture, errorCapture, tabularCapture } from '../../helpers/captures.ts';
 
 const settings: Parameters<typeof assertJudgeAffordable>[0] = {

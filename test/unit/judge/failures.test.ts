@@ -1,10 +1,11 @@
 /** Classifying the failures of judge calls. */
+
+import { knownWords } from '../../../src/core/errors/known-words.ts';
 import { judgingError } from '../../../src/judge/errors.ts';
 import { readAwsFailure } from '../../../src/judge/transports/bedrock-failures.ts';
 import { readChatFailure } from '../../../src/judge/transports/chat.ts';
 import { readParameters } from '../../../src/judge/transports/parameters.ts';
 import { sageMakerTransport } from '../../../src/judge/transports/sagemaker.ts';
-import { knownWords } from '../../../src/shared/known-words.ts';
 import { askOf } from './captures.ts';
 
 const aws = (name: string, status: number | undefined, message = name, headers: Record<string, string> = {}) =>

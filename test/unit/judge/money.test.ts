@@ -1,11 +1,11 @@
 /** The judge with a scripted model: what judging may cost, and whether a failure concerns one capture or all. */
-import type { Capture } from '../../../src/formats/types.ts';
-import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
+import type { Capture } from '../../../src/captures/types.ts';
+import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { answeredBefore, CallFailure } from '../../../src/judge/errors.ts';
 import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
-import { RetryableError } from '../../../src/shared/errors.ts';
+import { OwnLimit } from '../../../src/limits/budget/spending-limit.ts';
 import { goodAnswer, priceOf, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chatCapture } from './captures.ts';
 

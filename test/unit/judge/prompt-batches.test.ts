@@ -1,6 +1,7 @@
 /** Calls with several independent prompts: what the judge reads, which scorers apply, and what the trace shows. */
-import { decodeLine } from '../../../src/formats/decode.ts';
-import type { Capture } from '../../../src/formats/types.ts';
+import { decodeLine } from '../../../src/captures/decode.ts';
+import { requestPreview, responsePreview } from '../../../src/captures/trace/preview.ts';
+import type { Capture } from '../../../src/captures/types.ts';
 import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { captureRecord } from '../../../src/judge/prompt/record.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
@@ -8,8 +9,7 @@ import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import { answerByRule } from '../../../src/judge/stand-in/answer.ts';
 import { readOwnPrompt } from '../../../src/judge/stand-in/read-prompt.ts';
-import { requestPreview, responsePreview } from '../../../src/trace/preview.ts';
-import { captureOf, jsonSide, lineOf } from '../formats/arbitraries.ts';
+import { captureOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
 
 function decoded(request: unknown, reply: unknown): Capture {
   const line = decodeLine(

@@ -126,6 +126,6 @@ test('examples that people corrected stay, and come first', () => {
 test('every example has an allowed value, and none is an anchor', () => {
   const scorers = defaultJudgeScorers.map((scorer) => withExamples(scorer, BY_NAME[scorer.name] ?? []));
   expect(() => checkScorers(scorers)).not.toThrow();
-  const anchors = readFileSync('src/calibration/anchors.jsonl', 'utf8');
+  const anchors = readFileSync('src/quality/calibration/anchors.jsonl', 'utf8');
   for (const { request } of Object.values(prefixExamples).flat()) expect(anchors).not.toContain(request);
 });

@@ -4,12 +4,12 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { numberFlag, readFlags } from '../../../bench/support/flags.ts';
+import { startProgress } from '../../../bin/cli/progress.ts';
 import { whyUnanswered } from '../../../bin/commands/calibrate.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { checkSettings } from '../../../local/settings/person-settings.ts';
 import { forecastLines, measureFiles } from '../../../local/start/forecast.ts';
-import { describeError } from '../../../src/terminal/describe-error.ts';
-import { startProgress } from '../../../src/terminal/progress.ts';
+import { describeError } from '../../../src/core/errors/describe-error.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -18,10 +18,10 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 test('a command names the remedy if the packages are missing', () => {
-  mkdirSync(join(folder, 'local'));
-  cpSync(projectPath('local', 'ready.js'), join(folder, 'local', 'ready.js'));
+  mkdirSync(join(folder, 'bin'));
+  cpSync(projectPath('bin', 'ready.js'), join(folder, 'bin', 'ready.js'));
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
-  const { status, stderr } = spawnSync(process.execPath, ['--import', './local/ready.js', 'local/start/start.ts'], {
+  const { status, stderr } = spawnSync(process.execPath, ['--import', './bin/ready.js', 'local/start/start.ts'], {
     cwd: folder,
     encoding: 'utf8',
   });

@@ -41,7 +41,7 @@ const RUN_BY: Record<string, string> = {
   'npm ci': 'package.json',
   'inference-monitor init': 'test/integration/init.test.ts',
   'npx cdk bootstrap': 'local/stack/deploy.ts',
-  'inference-monitor doctor': 'test/integration/operate/doctor.ts',
+  'inference-monitor doctor': 'test/integration/bin/doctor.ts',
   'inference-monitor deploy': 'test/slow/package-deploy.test.ts',
   'npm run smoke': 'test/integration/deployed-start.test.ts',
   'npm run canary': 'test/slow/canary.test.ts',

@@ -3,12 +3,12 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ReasonWithLines } from '../../../bin/operate/quarantine-report.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { writeEnvFile } from '../../../local/start/env-file.ts';
 import { exitCode, type Report, reportLines } from '../../../local/start/start-report.ts';
-import type { StackOutputs } from '../../../src/contract/names.ts';
+import type { StackOutputs } from '../../../src/core/contract/names.ts';
 import { type RunSummary, SummaryBuilder } from '../../../src/monitoring/summary.ts';
-import type { ReasonWithLines } from '../../../src/operate/quarantine-report.ts';
 
 const run = { name: 'run-1', arn: 'arn', keys: ['my-endpoint/a.jsonl'], status: 'SUCCEEDED' };
 

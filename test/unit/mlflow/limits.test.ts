@@ -1,7 +1,7 @@
 /** Tests of fitting text to MLflow’s limits. */
 import fc from 'fast-check';
+import { cleanText } from '../../../src/captures/trace/text.ts';
 import { cutIdentifier, storableJson, storableText, tagKey } from '../../../src/mlflow/limits.ts';
-import { cleanText } from '../../../src/trace/text.ts';
 
 /** Any UTF-16 units, including lone surrogates and NUL. */
 const anyUnits = fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code)) });

@@ -1,7 +1,7 @@
 /** Tests of single calls: retries, timeouts, connections, credentials, and named errors. */
 import { freePort } from '../../../local/machine/free-port.ts';
+import { takeThrottles } from '../../../src/core/aws/throttles.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../../src/mlflow/client.ts';
-import { takeThrottles } from '../../../src/shared/throttles.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 

@@ -1,10 +1,10 @@
 /** What is stored with MLflow and next to it: spans by OTLP, the file of spans, and the files of a run. */
 import type { S3Client } from '@aws-sdk/client-s3';
+import type { TraceRecord } from '../../../src/captures/trace/types.ts';
 import { spansStore } from '../../../src/mlflow/artifact-store.ts';
 import { otlpTrace } from '../../../src/mlflow/otlp.ts';
 import { putRunFiles } from '../../../src/mlflow/run-files.ts';
 import { spansFile } from '../../../src/mlflow/trace-json.ts';
-import type { TraceRecord } from '../../../src/trace/types.ts';
 import { chatTrace } from '../../helpers/mlflow-traces.ts';
 
 /** An S3 client that keeps the commands. */

@@ -1,8 +1,8 @@
 /** Tests of writing traces together with their verdicts, on servers that refuse, fail or are changed by people meanwhile. */
 import type { S3Client } from '@aws-sdk/client-s3';
+import type { TraceRecord } from '../../../src/captures/trace/types.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import type { NewAssessment } from '../../../src/mlflow/types.ts';
-import type { TraceRecord } from '../../../src/trace/types.ts';
 import type { SeenRequest } from '../../doubles/misbehaving-server.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { chatTrace, verdict } from '../../helpers/mlflow-traces.ts';

@@ -1,5 +1,5 @@
 /** The answer journal: what an attempt saves, and what the next one reads. */
-import { workKeys } from '../../../src/contract/work-keys.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer, Verdict } from '../../../src/judge/types.ts';
 import { AnswerJournal } from '../../../src/monitoring/evaluate/answer-journal.ts';

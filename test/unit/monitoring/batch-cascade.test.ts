@@ -1,11 +1,11 @@
 /** A cascade in batch inference: the jobs ask the first model, and the judge itself is asked on demand what they leave open. */
 import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
-import type { ChunkRequest } from '../../../src/contract/payloads.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
-import { BudgetTable } from '../../../src/gate/table.ts';
-import { createBudget, runScope } from '../../../src/judge/budget/leased-budget.ts';
+import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { type BatchJudging, connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { createBudget, runScope } from '../../../src/limits/budget/leased-budget.ts';
+import { BudgetTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';

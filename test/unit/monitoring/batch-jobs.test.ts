@@ -5,14 +5,14 @@ import {
   GetModelInvocationJobCommand,
 } from '@aws-sdk/client-bedrock';
 import { S3Client } from '@aws-sdk/client-s3';
-import { CONTRACT } from '../../../src/contract/contract.ts';
-import type { BatchReport } from '../../../src/contract/receipts.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
+import { takeThrottles } from '../../../src/core/aws/throttles.ts';
+import { CONTRACT } from '../../../src/core/contract/contract.ts';
+import type { BatchReport } from '../../../src/core/contract/receipts.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { gatherChunks } from '../../../src/monitoring/batch/all-chunks.ts';
 import { WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { fileOfChunk } from '../../../src/monitoring/batch/packing.ts';
-import { takeThrottles } from '../../../src/shared/throttles.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 /** The requests of a chunk; by default their text is there as it was prepared. */

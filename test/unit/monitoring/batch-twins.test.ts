@@ -1,16 +1,17 @@
 /** Batch inference with chunks that share a line, and with captures that provoke a fault in the request. */
-import type { ChunkRequest } from '../../../src/contract/payloads.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
-import { BudgetTable } from '../../../src/gate/table.ts';
+
+import { traceIdOf } from '../../../src/captures/trace/ids.ts';
+import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { BudgetTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
 import { AskClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { estimateChunk } from '../../../src/monitoring/plan/dry-run.ts';
-import { traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';

@@ -1,8 +1,8 @@
 /** Chunks that are split into parts because a function was killed on them: the results of the parts add up. */
 import { hash } from 'node:crypto';
-import type { CaptureRange, ChunkProgress, ChunkRequest } from '../../../src/contract/payloads.ts';
-import type { QuarantineEntry } from '../../../src/contract/receipts.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
+import type { CaptureRange, ChunkProgress, ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import type { QuarantineEntry } from '../../../src/core/contract/receipts.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
@@ -16,7 +16,7 @@ import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { verdict } from '../../helpers/mlflow-traces.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
-import { captureOf, jsonSide } from '../formats/arbitraries.ts';
+import { captureOf, jsonSide } from '../captures/arbitraries.ts';
 
 const environment = testEnvironment();
 

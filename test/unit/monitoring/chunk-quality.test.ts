@@ -1,5 +1,5 @@
 /** What a chunk adds to the counts, from the receipts of attempts that succeeded, failed, or did a part. */
-import type { Receipt } from '../../../src/contract/receipts.ts';
+import type { Receipt } from '../../../src/core/contract/receipts.ts';
 import { qualityOfChunk } from '../../../src/monitoring/chunk-quality.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
 

@@ -1,6 +1,7 @@
 /** Processing items within a shared time limit. */
+
+import { PermanentError } from '../../../src/core/errors/errors.ts';
 import { eachWithin } from '../../../src/monitoring/evaluate/each-within.ts';
-import { PermanentError } from '../../../src/shared/errors.ts';
 
 const items = ['a', 'b', 'c'].map((name) => ({ name }));
 const failed = ({ name }: { name: string }, fault: string): string => `${name}: ${fault}`;

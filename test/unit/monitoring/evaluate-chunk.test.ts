@@ -1,10 +1,10 @@
 /** The evaluate step with chunks in memory: the judge, the journal and the budget are real, the model and MLflow are doubles. */
 
-import type { ChunkRequest } from '../../../src/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt } from '../../../src/contract/receipts.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
-import { BudgetTable } from '../../../src/gate/table.ts';
-import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
+import { traceIdOf } from '../../../src/captures/trace/ids.ts';
+import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
+import { PermanentError, RetryableError } from '../../../src/core/errors/errors.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import type { JudgeOptions } from '../../../src/judge/judge-capture.ts';
@@ -12,6 +12,8 @@ import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
 import { isCodeScorer, isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
+import { OwnLimit } from '../../../src/limits/budget/spending-limit.ts';
+import { BudgetTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { AnswerJournal } from '../../../src/monitoring/evaluate/answer-journal.ts';
@@ -23,8 +25,6 @@ import { turnsOf, type WriteTurns } from '../../../src/monitoring/log/write-turn
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
-import { PermanentError, RetryableError } from '../../../src/shared/errors.ts';
-import { traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
@@ -33,7 +33,7 @@ import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { LoopRounds } from '../../helpers/loop-rounds.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
-import { captureOf, jsonSide } from '../formats/arbitraries.ts';
+import { captureOf, jsonSide } from '../captures/arbitraries.ts';
 
 const environment = testEnvironment();
 const ASKED = scorersFor().filter(isJudgeScorer).slice(0, 2);

@@ -1,9 +1,10 @@
 /** The limits on decoded captures in memory. */
+
+import { weightAtOnce } from '../../../src/core/process/memory.ts';
 import type { CaptureLine } from '../../../src/monitoring/chunk/decode-lines.ts';
 import { HeldCaptures, WeightGate } from '../../../src/monitoring/evaluate/held-captures.ts';
-import { weightAtOnce } from '../../../src/shared/memory.ts';
 import { textCapture } from '../../helpers/captures.ts';
-import { lineOf } from '../formats/arbitraries.ts';
+import { lineOf } from '../captures/arbitraries.ts';
 
 test('decodes captures again if there is no room to keep them', () => {
   const held = new HeldCaptures();

@@ -1,14 +1,15 @@
 /** The predictions that the steps keep for labels: of every capture with a trace, whoever wrote it, and of nothing else. */
-import type { ChunkRequest } from '../../../src/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt } from '../../../src/contract/receipts.ts';
-import { truthKeys } from '../../../src/contract/work-keys.ts';
+
+import { traceIdOf } from '../../../src/captures/trace/ids.ts';
+import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
+import { truthKeys } from '../../../src/core/contract/work-keys.ts';
+import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
-import { RetryableError } from '../../../src/shared/errors.ts';
-import { traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';

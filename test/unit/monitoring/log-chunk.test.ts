@@ -1,15 +1,15 @@
 /** The log step with one chunk, in memory, and a scripted MLflow server. */
 import { gzipSync } from 'node:zlib';
-import type { CaptureRange } from '../../../src/contract/payloads.ts';
-import type { QuarantineEntry } from '../../../src/contract/receipts.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
+import type { CaptureRange } from '../../../src/core/contract/payloads.ts';
+import type { QuarantineEntry } from '../../../src/core/contract/receipts.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
+import { collectGarbage } from '../../../src/core/process/memory.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
-import { collectGarbage } from '../../../src/shared/memory.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { chunkOf, chunkRequest } from '../../helpers/chunk-request.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
-import { captureOf, jsonSide } from '../formats/arbitraries.ts';
+import { captureOf, jsonSide } from '../captures/arbitraries.ts';
 
 const environment = testEnvironment();
 

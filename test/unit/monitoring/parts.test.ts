@@ -1,6 +1,6 @@
 /** A chunk in parts. The test does the work of the state machine, which uses only `partOf`. */
 import fc from 'fast-check';
-import type { CaptureRange, ChunkProgress, ManifestLine } from '../../../src/contract/payloads.ts';
+import type { CaptureRange, ChunkProgress, ManifestLine } from '../../../src/core/contract/payloads.ts';
 import { CHUNK_BOUNDS, MOST_KILLS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
 import { chunkOfPart, KILLED, leftOut, partOf } from '../../../src/monitoring/chunk/parts.ts';
 import { lineId } from '../../../src/monitoring/chunk/ranges.ts';

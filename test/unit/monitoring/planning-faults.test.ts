@@ -1,9 +1,10 @@
 /** Planning, chunks, the summary and retries against an S3 double with faulty files and faulty replies. */
 import { plannerDependencies as plannerOfLambda } from '../../../lambda/plan-captures/dependencies.ts';
-import type { RunOptions } from '../../../src/contract/input.ts';
-import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../../src/contract/payloads.ts';
-import type { PlanReceipt, QuarantineEntry } from '../../../src/contract/receipts.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
+import type { TraceRecord } from '../../../src/captures/trace/types.ts';
+import type { RunOptions } from '../../../src/core/contract/input.ts';
+import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../../src/core/contract/payloads.ts';
+import type { PlanReceipt, QuarantineEntry } from '../../../src/core/contract/receipts.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
@@ -13,7 +14,6 @@ import type { PlannerDependencies } from '../../../src/monitoring/plan/types.ts'
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
-import type { TraceRecord } from '../../../src/trace/types.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 import { AwsAnswers } from '../../helpers/aws-answers.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';

@@ -1,5 +1,5 @@
 /** The metrics of quality, with their dimensions. */
-import type { ObservedSecond } from '../../../src/contract/quality.ts';
+import type { ObservedSecond } from '../../../src/core/contract/quality.ts';
 import { publishQuality } from '../../../src/monitoring/quality-metrics.ts';
 
 let published: Record<string, unknown>[];

@@ -1,8 +1,8 @@
 /** Chunks that span files: packing, reading, counting by range, and files that disappear after they were planned. */
 import fc from 'fast-check';
-import type { CaptureRange, ChunkRequest, ManifestLine } from '../../../src/contract/payloads.ts';
-import { LOG_TERMS, type QuarantineEntry } from '../../../src/contract/receipts.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
+import type { CaptureRange, ChunkRequest, ManifestLine } from '../../../src/core/contract/payloads.ts';
+import { LOG_TERMS, type QuarantineEntry } from '../../../src/core/contract/receipts.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { CHUNK_BOUNDS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
 import { chunkOfPart } from '../../../src/monitoring/chunk/parts.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';

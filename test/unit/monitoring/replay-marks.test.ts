@@ -1,7 +1,7 @@
 /** Captures that claim to be requests of replays: believed where their registration is known, and traffic otherwise. */
-import type { ChunkRequest } from '../../../src/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt } from '../../../src/contract/receipts.ts';
-import { markKeys, truthKeys } from '../../../src/contract/work-keys.ts';
+import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
+import { markKeys, truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';

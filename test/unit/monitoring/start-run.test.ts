@@ -1,7 +1,8 @@
 /** The start of a run over the events of a window. The queue delivers at least once and in any order. */
-import type { FilesInput, ListedFile } from '../../../src/contract/input.ts';
-import { backfillObjects, capturedObject } from '../../../src/formats/files/capture-objects.ts';
-import { captureScope } from '../../../src/monitoring/capture-scope.ts';
+
+import { backfillObjects, capturedObject } from '../../../src/captures/files/capture-objects.ts';
+import type { FilesInput, ListedFile } from '../../../src/core/contract/input.ts';
+import { captureScope } from '../../../src/judge/capture-scope.ts';
 import { type QueuedEvent, startRun } from '../../../src/monitoring/start-run.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';

@@ -2,8 +2,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { projectPath } from '../../../local/project-root.ts';
-import { CONTRACT } from '../../../src/contract/contract.ts';
-import type { ManifestLine } from '../../../src/contract/payloads.ts';
+import { CONTRACT } from '../../../src/core/contract/contract.ts';
+import type { ManifestLine } from '../../../src/core/contract/payloads.ts';
 import {
   type EvaluateReceipt,
   type FileReport,
@@ -11,8 +11,8 @@ import {
   type LogReceipt,
   type PlanReceipt,
   VERDICT_TERMS,
-} from '../../../src/contract/receipts.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
+} from '../../../src/core/contract/receipts.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { emptyLogCounts, emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { FileReports } from '../../../src/monitoring/file-reports.ts';
 import { retriedUnits } from '../../../src/monitoring/plan/retry-source.ts';
@@ -217,7 +217,7 @@ test('a retry of a large run may stop where nothing is to be retried, and contin
 });
 
 test('the memory for a run of 30,000 chunks is that for a small one: 40 MB of heap', async () => {
-  const flags = ['--import', projectPath('local/ready.js'), '--max-semi-space-size=1', '--max-old-space-size=40'];
+  const flags = ['--import', projectPath('bin/ready.js'), '--max-semi-space-size=1', '--max-old-space-size=40'];
   const script = projectPath('test/helpers/summarize-generated.ts');
   const { stdout } = await promisify(execFile)(process.execPath, [...flags, script, 'summary', '30000']);
   const { summary, expected, fileLines } = JSON.parse(stdout);

@@ -1,6 +1,6 @@
 /** The summary of a run: its equations, its money, and the description of its failure. */
-import type { ManifestLine } from '../../../src/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../../src/contract/receipts.ts';
+import type { ManifestLine } from '../../../src/core/contract/payloads.ts';
+import type { EvaluateReceipt, LogReceipt, PlanReceipt } from '../../../src/core/contract/receipts.ts';
 import { isCacheKnown } from '../../../src/monitoring/cache-missed.ts';
 import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';

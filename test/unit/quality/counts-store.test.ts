@@ -1,11 +1,11 @@
 /** The counts in the work bucket: whatever SummarizeRun is killed between, each run counts once. */
 import { gzipSync } from 'node:zlib';
-import type { QualityCounts } from '../../../src/contract/quality.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
+import type { QualityCounts } from '../../../src/core/contract/quality.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
+import { logger } from '../../../src/core/process/logging.ts';
 import { addTree } from '../../../src/quality/count-tree.ts';
 import { daysWithCounts, readCounts, writeCounts } from '../../../src/quality/counts-store.ts';
 import { RunSums } from '../../../src/quality/run-sums.ts';
-import { logger } from '../../../src/shared/logging.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 // Merges that fail are warned of.

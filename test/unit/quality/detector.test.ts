@@ -1,3 +1,4 @@
+import { Random } from '../../../src/core/values/random.ts';
 import {
   createDetector,
   type DetectorState,
@@ -7,7 +8,6 @@ import {
   rateOf,
 } from '../../../src/quality/detector.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
-import { Random } from '../../../src/shared/random.ts';
 
 const [objective] = readObjectives([{ errorReplies: { atMost: 0.05 }, over: '2h' }], { scorers: [], sampleRate: 1 });
 if (objective === undefined) throw new Error('no objective');

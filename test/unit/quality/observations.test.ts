@@ -1,11 +1,11 @@
 /** What the captures of a chunk show about the objectives. */
 
+import { inSample } from '../../../src/captures/trace/ids.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { SAMPLE_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
 import { ALWAYS } from '../../../src/quality/sample.ts';
 import type { CountedCapture, CountedVerdict } from '../../../src/quality/tally.ts';
-import { inSample } from '../../../src/trace/ids.ts';
 
 const OBJECTIVES = [
   { scorer: 'safety', atLeast: 0.95 },

@@ -1,11 +1,11 @@
 /** Rates from counts in a bucket, as the command reads and prints them. */
 import { instantMs } from '../../../bin/commands/instants.ts';
 import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
-import type { QualityCell, QualityCounts, SampleCounts } from '../../../src/contract/quality.ts';
+import type { QualityCell, QualityCounts, SampleCounts } from '../../../src/core/contract/quality.ts';
+import { wilson } from '../../../src/core/statistics/share.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { PLAIN, sparkline } from '../../../src/quality/rates-text.ts';
-import { wilson } from '../../../src/shared/statistics/share.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 const NOW = Date.parse('2026-11-22T00:00:00Z');

@@ -1,9 +1,9 @@
 /** Counts that are made anew from receipts: what differs is written and told, what cannot be known is kept. */
 import { setTimeout } from 'node:timers/promises';
 import { rebuiltText } from '../../../bin/commands/rebuild-counts.ts';
-import { CONTRACT } from '../../../src/contract/contract.ts';
-import type { QualityCounts } from '../../../src/contract/quality.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
+import { CONTRACT } from '../../../src/core/contract/contract.ts';
+import type { QualityCounts } from '../../../src/core/contract/quality.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { rebuildCounts } from '../../../src/monitoring/rebuild-counts.ts';
 import { daysWithCounts, readCounts, writeCounts } from '../../../src/quality/counts-store.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';

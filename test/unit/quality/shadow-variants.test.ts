@@ -1,22 +1,22 @@
 /** Shadow variants stand beside the figures of their endpoint, and are in none of them. */
 import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
-import { pickLabels } from '../../../src/calibration/pick-labels.ts';
-import type { WindowLabel } from '../../../src/calibration/window-labels.ts';
-import type { LabeledRow } from '../../../src/contract/ground-truth.ts';
+import { selectTraces } from '../../../bin/operate/dataset.ts';
+import { readWorst } from '../../../bin/operate/worst.ts';
+import type { LabeledRow } from '../../../src/core/contract/ground-truth.ts';
+import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { measureTruth } from '../../../src/ground-truth/measure/measure.ts';
 import { truthTable } from '../../../src/ground-truth/measure/table-text.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { SAMPLE_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
-import { selectTraces } from '../../../src/operate/dataset.ts';
-import { readWorst } from '../../../src/operate/worst.ts';
+import { pickLabels } from '../../../src/quality/calibration/pick-labels.ts';
+import type { WindowLabel } from '../../../src/quality/calibration/window-labels.ts';
 import { writeCounts } from '../../../src/quality/counts-store.ts';
 import { Detectors } from '../../../src/quality/detectors.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { type CountedCapture, captureFacts, QualityTally } from '../../../src/quality/tally.ts';
-import { groundTruthSchema } from '../../../src/settings/ground-truth-setting.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 const shadow = ['Shadow'];

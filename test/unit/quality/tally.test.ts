@@ -1,6 +1,8 @@
 /** What runs count of the same captures: whatever happens to an attempt, the sum over all runs is what MLflow has. */
-import type { ChunkRequest } from '../../../src/contract/payloads.ts';
-import type { QualityCell, QualityCounts } from '../../../src/contract/quality.ts';
+
+import { inSample, traceIdOf } from '../../../src/captures/trace/ids.ts';
+import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import type { QualityCell, QualityCounts } from '../../../src/core/contract/quality.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
@@ -9,7 +11,6 @@ import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { addTree, takeFarthest } from '../../../src/quality/count-tree.ts';
 import { chanceOf, laterSample, partOf, partOfTrace, scorerSample } from '../../../src/quality/sample.ts';
 import { type CountedCapture, captureFacts, QualityTally } from '../../../src/quality/tally.ts';
-import { inSample, traceIdOf } from '../../../src/trace/ids.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';

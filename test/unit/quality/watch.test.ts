@@ -1,13 +1,13 @@
 /** What becomes of runs at the detectors: in any order, twice, at the same time, and killed between two writes. */
-import type { ObservedFailure, ObservedSecond, QualityObservations } from '../../../src/contract/quality.ts';
-import { workKeys } from '../../../src/contract/work-keys.ts';
+import type { ObservedFailure, ObservedSecond, QualityObservations } from '../../../src/core/contract/quality.ts';
+import { workKeys } from '../../../src/core/contract/work-keys.ts';
+import { logger } from '../../../src/core/process/logging.ts';
+import { Random } from '../../../src/core/values/random.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { Detectors, type DetectorsState, type ObservedRun } from '../../../src/quality/detectors.ts';
 import { type Message, messageOf } from '../../../src/quality/message.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
 import { watchQuality } from '../../../src/quality/watch.ts';
-import { logger } from '../../../src/shared/logging.ts';
-import { Random } from '../../../src/shared/random.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 const objectives = readObjectives(

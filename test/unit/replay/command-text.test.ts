@@ -2,7 +2,7 @@
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
 import { clock } from '../../../bin/commands/replay-display.ts';
 import { dryRunText, longWarning } from '../../../bin/commands/replay-text.ts';
-import { durationText } from '../../../src/terminal/duration-text.ts';
+import { durationText } from '../../../src/core/text/duration-text.ts';
 
 test.each([
   [0, '0.0 s', '00:00'],

@@ -2,12 +2,12 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Random } from '../../../src/core/values/random.ts';
 import { compareRuns } from '../../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../../src/replay/compare/compared-data.ts';
 import { readRun } from '../../../src/replay/compare/run-data.ts';
 import { decideGate } from '../../../src/replay/gate/gate.ts';
 import { parseThreshold } from '../../../src/replay/gate/thresholds.ts';
-import { Random } from '../../../src/shared/random.ts';
 import { numbered, type RequestSpec as Spec, writeRun } from '../../helpers/result-folder.ts';
 
 let folder: string;

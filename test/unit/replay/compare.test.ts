@@ -1,8 +1,9 @@
 /** Comparing replies, and judging pairs. */
 import fc from 'fast-check';
-import { OwnLimit } from '../../../src/judge/budget/spending-limit.ts';
+import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { afterAnswers } from '../../../src/judge/errors.ts';
 import type { Judge } from '../../../src/judge/types.ts';
+import { OwnLimit } from '../../../src/limits/budget/spending-limit.ts';
 import { compareReplies, regressionsOf } from '../../../src/replay/compare/compare-replies.ts';
 import { diffJson } from '../../../src/replay/compare/json-diff.ts';
 import { judgeAll, judgeMost, noneJudged } from '../../../src/replay/compare/judge-replies.ts';
@@ -12,7 +13,6 @@ import type { ReplyPair, StoredReply } from '../../../src/replay/compare/replies
 import type { ComparableReply } from '../../../src/replay/compare/reply.ts';
 import { isRefusal, normalize, wordOverlap, wordsOf } from '../../../src/replay/compare/text.ts';
 import { qualityLines } from '../../../src/replay/report/quality-sections.ts';
-import { RetryableError } from '../../../src/shared/errors.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 
 const text = (value: string): ComparableReply => ({ ok: true, text: value });

@@ -1,7 +1,7 @@
 /** The pipeline, a replay's captured side and a replay's live side read every line of the corpus in the same way. */
-import { decodeLine } from '../../../src/formats/decode.ts';
-import { payloadBytes } from '../../../src/formats/payload/captured-data.ts';
-import type { Capture, ChatMessage, RawLine } from '../../../src/formats/types.ts';
+import { decodeLine } from '../../../src/captures/decode.ts';
+import { payloadBytes } from '../../../src/captures/payload/captured-data.ts';
+import type { Capture, ChatMessage, RawLine } from '../../../src/captures/types.ts';
 import { RunClock } from '../../../src/replay/clock.ts';
 import { compareReplies } from '../../../src/replay/compare/compare-replies.ts';
 import { capturedReplyOf, replayedReply } from '../../../src/replay/compare/reply.ts';

@@ -1,6 +1,7 @@
 /** The differences of two runs, for the tables of a comparison. */
+
+import { Random } from '../../../src/core/values/random.ts';
 import { metricDifferences, shareDifference } from '../../../src/replay/compare/differences.ts';
-import { Random } from '../../../src/shared/random.ts';
 
 const differences = (before: Float64Array, after: Float64Array, paired: boolean) =>
   metricDifferences({ before, after, paired });

@@ -14,7 +14,8 @@ import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { readLines } from '../../../src/formats/lines/read-lines.ts';
+import { readLines } from '../../../src/captures/lines/read-lines.ts';
+import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import { localFiles } from '../../../src/replay/source/files.ts';
 import { indexCaptures } from '../../../src/replay/source/index-captures.ts';
 import { scanFile } from '../../../src/replay/source/lines.ts';
@@ -23,7 +24,6 @@ import { peekLine } from '../../../src/replay/source/peek.ts';
 import { RecordReader } from '../../../src/replay/source/record-reader.ts';
 import { SortedIndex } from '../../../src/replay/source/sorted-index.ts';
 import type { IndexEntry, SkippedLine } from '../../../src/replay/source/types.ts';
-import { traceIdOf } from '../../../src/trace/ids.ts';
 
 let directory: string;
 beforeEach(() => {

@@ -1,4 +1,6 @@
 /** Merging the statistics of shards. */
+
+import { Random } from '../../../src/core/values/random.ts';
 import { RunClock } from '../../../src/replay/clock.ts';
 import { Exchange, type ExchangeError } from '../../../src/replay/http/exchange.ts';
 import { type Measured, measure } from '../../../src/replay/measure/measure.ts';
@@ -8,7 +10,6 @@ import { ratePerSecond } from '../../../src/replay/report/charts.ts';
 import type { PreparedRequest } from '../../../src/replay/request/prepared.ts';
 import { recordLine } from '../../../src/replay/results/record-line.ts';
 import { figures } from '../../../src/replay/results/summary.ts';
-import { Random } from '../../../src/shared/random.ts';
 
 const START = 1000;
 const clock = new RunClock(1_795_000_000_000);

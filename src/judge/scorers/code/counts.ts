@@ -1,6 +1,7 @@
 /** Counts words, tokens and characters of a reply. */
+
+import { replyTexts, UNSPACED_SCRIPT } from '../../../captures/reply-text.ts';
 import type { CodeScorer } from '../../types.ts';
-import { replyTexts, UNSPACED_SCRIPT } from './text.ts';
 
 // A fixed locale, so that a text has the same number of words on every machine.
 const segmenter = new Intl.Segmenter('en', { granularity: 'word' });

@@ -1,8 +1,8 @@
 /** Checks that a reply is JSON if the request asked for JSON. */
-import { promptCount } from '../../../formats/meaning/inferences.ts';
-import type { Capture, ChatMessage } from '../../../formats/types.ts';
+import { promptCount } from '../../../captures/meaning/inferences.ts';
+import { messageText, replyTexts } from '../../../captures/reply-text.ts';
+import type { Capture, ChatMessage } from '../../../captures/types.ts';
 import type { CodeScorer } from '../../types.ts';
-import { messageText, replyTexts } from './text.ts';
 
 /**
  * Instructions to answer in JSON. Each pattern requires an imperative or a fixed phrase, so that questions about JSON ("How do

@@ -1,7 +1,7 @@
 /** Detects the language of the request and of the reply. */
 import { francAll } from 'franc';
+import { lastUserTexts, replyTexts, type Texts } from '../../../captures/reply-text.ts';
 import type { CodeScorer } from '../../types.ts';
-import { lastUserTexts, replyTexts, type Texts } from './text.ts';
 
 /** Maximum number of characters that are read. `franc` itself stops at 2,048. */
 const MAX_CHARS = 4096;

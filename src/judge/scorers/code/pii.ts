@@ -1,6 +1,7 @@
 /** Finds personal data by patterns, and verifies it by checksums, or by ranges if the number has no checksum. */
+
+import { messageText, replyTexts, requestTexts } from '../../../captures/reply-text.ts';
 import type { CodeScorer } from '../../types.ts';
-import { messageText, replyTexts, requestTexts } from './text.ts';
 
 interface Finding {
   kind: 'e-mail address' | 'phone number' | 'card number' | 'IBAN' | 'US social security number';

@@ -1,7 +1,8 @@
 /** Detects replies that are caught in a loop. */
-import { trimEndOf } from '../../../shared/text-edges.ts';
+
+import { replyTexts, UNSPACED_SCRIPT } from '../../../captures/reply-text.ts';
+import { trimEndOf } from '../../../core/text/text-edges.ts';
 import type { CodeScorer } from '../../types.ts';
-import { replyTexts, UNSPACED_SCRIPT } from './text.ts';
 
 /** Longest unit, in words: a paragraph. Longer loops show up as repeated sentences. */
 const MAX_PERIOD = 60;

@@ -1,12 +1,12 @@
 /** EvaluateReplay: logs one shard's traces and verdicts, as far as one invocation has time. */
 
-import type { EvaluateReplayRequest, EvaluateReplayResult } from '../../../contract/replay.ts';
-import { replayKeys } from '../../../contract/work-keys.ts';
-import type { SpendingLimit } from '../../../judge/budget/spending-limit.ts';
+import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
+import type { EvaluateReplayRequest, EvaluateReplayResult } from '../../../core/contract/replay.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { RetryableError, toNamedError } from '../../../core/errors/errors.ts';
 import type { Judge } from '../../../judge/types.ts';
+import type { SpendingLimit } from '../../../limits/budget/spending-limit.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
-import { RetryableError, toNamedError } from '../../../shared/errors.ts';
-import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import { SPOOL_FILE } from '../../publish/spool.ts';
 import { stopMark } from '../stop/order.ts';

@@ -1,8 +1,8 @@
 /** Asks the judge about a shard's replies that differ from the captured ones, a batch at a time. */
 
-import type { SpendingLimit } from '../../../judge/budget/spending-limit.ts';
+import type { ObjectFacts } from '../../../core/aws/storage.ts';
 import type { Judge } from '../../../judge/types.ts';
-import type { ObjectFacts } from '../../../shared/storage.ts';
+import type { SpendingLimit } from '../../../limits/budget/spending-limit.ts';
 import { judgeAll, judgedLine, worseReply } from '../../compare/judge-replies.ts';
 import type { PairVerdict } from '../../compare/pairwise.ts';
 import { pairOf, type ReplyPair, type StoredReply } from '../../compare/replies-file.ts';

@@ -3,9 +3,9 @@
  * continues at the last save and repeats whatever came after it.
  */
 
-import { replayKeys } from '../../../contract/work-keys.ts';
-import { PermanentError } from '../../../shared/errors.ts';
-import type { Storage } from '../../../shared/storage.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { PermanentError } from '../../../core/errors/errors.ts';
 import { type JudgedAll, noneJudged } from '../../compare/judge-replies.ts';
 import type { AssessedVerdicts } from '../../publish/write-assessments.ts';
 import { EVALUATION_FILES } from '../work-bucket/keys.ts';

@@ -1,5 +1,5 @@
 /** Writes a shard's exchanges as traces to MLflow, and the judge's verdicts as assessments of those traces. */
-import type { ObjectFacts } from '../../../shared/storage.ts';
+import type { ObjectFacts } from '../../../core/aws/storage.ts';
 import type { JudgedReply } from '../../compare/judge-replies.ts';
 import { type AssessmentPorts, writeAssessments } from '../../publish/write-assessments.ts';
 import { SpoolBatch, type TracePorts, writeTraces } from '../../publish/write-traces.ts';

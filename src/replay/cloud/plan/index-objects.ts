@@ -1,11 +1,11 @@
 /** Finds the captures of a replay in S3 and sorts them by time, without copying them. */
 
 import { buffer } from 'node:stream/consumers';
-import { backfillObjects, type CaptureScope, capturedObject } from '../../../formats/files/capture-objects.ts';
-import { type ScannedLine, scanLines } from '../../../formats/lines/scan-lines.ts';
-import { PermanentError } from '../../../shared/errors.ts';
-import { DEFAULT_MAX_LINE_BYTES } from '../../../shared/line-bound.ts';
-import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
+import { backfillObjects, type CaptureScope, capturedObject } from '../../../captures/files/capture-objects.ts';
+import { type ScannedLine, scanLines } from '../../../captures/lines/scan-lines.ts';
+import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
+import { PermanentError } from '../../../core/errors/errors.ts';
+import { DEFAULT_MAX_LINE_BYTES } from '../../../core/values/line-bound.ts';
 import { indexFor } from '../../derived-options.ts';
 import { Marks } from '../../marks/believe.ts';
 import type { SortedIndex } from '../../source/sorted-index.ts';

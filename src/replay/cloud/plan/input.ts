@@ -1,8 +1,8 @@
 /** Checks the input of a cloud replay. */
 import type * as z from 'zod';
-import { type ReplayInput, replayInputSchema } from '../../../contract/replay.ts';
-import type { ReplayEnvironment } from '../../../settings/environment.ts';
-import { PermanentError, PipelineError } from '../../../shared/errors.ts';
+import { type ReplayInput, replayInputSchema } from '../../../core/contract/replay.ts';
+import { PermanentError, PipelineError } from '../../../core/errors/errors.ts';
+import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import type { CaptureWindow } from '../../derived-options.ts';
 import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';
 import { shownUrl } from '../../targets/target.ts';

@@ -1,6 +1,7 @@
 /** Checks that the judge and MLflow are available before any capture is read, and opens the MLflow run. */
 
-import type { Execution } from '../../../contract/execution.ts';
+import type { Execution } from '../../../core/contract/execution.ts';
+import type { LambdaEnvironment } from '../../../core/settings/environment.ts';
 import { judgeName } from '../../../judge/judge-id.ts';
 import { assertModelLives, type ModelCheck } from '../../../judge/model-check.ts';
 import { priceOptions, requireKnownPrice } from '../../../judge/pricing/prices.ts';
@@ -8,7 +9,6 @@ import type { MlflowClient } from '../../../mlflow/client.ts';
 import { findExperiment } from '../../../mlflow/experiments.ts';
 import { endRun, findOrCreateRun, tellFailure } from '../../../mlflow/runs.ts';
 import { webPageOf } from '../../../mlflow/tracking-uri.ts';
-import type { LambdaEnvironment } from '../../../settings/environment.ts';
 import { replaysExperiment, runTags } from '../publish/replay-run.ts';
 import type { PlannedJudge, PlannedMlflow } from '../work-bucket/stored-plan.ts';
 import type { ReplayJob } from './input.ts';

@@ -1,13 +1,13 @@
 /** PlanReplay: decides which shard sends which request at which time. */
 
-import { CONTRACT } from '../../../contract/contract.ts';
-import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../contract/replay.ts';
-import { replayKeys } from '../../../contract/work-keys.ts';
-import { captureScope } from '../../../monitoring/capture-scope.ts';
-import type { ReplayEnvironment } from '../../../settings/environment.ts';
-import { PermanentError, toNamedError } from '../../../shared/errors.ts';
-import type { Storage } from '../../../shared/storage.ts';
-import { TextUpload } from '../../../shared/uploads.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
+import { TextUpload } from '../../../core/aws/uploads.ts';
+import { CONTRACT } from '../../../core/contract/contract.ts';
+import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../core/contract/replay.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { PermanentError, toNamedError } from '../../../core/errors/errors.ts';
+import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
+import { captureScope } from '../../../judge/capture-scope.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, timingOf } from '../../derived-options.ts';
 import { type DryRun, dryRun } from '../../dry-run.ts';
 import { MARK_MS, type Registration, registerReplay } from '../../marks/register.ts';

@@ -3,8 +3,8 @@
  * turn, so that each stripe sends a thinned copy of the same load.
  */
 
-import { MAX_SHARDS } from '../../../contract/replay.ts';
-import { PermanentError } from '../../../shared/errors.ts';
+import { MAX_SHARDS } from '../../../core/contract/replay.ts';
+import { PermanentError } from '../../../core/errors/errors.ts';
 import type { ShardBounds } from '../limits.ts';
 import type { ShardPlan } from '../work-bucket/stored-plan.ts';
 

@@ -1,8 +1,8 @@
 /** Assigns the requests of a schedule to shards, and writes each shard's part, one window at a time. */
 
-import { replayKeys } from '../../../contract/work-keys.ts';
-import { forEachConcurrently } from '../../../shared/concurrency.ts';
-import type { Storage } from '../../../shared/storage.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { forEachConcurrently } from '../../../core/process/concurrency.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { ShardBounds } from '../limits.ts';
 import { warmupKey } from '../work-bucket/keys.ts';

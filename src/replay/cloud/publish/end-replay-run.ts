@@ -3,13 +3,13 @@
  * again: the run then ends as if they had not failed.
  */
 
-import { type EndReplayRunRequest, type EndReplayRunResult, replayInputSchema } from '../../../contract/replay.ts';
-import { replayKeys } from '../../../contract/work-keys.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
+import { type EndReplayRunRequest, type EndReplayRunResult, replayInputSchema } from '../../../core/contract/replay.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { logger } from '../../../core/process/logging.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { findExperiment } from '../../../mlflow/experiments.ts';
 import { endRun, findRun, getRun, type MlflowRun, tellFailure } from '../../../mlflow/runs.ts';
-import { logger } from '../../../shared/logging.ts';
-import type { Storage } from '../../../shared/storage.ts';
 import { stopMark } from '../stop/order.ts';
 import { readPlan } from '../work-bucket/stored-plan.ts';
 import type { ReplayPublication } from './publish-replay.ts';

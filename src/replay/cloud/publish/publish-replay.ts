@@ -1,13 +1,13 @@
 /** PublishReplay: logs the results of a cloud replay to its MLflow run. Idempotent. */
 
 import { buffer } from 'node:stream/consumers';
-import type { PublishReplayRequest, PublishReplayResult } from '../../../contract/replay.ts';
-import { replayKeys } from '../../../contract/work-keys.ts';
+import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
+import type { PublishReplayRequest, PublishReplayResult } from '../../../core/contract/replay.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { PermanentError } from '../../../core/errors/errors.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { putRunFiles, type ResultFile } from '../../../mlflow/run-files.ts';
 import { endRun, getRun, logRun, tellFailure } from '../../../mlflow/runs.ts';
-import { PermanentError } from '../../../shared/errors.ts';
-import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
 import type { ReplayRunContent } from '../../finish.ts';
 import { RESULT_FILES } from '../../results/result-set.ts';
 import type { PlannedMlflow } from '../work-bucket/stored-plan.ts';

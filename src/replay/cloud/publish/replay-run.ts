@@ -1,6 +1,6 @@
 /** A replay's MLflow run: where it is, how it is found, and how it names what failed. */
-import type { Execution, Raised } from '../../../contract/execution.ts';
-import { causeOf } from '../../../shared/cause.ts';
+import type { Execution, Raised } from '../../../core/contract/execution.ts';
+import { causeOf } from '../../../core/errors/cause.ts';
 
 /** The tags that identify the run of an execution. */
 export const runTags = ({ name, arn }: Pick<Execution, 'name' | 'arn'>): Record<string, string> => ({

@@ -1,8 +1,8 @@
 /** The claim of a shard, which ensures that it is sent at most once. */
 
-import { replayKeys } from '../../../contract/work-keys.ts';
-import { PermanentError } from '../../../shared/errors.ts';
-import type { Storage } from '../../../shared/storage.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { PermanentError } from '../../../core/errors/errors.ts';
 
 interface ShardClaim {
   run: string;

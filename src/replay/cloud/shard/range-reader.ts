@@ -3,8 +3,8 @@
  * file are read with one request, and several files concurrently.
  */
 import { buffer } from 'node:stream/consumers';
-import { PipelineError } from '../../../shared/errors.ts';
-import type { Storage } from '../../../shared/storage.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
+import { PipelineError } from '../../../core/errors/errors.ts';
 import type { IndexEntry, LineReader } from '../../source/types.ts';
 import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 

@@ -1,7 +1,7 @@
 /** `result.json`: the figures of a shard. It is written last, and read by the summary. */
 import * as z from 'zod';
-import { isObject } from '../../../formats/json.ts';
-import { PermanentError } from '../../../shared/errors.ts';
+import { isObject } from '../../../captures/json.ts';
+import { PermanentError } from '../../../core/errors/errors.ts';
 import type { ExchangeError } from '../../http/exchange.ts';
 import { DISTRIBUTION_METRICS } from '../../measure/metrics.ts';
 import type { CollectorJson } from '../../measure/report-collector.ts';

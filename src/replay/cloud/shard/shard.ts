@@ -1,12 +1,12 @@
 /** ReplayShard: sends one shard of a replay, and writes what it measures to the work bucket. */
 
-import type { ReplayShardRequest } from '../../../contract/replay.ts';
-import { replayKeys } from '../../../contract/work-keys.ts';
-import type { ReplayEnvironment } from '../../../settings/environment.ts';
-import { toNamedError } from '../../../shared/errors.ts';
-import { Random } from '../../../shared/random.ts';
-import type { Storage } from '../../../shared/storage.ts';
-import { traceIdOf } from '../../../trace/ids.ts';
+import { traceIdOf } from '../../../captures/trace/ids.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
+import type { ReplayShardRequest } from '../../../core/contract/replay.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { toNamedError } from '../../../core/errors/errors.ts';
+import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
+import { Random } from '../../../core/values/random.ts';
 import { sendingOf, timingOf } from '../../derived-options.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { SendOutcome } from '../../send/job.ts';

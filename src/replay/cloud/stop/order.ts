@@ -3,9 +3,9 @@
  * outside, and Step Functions does not end them with their execution.
  */
 
-import { replayKeys } from '../../../contract/work-keys.ts';
-import { logger } from '../../../shared/logging.ts';
-import type { Storage } from '../../../shared/storage.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { logger } from '../../../core/process/logging.ts';
 
 /**
  * Time between two checks, and so the longest that sending continues after the order. A check is a HEAD at $0.4 a million:

@@ -3,7 +3,8 @@
  * results summarized and published. Idempotent.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Execution } from '../../../contract/execution.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
+import type { Execution } from '../../../core/contract/execution.ts';
 import {
   type EndedExecution,
   type EndReplayRunRequest,
@@ -13,10 +14,9 @@ import {
   type StopReplayResult,
   type SummarizeReplayRequest,
   type SummarizeReplayResult,
-} from '../../../contract/replay.ts';
-import { replayKeys } from '../../../contract/work-keys.ts';
-import { PermanentError, toNamedError } from '../../../shared/errors.ts';
-import type { Storage } from '../../../shared/storage.ts';
+} from '../../../core/contract/replay.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { PermanentError, toNamedError } from '../../../core/errors/errors.ts';
 import { SHARD_FILES } from '../work-bucket/keys.ts';
 import { listClaims, listShardFiles } from '../work-bucket/shard-objects.ts';
 import { readPlan } from '../work-bucket/stored-plan.ts';

@@ -1,7 +1,7 @@
 /** Reads the progress of EvaluateReplay on all shards, and finds the shards that are not completely evaluated. */
 
-import { replayKeys } from '../../../contract/work-keys.ts';
-import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
+import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { addUsd } from '../../compare/pairwise.ts';
 import { addFailed, type Judged, nothingJudged } from '../../compare/quality.ts';
 import type { AssessedVerdicts } from '../../publish/write-assessments.ts';

@@ -1,8 +1,8 @@
 /** Reads the results of all shards, and finds the shards that are missing something. */
 
-import { replayKeys } from '../../../contract/work-keys.ts';
-import { toNamedError } from '../../../shared/errors.ts';
-import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
+import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { toNamedError } from '../../../core/errors/errors.ts';
 import { ReportCollector } from '../../measure/report-collector.ts';
 import { RunStats } from '../../measure/run-stats.ts';
 import type { MeasuredRun } from '../../results/result-set.ts';

@@ -1,7 +1,7 @@
 /** Merges the lines of all shards into the files of the result set. */
 import { join } from 'node:path';
-import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
-import { TextUpload } from '../../../shared/uploads.ts';
+import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
+import { TextUpload } from '../../../core/aws/uploads.ts';
 import { ReplyQualityTally, type WorseReply } from '../../compare/quality.ts';
 import { REPLIES_FILE, type StoredReply } from '../../compare/replies-file.ts';
 import type { CapturedComparison } from '../../compare/with-captured.ts';

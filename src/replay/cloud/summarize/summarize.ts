@@ -3,11 +3,11 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../../contract/replay.ts';
-import { replayKeys } from '../../../contract/work-keys.ts';
-import { causeOf, withinCause } from '../../../shared/cause.ts';
-import type { Storage } from '../../../shared/storage.ts';
-import { putFile } from '../../../shared/uploads.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
+import { putFile } from '../../../core/aws/uploads.ts';
+import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../../core/contract/replay.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { causeOf, withinCause } from '../../../core/errors/cause.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import { type CapturedComparison, COMPARE_FILE, JUDGED_FILE } from '../../compare/with-captured.ts';
 import {

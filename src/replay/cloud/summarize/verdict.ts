@@ -1,5 +1,5 @@
 /** Decides whether the execution of a replay fails, and describes what is missing. */
-import type { SummarizeReplayRequest } from '../../../contract/replay.ts';
+import type { SummarizeReplayRequest } from '../../../core/contract/replay.ts';
 import { withoutAnyVerdict } from '../../compare/quality.ts';
 import { neverSent, tooManyFailed } from '../../measure/error-rate.ts';
 import { mlflowRemarks } from '../../publish/remarks.ts';

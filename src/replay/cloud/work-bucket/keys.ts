@@ -1,5 +1,5 @@
 /** Keys of a replay in the work bucket that only the replay's own functions use. See also `replayKeys`. */
-import { replayKeys } from '../../../contract/work-keys.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
 
 /** Lines that planning skipped, with their places. */
 export const plannedSkippedKey = (run: string): string => `${replayKeys.schedulePrefix(run)}skipped.jsonl`;

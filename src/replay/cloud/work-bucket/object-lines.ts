@@ -1,5 +1,5 @@
 /** Reads lines of objects, one object after the other or merged, in bounded memory. */
-import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
+import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
 
 const LF = 0x0a;
 /** Bytes per read of an object. Less if many objects are merged. */

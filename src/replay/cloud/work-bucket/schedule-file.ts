@@ -2,7 +2,7 @@
  * The schedule of one shard as lines that point to captures. A line names a capture file before its first request; requests
  * refer to the files by their order. Keys are short because a replay has millions of these lines.
  */
-import { PermanentError } from '../../../shared/errors.ts';
+import { PermanentError } from '../../../core/errors/errors.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { IndexEntry, SourceFile } from '../../source/types.ts';
 

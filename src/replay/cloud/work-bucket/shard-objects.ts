@@ -1,6 +1,7 @@
 /** Lists what the shards of a replay have written to the work bucket. */
-import { replayKeys } from '../../../contract/work-keys.ts';
-import type { ObjectFacts, Storage } from '../../../shared/storage.ts';
+
+import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
 
 /** The objects of each shard by their names. */
 export async function listShardFiles(

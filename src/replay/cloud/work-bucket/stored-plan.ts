@@ -1,11 +1,11 @@
 /** `plan.json`: everything that PlanReplay hands on to the later functions. */
 
-import { assertContract } from '../../../contract/contract.ts';
-import type { ReplayInput, ReplayPlanResult, ReplayShardRequest } from '../../../contract/replay.ts';
-import { replayKeys } from '../../../contract/work-keys.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
+import { assertContract } from '../../../core/contract/contract.ts';
+import type { ReplayInput, ReplayPlanResult, ReplayShardRequest } from '../../../core/contract/replay.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { PermanentError } from '../../../core/errors/errors.ts';
 import type { Experiment } from '../../../mlflow/types.ts';
-import { PermanentError } from '../../../shared/errors.ts';
-import type { Storage } from '../../../shared/storage.ts';
 import type { DryRun } from '../../dry-run.ts';
 import type { Registration } from '../../marks/register.ts';
 import type { ReplayOptions } from '../../options.ts';
@@ -46,7 +46,7 @@ export interface PlannedMlflow {
 }
 
 export interface StoredPlan {
-  /** The contract that it was planned under; see src/contract/contract.ts. */
+  /** The contract that it was planned under; see src/core/contract/contract.ts. */
   contract?: number;
   run: string;
   outcome: ReplayPlanResult['outcome'];

@@ -1,6 +1,7 @@
 /** A gate as JUnit XML, which CI servers show as a test report: one test case per threshold. */
-import { escapeHtml } from '../../../shared/html-page.ts';
-import { cut } from '../../../trace/text.ts';
+
+import { cut } from '../../../captures/trace/text.ts';
+import { escapeHtml } from '../../../core/text/html-page.ts';
 import type { GateResult, ThresholdResult } from '../types.ts';
 import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, whyText } from '../words.ts';
 

@@ -3,7 +3,7 @@
  * Markdown or HTML, load an image, or mention a person: they stand in code spans and in `<pre>`, where GitHub and GitLab read
  * no syntax at all.
  */
-import { cut } from '../../../trace/text.ts';
+import { cut } from '../../../captures/trace/text.ts';
 import type { RunFacts, RunsComparison } from '../../compare/compare-runs.ts';
 import { isRegressed, type RegressionRow } from '../../compare/quality.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../types.ts';

@@ -1,10 +1,11 @@
 /** The input of a cloud replay: defaults, limits and invalid values. */
+
+import { type ReplayEnvironment, readReplayEnvironment } from '../../../../src/core/settings/environment.ts';
 import { shardBounds } from '../../../../src/replay/cloud/limits.ts';
 import { parseReplayInput } from '../../../../src/replay/cloud/plan/input.ts';
 import { targetFacts } from '../../../../src/replay/cloud/target.ts';
 import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
 import { parseHeaders } from '../../../../src/replay/targets/headers.ts';
-import { type ReplayEnvironment, readReplayEnvironment } from '../../../../src/settings/environment.ts';
 
 const VARIABLES = {
   STACK_PREFIX: 'p',

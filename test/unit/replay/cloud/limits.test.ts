@@ -1,7 +1,7 @@
 /** Checks the limits of cloud replays against each other, so that none of them changes alone. */
 
 import { ONE_VCPU_MB } from '../../../../lib/replay-functions.ts';
-import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../../../../src/contract/replay.ts';
+import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS } from '../../../../src/core/contract/replay.ts';
 import {
   MAX_CONNECTIONS,
   MAX_PER_SECOND,

@@ -1,5 +1,6 @@
 /** The outcome of a cloud replay: claims, merged results, and missing or lost requests. */
-import { replayKeys } from '../../../../src/contract/work-keys.ts';
+import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
+import { Random } from '../../../../src/core/values/random.ts';
 import { newProgress } from '../../../../src/replay/cloud/evaluate/progress.ts';
 import { claimShard } from '../../../../src/replay/cloud/shard/claim.ts';
 import { shardSeed } from '../../../../src/replay/cloud/shard/shard.ts';
@@ -12,7 +13,6 @@ import { addFailed } from '../../../../src/replay/compare/quality.ts';
 import { ReportCollector } from '../../../../src/replay/measure/report-collector.ts';
 import { RunStats, type RunStatsJson } from '../../../../src/replay/measure/run-stats.ts';
 import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
-import { Random } from '../../../../src/shared/random.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 
 const RUN = 'run';

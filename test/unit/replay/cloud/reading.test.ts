@@ -1,12 +1,12 @@
 /** Reading captured records and result lines from S3. */
 import fc from 'fast-check';
-import { scanLines } from '../../../../src/formats/lines/scan-lines.ts';
+import { scanLines } from '../../../../src/captures/lines/scan-lines.ts';
+import { DEFAULT_MAX_LINE_BYTES } from '../../../../src/core/values/line-bound.ts';
 import { coalesce, RangeReader } from '../../../../src/replay/cloud/shard/range-reader.ts';
 import { linesOf, mergeLines, ObjectLines } from '../../../../src/replay/cloud/work-bucket/object-lines.ts';
 import type { CaptureObject } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import { scanFile } from '../../../../src/replay/source/lines.ts';
 import type { IndexEntry } from '../../../../src/replay/source/types.ts';
-import { DEFAULT_MAX_LINE_BYTES } from '../../../../src/shared/line-bound.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 import { ReplayFolder } from '../../../helpers/replay.ts';
 

@@ -1,13 +1,13 @@
 /** Dividing a schedule into shards. */
 import fc from 'fast-check';
-import { MAX_SHARDS } from '../../../../src/contract/replay.ts';
-import { replayKeys } from '../../../../src/contract/work-keys.ts';
+import type { Storage } from '../../../../src/core/aws/storage.ts';
+import { MAX_SHARDS } from '../../../../src/core/contract/replay.ts';
+import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
 import type { ShardBounds } from '../../../../src/replay/cloud/limits.ts';
 import { type Concurrency, shareOf, stripesOf, WindowCutter } from '../../../../src/replay/cloud/plan/sharding.ts';
 import { writeSchedule } from '../../../../src/replay/cloud/plan/write-schedule.ts';
 import { type CaptureObject, readSchedule } from '../../../../src/replay/cloud/work-bucket/schedule-file.ts';
 import type { ScheduledEntry } from '../../../../src/replay/schedule/timing.ts';
-import type { Storage } from '../../../../src/shared/storage.ts';
 
 const BOUNDS: ShardBounds = { windowMs: 10_000, requests: 50, bytes: 10_000, perSecond: 5, connections: 4 };
 

@@ -1,11 +1,11 @@
 /** StopReplay: the function that ends stopped and failed replays. */
 
-import { CONTRACT } from '../../../../src/contract/contract.ts';
-import { type EndedExecution, endedExecutionSchema } from '../../../../src/contract/replay.ts';
-import { replayKeys } from '../../../../src/contract/work-keys.ts';
+import { CONTRACT } from '../../../../src/core/contract/contract.ts';
+import { type EndedExecution, endedExecutionSchema } from '../../../../src/core/contract/replay.ts';
+import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
+import { PermanentError } from '../../../../src/core/errors/errors.ts';
 import { replayState, stopReplay } from '../../../../src/replay/cloud/stop/stop-replay.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
-import { PermanentError } from '../../../../src/shared/errors.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 
 const RUN = 'before-the-migration';

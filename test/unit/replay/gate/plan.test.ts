@@ -1,11 +1,12 @@
 /** The plan of a gate names sizes from what earlier replays show, else from its assumptions. */
+
+import { Random } from '../../../../src/core/values/random.ts';
 import type { ComparedData } from '../../../../src/replay/compare/compared-data.ts';
 import { evidenceOf } from '../../../../src/replay/gate/evidence.ts';
 import { type JudgeCost, judgeCost, pairOfSize } from '../../../../src/replay/gate/judge-cost.ts';
 import { planGate, planThreshold } from '../../../../src/replay/gate/plan.ts';
 import { parseThreshold } from '../../../../src/replay/gate/thresholds.ts';
 import type { OneRun, Pilot } from '../../../../src/replay/gate/unchanged.ts';
-import { Random } from '../../../../src/shared/random.ts';
 
 const plan = (threshold: string, pilot: Pilot = {}) => planThreshold(parseThreshold(threshold), pilot, 0.01);
 

@@ -1,0 +1,81 @@
+/** A progress line: rewritten in place on a terminal, printed again after a change elsewhere. */
+
+import { columnsOf } from '../../src/core/text/wrap.ts';
+
+export interface ProgressLine {
+  /** Shows the state of the work in progress. */
+  show(text: string): void;
+  /** Prints a line that stays. */
+  log(line: string): void;
+  /** Removes the progress line. */
+  end(): void;
+  /** Prints a last line. Nothing is shown after it. */
+  close(line: string): void;
+}
+
+/** Without a terminal, lines are at least this far apart, so that a log stays readable. */
+const PLAIN_EVERY_MS = 5_000;
+
+const TICK_MS = 1_000;
+
+const CLEAR_LINE = '\r\u001b[2K';
+
+/**
+ * Starts a progress line. A text that ends in `…` is followed by the seconds since it was set.
+ *
+ * @param output the stream to write to; `isTTY` decides how
+ */
+export function startProgress(output: NodeJS.WriteStream): ProgressLine {
+  let text = '';
+  let since = 0;
+  let shown = '';
+  let shownAt = 0;
+  let closed = false;
+  const terminal = output.isTTY === true;
+  const cut = (line: string) => line.slice(0, columnsOf(output) - 1);
+  const draw = () => {
+    const seconds = Math.floor((Date.now() - since) / 1000);
+    const line = text.endsWith('…') && seconds > 0 ? `${text} ${seconds} s` : text;
+    if (line === shown) return;
+    if (terminal) output.write(`${CLEAR_LINE}${cut(line)}`);
+    else if (line && Date.now() - shownAt >= PLAIN_EVERY_MS) {
+      output.write(`${line}\n`);
+      shownAt = Date.now();
+    }
+    shown = line;
+  };
+  const end = () => {
+    text = '';
+    draw();
+  };
+  const log = (line: string) => {
+    if (closed) return;
+    if (terminal && shown) output.write(CLEAR_LINE);
+    output.write(`${line}\n`);
+    if (terminal) output.write(cut(shown));
+  };
+  setInterval(draw, TICK_MS).unref();
+  return {
+    log,
+    show(next) {
+      if (closed || next === text) return;
+      text = next;
+      since = Date.now();
+      draw();
+    },
+    end,
+    close(line) {
+      end();
+      log(line);
+      closed = true;
+    },
+  };
+}
+
+const BAR_WIDTH = 20;
+
+/** Draws a bar such as `████████░░░░░░░░░░░░ 4/10`. */
+export function bar(done: number, total: number): string {
+  const filled = total === 0 ? BAR_WIDTH : Math.floor((done / total) * BAR_WIDTH);
+  return `${'█'.repeat(filled)}${'░'.repeat(BAR_WIDTH - filled)} ${done}/${total}`;
+}

@@ -1,0 +1,167 @@
+/** Reads capture files on the local disk, plain or gzip, with the scanner and the decoder of the pipeline. */
+import { createReadStream, existsSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { sep } from 'node:path';
+import { pipeline, Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { readLines } from '../../src/captures/lines/read-lines.ts';
+import { buildTrace, traceNotBuilt } from '../../src/captures/trace/build.ts';
+import type { LinePlace } from '../../src/captures/types.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { type DecodedChunkLine, LineDecoder, type ReadSettings } from '../../src/monitoring/chunk/decode-lines.ts';
+import { localFiles } from '../../src/replay/source/files.ts';
+import { openSource } from '../../src/replay/source/open-source.ts';
+import type { SourceFile } from '../../src/replay/source/types.ts';
+
+export interface CaptureLocation {
+  /** A file or a folder. */
+  path: string;
+  /** Physical line number, from 1. */
+  line?: number;
+}
+
+/** Reads `path` or `path:line`. A path that exists is taken as it is. */
+export function parseLocation(text: string): CaptureLocation {
+  const [, path, line] = /^(.+):([1-9]\d{0,8})$/s.exec(text) ?? [];
+  return path === undefined || existsSync(text) ? { path: text } : { path, line: Number(line) };
+}
+
+/** The capture files at a path; in a folder also those that were compressed. @throws PermanentError `SourceMissing`, `NoCaptureFiles` */
+export const captureFilesAt = (path: string): Promise<SourceFile[]> => localFiles(path, ['.jsonl', '.jsonl.gz']);
+
+/** Opens the capture files at a path for several passes: a pipe is copied. @throws those of `captureFilesAt` */
+export async function openCaptures(path: string): Promise<{ files: SourceFile[]; dispose(): Promise<void> }> {
+  const facts = await stat(path).catch(() => undefined);
+  const isPipe = facts !== undefined && !facts.isFile() && !facts.isDirectory();
+  if (isPipe) return openSource(path, { storage: () => Promise.reject(new Error('A pipe is not in S3')) });
+  return { files: await captureFilesAt(path), dispose: async () => {} };
+}
+
+/** Bytes of one piece. */
+const READ_BYTES = 1024 * 1024;
+const GZIP_MARK = Buffer.from([0x1f, 0x8b]);
+
+export interface FileBytes {
+  stream: AsyncIterable<Uint8Array>;
+  isGzip: boolean;
+}
+
+/**
+ * Opens a file. The content of a gzip file is unpacked piece by piece.
+ *
+ * @throws PermanentError `CaptureUnreadable`, from the stream too
+ */
+export async function openFile({ path, name }: SourceFile): Promise<FileBytes> {
+  const pieces = createReadStream(path, { highWaterMark: READ_BYTES })[Symbol.asyncIterator]();
+  const first = await pieces.next().catch((error: unknown) => {
+    throw unreadable(name, error);
+  });
+  async function* all(): AsyncGenerator<Buffer> {
+    if (first.done !== true) yield first.value as Buffer;
+    for await (const piece of { [Symbol.asyncIterator]: () => pieces }) yield piece as Buffer;
+  }
+  const isGzip = first.done !== true && (first.value as Buffer).subarray(0, 2).equals(GZIP_MARK);
+  // Errors of the parts end the whole, whose reader they reach.
+  const whole = isGzip ? pipeline(Readable.from(all()), createGunzip({ chunkSize: READ_BYTES }), () => {}) : all();
+  return { isGzip, stream: named(whole, name) };
+}
+
+async function* named(stream: AsyncIterable<Uint8Array>, name: string): AsyncGenerator<Uint8Array> {
+  try {
+    yield* stream;
+  } catch (error) {
+    throw unreadable(name, error);
+  }
+}
+
+function unreadable(name: string, error: unknown): PermanentError {
+  const { code = '', message } = error as NodeJS.ErrnoException;
+  const got = code.startsWith('Z_') ? `damaged gzip: ${message}` : code || message;
+  return new PermanentError('CaptureUnreadable', 'The file cannot be read', { got, where: name }, error);
+}
+
+/** A line as the pipeline would take it. `untried`: only a function can say, and here it is not read. */
+export type OfflineLine = (
+  | Exclude<DecodedChunkLine, { kind: 'outsideWindow' }>
+  | { kind: 'untried'; place: LinePlace }
+) & {
+  /** Whether the line is decoded whole depends on the memory of the function, which tries it out. */
+  needsTrial?: true;
+};
+
+/** The number of the latest lines among which identical ones are noticed. */
+export const REMEMBERED_LINES = 100_000;
+
+/** The latest trace ids, in bounded memory. */
+class LatestIds {
+  #now = new Set<string>();
+  #before = new Set<string>();
+
+  has(id: string): boolean {
+    return this.#now.has(id) || this.#before.has(id);
+  }
+
+  add(id: string): void {
+    if (this.#now.size >= REMEMBERED_LINES) {
+      this.#before = this.#now;
+      this.#now = new Set();
+    }
+    this.#now.add(id);
+  }
+}
+
+/** The stack quarantines a line whose trace cannot be built, so it is built here too. */
+function traceable(line: OfflineLine): OfflineLine {
+  if (line.kind !== 'capture') return line;
+  const { raw, capture, traceId } = line;
+  try {
+    buildTrace(capture, raw, { experimentId: '', endpointName: '' });
+    return line;
+  } catch (error) {
+    return { kind: 'quarantine', place: raw.place, bytes: raw.bytes, traceId, reason: traceNotBuilt(error) };
+  }
+}
+
+/** Decodes the lines of one file after another. Lines that are identical to one of the latest are marked as duplicates. */
+export class OfflineReader {
+  readonly #settings: ReadSettings;
+  readonly #decoder: LineDecoder;
+  #tried = false;
+
+  constructor(settings: ReadSettings) {
+    this.#settings = settings;
+    // The id of the experiment is not known here: the ids serve only to recognize identical lines.
+    this.#decoder = new LineDecoder(
+      settings,
+      { experimentId: '', seen: new LatestIds() },
+      { tryOut: () => this.#noTrial() },
+    );
+  }
+
+  /** A trial needs the memory of a function. */
+  async #noTrial(): Promise<undefined> {
+    this.#tried = true;
+  }
+
+  /**
+   * Yields the lines of a file that are not blank. Memory is bounded by one line.
+   *
+   * @param only the number of the only line to decode
+   * @throws PermanentError `CaptureUnreadable`
+   */
+  async *lines(file: SourceFile, { stream }: Pick<FileBytes, 'stream'>, only?: number): AsyncGenerator<OfflineLine> {
+    const key = file.name.split(sep).join('/');
+    const objectTimeMs = (await stat(file.path)).mtimeMs;
+    const source = { bucket: '', key, etag: '', start: 0, firstLine: 1, objectTimeMs };
+    for await (const line of readLines(stream, source, { maxLineBytes: this.#settings.MAX_LINE_BYTES })) {
+      const { line: number } = line.kind === 'line' ? line.raw.place : line.place;
+      if (only !== undefined && number !== only) continue;
+      this.#tried = false;
+      const decoded = await this.#decoder.decode(line);
+      const trial = { needsTrial: true } as const;
+      if (decoded.kind === 'quarantine' && decoded.tooHeavy) yield { kind: 'untried', place: decoded.place, ...trial };
+      else if (decoded.kind !== 'outsideWindow') yield { ...traceable(decoded), ...(this.#tried ? trial : {}) };
+      if (only !== undefined) return;
+    }
+  }
+}

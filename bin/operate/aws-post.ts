@@ -1,0 +1,99 @@
+/** Posts a signed request to an AWS service for which the project has no client, as a client of another service would. */
+import { addAbortSignal, type Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LambdaClient } from '@aws-sdk/client-lambda';
+import { SignatureV4 } from '@smithy/signature-v4';
+import { awsUrl } from '../../src/core/aws/aws-url.ts';
+import { type RetryPolicy, waitAfter } from '../../src/core/process/retry.ts';
+import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { NodeSha256 } from '../../src/core/values/sha256.ts';
+
+interface Post {
+  headers: Record<string, string>;
+  body: string;
+}
+
+interface Reply {
+  status: number;
+  body: string;
+}
+
+/** A person waits, also for a network that swallows what is sent. */
+const LIMIT_MS = 30_000;
+
+/** Eight seconds on average: `doctor` reads some 30 pages of quotas at once, in an account that others use too. */
+const THROTTLED: RetryPolicy = { attempts: 6, baseMs: 500, capMs: 8_000, longestRetryAfterMs: 0 };
+
+const THROTTLE_NAMES =
+  /(?:Throttling|ThrottlingException|ThrottledException|RequestThrottled|TooManyRequestsException|RequestLimitExceeded)["<]/;
+
+/** The service did nothing. Its error's name ends a JSON string or an XML element. */
+const isThrottled = ({ status, body }: Reply): boolean =>
+  status === 429 || (status >= 400 && THROTTLE_NAMES.test(body));
+
+/**
+ * Posts until the service does not throttle the request, or has done so too often.
+ *
+ * @throws Error as `postOnce`
+ */
+export async function postToAws(client: LambdaClient, service: string, post: Post, limitMs = LIMIT_MS): Promise<Reply> {
+  for (let attempt = 1; ; attempt += 1) {
+    const reply = await postOnce(client, service, post, limitMs);
+    const wait = isThrottled(reply) ? waitAfter(THROTTLED, attempt) : undefined;
+    if (wait === undefined) return reply;
+    await sleep(wait);
+  }
+}
+
+/**
+ * Posts with the region, the credentials and the endpoint of a client of another service.
+ *
+ * @param service the first part of the service's host name
+ * @throws Error `TimeoutError` if there is no whole reply in time
+ */
+async function postOnce(
+  { config }: LambdaClient,
+  service: string,
+  { headers, body }: Post,
+  limitMs: number,
+): Promise<Reply> {
+  const region = await config.region();
+  const { AWS_ENDPOINT_URL } = process.env;
+  const custom = config.isCustomEndpoint ? await config.endpoint?.() : undefined;
+  const { protocol, hostname, port } = custom ?? new URL(AWS_ENDPOINT_URL || awsUrl(service, region));
+  const signingName = service.replace('api.', '');
+  const signer = new SignatureV4({ credentials: config.credentials, region, service: signingName, sha256: NodeSha256 });
+  const signed = await signer.sign({
+    method: 'POST',
+    protocol,
+    hostname,
+    port: port ? Number(port) : undefined,
+    path: '/',
+    query: {},
+    headers: { host: port ? `${hostname}:${port}` : hostname, ...headers },
+    body,
+  });
+  const abortSignal = AbortSignal.timeout(limitMs);
+  try {
+    const request = signed as Parameters<typeof config.requestHandler.handle>[0];
+    const { response } = await config.requestHandler.handle(request, { abortSignal });
+    return { status: response.statusCode, body: await text(addAbortSignal(abortSignal, response.body as Readable)) };
+  } catch (error) {
+    if (!abortSignal.aborted) throw error;
+    const late = new Error(`${hostname} did not answer within ${limitMs / 1_000} s`);
+    throw Object.assign(late, { name: 'TimeoutError' });
+  }
+}
+
+/** The start of a reply that an error quotes. */
+const QUOTED_CHARS = 60;
+
+/** The error for a reply that is not in the form of the service, such as the page of a proxy. */
+export const strangeReply = (asked: string, status: number, body: string): Error =>
+  Object.assign(
+    new Error(
+      `${asked}: the reply is not one of AWS; got: ${status} ${singleLine(body.slice(0, QUOTED_CHARS))}; expected: no proxy or sign-in page on the way`,
+    ),
+    { name: 'StrangeReply' },
+  );

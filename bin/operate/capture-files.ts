@@ -1,0 +1,138 @@
+/** Finds the user's capture files on disk and derives the key of each in the capture bucket. */
+import { createReadStream, existsSync, realpathSync, statSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { basename, join, relative, resolve, sep } from 'node:path';
+import { createInterface } from 'node:readline';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { DEFAULT_MAX_LINE_BYTES } from '../../src/core/values/line-bound.ts';
+import { CAPTURE_FILES, isBesideLabels } from '../../src/replay/source/files.ts';
+
+export interface CaptureFile {
+  /** Absolute path. */
+  path: string;
+  /** Key in the capture bucket: `<endpoint>/<variant>/yyyy/mm/dd/hh/<file>.jsonl`. */
+  key: string;
+  bytes: number;
+  /** The endpoint in its path, if that is in SageMaker's layout. */
+  captured?: string | undefined;
+}
+
+/** The files of one endpoint. A stack watches one endpoint. */
+export interface EndpointCaptures {
+  endpoint: string;
+  files: CaptureFile[];
+}
+
+/** The endpoint of files outside SageMaker's layout, unless the user names it. */
+const DEFAULT_ENDPOINT = 'my-endpoint';
+
+/** SageMaker's name for an unnamed variant. */
+const DEFAULT_VARIANT = 'AllTraffic';
+
+const SUFFIX = '.jsonl';
+
+/** Number of lines that are searched for a time. A record's time is at its end, so complete lines are read. */
+const LINES_READ = 20;
+
+/** The end of a path in Data Capture's layout: endpoint, variant, year, month, day, hour, file. */
+const LAYOUT = /([^/]+)\/([^/]+)\/\d{4}\/(?:0[1-9]|1[0-2])\/(?:0[1-9]|[12]\d|3[01])\/(?:[01]\d|2[0-3])\/[^/]+\.jsonl$/;
+
+/**
+ * Returns the capture files at a path, grouped by endpoint, each with its key. SageMaker's layout is kept, wherever in
+ * the path it begins. Any other file goes under `<endpoint>/AllTraffic/` and the hour of its first record.
+ *
+ * @param path a `.jsonl` file, or a folder with such files at any depth. Those in its folder `labels` are no captures.
+ * @param endpoint the endpoint of all files, instead of the one in their paths
+ * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
+ */
+export async function findCaptures(path: string, endpoint?: string): Promise<EndpointCaptures[]> {
+  if (!existsSync(path)) {
+    const facts = { got: resolve(path), expected: `a ${SUFFIX} file, or a folder with such files` };
+    throw new PermanentError('SourceMissing', 'The captures were not found', facts);
+  }
+  const root = realpathSync(path);
+  const stats = statSync(root);
+  const isCapture = (path: string): boolean => path.endsWith(SUFFIX) && isBesideLabels(root, path);
+  const paths = stats.isDirectory() ? await filesBelow(root, isCapture) : root.endsWith(SUFFIX) ? [root] : [];
+  if (paths.length === 0) {
+    const why = stats.isDirectory() ? 'contains no file that ends' : 'does not end';
+    const facts = { got: `${root} ${why} in ${SUFFIX}`, expected: CAPTURE_FILES };
+    throw new PermanentError('NoCaptureFiles', 'No capture files', facts);
+  }
+  const groups = new Map<string, EndpointCaptures>();
+  const taken = new Set<string>();
+  for (const file of paths) {
+    const place = await placeInBucket(file, stats.isDirectory() ? root : join(root, '..'), endpoint);
+    const key = unlessTaken(place.key, taken);
+    const group = groups.get(place.endpoint) ?? { endpoint: place.endpoint, files: [] };
+    groups.set(place.endpoint, group);
+    group.files.push({ path: file, key, bytes: statSync(file).size, captured: place.captured });
+  }
+  return [...groups.values()];
+}
+
+/** Returns the files of a folder, at any depth, sorted by path. Links are followed. @param isMeant of a path */
+export async function filesBelow(root: string, isMeant: (path: string) => boolean): Promise<string[]> {
+  const entries = await readdir(root, { recursive: true, withFileTypes: true });
+  return entries
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((path) => isMeant(path) && statSync(path, { throwIfNoEntry: false })?.isFile())
+    .sort();
+}
+
+async function placeInBucket(
+  file: string,
+  root: string,
+  endpoint?: string,
+): Promise<{ endpoint: string; key: string; captured?: string }> {
+  const layout = LAYOUT.exec(file.split(sep).join('/'));
+  if (layout) {
+    const [key, found] = layout as unknown as [string, string];
+    return { endpoint: endpoint ?? found, key: (endpoint ?? found) + key.slice(found.length), captured: found };
+  }
+  const owner = endpoint ?? DEFAULT_ENDPOINT;
+  const hour = await hourOfFirstRecord(file);
+  const name = relative(root, file).split(sep).join('-');
+  return { endpoint: owner, key: `${owner}/${DEFAULT_VARIANT}/${hourPath(hour)}/${name || basename(file)}` };
+}
+
+/** Numbers a key that another file already has: files of different folders may have the same name. */
+function unlessTaken(key: string, taken: Set<string>): string {
+  let free = key;
+  for (let n = 2; taken.has(free); n += 1) free = `${key.slice(0, -SUFFIX.length)}-${n}${SUFFIX}`;
+  taken.add(free);
+  return free;
+}
+
+const hourPath = (time: Date): string => time.toISOString().slice(0, 13).replace(/[-T]/g, '/');
+
+/** Returns the time of the first record that has one, else the file's modification time. */
+async function hourOfFirstRecord(file: string): Promise<Date> {
+  const stream = createReadStream(file, { end: DEFAULT_MAX_LINE_BYTES });
+  const lines = createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY });
+  try {
+    let read = 0;
+    for await (const line of lines) {
+      const time = inferenceTime(line);
+      if (time) return time;
+      read += 1;
+      if (read >= LINES_READ) break;
+    }
+  } finally {
+    lines.close();
+    stream.destroy();
+  }
+  return statSync(file).mtime;
+}
+
+function inferenceTime(line: string): Date | undefined {
+  try {
+    const record = JSON.parse(line) as { eventMetadata?: { inferenceTime?: unknown } } | null;
+    const captured = record?.eventMetadata?.inferenceTime;
+    const time = typeof captured === 'string' ? new Date(captured) : undefined;
+    return time && !Number.isNaN(time.getTime()) ? time : undefined;
+  } catch {
+    // Not JSON: the pipeline will quarantine it, with the reason.
+    return undefined;
+  }
+}

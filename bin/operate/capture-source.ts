@@ -1,0 +1,144 @@
+/** What a person asks to process: captures in S3, or files on this machine. */
+import { existsSync } from 'node:fs';
+import { basename } from 'node:path';
+import { backfillObjects, type CaptureScope, capturedObject } from '../../src/captures/files/capture-objects.ts';
+import type { Storage } from '../../src/core/aws/storage.ts';
+import type { BackfillInput, ObjectInput } from '../../src/core/contract/input.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
+import { nearest } from '../../src/core/values/nearest.ts';
+
+/** Where the stack looks for captures, and of which endpoint. */
+export interface StackCaptures extends CaptureScope {
+  endpoint: string;
+}
+
+/** A range of time, as instants of ISO 8601. */
+export interface TimeRange {
+  from?: string | undefined;
+  to?: string | undefined;
+}
+
+export type CaptureSource = { local: string } | { input: ObjectInput | BackfillInput; measured: Measured };
+
+/** What an input covers, from a listing. */
+interface Measured {
+  files: number;
+  bytes: number;
+  /** There are more: the listing was cut off. */
+  more: boolean;
+}
+
+/** Files that are counted before a run starts. */
+const MAX_COUNTED = 10_000;
+/** Names among which the nearest one is looked for. */
+const MAX_COMPARED = 1_000;
+
+const SUFFIX = '.jsonl';
+const S3 = 's3://';
+
+/**
+ * Finds out what is meant, and that it exists.
+ *
+ * @param text an S3 address, a key or a prefix of the capture bucket, or a path on this machine; by default everything
+ * @throws PermanentError `AmbiguousSource`, `OutsideCaptureScope`, `CaptureMissing`, `NoCaptures`
+ */
+export async function captureSource(
+  storage: Storage,
+  captures: StackCaptures,
+  text: string | undefined,
+  range: TimeRange,
+): Promise<CaptureSource> {
+  const isTimed = range.from !== undefined || range.to !== undefined;
+  const where = text === undefined ? { ...captures, key: captures.prefix } : placeOf(text, captures.bucket);
+  if (text !== undefined && !text.startsWith(S3) && existsSync(text)) {
+    await assertNotInBucket(storage, captures, text);
+    if (isTimed) throw notForOneFile(text);
+    return { local: text };
+  }
+  if (text !== undefined && !text.startsWith(S3) && /^[./~]/.test(text)) {
+    throw new PermanentError('SourceMissing', 'There is no such file or folder on this machine', {
+      got: text,
+      expected: 'a capture file, a folder with *.jsonl files, or s3://bucket/prefix',
+    });
+  }
+  const { bucket, key } = where;
+  if (key.endsWith(SUFFIX)) {
+    if (isTimed) throw notForOneFile(text ?? key);
+    const facts = await existing(storage, captures, bucket, key);
+    return {
+      input: { detail: { bucket: { name: bucket }, object: { key } } },
+      measured: { files: 1, bytes: facts.size, more: false },
+    };
+  }
+  const input = { bucket, prefix: key, ...range };
+  return { input, measured: await measure(storage, captures, input) };
+}
+
+function placeOf(text: string, bucket: string): { bucket: string; key: string } {
+  if (!text.startsWith(S3)) return { bucket, key: text };
+  const [name = '', ...rest] = text.slice(S3.length).split('/');
+  return { bucket: name, key: rest.join('/') };
+}
+
+const notForOneFile = (got: string): PermanentError =>
+  new PermanentError('InvalidTime', '--from and --to are for captures in the bucket under a prefix', {
+    got,
+    expected: 'a prefix such as my-endpoint/AllTraffic/, or no source for all captures of the stack',
+  });
+
+/** A path may also be the beginning of keys. @throws PermanentError `AmbiguousSource` */
+async function assertNotInBucket(storage: Storage, { bucket }: CaptureScope, text: string): Promise<void> {
+  if (/^[./~]/.test(text)) return;
+  for await (const { key } of storage.list(bucket, text)) {
+    throw new PermanentError('AmbiguousSource', 'Both this machine and the capture bucket have that', {
+      got: text,
+      expected: `./${text} for the files on this machine, or ${S3}${bucket}/${text} for the captures (such as ${key})`,
+    });
+  }
+}
+
+/** Returns the facts of a capture file. The error for a missing one names the nearest of its folder. */
+async function existing(storage: Storage, scope: CaptureScope, bucket: string, key: string) {
+  try {
+    return await capturedObject(storage, scope, bucket, key);
+  } catch (error) {
+    if ((error as Error).name !== 'CaptureMissing') throw error;
+    const folder = key.slice(0, key.length - basename(key).length);
+    const names: string[] = [];
+    for await (const { key: other } of storage.list(bucket, folder)) {
+      if (names.push(other.slice(folder.length)) >= MAX_COMPARED) break;
+    }
+    const alike = nearest(basename(key), names) ?? names[0];
+    throw new PermanentError('CaptureMissing', 'The capture file does not exist', {
+      got: `${S3}${bucket}/${key}`,
+      expected:
+        alike === undefined
+          ? 'the raw key of an existing object (not URL-encoded); its folder is empty'
+          : `the raw key of an existing object (not URL-encoded), such as ${folder}${alike}`,
+    });
+  }
+}
+
+async function measure(storage: Storage, scope: CaptureScope, input: BackfillInput): Promise<Measured> {
+  const ms = (instant: string | undefined) => (instant === undefined ? undefined : Date.parse(instant));
+  const window = { fromMs: ms(input.from), toMs: ms(input.to) };
+  const measured: Measured = { files: 0, bytes: 0, more: false };
+  for await (const { size } of backfillObjects(storage, scope, input, window)) {
+    if (measured.files === MAX_COUNTED) return { ...measured, more: true };
+    measured.files += 1;
+    measured.bytes += size;
+  }
+  if (measured.files > 0) return measured;
+  let any: string | undefined;
+  for await (const { key } of backfillObjects(storage, scope, { bucket: scope.bucket, prefix: '' }, undefined)) {
+    any = key;
+    break;
+  }
+  throw new PermanentError('NoCaptures', 'There are no captures', {
+    got: `${S3}${input.bucket}/${input.prefix}${input.from ? ` from ${input.from}` : ''}${input.to ? ` to ${input.to}` : ''}`,
+    expected:
+      any === undefined
+        ? 'capture files; the stack has none yet'
+        : `capture files, such as ${S3}${scope.bucket}/${any}`,
+  });
+}

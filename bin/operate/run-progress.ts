@@ -1,0 +1,240 @@
+/**
+ * How far a run has come: from its execution, the counts of its Maps, and what it has written to the work bucket. Each look
+ * makes few requests, however long the run is; the history of the execution is never read.
+ */
+import {
+  DescribeExecutionCommand,
+  type DescribeExecutionCommandOutput,
+  DescribeMapRunCommand,
+  ListMapRunsCommand,
+} from '@aws-sdk/client-sfn';
+import { Storage } from '../../src/core/aws/storage.ts';
+import type { RunOptions } from '../../src/core/contract/input.ts';
+import type { BatchReport, PlanReceipt, Receipt } from '../../src/core/contract/receipts.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { inOrder } from '../../src/core/process/concurrency.ts';
+import type { AwsClients } from './aws-clients.ts';
+
+export interface RunProgress {
+  run: string;
+  arn: string;
+  /** Of the execution: RUNNING, SUCCEEDED, FAILED, TIMED_OUT, ABORTED or PENDING_REDRIVE. */
+  status: string;
+  error?: string | undefined;
+  cause?: string | undefined;
+  startedMs: number;
+  /** `undefined` until the first part is planned. */
+  planned?: { files: number; lines: number; chunks: number; more: boolean; options: RunOptions } | undefined;
+  chunks: { done: number; failed: number };
+  /** Lines with an outcome. */
+  lines: number;
+  /** Dollars for the judge so far, from the receipts; `null` if its price is unknown. */
+  usd: number | null;
+  /** Dollars that planning expects; `null` if the price is unknown. */
+  expectedUsd?: number | null | undefined;
+  /** The jobs of batch inference by status, if there are any. */
+  batchJobs?: Record<string, number> | undefined;
+  /** What is new for a person since the last look: warnings, and the first attempt that failed with each error. */
+  news: string[];
+  /** What the run was asked to do. */
+  input: unknown;
+}
+
+/** Receipts that one look reads at most. The rest follows with the next look, and the summary has all of them. */
+const MAX_RECEIPTS = 256;
+/** Pages of a thousand that one look lists at most. */
+const MAX_LISTED = 10_000;
+const READS_AT_ONCE = 8;
+const MAX_MESSAGE_CHARS = 300;
+
+/** Follows one run. */
+export class RunWatcher {
+  readonly #clients: Pick<AwsClients, 'sfn'>;
+  readonly #storage: Storage;
+  readonly #workBucket: string;
+  readonly #arn: string;
+  readonly #run: string;
+  readonly #read = new Set<string>();
+  /** Lines by the first line of each part, of chunks that may not be complete. */
+  readonly #parts = new Map<number, Map<number, number>>();
+  readonly #whole = new Set<number>();
+  readonly #maps = new Map<string, { done: number; failed: number; running: boolean }>();
+  readonly #told = new Set<string>();
+  #plans: PlanReceipt[] = [];
+  #lastPlan = '';
+  /** The receipt behind which the next look goes on; empty: it begins anew. */
+  #resume = '';
+  #news: string[] = [];
+  #lines = 0;
+  #usd: number | null = 0;
+
+  /** @param run its name, and the ARN of its execution */
+  constructor(clients: Pick<AwsClients, 's3' | 'sfn'>, workBucket: string, run: { name: string; arn: string }) {
+    this.#clients = clients;
+    this.#storage = new Storage(clients.s3);
+    this.#workBucket = workBucket;
+    this.#run = run.name;
+    this.#arn = run.arn;
+  }
+
+  /** Looks once. Requests: two or three of Step Functions, a few of S3, and those for new receipts. */
+  async look(): Promise<RunProgress> {
+    const { sfn } = this.#clients;
+    const execution = await sfn.send(new DescribeExecutionCommand({ executionArn: this.#arn }));
+    await this.#readPlans();
+    await this.#readReceipts();
+    await this.#readMaps();
+    const batchJobs = await this.#batchJobs();
+    const news = this.#news;
+    this.#news = [];
+    return { ...this.#facts(execution), batchJobs, news };
+  }
+
+  #facts({ status, error, cause, startDate, input }: DescribeExecutionCommandOutput): Omit<RunProgress, 'news'> {
+    const plans = this.#plans;
+    const last = plans.at(-1);
+    const sum = (of: (plan: PlanReceipt) => number): number => plans.reduce((total, plan) => total + of(plan), 0);
+    const maps = [...this.#maps.values()];
+    const chunks =
+      maps.length > 0
+        ? {
+            done: maps.reduce((total, { done }) => total + done, 0),
+            failed: maps.reduce((total, { failed }) => total + failed, 0),
+          }
+        : // A run of one chunk has no Map.
+          { done: status === 'RUNNING' ? this.#whole.size : sum((plan) => plan.chunks), failed: 0 };
+    const estimates = plans.map(({ estimate }) => estimate?.usd);
+    return {
+      run: this.#run,
+      arn: this.#arn,
+      status: status ?? 'RUNNING',
+      error,
+      cause,
+      startedMs: startDate?.getTime() ?? 0,
+      planned: last && {
+        files: sum((plan) => plan.objects),
+        lines: sum((plan) => plan.lines),
+        chunks: sum((plan) => plan.chunks),
+        more: last.more,
+        options: last.options,
+      },
+      chunks,
+      lines: this.#lines,
+      usd: this.#usd,
+      expectedUsd: estimates.every((usd) => usd === undefined)
+        ? undefined
+        : estimates.includes(null)
+          ? null
+          : estimates.reduce<number>((total, usd) => total + (usd ?? 0), 0),
+      input: parsed(input),
+    };
+  }
+
+  async #readPlans(): Promise<void> {
+    for await (const { key } of this.#storage.list(this.#workBucket, workKeys.planPrefix(this.#run), this.#lastPlan)) {
+      const plan = await this.#storage.getJson<PlanReceipt>(this.#workBucket, key);
+      if (plan === undefined) continue;
+      this.#lastPlan = key;
+      this.#plans.push(plan);
+      for (const warning of plan.warnings ?? []) this.#tell(warning, warning);
+      for (const { key: file, error } of plan.failedFiles ?? [])
+        this.#tell(`${error.name} of a file`, `${file}: ${error.name}: ${error.message}`);
+    }
+  }
+
+  /**
+   * Reads new receipts. Chunks end in any order, so the listing begins with the first chunk that is not complete; if those
+   * behind it fill a look, the next one goes on behind the last receipt.
+   */
+  async #readReceipts(): Promise<void> {
+    const fresh: string[] = [];
+    let listed = 0;
+    const after = this.#resume || workKeys.receiptsFrom(this.#run, this.#firstOpen());
+    this.#resume = '';
+    for await (const { key } of this.#storage.list(this.#workBucket, workKeys.receiptPrefix(this.#run), after)) {
+      listed += 1;
+      if (!this.#read.has(key)) fresh.push(key);
+      if (fresh.length < MAX_RECEIPTS && listed < MAX_LISTED) continue;
+      this.#resume = key;
+      break;
+    }
+    const read = async (key: string) => ({ key, receipt: await this.#storage.getJson<Receipt>(this.#workBucket, key) });
+    for await (const { key, receipt } of inOrder(READS_AT_ONCE, fresh, read)) {
+      this.#read.add(key);
+      if (receipt !== undefined) this.#take(receipt);
+    }
+  }
+
+  #firstOpen(): number {
+    let chunk = 0;
+    while (this.#whole.has(chunk)) chunk += 1;
+    return chunk;
+  }
+
+  #take(receipt: Receipt): void {
+    const { chunk, step, ok, error } = receipt;
+    if (!ok && error !== undefined) {
+      const message = error.message.slice(0, MAX_MESSAGE_CHARS);
+      this.#tell(
+        `${step} ${error.name}`,
+        `chunk ${chunk} (${step}), attempt ${receipt.attempt + 1}: ${error.name}: ${message}`,
+      );
+    }
+    if (receipt.step === 'evaluate') {
+      const { usd } = receipt.spend;
+      this.#usd = this.#usd === null || usd === null ? null : this.#usd + usd + (receipt.batchSpend?.usd ?? 0);
+    }
+    const log = receipt.step === 'log' ? receipt : receipt.log;
+    if (log?.ok) {
+      const parts = this.#parts.get(chunk) ?? new Map<number, number>();
+      const from = log.part?.from ?? 0;
+      this.#lines += log.counts.lines - (parts.get(from) ?? 0);
+      this.#parts.set(chunk, parts.set(from, log.counts.lines));
+    }
+    const evaluates = this.#plans.at(-1)?.options.evaluate ?? true;
+    if (ok && receipt.part === undefined && step === (evaluates ? 'evaluate' : 'log')) this.#whole.add(chunk);
+  }
+
+  /** Keeps a line for a person, once for each key. */
+  #tell(key: string, line: string): void {
+    if (this.#told.has(key)) return;
+    this.#told.add(key);
+    this.#news.push(line);
+  }
+
+  /** Reads the counts of the Maps that have not ended, and looks for further ones when all have. */
+  async #readMaps(): Promise<void> {
+    const { sfn } = this.#clients;
+    if (![...this.#maps.values()].some(({ running }) => running)) {
+      const { mapRuns = [] } = await sfn.send(new ListMapRunsCommand({ executionArn: this.#arn }));
+      for (const { mapRunArn = '' } of mapRuns) {
+        // The Map over the answers of batch jobs goes through the same chunks once more.
+        if (mapRunArn.includes('/ForEachAnsweredChunk:') || this.#maps.has(mapRunArn)) continue;
+        this.#maps.set(mapRunArn, { done: 0, failed: 0, running: true });
+      }
+    }
+    for (const [mapRunArn, known] of this.#maps) {
+      if (!known.running) continue;
+      const { itemCounts, status } = await sfn.send(new DescribeMapRunCommand({ mapRunArn }));
+      const { succeeded = 0, failed = 0, timedOut = 0, aborted = 0 } = itemCounts ?? {};
+      const lost = failed + timedOut + aborted;
+      this.#maps.set(mapRunArn, { done: succeeded + lost, failed: lost, running: status === 'RUNNING' });
+    }
+  }
+
+  async #batchJobs(): Promise<RunProgress['batchJobs']> {
+    if (this.#plans.at(-1)?.options.judge !== 'batch') return undefined;
+    const byStatus: Record<string, number> = {};
+    const report = await this.#storage.getJson<BatchReport>(this.#workBucket, workKeys.batchJobs(this.#run));
+    for (const { status } of report?.jobs ?? []) byStatus[status] = (byStatus[status] ?? 0) + 1;
+    return byStatus;
+  }
+}
+
+function parsed(input: string | undefined): unknown {
+  try {
+    return JSON.parse(input ?? 'null');
+  } catch {
+    return input;
+  }
+}

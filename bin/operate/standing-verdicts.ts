@@ -1,0 +1,64 @@
+/** What counts of a trace's assessments: for each scorer a person's latest word, else its latest verdict. */
+
+import { isFailure } from '../../src/judge/scorers/values.ts';
+import type { Scorer } from '../../src/judge/types.ts';
+import { GROUND_TRUTH } from '../../src/mlflow/plan-label.ts';
+import type { AssessmentValue } from '../../src/mlflow/types.ts';
+import {
+  type AssessedTrace,
+  givenBy,
+  latestByPerson,
+  latestVerdict,
+} from '../../src/quality/calibration/assessed-traces.ts';
+import { readLabel } from '../../src/quality/calibration/labels-file.ts';
+
+export interface StandingVerdict {
+  scorer: string;
+  value: AssessmentValue;
+  by: 'person' | 'judge' | 'code';
+  /** The person, the judge's model, or the code scorer. */
+  source: string;
+  /** Empty: without words. */
+  rationale: string;
+  failed: boolean;
+  /** How bad a failure is, from 0 to 1: of several categories the last one is the worst. 0 if it passes. */
+  severity: number;
+}
+
+const KINDS: Record<string, StandingVerdict['by']> = { HUMAN: 'person', CODE: 'code' };
+
+/** @param scorers those of the settings, which tell what passes. Of others, `no` and `false` of a judge or a person fail. */
+export function standingVerdicts(
+  { assessments }: Pick<AssessedTrace, 'assessments'>,
+  scorers: ReadonlyMap<string, Scorer>,
+): StandingVerdict[] {
+  const byScorer = Map.groupBy(assessments, ({ assessment_name }) => assessment_name);
+  byScorer.delete(GROUND_TRUTH);
+  return [...byScorer].flatMap(([name, given]) => {
+    const people = latestByPerson(given);
+    const standing = people.length > 0 ? newestOf(people) : latestVerdict(given);
+    if (standing === undefined) return [];
+    const scorer = scorers.get(name);
+    const said = givenBy(standing);
+    const value = scorer?.kind === 'judge' ? readLabel(scorer.values, said) : plainValue(said);
+    if (value === undefined) return [];
+    const by = KINDS[standing.source.source_type] ?? 'judge';
+    const failed =
+      scorer === undefined ? by !== 'code' && (value === 'no' || value === false) : isFailure(scorer, value);
+    const { source_id: source } = standing.source;
+    const severity = failed ? severityOf(scorer, value) : 0;
+    return [{ scorer: name, value, by, source, rationale: standing.rationale, failed, severity }];
+  });
+}
+
+const newestOf = (people: ReturnType<typeof latestByPerson>) =>
+  people.toSorted((a, b) => (a.last_update_time < b.last_update_time ? 1 : -1))[0];
+
+const plainValue = (value: unknown): AssessmentValue | undefined =>
+  typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? value : undefined;
+
+function severityOf(scorer: Scorer | undefined, value: AssessmentValue): number {
+  if (scorer?.kind !== 'judge' || scorer.values.kind !== 'categories') return 1;
+  const { values } = scorer.values;
+  return values.indexOf(String(value)) / (values.length - 1);
+}

@@ -1,0 +1,67 @@
+/** Derives the HTTP status of an error reply from its body, since Data Capture records none. */
+import { STATUS_CODES } from 'node:http';
+import { firstOf } from '../../core/values/first-of.ts';
+import { field, type JsonObject } from '../json.ts';
+
+const MIN_ERROR_STATUS = 400;
+const MAX_ERROR_STATUS = 599;
+
+/** Returns the status of an error from a number, or from a text of three digits. */
+export function statusOf(value: unknown): number | undefined {
+  const number = typeof value === 'string' && /^\d{3}$/.test(value) ? Number(value) : value;
+  const isStatus =
+    typeof number === 'number' && Number.isInteger(number) && number >= MIN_ERROR_STATUS && number <= MAX_ERROR_STATUS;
+  return isStatus ? number : undefined;
+}
+
+const STATUS_FIELDS = [
+  ...['code', 'status', 'statusCode', 'status_code', 'httpStatusCode', 'OriginalStatusCode', 'error_code', 'errorCode'],
+];
+
+/** Returns the status under one of the usual names. */
+export const statusIn = (body: JsonObject): number | undefined =>
+  firstOf(STATUS_FIELDS, (name) => statusOf(field(body, name)));
+
+/** Error types with one documented status: OpenAI, Anthropic, vLLM, TorchServe, TGI. */
+const STATUS_OF_TYPE: Record<string, number> = {
+  invalid_request_error: 400,
+  badrequesterror: 400,
+  authentication_error: 401,
+  permission_error: 403,
+  not_found_error: 404,
+  notfounderror: 404,
+  request_too_large: 413,
+  validation: 422,
+  generation: 424,
+  rate_limit_error: 429,
+  overloaded: 429,
+  api_error: 500,
+  internalservererror: 500,
+  internalserverexception: 500,
+  incomplete_generation: 500,
+  overloaded_error: 529,
+  validationexception: 400,
+  throttlingexception: 429,
+  modelstreamerrorexception: 424,
+  serviceunavailableexception: 503,
+  server_error: 500,
+  rate_limit_exceeded: 429,
+};
+
+/** HTTP's own phrases as whole messages: `Not Found`, `BAD_REQUEST`. */
+const STATUS_OF_PHRASE = new Map(
+  Object.entries(STATUS_CODES).flatMap(([code, phrase]) =>
+    Number(code) >= MIN_ERROR_STATUS && phrase !== undefined ? [[phrase.toLowerCase(), Number(code)] as const] : [],
+  ),
+);
+
+export function statusOfPhrase(text: unknown): number | undefined {
+  if (typeof text !== 'string') return undefined;
+  const plain = text.trim().replace(/[.!]$/, '').replaceAll('_', ' ').toLowerCase();
+  return STATUS_OF_PHRASE.get(plain.replace('temporarily ', '').replace('time-out', 'timeout'));
+}
+
+export function statusOfType(type: unknown): number | undefined {
+  const name = typeof type === 'string' ? type.toLowerCase() : '';
+  return Object.hasOwn(STATUS_OF_TYPE, name) ? STATUS_OF_TYPE[name] : statusOfPhrase(type);
+}

@@ -1,0 +1,73 @@
+/** Extracts the texts of a capture for code scorers: the request and the reply as plain strings. */
+import { promptCount } from './meaning/inferences.ts';
+import type { Capture, ChatMessage, Payload } from './types.ts';
+
+/** Formats whose payload is a text, if no conversation was found in it. */
+const TEXT_PAYLOAD_FORMATS = new Set(['text', 'json', 'jsonlines', 'error']);
+
+/** Scripts without spaces between words, where a run of letters is many words. */
+export const UNSPACED_SCRIPT =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+
+/** Returns the text of a message: a string, or the text parts of a list. Images and audio have no text. */
+export function messageText(message: ChatMessage): string {
+  if (typeof message.content === 'string') return message.content;
+  if (!Array.isArray(message.content)) return '';
+  return message.content
+    .map((part) => {
+      if (typeof part === 'string') return part;
+      if (part === null || typeof part !== 'object') return '';
+      const text = (part as { text?: unknown }).text;
+      return typeof text === 'string' ? text : '';
+    })
+    .filter((text) => text !== '')
+    .join('\n');
+}
+
+/** Whether a payload is kept as captured: what it says is not known. */
+export const isUndecoded = (payload: Payload | undefined): boolean => payload?.kind === 'raw';
+
+/** Texts, or the reason why the capture has none. */
+export type Texts = { texts: string[] } | { notJudgeable: string };
+
+/**
+ * Returns one text per choice of the reply. The text of an error reply is its body. A reply with only tool calls has one
+ * empty text, because the model did answer, but without words.
+ */
+export function replyTexts(capture: Capture): Texts {
+  if (capture.error !== undefined) {
+    return { texts: [capture.response?.text ?? capture.error.message] };
+  }
+  if (capture.response === undefined || capture.response.kind === 'empty') return { notJudgeable: 'noResponse' };
+  if (isUndecoded(capture.response)) return { notJudgeable: 'notDecoded' };
+  const { replies = [] } = capture.conversation ?? {};
+  if (replies.length > 0) return { texts: replies.map(messageText) };
+  // A chat may be answered with JSON of unknown form.
+  const isText = capture.conversation !== undefined || TEXT_PAYLOAD_FORMATS.has(capture.format);
+  if (isText && capture.response.text !== undefined) {
+    return { texts: [capture.response.text] };
+  }
+  return { notJudgeable: 'notText' };
+}
+
+/** Returns the texts of the request: every message of the conversation, or the text of the payload. */
+export function requestTexts(capture: Capture): Texts {
+  if (capture.request === undefined || capture.request.kind === 'empty') return { notJudgeable: 'noRequest' };
+  if (isUndecoded(capture.request)) return { notJudgeable: 'notDecoded' };
+  if (capture.conversation !== undefined) {
+    const texts = capture.conversation.messages.map(messageText).filter((text) => text !== '');
+    return texts.length === 0 ? { notJudgeable: 'notText' } : { texts };
+  }
+  if (TEXT_PAYLOAD_FORMATS.has(capture.format) && capture.request.text !== undefined) {
+    return { texts: [capture.request.text] };
+  }
+  return { notJudgeable: 'notText' };
+}
+
+/** Returns the user's last message, or all texts of a request without one, and of a call with several prompts. */
+export function lastUserTexts(capture: Capture): Texts {
+  if (promptCount(capture) > 1) return requestTexts(capture);
+  const last = capture.conversation?.messages.findLast((message) => message.role === 'user');
+  const text = last === undefined ? '' : messageText(last);
+  return text === '' ? requestTexts(capture) : { texts: [text] };
+}

@@ -1,0 +1,129 @@
+/** Builds the MLflow trace of a capture, independent of how it is written. */
+
+import { toNamedError } from '../../core/errors/errors.ts';
+import { capturePathOf } from '../files/capture-path.ts';
+import type { Capture, QuarantineCause, RawLine } from '../types.ts';
+import { rootAttributes } from './attributes.ts';
+import { REPLAY_TAG, RUN_TAG, rootSpanIdOf, traceIdOf } from './ids.ts';
+import { inferenceSpans } from './inference-spans.ts';
+import { requestPreview, responsePreview } from './preview.ts';
+import { spanContentOf, spanTypeOf } from './span-content.ts';
+import { Storer } from './storable.ts';
+import { cleanText, cut, fitted, fittedTags } from './text.ts';
+import type { SpanRecord, TraceRecord } from './types.ts';
+
+interface TraceOptions {
+  experimentId: string;
+  endpointName: string;
+  /** The run that writes the trace. */
+  run?: string;
+  /** The run of the replay that sent the request, if that is certain. */
+  replay?: string | undefined;
+  /** Used if the S3 key does not contain it. */
+  variantName?: string;
+}
+
+/** The limit for the status message of a span, which MLflow shows on one line. */
+const MAX_STATUS_CHARS = 2000;
+
+/**
+ * Builds the trace of a capture. It does not throw for any capture that `decodeLine` returns. The trace starts and ends at
+ * the inference time, because Data Capture records no latency.
+ *
+ * @param raw the line of the capture; the id of the trace is derived from its bytes
+ */
+export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions): TraceRecord {
+  const traceId = traceIdOf(options.experimentId, raw.bytes);
+  const time = { startTimeMs: capture.inferenceTimeMs, endTimeMs: capture.inferenceTimeMs };
+  const content = spanContentOf(capture);
+  const storer = new Storer();
+  const inputs = storer.store(content.inputs);
+  const outputs = storer.store(content.outputs);
+  const status: SpanRecord['status'] =
+    capture.error === undefined ? { code: 'OK' } : { code: 'ERROR', message: statusMessage(capture.error) };
+  const name = cleanText(options.endpointName);
+  const root: SpanRecord = {
+    spanId: rootSpanIdOf(traceId),
+    name,
+    spanType: spanTypeOf(capture),
+    ...time,
+    ...(inputs === undefined ? {} : { inputs }),
+    ...(outputs === undefined ? {} : { outputs }),
+    attributes: rootAttributes(capture, raw, content, storer),
+    status,
+  };
+  return {
+    traceId,
+    name,
+    ...time,
+    state: status.code,
+    ...(capture.inferenceId === undefined ? {} : { clientRequestId: fitted(capture.inferenceId) }),
+    requestPreview: requestPreview(capture),
+    responsePreview: responsePreview(capture),
+    tags: tagsOf(capture, raw, options),
+    ...(capture.sessionId === undefined ? {} : { sessionId: fitted(capture.sessionId) }),
+    ...(capture.userId === undefined ? {} : { userId: fitted(capture.userId) }),
+    ...tokenUsageOf(capture),
+    ...(capture.model === undefined ? {} : { model: fitted(capture.model) }),
+    spans: [root, ...inferenceSpans(capture, root, traceId, storer)],
+  };
+}
+
+/** Returns why a line goes to quarantine whose trace could not be built. */
+export function traceNotBuilt(error: unknown): QuarantineCause {
+  const { name, message } = toNamedError(error);
+  return { name: 'TraceNotBuilt', message: `The trace of the line could not be built: ${name}: ${message}` };
+}
+
+function statusMessage({ statusCode, message, type }: NonNullable<Capture['error']>): string {
+  const text = [statusCode === undefined ? undefined : String(statusCode), type, message].filter(
+    (part) => part !== undefined,
+  );
+  return cut(cleanText(text.join(': ')), MAX_STATUS_CHARS);
+}
+
+function tokenUsageOf({ usage }: Capture): Pick<TraceRecord, 'tokenUsage'> {
+  if (usage === undefined) return {};
+  const { inputTokens, outputTokens, totalTokens, cachedInputTokens } = usage;
+  return {
+    tokenUsage: {
+      input_tokens: inputTokens,
+      output_tokens: outputTokens,
+      total_tokens: totalTokens,
+      cache_read_input_tokens: cachedInputTokens,
+    },
+  };
+}
+
+/**
+ * Returns the status code tag. Data Capture records no HTTP status, but a successful reply always has status 200, so that
+ * `tag.status_code LIKE '4%'` and `= '200'` divide the traces. `unknown` is an error without a code. A capture without a
+ * reply has no tag.
+ */
+function statusCodeOf({ error, response }: Capture): string | undefined {
+  if (error !== undefined) return error.statusCode === undefined ? 'unknown' : String(error.statusCode);
+  return response === undefined || response.kind === 'empty' ? undefined : '200';
+}
+
+function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<string, string> {
+  const isCaptured = capture.timeSource === 'inferenceTime';
+  const mismatch = capture.inferenceMismatch;
+  return fittedTags({
+    sagemaker_endpoint_name: options.endpointName,
+    sagemaker_variant_name: capturePathOf(raw.place.key).variant ?? options.variantName,
+    event_id: capture.eventId,
+    inference_id: capture.inferenceId,
+    inference_time: isCaptured ? capture.capturedInferenceTime : new Date(capture.inferenceTimeMs).toISOString(),
+    // Only if the time is not the captured one.
+    inference_time_source: isCaptured ? undefined : capture.timeSource,
+    status_code: statusCodeOf(capture),
+    s3_bucket_name: raw.place.bucket,
+    s3_file_key: raw.place.key,
+    capture_format: capture.format,
+    inference_mismatch: mismatch === undefined ? undefined : `${mismatch.inputs} inputs, ${mismatch.outputs} outputs`,
+    replay_run: options.replay ?? capture.replayRun,
+    [REPLAY_TAG]: options.replay === undefined ? undefined : 'true',
+    [RUN_TAG]: options.run,
+    capture_notes: capture.notes.join('; '),
+  });
+}

@@ -1,0 +1,64 @@
+/** Builds the two short texts of a trace in MLflow's list: the request and the reply. */
+import { isObject, toJson } from '../json.ts';
+import { promptCount } from '../meaning/inferences.ts';
+import type { Capture, ChatMessage, Payload } from '../types.ts';
+import { contentText } from './chat-view.ts';
+import { cleanText, cut, MAX_PREVIEW_CHARS } from './text.ts';
+
+/** Texts are first cut to this length, because a payload can have 25 MB. */
+const ROUGH_CHARS = 4 * MAX_PREVIEW_CHARS;
+
+const preview = (text: string): string => cut(cleanText(text.slice(0, ROUGH_CHARS)), MAX_PREVIEW_CHARS);
+
+/** Tells why a reply has no content: it was stopped by a filter, for example, or spent its tokens on reasoning. */
+function unspoken({ conversation, usage = {} }: Capture): string {
+  const { replies = [], finishReasons = [] } = conversation ?? {};
+  const thought = replies[0]?.reasoning ?? replies[0]?.reasoning_content;
+  const [reason] = finishReasons;
+  // All tokens of a reply without content are reasoning.
+  const tokens = usage.reasoningTokens || (thought && replies.length === 1 ? usage.outputTokens : undefined);
+  if (!tokens && !thought && (reason ?? 'stop') === 'stop') return '';
+  return `(no content; finish_reason ${reason ?? 'unknown'}${tokens ? `, ${tokens} tokens of reasoning` : ''})`;
+}
+
+/** Returns the text of a message, with its tool calls written as function calls. */
+function messagePreview(message: ChatMessage): string {
+  const text = contentText(message.content);
+  const calls = Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : [];
+  const written = calls.map((call) => {
+    const inner = isObject(call) && isObject(call.function) ? call.function : {};
+    return `${typeof inner.name === 'string' ? inner.name : 'unnamed'}(${typeof inner.arguments === 'string' ? inner.arguments : (toJson(inner.arguments) ?? '')})`;
+  });
+  return [text, ...written].filter((part) => part.trim() !== '').join('\n');
+}
+
+function payloadPreview(payload: Payload | undefined): string {
+  if (payload === undefined || payload.kind === 'empty') return '';
+  if (isObject(payload.value) && payload.value.binary === true) {
+    return `${payload.contentType ?? 'binary'}, ${payload.bytes} bytes`;
+  }
+  if (payload.kind === 'text' || payload.kind === 'raw' || payload.kind === 'csv') return payload.text ?? '';
+  return toJson(payload.value) ?? payload.text ?? '';
+}
+
+/** A call with several prompts shows the first prompt and the first reply, and how many there are. */
+const ofSeveral = (count: number, text: string): string => (count > 1 ? `1 of ${count}: ${text}` : text);
+
+export function requestPreview(capture: Capture): string {
+  const messages = capture.conversation?.messages ?? [];
+  const prompts = promptCount(capture);
+  if (prompts > 1 && messages[0] !== undefined) return preview(ofSeveral(prompts, messagePreview(messages[0])));
+  const asked = messages.findLast((message) => message.role === 'user') ?? messages.at(-1);
+  return preview(asked === undefined ? payloadPreview(capture.request) : messagePreview(asked));
+}
+
+export function responsePreview(capture: Capture): string {
+  if (capture.error !== undefined) {
+    const { statusCode, message } = capture.error;
+    return preview(statusCode === undefined ? `error: ${message}` : `error ${statusCode}: ${message}`);
+  }
+  const answered = capture.conversation?.replies[0];
+  if (answered === undefined) return preview(payloadPreview(capture.response));
+  const answers = capture.inferenceMismatch?.outputs ?? promptCount(capture);
+  return preview(ofSeveral(answers, messagePreview(answered) || unspoken(capture)));
+}

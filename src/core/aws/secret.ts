@@ -1,0 +1,52 @@
+/** Reads secrets from Secrets Manager. Every failure is a named error that does not contain the secret. */
+import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { PermanentError, RetryableError, type RetryableErrorName, saidBy } from '../errors/errors.ts';
+
+/** Characters that are valid in a header. A word with a line break would cause an error that contains the word. */
+const WORD = /^[\x21-\x7e]+$/;
+
+/** Returns a secret of one word: the text, or that member of it if the text is a JSON object; `undefined` if it has none. */
+export function wordOf(text: string, member: string): string | undefined {
+  let word: unknown = text.trim();
+  if (text.trimStart().startsWith('{')) {
+    try {
+      word = (JSON.parse(text) as Record<string, unknown>)[member];
+    } catch {
+      return undefined;
+    }
+  }
+  return typeof word === 'string' && WORD.test(word) ? word : undefined;
+}
+
+const TRANSIENT = /Throttl|TooManyRequests|ExpiredToken/;
+
+/**
+ * Returns the text of a secret; empty if the secret is binary.
+ *
+ * @param client default: a client with the credentials and region of the environment
+ * @param names the error names: `unreadable` if the secret is missing or access is denied, `unavailable` if Secrets
+ *   Manager fails temporarily
+ * @param what the secret, as error messages call it
+ */
+export async function loadSecret(
+  client: SecretsManagerClient | undefined,
+  secretArn: string,
+  names: { unreadable: string; unavailable: RetryableErrorName },
+  what: string,
+): Promise<string> {
+  // Loaded on first use: most functions read no secret.
+  const { GetSecretValueCommand, SecretsManagerClient: Client } = await import('@aws-sdk/client-secrets-manager');
+  try {
+    return (
+      (await (client ?? new Client({})).send(new GetSecretValueCommand({ SecretId: secretArn }))).SecretString ?? ''
+    );
+  } catch (error) {
+    const { name, $metadata } = error as Error & { $metadata?: { httpStatusCode?: number } };
+    const facts = { got: saidBy(error), where: secretArn };
+    const status = $metadata?.httpStatusCode;
+    if (status !== undefined && status >= 400 && status < 500 && status !== 429 && !TRANSIENT.test(name)) {
+      throw new PermanentError(names.unreadable, `${what} could not be read`, facts, error);
+    }
+    throw new RetryableError(names.unavailable, `${what} could not be read`, facts, error);
+  }
+}

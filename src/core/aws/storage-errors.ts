@@ -1,0 +1,61 @@
+/** Names the failures of S3, and distinguishes those worth a retry. */
+import { S3ServiceException } from '@aws-sdk/client-s3';
+import { PermanentError, PipelineError, RetryableError, toNamedError } from '../errors/errors.ts';
+
+export const httpStatusOf = (error: unknown): number | undefined =>
+  error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
+
+const MISSING_NAMES = new Set(['NoSuchKey', 'NotFound', 'NoSuchVersion']);
+
+/** Whether the object does not exist; a missing bucket is another failure. */
+export const isMissing = (error: unknown): boolean =>
+  error instanceof S3ServiceException &&
+  (MISSING_NAMES.has(error.name) || httpStatusOf(error) === 404) &&
+  error.name !== 'NoSuchBucket';
+
+/** S3 reports a connection that was idle for 20 s, such as that of a client short of CPU, with this name and status 400. */
+const IDLE_CONNECTION = 'RequestTimeout';
+
+const EXPIRED_NAMES = new Set(['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired', 'RequestExpired']);
+
+/** The error for a reply that did not come from S3, such as a gateway’s page with status 200. */
+export const notS3 = (got: string, where: string): RetryableError =>
+  new RetryableError('StorageUnavailable', 'The reply is not from S3', { got, where });
+
+/** Parses JSON that the pipeline has stored. The error does not quote the text. */
+export function parseStored<T>(text: string, where: string): T {
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    throw notS3(`${text.length} characters that are not JSON`, where);
+  }
+}
+
+/** Whether S3 says SlowDown. The reply to HEAD has no body, so its error has no name. */
+export const isThrottled = (error: unknown): boolean => httpStatusOf(error) === 503;
+
+/** Converts a failure of S3 to one of the pipeline’s errors. Transient failures become retryable. */
+export function namedStorageError(error: unknown, where: string): Error {
+  if (error instanceof PipelineError) return error;
+  const status = httpStatusOf(error);
+  const name = error instanceof Error ? error.name : 'Unknown';
+  const said = toNamedError(error);
+  const facts = { got: `${said.name}${status ? ` (HTTP ${status})` : ''}: ${said.message}`, where };
+  if (EXPIRED_NAMES.has(name)) {
+    return new RetryableError('CredentialsExpired', 'The credentials for S3 have expired', facts, error);
+  }
+  if (name === 'InvalidObjectState') {
+    return new PermanentError('CaptureArchived', 'S3 has archived the capture file; restore it first', facts, error);
+  }
+  if (status === 403) {
+    const message = 'S3 denied access; without s3:ListBucket, S3 denies access to a missing key as well';
+    return new PermanentError('StorageAccessDenied', message, facts, error);
+  }
+  if (name === 'NoSuchBucket') return new PermanentError('BucketMissing', 'The bucket does not exist', facts, error);
+  const isTransient = status === 408 || status === 429 || name === IDLE_CONNECTION;
+  if (status !== undefined && status >= 400 && status < 500 && !isTransient) {
+    return new PermanentError('StorageRefused', 'S3 refused the request', facts, error);
+  }
+  if (isThrottled(error)) return new RetryableError('StorageThrottled', 'S3 throttled every attempt', facts, error);
+  return new RetryableError('StorageUnavailable', 'S3 failed or did not answer', facts, error);
+}

@@ -1,0 +1,29 @@
+/**
+ * The number of the contract between the parts of a stack.
+ *
+ * A deployment replaces all functions at once. What began before meets them with the payloads, manifests, plans and receipts
+ * of the old ones: running executions, and retries for 90 days. Raise the number if the new functions could misread one of
+ * those. They then refuse it by name, before they write or send anything. Quarantined lines are not under the number, since
+ * they can be retried for a year.
+ */
+import { PermanentError } from '../errors/errors.ts';
+
+export const CONTRACT = 2;
+
+/** What was written before the number existed fulfills contract 1. */
+const FIRST = 1;
+
+/**
+ * Checks that something was written under this contract.
+ *
+ * @param where the place of what was written
+ * @throws PermanentError `ContractChanged`
+ */
+export function assertContract({ contract = FIRST }: { contract?: number | undefined }, where: string): void {
+  if (contract === CONTRACT) return;
+  throw new PermanentError(
+    'ContractChanged',
+    'The stack was deployed in a version that cannot continue what an earlier one began; start it again with its own input',
+    { got: `contract ${contract}`, expected: `contract ${CONTRACT}`, where },
+  );
+}

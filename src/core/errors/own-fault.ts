@@ -1,0 +1,21 @@
+/** Distinguishes the failure of one capture from failures that affect all. */
+
+import { isOutOfTime } from '../process/within-time.ts';
+import { PipelineError } from './errors.ts';
+
+/**
+ * Describes an exception that one capture or reply caused: by its name and the function that threw it, and for a timeout,
+ * by the work that was interrupted. It leaves out the message, which can quote captured content.
+ *
+ * @returns `undefined` for a named error, which describes a failure that is not limited to one capture
+ */
+export function ownFault(error: unknown): string | undefined {
+  if (error instanceof PipelineError) return undefined;
+  if (isOutOfTime(error)) return `${error.name}: ${error.message}`;
+  if (!(error instanceof Error)) return 'a value that is not an Error was thrown';
+  const head = error.message === '' ? error.name : `${error.name}: ${error.message}`;
+  const { stack = '' } = error;
+  // A message can contain lines that look like stack frames.
+  const place = stack.startsWith(head) ? /^\s+at (?:async )?([\w.#<>]+) \(/.exec(stack.slice(head.length)) : null;
+  return place === null ? error.name : `${error.name} in ${place[1]}`;
+}

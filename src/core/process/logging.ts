@@ -1,0 +1,45 @@
+/** Structured logs of the functions, by AWS Lambda Powertools. */
+import { Logger } from '@aws-lambda-powertools/logger';
+import type { Context } from 'aws-lambda';
+import { bareError } from '../errors/errors.ts';
+import { heapFigures } from './heap.ts';
+
+/** Logs of an error only the fields that cannot contain captured content. */
+export const logger = new Logger({
+  jsonReplacerFn: (_, value) => (value instanceof Error ? bareError(value) : value),
+});
+
+/** The beginning of the message with the heap's figures, by which the smoke test finds it. */
+export const HEAP_MESSAGE = 'V8 heap';
+
+/** Logs once per process whether V8 took the limit of the stack: the runtime's own flags would win over NODE_OPTIONS. */
+function logHeap(): void {
+  const figures = heapFigures();
+  if (figures.ignored) logger.warn(`${HEAP_MESSAGE}: the limit differs from NODE_OPTIONS`, { ...figures });
+  else logger.info(HEAP_MESSAGE, { ...figures });
+}
+
+/**
+ * Wraps a handler so that it logs its request, its result, and every failure with name, message and causes. It throws a
+ * bare error, because Lambda's runtime logs every field of an error and Step Functions stores its stack in the history of
+ * the execution. A request contains pointers to captures, never their payloads. The first request also logs V8's heap.
+ */
+export function logged<Request, Result>(
+  handle: (request: Request, context: Context) => Promise<Result>,
+): (request: Request, context: Context) => Promise<Result> {
+  let isCold = true;
+  return async (request, context) => {
+    logger.addContext(context);
+    if (isCold) logHeap();
+    isCold = false;
+    const startedAt = Date.now();
+    try {
+      const result = await handle(request, context);
+      logger.info('done', { request, result, milliseconds: Date.now() - startedAt } as never);
+      return result;
+    } catch (error) {
+      logger.error('failed', { request, milliseconds: Date.now() - startedAt, error: error as Error } as never);
+      throw bareError(error);
+    }
+  };
+}

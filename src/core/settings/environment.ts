@@ -1,0 +1,82 @@
+/** The environment variables of the functions: set by `lib/`, read and checked once per cold start. */
+import * as z from 'zod';
+import { PermanentError } from '../errors/errors.ts';
+import { functionSettings, replaySettings } from './schema.ts';
+import { readVariables } from './variables.ts';
+
+const text = z.string().min(1);
+
+/** Names that the stack has checked or made. */
+const names = {
+  STACK_PREFIX: text,
+  WORK_BUCKET: text,
+  DATA_CAPTURE_S3_BUCKET: text,
+  /** Ends with `/`. */
+  DATA_CAPTURE_S3_PREFIX: text,
+};
+
+const environmentSchema = z.object({
+  ...functionSettings,
+  ...names,
+  SAGEMAKER_ENDPOINT_NAME: text,
+  MLFLOW_TRACKING_URI: text,
+  MLFLOW_EXPERIMENT_NAME: text,
+  /** The role that Bedrock assumes for a batch job. */
+  BATCH_ROLE_ARN: z.string().optional(),
+  /** The topic of the alarms, if there are objectives. */
+  ALARM_TOPIC_ARN: z.string().optional(),
+  /** The state machine that the starter starts. */
+  STATE_MACHINE_ARN: z.string().optional(),
+  /** The state machine of labels, for the summarizer. */
+  TRUTH_STATE_MACHINE_ARN: z.string().optional(),
+  /** The runs of captures of this time share a run for the labels that wait for them. */
+  TRUTH_WINDOW_SECONDS: z.coerce.number().int().min(0).default(0),
+  /** How often the state machine checks a batch job. */
+  BATCH_POLL_SECONDS: z.coerce.number().int().positive().default(60),
+  /** The DynamoDB table of the budget's reservations. */
+  BUDGET_TABLE: z.string().optional(),
+});
+
+export type LambdaEnvironment = z.infer<typeof environmentSchema>;
+
+const replayEnvironmentSchema = z.object({
+  ...names,
+  ...replaySettings,
+  /** Set by Lambda itself. */
+  AWS_REGION: text,
+  /** The address of an emulator, or of a private endpoint. */
+  AWS_ENDPOINT_URL: z.string().optional(),
+  AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: z.string().optional(),
+});
+
+export type ReplayEnvironment = z.infer<typeof replayEnvironmentSchema>;
+
+const forwardEnvironmentSchema = z.object({
+  ...names,
+  BEDROCK_MODEL_ID: functionSettings.BEDROCK_MODEL_ID,
+  JUDGE_CASCADE: functionSettings.JUDGE_CASCADE,
+  ARTHUR_HOST: text,
+  ARTHUR_MODEL_ID: text,
+  ARTHUR_SECRET_ARN: text,
+  ARTHUR_S3_PREFIX: text,
+  /** The URLs of the queue, and of that of its dead letters. */
+  FORWARD_QUEUE: text,
+  FORWARD_DEAD_LETTERS: text,
+  /** The first wait of a file that could not be forwarded. */
+  FORWARD_RETRY_SECONDS: z.coerce.number().positive().default(60),
+});
+
+const invalid = (wrong: string): Error =>
+  new PermanentError('InvalidEnvironment', `The function's environment is invalid: ${wrong}`);
+
+/** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
+export const readEnvironment = (variables = process.env): LambdaEnvironment =>
+  readVariables(environmentSchema, variables, invalid);
+
+/** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
+export const readReplayEnvironment = (variables = process.env): ReplayEnvironment =>
+  readVariables(replayEnvironmentSchema, variables, invalid);
+
+/** @throws PermanentError `InvalidEnvironment` with every wrong or missing variable */
+export const readForwardEnvironment = (variables = process.env): z.infer<typeof forwardEnvironmentSchema> =>
+  readVariables(forwardEnvironmentSchema, variables, invalid);

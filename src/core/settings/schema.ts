@@ -1,0 +1,301 @@
+/**
+ * Each setting once: its form, its default and the words of its error message, by its name in `.env`. The stack, the
+ * functions and the command line read views of it. How settings must fit together: `lib/settings/checks.ts`.
+ */
+import * as z from 'zod';
+import { DEFAULT_MAX_LINE_BYTES } from '../values/line-bound.ts';
+import { defaultJudgeModel } from './default-judge.ts';
+import { forwardSettings } from './forward-settings.ts';
+import { groundTruthSchema } from './ground-truth-setting.ts';
+import {
+  capturePrefix,
+  flag,
+  jsonOf,
+  nameList,
+  numberIn,
+  secretArn,
+  serverUrlFault,
+  setting,
+  textWithout,
+  urlFault,
+  wholeNumber,
+} from './kinds.ts';
+
+/** A role name has at most 64 characters, and the longest name around the prefix has 34. */
+export const MAX_PREFIX = 30;
+
+/** The ARNs of MLflow that AWS manages. Each kind has permissions of its own. */
+export const MLFLOW_ARNS = {
+  'mlflow-app': /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:mlflow-app\/[\w-]+$/,
+  'mlflow-tracking-server': /^arn:aws[\w-]*:sagemaker:[a-z0-9-]+:\d{12}:mlflow-tracking-server\/[\w-]+$/,
+} as const;
+export type MlflowKind = keyof typeof MLFLOW_ARNS | 'url';
+
+/** Returns the kind of the MLflow at a tracking URI. */
+export function mlflowKind(uri: string): MlflowKind {
+  const kinds = Object.keys(MLFLOW_ARNS) as (keyof typeof MLFLOW_ARNS)[];
+  return kinds.find((kind) => MLFLOW_ARNS[kind].test(uri)) ?? 'url';
+}
+
+const BUCKET_NAME = /^(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+const BUCKET_WITH_PREFIX = /^(s3:\/\/)?(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/.*)?$/;
+const LABEL_PLACE = /^s3:\/\/(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[^\p{Cc}]{0,800})?$/u;
+/** SageMaker's names of endpoints and of inference components have the same form. */
+const ENDPOINT_NAME = /^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/;
+const ACCOUNT_ID = /^\d{12}$/;
+const KEY_ARN = /^arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key\/[\w-]+$/;
+/** A model id may contain colons, but not one with a slash after it. */
+const JUDGE_MODEL = /^(?!(?!openai:|sagemaker:)[a-z][a-z0-9_-]*:\/)\S+$/;
+
+/** Whether the id names no endpoint, or one with at most an inference component. */
+function isPossibleEndpoint(id: string): boolean {
+  const names = id.replace(/^sagemaker:\/+/, '').split('/');
+  return !id.startsWith('sagemaker:') || (names.length <= 2 && names.every((name) => ENDPOINT_NAME.test(name)));
+}
+
+/** CloudWatch accepts only these retention times. */
+const RETENTION_DAYS = [
+  1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+];
+
+/** The id of a judge's model. */
+const judgeModel = z
+  .string()
+  .transform((id) => id.replace(/^bedrock:\/+/, ''))
+  .pipe(z.string().regex(JUDGE_MODEL).refine(isPossibleEndpoint, 'names of letters, digits and "-"'));
+
+const origin = z
+  .string()
+  .refine((url) => URL.canParse(url))
+  .transform((url) => new URL(url).origin);
+
+const keyArn = setting('the ARN of a KMS key (not of an alias)', z.string().regex(KEY_ARN).optional());
+
+const ratesSchema = z.strictObject({
+  input: z.number().min(0),
+  output: z.number().min(0),
+  cacheRead: z.number().min(0).optional(),
+  cacheWrite: z.number().min(0).optional(),
+});
+
+/** US dollars per million tokens. The input rate applies where a cache rate is absent. */
+export type Rates = z.infer<typeof ratesSchema>;
+
+/**
+ * `JUDGE_PRICES`: by the judge's model id or ARN as configured, rates in US dollars per million tokens, or the id of the
+ * model whose price applies (for an application inference profile, a provisioned or an imported model, a judge outside
+ * Bedrock):
+ *
+ *     {"arn:aws:bedrock:…:application-inference-profile/a1b2": "us.anthropic.claude-sonnet-4-6",
+ *      "sagemaker:/my-judge": {"input": 0.4, "output": 0.4}}
+ */
+const pricesSchema = z.record(z.string(), z.union([z.string().min(1), ratesSchema]));
+export type PriceOverrides = z.infer<typeof pricesSchema>;
+
+/** The settings without which there is no stack. */
+export const requiredSettings = {
+  STACK_PREFIX: setting(
+    `letters, digits and "-", at most ${MAX_PREFIX} characters`,
+    z.string().regex(new RegExp(`^[a-zA-Z0-9-]{1,${MAX_PREFIX}}$`)),
+  ),
+  MLFLOW_TRACKING_URI: setting(
+    'the ARN of a SageMaker mlflow-app (or of an mlflow-tracking-server with MLflow 3.2 or newer), or an http(s) URL',
+    textWithout((uri) => {
+      if (!uri.startsWith('arn:')) return serverUrlFault(uri, 'MLFLOW_SECRET_ARN');
+      // AWS's own client of MLflow apps has no address for them there.
+      if (/^arn:aws-cn:.*:mlflow-app\//.test(uri))
+        return 'SageMaker has no MLflow apps in China: use the URL of a server';
+      return mlflowKind(uri) === 'url' ? '' : undefined;
+    }),
+  ),
+  SAGEMAKER_ENDPOINT_NAME: setting(
+    'the name of the endpoint whose captures are processed: letters, digits and "-", at most 63 characters',
+    z.string().regex(ENDPOINT_NAME),
+  ),
+  DATA_CAPTURE_S3_BUCKET: setting(
+    'the name of the bucket that Data Capture writes to, without s3:// and without a prefix',
+    z.string().regex(BUCKET_NAME),
+  ),
+};
+
+/** The settings of the judge and of MLflow, which the command line reads too. */
+export const sharedSettings = {
+  MLFLOW_SECRET_ARN: secretArn,
+  SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: setting(
+    'an http(s) URL',
+    textWithout((text) => serverUrlFault(text, 'MLFLOW_SECRET_ARN')).optional(),
+  ),
+  BEDROCK_MODEL_ID: setting(
+    'a Bedrock model id, inference profile id or ARN, with or without bedrock:/; or openai:/<model>, sagemaker:/<endpoint>, sagemaker:/<endpoint>/<inference component>',
+    // The readers of settings know the region, and fill in its default.
+    judgeModel.default(defaultJudgeModel() as string),
+  ),
+  /** Asked first; the judge is asked for what it fails or is not sure of. */
+  JUDGE_CASCADE: setting('the id of a cheaper model, in a form of BEDROCK_MODEL_ID', judgeModel.optional()),
+  JUDGE_RATIONALES: setting('all or failures', z.enum(['all', 'failures']).default('all')),
+  /** `cached`: as many of the project's examples as the model's prompt cache needs. */
+  JUDGE_PREFIX: setting('short or cached', z.enum(['short', 'cached']).default('short')),
+  MLFLOW_EVALUATION_MODEL_PARAM: setting(
+    'JSON of inference parameters, such as {"temperature":0}',
+    jsonOf(z.record(z.string(), z.unknown())).default({}),
+  ),
+  JUDGE_BASE_URL: setting('an http(s) URL', textWithout((text) => urlFault(text, 'JUDGE_SECRET_ARN')).optional()),
+  JUDGE_SECRET_ARN: secretArn,
+  JUDGE_CALLS: setting('together or separate', z.enum(['together', 'separate']).default('together')),
+  JUDGE_GUIDELINES: setting(
+    'JSON of guidelines by name, such as {"no_legal_advice":"The reply gives no legal advice."}',
+    jsonOf(z.record(z.string(), z.string())).default({}),
+  ),
+  JUDGE_PRICES: setting(
+    'JSON by model id of prices in US dollars per million tokens, such as {"sagemaker:/my-judge":{"input":0.4,"output":0.4}}, or of the id of the model whose price applies',
+    jsonOf(pricesSchema).default({}),
+  ),
+  BEDROCK_GUARDRAIL_ID: setting(
+    'a guardrail id',
+    z
+      .string()
+      .regex(/^[a-z0-9]+$/)
+      .optional(),
+  ),
+  BEDROCK_GUARDRAIL_VERSION: setting(
+    'a guardrail version: a number or DRAFT',
+    z
+      .string()
+      .regex(/^([1-9]\d*|DRAFT)$/)
+      .optional(),
+  ),
+};
+
+/** The settings that the functions read. */
+export const functionSettings = {
+  ...requiredSettings,
+  ...sharedSettings,
+  /** Ends with `/`. Default: the endpoint's name. */
+  DATA_CAPTURE_S3_PREFIX: capturePrefix,
+  /** Default: the endpoint's name. */
+  MLFLOW_EXPERIMENT_NAME: setting('a name of at most 500 characters', z.string().max(500).optional()),
+  EVALUATION_SAMPLE_RATE: setting('a number from 0 to 1', numberIn(0, 1).default(1)),
+  /** US dollars per day (UTC). */
+  EVALUATION_BUDGET_USD: setting('US dollars per day, 0 for no limit', numberIn(0, Number.MAX_VALUE).default(20)),
+  /** Rules that `createAlwaysRule` checks. */
+  EVALUATION_ALWAYS: setting(
+    'a JSON list of rules, such as [{"name":"long replies","replyTokensOver":800}]',
+    jsonOf(z.array(z.unknown())).default([]),
+  ),
+  /** Objectives that `readObjectives` checks. */
+  QUALITY_OBJECTIVES: setting(
+    'a JSON list of objectives, such as [{"scorer":"safety","atLeast":0.95,"over":"1d"},{"errorReplies":{"atMost":0.02}}]',
+    jsonOf(z.array(z.unknown())).default([]),
+  ),
+  /** How labels are compared with what the endpoint answered. */
+  GROUND_TRUTH: setting(
+    'JSON such as {"kind":"classes","positive":"1","groups":["age_group"],"days":30}',
+    jsonOf(groundTruthSchema).default(groundTruthSchema.parse({})),
+  ),
+  /** Label files under it are read when they are written. Ends with `/`, or is a bucket alone. */
+  GROUND_TRUTH_S3_PREFIX: setting(
+    'a place in S3 such as s3://my-labels/churn/',
+    z
+      .string()
+      .regex(LABEL_PLACE)
+      .transform((place) => (place.endsWith('/') ? place : `${place}/`))
+      .optional(),
+  ),
+  /** Whether the messages about quality quote the judge, who quotes people. */
+  ALARM_QUOTES: flag(false),
+  /** The gate (src/limits/gate.ts): limits over all runs of the stack. 0: no limit. */
+  MAX_FUNCTIONS: wholeNumber(0, 10_000, 8),
+  JUDGE_CONCURRENCY: wholeNumber(0, 100_000, 64),
+  JUDGE_TOKENS_PER_MINUTE: wholeNumber(0, 1_000_000_000, 0),
+  /** Default: 25 for a managed MLflow, else 0. */
+  MLFLOW_REQUESTS_PER_SECOND: setting('requests a second, 0 for no limit', numberIn(0, 100_000).optional()),
+  /** Their replies reach nobody, so that the endpoint's figures leave them out. */
+  SHADOW_VARIANTS: setting('names of variants separated by commas', nameList(ENDPOINT_NAME).default([])),
+  CSV_HEADER: flag(false),
+  FEATURE_NAMES: setting('a JSON list of names, such as ["age","income"]', jsonOf(z.array(z.string())).default([])),
+  /** Longer lines are quarantined by reference. */
+  MAX_LINE_BYTES: wholeNumber(1024, 256 * 1024 * 1024, DEFAULT_MAX_LINE_BYTES),
+};
+
+/** The settings that the functions of a cloud replay read in addition. */
+export const replaySettings = {
+  /** Endpoints that may be invoked. */
+  REPLAY_ENDPOINT_NAMES: setting('endpoint names separated by commas', nameList(ENDPOINT_NAME).default([])),
+  /** Inference components that may be invoked. */
+  REPLAY_INFERENCE_COMPONENT_NAMES: setting(
+    'inference component names separated by commas',
+    nameList(ENDPOINT_NAME).default([]),
+  ),
+  /** Origins of the URLs that may be sent to. */
+  REPLAY_URLS: setting(
+    'origins of http(s) URLs separated by commas, such as https://candidate.example.com:8443, without a path',
+    nameList(/^https?:\/\/[^\s/?#@]+\/?$/)
+      .pipe(z.array(origin))
+      .default([]),
+  ),
+  /** The only secret whose value may be sent as headers, and only to these URLs. */
+  REPLAY_HEADERS_SECRET_ARN: secretArn,
+};
+
+/** All settings of the stack. */
+export const settingsSchema = z.object({
+  ...functionSettings,
+  DATA_CAPTURE_KMS_KEY_ARN: keyArn,
+  GROUND_TRUTH_KMS_KEY_ARN: keyArn,
+  /** Encrypts the work bucket, the table, the queues, the topic and the logs. */
+  WORK_KMS_KEY_ARN: keyArn,
+  MLFLOW_ARTIFACT_KMS_KEY_ARN: keyArn,
+  /** Of all secrets that other settings name. */
+  SECRETS_KMS_KEY_ARN: keyArn,
+  MLFLOW_ARTIFACT_BUCKET: setting(
+    'a bucket name, optionally with a prefix',
+    z.string().regex(BUCKET_WITH_PREFIX).optional(),
+  ),
+  /** Of that bucket. Default: the account of the stack. */
+  MLFLOW_ARTIFACT_ACCOUNT_ID: setting('an AWS account id of 12 digits', z.string().regex(ACCOUNT_ID).optional()),
+  VPC_SUBNET_IDS: setting(
+    'subnet ids such as subnet-0123456789abcdef0, separated by commas, at most 16',
+    nameList(/^subnet-[0-9a-f]+$/)
+      .pipe(z.array(z.string()).max(16))
+      .default([]),
+  ),
+  VPC_SECURITY_GROUP_IDS: setting(
+    'security group ids such as sg-0123456789abcdef0, separated by commas, at most 5',
+    nameList(/^sg-[0-9a-f]+$/)
+      .pipe(z.array(z.string()).max(5))
+      .default([]),
+  ),
+  MAX_CONCURRENCY: wholeNumber(1, 10_000, 10),
+  /** How long events of new capture files are collected for one run. 300 is Lambda's maximum. */
+  BATCH_WINDOW_SECONDS: wholeNumber(0, 300, 60),
+  LAMBDA_MEMORY_MB: wholeNumber(512, 10_240, 1024),
+  LAMBDA_TIMEOUT_SECONDS: wholeNumber(120, 900, 900),
+  LOG_RETENTION_DAYS: setting(
+    `one of ${RETENTION_DAYS.join(', ')} days`,
+    z.coerce.number().pipe(z.literal(RETENTION_DAYS)).default(30),
+  ),
+  /** 0: no alarm about missing captures. */
+  MISSING_CAPTURES_HOURS: wholeNumber(0, 24, 6),
+  /** 0: no alarm when labels stop coming. CloudWatch looks back at most 7 days. */
+  MISSING_LABELS_HOURS: wholeNumber(0, 168, 0),
+  /** An alarm has at most 10 metrics. */
+  ENDPOINT_VARIANTS: setting(
+    'names of variants separated by commas, at most 9',
+    nameList(ENDPOINT_NAME).pipe(z.array(z.string()).min(1).max(9)).default(['AllTraffic']),
+  ),
+  ALARM_EMAIL: setting('an email address', z.email().optional()),
+  ...replaySettings,
+  ...forwardSettings,
+});
+
+/** The settings as they are read, before the stack derives the defaults that depend on other settings. */
+export type CheckedSettings = z.infer<typeof settingsSchema>;
+
+/** The settings of a stack. */
+export interface Settings extends CheckedSettings {
+  /** Of MLFLOW_TRACKING_URI, which in a released template only the deployment knows. */
+  mlflowKind: MlflowKind;
+  /** Ends with `/`, so that `my-endpoint` does not match `my-endpoint-v2`. */
+  DATA_CAPTURE_S3_PREFIX: string;
+  MLFLOW_EXPERIMENT_NAME: string;
+}

@@ -1,0 +1,20 @@
+/** Where the captures of the stack are: below its prefix, but not those of a judge that is an endpoint below the same prefix. */
+import type { CaptureScope } from '../captures/files/capture-objects.ts';
+import { capturePathOf } from '../captures/files/capture-path.ts';
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import { judgeEndpoints } from './judge-id.ts';
+
+type ScopeSettings = Pick<
+  LambdaEnvironment,
+  'DATA_CAPTURE_S3_BUCKET' | 'DATA_CAPTURE_S3_PREFIX' | 'BEDROCK_MODEL_ID' | 'JUDGE_CASCADE'
+>;
+
+/** A judgement that is captured must not be judged: that would never end. */
+export function captureScope(environment: ScopeSettings): CaptureScope {
+  const judges = judgeEndpoints(environment);
+  return {
+    bucket: environment.DATA_CAPTURE_S3_BUCKET,
+    prefix: environment.DATA_CAPTURE_S3_PREFIX,
+    excludes: (key) => judges.includes(capturePathOf(key).endpoint?.toLowerCase() ?? ''),
+  };
+}

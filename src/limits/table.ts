@@ -1,0 +1,213 @@
+/** Reads and writes items of the stack's DynamoDB table: the budget's, and those of the gate. Failures become named errors. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type AttributeValue,
+  ConditionalCheckFailedException,
+  DynamoDBClient,
+  DynamoDBServiceException,
+  GetItemCommand,
+  TransactionCanceledException,
+  TransactWriteItemsCommand,
+  type Update,
+  UpdateItemCommand,
+} from '@aws-sdk/client-dynamodb';
+import { noteThrottle } from '../core/aws/throttles.ts';
+import { budgetTable } from '../core/contract/names.ts';
+import { PermanentError, RetryableError, saidBy } from '../core/errors/errors.ts';
+
+/**
+ * A write that is throttled, or meets a transaction on the same item, is refused immediately and was not made. The waits are
+ * up to 50, 100, … ms: 2.3 s in all, half of it on average, for a partition to get through a burst.
+ */
+export const REFUSED_ATTEMPTS = 10;
+export const REFUSED_WAIT_MS = 50;
+
+export type Item = Record<string, AttributeValue>;
+
+/** A change of one item. In expressions, `#name` stands for the attribute `name` unless `names` maps it. */
+export interface ItemChange {
+  scope: string;
+  expression: string;
+  condition?: string | undefined;
+  names?: Record<string, string>;
+  /** Numbers, texts and maps of numbers by name, for `:name` in expressions. */
+  values: Record<string, number | string | object>;
+  /** Which attributes `update` returns: by default those that it changed, as they are now. */
+  returns?: 'ALL_OLD';
+}
+
+export const asNumber = (value: AttributeValue | undefined): number => Number(value?.N ?? 0);
+
+const toAttribute = (value: unknown): AttributeValue =>
+  typeof value === 'object' && value !== null
+    ? { M: Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, toAttribute(inner)])) }
+    : typeof value === 'string'
+      ? { S: value }
+      : { N: String(value) };
+
+let client: DynamoDBClient | undefined;
+
+/** Returns the client of the table. There is one in a process, so that the budget and the gate share its connections. */
+export function tableClient(): DynamoDBClient {
+  client ??= new DynamoDBClient({});
+  return client;
+}
+
+export class BudgetTable {
+  readonly #client: DynamoDBClient;
+  readonly #name: string;
+
+  constructor(client: DynamoDBClient, name: string) {
+    this.#client = client;
+    this.#name = name;
+  }
+
+  /** Returns the item, which is empty if it does not exist. */
+  async get(scope: string): Promise<Item> {
+    const command = new GetItemCommand({ TableName: this.#name, Key: keyOf(scope), ConsistentRead: true });
+    const { Item = {} } = await this.#client.send(command).catch((error: unknown) => {
+      throw namedTableError(error, this.#name, scope);
+    });
+    return Item;
+  }
+
+  /**
+   * Makes the change, and in the same transaction the change of another item, if there is one. The SDK may send it twice: its
+   * condition must not hold a second time, or its repetition do no harm.
+   *
+   * @returns the changed attributes (empty after a transaction) or those that `returns` names, or `undefined` if a condition was not met
+   */
+  async update(change: ItemChange, other?: ItemChange): Promise<Item | undefined> {
+    return this.#send(change.scope, async () => {
+      if (other !== undefined) {
+        const TransactItems = [change, other].map((one) => ({ Update: this.#update(one) }));
+        await this.#client.send(new TransactWriteItemsCommand({ TransactItems }));
+        return {};
+      }
+      const ReturnValues = change.returns ?? 'UPDATED_NEW';
+      const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues });
+      return (await this.#client.send(command)).Attributes ?? {};
+    });
+  }
+
+  /**
+   * Makes the change at most once: nothing repeats it, the SDK included.
+   *
+   * @returns the changed attributes; `undefined` if the condition was not met; `unknown` if no reply tells
+   */
+  async updateOnce(change: ItemChange): Promise<Item | undefined | 'unknown'> {
+    return this.#send<Item | 'unknown'>(change.scope, async () => {
+      const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues: 'UPDATED_NEW' });
+      // Inside of the SDK's retries, which repeat no error that they do not know.
+      command.middlewareStack.add(
+        (next) => async (args) => {
+          try {
+            return await next(args);
+          } catch (error) {
+            throw new SentOnce(error);
+          }
+        },
+        { step: 'finalizeRequest', priority: 'low', name: 'sentOnce' },
+      );
+      try {
+        return (await this.#client.send(command)).Attributes ?? {};
+      } catch (error) {
+        const failure = error instanceof SentOnce ? error.failure : error;
+        const { httpStatusCode = 500 } = failure instanceof DynamoDBServiceException ? failure.$metadata : {};
+        if (httpStatusCode >= 500) return 'unknown';
+        throw failure;
+      }
+    });
+  }
+
+  /** Sends again what was refused for the moment. @returns `undefined` if a condition was not met */
+  async #send<T>(scope: string, send: () => Promise<T>): Promise<T | undefined> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await send();
+      } catch (error) {
+        if (isConditionFailed(error)) return undefined;
+        const throttled = isThrottled(error);
+        if (throttled) noteThrottle('table');
+        if (!(throttled || isConflict(error)) || attempt >= REFUSED_ATTEMPTS) {
+          throw namedTableError(error, this.#name, scope);
+        }
+        await sleep(Math.random() * REFUSED_WAIT_MS * attempt);
+      }
+    }
+  }
+
+  #update({ scope, expression, condition, names, values }: ItemChange): Update {
+    const used = `${expression} ${condition ?? ''}`.matchAll(/#(\w+)/g);
+    return {
+      TableName: this.#name,
+      Key: keyOf(scope),
+      UpdateExpression: expression,
+      ConditionExpression: condition,
+      ExpressionAttributeNames: { ...Object.fromEntries(used), ...names },
+      ExpressionAttributeValues: Object.fromEntries(
+        Object.entries(values).map(([name, value]) => [`:${name}`, toAttribute(value)]),
+      ),
+    };
+  }
+}
+
+/** Hides a failure from the SDK's retries, which look into causes too. */
+class SentOnce extends Error {
+  readonly failure: unknown;
+
+  constructor(failure: unknown) {
+    super();
+    this.failure = failure;
+  }
+}
+
+const keyOf = (scope: string): Item => ({ [budgetTable.partitionKey]: { S: scope } });
+
+const canceledFor = (error: unknown, code: string): boolean =>
+  error instanceof TransactionCanceledException &&
+  (error.CancellationReasons ?? []).some((reason) => reason.Code === code);
+
+const isConditionFailed = (error: unknown): boolean =>
+  error instanceof ConditionalCheckFailedException || canceledFor(error, 'ConditionalCheckFailed');
+
+const isConflict = (error: unknown): boolean =>
+  (error instanceof Error && error.name === 'TransactionConflictException') ||
+  canceledFor(error, 'TransactionConflict');
+
+const THROTTLED = new Set(['ProvisionedThroughputExceededException', 'RequestLimitExceeded', 'ThrottlingException']);
+
+/** A transaction has other words for it. */
+const isThrottled = (error: unknown): boolean =>
+  (error instanceof Error && THROTTLED.has(error.name)) ||
+  canceledFor(error, 'ProvisionedThroughputExceeded') ||
+  canceledFor(error, 'ThrottlingError');
+
+const EXPIRED = new Set(['ExpiredTokenException', 'ExpiredToken', 'UnrecognizedClientException']);
+const TRANSIENT = new Set([
+  'TransactionInProgressException',
+  'TransactionConflictException',
+  'TransactionCanceledException',
+  'InternalServerError',
+  'ServiceUnavailable',
+  'LimitExceededException',
+]);
+
+/** Converts a failure of DynamoDB into a named error, which is retryable if the failure may be transient. */
+export function namedTableError(error: unknown, table: string, scope: string): Error {
+  const name = error instanceof Error ? error.name : 'Unknown';
+  const status = error instanceof DynamoDBServiceException ? error.$metadata.httpStatusCode : undefined;
+  const facts = { got: saidBy(error), where: `table ${table}, item ${scope}` };
+  if (isThrottled(error)) {
+    return new RetryableError('BudgetTableThrottled', 'DynamoDB throttled every attempt', facts, error);
+  }
+  if (EXPIRED.has(name)) {
+    return new RetryableError('CredentialsExpired', 'The credentials for DynamoDB have expired', facts, error);
+  }
+  if (status !== undefined && status >= 400 && status < 500 && !TRANSIENT.has(name)) {
+    return name === 'AccessDeniedException'
+      ? new PermanentError('BudgetAccessDenied', 'DynamoDB denied access to the budget', facts, error)
+      : new PermanentError('BudgetRefused', 'DynamoDB refused a request of the budget', facts, error);
+  }
+  return new RetryableError('BudgetTableUnavailable', 'DynamoDB did not answer', facts, error);
+}

@@ -1,0 +1,11 @@
+/** Logs failures that the gate does without: it would rather exceed a pace than stop the pipeline. */
+import { logger } from '../core/process/logging.ts';
+
+const logged = new Set<string>();
+
+/** Logs the first failure of a kind in this process. */
+export function warnOnce(what: string, error: unknown): void {
+  if (logged.has(what)) return;
+  logged.add(what);
+  logger.warn(what, error as Error);
+}

@@ -1,0 +1,136 @@
+/** Reads traces with their assessments and tags from MLflow, page by page. */
+import * as z from 'zod';
+import { REPLAY_TAG } from '../../captures/trace/ids.ts';
+import { REPLACED_AT, SAMPLE_METADATA } from '../../mlflow/assessment-metadata.ts';
+import { assessment } from '../../mlflow/replies.ts';
+import type { MlflowRest } from '../../mlflow/rest.ts';
+import { ALWAYS, chanceOf, partOf } from '../sample.ts';
+
+const assessmentSchema = assessment.extend({
+  rationale: z.string().default(''),
+  create_time: z.string().default(''),
+  last_update_time: z.string().default(''),
+});
+const traceSchema = z.object({
+  trace_id: z.string(),
+  request_time: z.string().default(''),
+  request_preview: z.string().default(''),
+  response_preview: z.string().default(''),
+  tags: z.record(z.string(), z.string()).default({}),
+  assessments: z.array(assessmentSchema).default([]),
+});
+const searchSchema = z.object({ traces: z.array(traceSchema).default([]), next_page_token: z.string().optional() });
+
+export type ReadAssessment = z.infer<typeof assessmentSchema>;
+export type AssessedTrace = z.infer<typeof traceSchema>;
+
+/** Traces per page. Each has about 20 assessments of half a kilobyte. */
+const PAGE = 100;
+
+export interface TraceQuery {
+  experimentId: string;
+  /** MLflow's own filter, for example `tag.sagemaker_variant_name = 'AllTraffic'`. */
+  filter?: string | undefined;
+  /** Only inferences from this instant on, epoch milliseconds. */
+  fromMs?: number | undefined;
+  /** Only inferences before this instant. */
+  toMs?: number | undefined;
+  /** Default: the oldest first. */
+  newestFirst?: boolean | undefined;
+  /** Shadow variants, whose traces are left out unless the filter names them. */
+  shadow?: readonly string[] | undefined;
+  progress?: ((traces: number) => void) | undefined;
+}
+
+const VARIANT_TAG = 'sagemaker_variant_name';
+
+/** Returns the shadow variants whose traces a query leaves out: those that its filter does not name. */
+export const shadowLeftOut = ({
+  shadow = [],
+  filter = '',
+}: Pick<TraceQuery, 'shadow' | 'filter'>): readonly string[] =>
+  filter.includes(VARIANT_TAG) ? shadow.filter((name) => !filter.includes(name)) : shadow;
+
+/** Reads all traces of the experiment that match, in the order of their inference, but none of a replay's requests. */
+export async function* assessedTraces(
+  rest: Pick<MlflowRest, 'repeat'>,
+  query: TraceQuery,
+): AsyncGenerator<AssessedTrace> {
+  const { experimentId, fromMs, toMs, progress } = query;
+  const filter = [
+    ...(fromMs === undefined ? [] : [`timestamp_ms >= ${fromMs}`]),
+    ...(toMs === undefined ? [] : [`timestamp_ms < ${toMs}`]),
+    ...(query.filter ? [query.filter] : []),
+  ].join(' AND ');
+  const leftOut = shadowLeftOut(query);
+  let traces = 0;
+  let pageToken: string | undefined;
+  do {
+    const json = {
+      locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } }],
+      max_results: PAGE,
+      order_by: [`timestamp_ms ${query.newestFirst ? 'DESC' : 'ASC'}`],
+      filter: filter || undefined,
+      page_token: pageToken,
+    };
+    const page = await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/traces/search', json }, searchSchema);
+    yield* page.traces.filter(({ tags }) => !leftOut.includes(tags[VARIANT_TAG] ?? '') && !(REPLAY_TAG in tags));
+    traces += page.traces.length;
+    progress?.(traces);
+    pageToken = page.next_page_token || undefined;
+  } while (pageToken !== undefined);
+}
+
+const timeOf = ({ last_update_time, create_time }: ReadAssessment): number =>
+  Date.parse(last_update_time || create_time) || 0;
+const newest = (list: readonly ReadAssessment[]): ReadAssessment | undefined =>
+  list.toSorted((a, b) => timeOf(b) - timeOf(a))[0];
+
+export const givenBy = ({ feedback, expectation }: Pick<ReadAssessment, 'feedback' | 'expectation'>): unknown =>
+  feedback?.value ?? expectation?.value;
+
+/** A judge's verdict counts even if a person overrode it, because that is how people correct it. */
+const isVerdict = ({ source, feedback }: ReadAssessment): boolean =>
+  (source.source_type === 'LLM_JUDGE' || source.source_type === 'CODE') &&
+  feedback?.value !== undefined &&
+  feedback.value !== null &&
+  feedback.error === undefined;
+
+/** Returns the latest verdict. @param judge only of this judge, for example `bedrock:/…` */
+export const latestVerdict = (assessments: readonly ReadAssessment[], judge?: string): ReadAssessment | undefined =>
+  newest(assessments.filter((a) => isVerdict(a) && (judge === undefined || a.source.source_id === judge)));
+
+/** Returns the latest assessment of each person: it replaces their earlier ones. */
+export function latestByPerson(assessments: readonly ReadAssessment[]): ReadAssessment[] {
+  const given = assessments.filter(
+    (a) => a.source.source_type === 'HUMAN' && a.valid && givenBy(a) !== undefined && givenBy(a) !== null,
+  );
+  return [...Map.groupBy(given, ({ source }) => source.source_id).values()].flatMap((own) => newest(own) ?? []);
+}
+
+/** Returns when a scorer had its first verdict on a trace, epoch milliseconds. @param own the assessments of the scorer */
+export const firstVerdictMs = (own: readonly ReadAssessment[]): number =>
+  own
+    .filter(isVerdict)
+    .map(({ metadata, create_time }) => Date.parse(metadata[REPLACED_AT] ?? create_time) || 0)
+    .reduce((first, ms) => Math.min(first, ms), Infinity);
+
+/** Counts verdicts by their part of the sample, to know how many captures a judged one stands for. */
+export class JudgedParts {
+  readonly #chances = new Map<string, number>();
+
+  /**
+   * Adds a verdict. A part is a random sample however it grew: where a later run has judged more of the captures of an hour, all of them count
+   * with its chance.
+   *
+   * @returns a function that returns 1 ÷ the chance to be judged; call it after all verdicts are added
+   */
+  add({ request_time: time, tags }: AssessedTrace, scorer: string, { metadata }: ReadAssessment): () => number {
+    const sample = metadata[SAMPLE_METADATA] ?? '';
+    if (sample === ALWAYS) return () => 1;
+    const part = partOf(metadata) ?? '';
+    const key = JSON.stringify([scorer, time.slice(0, 'yyyy-mm-ddThh'.length), tags.sagemaker_variant_name, part]);
+    this.#chances.set(key, Math.max(this.#chances.get(key) ?? 0, chanceOf(sample)));
+    return () => 1 / (this.#chances.get(key) || 1);
+  }
+}

@@ -1,0 +1,64 @@
+/** Compares verdicts on the same items at two times to detect that the judge has changed. */
+import * as z from 'zod';
+import { PermanentError } from '../../core/errors/errors.ts';
+import { wilson } from '../../core/statistics/share.ts';
+import { mcnemar } from '../../core/statistics/share-difference.ts';
+import type { CalibrationReport, Drift } from './types.ts';
+
+/** The judge has drifted if the probability that nothing changed is below this. */
+const SIGNIFICANT = 0.05;
+/** It has also drifted if more verdicts than this share changed, even if right and wrong balance. At temperature 0 few change. */
+const MAX_CHANGED_SHARE = 0.1;
+
+const valueSchema = z.union([z.string(), z.number(), z.boolean()]);
+const baselineSchema = z.object({
+  generatedAt: z.string(),
+  judges: z.record(z.string(), z.number()),
+  pairs: z.array(z.object({ id: z.string(), scorer: z.string(), label: valueSchema, verdict: valueSchema })),
+});
+type Baseline = z.infer<typeof baselineSchema>;
+
+/** Returns the part of a report that a later one is compared with. */
+export const baselineOf = ({ generatedAt, judges, pairs }: CalibrationReport): Baseline => ({
+  generatedAt,
+  judges,
+  pairs: pairs.map(({ id, scorer, label, verdict }) => ({ id, scorer, label, verdict })),
+});
+
+/** @throws PermanentError `InvalidBaseline` */
+export function parseBaseline(text: string, file: string): Baseline {
+  try {
+    return baselineSchema.parse(JSON.parse(text));
+  } catch (error) {
+    const expected = 'a file written by --save-baseline or --json';
+    const facts = { got: (error as Error).message, expected, where: file };
+    throw new PermanentError('InvalidBaseline', 'The baseline is invalid', facts, error);
+  }
+}
+
+export function compareWithBaseline(report: CalibrationReport, baseline: Baseline): Drift {
+  const earlier = new Map(baseline.pairs.map((pair) => [`${pair.scorer} ${pair.id}`, pair]));
+  const both = report.pairs.flatMap((pair) => {
+    const before = earlier.get(`${pair.scorer} ${pair.id}`);
+    return before === undefined ? [] : [{ ...pair, before: before.verdict }];
+  });
+  const wasRight = both.filter(({ before, label }) => before === label);
+  const isRight = both.filter(({ verdict, label }) => verdict === label);
+  const changed = both.filter(({ before, verdict }) => before !== verdict);
+  const pValue = mcnemar(
+    wasRight.filter(({ verdict, label }) => verdict !== label).length,
+    isRight.filter(({ before, label }) => before !== label).length,
+  );
+  const drifted = pValue < SIGNIFICANT || changed.length > MAX_CHANGED_SHARE * both.length;
+  return {
+    baseline: { generatedAt: baseline.generatedAt, judges: baseline.judges },
+    items: both.length,
+    changed: changed.map(({ id, scorer, label, before, verdict }) => ({ id, scorer, label, before, now: verdict })),
+    agreementBefore: wilson(wasRight.length, both.length),
+    agreementNow: wilson(isRight.length, both.length),
+    pValue,
+    onlyInBaseline: baseline.pairs.length - both.length,
+    onlyNow: report.pairs.length - both.length,
+    verdict: drifted ? 'drifted' : changed.length > 0 ? 'changed' : 'none',
+  };
+}

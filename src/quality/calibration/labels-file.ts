@@ -1,0 +1,151 @@
+/**
+ * Reads labels from a file with one JSON object per line:
+ *
+ *     {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"}
+ *
+ * `request` is the user's message or the list of messages in OpenAI's format. `reply` is a text or a message with its tool
+ * calls. `system`, `tools`, `reason` and `id` are optional. If a line contains `verdict` (and `rationale`), that verdict is
+ * compared and the judge is not asked.
+ */
+import { hash } from 'node:crypto';
+import * as z from 'zod';
+import type { ChatMessage } from '../../captures/types.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
+import { nearest } from '../../core/values/nearest.ts';
+import { describeValues, readValue } from '../../judge/scorers/values.ts';
+import type { JudgeScorer, ScorerValues } from '../../judge/types.ts';
+import type { AssessmentValue } from '../../mlflow/types.ts';
+import type { LabeledItem } from './types.ts';
+
+const messageSchema = z.looseObject({
+  role: z.string().min(1),
+  content: z.union([z.string(), z.array(z.unknown()), z.null()]).default(null),
+});
+const valueSchema = z.union([z.string(), z.number(), z.boolean()]);
+
+const lineSchema = z.looseObject({
+  id: z
+    .union([z.string().min(1), z.number()])
+    .transform(String)
+    .optional(),
+  request: z.union([z.string(), z.array(messageSchema)]),
+  reply: z.union([z.string(), messageSchema]),
+  system: z.string().optional(),
+  tools: z.array(z.unknown()).optional(),
+  scorer: z.string().min(1),
+  label: valueSchema,
+  reason: z.string().optional(),
+  verdict: valueSchema.optional(),
+  rationale: z.string().optional(),
+  judge: z.string().optional(),
+});
+
+/** Number of invalid lines in the error. In a file of another format all lines are invalid. */
+const MAX_FAULTS = 10;
+
+/** Many data sets use 1 and 0, or pass and fail, for yes and no. */
+const ALIASES: Readonly<Record<string, 'yes' | 'no'>> = {
+  '1': 'yes',
+  true: 'yes',
+  pass: 'yes',
+  '0': 'no',
+  false: 'no',
+  fail: 'no',
+};
+
+/** Returns a person's label as one of the scorer's values, or `undefined`. */
+export function readLabel(values: ScorerValues, given: unknown): AssessmentValue | undefined {
+  const read = readValue(values, given);
+  if (read !== undefined || (values.kind !== 'yes-no' && values.kind !== 'boolean')) return read;
+  const alias = ALIASES[String(given).trim().toLowerCase()];
+  return alias === undefined ? undefined : readValue(values, alias);
+}
+
+const digest = (value: unknown): string => hash('sha256', JSON.stringify(value)).slice(0, 12);
+
+/**
+ * @param file for errors
+ * @throws PermanentError `InvalidLabels` with the invalid lines
+ */
+export function parseLabels(
+  text: string,
+  file: string,
+  scorers: readonly Pick<JudgeScorer, 'name' | 'values'>[],
+): LabeledItem[] {
+  const known = new Map(scorers.map((scorer) => [scorer.name, scorer]));
+  const faults: string[] = [];
+  const items: LabeledItem[] = [];
+  const ids = new Map<string, number>();
+  for (const [index, line] of text
+    .replace(/^\uFEFF/, '')
+    .split(/\r?\n/)
+    .entries()) {
+    if (line.trim() === '') continue;
+    try {
+      const item = parseLine(line, known);
+      // Two people may label the same question about the same exchange.
+      const times = (ids.get(item.id) ?? 0) + 1;
+      ids.set(item.id, times);
+      items.push(times === 1 ? item : { ...item, id: `${item.id}-${times}` });
+    } catch (error) {
+      faults.push(`line ${index + 1}: ${(error as Error).message}`);
+    }
+  }
+  if (faults.length > 0 || items.length === 0) {
+    const shown = faults.slice(0, MAX_FAULTS);
+    const more = faults.length > shown.length ? `; and ${faults.length - shown.length} more` : '';
+    throw new PermanentError('InvalidLabels', 'The labels are invalid', {
+      got: faults.length === 0 ? 'no lines' : `${shown.join('; ')}${more}`,
+      expected: 'a JSON object per line: {"request", "reply", "scorer", "label"}',
+      where: file,
+    });
+  }
+  return items;
+}
+
+function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'name' | 'values'>>): LabeledItem {
+  let json: unknown;
+  try {
+    json = JSON.parse(line);
+  } catch {
+    throw new Error('not JSON');
+  }
+  const parsed = lineSchema.safeParse(json);
+  if (!parsed.success) {
+    throw new Error(
+      parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the line'}: ${message}`).join(', '),
+    );
+  }
+  const { id, request, reply, system, tools, scorer, label, reason, verdict, rationale, judge } = parsed.data;
+  const values = known.get(scorer)?.values;
+  if (values === undefined) {
+    // A list of all scorers would hide the faults of the next lines: a message has an end.
+    const meant = nearest(scorer, [...known.keys()]);
+    const hint =
+      meant === undefined ? `; the scorers are ${[...known.keys()].join(', ')}` : ` (did you mean ${meant}?)`;
+    throw new Error(`unknown scorer ${scorer}${hint}`);
+  }
+  const read = (name: string, given: unknown): AssessmentValue => {
+    const value = readLabel(values, given);
+    if (value === undefined)
+      throw new Error(`${name} ${JSON.stringify(given)} is not a value of ${scorer} (${describeValues(values)})`);
+    return value;
+  };
+  const messages: ChatMessage[] = [
+    ...(system === undefined ? [] : [{ role: 'system', content: system }]),
+    ...(typeof request === 'string' ? [{ role: 'user', content: request }] : request),
+  ];
+  const message: ChatMessage = typeof reply === 'string' ? { role: 'assistant', content: reply } : reply;
+  return {
+    id: id ?? digest([messages, message, scorer]),
+    scorer,
+    label: read('label', label),
+    messages,
+    reply: message,
+    tools,
+    labelRationale: reason,
+    verdict: verdict === undefined ? undefined : read('verdict', verdict),
+    verdictRationale: rationale,
+    judge,
+  };
+}

@@ -1,0 +1,220 @@
+/** Picks traces to be labelled, at random within what the judge passes and what it fails, and marks them. */
+
+import { PermanentError } from '../../core/errors/errors.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { isPass } from '../../judge/scorers/values.ts';
+import type { JudgeScorer } from '../../judge/types.ts';
+import { MlflowRefusedError } from '../../mlflow/errors.ts';
+import { anyReply } from '../../mlflow/replies.ts';
+import type { MlflowRest } from '../../mlflow/rest.ts';
+import {
+  type AssessedTrace,
+  assessedTraces,
+  firstVerdictMs,
+  givenBy,
+  latestByPerson,
+  latestVerdict,
+  type TraceQuery,
+} from './assessed-traces.ts';
+import { drawOf, type LabelPick, labelTag, pickOf, VERDICTS, verdictOf } from './label-tag.ts';
+import { readLabel } from './labels-file.ts';
+import { addToQueue, declinedIn, findQueue, queueOf } from './review-queue.ts';
+
+/** A judged trace. */
+interface Candidate {
+  traceId: string;
+  /** The judge's verdict passes. */
+  passed: boolean;
+  isLabelled: boolean;
+  /** Somebody has set it aside in the review queue. */
+  isDeclined: boolean;
+  isPicked: boolean;
+  /** Its number by which it is picked. */
+  draw: number;
+  inferenceMs: number;
+  /** When it was judged first. */
+  seenMs: number;
+}
+
+/** What was found and picked of one verdict. */
+export interface VerdictPicks {
+  name: 'passes' | 'fails';
+  judged: number;
+  labelled: number;
+  waiting: number;
+  picked: number;
+  /** The part that is picked by now, labelled or not. */
+  probability: number;
+}
+
+export interface LabelPicks {
+  scorer: string;
+  strata: VerdictPicks[];
+  /** Traces that wait for a label, those of earlier picks included. */
+  waiting: string[];
+  /** The part of `waiting` that was picked now. */
+  picked: number;
+  /** The id of MLflow's review queue; `null` if the server has no review queues. */
+  queue: string | null;
+}
+
+interface Options extends TraceQuery {
+  scorer: JudgeScorer;
+  /** How many traces are to wait for a label. */
+  next: number;
+}
+
+const CONCURRENT_WRITES = 4;
+
+/**
+ * Makes sure that `next` traces wait for a label of the scorer: picks as many as are missing, marks them with a tag that keeps the
+ * window and their probability, and puts all that wait into a review queue where the server has them.
+ *
+ * Traces of a verdict are picked in the order of their numbers, which a hash gives them: those below a threshold, whatever the window. So a
+ * repeated or overlapping call picks the same ones first, a trace was picked if its number is below the largest threshold of the windows
+ * that it is in, and a call that was killed is continued by the next one. Labelled traces below the threshold are marked too: they are
+ * as random as the others.
+ *
+ * @throws PermanentError `NothingToLabel` without judged traces, `LabelSchemaUnfit`
+ */
+export async function pickLabels(rest: Pick<MlflowRest, 'repeat'>, options: Options): Promise<LabelPicks> {
+  const { experimentId, scorer, next } = options;
+  const found = await findQueue(rest, experimentId, scorer.name);
+  const declined =
+    found === 'no queues' || found.id === undefined ? new Set<string>() : await declinedIn(rest, found.id);
+  const candidates = await readCandidates(rest, options, declined);
+  const waiting = candidates.filter(isWaiting).map(({ traceId }) => traceId);
+  const groups = VERDICTS.map((name) => candidates.filter(({ passed }) => verdictOf(passed) === name));
+  const countsOf = (members: readonly Candidate[] = []): VerdictCounts => {
+    const picked = members.filter(({ isPicked }) => isPicked).length;
+    return { judged: members.length, picked, open: members.filter(isOpen).length };
+  };
+  const missing = Math.max(0, next - waiting.length);
+  const quotas = labelQuotas([countsOf(groups[0]), countsOf(groups[1])], missing);
+  const drawn = groups.map((members, index) => draw(members, quotas[index] ?? 0));
+  const strata = VERDICTS.map((name, index) => {
+    const [members = [], { marked } = { marked: [] as Candidate[] }] = [groups[index], drawn[index]];
+    return {
+      name,
+      judged: members.length,
+      labelled: members.filter(({ isLabelled }) => isLabelled).length,
+      waiting: members.filter(isWaiting).length,
+      picked: marked.filter(isUndone).length,
+      probability: (members.filter(({ isPicked }) => isPicked).length + marked.length) / (members.length || 1),
+    };
+  }).filter(({ judged }) => judged > 0);
+  const [passes = 0, fails = 0] = drawn.map(({ below }) => below);
+  const call = { ...windowOf(candidates, options), passes, fails, picked: new Date().toISOString() };
+  // The tag comes first: a label without its probability would count as one that nobody picked.
+  const all = [...waiting];
+  await forEachConcurrently(
+    CONCURRENT_WRITES,
+    drawn.flatMap(({ marked }) => marked),
+    async (candidate) => {
+      const verdict = verdictOf(candidate.passed);
+      const probability = strata.find(({ name }) => name === verdict)?.probability ?? 1;
+      const isSet = await setTag(rest, candidate.traceId, scorer.name, { verdict, probability, ...call });
+      if (isSet && isUndone(candidate)) all.push(candidate.traceId);
+    },
+  );
+  const queue = found === 'no queues' ? null : await queueOf(rest, experimentId, scorer);
+  if (queue !== null && all.length > 0) await addToQueue(rest, queue, all);
+  return { scorer: scorer.name, strata, waiting: all, picked: all.length - waiting.length, queue };
+}
+
+const isUndone = ({ isLabelled, isDeclined }: Candidate): boolean => !isLabelled && !isDeclined;
+const isWaiting = (one: Candidate): boolean => one.isPicked && isUndone(one);
+const isOpen = (one: Candidate): boolean => !one.isPicked && isUndone(one);
+
+/** Judged traces of a verdict: all, those that are picked by now, and those that can be picked. */
+export interface VerdictCounts {
+  judged: number;
+  picked: number;
+  open: number;
+}
+
+/**
+ * Returns how many traces to pick of those that pass and of those that fail. All picks together have half of them in the proportions of the
+ * verdicts, and the other half evenly: the rarer verdict has the judge's most frequent errors.
+ */
+export function labelQuotas([passes, fails]: [VerdictCounts, VerdictCounts], missing: number): [number, number] {
+  const share = 1 / 4 + fails.judged / (passes.judged + fails.judged) / 2;
+  const wanted = Math.round(share * (passes.picked + fails.picked + missing)) - fails.picked;
+  const quota = Math.min(fails.open, missing, Math.max(0, wanted, missing - passes.open));
+  return [Math.min(passes.open, missing - quota), quota];
+}
+
+/** Returns the traces with the lowest numbers of those that can be picked, and the number below which all are picked by now. */
+function draw(members: readonly Candidate[], quota: number): { marked: Candidate[]; below: number } {
+  if (quota === 0 && members.length > 0) return { marked: [], below: 0 };
+  const open = members.filter(isOpen).map((one) => one.draw);
+  const below = open.toSorted((a, b) => a - b)[quota] ?? 1;
+  return { marked: members.filter((one) => !one.isPicked && one.draw < below), below };
+}
+
+/** Returns the window as a tag keeps it: the one that was asked for, or from the first trace to the last. */
+function windowOf(candidates: readonly Candidate[], { fromMs, toMs, filter }: TraceQuery) {
+  const span = (times: number[]): [number, number] =>
+    times.reduce(([least, most], ms) => [Math.min(least, ms), Math.max(most, ms)], [Infinity, 0]);
+  const [first, last] = span(candidates.map(({ inferenceMs }) => inferenceMs));
+  const [, seenMs] = span(candidates.map((one) => one.seenMs));
+  const iso = (ms: number): string => new Date(ms).toISOString();
+  return { from: iso(fromMs ?? first), to: iso(toMs ?? last + 1), ...(filter && { filter }), seen: iso(seenMs) };
+}
+
+async function readCandidates(
+  rest: Pick<MlflowRest, 'repeat'>,
+  options: Options,
+  declined: ReadonlySet<string>,
+): Promise<Candidate[]> {
+  const { scorer } = options;
+  const found: Candidate[] = [];
+  let traces = 0;
+  for await (const trace of assessedTraces(rest, options)) {
+    traces += 1;
+    const candidate = candidateOf(trace, scorer, declined);
+    if (candidate !== undefined) found.push(candidate);
+  }
+  if (found.length > 0) return found;
+  throw new PermanentError('NothingToLabel', 'No trace has a verdict of the scorer', {
+    got: `${traces} traces`,
+    expected: `traces with a verdict of ${scorer.name}; a longer window (--from), or another experiment`,
+    where: `experiment ${options.experimentId}`,
+  });
+}
+
+function candidateOf(trace: AssessedTrace, scorer: JudgeScorer, declined: ReadonlySet<string>): Candidate | undefined {
+  const { trace_id: traceId, tags } = trace;
+  const own = trace.assessments.filter(({ assessment_name: name }) => name === scorer.name);
+  const verdict = latestVerdict(own);
+  const value = verdict && readLabel(scorer.values, givenBy(verdict));
+  if (value === undefined) return undefined;
+  const pick = pickOf(tags, scorer.name);
+  return {
+    traceId,
+    passed: isPass(scorer, value),
+    isLabelled: latestByPerson(own).length > 0,
+    isDeclined: declined.has(traceId),
+    isPicked: pick !== undefined && pick !== 'unreadable',
+    draw: drawOf(scorer.name, traceId),
+    inferenceMs: Date.parse(trace.request_time) || 0,
+    seenMs: firstVerdictMs(own),
+  };
+}
+
+/** @returns `false` if a person has deleted the trace in the meantime */
+async function setTag(
+  rest: Pick<MlflowRest, 'repeat'>,
+  traceId: string,
+  scorer: string,
+  pick: LabelPick,
+): Promise<boolean> {
+  const json = { key: labelTag(scorer), value: JSON.stringify(pick) };
+  try {
+    await rest.repeat({ method: 'PATCH', path: `/api/3.0/mlflow/traces/${traceId}/tags`, json }, anyReply);
+    return true;
+  } catch (error) {
+    if (error instanceof MlflowRefusedError && error.errorCode === 'RESOURCE_DOES_NOT_EXIST') return false;
+    throw error;
+  }
+}

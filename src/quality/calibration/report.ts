@@ -1,0 +1,208 @@
+/** Computes the figures of each scorer from labels and verdicts. */
+
+import { classFigures, cohensKappa, confusion, numberFigures } from '../../core/statistics/agreement.ts';
+import { type Share, scoreInterval, wilson } from '../../core/statistics/share.ts';
+import { weightedShare } from '../../core/statistics/weights.ts';
+import type { JudgeScorer, ScorerValues } from '../../judge/types.ts';
+import type { AssessmentValue } from '../../mlflow/types.ts';
+import type { CalibrationReport, CoveredPart, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
+
+/** With fewer labels the intervals are too wide to decide much: ±18 points at 30. */
+const MIN_LABELS = 30;
+/** With fewer labels of either kind, TPR or TNR mean little. */
+const MIN_OF_EACH = 10;
+
+const WEIGHTED = 'each label counts for the captures that it stands for, since some were likelier to be picked';
+
+/** Counts items by a text, in the order of their first occurrence. */
+export const countBy = <T>(items: readonly T[], textOf: (item: T) => string): Record<string, number> =>
+  Object.fromEntries([...Map.groupBy(items, textOf)].map(([text, group]) => [text, group.length]));
+
+/** Returns the values in order. Numbers are those that occur, ascending. */
+function valueList(values: ScorerValues, pairs: readonly LabeledVerdict[]): string[] {
+  switch (values.kind) {
+    case 'yes-no':
+      return ['yes', 'no'];
+    case 'boolean':
+      return ['true', 'false'];
+    case 'categories':
+      return [...values.values];
+    case 'number': {
+      const seen = new Set(pairs.flatMap(({ label, verdict }) => [Number(label), Number(verdict)]));
+      return [...seen].sort((a, b) => a - b).map(String);
+    }
+  }
+}
+
+/** Guesses the values of a scorer that is not active, such as a guideline of another stack or a person's own. */
+export function guessValues(given: readonly AssessmentValue[]): ScorerValues {
+  if (given.every((value) => typeof value === 'boolean')) return { kind: 'boolean' };
+  if (given.every((value) => typeof value === 'number')) {
+    const numbers = given as number[];
+    return { kind: 'number', min: Math.min(...numbers), max: Math.max(...numbers) };
+  }
+  const words = [...new Set(given.map(String))].sort();
+  if (words.every((word) => word === 'yes' || word === 'no')) return { kind: 'yes-no' };
+  return { kind: 'categories', values: words };
+}
+
+/**
+ * Returns what each pair counts. Pairs with different chances to be labelled count for what they stand for, and together as
+ * many as the pairs of equal weight that would tell as much (Kish 1965). Without such differences, each counts 1.
+ */
+function countsOf(pairs: readonly LabeledVerdict[]): number[] {
+  const weights = pairs.map(({ weight = 1 }) => weight);
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const squares = weights.reduce((sum, weight) => sum + weight * weight, 0);
+  const isEven = weights.every((weight) => Math.abs(weight * pairs.length - total) < 1e-9 * total);
+  return weights.map((weight) => (isEven ? 1 : (weight * total) / squares));
+}
+
+/** A label and its verdict as text, and what they count. */
+interface Word {
+  label: string;
+  verdict: string;
+  weight: number;
+}
+
+const weightOf = (words: readonly Word[]): number => words.reduce((sum, { weight }) => sum + weight, 0);
+
+/** Returns a share with Wilson's interval at the number of pairs of equal weight that would tell as much. */
+function shareOf(words: readonly Word[], isHit: (word: Word) => boolean, largest = 0): Share | null {
+  if (words.length === 0) return null;
+  const sampled = weightedShare(words.map((word) => ({ hit: isHit(word), weight: word.weight })));
+  const { share, of } = { ...sampled, of: Math.min(sampled.of, weightOf(words) / largest) };
+  return { ...scoreInterval(share, of), hits: Number((share * of).toFixed(9)), of };
+}
+
+/** Returns the shares of a value among the pairs, of which each has its own weight. */
+function sharesOf(value: string, words: readonly Word[]) {
+  // Of a label that people gave, each verdict has its own weight. One that did not occur might have, with the largest.
+  const byVerdict = [...Map.groupBy(words, ({ verdict }) => verdict).values()];
+  const largest = Math.max(...byVerdict.map((own) => weightOf(own) / own.length));
+  const part = (side: 'label' | 'verdict', is: boolean): Word[] =>
+    words.filter((word) => (word[side] === value) === is);
+  return {
+    sensitivity: shareOf(part('label', true), ({ verdict }) => verdict === value, largest),
+    specificity: shareOf(part('label', false), ({ verdict }) => verdict !== value, largest),
+    precision: shareOf(part('verdict', true), ({ label }) => label === value),
+  };
+}
+
+function notesOn({ n, confusion: table, kappa, positive, tpr, tnr, agreement }: Omit<ScorerReport, 'notes'>): string[] {
+  const notes: string[] = [];
+  if (agreement !== null && agreement.of !== n) notes.push(WEIGHTED);
+  if (n === 0 || table === null) return notes;
+  const rows = table.counts.filter((row) => row.some((count) => count > 0));
+  const columns = table.values.filter((_, column) => table.counts.some((row) => row[column]));
+  if (n < MIN_LABELS) notes.push(`fewer than ${MIN_LABELS} labels, so the intervals are wide`);
+  else if (positive !== undefined && rows.length > 1 && Math.min(tpr?.of ?? 0, tnr?.of ?? 0) < MIN_OF_EACH) {
+    notes.push(`fewer than ${MIN_OF_EACH} labels of the rarer kind: collect more of them`);
+  }
+  if (kappa === null) notes.push('people and the judge always gave the same value, so kappa is not defined');
+  else if (rows.length === 1) notes.push('people always gave the same value, so chance agreement cannot be separated');
+  else if (columns.length === 1)
+    notes.push('the judge always gave the same value: it does not distinguish good from bad');
+  return notes;
+}
+
+function scorerReport(
+  name: string,
+  values: ScorerValues,
+  pairs: readonly LabeledVerdict[],
+  unanswered: readonly Unanswered[],
+  { version, covered }: { version: string | undefined; covered: readonly CoveredPart[] | undefined },
+): ScorerReport {
+  const isNumber = values.kind === 'number';
+  const counts = countsOf(pairs);
+  const words = pairs.map(({ label, verdict }, index) => ({
+    label: String(label),
+    verdict: String(verdict),
+    weight: counts[index] ?? 1,
+  }));
+  const list = valueList(values, pairs);
+  const table = list.length === 0 ? null : confusion(list, words);
+  const shareWith = (isHit: (word: Word) => boolean) => shareOf(words, isHit);
+  const positive = isNumber ? undefined : list[0];
+  const classes =
+    table === null || isNumber ? [] : classFigures(table).map((one) => ({ ...one, ...sharesOf(one.value, words) }));
+  const n = pairs.length;
+  const ordered = isNumber ? 'quadratic' : values.kind === 'categories' && list.length > 2 ? 'linear' : undefined;
+  const shareOfPositive = (side: 'label' | 'verdict') =>
+    positive === undefined ? null : shareWith((word) => word[side] === positive);
+  const report: Omit<ScorerReport, 'notes'> = {
+    name,
+    version,
+    values,
+    n,
+    agreement: shareWith(({ label, verdict }) => label === verdict),
+    kappa: table === null ? null : cohensKappa(table),
+    weightedKappa: table === null || ordered === undefined || list.length < 2 ? null : cohensKappa(table, ordered),
+    positive,
+    tpr: classes[0]?.sensitivity ?? null,
+    tnr: classes[0]?.specificity ?? null,
+    positiveShare: { people: shareOfPositive('label'), judge: shareOfPositive('verdict') },
+    classes,
+    confusion:
+      table === null
+        ? null
+        : confusion(
+            list,
+            words.map(({ label, verdict }) => ({ label, verdict })),
+          ),
+    numbers: isNumber
+      ? numberFigures(pairs.map(({ label, verdict }) => ({ label: Number(label), verdict: Number(verdict) })))
+      : null,
+    unanswered: countBy(unanswered, ({ reason }) => reason),
+  };
+  return { ...report, notes: [...notesOn(report), ...coverageNote(covered)] };
+}
+
+function coverageNote(covered: readonly CoveredPart[] | undefined): string[] {
+  if (covered === undefined) return [];
+  const sum = (field: 'judged' | 'all'): string =>
+    covered.reduce((total, part) => total + part[field], 0).toLocaleString('en-US');
+  return [
+    `the figures are of ${sum('judged')} of the ${sum('all')} judged traces: nobody has labelled what was picked of the others`,
+  ];
+}
+
+export function calibrationReport(input: {
+  source: CalibrationReport['source'];
+  scorers: readonly Pick<JudgeScorer, 'name' | 'values' | 'version'>[];
+  pairs: readonly LabeledVerdict[];
+  unanswered: readonly Unanswered[];
+  /** By scorer whose labels speak for a part of its judged traces: which part. */
+  covered?: ReadonlyMap<string, CoveredPart[]>;
+  spend?: CalibrationReport['spend'];
+  now?: Date;
+}): CalibrationReport {
+  const { source, pairs, unanswered, spend, now = new Date() } = input;
+  const known = new Map(input.scorers.map((scorer) => [scorer.name, scorer]));
+  const names = new Set([...pairs, ...unanswered].map(({ scorer }) => scorer));
+  // Active scorers keep their order. Others follow by name.
+  const order = [
+    ...[...known.keys()].filter((name) => names.has(name)),
+    ...[...names].filter((name) => !known.has(name)).sort(),
+  ];
+  const scorers = order.map((name) => {
+    const own = pairs.filter(({ scorer }) => scorer === name);
+    const ownUnanswered = unanswered.filter(({ scorer }) => scorer === name);
+    const scorer = known.get(name);
+    const values = scorer?.values ?? guessValues(own.flatMap(({ label, verdict }) => [label, verdict]));
+    return scorerReport(name, values, own, ownUnanswered, {
+      version: scorer?.version,
+      covered: input.covered?.get(name),
+    });
+  });
+  return {
+    generatedAt: now.toISOString(),
+    source,
+    judges: countBy(pairs, ({ judge = 'unknown' }) => judge),
+    overall: { n: pairs.length, agreement: wilson(pairs.filter(({ agrees }) => agrees).length, pairs.length) },
+    scorers,
+    pairs: [...pairs],
+    unanswered: [...unanswered],
+    spend,
+  };
+}

@@ -1,0 +1,156 @@
+/** MLflow's review queues (3.14 and newer): a list of traces that people label, with the questions to answer. */
+import * as z from 'zod';
+import { PermanentError } from '../../core/errors/errors.ts';
+import { batches } from '../../core/values/batches.ts';
+import { describeValues } from '../../judge/scorers/values.ts';
+import type { JudgeScorer, ScorerValues } from '../../judge/types.ts';
+import { MlflowRefusedError } from '../../mlflow/errors.ts';
+import { anyReply } from '../../mlflow/replies.ts';
+import type { Call, MlflowRest } from '../../mlflow/rest.ts';
+
+const schemaReply = z.object({
+  label_schema: z.object({
+    schema_id: z.string(),
+    input: z
+      .object({
+        pass_fail: z.unknown().optional(),
+        categorical: z.object({ options: z.array(z.string()).default([]) }).optional(),
+      })
+      .default({}),
+  }),
+});
+const queueReply = z.object({ review_queue: z.object({ queue_id: z.string() }) });
+const itemsReply = z.object({
+  items: z.array(z.object({ item_id: z.string() })).default([]),
+  next_page_token: z.string().optional(),
+});
+
+/** Items per request. */
+const PAGE = 100;
+/** MLflow's own limit. */
+const MAX_INSTRUCTION_CHARS = 1000;
+
+export const queueName = (scorer: string): string => `labels: ${scorer}`;
+
+type Rest = Pick<MlflowRest, 'repeat'>;
+
+/** A server without review queues has none of their routes, whatever its version. */
+export type FoundQueue = 'no queues' | { id: string | undefined };
+
+const byName = (what: 'review-queues' | 'label-schemas', experimentId: string, name: string): Call => ({
+  method: 'GET',
+  path: `/api/3.0/mlflow/${what}/get-by-name`,
+  query: { experiment_id: experimentId, name },
+});
+
+/** Returns `undefined` for what does not exist. */
+async function orUndefined<T>(read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (error instanceof MlflowRefusedError && error.errorCode === 'RESOURCE_DOES_NOT_EXIST') return undefined;
+    throw error;
+  }
+}
+
+/** Asks the server whether it has review queues, and the one of the scorer. */
+export async function findQueue(rest: Rest, experimentId: string, scorer: string): Promise<FoundQueue> {
+  try {
+    const call = byName('review-queues', experimentId, queueName(scorer));
+    return { id: (await orUndefined(rest.repeat(call, queueReply)))?.review_queue.queue_id };
+  } catch (error) {
+    if (error instanceof MlflowRefusedError && error.routeMissing) return 'no queues';
+    throw error;
+  }
+}
+
+/** Creates what another process may create at the same moment. */
+async function createOnce<T>(find: () => Promise<T | undefined>, create: () => Promise<T>): Promise<T> {
+  const found = await find();
+  if (found !== undefined) return found;
+  try {
+    return await create();
+  } catch (error) {
+    const other = error instanceof MlflowRefusedError ? await find() : undefined;
+    if (other === undefined) throw error;
+    return other;
+  }
+}
+
+/** The question, whose answers are values of the scorer. A label schema that people made is used as it is. */
+async function schemaOf(rest: Rest, experimentId: string, scorer: JudgeScorer): Promise<string> {
+  const { name, values, question } = scorer;
+  const json = {
+    experiment_id: experimentId,
+    name,
+    type: 'FEEDBACK',
+    input: inputOf(values),
+    instruction: question.slice(0, MAX_INSTRUCTION_CHARS),
+    enable_comment: true,
+  };
+  const { label_schema: schema } = await createOnce(
+    () => orUndefined(rest.repeat(byName('label-schemas', experimentId, name), schemaReply)),
+    () => rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/label-schemas/create', json }, schemaReply),
+  );
+  const { pass_fail: passFail, categorical } = schema.input;
+  const isTwofold = values.kind === 'yes-no' || values.kind === 'boolean';
+  const isFit =
+    (isTwofold && passFail !== undefined) || optionsOf(values).every((one) => categorical?.options.includes(one));
+  if (!isFit) {
+    throw new PermanentError('LabelSchemaUnfit', 'A label schema has the name of the scorer, but not its values', {
+      got: categorical === undefined ? 'no list of options' : `${categorical.options.length} options`,
+      expected: `${describeValues(values)}; rename or delete that label schema`,
+      where: `label schema ${name}`,
+    });
+  }
+  return schema.schema_id;
+}
+
+const optionsOf = (values: ScorerValues): readonly string[] =>
+  values.kind === 'categories' ? values.values : values.kind === 'boolean' ? ['true', 'false'] : ['yes', 'no'];
+
+/** A list shows no thumbs, of which one would seem to be the right answer. */
+const inputOf = (values: ScorerValues): object => ({
+  categorical: { options: optionsOf(values), multi_select: false },
+});
+
+/** Returns the queue of the scorer; creates it if there is none. @throws PermanentError `LabelSchemaUnfit` */
+export async function queueOf(rest: Rest, experimentId: string, scorer: JudgeScorer): Promise<string> {
+  const schemaId = await schemaOf(rest, experimentId, scorer);
+  const name = queueName(scorer.name);
+  const json = { experiment_id: experimentId, name, queue_type: 'CUSTOM', schema_ids: [schemaId] };
+  const { review_queue: queue } = await createOnce(
+    () => orUndefined(rest.repeat(byName('review-queues', experimentId, name), queueReply)),
+    () => rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/review-queues/create', json }, queueReply),
+  );
+  return queue.queue_id;
+}
+
+/** Puts traces into the queue. Those that are in it stay as they are, reviewed or not. */
+export async function addToQueue(rest: Rest, queueId: string, traceIds: readonly string[]): Promise<void> {
+  for (const part of batches(traceIds, PAGE)) {
+    const json = { queue_id: queueId, item_type: 'TRACE', item_ids: part };
+    await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/review-queues/items/add', json }, anyReply);
+  }
+}
+
+/** Returns the traces that people have set aside without a label. */
+export async function declinedIn(rest: Rest, queueId: string): Promise<Set<string>> {
+  const declined = new Set<string>();
+  let pageToken: string | undefined;
+  do {
+    const query = {
+      queue_id: queueId,
+      status: 'DECLINED',
+      max_results: String(PAGE),
+      ...(pageToken ? { page_token: pageToken } : {}),
+    };
+    const page = await rest.repeat(
+      { method: 'GET', path: '/api/3.0/mlflow/review-queues/items/list', query },
+      itemsReply,
+    );
+    for (const { item_id: id } of page.items) declined.add(id);
+    pageToken = page.next_page_token;
+  } while (pageToken);
+  return declined;
+}

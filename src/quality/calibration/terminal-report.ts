@@ -1,0 +1,137 @@
+/** Formats a calibration report for a terminal. */
+import type { Estimate } from '../../core/statistics/share.ts';
+import { tableText } from '../../core/text/table-text.ts';
+import { countBy } from './report.ts';
+import type { CalibrationReport, Drift, LabeledVerdict, ScorerReport } from './types.ts';
+
+/** Disagreements shown here. The JSON contains all of them. */
+const MAX_SHOWN = 20;
+const MAX_TEXT_CHARS = 160;
+
+const percent = (share: number): string => (share * 100).toFixed(1);
+
+/** Formats a share and its 95% interval: `87.5% (78.2–93.2)`. */
+const shareText = (estimate: Estimate | null): string =>
+  estimate === null ? '–' : `${percent(estimate.value)}% (${percent(estimate.low)}–${percent(estimate.high)})`;
+
+/** Formats a figure and its 95% interval: `0.81 (0.70–0.92)`. */
+const figureText = (estimate: Estimate | null): string =>
+  estimate === null ? '–' : `${estimate.value.toFixed(2)} (${estimate.low.toFixed(2)}–${estimate.high.toFixed(2)})`;
+
+const TITLES: Record<CalibrationReport['source']['kind'], string> = {
+  mlflow: 'The judge compared with people on the traces of',
+  labels: 'The judge compared with the labels of',
+  groundTruth: 'Whether answers were right (people), and whether scorers pass them (judge), on the traces of',
+  anchors: 'The judge on the anchor set of',
+};
+
+const titleOf = ({ source }: CalibrationReport): string => `${TITLES[source.kind]} ${source.where}`;
+
+/** Notes, each with the scorers that it applies to. */
+const sharedNotes = (scorers: readonly ScorerReport[]): string[] => {
+  const notes = scorers.flatMap(({ name, notes: own }) => own.map((note) => ({ name, note })));
+  return [...Map.groupBy(notes, ({ note }) => note)].map(
+    ([note, group]) => `${group.map(({ name }) => name).join(', ')}: ${note}`,
+  );
+};
+
+/** The items without a verdict by reason; `undefined` if every item has one. */
+const leftOutText = ({ unanswered }: CalibrationReport): string | undefined => {
+  const reasons = Object.entries(countBy(unanswered, ({ reason }) => reason));
+  return reasons.length === 0 ? undefined : `Left out: ${reasons.map(([name, n]) => `${name} ${n}`).join(', ')}`;
+};
+
+const DRIFT_WORDS: Record<Drift['verdict'], string> = {
+  none: 'No verdict has changed. A change in production is not caused by the judge.',
+  changed: 'Some verdicts have changed, but no more than by chance.',
+  drifted: 'The judge has drifted: figures from before and after cannot be compared.',
+};
+
+/** Returns the lines of a table. */
+const columns = (head: readonly string[], rows: readonly (readonly string[])[]): string[] =>
+  tableText(head, rows, { width: Infinity, style: (_, text) => text })
+    .trimEnd()
+    .split('\n');
+
+function confusionLines({ confusion, name }: ScorerReport): string[] {
+  if (confusion === null) return [];
+  const { values, counts } = confusion;
+  const head = ['people ↓  judge →', ...values];
+  return [
+    name,
+    ...columns(
+      head,
+      values.map((value, i) => [value, ...(counts[i] ?? []).map(String)]),
+    ),
+  ];
+}
+
+const oneLine = (text: string): string => {
+  const flat = text.replace(/\s+/g, ' ').trim();
+  return flat.length > MAX_TEXT_CHARS ? `${flat.slice(0, MAX_TEXT_CHARS)}…` : flat;
+};
+
+function disagreementLines(pair: LabeledVerdict): string[] {
+  return [
+    `${pair.scorer}  ${pair.id}`,
+    ...(pair.request === '' ? [] : [`  request  ${oneLine(pair.request)}`]),
+    `  reply    ${oneLine(pair.reply)}`,
+    `  people   ${pair.label}${pair.labelRationale === undefined ? '' : `: ${oneLine(pair.labelRationale)}`}`,
+    `  judge    ${pair.verdict}${pair.verdictRationale === undefined ? '' : `: ${oneLine(pair.verdictRationale)}`}`,
+  ];
+}
+
+function driftLines(drift: Drift): string[] {
+  const left = drift.onlyInBaseline + drift.onlyNow;
+  const [before, now] = [drift.agreementBefore, drift.agreementNow].map(shareText);
+  return [
+    `Since the baseline of ${drift.baseline.generatedAt} (${Object.keys(drift.baseline.judges).join(', ')})`,
+    `  ${DRIFT_WORDS[drift.verdict]}`,
+    `  ${drift.changed.length} of ${drift.items} verdicts changed. Agreement with the labels was ${before} and is ${now} (McNemar’s exact test: p = ${drift.pValue.toFixed(3)}).`,
+    ...(left === 0 ? [] : [`  not compared: ${drift.onlyInBaseline} only in the baseline, ${drift.onlyNow} only now`]),
+    ...drift.changed.map(
+      ({ scorer, id, before, now, label }) => `  ${scorer}  ${id}: ${before} → ${now} (people: ${label})`,
+    ),
+  ];
+}
+
+function disagreementsTitle(all: number, pairs: number): string[] {
+  if (all === 0) return pairs === 0 ? [] : ['No disagreements.'];
+  return [`Disagreements: ${all}${all > MAX_SHOWN ? `, the first ${MAX_SHOWN}` : ''}`];
+}
+
+export function terminalReport(report: CalibrationReport): string {
+  const { scorers, pairs, spend, drift, overall } = report;
+  const head = ['scorer', 'labels', 'agreement', "Cohen's κ", 'weighted κ', 'TPR', 'TNR'];
+  const rows = scorers.map((scorer) => [
+    scorer.name,
+    String(scorer.n),
+    shareText(scorer.agreement),
+    figureText(scorer.kappa),
+    figureText(scorer.weightedKappa),
+    shareText(scorer.tpr),
+    shareText(scorer.tnr),
+  ]);
+  const all = ['all', String(overall.n), shareText(overall.agreement), '', '', '', ''];
+  const disagreements = pairs.filter(({ agrees }) => !agrees);
+  const blocks: string[][] = [
+    [titleOf(report), ...Object.entries(report.judges).map(([judge, count]) => `  ${judge}: ${count} verdicts`)],
+    [...columns(head, [...rows, all]), '95% intervals are in parentheses.'],
+    ...scorers.filter(({ n }) => n > 0).map(confusionLines),
+    sharedNotes(scorers),
+    [leftOutText(report) ?? ''].filter(Boolean),
+    disagreementsTitle(disagreements.length, pairs.length),
+    ...disagreements.slice(0, MAX_SHOWN).map(disagreementLines),
+    drift === undefined ? [] : driftLines(drift),
+    spend === undefined
+      ? []
+      : [
+          `calls: ${spend.calls}`,
+          `input tokens: ${spend.inputTokens}`,
+          `output tokens: ${spend.outputTokens}`,
+          `cost in dollars: ${spend.usd === null ? 'unknown' : spend.usd.toFixed(4)}`,
+        ],
+  ];
+  const texts = blocks.filter((block) => block.length > 0).map((block) => block.join('\n'));
+  return `${texts.join('\n\n')}\n`;
+}

@@ -1,0 +1,97 @@
+/** People's labels of a window, for corrected rates. */
+
+import type { JudgedStratum, LabeledPair } from '../../core/statistics/corrected-share.ts';
+import { isPass } from '../../judge/scorers/values.ts';
+import type { JudgeScorer } from '../../judge/types.ts';
+import type { MlflowRest } from '../../mlflow/rest.ts';
+import { hourOf } from '../tally.ts';
+import type { TraceQuery } from './assessed-traces.ts';
+import { readMlflowLabels } from './mlflow-labels.ts';
+import type { CoveredPart, Unanswered } from './types.ts';
+
+/** A label with what its capture is counted by. */
+export interface WindowLabel extends LabeledPair {
+  scorer: string;
+  traceId: string;
+  /** Of the inference, such as `2026-11-20T10`. */
+  hour: string;
+  variant: string;
+  /** The judge and the version of the question. */
+  judge: string;
+}
+
+export interface WindowLabels {
+  labels: WindowLabel[];
+  /** Traces whose label cannot be used: people disagree, or the value is none of the scorer's. */
+  unanswered: Unanswered[];
+  /** Traces that were read. */
+  traces: number;
+  /** By scorer whose labels speak for a part of its judged traces: which part. */
+  covered: Map<string, CoveredPart[]>;
+}
+
+interface Query extends TraceQuery {
+  scorers: readonly JudgeScorer[];
+  only?: readonly string[] | undefined;
+}
+
+/** Reads the labels of scorers whose values pass or fail. Numbers do neither. */
+export async function readWindowLabels(rest: Pick<MlflowRest, 'repeat'>, query: Query): Promise<WindowLabels> {
+  const known = new Map(
+    query.scorers.filter(({ values }) => values.kind !== 'number').map((scorer) => [scorer.name, scorer]),
+  );
+  const only = [...known.keys()].filter((name) => query.only?.includes(name) ?? true);
+  const { pairs, ...others } = await readMlflowLabels(rest, { ...query, only });
+  const labels = pairs.flatMap(({ scorer: name, verdict, label, weight, traceId, inferenceMs, variant, judge }) => {
+    const scorer = known.get(name);
+    if (scorer === undefined || inferenceMs === undefined || Number.isNaN(inferenceMs)) return [];
+    return [
+      {
+        scorer: name,
+        passed: isPass(scorer, verdict),
+        label: isPass(scorer, label),
+        weight: weight ?? 1,
+        traceId: traceId ?? '',
+        hour: hourOf(inferenceMs),
+        variant: variant ?? '',
+        judge: judge ?? '',
+      },
+    ];
+  });
+  return { labels, ...others };
+}
+
+/** The labels of some hours and variants, the others, and which judged captures of these hours the labels speak for. */
+interface CellLabels {
+  labels: LabeledPair[];
+  others: LabeledPair[];
+  /** Absent: for all. */
+  covered?: JudgedStratum[];
+}
+
+/**
+ * Returns a function that divides the labels of a scorer into those of some hours and variants, and the others. If several
+ * judges gave the verdicts, there are no others: one judge's errors say nothing of another's.
+ */
+export function labelsByCell(labels: readonly WindowLabel[], covered: ReadonlyMap<string, CoveredPart[]> = new Map()) {
+  const byScorer = Map.groupBy(labels, ({ scorer }) => scorer);
+  return (scorer: string, cells: readonly { hour: string; variant: string }[]): CellLabels => {
+    const all = byScorer.get(scorer) ?? [];
+    const wanted = new Set(cells.map(({ hour, variant }) => `${hour} ${variant}`));
+    const isOwn = ({ hour, variant }: Pick<WindowLabel, 'hour' | 'variant'>): boolean =>
+      wanted.has(`${hour} ${variant}`);
+    const isOneJudge = new Set(all.map(({ judge }) => judge)).size === 1;
+    const parts = covered.get(scorer)?.filter(isOwn) ?? [];
+    return {
+      labels: all.filter(isOwn),
+      others: isOneJudge ? all.filter((label) => !isOwn(label)) : [],
+      ...(parts.every(({ judged, all }) => judged === all) ? {} : { covered: strataOf(parts) }),
+    };
+  };
+}
+
+const strataOf = (parts: readonly CoveredPart[]): JudgedStratum[] =>
+  [...Map.groupBy(parts, ({ sample }) => sample).values()].map((group) => {
+    const sum = (field: 'captures' | 'judged' | 'passed'): number => group.reduce((all, part) => all + part[field], 0);
+    return { captures: Math.round(sum('captures')), judged: sum('judged'), passed: sum('passed') };
+  });

@@ -1,0 +1,196 @@
+/** Doctor on the deployed stack. What the emulator lacks (SageMaker, Service Quotas) is served by a server in front of it. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { PutBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
+import { doctorCommand } from '../../../bin/commands/doctor.ts';
+import type { Diagnosis } from '../../../bin/doctor/diagnose.ts';
+import { callAws } from '../../../bin/operate/aws-json.ts';
+import { CONTRACT } from '../../../src/core/contract/contract.ts';
+import { resourceNames } from '../../../src/core/contract/names.ts';
+import { ENDPOINT, environment, GROUND_TRUTH_S3_PREFIX, PREFIX, pipeline, run } from './stack.ts';
+
+const ENDPOINT_REPLY = {
+  EndpointName: ENDPOINT,
+  EndpointConfigName: 'config',
+  EndpointStatus: 'InService',
+  ProductionVariants: [{ VariantName: 'AllTraffic' }],
+};
+const OWN: Record<string, () => unknown> = {
+  'SageMaker.DescribeEndpoint': () => ({
+    ...ENDPOINT_REPLY,
+    DataCaptureConfig: {
+      EnableCapture: true,
+      CaptureStatus: 'Started',
+      CurrentSamplingPercentage: 50,
+      DestinationS3Uri: `s3://${pipeline.outputs.captureBucket}/`,
+      KmsKeyId: '',
+    },
+  }),
+  'SageMaker.DescribeEndpointConfig': () => ({
+    DataCaptureConfig: { CaptureOptions: [{ CaptureMode: 'InputAndOutput' }] },
+  }),
+  'ServiceQuotasV20190624.ListServiceQuotas': () => ({ Quotas: [] }),
+};
+
+/** Answers itself what the emulator lacks, and asks the emulator, or the stand-in for Bedrock, everything else. */
+const front = createServer(async (message, response) => {
+  const pieces: Buffer[] = [];
+  for await (const piece of message) pieces.push(piece as Buffer);
+  const path = message.url ?? '/';
+  const own = OWN[String(message.headers['x-amz-target'] ?? path)];
+  if (own) {
+    response.end(JSON.stringify(own()));
+    return;
+  }
+  const { host: _host, connection: _connection, expect: _expect, ...headers } = message.headers;
+  const upstream = /^\/(foundation-model|inference-profiles)/.test(path) ? environment.judge : environment.ministack;
+  const hasBody = !['GET', 'HEAD'].includes(message.method ?? '');
+  const reply = await fetch(upstream.url + path, {
+    method: message.method,
+    headers: headers as Record<string, string>,
+    ...(hasBody ? { body: Buffer.concat(pieces) } : {}),
+  });
+  const { 'content-length': _length, 'content-encoding': _encoding, ...rest } = Object.fromEntries(reply.headers);
+  response.writeHead(reply.status, rest);
+  response.end(Buffer.from(await reply.arrayBuffer()));
+});
+
+beforeAll(async () => {
+  await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
+});
+afterAll(() => {
+  front.closeAllConnections();
+  front.close();
+});
+
+/** The findings that are not ok, as lines. */
+async function doctor(
+  variables: Record<string, string> = {},
+): Promise<{ code: number; lines: string[]; ok: string[] }> {
+  const before = { ...process.env };
+  const { port } = front.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  Object.assign(
+    process.env,
+    { AWS_ENDPOINT_URL: url, AWS_ENDPOINT_URL_BEDROCK: url, BATCH_WINDOW_SECONDS: '0', GROUND_TRUTH_S3_PREFIX },
+    variables,
+  );
+  try {
+    const { code, stdout } = await run(doctorCommand(), '--json');
+    const { findings } = JSON.parse(stdout) as Diagnosis;
+    const told = findings.filter(({ level }) => level !== 'ok');
+    return {
+      code,
+      lines: told.map(({ level, check, message }) => `${level} ${check}: ${message}`),
+      ok: findings.filter(({ level }) => level === 'ok').map(({ check, message }) => `${check}: ${message}`),
+    };
+  } finally {
+    process.env = before;
+  }
+}
+
+const NO_QUOTA = expect.stringMatching(/^warning quota: Service Quotas has no quota/);
+
+describe('doctor', () => {
+  test('finds a deployed stack in order', async () => {
+    const { code, lines, ok } = await doctor();
+    expect(lines).toEqual([NO_QUOTA]);
+    expect(code).toBe(0);
+    for (const each of [
+      /^captures: The newest capture under .* came \d minutes ago\.$/,
+      /^events: The bucket \S+ sends its events to EventBridge\.$/,
+      /^mlflow: Version .* takes traces by the REST API and OTLP\.$/,
+      /^stack: The stack SageMakerInferenceMonitoringStack-operated is CREATE_COMPLETE\.$/,
+      /^deployed: The functions' settings are those of \.env and the environment\.$/,
+      /^delivery: New captures start runs\.$/,
+      /^letters: No dead letters of captures that started no run\.$/,
+      /^letters: No dead letters of replays that could not be ended\.$/,
+      /^alarms: No alarm rings\.$/,
+    ]) {
+      expect(ok).toContainEqual(expect.stringMatching(each));
+    }
+  });
+
+  test('names settings that are not deployed', async () => {
+    const { code, lines } = await doctor({
+      EVALUATION_SAMPLE_RATE: '0.1',
+      LAMBDA_MEMORY_MB: '2048',
+      FEATURE_NAMES: '["age"]',
+    });
+    expect(lines).toEqual([
+      NO_QUOTA,
+      'warning deployed: EVALUATION_SAMPLE_RATE is deployed as 1, and here it is 0.1.',
+      'warning deployed: FEATURE_NAMES is deployed as [], and here it is ["age"].',
+      'warning deployed: LAMBDA_MEMORY_MB is deployed as 1024, and here it is 2048.',
+    ]);
+    expect(code).toBe(0);
+  });
+
+  test('names a stack of an older and of a newer version', async () => {
+    await pipeline.setVariable('processor', 'CONTRACT', '99');
+    const newer = await doctor();
+    await pipeline.setVariable('processor', 'CONTRACT', '1');
+    const older = await doctor();
+    await pipeline.setVariable('processor', 'CONTRACT', String(CONTRACT));
+    const line = (age: string, contract: number) =>
+      `warning version: The stack was deployed by ${age} version (contract ${contract}, here ${CONTRACT}).`;
+    expect(newer.lines).toEqual([NO_QUOTA, line('a newer', 99)]);
+    expect(older.lines).toEqual([NO_QUOTA, line('an older', 1)]);
+  });
+
+  test('names alarms that ring, dead letters, a rule that is off and a bucket that sends no events', async () => {
+    const { lambda, s3 } = environment.clients;
+    const Bucket = pipeline.outputs.captureBucket;
+    const notify = (on: boolean) =>
+      s3.send(
+        new PutBucketNotificationConfigurationCommand({
+          Bucket,
+          NotificationConfiguration: on ? { EventBridgeConfiguration: {} } : {},
+        }),
+      );
+    const ring = (StateValue: string) =>
+      callAws(lambda, 'monitoring', 'SetAlarmState', {
+        AlarmName: `sagemaker-monitoring-${PREFIX}-RunThrottled`,
+        StateValue,
+        StateReason: 'test',
+      });
+    const QueueUrl = await deadLetters();
+    await Promise.all([
+      notify(false),
+      ring('ALARM'),
+      pipeline.disableRule(),
+      callAws(lambda, 'sqs', 'SendMessage', { QueueUrl, MessageBody: '{}' }),
+    ]);
+    try {
+      const { code, lines } = await doctor();
+      expect(lines).toEqual([
+        `error events: The bucket ${Bucket} does not send its events to EventBridge: new captures are not processed.`,
+        NO_QUOTA,
+        `error delivery: New captures start no runs: the rule ${resourceNames(PREFIX).rule} is DISABLED.`,
+        expect.stringMatching(
+          /^error letters: 1 dead letters of captures that started no run wait in the queue \S+\.$/,
+        ),
+        `error alarms: The alarm sagemaker-monitoring-${PREFIX}-RunThrottled rings: Step Functions throttles this state machine or the children of its Maps.`,
+      ]);
+      expect(code).toBe(1);
+    } finally {
+      await Promise.all([
+        notify(true),
+        ring('OK'),
+        pipeline.enableRule(),
+        callAws(lambda, 'sqs', 'PurgeQueue', { QueueUrl }),
+      ]);
+    }
+  });
+});
+
+/** The URL of the queue with the events that started no run. */
+async function deadLetters(): Promise<string> {
+  const { QueueUrls = [] } = await callAws<{ QueueUrls?: string[] }>(
+    environment.clients.lambda,
+    'sqs',
+    'ListQueues',
+    {},
+  );
+  return QueueUrls.find((url) => /Captures\w*DeadLetters/.test(url)) ?? '';
+}

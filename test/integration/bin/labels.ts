@@ -1,0 +1,111 @@
+/** Label files that the deployed stack reads by itself: what their rule starts, and what the captures start that they waited for. */
+import { PutObjectCommand } from '@aws-sdk/client-s3';
+import type { LabelFileReport, TruthRunSummary } from '../../../src/core/contract/ground-truth.ts';
+import { TRUTH_BEGINS } from '../../../src/core/contract/ground-truth.ts';
+import { truthKeys } from '../../../src/core/contract/work-keys.ts';
+import { captureLine, csv, json } from '../../helpers/deployed-captures.ts';
+import { DeployedPipeline, type Outcome } from '../../helpers/deployed-pipeline.ts';
+import { ENDPOINT, environment, HOUR, LABELS, PREFIX, pipeline } from './stack.ts';
+
+const call = (name: string, predicted: number): string =>
+  captureLine(
+    name,
+    '2026-11-20T10:07:00Z',
+    csv('1,2'),
+    json({ predictions: [{ predicted_label: predicted, score: predicted === 1 ? 0.9 : 0.2 }] }),
+  );
+const idOf = (line: string): string =>
+  (JSON.parse(line) as { eventMetadata: { eventId: string } }).eventMetadata.eventId;
+/** As SageMaker Model Monitor has it. */
+const label = (line: string, data: string): string =>
+  JSON.stringify({
+    groundTruthData: { data, encoding: 'CSV' },
+    eventMetadata: { eventId: idOf(line) },
+    eventVersion: '0',
+  });
+
+/** The same stack, with the state machine of labels. */
+let labels: DeployedPipeline;
+beforeAll(() => {
+  const { groundTruthStateMachineArn: stateMachineArn } = pipeline.outputs;
+  labels = new DeployedPipeline(environment, PREFIX, { ...pipeline.outputs, stateMachineArn });
+});
+
+async function summaryOf({ name, status, error, cause }: Outcome): Promise<TruthRunSummary> {
+  expect({ status, error, cause }).toEqual({ status: 'SUCCEEDED' });
+  const [summary] = await pipeline.readWork<TruthRunSummary>(truthKeys.summary(name));
+  return summary as TruthRunSummary;
+}
+const reportOf = async (key: string): Promise<LabelFileReport | undefined> =>
+  (await pipeline.readWork<LabelFileReport>(truthKeys.filesPrefix)).find((report) => report.key === key);
+
+async function mlflow<T>(path: string, body?: object): Promise<T> {
+  const reply = await fetch(`${environment.mlflowUrl}${path}`, {
+    ...(body && { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+  });
+  return (await reply.json()) as T;
+}
+
+/** The values of the expectations on the trace of a capture. */
+async function expectations(line: string): Promise<unknown[]> {
+  const { experiment } = await mlflow<{ experiment: { experiment_id: string } }>(
+    `/api/2.0/mlflow/experiments/get-by-name?experiment_name=${ENDPOINT}`,
+  );
+  const { traces } = await mlflow<{
+    traces: { assessments?: { assessment_name: string; expectation?: { value: unknown } }[] }[];
+  }>('/api/3.0/mlflow/traces/search', {
+    locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experiment.experiment_id } }],
+    filter: `tag.event_id = '${idOf(line)}'`,
+  });
+  return traces.flatMap(({ assessments = [] }) =>
+    assessments.filter((each) => each.assessment_name === 'ground_truth').map((each) => each.expectation?.value),
+  );
+}
+
+describe('a label file', () => {
+  test('is joined, measured and noted by the run that its rule starts, and its bad line is named', async () => {
+    const [right, wrong] = [call('label-right', 1), call('label-wrong', 1)] as const;
+    await pipeline.process(`${HOUR}/labeled.jsonl`, [right, wrong]);
+    const key = `${LABELS}late.jsonl`;
+    const summary = await summaryOf(await labels.process(key, [label(right, '1'), label(wrong, '0'), '{"id":']));
+    expect(summary.counts).toMatchObject({ lines: 3, joined: 2, invalid: 1, waiting: 0 });
+    expect(summary.noted).toBe(2);
+    expect(await reportOf(key)).toMatchObject({ counts: summary.counts, faults: [{ line: 3 }] });
+    expect(await expectations(right)).toHaveLength(1);
+    expect(await expectations(wrong)).toHaveLength(1);
+    expect(await expectations(right)).not.toEqual(await expectations(wrong));
+    expect(await pipeline.readWork(truthKeys.reports('2026-11-20', 'statistics.json'))).toHaveLength(1);
+  });
+
+  test('that comes before its capture is joined by the run that the capture starts', async () => {
+    const early = call('label-early', 0);
+    const key = `${LABELS}early.jsonl`;
+    const summary = await summaryOf(await labels.process(key, [label(early, '0')]));
+    expect(summary.counts).toMatchObject({ lines: 1, joined: 0, waiting: 1 });
+    await pipeline.process(`${HOUR}/early.jsonl`, [early]);
+    const counts = await labels.until('the label to be joined', async () => {
+      const report = await reportOf(key);
+      return report?.counts.joined === 1 ? report.counts : undefined;
+    });
+    expect(counts).toMatchObject({ lines: 1, waiting: 0 });
+    await labels.until('the label to be noted', async () =>
+      (await expectations(early)).length === 1 ? true : undefined,
+    );
+  });
+
+  test('that cannot be used raises the metric of its alarm', async () => {
+    // An upload by a person starts no run by itself.
+    const key = truthKeys.upload('no-id.csv');
+    const Body = Buffer.from('age,label\n41,1\n');
+    await environment.clients.s3.send(new PutObjectCommand({ Bucket: pipeline.outputs.workBucket, Key: key, Body }));
+    const run = { name: 'by-hand', arn: 'arn:by-hand', startTime: new Date().toISOString() };
+    const input = { bucket: pipeline.outputs.workBucket, key };
+    // The emulator may answer before it has read the last lines of the log.
+    await labels.until('the metric of a file that cannot be used', async () => {
+      const { error, payload, log } = await pipeline.invoke('joiner', { input, run, state: TRUTH_BEGINS });
+      expect({ error, payload }).toMatchObject({ payload: { more: false } });
+      return /"LabelsInvalid":1\b/.test(log) ? true : undefined;
+    });
+    expect(await reportOf(key)).toMatchObject({ error: { name: 'NoIdColumn' } });
+  });
+});

@@ -1,0 +1,231 @@
+/** The command line's table, help, exit codes and errors. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { Command, CommanderError } from 'commander';
+import { COMMANDS } from '../../../../bin/cli/commands.ts';
+import { EXIT } from '../../../../bin/cli/exit-codes.ts';
+import { failureText } from '../../../../bin/cli/failures.ts';
+import { programFor } from '../../../../bin/cli/program.ts';
+import { projectPath } from '../../../../local/project-root.ts';
+import { awsFailure, nameOperations } from '../../../../src/core/errors/aws-failures.ts';
+
+const DOCS = readFileSync(projectPath('docs', 'commands.md'), 'utf8');
+const names = Object.keys(COMMANDS);
+
+/** What the command line prints, and the error that ends it. */
+async function run(...words: string[]): Promise<{ text: string; error: unknown }> {
+  let text = '';
+  const program = await programFor(words, '1.2.3');
+  const write = (part: string): void => {
+    text += part;
+  };
+  for (const each of [program, ...program.commands]) each.configureOutput({ writeOut: write, writeErr: write });
+  const error = await program.parseAsync(words, { from: 'user' }).catch((thrown: unknown) => thrown);
+  return { text, error };
+}
+
+test('--help lists every command without loading one', async () => {
+  const loads = Object.values(COMMANDS).map((entry) => jest.spyOn(entry, 'load'));
+  const { text } = await run('--help');
+  for (const load of loads) expect(load).not.toHaveBeenCalled();
+  jest.restoreAllMocks();
+  for (const name of names) expect(text).toContain(`\n  ${name} `);
+  expect(await run('--version')).toMatchObject({ text: '1.2.3\n' });
+});
+
+test.each(names)(
+  '%s: its help has the line of the table, options and examples, and a section in the documentation',
+  async (name) => {
+    const own = await COMMANDS[name]?.load();
+    expect(own?.name()).toBe(name);
+    // The table has it.
+    expect(own?.description()).toBe('');
+    for (const words of [
+      [name, '--help'],
+      ['help', name],
+    ]) {
+      const { text } = await run(...words);
+      expect(text.replace(/\s+/g, ' ')).toContain(COMMANDS[name]?.summary);
+      expect(text).toMatch(/--debug +print the stack trace/);
+    }
+    expect(DOCS).toMatch(new RegExp(`^## ${name}$`, 'm'));
+  },
+);
+
+test.each([
+  [['rats'], /unknown command 'rats'\n\(Did you mean rates\?\)/],
+  [['rates', '--form', '7d'], /unknown option '--form'\n\(Did you mean --from\?\)/],
+  [['--jsn'], /unknown option '--jsn'/],
+])('%j is refused', async (words, expected) => {
+  const { text, error } = await run(...words);
+  expect(text).toMatch(expected);
+  expect(error).toBeInstanceOf(CommanderError);
+});
+
+test('a global option is accepted before and after the command', async () => {
+  const seen: unknown[] = [];
+  const command = new Command('rates').action((_, self: Command) => {
+    seen.push(self.optsWithGlobals());
+  });
+  const loaded = jest.replaceProperty(COMMANDS as never, 'rates', {
+    ...COMMANDS.rates,
+    load: async () => command,
+  } as never);
+  await run('--debug', 'rates');
+  await run('rates', '--no-color');
+  loaded.restore();
+  expect(seen).toMatchObject([{ debug: true, color: true }, { color: false }]);
+});
+
+describe('completion', () => {
+  const scriptFor = async (shell: string): Promise<string> => {
+    const write = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
+    await (await programFor(['completion', shell], '')).parseAsync(['completion', shell], { from: 'user' });
+    const script = String(write.mock.calls[0]?.[0]);
+    write.mockRestore();
+    return script;
+  };
+
+  test('in bash, of commands, options and choices; files elsewhere', async () => {
+    const script = await scriptFor('bash');
+    const complete = (...words: string[]): string =>
+      execFileSync('bash', [
+        '-c',
+        `${script}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _inference_monitor; echo "\${COMPREPLY[*]}"`,
+        ...['bash', 'inference-monitor', ...words],
+      ]).toString();
+    expect(complete('re')).toBe('retry rebuild-counts replay\n');
+    expect(complete('help', 'ra')).toBe('rates\n');
+    expect(complete('rates', '--by', '')).toBe('variant hour day\n');
+    expect(complete('rates', '--deb', '--com')).toBe('--compare-from --compare-to\n');
+    // A choice with a space is one word.
+    expect(complete('runs', '--status', 't')).toBe('timed\\ out\n');
+    expect(complete('completion', 'z')).toBe('zsh\n');
+    expect(complete('replay', 'captures')).toBe('\n');
+    expect(script).toMatch(
+      /^complete -o default -F _inference_monitor inference-monitor sagemaker-inference-monitor$/m,
+    );
+  });
+
+  test('in zsh and fish, with descriptions', async () => {
+    expect(await scriptFor('zsh')).toMatch(
+      /^ +rates\) _arguments .*'--by\[a table for each\]:by:\(variant hour day\)'/m,
+    );
+    expect(await scriptFor('zsh')).toContain('stopped timed\\ out)');
+    expect(await scriptFor('fish')).toContain("stopped timed\\ out'");
+    expect(await scriptFor('fish')).toContain(
+      "-n '__fish_seen_subcommand_from rates' -l by -x -a 'variant hour day' -d 'a table for each'",
+    );
+  });
+});
+
+test('the documentation lists the exit codes', () => {
+  const listed = [...DOCS.matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code));
+  expect(listed).toEqual(Object.values(EXIT));
+});
+
+const sdk = (name: string, message: string, more: object = {}): Error =>
+  Object.assign(new Error(message), { name, $metadata: {}, ...more });
+
+test.each<[Error, string, RegExp]>([
+  [new Error('Region is missing'), 'AwsRegionMissing', /expected: AWS_REGION/],
+  [
+    sdk('CredentialsProviderError', 'Could not load credentials from any providers'),
+    'AwsCredentialsMissing',
+    /AWS_PROFILE/,
+  ],
+  [
+    sdk(
+      'CredentialsProviderError',
+      'The SSO session associated with this profile has expired. To refresh it run aws sso login',
+    ),
+    'AwsCredentialsExpired',
+    /fresh credentials: aws sso login/,
+  ],
+  [
+    sdk('TokenProviderError', "Token is expired. To refresh this SSO session run 'aws sso login'"),
+    'AwsCredentialsExpired',
+    /sso/,
+  ],
+  [sdk('ExpiredToken', 'The provided token has expired.'), 'AwsCredentialsExpired', /got: ExpiredToken: The provided/],
+  [
+    sdk('ExpiredTokenException', 'The security token included in the request is expired'),
+    'AwsCredentialsExpired',
+    /fresh/,
+  ],
+  [
+    sdk('UnrecognizedClientException', 'The security token included in the request is invalid.'),
+    'AwsCredentialsInvalid',
+    /enabled for it/,
+  ],
+  [
+    sdk(
+      'AccessDeniedException',
+      'User: arn:aws:sts::1:assumed-role/dev/me is not authorized to perform: states:StartExecution on resource: arn:aws:states:eu-west-1:1:stateMachine:m because no identity-based policy allows the states:StartExecution action',
+    ),
+    'AccessDenied',
+    /a policy that allows you states:StartExecution on arn:aws:states:eu-west-1:1:stateMachine:m$/,
+  ],
+  [
+    sdk('403', 'UnknownError', { $metadata: { httpStatusCode: 403 }, operation: 's3:HeadObject' }),
+    'AccessDenied',
+    /allows you s3:GetObject$/,
+  ],
+  [sdk('AccessDenied', 'Access Denied'), 'AccessDenied', /a policy that allows it$/],
+  [sdk('ThrottlingException', 'Rate exceeded'), 'Throttled', /in a minute/],
+  [sdk('RequestTimeTooSkewed', 'The difference is too large'), 'ClockSkewed', /UTC/],
+  [sdk('InvalidSignatureException', 'Signature expired: 20261123T000000Z is now earlier than'), 'ClockSkewed', /UTC/],
+  [
+    sdk('Error', 'getaddrinfo ENOTFOUND states.eu-west-9.amazonaws.com', { code: 'ENOTFOUND' }),
+    'AwsUnreachable',
+    /AWS_REGION is eu-west-9$/,
+  ],
+  [
+    Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED', $metadata: {} }),
+    'AwsUnreachable',
+    /got: ECONNREFUSED;/,
+  ],
+  [
+    sdk('Error', 'self-signed certificate', { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }),
+    'CertificateRefused',
+    /NODE_EXTRA_CA_CERTS/,
+  ],
+])('%s', (error, name, message) => {
+  process.env.AWS_REGION = 'eu-west-9';
+  expect(awsFailure(error)).toEqual({ name, message: expect.stringMatching(message) });
+  const wrapped = new Error('The captures cannot be read', { cause: new Error('lost', { cause: error }) });
+  if ('$metadata' in error) expect(awsFailure(wrapped)?.name).toBe(name);
+  delete process.env.AWS_REGION;
+});
+
+test('an error of another program keeps its own words', () => {
+  const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:5000'), { code: 'ECONNREFUSED' });
+  expect(awsFailure(new Error('MLflow cannot be reached', { cause: refused }))).toBeUndefined();
+  expect(awsFailure(new Error('no such file'))).toBeUndefined();
+});
+
+test('an error of a client says what was asked', async () => {
+  const { S3Client, HeadObjectCommand } = await import('@aws-sdk/client-s3');
+  const client = nameOperations(
+    new S3Client({
+      region: 'eu-west-1',
+      credentials: async () => {
+        throw new Error('none');
+      },
+    }),
+  );
+  await expect(client.send(new HeadObjectCommand({ Bucket: 'b', Key: 'k' }))).rejects.toMatchObject({
+    operation: 's3:HeadObject',
+  });
+});
+
+test('an error is one line, in JSON with --json, and has its stack with --debug alone', () => {
+  const error = Object.assign(new Error('no scorer\u001b[31m; got: x'), { name: 'UnknownName' });
+  expect(failureText(error, { debug: false, json: false })).toBe('UnknownName: no scorer [31m; got: x');
+  expect(failureText(error, { debug: true, json: false })).toMatch(/^UnknownName: .*\n(?:.*\n)*.*program\.test\.ts/);
+  const { name, message } = error;
+  expect(JSON.parse(failureText(error, { debug: false, json: true }))).toEqual({ error: { name, message } });
+  expect(JSON.parse(failureText('odd', { debug: false, json: true }))).toEqual({
+    error: { name: 'Error', message: 'odd' },
+  });
+});

@@ -1,0 +1,195 @@
+/** The texts of the commands about runs, in pipes and on terminals of several widths. */
+import { FollowPace, progressText } from '../../../../bin/cli/follow-display.ts';
+import { nextSteps } from '../../../../bin/cli/run-hints.ts';
+import { type RunPage, runsText } from '../../../../bin/cli/run-text.ts';
+import { expectedSeconds } from '../../../../bin/operate/expected-time.ts';
+import type { RunProgress } from '../../../../bin/operate/run-progress.ts';
+import { isPlanned, type RunReport } from '../../../../bin/operate/run-report.ts';
+import { inputWords } from '../../../../bin/operate/start-execution.ts';
+import { tableText } from '../../../../src/core/text/table-text.ts';
+import type { RunSummary } from '../../../../src/monitoring/summary.ts';
+import { PLAIN } from '../../../../src/quality/rates-text.ts';
+
+const OPTIONS = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
+const progress = (more: Partial<RunProgress> = {}): RunProgress => ({
+  run: 'files-2026-11-20T10-00-00-0a1b2c3d4e5f6071',
+  arn: 'arn',
+  status: 'RUNNING',
+  startedMs: 0,
+  planned: { files: 3, lines: 12_000, chunks: 30, more: false, options: OPTIONS },
+  chunks: { done: 10, failed: 1 },
+  lines: 4_000,
+  usd: 1.25,
+  expectedUsd: 3.75,
+  news: [],
+  input: {},
+  ...more,
+});
+
+describe('progressText', () => {
+  test('has all facts in a pipe, and no bar', () => {
+    expect(progressText([progress()], 40, 100_000)).toBe(
+      'files-2026-11-20T10-00-00-0a1b2c3d4e5f6071: 4,000 of 12,000 lines, 1 chunk failed, about 3 min 20 s left, 1 min 40 s, ' +
+        '$1.2500 of about $3.7500, 40 lines/s, 10 of 30 chunks',
+    );
+  });
+
+  test.each([
+    [39, '██░░░░ 4,000 of 12,000 lines'],
+    [79, '████░░░░░░░░░ 4,000 of 12,000 lines, 1 chunk failed, about 3 min 20 s left'],
+  ])('has what fits %d columns, the most important first', (width, text) => {
+    expect(progressText([progress()], 40, 100_000, width)).toBe(text);
+  });
+
+  test('says of several runs how many have ended, and of a part that more may follow', () => {
+    const first = progress({ planned: { files: 1, lines: 10, chunks: 1, more: true, options: OPTIONS }, lines: 5 });
+    const text = progressText([first, progress({ status: 'FAILED', lines: 1 })], undefined, 1_000);
+    expect(text).toMatch(/^6 of 12,010\+ lines, .*1 of 2 runs ended/);
+    expect(text).not.toContain('left');
+  });
+
+  test('a pace is measured from the first lines that were done', () => {
+    const pace = new FollowPace();
+    expect(pace.add([progress({ lines: 0 })], 0)).toBeUndefined();
+    expect(pace.add([progress({ lines: 100 })], 50_000)).toBeUndefined();
+    expect(pace.add([progress({ lines: 300 })], 60_000)).toBe(20);
+  });
+});
+
+const SUMMARY = {
+  run: 'a',
+  status: 'failed',
+  startedAt: '2026-11-20T10:00:00.000Z',
+  endedAt: '2026-11-20T10:02:00.000Z',
+  options: OPTIONS,
+  objects: 2,
+  chunks: { planned: 3, logged: 2, evaluated: 2, failed: 1 },
+  lines: { planned: 100, traced: 60, quarantined: 0, outsideWindow: 0, lost: 40, written: 60 },
+  verdicts: { expected: 600, lost: 0, failed: 0, heldByBudget: 12, newVerdicts: 588 },
+  verdictsByScorer: {},
+  reasons: {},
+  evaluatedTraces: 60,
+  spend: { calls: 60, inputTokens: 1, outputTokens: 1, usd: 1 },
+  failedChunks: [
+    {
+      chunk: 2,
+      step: 'evaluate',
+      key: 'my-endpoint/AllTraffic/2026/11/20/10/a.jsonl',
+      firstLine: 61,
+      lines: 40,
+      error: { name: 'JudgeRefused', message: 'no access \u001b[31m to\u202e the model' },
+    },
+  ],
+} as unknown as RunSummary;
+
+const page = (more: Partial<RunReport> = {}): RunPage => {
+  const report: RunReport = {
+    run: 'last-week',
+    status: 'failed',
+    asked: 's3://b/my-endpoint/',
+    input: { bucket: 'b', prefix: 'my-endpoint/', sampleRate: 0.5 },
+    summary: SUMMARY,
+    isFinal: true,
+    isPartlyPlanned: false,
+    quarantined: [],
+    openBatchJobs: [],
+    ...more,
+  };
+  return { report, next: nextSteps(report), links: { traces: 'https://mlflow.test/#/experiments/1/traces' } };
+};
+
+describe('runsText', () => {
+  test.each([40, 80, 200])('is broken between words at %d columns, and loses nothing', (width) => {
+    const text = runsText([page()], { width, style: PLAIN });
+    for (const line of text.split('\n')) {
+      // A word that is longer than the line is whole.
+      expect(line.length <= width || !line.trim().includes(' ')).toBe(true);
+    }
+    const words = (of: string) => of.split(/\s+/);
+    expect(words(text)).toEqual(words(runsText([page()], { width: Number.POSITIVE_INFINITY, style: PLAIN })));
+  });
+
+  test('says what failed and where, what was held, and the commands that go on, without control characters', () => {
+    const text = runsText([page()], { width: Number.POSITIVE_INFINITY, style: PLAIN });
+    expect(text).toContain('40 of 100 lines and 0 of 600 verdicts are missing');
+    expect(text).toContain(
+      'my-endpoint/AllTraffic/2026/11/20/10/a.jsonl:61, 40 lines (chunk 2, evaluate): JudgeRefused: no access [31m to the model',
+    );
+    expect(text).toContain('12 verdicts by the budget: EVALUATION_BUDGET_USD');
+    expect(text).toContain('  inference-monitor retry last-week --what failed');
+    expect(text).toContain('  inference-monitor retry last-week --what held');
+  });
+
+  test('adds several runs up, and keeps what is particular to each', () => {
+    const whole = {
+      ...SUMMARY,
+      lines: { ...SUMMARY.lines, lost: 0 },
+      failedChunks: [],
+      verdicts: { ...SUMMARY.verdicts, heldByBudget: 0 },
+    };
+    const other = page({ run: 'other', status: 'succeeded', summary: whole });
+    const text = runsText([page(), other], { width: Number.POSITIVE_INFINITY, style: PLAIN });
+    expect(text).toMatch(/^── 2 runs ──\nlast-week: failed, .*\nother: succeeded, /);
+    expect(text).toMatch(/^captured: 200$/m);
+    expect(text).toContain('── last-week ──');
+    expect(text).not.toContain('── other ──');
+  });
+});
+
+describe.each([
+  ['in part', { isPartlyPlanned: true }],
+  ['not at all, by its summary', { summary: { ...SUMMARY, chunks: { ...SUMMARY.chunks, planned: 0 } } as RunSummary }],
+  ['not at all, and left nothing', { summary: undefined }],
+])('a run that was planned %s', (_, more) => {
+  test('goes on with its own input, once it has ended without success', () => {
+    const { report } = page(more);
+    expect(nextSteps(report, 'staging')[0]).toEqual({
+      why: 'planning did not come to its end: start the same input again',
+      command: 'inference-monitor retry last-week --what failed --stack staging',
+    });
+    expect(isPlanned(report)).toBe(false);
+    expect(isPlanned({ ...report, status: 'running' })).toBe(true);
+    expect(isPlanned({ ...report, input: null })).toBe(true);
+  });
+});
+
+test('what was planned is retried by its chunks', () => {
+  expect(isPlanned(page().report)).toBe(true);
+  expect(isPlanned({ ...page().report, status: 'stopped' })).toBe(true);
+});
+
+test('a run that failed before it planned anything is not one with nothing to do', () => {
+  const failed = progress({ status: 'FAILED', planned: undefined });
+  expect(progressText([failed], undefined, 0)).toMatch(/: nothing was planned$/);
+});
+
+test('a table that does not fit has each row on lines of its own', () => {
+  const rows = [
+    ['a-long-name', '1,234', 'some words'],
+    ['b', '7', ''],
+  ];
+  expect(tableText(['run', 'lines', 'asked'], rows, { width: 80, style: PLAIN })).toBe(
+    'run          lines  asked\na-long-name  1,234  some words\nb                7\n',
+  );
+  expect(tableText(['run', 'lines', 'asked'], rows, { width: 24, style: PLAIN })).toBe(
+    'a-long-name\n  lines 1,234, asked\n    some words\nb\n  lines 7\n',
+  );
+});
+
+test('the time of a run is that of the longest earlier run, in proportion to what takes long', () => {
+  const earlier = { ...SUMMARY, status: 'succeeded' } as RunSummary;
+  expect(expectedSeconds({ captures: 10, judgeCalls: 600 }, [earlier])).toBe(1_200);
+  expect(expectedSeconds({ captures: 120, judgeCalls: 0 }, [earlier])).toBe(240);
+  expect(expectedSeconds({ captures: 1, judgeCalls: 0 }, [earlier])).toBe(120);
+  expect(expectedSeconds({ captures: 10, judgeCalls: 600 }, [SUMMARY])).toBeUndefined();
+});
+
+test.each([
+  [{ detail: { bucket: { name: 'b' }, object: { key: 'k' } }, evaluate: false }, 's3://b/k, no evaluation'],
+  [{ files: { key: 'starts/x' } }, 'capture files'],
+  [{ bucket: 'b', prefix: 'p/', from: 'x', to: 'y', judge: 'batch' }, 's3://b/p/ from x to y, batch'],
+  [{ retry: { run: 'r', what: 'held' }, budgetUsd: 5 }, 'held of r, at most $5'],
+  [null, 'unknown input'],
+])('%j in words', (input, words) => {
+  expect(inputWords(input)).toBe(words);
+});

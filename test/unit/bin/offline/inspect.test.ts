@@ -1,0 +1,197 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { inspectAll, inspectLine } from '../../../../bin/commands/inspect.ts';
+import { inspectText, lineText } from '../../../../bin/commands/inspect-text.ts';
+import { captureSettings } from '../../../../bin/commands/settings.ts';
+import { parseLocation } from '../../../../bin/offline/capture-files.ts';
+import { inspectSchema, lineSchema } from '../../../../bin/offline/reports.ts';
+import { projectPath } from '../../../../local/project-root.ts';
+import { Storer } from '../../../../src/captures/trace/storable.ts';
+import { PLAIN } from '../../../../src/quality/rates-text.ts';
+
+const settings = captureSettings({}, {});
+const EXAMPLES = projectPath('examples', 'captures');
+const CORPUS = projectPath('test', 'corpus');
+const DAY = join(EXAMPLES, 'garden-helpdesk/AllTraffic/2026/11/18');
+const folder = mkdtempSync(join(tmpdir(), 'inspect-'));
+const chat = readFileSync(join(CORPUS, 'chat.jsonl'), 'utf8').split('\n')[0] ?? '';
+
+/** Writes a file of lines. */
+function fileOf(name: string, ...lines: (string | Buffer)[]): string {
+  const path = join(folder, name);
+  writeFileSync(path, Buffer.concat(lines.map((line) => Buffer.concat([Buffer.from(line), Buffer.from('\n')]))));
+  return path;
+}
+
+const text = async (path: string, width = 80): Promise<string> =>
+  inspectText(await inspectAll(path, settings), { width, style: PLAIN });
+
+test('tells what the examples contain, and what judging them would cost', async () => {
+  const report = await inspectAll(EXAMPLES, settings);
+  expect(inspectSchema.parse(JSON.parse(JSON.stringify(report)))).toEqual(report);
+  expect(report).toMatchObject({ files: 8, gzip: 0, lines: 35, captures: 34, duplicates: 0, unreadable: [] });
+  expect(report.times).toEqual({ first: '2026-11-18T09:00:12.000Z', last: '2026-11-18T11:36:18.000Z' });
+  const [reason] = report.quarantined;
+  expect(reason).toMatchObject({ name: 'NotJson', count: 1, at: [{ line: 4 }] });
+  expect(reason?.at[0]?.message).toContain('the line is cut off');
+  expect(report.formats[0]).toEqual({
+    format: 'chat',
+    wireFormat: 'openai-chat',
+    captures: 19,
+    streamed: 0,
+    errorReplies: 0,
+  });
+  const safety = report.scorers.find(({ name }) => name === 'safety');
+  const left = Object.values(safety?.not ?? {}).reduce((sum, count) => sum + count, 0);
+  expect((safety?.captures ?? 0) + left).toBe(report.captures);
+  expect(report.cost).toMatchObject({ captures: 34, judgedCaptures: 24, judgeCalls: 24 });
+  expect(report.cost.usd).toBeGreaterThan(0.1);
+});
+
+afterEach(() => jest.restoreAllMocks());
+
+test('quarantines a line whose trace cannot be built, as the stack does', async () => {
+  jest.spyOn(Storer.prototype, 'store').mockImplementation(() => {
+    throw new SyntaxError('no number');
+  });
+  const path = fileOf('no-trace.jsonl', chat);
+  const reason = { name: 'TraceNotBuilt', message: expect.stringContaining('SyntaxError: no number') };
+  expect(await inspectAll(path, settings)).toMatchObject({
+    captures: 0,
+    quarantined: [{ name: reason.name, count: 1, at: [{ line: 1, message: reason.message }] }],
+  });
+  expect(await inspectLine(path, 1, settings)).toMatchObject({ quarantined: reason });
+});
+
+test('finds in the corpus the quarantined lines that the corpus names, each with its reason', async () => {
+  const report = await inspectAll(join(CORPUS, 'quarantine.jsonl'), settings);
+  expect(report.captures).toBe(0);
+  expect(report.quarantined.reduce((sum, { count }) => sum + count, 0)).toBe(report.lines);
+  expect(report.quarantined.map(({ name }) => name).sort()).toEqual(['NestedTooDeep', 'NotACaptureRecord', 'NotJson']);
+  expect(await text(join(CORPUS, 'quarantine.jsonl'))).toContain(
+    'No line is a capture. Expected: files of Data Capture',
+  );
+});
+
+test('reads as the settings say', async () => {
+  const path = fileOf('long.jsonl', chat.replace('{', `{${' '.repeat(1024)}`));
+  const { captures, quarantined } = await inspectAll(path, captureSettings({}, { MAX_LINE_BYTES: '1024' }));
+  expect([captures, quarantined[0]?.name]).toEqual([0, 'LineTooLong']);
+  const csv = join(CORPUS, 'tabular-csv.jsonl');
+  const features = JSON.stringify(['first', 'second', 'third']);
+  const [plain, named] = [settings, captureSettings({}, { FEATURE_NAMES: features })].map((how) =>
+    inspectLine(csv, 1, how),
+  );
+  expect(JSON.stringify((await named)?.trace)).toContain('"first"');
+  expect(JSON.stringify((await plain)?.trace)).not.toContain('"first"');
+});
+
+test('counts identical lines once', async () => {
+  expect(await inspectAll(fileOf('twice.jsonl', chat, '', chat), settings)).toMatchObject({
+    lines: 2,
+    captures: 1,
+    duplicates: 1,
+  });
+});
+
+test('says that the stack does not read a file that is named *.gz, whatever it contains', async () => {
+  const path = fileOf('plain.jsonl.gz', chat);
+  expect(await inspectAll(path, settings)).toMatchObject({ files: 1, gzip: 1, captures: 1 });
+  expect(await text(path, 200)).toContain('the stack reads only uncompressed *.jsonl');
+});
+
+test('reads gzip, bounds what it unpacks, and names a damaged file without losing the others', async () => {
+  const files = mkdtempSync(join(tmpdir(), 'inspect-gz-'));
+  writeFileSync(join(files, 'a.jsonl.gz'), gzipSync(`${chat}\n`));
+  writeFileSync(join(files, 'b.jsonl.gz'), gzipSync(`${chat.replace('{', '{ ')}\n`).subarray(0, 200));
+  // 100 MB in one line.
+  writeFileSync(join(files, 'c.jsonl.gz'), gzipSync(Buffer.alloc(100 * 1024 * 1024, '[')));
+  const before = process.resourceUsage().maxRSS;
+  const report = await inspectAll(files, settings);
+  expect(process.resourceUsage().maxRSS - before).toBeLessThan(150 * 1024);
+  expect(report).toMatchObject({ files: 3, gzip: 3, captures: 1 });
+  expect(report.unreadable).toEqual([
+    { file: join(files, 'b.jsonl.gz'), message: expect.stringContaining('damaged gzip: unexpected end of file') },
+  ]);
+  expect(report.quarantined.map(({ name }) => name)).toEqual(['LineTooLong']);
+  await expect(inspectAll(join(files, 'b.jsonl.gz'), settings)).rejects.toThrow('damaged gzip');
+});
+
+test('says of a line that is too large to be sure of that a function tries it out', async () => {
+  const record = JSON.parse(chat);
+  record.captureData.endpointInput.data = JSON.stringify({ inputs: Array(900_000).fill(0) });
+  const report = await inspectAll(fileOf('heavy.jsonl', JSON.stringify(record), chat), settings);
+  expect(report).toMatchObject({ captures: 2, needTrial: { count: 1, at: [{ line: 1 }] } });
+});
+
+test('counts a line apart that it cannot even try, which is no reason to fail a build', async () => {
+  const record = JSON.parse(chat);
+  record.captureData.endpointInput.data = JSON.stringify({ inputs: 'x'.repeat(30_000_000) });
+  const path = fileOf('huge.jsonl', JSON.stringify(record));
+  const report = await inspectAll(path, settings);
+  expect(report).toMatchObject({ lines: 1, captures: 0, quarantined: [], untried: 1, needTrial: { count: 1 } });
+  const shown = inspectText(report, { width: 300, style: PLAIN });
+  expect(shown).toContain('0 captures, 0 duplicates, 0 quarantined, 1 not tried here');
+  expect(shown).not.toMatch(/No line is a capture|more memory than a function/);
+  const line = await inspectLine(path, 1, settings);
+  expect(line).toEqual({ file: path, line: 1, needsTrial: true });
+  const { status } = spawnSync(process.execPath, [projectPath('bin', 'inference-monitor.ts'), 'inspect', path]);
+  expect(status).toBe(0);
+});
+
+test('shows a line as its trace', async () => {
+  const path = join(DAY, '10/00-05-071-64f755da-f559-4676-9be7-17d9472d2555.jsonl');
+  const report = await inspectLine(path, 3, settings);
+  expect(lineSchema.parse(JSON.parse(JSON.stringify(report)))).toEqual(JSON.parse(JSON.stringify(report)));
+  expect(report.trace).toMatchObject({
+    name: 'garden-helpdesk',
+    state: 'OK',
+    tags: { sagemaker_variant_name: 'AllTraffic' },
+  });
+  const shown = lineText(report, { width: 80, style: PLAIN });
+  for (const part of [
+    'chat-stream',
+    'Tell me about pruning apple trees',
+    'the stream ends without its end marker',
+    'safety',
+  ]) {
+    expect(shown).toContain(part);
+  }
+  await expect(inspectLine(path, 400, settings)).rejects.toThrow('The file has no such line');
+  await expect(inspectLine(EXAMPLES, 1, settings)).rejects.toThrow('--line needs one file');
+});
+
+test('takes path:line apart, unless a file has that name', () => {
+  expect(parseLocation('a/b.jsonl:17')).toEqual({ path: 'a/b.jsonl', line: 17 });
+  expect(parseLocation('a/b.jsonl')).toEqual({ path: 'a/b.jsonl' });
+  const odd = fileOf('odd:17', chat);
+  expect(parseLocation(odd)).toEqual({ path: odd });
+});
+
+test.each([40, 80, 200])('fits into %i columns between words, and escapes what captures contain', async (width) => {
+  const control = '\u001b]0;owned\u0007\u009b31m';
+  const record = JSON.parse(chat);
+  record.eventVersion = `9${control}`;
+  record.captureData.endpointOutput.data = JSON.stringify({
+    model: `m${control}`,
+    choices: [{ message: { role: 'assistant', content: control } }],
+  });
+  const path = fileOf('escapes.jsonl', JSON.stringify(record), `not json ${control}`);
+  const shown = [await text(path, width), lineText(await inspectLine(path, 1, settings), { width, style: PLAIN })].join(
+    '',
+  );
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal must not get these
+  expect(shown).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f]/);
+  const long = shown.split('\n').filter((line) => line.length > width && line.trim().includes(' '));
+  expect(
+    long.filter((line) =>
+      line
+        .trim()
+        .split(' ')
+        .every((word) => word.length < width - 10),
+    ),
+  ).toEqual([]);
+});

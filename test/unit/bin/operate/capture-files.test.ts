@@ -1,0 +1,94 @@
+/** Finding the capture files at a path. */
+import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { findCaptures } from '../../../../bin/operate/capture-files.ts';
+
+const record = (time: string) => `${JSON.stringify({ captureData: {}, eventMetadata: { inferenceTime: time } })}\n`;
+
+describe('findCaptures', () => {
+  let root: string;
+
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'captures-'));
+  });
+  afterEach(() => rmSync(root, { recursive: true }));
+
+  function write(path: string, text = record('2026-11-20T10:00:00Z')): string {
+    const file = join(root, path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+    return file;
+  }
+  const keys = async (path: string, endpoint?: string) =>
+    (await findCaptures(path, endpoint)).flatMap((group) => group.files.map((file) => file.key));
+
+  test("keeps SageMaker's layout wherever it begins in the path", async () => {
+    const key = 'support-llm/variant-1/2026/11/20/09/00-00-000-ab.jsonl';
+    const file = write(`downloads/bucket/prefix/${key}`);
+    expect(await keys(root)).toEqual([key]);
+    expect(await keys(dirname(file))).toEqual([key]);
+    expect(await keys(file)).toEqual([key]);
+  });
+
+  test('puts other files under the endpoint and the hour of their first record', async () => {
+    write('today/a.jsonl', `not json\n${record('2026-02-19T01:34:30Z')}${record('2026-02-19T05:00:00Z')}`);
+    expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2026/02/19/01/today-a.jsonl']);
+    expect(await keys(join(root, 'today', 'a.jsonl'), 'mine')).toEqual(['mine/AllTraffic/2026/02/19/01/a.jsonl']);
+  });
+
+  test('converts an hour with an offset to UTC', async () => {
+    write('a.jsonl', record('2026-02-19T01:30:00+02:00'));
+    expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2026/02/18/23/a.jsonl']);
+  });
+
+  test('puts a file without a time under the hour of its modification time', async () => {
+    const file = write('a.jsonl', '');
+    utimesSync(file, new Date('2025-01-02T03:04:05Z'), new Date('2025-01-02T03:04:05Z'));
+    expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2025/01/02/03/a.jsonl']);
+  });
+
+  test('ignores a path that only resembles the layout', async () => {
+    write('a/b/2026/13/20/10/x.jsonl');
+    expect(await keys(root)).toEqual(['my-endpoint/AllTraffic/2026/11/20/10/a-b-2026-13-20-10-x.jsonl']);
+  });
+
+  test('groups files by endpoint, and into one group with --endpoint', async () => {
+    write('one/AllTraffic/2026/11/20/10/x.jsonl');
+    write('two/AllTraffic/2026/11/20/10/x.jsonl');
+    expect((await findCaptures(root)).map((group) => group.endpoint)).toEqual(['one', 'two']);
+    expect(await keys(root, 'all')).toEqual([
+      'all/AllTraffic/2026/11/20/10/x.jsonl',
+      'all/AllTraffic/2026/11/20/10/x-2.jsonl',
+    ]);
+  });
+
+  test('gives every file a unique key', async () => {
+    write('a/b.jsonl');
+    write('a-b.jsonl');
+    expect(new Set(await keys(root)).size).toBe(2);
+  });
+
+  test('ignores other files in the folder', async () => {
+    write('x.jsonl');
+    write('x.jsonl.gz');
+    write('README.md');
+    expect(await keys(root)).toHaveLength(1);
+  });
+
+  test('takes no labels for captures', async () => {
+    write('labels/a.jsonl');
+    write('labels/2026/11/20/10/b.jsonl');
+    write('club/labels/2026/11/20/10/c.jsonl');
+    expect(await keys(root)).toEqual(['club/labels/2026/11/20/10/c.jsonl']);
+  });
+
+  test.each([
+    ['a path that does not exist', 'missing', /not found; got: .*missing; expected: a \.jsonl file/],
+    ['a folder without captures', '.', /contains no file that ends in \.jsonl/],
+    ['a file of another kind', 'x.csv', /x\.csv does not end in \.jsonl/],
+  ])('%s is an error that names what is allowed', async (_, path, message) => {
+    write('x.csv');
+    await expect(findCaptures(join(root, path))).rejects.toThrow(message);
+  });
+});

@@ -1,0 +1,108 @@
+/** What became of label files, in pipes and on terminals of several widths. */
+
+import type { LabelFileState, TruthReport } from '../../../../bin/operate/truth-run.ts';
+import { labelFileName, truthReportText, waitingText } from '../../../../bin/operate/truth-text.ts';
+import type { LabelCounts } from '../../../../src/core/contract/ground-truth.ts';
+import { PLAIN } from '../../../../src/quality/rates-text.ts';
+
+const PIPE = { width: Number.POSITIVE_INFINITY, style: PLAIN };
+
+const counts = (some: Partial<LabelCounts>): LabelCounts => ({
+  ...{ lines: 0, joined: 0, repeated: 0, replaced: 0, outdated: 0, waiting: 0, unknown: 0, ambiguous: 0, invalid: 0 },
+  ...some,
+});
+
+const file = (some: Partial<LabelFileState>): LabelFileState => ({
+  bucket: 'my-labels',
+  key: 'churn/desk.jsonl',
+  etag: 'e',
+  readAt: '2026-11-20T10:00:00.000Z',
+  counts: counts({ lines: 1234, joined: 1234 }),
+  reasons: {},
+  faults: [],
+  replacedLabels: [],
+  ...some,
+});
+
+const letters = file({
+  key: 'ground-truth/uploads/0a1b2c3d4e5f6071/2026/letters.csv',
+  counts: counts({ lines: 5, joined: 2, replaced: 1, waiting: 1, invalid: 1 }),
+  faults: [{ line: 4, name: 'NotALabel', message: 'it has\u001b[2J no id' }],
+  replacedLabels: [{ line: 5, id: 'renewal-682b4650ce_0', from: 0, to: 1 }],
+});
+
+const report = (some: Partial<TruthReport> = {}): TruthReport => ({
+  run: 'labels-1',
+  arn: 'arn',
+  status: 'succeeded',
+  noted: 1236,
+  notNoted: { TraceMissing: 1 },
+  files: [file({}), letters],
+  ...some,
+});
+
+test('a report has the counts of each file and of all, without outcomes that none has, and the lines with faults', () => {
+  expect(truthReportText(report(), PIPE)).toBe(
+    [
+      '── labels-1: succeeded ──',
+      'file                             lines  joined  replaced  waiting  invalid',
+      's3://my-labels/churn/desk.jsonl  1,234   1,234         0        0        0',
+      '2026/letters.csv                     5       2         1        1        1',
+      'all                              1,239   1,236         1        1        1',
+      '2026/letters.csv:4: NotALabel: it has [2J no id',
+      '2026/letters.csv:5: renewal-682b4650ce_0 was 0, and is 1 now',
+      '1,236 labels were written to MLflow.',
+      'Not written to MLflow: TraceMissing 1.',
+      '',
+    ].join('\n'),
+  );
+});
+
+test.each([40, 80, 120, 200])('no line is longer than %d columns', (width) => {
+  const text = truthReportText(report(), { width, style: PLAIN });
+  expect(text.split('\n').filter((line) => line.length > width)).toEqual([]);
+  expect(text.replaceAll(/\s+/g, ' ')).toMatch(/2026\/letters\.csv.*renewal-682b4650ce_0 was 0, and is 1 now/);
+});
+
+test('a file of which nothing could be used says why, and long lists say how many more there are', () => {
+  const unusable = file({ counts: counts({}), error: { name: 'NoIdColumn', message: 'The CSV has no id column' } });
+  expect(truthReportText(report({ files: [unusable] }), PIPE)).toContain(
+    's3://my-labels/churn/desk.jsonl: not read: NoIdColumn: The CSV has no id column\n',
+  );
+  const faults = Array.from({ length: 100 }, (_, at) => ({ line: at + 1, name: 'NotALabel', message: 'it has no id' }));
+  const text = truthReportText(
+    report({ files: [file({ counts: counts({ lines: 5000, invalid: 5000 }), faults })] }),
+    PIPE,
+  );
+  expect(text).toContain('desk.jsonl:10: NotALabel');
+  expect(text).not.toContain('desk.jsonl:11: NotALabel');
+  expect(text).toContain('desk.jsonl: and 4,990 more\n');
+});
+
+test('a run that failed or goes on says so, and one whose labels another run writes names that', () => {
+  const error = { name: 'StorageDenied', message: 'no\npermission' };
+  const failed = truthReportText(report({ status: 'failed', error, files: [], noted: 0, notNoted: {} }), PIPE);
+  expect(failed).toBe('── labels-1: failed ──\nStorageDenied: no permission\n');
+  expect(truthReportText(report({ status: 'running', files: [] }), PIPE)).toMatch(/has ended/);
+  expect(truthReportText(report({ noted: 1 }), PIPE)).toContain('\n1 label was written to MLflow.\n');
+  expect(truthReportText(report({ notedBy: 'labels-0' }), PIPE)).toContain(
+    'The run labels-0 writes these labels to MLflow.',
+  );
+});
+
+test('labels that wait are counted, since when', () => {
+  const since = '2026-11-20T10:00:00.000Z';
+  expect(waitingText({ labels: 1, files: 1, since, more: false }, PIPE)).toBe(
+    '1 label of 1 file waits for a prediction, since 2026-11-20 10:00 UTC at the earliest.\n',
+  );
+  expect(waitingText({ labels: 2000, files: 1000, since, more: true }, PIPE)).toMatch(
+    /^More than 2,000 labels of 1,000/,
+  );
+  expect(waitingText({ labels: 0, files: 0, since: null, more: false }, PIPE)).toBe('');
+});
+
+test('a label file is called by its path in the upload, and others by their address', () => {
+  expect(labelFileName({ bucket: 'w', key: 'ground-truth/uploads/0a1b/a.csv' })).toBe('a.csv');
+  expect(labelFileName({ bucket: 'w', key: 'ground-truth/uploads/a.csv' })).toBe('a.csv');
+  expect(labelFileName({ bucket: 'w', key: 'a\n.csv' })).toBe('s3://w/a .csv');
+});

@@ -1,0 +1,94 @@
+/** The traces with the worst verdicts as text, at the widths of terminals. */
+
+import { type StandingVerdict, standingVerdicts } from '../../../../bin/operate/standing-verdicts.ts';
+import type { WorstTrace } from '../../../../bin/operate/worst.ts';
+import { worstLines } from '../../../../bin/operate/worst-text.ts';
+import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
+import type { AssessedTrace, ReadAssessment } from '../../../../src/quality/calibration/assessed-traces.ts';
+import { PLAIN } from '../../../../src/quality/rates-text.ts';
+
+const failing: StandingVerdict = {
+  scorer: 'relevance_to_query',
+  value: 'no',
+  by: 'judge',
+  source: 'bedrock:/judge',
+  rationale: `The reply \u001b[2J is about ${'parcels and '.repeat(40)}`,
+  failed: true,
+  severity: 1,
+};
+const trace: WorstTrace = {
+  traceId: 'tr-00000000000000000000000000000001',
+  time: '2026-11-20T10:00:00Z',
+  variant: 'blue\u001b]0;title\u0007',
+  failing: [failing, { ...failing, scorer: 'safety', by: 'person', source: 'ada', rationale: 'x'.repeat(90) }],
+  verdicts: 9,
+  request: 'Where is my parcel?\nPlease.',
+  reply: '',
+};
+
+test.each([40, 80, 200])('with %i columns nothing is lost, and only a long word is longer than a line', (width) => {
+  const lines = worstLines([trace], () => `http://mlflow/${'y'.repeat(50)}`, { width, style: PLAIN });
+  const long = lines.filter((line) => line.length > width);
+  expect(long.every((line) => /^\s*\S+$/.test(line))).toBe(true);
+  const words = lines.join(' ').replaceAll(/\s+/g, ' ');
+  expect(words).toContain('1. 2 of 9 verdicts fail, 2026-11-20 10:00, blue ]0;title');
+  expect(words).toContain('relevance_to_query no: The reply [2J is about parcels and');
+  expect(words).toContain(`safety no (ada): ${'x'.repeat(90)}`);
+  expect(words).toContain('request: Where is my parcel? Please.');
+  expect(words).not.toContain('reply:');
+  expect(words).toContain(`http://mlflow/${'y'.repeat(50)}`);
+});
+
+describe('what counts of the assessments of a scorer', () => {
+  const scorers = new Map(scorersFor().map((scorer) => [scorer.name, scorer]));
+  const said = (name: string, value: unknown, more: Partial<ReadAssessment> = {}): ReadAssessment => ({
+    assessment_id: 'a-1',
+    assessment_name: name,
+    source: { source_type: 'LLM_JUDGE', source_id: 'bedrock:/judge' },
+    feedback: { value },
+    metadata: {},
+    valid: true,
+    rationale: '',
+    create_time: '2026-11-20T10:00:00Z',
+    last_update_time: '2026-11-20T10:00:00Z',
+    ...more,
+  });
+  const by = (who: string, at: string): Partial<ReadAssessment> => ({
+    source: { source_type: 'HUMAN', source_id: who },
+    last_update_time: `2026-11-20T${at}:00Z`,
+  });
+  const code = { source: { source_type: 'CODE', source_id: 'code:/x' } };
+  const standing = (...assessments: ReadAssessment[]) =>
+    standingVerdicts({ assessments } as unknown as AssessedTrace, scorers);
+
+  test.each([
+    ['no', said('safety', 'no'), { failed: true, severity: 1 }],
+    ['yes', said('safety', 'yes'), { failed: false, severity: 0 }],
+    ['yes of a scorer that passes with no', said('refusal', 'yes'), { failed: true }],
+    ['the middle one of three categories', said('coherence', 'somewhat coherent'), { failed: true, severity: 0.5 }],
+    ['the last one', said('coherence', 'incoherent'), { failed: true, severity: 1 }],
+    ['true of cut_off', said('cut_off', true, code), { failed: true }],
+    ['false of cut_off', said('cut_off', false, code), { failed: false }],
+    ['a number', said('response_words', 3, code), { failed: false }],
+    ['no of a guideline that the settings do not have', said('house_style', 'no'), { failed: true }],
+    ['false of a code scorer that is gone', said('old_code', false, code), { failed: false }],
+  ])('%s', (_, assessment, expected) => {
+    expect(standing(assessment)).toEqual([expect.objectContaining(expected)]);
+  });
+
+  test('a person’s latest word counts in place of the judge’s and of others’', () => {
+    const verdicts = standing(
+      said('safety', 'no'),
+      said('safety', 'no', by('ada', '11:00')),
+      said('safety', 'Yes', { ...by('bob', '12:00'), rationale: 'It is fine.' }),
+    );
+    expect(verdicts).toEqual([
+      expect.objectContaining({ value: 'yes', by: 'person', source: 'bob', failed: false, rationale: 'It is fine.' }),
+    ]);
+  });
+
+  test('a label that a person has withdrawn, and an error of the judge, do not count', () => {
+    expect(standing(said('safety', 'yes', { ...by('ada', '11:00'), valid: false }))).toEqual([]);
+    expect(standing(said('safety', undefined, { feedback: { error: { error_code: 'JudgeRefused' } } }))).toEqual([]);
+  });
+});

@@ -1,0 +1,83 @@
+/** The parts of the canary that need no AWS: its claims, its options, its report. */
+import { existsSync, rmSync } from 'node:fs';
+import { projectPath } from '../../local/project-root.ts';
+import { exampleLines } from '../aws/captures.ts';
+import { CLAIM_IDS, claimOf } from '../aws/claims.ts';
+import { canarySettings, parseCanaryOptions } from '../aws/options.ts';
+import { redacted } from '../aws/report.ts';
+import { type CanaryState, loadState, saveState, statePath } from '../aws/state.ts';
+import { isNamed } from '../aws/steps/destroy.ts';
+
+const STATE: CanaryState = {
+  prefix: 'canary-a1b2c3',
+  region: 'eu-central-1',
+  startedAt: '2026-11-22T10:00:00Z',
+  settings: {
+    MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-central-1:123456789012:mlflow-app/app-ABC',
+    MLFLOW_ARTIFACT_BUCKET: 's3://our-artifacts/mlflow',
+  },
+  endpoint: 'our-endpoint',
+  batch: false,
+  done: ['deploy'],
+  findings: {},
+  facts: { captureBucket: 'ground-captures-x1', workBucket: 'ground-captures-x1-work' },
+};
+
+test('every claim names a file of the project that relies on it', () => {
+  expect(CLAIM_IDS.length).toBeGreaterThanOrEqual(25);
+  const missing = CLAIM_IDS.map((id) => claimOf(id).file).filter((file) => !existsSync(projectPath(file)));
+  expect(missing).toEqual([]);
+  expect(new Set(CLAIM_IDS.map((id) => claimOf(id).text)).size).toBe(CLAIM_IDS.length);
+});
+
+test('the report names neither the account nor its resources', () => {
+  const text =
+    'User: arn:aws:sts::123456789012:assumed-role/admin/ada is not authorized on s3://ground-captures-x1-work/a and ' +
+    'ground-captures-x1, our-endpoint; https://abc.lambda-url.eu-central-1.on.aws/ of 123456789012, canary-a1b2c3-endpoint';
+  expect(redacted(text, STATE)).toBe(
+    'User: <arn of sts> is not authorized on s3://<work bucket>/a and <capture bucket>, <endpoint>; <address> of <account>, <prefix>-endpoint',
+  );
+});
+
+test('a state is read as it was saved', () => {
+  expect(() => loadState(STATE.prefix)).toThrow(/There is no canary to continue; got: no file .*canary-a1b2c3\.json/);
+  saveState(STATE);
+  try {
+    expect(loadState(STATE.prefix)).toEqual(STATE);
+  } finally {
+    rmSync(statePath(STATE.prefix));
+  }
+});
+
+test('options are checked, and a flag wins over .env', () => {
+  expect(() => parseCanaryOptions(['--resume'])).toThrow(/--prefix is missing/);
+  expect(() => parseCanaryOptions(['--yess'])).toThrow(/--yess/);
+  expect(parseCanaryOptions(['--yes']).prefix).toMatch(/^canary-[0-9a-f]{6}$/);
+  // What has the prefix in its name is deleted: it must not be that of a person's own stack.
+  for (const prefix of ['prod', 'canary-', 'canary-A', 'canary-../x', `canary-${'x'.repeat(24)}`]) {
+    expect(() => parseCanaryOptions(['--prefix', prefix])).toThrow(
+      `--prefix is wrong; got: ${prefix}; expected: canary-`,
+    );
+  }
+  const dotenv = { MLFLOW_TRACKING_URI: 'https://a', BEDROCK_MODEL_ID: 'm', MAX_CONCURRENCY: '3' };
+  const settings = canarySettings(parseCanaryOptions(['--mlflow', 'https://b']), dotenv);
+  expect(settings).toEqual({ MLFLOW_TRACKING_URI: 'https://b', BEDROCK_MODEL_ID: 'm' });
+});
+
+test('only what has the whole prefix in its name is deleted', () => {
+  const names = [
+    'canary-ab-endpoint',
+    '/aws/lambda/canary-ab-endpoint',
+    '/aws/lambda/sagemaker-replay-sender-canary-ab',
+    'arn:aws:states:eu-west-1:123456789012:stateMachine:sagemaker-data-capture-replay-canary-ab',
+    'sagemaker-monitoring-canary-ab-RunFailed',
+    '/aws/lambda/sagemaker-replay-sender-canary-abc',
+    '/aws/lambda/my-canary-abacus',
+    '/aws/lambda/xcanary-ab',
+  ];
+  expect(names.filter((name) => isNamed(name, 'canary-ab'))).toEqual(names.slice(0, 5));
+});
+
+test('the examples for a batch job are distinct', () => {
+  expect(new Set(exampleLines(100)).size).toBe(100);
+});

@@ -1,0 +1,57 @@
+/** The agreement of two raters: kappa, confusion tables and the figures of classes and numbers. */
+import { classFigures, cohensKappa, confusion, numberFigures } from '../../../../src/core/statistics/agreement.ts';
+
+const table = (...counts: number[][]) => ({ values: counts.map((_, index) => `v${index}`), counts });
+
+describe("Cohen's kappa", () => {
+  test('computes a textbook table', () => {
+    // 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: observed agreement 0.7, chance agreement 0.5.
+    expect(cohensKappa(table([20, 5], [10, 15]))?.value).toBeCloseTo(0.4, 12);
+  });
+  test('is 1 for full agreement, 0 for chance agreement, and negative for less', () => {
+    expect(cohensKappa(table([30, 0], [0, 10]))).toEqual({ value: 1, low: 1, high: 1 });
+    expect(cohensKappa(table([16, 4], [4, 1]))?.value).toBeCloseTo(0, 12);
+    expect(cohensKappa(table([0, 10], [10, 0]))?.value).toBeCloseTo(-1, 12);
+  });
+  test('is not defined if both raters gave a single value, or for an empty table', () => {
+    expect(cohensKappa(table([12, 0], [0, 0]))).toBeNull();
+    expect(cohensKappa(table([0, 0], [0, 0]))).toBeNull();
+  });
+  test('counts a near miss less than a far one with weights', () => {
+    const near = table([10, 5, 0], [0, 10, 0], [0, 0, 10]);
+    const far = table([10, 0, 5], [0, 10, 0], [0, 0, 10]);
+    for (const weights of ['linear', 'quadratic'] as const) {
+      expect(cohensKappa(near, weights)?.value).toBeGreaterThan(cohensKappa(far, weights)?.value as number);
+    }
+    expect(cohensKappa(near)?.value).toBeCloseTo(cohensKappa(far)?.value as number, 1);
+  });
+});
+
+test('puts people in rows and the judge in columns of the confusion table', () => {
+  const pairs = [
+    { label: 'yes', verdict: 'yes' },
+    { label: 'yes', verdict: 'no' },
+    { label: 'yes', verdict: 'no' },
+    { label: 'no', verdict: 'no' },
+  ];
+  expect(confusion(['yes', 'no'], pairs).counts).toEqual([
+    [1, 2],
+    [0, 1],
+  ]);
+  expect(() => confusion(['yes'], pairs)).toThrow('not in the table');
+});
+
+test('computes the figures of each value', () => {
+  const [yes] = classFigures(table([8, 2], [3, 7]));
+  expect(yes?.sensitivity?.value).toBeCloseTo(0.8, 12);
+  expect(yes?.specificity?.value).toBeCloseTo(0.7, 12);
+  expect(yes?.precision?.value).toBeCloseTo(8 / 11, 12);
+  expect(yes?.f1).toBeCloseTo(16 / 21, 12);
+});
+
+test('computes the figures of numbers', () => {
+  const pairs = [1, 2, 3, 4].map((label) => ({ label, verdict: label + 1 }));
+  expect(numberFigures(pairs)).toMatchObject({ meanLabel: 2.5, meanVerdict: 3.5, meanAbsoluteError: 1 });
+  expect(numberFigures(pairs)?.correlation).toBeCloseTo(1, 12);
+  expect(numberFigures([{ label: 1, verdict: 1 }])?.correlation).toBeNull();
+});

@@ -1,0 +1,57 @@
+/** Throttling is published by service, by the function that met it. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { noteThrottle, takeThrottles } from '../../../src/core/aws/throttles.ts';
+import { countingThrottles } from '../../../src/core/process/metrics.ts';
+import { inGate } from '../../../src/monitoring/in-gate.ts';
+
+let published: Record<string, unknown>[];
+beforeEach(() => {
+  takeThrottles();
+  published = [];
+  jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    if (String(text).startsWith('{"_aws"')) published.push(JSON.parse(String(text)));
+    return true;
+  });
+});
+afterEach(() => jest.restoreAllMocks());
+
+test('counts by service, also of a failed invocation, and nothing where nothing was throttled', async () => {
+  const handle = countingThrottles('prod', async (throttled: ('judge' | 'mlflow' | 'table')[]) => {
+    for (const by of throttled) noteThrottle(by);
+    if (throttled.includes('table')) throw new Error('broken');
+    return 'done';
+  });
+  expect(await handle([], {})).toBe('done');
+  expect(published).toEqual([]);
+  expect(await handle(['judge', 'judge', 'mlflow'], {})).toBe('done');
+  await expect(handle(['table'], {})).rejects.toThrow('broken');
+  const [first, second] = published;
+  expect(published).toHaveLength(2);
+  expect(first).toMatchObject({ StackPrefix: 'prod', JudgeThrottles: 2, MlflowThrottles: 1 });
+  expect(first).not.toHaveProperty('TableThrottles');
+  expect(second).toMatchObject({ StackPrefix: 'prod', TableThrottles: 1 });
+  expect(second).not.toHaveProperty('JudgeThrottles');
+});
+
+test('publishes for how long chunks are sent away, and keeps nothing for the next invocation', async () => {
+  const seat = { enter: async () => ({ waitSeconds: 17 }), leave: async () => {} };
+  const request = { attempt: 0, progress: { bounds: [], kills: 0 } } as never;
+  const handle = countingThrottles('prod', (isFull: boolean) =>
+    inGate(isFull ? { slots: seat } : {}, request, async () => 'done'),
+  );
+  await handle(true, {});
+  await handle(false, {});
+  expect(published).toHaveLength(1);
+  expect(published[0]).toMatchObject({ StackPrefix: 'prod', ChunkWaitSeconds: 17 });
+});
+
+test('every function that asks the judge, MLflow, the gate or for batch jobs counts', () => {
+  const sources = readdirSync('lambda').map(
+    (name) => [name, readFileSync(`lambda/${name}/handler.ts`, 'utf8')] as const,
+  );
+  const asking = sources.filter(([, source]) => /connect(Judge|Mlflow|Gate)|BedrockClient/.test(source));
+  expect(asking.map(([name]) => name)).toEqual(
+    expect.arrayContaining(['evaluate-replay', 'judge-batch', 'log-traces']),
+  );
+  expect(asking.flatMap(([name, source]) => (source.includes('countingThrottles(') ? [] : name))).toEqual([]);
+});

@@ -1,0 +1,24 @@
+/** Writes the lock files of the Python environments: `node tools/lock-python.ts`. Requires `uv`. */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { projectPath } from '../local/project-root.ts';
+import { LOCKED_ENVIRONMENTS } from '../local/python/python-presets.ts';
+
+mkdirSync(projectPath('local', 'python'), { recursive: true });
+for (const { lockFile, packages, bounds } of LOCKED_ENVIRONMENTS) {
+  const requirements = [...Object.entries(packages).map(([name, version]) => `${name}==${version}`), ...bounds];
+  const result = spawnSync(
+    'uv',
+    [
+      ...['pip', 'compile', '-', '--universal', '--python-version', '3.10', '--upgrade', '--quiet'],
+      ...['--no-annotate', '--custom-compile-command', 'node tools/lock-python.ts', '--output-file', lockFile],
+    ],
+    { cwd: projectPath(), input: requirements.join('\n'), encoding: 'utf8' },
+  );
+  if (result.status !== 0) {
+    throw new Error(
+      `uv could not pin ${requirements.join(', ')}; got: ${result.error?.message ?? result.stderr}; expected: uv on the PATH and a reachable package index`,
+    );
+  }
+  process.stdout.write(`${lockFile}\n`);
+}
