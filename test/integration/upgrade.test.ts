@@ -59,7 +59,7 @@ test('money spent before counts: a cap that it has reached holds what comes', as
   await pipeline.setVariable('evaluator', 'EVALUATION_BUDGET_USD', SPENT_USD);
   await pipeline.put(LATE, [prediction('late-0', TIME), chatLine('late', TIME)]);
   const { stdout } = await expectDone('process', LATE, '--name', 'late', '--json');
-  expect(JSON.parse(stdout).runs[0].figures).toMatchObject({ lines: { traced: 2 }, spend: { calls: 0 } });
+  expect(JSON.parse(stdout).runs[0].figures).toMatchObject({ lines: { traced: 2 }, judge: { calls: 0 } });
   await pipeline.setVariable('evaluator', 'EVALUATION_BUDGET_USD', '100');
   await expectDone('retry', 'late', '--what', 'held');
 });

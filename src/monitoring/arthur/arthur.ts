@@ -58,7 +58,8 @@ export async function postToArthur(
     const facts = { got: error.code, where: url.href };
     throw new RetryableError('ArthurUnavailable', `There is no answer from Arthur${when}`, facts, error);
   });
-  // A proxy may quote it.
+  if (!reply.body.includes(token)) return reply;
+  // A proxy quotes it.
   return { ...reply, body: Buffer.from(reply.body.toString('utf8').replaceAll(token, '…')) };
 }
 

@@ -66,7 +66,7 @@ const LONGEST_WAIT_SECONDS = 3600;
 const LONGEST_ASKED_SECONDS = 6 * 3600;
 /** A file that has waited for two hours is late. SQS's own age of the oldest message leaves out what was received three times. */
 const LATE_MS = 7_200_000;
-const ANSWER_CHARS = 4096;
+const ANSWER_BYTES = 4096;
 
 /** @returns the messages that the queue delivers again */
 export async function forwardFiles(
@@ -181,7 +181,7 @@ async function upload(file: ListedFile & { etag: string }, receipt: Receipt, dep
   };
   const limitMs = Math.min(ANSWER_MS + size / SLOWEST_BYTES_PER_MS, deps.remainingMs() - RESERVE_MS);
   const reply = await deps.post({ key, size, open: openCounted }, limitMs);
-  receipt.answer = reply.body.toString('utf8').slice(0, ANSWER_CHARS);
+  receipt.answer = reply.body.toString('utf8', 0, ANSWER_BYTES);
   const counts = countsIn(reply);
   logger.info('A file was forwarded', { key, receipt: receiptKey(file), lines, status: reply.status, counts });
   count('ForwardedFiles', 1);
