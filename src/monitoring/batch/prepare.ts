@@ -171,6 +171,6 @@ function requestOf(
   }
 }
 
-/** The slash distinguishes a deposit from the lease of a Lambda. */
+/** The slash keeps the names of parts apart. */
 const depositName = (run: string, chunk: number, from: number): string =>
   `batch/${run}/${chunk}${from === 0 ? '' : `/${from}`}`;
