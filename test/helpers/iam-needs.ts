@@ -185,7 +185,7 @@ const UPLOAD = ['s3:CreateMultipartUpload', 's3:UploadPart', 's3:CompleteMultipa
 const SECRET = ['secretsmanager:GetSecretValue'];
 const FACTS = ['bedrock:GetFoundationModel', 'bedrock:GetInferenceProfile'];
 const JUDGE = { model: ['bedrock:Converse'], judgeEndpoint: ['sagemaker:InvokeEndpoint'], judgeSecret: SECRET };
-const BUDGET = ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:TransactWriteItems'];
+const BUDGET = ['dynamodb:GetItem', 'dynamodb:UpdateItem'];
 
 /** The calls of each function (its folder) by what they concern, without those of `OWN_CALLS`. Together they are the bundle's. */
 export const USES: Record<string, Record<string, string[]>> = {
