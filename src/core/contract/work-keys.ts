@@ -60,7 +60,7 @@ export const workKeys = {
   batchJobs: (run: string) => `${workKeys.batchStatePrefix(run)}jobs.json`,
   batchManifest: (run: string) => `${workKeys.batchStatePrefix(run)}manifest.jsonl`,
   claim: (digest: string) => `claims/${digest}.json`,
-  /** What a run has done to the counts of a day (UTC, such as `2026-11-20`). `digest` is that of its content. */
+  /** What a run has done to the counts of a day (UTC, such as `2026-11-20`). `digest` is that of its content and time. */
   newCounts: (day: string, run: string, digest: string) => `${workKeys.newCountsOf(day)}${run}-${digest}.json`,
   newCountsOf: (day: string) => `${workKeys.newCountsPrefix}${day}/`,
   newCountsPrefix: 'counts/new/',
