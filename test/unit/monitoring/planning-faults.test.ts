@@ -796,6 +796,44 @@ describe('a retry', () => {
     expect(keysOf(manifestOf('again'))).toEqual([`${HOUR}/b.jsonl`]);
   });
 
+  describe('of `failed` over a file that was overwritten under the run', () => {
+    const [key, other] = [`${HOUR}/a.jsonl`, `${HOUR}/b.jsonl`];
+    const overwritten = (by: string) => run('first', backfill, () => wire.put(CAPTURES, key, by));
+
+    test.each([
+      ['alone', 3, []],
+      ['with another file in its chunk', 3, [other]],
+      ['in several chunks', 1_200, []],
+    ])('processes it as it is now if it grew: %s', async (_, count, others) => {
+      wire.put(CAPTURES, key, lines('a', count));
+      for (const one of others) wire.put(CAPTURES, one, lines('b', 2));
+      const first = await overwritten(lines('a', count + 2));
+      expect(first).toMatchObject({ status: 'failed', lines: { lost: count } });
+      expect(await run('again', retry('first', 'failed'))).toMatchObject({
+        status: 'succeeded',
+        lines: { planned: count + 2, traced: count + 2, lost: 0 },
+      });
+      expect(new Set(traces.map(({ traceId }) => traceId)).size).toBe(count + 2 + 2 * others.length);
+    });
+
+    test('also if its last line had no ending', async () => {
+      wire.put(CAPTURES, key, lines('a', 3).trimEnd());
+      await overwritten(lines('a', 4));
+      expect(await run('again', retry('first', 'failed'))).toMatchObject({ lines: { planned: 4, traced: 4 } });
+    });
+
+    test.each([
+      ['with other lines', () => lines('other', 4)],
+      ['with fewer lines', () => lines('a', 2)],
+    ])('loses its lines by name if it was overwritten %s', async (_, by) => {
+      wire.put(CAPTURES, key, lines('a', 3));
+      await overwritten(by());
+      const again = await run('again', retry('first', 'failed'));
+      expect(again).toMatchObject({ status: 'failed', lines: { planned: 3, traced: 0, lost: 3 } });
+      expect(again.failedChunks).toMatchObject([{ key, error: { name: 'CaptureChanged' } }]);
+    });
+  });
+
   test('of `held` does not take over the budget, and warns of it', async () => {
     await plan('poor', { ...backfill, budgetUsd: 0.05 });
     expect(await options('freed', retry('poor', 'held'))).not.toHaveProperty('budgetUsd');
