@@ -189,8 +189,10 @@ test('holds the verdicts that the job did not answer while the budget has no roo
 test('starts a job with the requests of prepared chunks only, joined in one file', async () => {
   const run = 'start-run';
   const chunks = [0, 1, 2, 3, 4];
-  const manifest = chunks.map((chunk) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join('');
-  await storage.putText(WORK, `${workKeys.manifestPrefix(run)}0.jsonl`, manifest);
+  const lines = chunks.map((chunk) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join('');
+  const manifest = workKeys.manifest(run, 0, 'a');
+  await storage.putText(WORK, manifest, lines);
+  await storage.putJson(WORK, workKeys.plan(run, 0), { contract: CONTRACT, manifest, more: false });
   const text = `${'{"recordId":"a"}\n'.repeat(120)}`;
   for (const chunk of chunks) await storage.putText(WORK, workKeys.batchRequests(run, chunk), text);
   const state = (records: number, bytes: number) => ({ records, ids: [], bytes, deposits: [], held: [], killed: [] });

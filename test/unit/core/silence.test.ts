@@ -105,7 +105,6 @@ import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.t
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { parseInput } from '../../../src/monitoring/plan/input.ts';
 import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
-import { PlanningTurn } from '../../../src/monitoring/plan/planning-turn.ts';
 import { optionsOfRun } from '../../../src/monitoring/plan/retry-source.ts';
 import { unitsOfObjects } from '../../../src/monitoring/plan/units.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
@@ -147,6 +146,7 @@ import { type MisbehavingServer, type SeenRequest, startMisbehavingServer } from
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { chunkOf } from '../../helpers/chunk-request.ts';
 import { index, prediction, stepsOn } from '../../helpers/ground-truth.ts';
+import { putPlan } from '../../helpers/planned-run.ts';
 import { TEST_VARIABLES, testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide } from '../captures/arbitraries.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from '../judge/captures.ts';
@@ -261,7 +261,7 @@ async function run(
   const chunk = chunkOf([{ ...place, start: 0, end: size - 1, firstLine: 1, lines: lines.length }]);
   const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
   const request: ChunkRequest = { run: 'run', chunk, options, attempt: 0 };
-  storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(request.chunk)}\n`);
+  putPlan(storage, 'run', [[request.chunk]]);
   const deps = { storage: storage.storage, store, environment, requestId: 'r', remainingMs: () => 900_000 };
   const said = [await toldOf(() => logChunk(request, deps))];
   if (judge !== undefined) {
@@ -673,7 +673,7 @@ const startOf = (error: unknown) => startedOn(failing(error) as never);
 const startedOn = (bedrock: BedrockClient) => {
   const storage = new MemoryStorage();
   const text = '{}\n';
-  storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${json(chunkOf([]))}\n`);
+  putPlan(storage, 'run', [[chunkOf([])]]);
   storage.put(workKeys.batchPrepared('run', 0), {
     records: 100,
     bytes: text.length,
@@ -895,11 +895,6 @@ const PROVOKE: Record<string, () => unknown> = {
       next: 2,
     }),
   OutputUnusable: () => writableDirectory('/dev/null/x'),
-  PlanSuperseded: () => {
-    const storage = new MemoryStorage();
-    storage.put(workKeys.planningTurn('r', 0), JSON.stringify({ begunAt: Number.MAX_VALUE, by: MARK }));
-    return new PlanningTurn(storage.storage, 'w', { run: { name: 'r' }, part: 0 } as never).assertLast(60_000);
-  },
   OutsideCaptureScope: () => capturedObject(memory(), scope, 'b', 'other/a.jsonl'),
   ReplayNotPlanned: () => replayShard({ run: 'r', shard: 0 } as never, { storage: memory(), environment } as never),
   ReplayNotSummarized: () =>
@@ -1096,6 +1091,7 @@ test('marked headers, batch answers and replies are not quoted', async () => {
 /** Errors that no function throws, and their effect instead. */
 const STAY_INSIDE: Record<string, string> = {
   BadEventStream: 'the error of a reply in the records of its replay',
+  FunctionKilledTooOften: 'the name of a run, and the ordinal of a chunk',
   NotAnEvent: 'the attributes of a dead letter',
   BadResponse: 'the error of a reply in the records of its replay',
   NestedTooDeep: 'a line that is skipped, with its place',

@@ -6,7 +6,7 @@ import { answeredBefore, CallFailure, JudgeHeld, JudgePaused } from '../../../sr
 import { quotaTokens } from '../../../src/judge/pricing/quota-tokens.ts';
 import type { Breaker } from '../../../src/limits/breaker.ts';
 import type { JudgeLimits } from '../../../src/limits/limits.ts';
-import { partOf } from '../../../src/monitoring/chunk/parts.ts';
+import { isRepeated } from '../../../src/monitoring/chunk/attempt.ts';
 import { parseInvocation } from '../../../src/monitoring/invocation.ts';
 import { withinLimits } from '../../../src/monitoring/within-limits.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -109,8 +109,9 @@ test('an answer of a newer Claude counts five times, and reading from the cache 
 });
 
 describe('a chunk', () => {
-  const request = { attempt: 4, progress: { bounds: [3, 9], kills: 1 } } as never;
-  const work = async () => 'done';
+  const request = { attempt: 4, progress: { kills: 1 } } as never;
+  const work = async () => ({ lines: 3 });
+  const done = { lines: 3, kills: 0, attempts: 0, waitSeconds: 0 };
   const permitsThat = (acquired: 'acquired' | { waitSeconds: number }) => ({
     acquire: jest.fn(async (_waited?: number) => acquired),
     release: jest.fn(async () => {}),
@@ -118,22 +119,22 @@ describe('a chunk', () => {
 
   test('is processed while there is a permit, which it releases', async () => {
     const permits = permitsThat('acquired');
-    expect(await withinLimits({ permits }, request, work)).toBe('done');
+    expect(await withinLimits({ permits }, request, work)).toEqual(done);
     expect(permits.release).toHaveBeenCalledTimes(1);
     await expect(withinLimits({ permits }, request, () => Promise.reject(new Error('broken')))).rejects.toThrow(
       'broken',
     );
     expect(permits.release).toHaveBeenCalledTimes(2);
-    expect(await withinLimits({}, request, work)).toBe('done');
+    expect(await withinLimits({}, request, work)).toEqual(done);
   });
 
   test('is left as it is for later when there is none, or when the judge is paused', async () => {
     const permits = permitsThat({ waitSeconds: 17 });
-    const later = { bounds: [3, 9], kills: 1, more: true };
+    const later = { kills: 1 };
     // Without a permit nothing was attempted, and Step Functions counts anew after the wait.
     expect(await withinLimits({ permits }, request, work)).toEqual({ ...later, attempts: 4, waitSeconds: 17 });
     expect(permits.release).not.toHaveBeenCalled();
-    const again = { progress: { bounds: [], kills: 0, waitSeconds: 9 } } as never;
+    const again = { progress: { kills: 0, waitSeconds: 9 } } as never;
     await withinLimits({ permits }, again, work);
     expect(permits.acquire.mock.calls).toEqual([[undefined], [9]]);
     const pause = (ms: number) => withinLimits({}, request, () => Promise.reject(new JudgePaused({}, undefined, ms)));
@@ -165,7 +166,7 @@ describe('a chunk', () => {
       breaker.openUntilMs = undefined;
       const answer = await withinLimits({ mlflow: { breaker } }, request, wait);
       const { waitSeconds, ...rest } = answer as { waitSeconds: number };
-      expect(rest).toEqual({ bounds: [3, 9], kills: 1, more: true, attempts: 5 });
+      expect(rest).toEqual({ kills: 1, attempts: 5 });
       expect(waitSeconds).toBeGreaterThanOrEqual(least - 1);
       expect(waitSeconds).toBeLessThanOrEqual(Math.ceil(1.25 * least));
     }
@@ -181,10 +182,10 @@ describe('a chunk', () => {
         [100, 200],
         [800, 900],
       ] as const) {
-        const progress = { bounds: [3, 9], kills: 1, waitSeconds: waited };
+        const progress = { kills: 1, waitSeconds: waited };
         const answer = await withinLimits({}, { attempt: 4, progress } as never, throttled);
         const { waitSeconds, ...rest } = answer as { waitSeconds: number };
-        expect(rest).toEqual({ bounds: [3, 9], kills: 1, more: true, attempts: 5 });
+        expect(rest).toEqual({ kills: 1, attempts: 5 });
         expect(waitSeconds).toBeGreaterThanOrEqual(least);
         expect(waitSeconds).toBeLessThanOrEqual(Math.ceil(1.25 * least));
       }
@@ -192,13 +193,13 @@ describe('a chunk', () => {
   );
 
   test('is not begun while the breaker of MLflow is open, and ends a trial that asked nothing', async () => {
-    expect(await withinLimits({ mlflow: { breaker } }, request, work)).toBe('done');
+    expect(await withinLimits({ mlflow: { breaker } }, request, work)).toEqual(done);
     expect(breaker.reports).toEqual(['other']);
     breaker.openUntilMs = Date.now() + 60_000;
     const permits = permitsThat('acquired');
     const begun = jest.fn(work);
     const later = (await withinLimits({ permits, mlflow: { breaker } }, request, begun)) as { waitSeconds: number };
-    expect(later).toMatchObject({ bounds: [3, 9], kills: 1, more: true, attempts: 4 });
+    expect(later).toMatchObject({ kills: 1, attempts: 4 });
     expect(later.waitSeconds).toBeGreaterThan(55);
     expect(begun).not.toHaveBeenCalled();
     expect(permits.release).toHaveBeenCalledTimes(1);
@@ -206,16 +207,16 @@ describe('a chunk', () => {
     expect(takeThrottles()).toMatchObject({ mlflow: 1 });
   });
 
-  test('has attempts whose numbers go on after a wait, and start anew with the next part', () => {
+  test('has attempts whose numbers go on after a wait', () => {
     const event = {
       ...chunkRequest(new MemoryStorage(), ['{}']),
       attempt: 2,
-      progress: { bounds: [], kills: 0, attempts: 5, waitSeconds: 3 },
+      progress: { kills: 0, attempts: 5, waitSeconds: 3 },
     };
     const invocation = parseInvocation(event);
     if (invocation.kind !== 'chunk') throw new Error(invocation.kind);
     expect(invocation.request.attempt).toBe(7);
-    expect(partOf(invocation.request)).toMatchObject({ isRepeated: true, next: { attempts: 0 } });
+    expect(isRepeated(invocation.request)).toBe(true);
   });
 
   test('that fails again and again between its waits fails for good at last', async () => {
