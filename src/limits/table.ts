@@ -36,7 +36,7 @@ export interface ItemChange {
   expression: string;
   condition?: string | undefined;
   names?: Record<string, string>;
-  /** Numbers, texts and maps of numbers by name, for `:name` in expressions. */
+  /** Numbers, texts, bytes and maps of numbers by name, for `:name` in expressions. */
   values: Record<string, number | string | object>;
   /** Which attributes `update` returns: by default those that it changed, as they are now. */
   returns?: 'ALL_OLD';
@@ -45,6 +45,9 @@ export interface ItemChange {
 export const asNumber = (value: AttributeValue | undefined): number => Number(value?.N ?? 0);
 
 const toAttribute = (value: unknown): AttributeValue =>
+  value instanceof Uint8Array ? { B: value } : toPlainAttribute(value);
+
+const toPlainAttribute = (value: unknown): AttributeValue =>
   typeof value === 'object' && value !== null
     ? { M: Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, toAttribute(inner)])) }
     : typeof value === 'string'

@@ -12,6 +12,7 @@ import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
+import { partOf } from '../chunk/parts.ts';
 import { addSpend } from '../counts.ts';
 import { LineBook } from '../log/line-book.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
@@ -61,6 +62,8 @@ class EvaluateChunk {
   readonly #writer: VerdictWriter;
   /** Absent if no trace is to be written. */
   readonly #book: LineBook | undefined;
+  /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
+  readonly #repeated = new Set<string>();
   #takenOver: TakenOver[] = [];
   #unread: UnreadRange[] = [];
   /** The first failure that ends the judging. Captures in progress finish, and no further one starts. */
@@ -78,7 +81,7 @@ class EvaluateChunk {
     this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
-    this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
+    this.#assessor = new CaptureAssessor(request.run, deps);
     this.#book = request.write ? new LineBook(request, { ...deps, written: this.#journal }) : undefined;
     this.#writer = new VerdictWriter(request, deps, {
       journal: this.#journal,
@@ -104,7 +107,7 @@ class EvaluateChunk {
   async #evaluate(): Promise<void> {
     const { openBatch, remainingMs } = this.#deps;
     this.#assessor.batch = await openBatch?.();
-    this.#takenOver = await this.#journal.open();
+    await this.#journal.open();
     const { store, scorers } = this.#deps;
     const how = { book: this.#book, killed: this.#assessor.batch?.killed };
     const { chunk, captures, duplicates, condemned, unread } = await readCaptures(this.#request, this.#deps, how);
@@ -115,6 +118,7 @@ class EvaluateChunk {
     for (const line of condemned) await this.#condemn(line, stored.get(line.traceId));
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
     await this.#assessAll(this.#planned(captures, stored), signal).finally(() => this.#writer.end());
+    this.#takenOver = (await this.#deps.answers?.unreported(this.#repeated)) ?? [];
     for (const line of duplicates) {
       this.#book?.duplicate(line.traceId, line);
       if (this.#book?.refused.has(line.traceId)) continue;
@@ -189,6 +193,7 @@ class EvaluateChunk {
     const { options, run } = this.#request;
     const { traceId, replay } = line;
     const capture = line.read();
+    if (partOf(this.#request).isRepeated) this.#repeated.add(this.#assessor.questionOf({ traceId, capture }));
     const stored = allStored.get(traceId);
     const isAbsent = stored === undefined && this.#mayCreate(traceId);
     const { variant } = capturePathOf(line.raw.place.key);

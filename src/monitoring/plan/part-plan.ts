@@ -286,7 +286,7 @@ export class PartPlan {
       cursor,
       // A run of one chunk needs no Map.
       ...(outcome === 'planned' && nextChunk === 0 && this.#totals.chunks === 1 && cursor === null
-        ? { chunk: this.#first && { ...this.#first, only: true } }
+        ? { chunk: this.#first }
         : {}),
     };
   }
