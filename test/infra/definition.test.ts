@@ -148,15 +148,15 @@ const mapOver = (
   Catch: toStopped,
 });
 
-const batchTask = (action: string) => ({
+const batchTask = {
   Type: 'Task',
   Resource: lambda('JudgeBatchFunction'),
-  Parameters: { action, run },
+  Parameters: { run },
   ResultPath: '$.batch',
   Retry: [NOT_READY, place, transient, throttled, ended],
   Catch: [{ ...toSummary[0], Next: 'JobsUnknown' }],
   Next: 'BatchEnded',
-});
+};
 
 it('has exactly these states', () => {
   const { OnlyChunk: _, RunAndPlan: __, ...States } = definition.States;
@@ -249,12 +249,11 @@ it('has exactly these states', () => {
         Type: 'Choice',
         Choices: [
           { Variable: '$.plan.more', BooleanEquals: true, Next: 'PlanCaptures' },
-          { And: wantsBatch, Next: 'StartBatch' },
+          { And: wantsBatch, Next: 'CheckBatch' },
         ],
         Default: 'SummarizeRun',
       },
-      StartBatch: batchTask('start'),
-      CheckBatch: batchTask('check'),
+      CheckBatch: batchTask,
       JobsUnknown: {
         Type: 'Task',
         Resource: lambda('PlanCapturesFunction'),
@@ -269,8 +268,6 @@ it('has exactly these states', () => {
         Choices: [
           { Variable: '$.batch.outcome', StringEquals: 'ready', Next: 'ForEachAnsweredChunk' },
           { Variable: '$.batch.outcome', StringEquals: 'waiting', Next: 'WaitForBatch' },
-          { Variable: '$.batch.outcome', StringEquals: 'more', Next: 'StartBatch' },
-          { Variable: '$.batch.outcome', StringEquals: 'packed', Next: 'CheckBatch' },
         ],
         Default: 'SummarizeRun',
       },

@@ -79,10 +79,10 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
   return {
     spend,
     killed: prepared?.killed ?? [],
-    async of(question, asker = chunk.chunk) {
+    async of(question, { chunk: asker = chunk.chunk, isRead }) {
       if (failure !== undefined) throw failure;
       if (held.has(question)) return { judge, money: HELD };
-      const answer = (await answersOf(asker))?.get(question);
+      const answer = isRead ? undefined : (await answersOf(asker))?.get(question);
       if (answer === undefined) return { judge, money: { limit } };
       return { judge, money: { limit, answer }, paid: spendOf(answer) };
     },

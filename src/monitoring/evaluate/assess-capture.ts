@@ -165,7 +165,9 @@ export class CaptureAssessor {
   async #ask({ traceId, capture, question, kept, open }: Asking, signal: AbortSignal): Promise<Answered> {
     let isKept = false;
     try {
-      const from = await this.batch?.of(question, kept.job?.chunk);
+      // What an attempt has read of a job, it has kept.
+      const isRead = kept.answers.some(({ run }) => run === this.#run);
+      const from = await this.batch?.of(question, { chunk: kept.job?.chunk, isRead });
       const { judge } = from ?? this.#deps;
       let failure: unknown;
       const money = { leftOpen: leftToJudge(kept, open), ...(from?.money ?? { limit: this.#deps.limit }) };

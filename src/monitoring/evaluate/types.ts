@@ -44,7 +44,11 @@ export interface BatchAnswers {
    * Returns the judge for a question, and its limit with the answer, which replace those of the chunk. `paid` is the cost of the
    * answer.
    *
-   * @param chunk the chunk of the run whose job was asked; absent if none was
+   * @param job.chunk the chunk of the run whose job was asked; by default this one
+   * @param job.isRead the answer was read before
    */
-  of(question: string, chunk?: number): Promise<{ judge: Judge; money: JudgeMoney; paid?: JudgeSpend }>;
+  of(
+    question: string,
+    job: { chunk: number | undefined; isRead: boolean },
+  ): Promise<{ judge: Judge; money: JudgeMoney; paid?: JudgeSpend }>;
 }

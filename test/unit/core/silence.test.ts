@@ -98,7 +98,7 @@ import { postToArthur } from '../../../src/monitoring/arthur/arthur.ts';
 import { forwardFile, receiptKey } from '../../../src/monitoring/arthur/forward-file.ts';
 import { loadToken } from '../../../src/monitoring/arthur/token.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
-import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
+import { checkBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { inGate } from '../../../src/monitoring/in-gate.ts';
@@ -660,7 +660,7 @@ const withJob = (status: string) => {
     judge: {} as never,
     priceOf: () => 0,
   };
-  return batchAnswers(chunkRequest(), deps).then((answers) => answers.of('tr-1'));
+  return batchAnswers(chunkRequest(), deps).then((answers) => answers.of('q', { chunk: undefined, isRead: false }));
 };
 const takingUploads = (storage: MemoryStorage): Storage => {
   const s3Client = new S3Client({ region: 'eu-west-1' });
@@ -670,19 +670,16 @@ const takingUploads = (storage: MemoryStorage): Storage => {
 const startOf = (error: unknown) => startedOn(failing(error) as never);
 const startedOn = (bedrock: BedrockClient) => {
   const storage = new MemoryStorage();
-  const text = '{}\n';
   storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${json(chunkOf([]))}\n`);
   storage.put(workKeys.batchPrepared('run', 0), {
     records: 100,
-    bytes: text.length,
     deposits: [],
     held: [],
     killed: [],
   });
-  storage.put(workKeys.batchRequests('run', 0), text);
-  const deps = { workBucket: 'work', bedrock, modelId: 'm', roleArn: 'r', pollSeconds: 1, remainingMs: () => 900_000 };
+  const deps = { workBucket: 'work', bedrock, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
   const all = { storage: takingUploads(storage), ...deps };
-  return startBatch('run', all).then(() => checkBatch('run', all));
+  return checkBatch('run', all);
 };
 
 /** Posts a file to an Arthur that answers so. */
