@@ -1,5 +1,5 @@
 /** Batch inference within the budget, against emulated S3 and DynamoDB and the stand-in judge. */
-import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
@@ -7,7 +7,6 @@ import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
-import { budgetTable } from '../../src/core/contract/names.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { BatchReport } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
@@ -20,6 +19,7 @@ import { checkBatch } from '../../src/monitoring/batch/jobs.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { MemoryTraces } from '../doubles/memory-traces.ts';
+import { answersIn, createItemTable } from '../helpers/answers-in.ts';
 import { chunkOf } from '../helpers/chunk-request.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { readSpending } from '../helpers/spending.ts';
@@ -54,14 +54,7 @@ beforeAll(async () => {
   });
   storage = new Storage(clients.s3);
   for (const Bucket of [WORK, 'captures']) await clients.s3.send(new CreateBucketCommand({ Bucket }));
-  await dynamo.send(
-    new CreateTableCommand({
-      TableName: TABLE,
-      BillingMode: 'PAY_PER_REQUEST',
-      AttributeDefinitions: [{ AttributeName: budgetTable.partitionKey, AttributeType: 'S' }],
-      KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
-    }),
-  );
+  for (const table of [TABLE, 'answers']) await createItemTable(ministack.url, table);
 });
 
 afterAll(async () => {
@@ -159,7 +152,9 @@ test('holds the verdicts that the job did not answer while the budget has no roo
     const own = budgetOf(runUsd);
     const again = { ...request, phase: 'apply' as const, attempt };
     const openBatch = () => batchAnswers(again, { storage, workBucket: WORK, limit: own, ...batch });
-    const deps = { ...common, judge: batch.judge, limit: own, openBatch, requestId: `r${attempt}` };
+    const requestId = `r${attempt}`;
+    const answers = answersIn(ministack.url, storage, WORK)(again, requestId, 900_000);
+    const deps = { ...common, judge: batch.judge, limit: own, openBatch, requestId, answers };
     return evaluateChunk(again, { ...deps, remainingMs: () => 900_000 });
   };
   const asked = scorers.filter(isJudgeScorer).length - 1;

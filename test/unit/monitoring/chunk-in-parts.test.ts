@@ -1,13 +1,10 @@
 /** Chunks that are split into parts because a function was killed on them: the results of the parts add up. */
 import { hash } from 'node:crypto';
-import type { CaptureRange, ChunkProgress, ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import type { ChunkProgress, ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { QuarantineEntry } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
-import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { NewAssessment, StoredTrace } from '../../../src/mlflow/types.ts';
-import { type PreparedChunk, prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
-import { lineId } from '../../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
@@ -149,42 +146,4 @@ describe('the evaluation', () => {
     expect(others.counts).toMatchObject({ alreadyThere: 0, failed: 0 });
     expect(written.length).toBeGreaterThan(0);
   });
-});
-
-test('the parts of a chunk share one file of batch requests, ask once about a line in two parts, and have a deposit each', async () => {
-  const lines = [chat('a'), chat('b'), chat('deadly'), chat('a')];
-  const { storage, request } = chunkOf(lines);
-  const dropped: string[] = [];
-  const limit = {
-    setAside: async () => true,
-    dropDeposit: async (name: string) => void dropped.push(name),
-    closeWithDeposit: async (name: string) => ({ name, scopes: ['day'] }),
-  };
-  const store = {
-    getTraces: async () =>
-      new Map(lines.map((line) => [traceIdOf(line), { traceId: traceIdOf(line), assessments: [] }])),
-  };
-  const batch = { ...connectBatchJudge(environment), requestId: 'r' };
-  const common = { storage: storage.storage, store, scorers: scorersFor(), environment, always: () => undefined };
-  const prepare = (progress: ChunkProgress): Promise<PreparedChunk> =>
-    prepareChunk(request(progress), { ...common, limit, ...batch } as unknown as Parameters<typeof prepareChunk>[1]);
-
-  await prepare({ bounds: [], kills: 1 });
-  await prepare({ bounds: [2, 4], kills: 2 });
-  await prepare({ bounds: [3, 4], kills: 0 });
-  // The function was killed before its reply: the repeated call replaces what the first one left.
-  const prepared = await prepare({ bounds: [3, 4], kills: 0 });
-  const names = ['batch/run/0', 'batch/run/0/3'];
-  const [whole] = request({ bounds: [], kills: 0 }).chunk.ranges;
-  const start = Buffer.byteLength(`${lines[0]}\n${lines[1]}\n`);
-  expect(prepared).toMatchObject({ records: 2, held: [], killed: [lineId({ ...(whole as CaptureRange), start })] });
-  expect(prepared.deposits.map(({ name }) => name)).toEqual([names[0], 'batch/run/0/2', names[1]]);
-  expect(dropped).toEqual([names[0], 'batch/run/0/2', names[1], names[1]]);
-  const { text = '' } = (await storage.getText('', workKeys.batchRequests('run', 0))) ?? {};
-  const ids = text
-    .trim()
-    .split('\n')
-    .map((line) => (JSON.parse(line) as { recordId: string }).recordId);
-  expect(new Set(ids)).toEqual(new Set(prepared.ids));
-  expect(new Set(lines.map((line) => prepared.asked[traceIdOf(line)]))).toEqual(new Set([...ids, undefined]));
 });
