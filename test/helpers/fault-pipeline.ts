@@ -237,7 +237,12 @@ export class FaultPipeline {
     variables: Record<string, string>,
     clockAheadMs = 0,
   ): Promise<void> {
-    const urls = { awsUrl: this.ministack.url, s3Url: this.s3Proxy.url, mlflowUrl: this.mlflowProxy.url, judgeUrl: this.judge.url };
+    const urls = {
+      awsUrl: this.ministack.url,
+      s3Url: this.s3Proxy.url,
+      mlflowUrl: this.mlflowProxy.url,
+      judgeUrl: this.judge.url,
+    };
     const job: ChunkJob = { step, request, variables, ...urls };
     const script = projectPath('test', 'helpers', 'fault-chunk-worker.ts');
     const clock = clockAheadMs === 0 ? [] : ['--import', shiftedClock(clockAheadMs)];

@@ -205,7 +205,7 @@ it('has exactly these states', () => {
       },
       PartsFailed: {
         Type: 'Choice',
-        Choices: [{ And: [{ Variable: '$.plan.options', IsPresent: true }, { And: wantsBatch }], Next: 'StartBatch' }],
+        Choices: [{ And: [{ Variable: '$.plan.options', IsPresent: true }, { And: wantsBatch }], Next: 'CheckBatch' }],
         Default: 'SummarizeRun',
       },
       ForEachChunk: {

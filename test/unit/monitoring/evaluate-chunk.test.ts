@@ -1,4 +1,4 @@
-/** The evaluate step with chunks in memory: the judge, the journal and the budget are real, the model and MLflow are doubles. */
+/** The evaluate step with chunks in memory: the judge and the budget are real, the model and MLflow are doubles. */
 
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
