@@ -186,7 +186,7 @@ test('starts a job with what the chunks have prepared', async () => {
   const chunks = [0, 1, 2];
   const manifest = chunks.map((chunk) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join('');
   await storage.putText(WORK, `${workKeys.manifestPrefix(run)}0.jsonl`, manifest);
-  const state = (records: number) => ({ records, deposits: [], held: [], killed: [] });
+  const state = (records: number) => ({ records, deposits: [], held: [] });
   // The state of the second could not be written.
   await storage.putJson(WORK, workKeys.batchPrepared(run, 0), state(120));
   await storage.putJson(WORK, workKeys.batchPrepared(run, 2), state(1));

@@ -78,7 +78,6 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
   const failure = failureOf(chunk.chunk, prepared, report, own === undefined ? jobOf(report, chunk.chunk) : undefined);
   return {
     spend,
-    killed: prepared?.killed ?? [],
     async of(question, { chunk: asker = chunk.chunk, isRead }) {
       if (failure !== undefined) throw failure;
       if (held.has(question)) return { judge, money: HELD };

@@ -12,13 +12,13 @@ import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { Budget, Deposit } from '../../limits/budget/leased-budget.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
-import { KILLED } from '../chunk/parts.ts';
-import { lineId } from '../chunk/ranges.ts';
+import { LineAtWork } from '../chunk/line-at-work.ts';
 import { AnswerJournal } from '../evaluate/answer-journal.ts';
 import { Answers, knownVerdicts } from '../evaluate/answers.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
+import type { LogDependencies } from '../log/line-book.ts';
 import { groupOf, MAX_INPUT_BYTES } from './groups.ts';
 
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
@@ -29,8 +29,6 @@ export interface PreparedChunk {
   deposits: Deposit[];
   /** Questions that the budget had no room for. */
   held: string[];
-  /** Ids of the lines that killed the function alone. */
-  killed: string[];
 }
 
 interface PrepareDependencies
@@ -41,6 +39,7 @@ interface PrepareDependencies
   store: Pick<TraceStore, 'getTraces'>;
   /** Absent when no budget is set. */
   limit?: Budget;
+  remainingMs?: LogDependencies['remainingMs'];
   record(recordId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   /** Returns the most that the answer to a record can cost, at the batch price; `null` when the price is unknown. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
@@ -57,19 +56,21 @@ interface JobRequest {
 export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
   const { storage, environment, limit } = deps;
   const { run, chunk } = request;
-  const deposit = depositName(run, chunk.chunk);
+  // The slash distinguishes a deposit from the lease of a Lambda.
+  const deposit = `batch/${run}/${chunk.chunk}`;
   const bucket = environment.WORK_BUCKET;
   const input = workKeys.batchInput(run, groupOf(chunk.chunk), chunk.chunk);
   // A job pays for every request in its input: what an earlier attempt has written goes before its money does.
   await removeObject(storage, bucket, input);
   try {
     await limit?.dropDeposit(deposit);
-    const { killed, requests } = await findRequests(request, deps);
+    const atWork = await LineAtWork.open('prepare', request, deps);
+    const requests = await atWork.during(() => findRequests(request, deps, atWork));
     const { affordable, held } = await setAside(requests, limit);
     // The answers may come hours later, when the lease of this Lambda has expired.
     const made = await limit?.closeWithDeposit(deposit);
     const deposits = made === undefined || made.scopes.length === 0 ? [] : [made];
-    const prepared = { records: affordable.length, deposits, held, killed };
+    const prepared = { records: affordable.length, deposits, held };
     await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
     const text = affordable.map(({ line }) => `${line}\n`).join('');
     // Last: now the money of all requests is reserved, and accounted for.
@@ -87,18 +88,21 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
 async function findRequests(
   request: ChunkRequest,
   deps: PrepareDependencies,
-): Promise<{ killed: string[]; requests: JobRequest[] }> {
+  atWork: LineAtWork,
+): Promise<JobRequest[]> {
   const { storage, store, environment, scorers, always, requestId, answers = new Answers() } = deps;
   const { run, options } = request;
-  const { chunk, captures, condemned } = await readCaptures(request, deps);
+  const { captures } = await readCaptures(request, deps, atWork);
+  await atWork.traced();
   const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
   await journal.open();
   const traceIds = captures.map(({ traceId }) => traceId);
   await journal.openEarlier(new Set(traceIds));
-  const stored = await store.getTraces(chunk.experimentId, traceIds);
+  const stored = await store.getTraces(request.chunk.experimentId, traceIds);
   const requests = new Map<string, JobRequest>();
   let bytes = 0;
   for (const { traceId, raw, read, replay } of captures) {
+    if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
@@ -116,8 +120,7 @@ async function findRequests(
     bytes += asked === undefined ? 0 : Buffer.byteLength(asked.line) + 1;
     if (asked !== undefined && bytes <= MAX_INPUT_BYTES) requests.set(question, asked);
   }
-  const killed = condemned.filter(({ reason }) => reason === KILLED).map(({ raw }) => lineId(raw.place));
-  return { killed, requests: [...requests.values()] };
+  return [...requests.values()];
 }
 
 async function setAside(
@@ -158,6 +161,3 @@ function unlessFaulty<T>(capture: Capture, work: () => T): T | undefined {
     return undefined;
   }
 }
-
-/** The slash distinguishes a deposit from the lease of a Lambda. */
-const depositName = (run: string, chunk: number): string => `batch/${run}/${chunk}`;

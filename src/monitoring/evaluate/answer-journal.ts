@@ -8,7 +8,6 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import type { StoredTrace, WriteTracesResult } from '../../mlflow/types.ts';
-import { partOf } from '../chunk/parts.ts';
 
 interface WrittenTraces {
   wrote: string[];
@@ -170,8 +169,7 @@ export class AnswerJournal {
     if (lines.length === 0) return;
     this.#lines = [];
     const { run, chunk, attempt } = this.#request;
-    const { from } = partOf(this.#request);
-    const key = workKeys.answers(run, chunk.chunk, from, attempt, this.#requestId, this.#segments);
+    const key = workKeys.answers(run, chunk.chunk, attempt, this.#requestId, this.#segments);
     const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
     try {
       await this.#storage.putText(this.#bucket, key, text, 'application/jsonlines');

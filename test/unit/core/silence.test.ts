@@ -650,7 +650,7 @@ const chunkRequest = (run = 'run') =>
   ({ run, attempt: 0, options: {}, chunk: { ...at, chunk: 0, start: 0, end: 1, firstLine: 1, lines: 1 } }) as never;
 const withJob = (status: string) => {
   const storage = new MemoryStorage();
-  storage.put(workKeys.batchPrepared('run', 0), { records: 1, bytes: 1, deposits: [], held: [], killed: [] });
+  storage.put(workKeys.batchPrepared('run', 0), { records: 1, deposits: [], held: [] });
   storage.put(workKeys.batchJobs('run'), {
     jobs: [{ arn: '', group: 0, records: 1, status, files: [0] }],
     converse: [],
@@ -677,7 +677,6 @@ const startedOn = (bedrock: BedrockClient) => {
     records: 100,
     deposits: [],
     held: [],
-    killed: [],
   });
   const deps = { workBucket: 'work', bedrock, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
   const all = { storage: takingUploads(storage), ...deps };
@@ -1094,6 +1093,7 @@ test('marked headers, batch answers and replies are not quoted', async () => {
 /** Errors that no function throws, and their effect instead. */
 const STAY_INSIDE: Record<string, string> = {
   BadEventStream: 'the error of a reply in the records of its replay',
+  FunctionKilledTooOften: 'the name of a run, and the ordinal of a chunk',
   NotAnEvent: 'the attributes of a dead letter',
   BadResponse: 'the error of a reply in the records of its replay',
   NestedTooDeep: 'a line that is skipped, with its place',

@@ -369,7 +369,7 @@ describe('an answer is paid once', () => {
     const frozen = rig.evaluate(rig.request(lines));
     while (waiting.length < 2 || rig.answered < 40) await settled();
     standsStill = false;
-    const second = await rig.evaluate(rig.request(lines, { attempt: 1 }));
+    const second = await rig.evaluate(rig.request(lines, { progress: { kills: 1 } }));
     expect(second.takenOver).toEqual([{ from: ['r1'], spend: expect.objectContaining({ calls: 40 }) }]);
     for (const resume of waiting) resume();
     const first = await frozen;
@@ -961,17 +961,6 @@ describe('where the traces are written too', () => {
       const { counts } = await rig.evaluate(rig.request(LINES, { attempt: 1 }), { turns: turnsIn(rig, 'run') });
       expect([counts.newVerdicts, rig.asks.length]).toEqual([6, 3]);
     });
-  });
-
-  test('a line that killed the function alone is quarantined if it has no trace, else it has errors', async () => {
-    const rig = new Writing();
-    const killed = { progress: { bounds: [1, 2, 3], kills: 1 } };
-    const { log, traced } = await rig.evaluate(rig.request(LINES, killed));
-    expect([log?.quarantineReasons, traced]).toEqual([{ FunctionKilled: 1 }, 0]);
-    rig.store.assessments.set(idOf(LINES[1]), []);
-    const { counts, log: second } = await rig.evaluate(rig.request(LINES, killed));
-    expect([second?.counts, counts.failed]).toEqual([expect.objectContaining({ alreadyThere: 1, traced: 1 }), 2]);
-    expect(rig.store.values).toContainEqual([ASKED[0]?.name, 'FunctionKilled']);
   });
 
   test('a chunk costs few requests', async () => {
