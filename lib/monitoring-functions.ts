@@ -82,8 +82,8 @@ function grantWorkBucket(
   grantWork(workBucket, planner.role, {
     // A retry reads the records of an earlier run.
     read: ['starts', 'plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims', 'replayMarks'],
-    write: ['plan', 'ranges', 'claims'],
-    upload: ['manifest', 'batchManifest'],
+    write: ['plan', 'manifest', 'ranges', 'claims'],
+    upload: ['batchManifest'],
   });
   // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {
@@ -98,7 +98,7 @@ function grantWorkBucket(
     remove: ['batchInput'],
   });
   grantWork(workBucket, batcher.role, {
-    read: ['manifest', 'batchState'],
+    read: ['plan', 'manifest', 'batchState'],
     write: ['batchState'],
     upload: ['batchState'],
   });

@@ -10,7 +10,7 @@ import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { BatchRecord } from '../../judge/batch/record.ts';
 import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
-import type { Budget, Deposit } from '../../limits/budget/leased-budget.ts';
+import type { Budget, Deposit } from '../../limits/budget.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { AnswerJournal } from '../evaluate/answer-journal.ts';
@@ -66,19 +66,22 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
     await limit?.dropDeposit(deposit);
     const atWork = await LineAtWork.open('prepare', request, deps);
     const requests = await atWork.during(() => findRequests(request, deps, atWork));
-    const { affordable, held } = await setAside(requests, limit);
-    // The answers may come hours later, when the lease of this Lambda has expired.
-    const made = await limit?.closeWithDeposit(deposit);
-    const deposits = made === undefined || made.scopes.length === 0 ? [] : [made];
-    const prepared = { records: affordable.length, deposits, held };
+    // The answers may come hours later, when this Lambda has ended.
+    const made = await limit?.setAside(
+      deposit,
+      requests.map(({ maxUsd }) => maxUsd),
+    );
+    const asked = requests.filter((_, index) => made?.hasRoom[index] !== false);
+    const held = requests.filter((one) => !asked.includes(one)).map(({ question }) => question);
+    const deposits = made === undefined || made.deposit.scopes.length === 0 ? [] : [made.deposit];
+    const prepared = { records: asked.length, deposits, held };
     await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
-    const text = affordable.map(({ line }) => `${line}\n`).join('');
+    const text = asked.map(({ line }) => `${line}\n`).join('');
     // Last: now the money of all requests is reserved, and accounted for.
     if (text !== '') await storage.putText(bucket, input, text, 'application/jsonlines');
     return prepared;
   } catch (error) {
     // No request will be made with the money that was reserved so far.
-    await limit?.closeWithDeposit(deposit).catch(() => undefined);
     await limit?.dropDeposit(deposit).catch(() => undefined);
     throw error;
   }
@@ -121,19 +124,6 @@ async function findRequests(
     if (asked !== undefined && bytes <= MAX_INPUT_BYTES) requests.set(question, asked);
   }
   return [...requests.values()];
-}
-
-async function setAside(
-  requests: readonly JobRequest[],
-  limit: Budget | undefined,
-): Promise<{ affordable: JobRequest[]; held: string[] }> {
-  const affordable: JobRequest[] = [];
-  const held: string[] = [];
-  for (const request of requests) {
-    if (limit === undefined || (await limit.setAside(request.maxUsd))) affordable.push(request);
-    else held.push(request.question);
-  }
-  return { affordable, held };
 }
 
 /** @returns `undefined` when the capture provokes a fault. The second phase meets the same fault, and records the error. */

@@ -14,6 +14,7 @@ import { WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
 import { groupOf } from '../../../src/monitoring/batch/groups.ts';
 import { checkBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { putPlan } from '../../helpers/planned-run.ts';
 
 /** The requests of a chunk. */
 interface Chunk {
@@ -71,10 +72,7 @@ function rig(chunks: Chunk[], { quota = 20 } = {}) {
     roleArn: 'role',
     pollSeconds: 60,
   };
-  memory.put(
-    workKeys.manifest('run', 0),
-    chunks.map(({ chunk }) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join(''),
-  );
+  putPlan(memory, 'run', [chunks.map(({ chunk }) => ({ chunk }))]);
   for (const { chunk, records } of chunks)
     if (records > 0) memory.put(workKeys.batchPrepared('run', chunk), { records });
   const report = async () => (await memory.getJson<BatchReport>('', workKeys.batchJobs('run'))) as BatchReport;
@@ -109,8 +107,8 @@ test('a hundred chunks share a job, which has at most 50,000 records, and a chun
 
 test('without the batcher, the chunks of all parts of the plan are gathered for the answers', async () => {
   const { memory, deps, manifest } = rig(chunksOf(2, 1));
-  const line = (chunk: number) => ({ contract: CONTRACT, chunk });
-  memory.put(workKeys.manifest('run', 1), `${JSON.stringify(line(2))}\n`);
+  const line = (chunk: number) => ({ contract: CONTRACT, experimentId: '7', chunk });
+  putPlan(memory, 'run', [[line(0), line(1)], [line(2)]]);
   const key = workKeys.batchManifest('run');
   expect(await gatherChunks({ gather: true, run: { name: 'run' } as never }, deps)).toMatchObject({
     outcome: 'ready',
