@@ -85,12 +85,12 @@ function grantWorkBucket(
   // Quarantined lines are read if their capture file is gone, and if a later part of the chunk adds more.
   grantWork(workBucket, processor.role, {
     read: ['ranges', 'quarantine', 'answers', 'replayMarks'],
-    write: ['receipts', 'quarantine', 'answers', 'truthIndex'],
+    write: ['receipts', 'words', 'quarantine', 'answers', 'truthIndex'],
   });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
     read: ['ranges', 'receipts', 'quarantine', 'answers', 'replayMarks', 'batchState', 'batchRequests', 'batchOutput'],
-    write: ['receipts', 'quarantine', 'answers', 'batchState', 'batchRequests', 'truthIndex'],
+    write: ['receipts', 'words', 'quarantine', 'answers', 'batchState', 'batchRequests', 'truthIndex'],
   });
   grantWork(workBucket, batcher.role, {
     read: ['manifest', 'batchState', 'batchRequests'],

@@ -82,7 +82,10 @@ it.each<[string, Line[]]>([
       logsTo('LogTracesLogs'),
       ...captures,
       [['s3:GetObject'], work('runs/*/ranges/*', 'quarantine/*/*', 'answers/*/*', 'replay-marks/*')],
-      [['s3:PutObject'], work('runs/*/receipts/*', 'quarantine/*/*', 'answers/*/*', 'ground-truth/index/*')],
+      [
+        ['s3:PutObject'],
+        work('runs/*/receipts/*', 'runs/*/words/*', 'quarantine/*/*', 'answers/*/*', 'ground-truth/index/*'),
+      ],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
     ],
@@ -109,6 +112,7 @@ it.each<[string, Line[]]>([
         ['s3:PutObject'],
         work(
           'runs/*/receipts/*',
+          'runs/*/words/*',
           'quarantine/*/*',
           'answers/*/*',
           'batch/*/state/*',

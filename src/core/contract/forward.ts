@@ -7,7 +7,7 @@ export type ArthurCounts = z.infer<typeof counts>;
 /** Inferences that Arthur did not take, by what it said about them. */
 const rejected = z.object({
   status: z.number(),
-  /** In known words: Arthur may quote a capture. */
+  /** Without Arthur's words, which may quote a capture. */
   message: z.string(),
   count: z.number(),
   /** The event id of the first, if it looks like one of SageMaker's, and the row in it. */

@@ -25,6 +25,10 @@ export const workKeys = {
     `${workKeys.receiptsOfChunk(run, chunk, step)}${padded(attempt, 3)}-${requestId}.json`,
   receiptsOfChunk: (run: string, chunk: number, step: 'log' | 'evaluate') =>
     `${workKeys.receiptPrefix(run)}${padded(chunk)}/${step}-`,
+  /** What other programs said when an attempt failed. */
+  words: (run: string, chunk: number, step: 'log' | 'evaluate', attempt: number, requestId: string) =>
+    `${workKeys.wordsPrefix(run)}${padded(chunk)}/${step}-${padded(attempt, 3)}-${requestId}.json`,
+  wordsPrefix: (run: string) => `runs/${run}/words/`,
   /** A segment of the answer journal: what an attempt at a part of a chunk got from the judge and wrote. */
   answers: (run: string, chunk: number, from: number, attempt: number, requestId: string, segment: number) =>
     `${workKeys.answersOfChunk(run, chunk)}${padded(from, 3)}-${padded(attempt, 3)}-${requestId}-${padded(segment, 4)}.jsonl`,

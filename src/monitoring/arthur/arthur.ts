@@ -1,12 +1,12 @@
 /**
  * Posts a capture file to Arthur, and reads its answer. docs/arthur.md says what of it Arthur documents.
  *
- * An error names the status and known words of the answer: Arthur may quote captures, and a proxy the token.
+ * An error names the status of the answer: Arthur may quote captures, and a proxy the token.
  */
 import * as z from 'zod';
 import type { ArthurCounts, Rejected } from '../../core/contract/forward.ts';
 import { type ErrorFacts, PermanentError, PipelineError, RetryableError } from '../../core/errors/errors.ts';
-import { knownWords } from '../../core/errors/known-words.ts';
+import { shownOf } from '../../core/errors/foreign.ts';
 import { readRetryAfter } from '../../core/process/retry.ts';
 import { type HttpReply, type HttpTransport, NoReplyError, TOO_LONG } from '../../mlflow/transport.ts';
 import { multipartFile } from './multipart.ts';
@@ -73,8 +73,8 @@ export async function postToArthur(
   const reply = await transport.send(request).catch((error: unknown) => {
     if (!(error instanceof NoReplyError)) throw error;
     if (error.cause instanceof PipelineError) throw error.cause;
-    if (error.code === TOO_LONG) throw unreadable({ got: knownWords(error.message), where: url.href });
-    const got = error.code ?? knownWords(error.message);
+    const got = error.timedOut ? error.message : shownOf({ code: error.code });
+    if (error.code === TOO_LONG) throw unreadable({ got, where: url.href });
     const when = error.whileSending ? ' during the upload' : error.sent ? ' after the upload' : '';
     const message = `There is no answer from Arthur${when}`;
     const failure = new RetryableError('ArthurUnavailable', message, { got, where: url.href }, error);
@@ -96,7 +96,7 @@ export const mayBeTaken = (error: unknown): boolean => error instanceof Error &&
 const OF_GATEWAYS = new Set([502, 504]);
 
 function readAnswer({ status, headers, body }: HttpReply, where: string): Taken {
-  const facts = { got: `HTTP ${status} ${knownWords(body.toString('utf8', 0, 4096))}`.trim(), where };
+  const facts = { got: shownOf({ status }), where };
   if (status === 429) {
     const wait = readRetryAfter(headers['retry-after']);
     throw new RetryableError('ArthurThrottled', 'Arthur has no room for more', facts, undefined, wait);
@@ -131,17 +131,16 @@ function jsonOf(body: Buffer): unknown {
   }
 }
 
-/** Adds failures up by status and message. */
+/** Adds failures up by status. */
 function reasonsOf(failures: z.infer<typeof answerSchema>['failures']): Rejected[] {
   const reasons = new Map<string, Rejected>();
   for (const { status, message, event_id: id = '', inference_index_in_event: row } of failures) {
-    const said = knownWords(message);
-    const reason = `${status} ${said}`;
-    const known = reasons.get(reason);
+    const said = shownOf({ status, text: message });
+    const known = reasons.get(said);
     if (known) known.count += 1;
     else if (reasons.size < MAX_REASONS) {
       const first = /^[\w-]{1,64}$/.test(id) ? { first: row === undefined ? id : `${id} ${row}` } : {};
-      reasons.set(reason, { status, message: said, count: 1, ...first });
+      reasons.set(said, { status, message: said, count: 1, ...first });
     }
   }
   return [...reasons.values()];

@@ -144,8 +144,8 @@ test('failures of inferences are named and counted, and the file is not posted a
     state: 'forwarded',
     counts: { total: 9, success: 6, failure: 3 },
     rejected: [
-      { status: 400, message: 'missing field', count: 2, first: `${id} 2` },
-      { status: 422, message: 'invalid value …', count: 1 },
+      { status: 400, message: 'HTTP 400', count: 2, first: `${id} 2` },
+      { status: 422, message: 'HTTP 422', count: 1 },
     ],
   });
   expect(counts).toEqual({ ForwardedFiles: 1, ForwardedInferences: 6, ForwardRejected: 3 });
