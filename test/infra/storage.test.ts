@@ -119,7 +119,7 @@ it('bills the budget’s table on demand and expires its items', () => {
 it('requires TLS for the topic of the alarms', () => {
   const { PolicyDocument } = onlyResource(template, 'AWS::SNS::TopicPolicy').Properties;
   expect(flattened(PolicyDocument)).toMatchObject({
-    // policies.test.ts checks who may publish.
+    // recorded.test.ts checks who may publish.
     Statement: expect.arrayContaining([
       expect.objectContaining({
         Effect: 'Deny',
