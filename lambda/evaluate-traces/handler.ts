@@ -24,6 +24,7 @@ import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
+import { stackExperiment } from '../../src/monitoring/stack-experiment.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
@@ -78,7 +79,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
       return { ...counts, ...partOf(request).next };
     });
   }
-  const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+  const experiment = await stackExperiment(deps.store, environment);
   return sumEvaluations(await forEachChunkOf(invocation.files, deps, experiment.id, evaluate));
 };
 

@@ -17,6 +17,7 @@ import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
+import { stackExperiment } from '../../src/monitoring/stack-experiment.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
@@ -44,7 +45,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
     const { request } = invocation;
     return inGate(gate, request, async () => ({ ...(await log(request)).counts, ...partOf(request).next }));
   }
-  const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+  const experiment = await stackExperiment(deps.store, environment);
   return sumLogCounts(await forEachChunkOf(invocation.files, deps, experiment.id, log));
 };
 

@@ -5,6 +5,15 @@ export interface Experiment {
   id: string;
   name: string;
   artifactLocation: string;
+  tags?: Readonly<Record<string, string>>;
+}
+
+/** The stack that writes an endpoint's traces to an experiment. Its locks do not keep another stack from writing the same traces. */
+export interface ExperimentOwner {
+  endpoint: string;
+  stack: string;
+  /** Another stack may write them too. */
+  isShared: boolean;
 }
 
 export type AssessmentValue = string | number | boolean;
@@ -90,8 +99,13 @@ export interface WriteAssessmentsResult {
 
 /** The port through which the pipeline sees MLflow; `src/mlflow/client.ts` implements it. */
 export interface TraceStore {
-  /** Finds the experiment by its name, or creates it. */
-  resolveExperiment(name: string): Promise<Experiment>;
+  /**
+   * Finds the experiment by its name, or creates it.
+   *
+   * @param owner is written to the experiment, unless another stack is
+   * @throws PermanentError `MlflowExperimentOfOtherStack` if another stack was the first to write the endpoint's traces there
+   */
+  resolveExperiment(name: string, owner?: ExperimentOwner): Promise<Experiment>;
   getExperiment(id: string): Promise<Experiment>;
   /** Returns the existing traces among any number of ids, with their assessments. */
   getTraces(experimentId: string, traceIds: readonly string[]): Promise<Map<string, StoredTrace>>;

@@ -11,6 +11,7 @@ import { PermanentError, type RetryableError } from '../../core/errors/errors.ts
 import { captureScope } from '../../judge/capture-scope.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { addEstimates } from '../counts.ts';
+import { stackExperiment } from '../stack-experiment.ts';
 import { estimateChunk } from './dry-run.ts';
 import { FileFinder } from './find-files.ts';
 import type { ParsedInput } from './input.ts';
@@ -72,7 +73,7 @@ export class PartPlan {
     await this.#turn.begin();
     const found = await this.#units(parsed, true);
     if ('duplicateOf' in found) return this.#finish('duplicate', null, found);
-    const experiment = await store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+    const experiment = await stackExperiment(store, environment);
     const manifest = new TextUpload(storage, environment.WORK_BUCKET, workKeys.manifest(run.name, part));
     const write = async (chunk: UnnumberedChunk): Promise<void> => manifest.write(await this.#lineOf(chunk));
     const cursor = await this.#packed(found.units, experiment.id, write);
