@@ -14,6 +14,7 @@ import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
 import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../../src/judge/connect.ts';
 import { connectGate } from '../../src/limits/gate.ts';
+import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
@@ -23,7 +24,6 @@ import { connectClaims } from '../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
-import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
 import { stackExperiment } from '../../src/monitoring/stack-experiment.ts';
 
 const environment = readEnvironment();
@@ -35,7 +35,7 @@ const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
 const judging = connectJudge(settings);
 const budget = connectBudget(environment);
 const claimsOf = connectClaims(environment.BUDGET_TABLE);
-const turnsOf = connectTurns(environment.BUDGET_TABLE);
+const table = limitsTable(environment);
 let batchJudging: BatchJudging | undefined;
 const batchJudge = (): BatchJudging => {
   batchJudging ??= connectBatchJudge(settings);
@@ -49,6 +49,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const deps = {
     storage,
     store: await mlflow(),
+    table,
     environment,
     requestId: context.awsRequestId,
     remainingMs: () => context.getRemainingTimeInMillis(),
@@ -56,9 +57,8 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const scoring = judging();
   const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
     const limit = budget(request.run, request.options.budgetUsd);
-    const endsAtMs = Date.now() + deps.remainingMs();
-    const claims = claimsOf(request, endsAtMs);
-    const limited = { ...deps, ...scoring, limit, claims, turns: turnsOf(request, endsAtMs) };
+    const claims = claimsOf(request, Date.now() + deps.remainingMs());
+    const limited = { ...deps, ...scoring, limit, claims };
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
     const { batchScorers: scorers } = batchJudge();
     const workBucket = environment.WORK_BUCKET;

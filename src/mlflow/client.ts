@@ -80,7 +80,7 @@ export function createMlflowClient(options: MlflowClientOptions): MlflowClient {
     getTraces: (experimentId, traceIds) => readTraces(rest, probe, experimentId, traceIds),
     writeTraces: (...written) => traceWriter.write(...written),
     mendTraces: (experiment, traces) => traceWriter.mend(experiment, traces),
-    writeAssessments: (trace, assessments) => assessmentWriter.write(trace, assessments),
+    writeAssessments: (...given) => assessmentWriter.write(...given),
     close: () => transport.close(),
   };
 }

@@ -41,8 +41,8 @@ export interface NewAssessment {
   /** The values have at most 250 characters. */
   metadata: Record<string, string>;
   createTimeMs: number;
-  /** The id of an older verdict that this one overrides (`reevaluate`). */
-  overrides?: string;
+  /** It overrides the verdict of its scorer that is in force when it is written (`reevaluate`). */
+  replaces?: true;
 }
 
 /** The parts of a stored assessment that the pipeline uses. */
@@ -97,6 +97,11 @@ export interface WriteAssessmentsResult {
   traceMissing?: true;
 }
 
+export interface WriteOptions {
+  /** Called right before each write. It throws if the caller may no longer write. */
+  assertHeld?: (() => void) | undefined;
+}
+
 /** The port through which the pipeline sees MLflow; `src/mlflow/client.ts` implements it. */
 export interface TraceStore {
   /**
@@ -111,13 +116,13 @@ export interface TraceStore {
   getTraces(experimentId: string, traceIds: readonly string[]): Promise<Map<string, StoredTrace>>;
   /**
    * Writes any number of traces, in batches, each together with its assessments, by trace id. A trace is written only if
-   * a read in the last 5 s did not find it; without assessments, the caller's read just before the call counts. After an
-   * unknown outcome it reads before it sends again.
+   * a read in the last 5 s did not find it. After an unknown outcome it reads before it sends again.
    */
   writeTraces(
     experiment: Experiment,
     traces: readonly TraceRecord[],
     assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
+    how?: WriteOptions & { areAbsent?: boolean },
   ): Promise<WriteTracesResult>;
   /**
    * Writes the spans of existing traces where they are missing or incomplete: for an attempt after one that was killed
@@ -130,5 +135,9 @@ export interface TraceStore {
    * Writes the verdicts of one trace. A valid assessment of `trace` is never sent again. A verdict replaces the error
    * assessment of the same scorer.
    */
-  writeAssessments(trace: StoredTrace, assessments: readonly NewAssessment[]): Promise<WriteAssessmentsResult>;
+  writeAssessments(
+    trace: StoredTrace,
+    assessments: readonly NewAssessment[],
+    how?: WriteOptions,
+  ): Promise<WriteAssessmentsResult>;
 }

@@ -17,6 +17,7 @@ import { AnswerJournal } from '../evaluate/answer-journal.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
+import { createsTraces } from '../write/sent-traces.ts';
 
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
@@ -99,7 +100,7 @@ async function prepare(
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
     const look = { capture, timeMs: timeOf(capture), isAlways, replay };
     // An absent trace is written with the answers of the job.
-    const trace = stored.get(traceId) ?? (journal.mayCreate(traceId) ? NO_TRACE_YET : undefined);
+    const trace = stored.get(traceId) ?? (createsTraces(request) ? NO_TRACE_YET : undefined);
     const { judge } = pendingVerdicts(traceId, look, trace, scorers, options, run);
     const open = journal.openOf(traceId, judge, deps.judge.sourceId);
     const asks = open.length === 0 ? undefined : requestOf(traceId, capture, open, deps);

@@ -2,8 +2,7 @@
  * The answer journal: the judge’s answers of a run, in segments by chunk in the work bucket.
  *
  * Answers are saved before they are written to MLflow, together with what they cost, and read before the judge is asked
- * again. So an answer that was saved is not paid twice, even if MLflow or the function fails in between. The journal also
- * tells which traces an attempt has written: if one of them is absent later, a person has deleted it.
+ * again. So an answer that was saved is not paid twice, even if MLflow or the function fails in between.
  */
 
 import type { Storage } from '../../core/aws/storage.ts';
@@ -11,7 +10,6 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
-import type { StoredTrace, WriteTracesResult } from '../../mlflow/types.ts';
 import { partOf } from '../chunk/parts.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import { isVerdict, KnownAnswers, type NewAnswer } from './known-answers.ts';
@@ -19,24 +17,6 @@ import { isVerdict, KnownAnswers, type NewAnswer } from './known-answers.ts';
 export interface KeptAnswer extends NewAnswer {
   /** The request id of the attempt. */
   by: string;
-}
-
-interface WrittenTraces {
-  wrote: string[];
-}
-
-interface PostedVerdicts {
-  /** The ids of the assessments that are sent for a trace, by its id. */
-  posts: Record<string, string[]>;
-}
-
-type Line = KeptAnswer | WrittenTraces | PostedVerdicts;
-
-/** What a chunk of a run has sent for a trace. */
-interface Sent {
-  /** The assessments in one request with the trace, or those that were there before the trace counts as written. */
-  ids: readonly string[];
-  isWritten: boolean;
 }
 
 /**
@@ -55,13 +35,9 @@ export class AnswerJournal extends KnownAnswers {
   readonly #bucket: string;
   readonly #request: ChunkRequest;
   readonly #requestId: string;
-  /** Traces that an earlier attempt, or this one, has written. */
-  readonly #wrote = new Set<string>();
-  /** By trace, and by chunk of a run. */
-  readonly #sent = new Map<string, Map<string, Sent>>();
   readonly #self: string;
   /** Lines that are not saved yet. */
-  #lines: Line[] = [];
+  #lines: KeptAnswer[] = [];
   #segments = 0;
   #saving: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
@@ -85,8 +61,8 @@ export class AnswerJournal extends KnownAnswers {
   async open(): Promise<TakenOver[]> {
     const own: KeptAnswer[] = [];
     for await (const line of this.#read(workKeys.answersOf(this.#self))) {
-      this.#learn(line);
-      if ('answers' in line) own.push(line);
+      super.keep(line);
+      own.push(line);
     }
     return own.length === 0 ? [] : this.#unreported(own);
   }
@@ -100,65 +76,13 @@ export class AnswerJournal extends KnownAnswers {
     // With `reevaluate`, an answer of an earlier run counts only if that run re-evaluated too.
     const asksAgain = options.reevaluate && options.continues === undefined;
     const earlier = [...new Set(chunk.ranges.flatMap(({ answersIn = [] }) => answersIn))];
-    await forEachConcurrently(READ_AT_ONCE, earlier, (before) =>
-      this.#readOther(before, (line) => {
-        if ('wrote' in line) this.#presumeWritten(line.wrote.filter((id) => traceIds.has(id)));
+    if (asksAgain) return;
+    await forEachConcurrently(READ_AT_ONCE, earlier, async (before) => {
+      for await (const line of this.#read(workKeys.answersOf(before))) {
         // The scorers without a verdict are asked again.
-        else if ('answers' in line && !asksAgain && traceIds.has(line.trace)) {
-          this.#learn({ ...line, whole: false, answers: line.answers.filter(isVerdict) });
-        }
-      }),
-    );
-    for (const traceId of this.#sent.keys()) if (!traceIds.has(traceId)) this.#sent.delete(traceId);
-  }
-
-  /**
-   * Returns whether an absent trace is to be written. Late verdicts bring back no trace that a person has deleted: it was
-   * written by an earlier attempt or run, or a re-evaluation presumes so.
-   */
-  mayCreate(traceId: string): boolean {
-    const { chunk, options } = this.#request;
-    return !(chunk.traced || options.reevaluate || this.isWritten(traceId));
-  }
-
-  isWritten(traceId: string): boolean {
-    return this.#wrote.has(traceId);
-  }
-
-  async learnWritten(chunksOfRuns: readonly string[]): Promise<void> {
-    await forEachConcurrently(READ_AT_ONCE, chunksOfRuns, (other) =>
-      this.#readOther(other, (line) => 'wrote' in line && this.#presumeWritten(line.wrote)),
-    );
-  }
-
-  /** Learns what chunks of other runs have sent. It is not presumed to be there, or to have been. */
-  async learnPosts(chunksOfRuns: ReadonlySet<string>): Promise<void> {
-    await forEachConcurrently(READ_AT_ONCE, chunksOfRuns, (other) =>
-      this.#readOther(other, () => undefined, new Set()),
-    );
-  }
-
-  /** Reads the journal of a chunk of another run, and learns what it has sent. */
-  async #readOther(chunkOfRun: string, take: (line: Line) => unknown, seen = this.#segmentsRead): Promise<void> {
-    for await (const line of this.#read(workKeys.answersOf(chunkOfRun), seen)) {
-      if (!('answers' in line)) this.#learnSent(line, chunkOfRun);
-      take(line);
-    }
-  }
-
-  /**
-   * Returns whether a person has deleted an assessment: a run that was to send it has written it, or has written the trace with
-   * others that are there.
-   */
-  wasDeleted({ traceId, assessments, info }: StoredTrace, assessmentId: string): boolean {
-    const there = new Set(assessments.map((stored) => stored.assessmentId));
-    if (there.has(assessmentId)) return false;
-    // What a run was about to send with the trace was not sent if another run has written it.
-    const mayHaveSent = (by: string): boolean => info?.run === undefined || by.startsWith(`${info.run}/`);
-    return [...(this.#sent.get(traceId) ?? [])].some(
-      ([by, { ids, isWritten }]) =>
-        ids.includes(assessmentId) && (isWritten || (mayHaveSent(by) && ids.some((id) => there.has(id)))),
-    );
+        if (traceIds.has(line.trace)) super.keep({ ...line, whole: false, answers: line.answers.filter(isVerdict) });
+      }
+    });
   }
 
   async #unreported(own: readonly KeptAnswer[]): Promise<TakenOver[]> {
@@ -185,19 +109,15 @@ export class AnswerJournal extends KnownAnswers {
     if (Date.now() - (this.#listedAtMs.get(chunk) ?? 0) > LISTED_MS) {
       this.#listedAtMs.set(chunk, Date.now());
       for await (const line of this.#read(workKeys.answersOfChunk(this.#request.run, chunk)))
-        if ('answers' in line) this.learnAsk(line);
+        this.learnAsk(line);
     }
     return this.answered(ask, judge);
   }
 
   /** Adds answers, which are saved soon. */
   override keep(answer: NewAnswer): void {
-    this.#add({ by: this.#requestId, ...answer });
-  }
-
-  #add(line: Line): void {
-    this.#learn(line);
-    this.#lines.push(line);
+    super.keep(answer);
+    this.#lines.push({ by: this.#requestId, ...answer });
     // A segment that cannot be written now is written by `save`, which throws if it cannot be written then either.
     const saveSoon = () => void this.save().catch(() => undefined);
     if (this.#lines.length >= SEGMENT_ANSWERS) saveSoon();
@@ -208,41 +128,14 @@ export class AnswerJournal extends KnownAnswers {
   save(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    return this.#save(() => true);
-  }
-
-  #save(isSaved: (line: Line) => boolean): Promise<void> {
-    this.#saving = this.#saving.catch(() => undefined).then(() => this.#put(isSaved));
+    this.#saving = this.#saving.catch(() => undefined).then(() => this.#put());
     return this.#saving;
   }
 
-  /** Saves which assessments are about to be sent together with their traces, and everything added so far. */
-  savePosts(posts: Record<string, string[]>): Promise<void> {
-    if (Object.keys(posts).length > 0) this.#add({ posts });
-    return this.save();
-  }
-
-  /** Adds that a trace has all of these assessments, which is saved soon. */
-  keepRecorded(traceId: string, assessmentIds: readonly string[]): void {
-    const { ids } = this.#sentBy(this.#self, traceId);
-    this.#add({ posts: { [traceId]: [...ids, ...assessmentIds] } });
-    this.#add({ wrote: [traceId] });
-  }
-
-  /**
-   * Saves which traces are written, and that the `bare` ones have none of the assessments that were sent with them. The answers that
-   * came meanwhile wait for more.
-   */
-  saveWritten({ written, bare }: Pick<WriteTracesResult, 'written' | 'bare'>): Promise<void> {
-    if (written.length > 0) this.#add({ wrote: written });
-    if (bare.length > 0) this.#add({ posts: Object.fromEntries(bare.map((traceId) => [traceId, []])) });
-    return this.#save((line) => !('answers' in line));
-  }
-
-  async #put(isSaved: (line: Line) => boolean): Promise<void> {
-    const lines = this.#lines.filter(isSaved);
+  async #put(): Promise<void> {
+    const lines = this.#lines;
     if (lines.length === 0) return;
-    this.#lines = this.#lines.filter((line) => !isSaved(line));
+    this.#lines = [];
     const { run, chunk, attempt } = this.#request;
     const { from } = partOf(this.#request);
     const key = workKeys.answers(run, chunk.chunk, from, attempt, this.#requestId, this.#segments);
@@ -256,34 +149,13 @@ export class AnswerJournal extends KnownAnswers {
     }
   }
 
-  #learn(line: Line): void {
-    if ('answers' in line) super.keep(line);
-    else this.#learnSent(line, this.#self);
-    if ('wrote' in line) this.#presumeWritten(line.wrote);
-  }
-
-  #presumeWritten(traceIds: readonly string[]): void {
-    for (const traceId of traceIds) this.#wrote.add(traceId);
-  }
-
-  #learnSent(line: WrittenTraces | PostedVerdicts, by: string): void {
-    if ('wrote' in line) for (const traceId of line.wrote) this.#sentBy(by, traceId).isWritten = true;
-    else for (const [traceId, ids] of Object.entries(line.posts)) this.#sentBy(by, traceId).ids = ids;
-  }
-
-  #sentBy(by: string, traceId: string): Sent {
-    const ofTrace = this.#sent.get(traceId) ?? new Map<string, Sent>();
-    const sent = ofTrace.get(by) ?? { ids: [], isWritten: false };
-    this.#sent.set(traceId, ofTrace.set(by, sent));
-    return sent;
-  }
-
-  /** Yields the lines of segments that were not read before. */
-  async *#read(prefix: string, seen = this.#segmentsRead): AsyncGenerator<Line> {
+  /** Yields the answers of segments that were not read before. */
+  async *#read(prefix: string): AsyncGenerator<KeptAnswer> {
     for await (const { key } of this.#storage.list(this.#bucket, prefix)) {
-      if (seen.has(key)) continue;
-      seen.add(key);
-      yield* await this.#storage.getJsonLines<Line>(this.#bucket, key);
+      if (this.#segmentsRead.has(key)) continue;
+      this.#segmentsRead.add(key);
+      const lines = await this.#storage.getJsonLines<KeptAnswer>(this.#bucket, key);
+      yield* lines.filter((line) => line.answers !== undefined);
     }
   }
 }

@@ -13,8 +13,10 @@ import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { addSpend } from '../counts.ts';
-import { LineBook } from '../log/line-book.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
+import { LineBook } from '../write/line-book.ts';
+import { createsTraces } from '../write/sent-traces.ts';
+import { type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
 import { AnswerJournal } from './answer-journal.ts';
 import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
 import { WeightGate } from './held-captures.ts';
@@ -22,7 +24,6 @@ import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-v
 import { type ReadCapture, readCaptures } from './read-captures.ts';
 import type { EvaluateDependencies } from './types.ts';
 import { VerdictTally } from './verdict-tally.ts';
-import { type PlannedWork, VerdictWriter } from './verdict-writer.ts';
 
 /**
  * Captures in progress at the same time. The judge’s own limiter decides how many calls are in flight; this number keeps
@@ -79,7 +80,7 @@ class EvaluateChunk {
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
-    this.#book = request.write ? new LineBook(request, { ...deps, written: this.#journal }) : undefined;
+    this.#book = request.write ? new LineBook(request, deps) : undefined;
     this.#writer = new VerdictWriter(request, deps, {
       journal: this.#journal,
       tally: this.#tally,
@@ -190,12 +191,11 @@ class EvaluateChunk {
     const { traceId, replay } = line;
     const capture = line.read();
     const stored = allStored.get(traceId);
-    const isAbsent = stored === undefined && this.#mayCreate(traceId);
+    const isAbsent = stored === undefined && this.#mayCreate;
     const { variant } = capturePathOf(line.raw.place.key);
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
     const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways, replay };
     const pending = pendingVerdicts(traceId, look, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
-    if (!isAbsent) this.#book?.alreadyThere(line.range);
     // Captures are planned in the order of their lines, as the index wants them.
     const isIndexed = replay === undefined && (this.#book !== undefined || stored !== undefined);
     if (isIndexed) this.#index.add(capture, traceId, line.raw.place);
@@ -205,12 +205,14 @@ class EvaluateChunk {
     return [];
   }
 
-  #mayCreate(traceId: string): boolean {
-    return this.#book !== undefined && this.#journal.mayCreate(traceId);
+  /** Whether absent traces are written. */
+  get #mayCreate(): boolean {
+    return this.#book !== undefined && createsTraces(this.#request);
   }
 
-  /** Settles a line that is in MLflow or was there, and needs no work. */
+  /** Settles a line whose trace a person has deleted. */
   #settle(range: number, pending: PendingVerdicts): void {
+    this.#book?.traced(range, 'missing');
     this.#tally.trace(range);
     this.#tally.settled(range, pending);
   }
@@ -221,13 +223,12 @@ class EvaluateChunk {
    */
   async #condemn({ traceId, range, raw, reason }: Condemned, stored: StoredTrace | undefined): Promise<void> {
     const { run, options } = this.#request;
-    if (stored === undefined && this.#mayCreate(traceId)) {
+    if (stored === undefined && this.#mayCreate) {
       this.#book?.quarantine({ range, ...raw }, reason);
       return;
     }
     const keepVerdicts = { ...options, reevaluate: false };
     const pending = pendingVerdicts(traceId, undefined, stored, this.#deps.scorers, keepVerdicts, run);
-    this.#book?.alreadyThere(range);
     if (stored === undefined) {
       this.#settle(range, pending);
       return;

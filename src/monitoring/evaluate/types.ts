@@ -6,13 +6,11 @@ import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
 import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
 import type { SpendingLimit } from '../../limits/budget/spending-limit.ts';
-import type { TraceStore } from '../../mlflow/types.ts';
-import type { WriteTurns } from '../log/write-turns.ts';
+import type { WriteDependencies } from '../write/chunk-writer.ts';
 import type { AskClaims } from './ask-claims.ts';
 
-export interface EvaluateDependencies {
+export interface EvaluateDependencies extends WriteDependencies {
   storage: Storage;
-  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments'>;
   judge: Judge;
   scorers: readonly Scorer[];
   environment: LambdaEnvironment;
@@ -21,12 +19,8 @@ export interface EvaluateDependencies {
   limit?: SpendingLimit;
   /** Claims the requests of the judge among the chunks of the run. Absent: other chunks may ask the same. */
   claims?: AskClaims | undefined;
-  turns?: WriteTurns | undefined;
   /** Reads the answers of a batch job for the chunk. */
   openBatch?(): Promise<BatchAnswers>;
-  requestId: string;
-  /** Returns the milliseconds until the Lambda is ended. */
-  remainingMs(): number;
   /** Overrides the time for the work on one capture, its scorers included. Milliseconds. */
   timeMs?: number;
 }
