@@ -212,7 +212,9 @@ export const ownVerdicts = (run: string, stored: readonly StoredAssessment[]): S
 const inCounts = (ofScorer: readonly StoredAssessment[]): (StoredAssessment & { times: number })[] =>
   ofScorer
     .map((verdict) => {
-      const taken = ofScorer.filter(({ overrides, value }) => overrides === verdict.assessmentId && value !== undefined);
+      const taken = ofScorer.filter(
+        ({ overrides, value }) => overrides === verdict.assessmentId && value !== undefined,
+      );
       return { ...verdict, times: 1 - taken.length };
     })
     .filter(({ times }) => times !== 0);

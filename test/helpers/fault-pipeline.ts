@@ -8,6 +8,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
@@ -16,6 +17,7 @@ import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { RunOptions } from '../../src/core/contract/input.ts';
 import type { ChunkProgress, ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
+import { budgetTable } from '../../src/core/contract/names.ts';
 import type { NamedError } from '../../src/core/contract/receipts.ts';
 import { RETRYABLE_ERRORS, toNamedError } from '../../src/core/errors/errors.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
@@ -25,10 +27,10 @@ import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import type { Judge } from '../../src/judge/types.ts';
+import { BudgetTable } from '../../src/limits/table.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../src/mlflow/client.ts';
 import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
-import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
@@ -42,6 +44,7 @@ import { type Count, type Equations, type FaultReader, startFaultReader } from '
 
 const CAPTURES = 'fault-captures';
 export const WORK = 'fault-work';
+export const TABLE = 'fault-limits';
 const MODEL = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
 /** Short waits: the tests are about what happens after them. */
 const RETRY = { baseMs: 20, capMs: 300 };
@@ -101,6 +104,9 @@ export class FaultPipeline {
   readonly ministack: MiniStack;
   readonly judge: StandInJudge;
   readonly s3: S3Client;
+  readonly dynamo: DynamoDBClient;
+  /** Of the locks, and of what was sent before. */
+  readonly table: BudgetTable;
   readonly s3Proxy: FaultProxy;
   readonly mlflowProxy: FaultProxy;
   readonly reader: FaultReader;
@@ -115,12 +121,17 @@ export class FaultPipeline {
   #frozen: Worker | undefined;
 
   private constructor(
-    parts: Pick<FaultPipeline, 'ministack' | 'judge' | 's3' | 's3Proxy' | 'mlflowProxy' | 'reader' | 'server'>,
+    parts: Pick<
+      FaultPipeline,
+      'ministack' | 'judge' | 's3' | 'dynamo' | 's3Proxy' | 'mlflowProxy' | 'reader' | 'server'
+    >,
     directory: string,
   ) {
     this.ministack = parts.ministack;
     this.judge = parts.judge;
     this.s3 = parts.s3;
+    this.dynamo = parts.dynamo;
+    this.table = new BudgetTable(parts.dynamo, TABLE);
     this.s3Proxy = parts.s3Proxy;
     this.mlflowProxy = parts.mlflowProxy;
     this.reader = parts.reader;
@@ -155,7 +166,16 @@ export class FaultPipeline {
     ]);
     const s3 = clientOf(ministack.url, 3);
     for (const Bucket of [CAPTURES, WORK]) await s3.send(new CreateBucketCommand({ Bucket }));
-    return new FaultPipeline({ ministack, server, judge, s3Proxy, mlflowProxy, reader, s3 }, directory);
+    const dynamo = dynamoOf(ministack.url);
+    await dynamo.send(
+      new CreateTableCommand({
+        TableName: TABLE,
+        BillingMode: 'PAY_PER_REQUEST',
+        AttributeDefinitions: [{ AttributeName: budgetTable.partitionKey, AttributeType: 'S' }],
+        KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
+      }),
+    );
+    return new FaultPipeline({ ministack, server, judge, s3Proxy, mlflowProxy, reader, s3, dynamo }, directory);
   }
 
   async stop(): Promise<void> {
@@ -163,6 +183,7 @@ export class FaultPipeline {
     for (const store of this.#stores) store.close();
     this.#storage.s3.destroy();
     this.s3.destroy();
+    this.dynamo.destroy();
     await this.reader.stop();
     await Promise.all([this.s3Proxy.stop(), this.mlflowProxy.stop(), this.judge.close()]);
     await Promise.all([this.server.stop(), this.ministack.stop()]);
@@ -233,7 +254,7 @@ export class FaultPipeline {
     clockAheadMs = 0,
   ): Promise<void> {
     const urls = { s3Url: this.s3Proxy.url, mlflowUrl: this.mlflowProxy.url, judgeUrl: this.judge.url };
-    const job: ChunkJob = { step, request, variables, ...urls };
+    const job: ChunkJob = { step, request, variables, dynamoUrl: this.ministack.url, ...urls };
     const script = projectPath('test', 'helpers', 'fault-chunk-worker.ts');
     const clock = clockAheadMs === 0 ? [] : ['--import', shiftedClock(clockAheadMs)];
     const child = spawn(process.execPath, [...clock, script, JSON.stringify(job)], {
@@ -268,6 +289,9 @@ function shiftedClock(aheadMs: number): string {
     };`;
   return `data:text/javascript,${encodeURIComponent(module)}`;
 }
+
+export const dynamoOf = (endpoint: string): DynamoDBClient =>
+  new DynamoDBClient({ endpoint, region: 'us-east-1', credentials: CREDENTIALS });
 
 export function clientOf(endpoint: string, maxAttempts: number): S3Client {
   return new S3Client({ endpoint, region: 'us-east-1', forcePathStyle: true, credentials: CREDENTIALS, maxAttempts });
@@ -359,9 +383,8 @@ export class FaultCase {
           await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
             if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request, hooks);
             else {
-              const requestId = randomUUID();
-              const written = new AnswerJournal(storage, WORK, request, requestId);
-              await logChunk(request, { ...this.#dependencies(), requestId, written });
+              const life = await hooks.live?.(request);
+              await logChunk(request, { ...this.#dependencies(), requestId: randomUUID(), ...life?.deps });
             }
           });
           await hooks.logged?.();
@@ -426,6 +449,8 @@ export class FaultCase {
       storage: this.#pipeline.storage,
       store: this.store,
       environment: readEnvironment(this.#variables),
+      table: this.#pipeline.table,
+      remainingMs: () => LAMBDA_MS,
     };
   }
 

@@ -19,6 +19,7 @@ import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { memoryWriting } from '../doubles/memory-table.ts';
 import { MemoryTraces } from '../doubles/memory-traces.ts';
 import { chunkOf } from '../helpers/chunk-request.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
@@ -159,7 +160,7 @@ test('holds the verdicts that the job did not answer while the budget has no roo
     const again = { ...request, phase: 'apply' as const, attempt };
     const openBatch = () => batchAnswers(again, { storage, workBucket: WORK, limit: own, ...batch });
     const deps = { ...common, judge: batch.judge, limit: own, openBatch, requestId: `r${attempt}` };
-    return evaluateChunk(again, { ...deps, remainingMs: () => 900_000 });
+    return evaluateChunk(again, { ...deps, ...memoryWriting() });
   };
   const asked = scorers.filter(isJudgeScorer).length - 1;
 
@@ -211,8 +212,8 @@ test('starts a job with the requests of prepared chunks only, joined in one file
     },
   };
   const deps = { storage, workBucket: WORK, bedrock: bedrock as never, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
-  await startBatch(run, { ...deps, remainingMs: () => 900_000 });
-  await checkBatch(run, { ...deps, remainingMs: () => 900_000 });
+  await startBatch(run, { ...deps, ...memoryWriting() });
+  await checkBatch(run, { ...deps, ...memoryWriting() });
   expect(given).toEqual([workKeys.batchInput(run, 0, 0)]);
   expect((await storage.getText(WORK, given[0] ?? ''))?.text).toBe(text + text);
   const report = await storage.getJson<BatchReport>(WORK, workKeys.batchJobs(run));

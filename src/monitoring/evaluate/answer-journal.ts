@@ -108,8 +108,7 @@ export class AnswerJournal extends KnownAnswers {
   override async answeredIn(chunk: number, ask: string, judge: string): Promise<NewAnswer | undefined> {
     if (Date.now() - (this.#listedAtMs.get(chunk) ?? 0) > LISTED_MS) {
       this.#listedAtMs.set(chunk, Date.now());
-      for await (const line of this.#read(workKeys.answersOfChunk(this.#request.run, chunk)))
-        this.learnAsk(line);
+      for await (const line of this.#read(workKeys.answersOfChunk(this.#request.run, chunk))) this.learnAsk(line);
     }
     return this.answered(ask, judge);
   }

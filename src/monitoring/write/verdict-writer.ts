@@ -178,7 +178,10 @@ export class VerdictWriter {
   }
 
   /** Counts each verdict that names this run as its own, also if an earlier attempt has written it. */
-  #countVerdicts({ range, pending }: PlannedWork, { stored, assessments, written, isOfOtherChunk }: WriteOutcome): void {
+  #countVerdicts(
+    { range, pending }: PlannedWork,
+    { stored, assessments, written, isOfOtherChunk }: WriteOutcome,
+  ): void {
     const before = isOfOtherChunk ? [] : ownVerdicts(this.#run, stored?.assessments ?? []);
     const own = new Map(before.map((verdict) => [verdict.name, verdict]));
     for (const name of pending.there) {

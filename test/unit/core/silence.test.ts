@@ -141,6 +141,7 @@ import { RecordReader } from '../../../src/replay/source/record-reader.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
 import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { type MisbehavingServer, type SeenRequest, startMisbehavingServer } from '../../doubles/misbehaving-server.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { chunkOf } from '../../helpers/chunk-request.ts';
@@ -260,7 +261,7 @@ async function run(
   const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
   const request: ChunkRequest = { run: 'run', chunk, options, attempt: 0 };
   storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(request.chunk)}\n`);
-  const deps = { storage: storage.storage, store, environment, requestId: 'r', remainingMs: () => 900_000 };
+  const deps = { storage: storage.storage, store, environment, requestId: 'r', ...memoryWriting() };
   const said = [await toldOf(() => logChunk(request, deps))];
   if (judge !== undefined) {
     const scored = { ...deps, judge, scorers: scorersFor(), always: () => undefined };
@@ -952,7 +953,7 @@ async function logShort(): Promise<unknown> {
   const { bucket, key, etag, size } = storage.put('captures.jsonl', `${markedCapture()}\n`);
   const chunk = chunkOf([{ bucket, key, etag, start: 0, end: size - 1, firstLine: 1, lines: 2, objectTimeMs: 1 }]);
   const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
-  const deps = { storage: storage.storage, store, environment, requestId: 'r', remainingMs: () => 900_000 };
+  const deps = { storage: storage.storage, store, environment, requestId: 'r', ...memoryWriting() };
   return logChunk({ run: 'run', attempt: 0, options, chunk }, deps);
 }
 

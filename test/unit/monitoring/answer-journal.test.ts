@@ -40,7 +40,6 @@ test('answers of two attempts at different questions are read by the third, with
   first.keep(answerOf(one));
   second.keep(answerOf(two));
   await Promise.all([first.save(), second.save()]);
-  await first.saveWritten({ written: ['tr-2'], bare: [] });
   const third = attempt('r3', { attempt: 2 });
   const unreported = await third.open();
   expect(unreported).toEqual([
@@ -50,7 +49,6 @@ test('answers of two attempts at different questions are read by the third, with
   expect(third.known(trace, [one, two], judge)).toEqual([verdictOn(one), verdictOn(two)]);
   expect(third.openOf(trace, [one, two], 'test:/another')).toEqual([one, two]);
   expect(third.answered('about nothing', judge)).toBeUndefined();
-  expect([third.mayCreate('tr-2'), third.mayCreate('tr-3')]).toEqual([false, true]);
   // An execution that is redriven counts its attempts anew.
   expect(await attempt('r4').open()).toEqual(unreported);
 });
@@ -94,37 +92,14 @@ test('many answers are saved before anybody asks for it', async () => {
   expect(segments()).toHaveLength(1);
 });
 
-test('which traces are written is saved at once, and the answers that came meanwhile wait for more', async () => {
-  const journal = attempt('r1');
-  journal.keep(answerOf(one));
-  await journal.saveWritten({ written: ['tr-2'], bare: ['tr-3'] });
-  const read = async () => {
-    const later = attempt('r2', { attempt: 1 });
-    await later.open();
-    return [later.isWritten('tr-2'), later.known(trace, [one], judge).length];
-  };
-  expect([segments().length, await read()]).toEqual([1, [true, 0]]);
-  await journal.save();
-  expect([segments().length, await read()]).toEqual([2, [true, 1]]);
-});
-
 test('of the journals of earlier runs, only what is about the traces of the chunk is kept', async () => {
   const before = attempt('r1', { run: 'before' });
   for (const id of ['tr-1', 'tr-2']) before.keep({ ...answerOf(one), trace: id });
-  await before.savePosts({ 'tr-1': ['a-1', 'a-2'], 'tr-2': ['a-3', 'a-4'] });
-  await before.saveWritten({ written: ['tr-1', 'tr-2'], bare: [] });
+  await before.save();
   const request = chunkRequest(memory, ['a line']);
   const ranges = request.chunk.ranges.map((range) => ({ ...range, answersIn: [workKeys.chunkOfRun('before', 0)] }));
   const journal = new AnswerJournal(memory.storage, 'work', { ...request, chunk: { ...request.chunk, ranges } }, 'r2');
   expect(await journal.open()).toEqual([]);
   await journal.openEarlier(new Set(['tr-1']));
-  const known = (id: string) => [journal.known(id, [one], judge).length, journal.isWritten(id)];
-  expect([known('tr-1'), known('tr-2')]).toEqual([
-    [1, true],
-    [0, false],
-  ]);
-  const with1 = (traceId: string, id: string) =>
-    ({ traceId, state: 'OK', assessments: [{ assessmentId: id }] }) as never;
-  expect(journal.wasDeleted(with1('tr-1', 'a-1'), 'a-2')).toBe(true);
-  expect(journal.wasDeleted(with1('tr-2', 'a-3'), 'a-4')).toBe(false);
+  expect(['tr-1', 'tr-2'].map((id) => journal.known(id, [one], judge).length)).toEqual([1, 0]);
 });

@@ -12,7 +12,7 @@ import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
 import { AskClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { MemoryTable } from '../../doubles/memory-table.ts';
+import { MemoryTable, memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
@@ -65,7 +65,7 @@ function rig(...chunks: string[][]) {
     const request: ChunkRequest = { ...of, phase: 'apply', write: true };
     const deps = depsOf('ask', request, runUsd);
     const openBatch = () => batchAnswers(request, { ...deps, workBucket: 'work' });
-    return evaluateChunk(request, { ...deps, remainingMs: () => 900_000, openBatch });
+    return evaluateChunk(request, { ...deps, ...memoryWriting(), openBatch });
   };
   /** The job ends. It answers the requests of all chunks in turn; `undefined`: with an error. */
   const end = (...answers: (object | undefined)[]) => {

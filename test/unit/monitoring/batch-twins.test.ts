@@ -13,7 +13,7 @@ import { AskClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { estimateChunk } from '../../../src/monitoring/plan/dry-run.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { MemoryTable } from '../../doubles/memory-table.ts';
+import { MemoryTable, memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { goodAnswer } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
@@ -52,7 +52,7 @@ function rig(chunks: string[][]) {
       {
         ...deps,
         requestId: `apply-${request.chunk.chunk}`,
-        remainingMs: () => 900_000,
+        ...memoryWriting(),
         openBatch: () => batchAnswers(request, { storage, workBucket: 'work', limit: undefined, ...batch }),
       },
     );
@@ -203,7 +203,7 @@ test('a chunk whose job failed lets other chunks with the same request ask at on
         always: () => undefined,
         ...batch,
         requestId: 'q',
-        remainingMs: () => 900_000,
+        ...memoryWriting(),
         claims: claims(0),
         openBatch: () =>
           batchAnswers(request, { storage: memory.storage, workBucket: 'work', limit: undefined, ...batch }),

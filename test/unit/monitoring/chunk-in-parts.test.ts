@@ -12,6 +12,7 @@ import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.t
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { verdict } from '../../helpers/mlflow-traces.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
@@ -44,6 +45,7 @@ describe('the log step', () => {
     store: mlflow.store,
     environment,
     requestId: 'r',
+    ...memoryWriting(),
   });
 
   test('keeps the quarantined lines of earlier parts, and replaces those of the same part', async () => {
@@ -103,7 +105,7 @@ describe('the evaluation', () => {
       },
     };
     const common = { storage: chunk.storage.storage, store, scorers, environment, judge: { sourceId: 'judge' } };
-    const deps = { ...common, always: () => undefined, requestId: 'r', remainingMs: () => 900_000 };
+    const deps = { ...common, always: () => undefined, requestId: 'r', ...memoryWriting() };
     const of = (progress: ChunkProgress, reevaluate = false) => {
       const request = chunk.request(progress);
       const options = { ...request.options, reevaluate };

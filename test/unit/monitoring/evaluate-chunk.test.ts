@@ -1,8 +1,9 @@
 /** The evaluate step with chunks in memory: the judge, the journal and the budget are real, the model and MLflow are doubles. */
 
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
-import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
+import type { CaptureRange, ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import type { QualityCounts } from '../../../src/core/contract/quality.ts';
+import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../../src/core/errors/errors.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
@@ -13,20 +14,21 @@ import { isCodeScorer, isJudgeScorer, scorersFor } from '../../../src/judge/scor
 import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import { OwnLimit } from '../../../src/limits/budget/spending-limit.ts';
+import { Lock } from '../../../src/limits/lock.ts';
 import { BudgetTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
-import { AnswerJournal } from '../../../src/monitoring/evaluate/answer-journal.ts';
 import { AskClaims, connectClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
-import { turnsOf, type WriteTurns } from '../../../src/monitoring/log/write-turns.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
+import { lockNameOf } from '../../../src/monitoring/write/chunk-writer.ts';
+import { addTree } from '../../../src/quality/count-tree.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { MemoryTable } from '../../doubles/memory-table.ts';
+import { MemoryTable, memoryLimits } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
@@ -62,6 +64,7 @@ class Rig {
       scorers,
       environment,
       always: () => undefined,
+      table: memoryLimits(this.table),
       remainingMs,
     };
   }
@@ -118,7 +121,18 @@ class Rig {
 function withAnswersOf(request: ChunkRequest): ChunkRequest {
   const answersIn = [workKeys.chunkOfRun('run', 0)];
   const ranges = request.chunk.ranges.map((range) => ({ ...range, answersIn }));
-  return { ...request, chunk: { ...request.chunk, chunk: 7, ranges } };
+  const options = { ...request.options, continues: ['run'] };
+  return { ...request, options, chunk: { ...request.chunk, chunk: 7, ranges } };
+}
+
+/** Returns what runs count for the first scorer together. */
+function sumOf(receipts: readonly EvaluateReceipt[]): object {
+  const total: QualityCounts = {};
+  for (const { quality = {} } of receipts) addTree(total, quality);
+  const [variants = {}] = Object.values(total);
+  const [{ captures, scorers = {} } = {}] = Object.values(variants);
+  const [sample] = Object.values(scorers[ASKED[0]?.name ?? ''] ?? {});
+  return { captures, values: sample?.values };
 }
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
@@ -789,28 +803,25 @@ describe('where the traces are written too', () => {
     expect(rig.store.assessments.get(idOf(LINES[1]))?.map(({ name }) => name)).toEqual([second]);
   });
 
-  describe('with turns', () => {
-    const table = ({ table: { client } }: Writing) => new BudgetTable(client, 'table');
-    const turnsIn = (rig: Writing, run: string, lines = LINES) => turnsOf(table(rig), rig.request(lines, { run }));
-
+  describe('beside other runs over the same lines', () => {
     test('a retry brings back no trace that another run has written, and that a person has deleted since', async () => {
       const rig = new Writing();
-      await rig.evaluate(rig.request(LINES, { run: 'other' }), { turns: turnsIn(rig, 'other') });
+      await rig.evaluate(rig.request(LINES, { run: 'other' }));
       rig.store.assessments.delete(idOf(LINES[1]));
       await settled();
       const retry = withAnswersOf(rig.request(LINES, { run: 'retry' }));
-      const { reasons, log } = await rig.evaluate(retry, { turns: turnsOf(table(rig), retry) });
+      const { reasons, log } = await rig.evaluate(retry);
       expect([rig.store.posts.length, rig.store.assessments.size, reasons.traceMissing]).toEqual([3, 2, 2]);
       expect(log?.counts).toMatchObject({ traced: 3, alreadyThere: 3, written: 0 });
     });
 
     test('an event that is delivered again after its run brings back no trace that a person has deleted; a person does', async () => {
       const rig = new Writing();
-      await rig.evaluate(rig.request(LINES, { run: 'files-one' }), { turns: turnsIn(rig, 'files-one') });
+      await rig.evaluate(rig.request(LINES, { run: 'files-one' }));
       rig.store.assessments.delete(idOf(LINES[1]));
       await settled();
       const again = async (run: string) => {
-        const { log } = await rig.evaluate(rig.request(LINES, { run }), { turns: turnsIn(rig, run) });
+        const { log } = await rig.evaluate(rig.request(LINES, { run }));
         return [rig.store.assessments.size, log?.counts.written];
       };
       expect(await again('files-again')).toEqual([2, 0]);
@@ -820,20 +831,18 @@ describe('where the traces are written too', () => {
     test('what a person deletes while two runs overlap stays deleted: a trace, and a verdict', async () => {
       const rig = new Writing();
       const read = rig.store.getTraces;
-      const turns = turnsIn(rig, 'run');
-      await settled();
       rig.store.getTraces = async () => {
         rig.store.getTraces = read;
-        await rig.evaluate(rig.request(LINES, { run: 'other' }), { turns: turnsIn(rig, 'other') });
+        await rig.evaluate(rig.request(LINES, { run: 'other' }));
         rig.store.assessments.delete(idOf(LINES[1]));
         return new Map();
       };
-      const { reasons, log } = await rig.evaluate(rig.request(LINES), { turns });
+      const { reasons, log } = await rig.evaluate(rig.request(LINES));
       expect([rig.store.posts.length, rig.store.assessments.size, reasons.traceMissing]).toEqual([3, 2, 2]);
       expect(log?.counts).toMatchObject({ traced: 3, alreadyThere: 3, written: 0 });
       // A run that reads the trace after the deletion of a verdict learns of it from the run that wrote it.
       const left = deleted(rig, LINES[0]);
-      const third = await rig.evaluate(rig.request(LINES, { run: 'third' }), { turns: turnsIn(rig, 'third') });
+      const third = await rig.evaluate(rig.request(LINES, { run: 'third' }));
       expect([left(), third.reasons.deletedByPerson]).toEqual([[second], 1]);
       expect(rig.store.assessments.get(idOf(LINES[1]))?.map(({ name }) => name)).toEqual([first, second]);
     });
@@ -847,20 +856,18 @@ describe('where the traces are written too', () => {
         const scorers = [...scorersFor({ guidelines: {} }).filter(isCodeScorer).slice(0, 1), ...ASKED.slice(0, 1)];
         const rig = new Writing(undefined, { scorers });
         const read = rig.store.getTraces;
-        const turns = turnsIn(rig, 'run');
-        await settled();
         const judged = () =>
           [...rig.store.assessments.values()].map((all) => all.filter(({ name }) => name === first).length);
         rig.store.getTraces = async () => {
           rig.store.getTraces = read;
           const other = rig.request(LINES, { run: 'other' });
-          await rig.evaluate({ ...other, options: { ...other.options, sampleRate } }, { turns: turnsIn(rig, 'other') });
+          await rig.evaluate({ ...other, options: { ...other.options, sampleRate } });
           for (const all of rig.store.assessments.values()) {
             all.splice(0, all.length, ...all.filter(({ name }) => name !== first));
           }
           return new Map();
         };
-        const { reasons, log } = await rig.evaluate(rig.request(LINES), { turns });
+        const { reasons, log } = await rig.evaluate(rig.request(LINES));
         expect([judged(), reasons.deletedByPerson]).toEqual([LINES.map(() => judgeVerdicts), deletedByPerson]);
         expect([rig.store.posts.length, log?.counts.alreadyThere]).toEqual([3, 3]);
       },
@@ -868,9 +875,9 @@ describe('where the traces are written too', () => {
 
     test('a run that is repeated brings back no verdict that a person has deleted, also the only one of the judge', async () => {
       const rig = new Writing(undefined, { scorers: ASKED.slice(0, 1) });
-      await rig.evaluate(rig.request(LINES, { run: 'one' }), { turns: turnsIn(rig, 'one') });
+      await rig.evaluate(rig.request(LINES, { run: 'one' }));
       const left = deleted(rig, LINES[1]);
-      const { reasons } = await rig.evaluate(rig.request(LINES, { run: 'two' }), { turns: turnsIn(rig, 'two') });
+      const { reasons } = await rig.evaluate(rig.request(LINES, { run: 'two' }));
       expect([left(), reasons.deletedByPerson]).toEqual([[], 1]);
     });
 
@@ -879,27 +886,29 @@ describe('where the traces are written too', () => {
       async (firstRun) => {
         const rig = new Writing();
         const { storage, store } = rig;
-        const log = (run: string, turns: WriteTurns, attempt = 0) => {
+        const log = (run: string, attempt = 0) => {
           const request = rig.request(LINES, { run, attempt });
-          const written = new AnswerJournal(storage.storage, environment.WORK_BUCKET, request, `${run}-${attempt}`);
-          const requestId = `${run}-${attempt}`;
-          return logChunk(request, { storage: storage.storage, store, environment, requestId, turns, written });
+          return logChunk(request, { ...rig.deps, storage: storage.storage, requestId: `${run}-${attempt}` });
         };
-        const evaluate = (run: string, turns: WriteTurns) => rig.evaluate(rig.request(LINES, { run }), { turns });
+        const evaluate = (run: string) => rig.evaluate(rig.request(LINES, { run }));
         const [one, other] = firstRun === 'log' ? [log, evaluate] : [evaluate, log];
-        const turns = turnsIn(rig, 'other');
-        await settled();
-        await one('one', turnsIn(rig, 'one'));
-        store.assessments.delete(idOf(LINES[1]));
-        await other('other', turns);
+        // The other run begins before the person deletes the trace.
+        const read = store.getTraces;
+        store.getTraces = async (...given) => {
+          store.getTraces = read;
+          await one('one');
+          store.assessments.delete(idOf(LINES[1]));
+          return read(...given);
+        };
+        await other('other');
         expect(store.assessments.size).toBe(2);
         if (firstRun === 'evaluate') return;
-        const { counts } = await log('one', turnsIn(rig, 'one'), 1);
-        expect([counts.alreadyThere, store.assessments.size]).toEqual([3, 2]);
+        const { counts } = await log('one', 1);
+        expect([counts.traced, store.assessments.size]).toEqual([3, 2]);
       },
     );
 
-    test('a run waits while another one writes the same lines, and not for the next attempt of its own chunk', async () => {
+    test('a run writes when no other one writes the same lines, and finds what that has written', async () => {
       const rig = new Writing();
       const order: string[] = [];
       const write = rig.store.writeTraces;
@@ -910,36 +919,62 @@ describe('where the traces are written too', () => {
         order.push('ends');
         return result;
       };
-      // A batch each.
-      const line = LINES.slice(0, 1);
-      const runs = ['a', 'b'].map((run) =>
-        rig.evaluate(rig.request(line, { run }), { turns: turnsIn(rig, run, line) }),
+      const runs = ['a', 'b'].map((run) => rig.evaluate(rig.request(LINES, { run })));
+      const written = (await Promise.all(runs)).map(({ log, counts }) => [log?.counts.written, counts.newVerdicts]);
+      expect(written.toSorted()).toEqual([
+        [0, 0],
+        [3, 6],
+      ]);
+      expect(order).toEqual(['starts', 'ends']);
+    });
+
+    test('of two runs that judge the same traces, each verdict is of one', async () => {
+      const rig = new Writing();
+      for (const line of LINES) rig.store.assessments.set(idOf(line), []);
+      const runs = ['a', 'b'].map((run) => rig.evaluate(rig.request(LINES, { run })));
+      const receipts = await Promise.all(runs);
+      expect(receipts.map(({ counts }) => counts.newVerdicts).toSorted()).toEqual([0, 6]);
+      expect(sumOf(receipts)).toMatchObject({ captures: 3, values: { yes: 3 } });
+    });
+
+    test('of two re-evaluations at once, the second replaces the verdicts of the first', async () => {
+      const rig = new Writing();
+      const before = await rig.evaluate(rig.request(LINES, { run: 'before' }));
+      const runs = ['a', 'b'].map((run) => {
+        const request = rig.request(LINES, { run });
+        return rig.evaluate({ ...request, options: { ...request.options, reevaluate: true } });
+      });
+      const receipts = await Promise.all(runs);
+      expect(receipts.map(({ counts }) => counts.newVerdicts)).toEqual([6, 6]);
+      const inForce = [...(await rig.store.getTraces('', LINES.map(idOf))).values()].flatMap(({ assessments }) =>
+        assessments.filter(({ valid }) => valid),
       );
-      await Promise.all(runs);
-      expect(order).toEqual(['starts', 'ends', 'starts', 'ends']);
-      expect(rig.store.posts).toHaveLength(1);
-      // Two batches of one chunk, and a function that was killed in its turn.
-      const turn = (work: () => Promise<void>) =>
-        turnsIn(rig, 'c').during(rig.request(LINES).chunk.ranges, undefined, work);
-      let inner = false;
-      await turn(() =>
-        turn(async () => {
-          inner = true;
-        }),
-      );
-      expect(inner).toBe(true);
+      expect(inForce).toHaveLength(6);
+      expect(sumOf([before, ...receipts])).toMatchObject({ captures: 3, values: { yes: 3 } });
+    });
+
+    test('a quarantined line has the lock of the range that a whole run cuts', async () => {
+      const rig = new Writing();
+      rig.store.refuses.add(idOf(LINES[1]));
+      const request = rig.request(LINES);
+      await rig.evaluate(request);
+      const key = workKeys.quarantine('run', 0);
+      const [entry] = await rig.storage.getJsonLines<QuarantineEntry>('', key);
+      const [range] = request.chunk.ranges as [CaptureRange];
+      const { start = 0, end = 0, cutAt } = entry ?? {};
+      expect([start > 0, lockNameOf({ ...range, start, end, cutAt })]).toEqual([true, lockNameOf(range)]);
     });
 
     test('a run does not wait for another one longer than its function lives, and posts nothing then', async () => {
       const rig = new Writing();
-      await turnsIn(rig, 'other').during(rig.request(LINES).chunk.ranges, undefined, async () => {
-        const request = rig.request(LINES);
-        const late = rig.evaluate(request, { turns: turnsOf(table(rig), request, Date.now() + 30_000) });
-        await expect(late).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
+      const lock = new Lock({ table: rig.deps.table, owner: 'other' });
+      await lock.during(rig.request(LINES).chunk.ranges.map(lockNameOf), async () => {
+        const late = rig.evaluate(rig.request(LINES), { remainingMs: () => 30_000 });
+        await expect(late).rejects.toMatchObject({ name: 'LockTaken' });
       });
       expect(rig.store.posts).toHaveLength(0);
       // The answers wait for the next attempt.
-      const { counts } = await rig.evaluate(rig.request(LINES, { attempt: 1 }), { turns: turnsIn(rig, 'run') });
+      const { counts } = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
       expect([counts.newVerdicts, rig.asks.length]).toEqual([6, 3]);
     });
   });

@@ -12,6 +12,7 @@ import { addTree, takeFarthest } from '../../../src/quality/count-tree.ts';
 import { chanceOf, laterSample, partOf, partOfTrace, scorerSample } from '../../../src/quality/sample.ts';
 import { type CountedCapture, captureFacts, QualityTally } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chunkOf, rangeOf } from '../../helpers/chunk-request.ts';
@@ -33,6 +34,8 @@ class Rig {
   isAway = false;
   #requests = 0;
 
+  readonly writing = memoryWriting();
+
   request(run: string, options: Partial<ChunkRequest['options']> = {}, attempt = 0): ChunkRequest {
     const range = rangeOf(this.storage, `e/Blue/2026/11/20/10/a.jsonl`, LINES);
     const all = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
@@ -46,8 +49,8 @@ class Rig {
       return told(JSON.stringify({ [JUDGED]: { value: this.value, rationale: 'because' } }));
     });
     const parts = { storage: this.storage.storage, store: this.store, judge, scorers: [...LLM, ...CODE] };
-    const rest = { environment: testEnvironment(), always: () => undefined, remainingMs: () => 900_000 };
-    return { ...parts, ...rest, requestId: `r${this.#requests}` };
+    const rest = { environment: testEnvironment(), always: () => undefined };
+    return { ...parts, ...rest, requestId: `r${this.#requests}`, ...this.writing };
   }
 
   /** An attempt that is killed after it has written everything, and before its receipt. */
