@@ -153,12 +153,8 @@ export class Lock {
 
   /** Renews the locks until the work has ended. */
   async #keep(names: readonly string[], ended: AbortSignal): Promise<void> {
-    for (;;) {
-      const isOver = await this.#clock.sleep(HOLD_MS / 3, ended).then(
-        () => false,
-        () => true,
-      );
-      if (isOver) return;
+    const third = () => this.#clock.sleep(HOLD_MS / 3, ended).catch(() => undefined);
+    for (await third(); !ended.aborted; await third()) {
       await forEachConcurrently(NAMES_AT_ONCE, names, async (name) => {
         const use = this.#useOf(name);
         const now = this.#clock.now();
