@@ -11,7 +11,7 @@ import { grantCaptureRead } from './access/capture.ts';
 import { grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantWork } from './access/work.ts';
-import { grantBudget } from './budget-table.ts';
+import { grantSentTraces } from './budget-table.ts';
 import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
 
 interface MonitoringFunctionsProps {
@@ -66,8 +66,8 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
   grantExecutionStatus(planner, settings);
   grantJudge(evaluator.role, settings, { cascade: true });
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
-  // The gate has its items in the table of the budget.
-  for (const { role } of [processor, evaluator]) grantBudget(role, props.budget, settings);
+  // Locks and the gate have their items in the table of the budget.
+  for (const { role } of [processor, evaluator]) grantSentTraces(role, props.budget, settings);
   return functions;
 }
 

@@ -29,7 +29,9 @@ export interface ChunkJob {
 const LAMBDA_MS = 300_000;
 
 async function main(): Promise<void> {
-  const { step, request, variables, s3Url, mlflowUrl, judgeUrl, dynamoUrl } = JSON.parse(process.argv[2] ?? '') as ChunkJob;
+  const { step, request, variables, s3Url, mlflowUrl, judgeUrl, dynamoUrl } = JSON.parse(
+    process.argv[2] ?? '',
+  ) as ChunkJob;
   const aws = { region: 'us-east-1', credentials: { accessKeyId: 'test', secretAccessKey: 'test' } };
   const s3 = new S3Client({ ...aws, endpoint: s3Url, forcePathStyle: true });
   const store = createMlflowClient({ trackingUri: mlflowUrl, s3 });

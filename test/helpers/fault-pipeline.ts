@@ -16,9 +16,9 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { RunOptions } from '../../src/core/contract/input.ts';
-import type { ChunkProgress, ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
 import { budgetTable } from '../../src/core/contract/names.ts';
-import type { NamedError } from '../../src/core/contract/receipts.ts';
+import type { ChunkProgress, ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
+import type { EvaluateReceipt, NamedError } from '../../src/core/contract/receipts.ts';
 import { RETRYABLE_ERRORS, toNamedError } from '../../src/core/errors/errors.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { createJudge } from '../../src/judge/create-judge.ts';
@@ -226,7 +226,7 @@ export class FaultPipeline {
   }
 
   /** Returns an endpoint and an experiment for one test. */
-  case(name: string, options: Partial<MlflowClientOptions> = {}): FaultCase {
+  case(name: string, options: Partial<MlflowClientOptions> = {}, variables: Record<string, string> = {}): FaultCase {
     const store = createMlflowClient({
       trackingUri: this.mlflowProxy.url,
       s3: this.#storage.s3,
@@ -235,7 +235,7 @@ export class FaultPipeline {
       ...options,
     });
     this.#stores.push(store);
-    return new FaultCase(this, `${name}-endpoint`, store);
+    return new FaultCase(this, `${name}-endpoint`, store, variables);
   }
 
   get storage(): Storage {
@@ -304,7 +304,7 @@ export class FaultCase {
   readonly #pipeline: FaultPipeline;
   readonly #variables: Record<string, string>;
 
-  constructor(pipeline: FaultPipeline, endpoint: string, store: MlflowClient) {
+  constructor(pipeline: FaultPipeline, endpoint: string, store: MlflowClient, variables: Record<string, string>) {
     this.#pipeline = pipeline;
     this.endpoint = endpoint;
     this.store = store;
@@ -317,6 +317,7 @@ export class FaultCase {
       MLFLOW_TRACKING_URI: pipeline.mlflowProxy.url,
       MLFLOW_EXPERIMENT_NAME: endpoint,
       BEDROCK_MODEL_ID: MODEL,
+      ...variables,
     };
   }
 
@@ -393,15 +394,8 @@ export class FaultCase {
         await this.#inParts(errors, { run, chunk, options, attempt: 0, write: true }, async (request) => {
           if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request, hooks);
           const life = await hooks.live?.(request);
-          const attempt = evaluateChunk(request, {
-            ...this.#dependencies(),
-            judge: this.#pipeline.judgeUnderTest,
-            scorers: this.scorers,
-            always: () => undefined,
-            requestId: randomUUID(),
-            remainingMs: () => hooks.evaluateMs?.(request.attempt) ?? LAMBDA_MS,
-            ...life?.deps,
-          });
+          const remainingMs = () => hooks.evaluateMs?.(request.attempt) ?? LAMBDA_MS;
+          const attempt = this.evaluate(request, { remainingMs, ...life?.deps });
           attempt.catch(() => undefined);
           await (life === undefined ? attempt : Promise.race([attempt, life.killed]));
         });
@@ -410,6 +404,18 @@ export class FaultCase {
         // The failure of one chunk stops no other; its receipts report it.
       }
     }
+  }
+
+  /** Makes an attempt at a chunk. */
+  evaluate(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<EvaluateReceipt> {
+    return evaluateChunk(request, {
+      ...this.#dependencies(),
+      judge: this.#pipeline.judgeUnderTest,
+      scorers: this.scorers,
+      always: () => undefined,
+      requestId: randomUUID(),
+      ...more,
+    });
   }
 
   /** Processes all parts of a chunk. A part that the function is killed on comes back in halves. */

@@ -85,6 +85,7 @@ it.each<[string, Line[]]>([
       [['s3:PutObject'], work('runs/*/receipts/*', 'quarantine/*/*', 'answers/*/*', 'ground-truth/index/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
+      [['dynamodb:BatchGetItem', 'dynamodb:BatchWriteItem'], ['<BudgetTable.Arn>']],
     ],
   ],
   [
@@ -119,6 +120,7 @@ it.each<[string, Line[]]>([
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       ...model,
       [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
+      [['dynamodb:BatchGetItem', 'dynamodb:BatchWriteItem'], ['<BudgetTable.Arn>']],
     ],
   ],
   [
