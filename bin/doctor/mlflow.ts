@@ -123,7 +123,7 @@ async function checkOwner({ rest }: MlflowClient, settings: Ground['settings']):
   return [
     finding(
       'error',
-      'experiment',
+      CHECK,
       `Stack ${first} writes the traces of ${endpoint} to the experiment "${name}": every run of ${stack} would fail by MlflowExperimentOfOtherStack.`,
       `set another MLFLOW_EXPERIMENT_NAME, or MLFLOW_EXPERIMENT_SHARED=true; if ${first} is gone, delete the experiment's tag ${stackTag(endpoint)}`,
     ),

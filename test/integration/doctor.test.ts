@@ -496,16 +496,17 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
   'an experiment of another stack': [
     {},
     { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging },
-    'experiment',
+    'mlflow',
     [
-      /^error experiment Stack staging writes the traces of e to the experiment "e": every run of prod would fail by MlflowExperimentOfOtherStack\. → set another MLFLOW_EXPERIMENT_NAME, or MLFLOW_EXPERIMENT_SHARED=true/,
+      /^ok mlflow Version/,
+      /^error mlflow Stack staging writes the traces of e to the experiment "e": every run of prod would fail by MlflowExperimentOfOtherStack\. → set another MLFLOW_EXPERIMENT_NAME, or MLFLOW_EXPERIMENT_SHARED=true/,
     ],
   ],
-  'an experiment of another stack that may be shared': [
+  'an experiment that may be shared': [
     { MLFLOW_EXPERIMENT_SHARED: 'true' },
     { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging },
-    'experiment',
-    [],
+    'mlflow',
+    [/^ok mlflow Version/],
   ],
   'an MLflow app that does not exist': [
     { MLFLOW_TRACKING_URI: `${ARN}:mlflow-app/app-1` },

