@@ -92,6 +92,7 @@ import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/clien
 import { mlflowOf } from '../../../src/mlflow/connect.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { resolveDataset } from '../../../src/mlflow/evaluation-datasets.ts';
+import { claimExperiment, stackTag } from '../../../src/mlflow/experiments.ts';
 import { traceReply } from '../../../src/mlflow/replies.ts';
 import { loadMlflowSecret, parseMlflowSecret } from '../../../src/mlflow/secret.ts';
 import { createHttpTransport } from '../../../src/mlflow/transport.ts';
@@ -830,6 +831,12 @@ const PROVOKE: Record<string, () => unknown> = {
   MlflowCredentialsMissing: () => createMlflowClient({ trackingUri: ARN }),
   MlflowExperimentDeleted: () =>
     mlflowAnswers(200, { experiment: { experiment_id: '7', name: 'e', lifecycle_stage: 'deleted' } }),
+  MlflowExperimentOfOtherStack: () =>
+    claimExperiment(
+      store.rest,
+      { id: '7', name: 'e', artifactLocation: '', tags: { [stackTag('e')]: 'one' } },
+      { endpoint: 'e', stack: 'two', isShared: false },
+    ),
   MlflowExperimentMissing: () => {
     server.fault(() => ({ kind: 'reply', status: 404, body: json({ error_code: 'RESOURCE_DOES_NOT_EXIST' }) }));
     return store.getExperiment('7');
