@@ -5,12 +5,14 @@ import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { QualityCell, QualityCounts } from '../../../src/core/contract/quality.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { RUN_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
+import type { NewAssessment, StoredAssessment } from '../../../src/mlflow/types.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { addTree, takeFarthest } from '../../../src/quality/count-tree.ts';
 import { chanceOf, laterSample, partOf, partOfTrace, scorerSample } from '../../../src/quality/sample.ts';
-import { type CountedCapture, captureFacts, QualityTally } from '../../../src/quality/tally.ts';
+import { type CountedCapture, captureFacts, QualityTally, verdictsOfRun } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
@@ -239,5 +241,21 @@ test('the sample as text', () => {
     '1',
     '1',
     'always',
+  ]);
+});
+
+test('of verdicts that two runs have left in force, a re-evaluation takes each out as often as it is in the counts', () => {
+  const stored = (assessmentId: string, value: string, overrides?: string): StoredAssessment => ({
+    ...{ assessmentId, value, overrides, name: JUDGED, sourceType: 'LLM_JUDGE', sourceId: 'judge' },
+    ...{ valid: overrides !== undefined, metadata: { [RUN_METADATA]: `of ${assessmentId}` } },
+  });
+  // Both have taken the old one out.
+  const before = [stored('a-old', 'yes'), stored('a-1', 'no', 'a-old'), stored('a-2', 'no', 'a-old')];
+  const anew = { ...stored('a-3', 'no'), traceId: 'tr-1', createTimeMs: 0, replaces: true } as unknown as NewAssessment;
+  const times = verdictsOfRun('of a-3', before, [anew]).replaced.map(({ value, times: often }) => [value, often]);
+  expect(times).toEqual([
+    ['yes', -1],
+    ['no', 1],
+    ['no', 1],
   ]);
 });
