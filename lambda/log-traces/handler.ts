@@ -11,7 +11,6 @@ import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectGate } from '../../src/limits/gate.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
-import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
 import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
@@ -39,7 +38,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const log = (request: ChunkRequest) => logChunk(request, deps);
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return inGate(gate, request, async () => ({ ...(await log(request)).counts, ...partOf(request).next }));
+    return inGate(gate, request, async () => (await log(request)).counts);
   }
   const experiment = await stackExperiment(deps.store, environment);
   return sumLogCounts(await forEachChunkOf(invocation.files, deps, experiment.id, log));

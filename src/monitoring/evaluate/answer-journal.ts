@@ -10,7 +10,6 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
-import { partOf } from '../chunk/parts.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import { isVerdict, KnownAnswers, type NewAnswer } from './known-answers.ts';
 
@@ -136,8 +135,7 @@ export class AnswerJournal extends KnownAnswers {
     if (lines.length === 0) return;
     this.#lines = [];
     const { run, chunk, attempt } = this.#request;
-    const { from } = partOf(this.#request);
-    const key = workKeys.answers(run, chunk.chunk, from, attempt, this.#requestId, this.#segments);
+    const key = workKeys.answers(run, chunk.chunk, attempt, this.#requestId, this.#segments);
     const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
     try {
       await this.#storage.putText(this.#bucket, key, text, 'application/jsonlines');

@@ -1,25 +1,19 @@
 /** Logs one chunk of capture lines as traces. A line that is not a capture record goes to quarantine with the reason. */
-
-import type { Storage } from '../../core/aws/storage.ts';
+import type { LinePlace } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { LogReceipt } from '../../core/contract/receipts.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
-import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { type CaptureFacts, captureFacts, NO_VERDICTS, QualityTally } from '../../quality/tally.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
-import { chunkOfPart, KILLED, leftOut, partOf } from '../chunk/parts.ts';
+import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { withReceipt } from '../receipts.ts';
-import { ChunkWriter, type WriteDependencies, type WriteItem } from '../write/chunk-writer.ts';
+import { ChunkWriter, type WriteItem } from '../write/chunk-writer.ts';
 import { LineBook } from '../write/line-book.ts';
 import { WriteBatch } from '../write/write-batch.ts';
 import { tryToLog } from './log-trial.ts';
-
-export interface LogDependencies extends WriteDependencies {
-  storage: Storage;
-  environment: LambdaEnvironment;
-}
+import { type LogDependencies, traceEach } from './trace-each.ts';
 
 /**
  * Reads the chunk, writes the traces that are missing, and writes a receipt whether it succeeds or fails.
@@ -43,19 +37,32 @@ async function logLines(
   book: LineBook,
   quality: QualityTally,
 ): Promise<void> {
+  const atWork = await LineAtWork.open('log', request, deps);
+  await atWork.during(async () => {
+    if (atWork.isTracing) await traceEach(request, deps, atWork);
+    await logTogether(request, deps, { book, quality, atWork });
+  });
+}
+
+async function logTogether(
+  request: ChunkRequest,
+  deps: LogDependencies,
+  { book, quality, atWork }: { book: LineBook; quality: QualityTally; atWork: LineAtWork },
+): Promise<void> {
   const { storage, store, environment } = deps;
-  const { experimentId } = request.chunk;
+  const { chunk, options } = request;
   const count = (traceId: string, facts: CaptureFacts, isWritten: boolean): void => {
     if (isWritten) quality.add({ traceId, facts, isWritten, ...NO_VERDICTS });
   };
-  const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, request.chunk, partOf(request));
   const writer = new ChunkWriter(request, deps, book);
   const batch = new WriteBatch<WriteItem & { facts: CaptureFacts }>(writer, ({ traceId, facts }, { trace }) =>
     count(traceId, facts, trace === 'written'),
   );
   const index = new PredictionIndex(environment);
-  const how = { leaveOut: leftOut(request), tryOut: tryToLog, makeRoom: () => batch.flush() };
-  for await (const line of readChunk(storage, chunk, environment, request.options.window, how)) {
+  const leaveOut = (place: LinePlace) => atWork.reasonOf(place);
+  const how = { leaveOut, tryOut: tryToLog, makeRoom: () => batch.flush() };
+  for await (const line of readChunk(storage, chunk, environment, options.window, how)) {
+    atWork.checkTime();
     const { range } = line;
     if (line.kind === 'unread') {
       book.unread({ range, lines: line.lines, error: toNamedError(line.fault) });
@@ -64,7 +71,8 @@ async function logLines(
     } else if (line.kind === 'quarantine') {
       const { reason, place, bytes, traceId = '' } = line;
       // A line that killed the function is traced if its trace was written before the kill.
-      const stored = reason === KILLED ? (await store.getTraces(experimentId, [traceId])).get(traceId) : undefined;
+      const stored =
+        reason === KILLED ? (await store.getTraces(chunk.experimentId, [traceId])).get(traceId) : undefined;
       const isOwn = stored?.info?.run === request.run;
       count(traceId, captureFacts(undefined, place), isOwn);
       if (stored !== undefined) book.traced(range, isOwn ? 'written' : 'alreadyThere');
@@ -80,6 +88,6 @@ async function logLines(
     }
   }
   await batch.flush();
-  await book.close(chunk);
+  await book.close();
   await index.write(storage, environment.WORK_BUCKET, book.refused);
 }

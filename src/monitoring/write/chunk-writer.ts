@@ -12,7 +12,7 @@ import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { Lock } from '../../limits/lock.ts';
 import type { BudgetTable } from '../../limits/table.ts';
 import type { Experiment, NewAssessment, StoredTrace, TraceStore, WriteTracesResult } from '../../mlflow/types.ts';
-import { isRetry, partOf } from '../chunk/parts.ts';
+import { isRepeated, isRetry } from '../chunk/attempt.ts';
 import type { LineBook } from './line-book.ts';
 import { recordAssessments } from './record-assessments.ts';
 import { SentTraces } from './sent-traces.ts';
@@ -102,7 +102,7 @@ export class ChunkWriter {
 
   /** Whether an earlier attempt may have left the spans of existing traces incomplete. */
   get #mends(): boolean {
-    return partOf(this.#request).isRepeated || isRetry(this.#request.chunk);
+    return isRepeated(this.#request) || isRetry(this.#request.chunk);
   }
 
   #isIncomplete({ traceId, lacksSpans }: StoredTrace): boolean {

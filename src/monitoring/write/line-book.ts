@@ -1,11 +1,11 @@
-/** What becomes of the lines of a part: each is traced, quarantined or outside the time window. */
+/** What becomes of the lines of a chunk: each is traced, quarantined or outside the time window. */
 
 import { decodeLine } from '../../captures/decode.ts';
 import { buildTrace, traceNotBuilt } from '../../captures/trace/build.ts';
 import type { TraceRecord } from '../../captures/trace/types.ts';
 import type { Capture, LinePlace, RawLine } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
-import type { ChunkRequest, ManifestLine } from '../../core/contract/payloads.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import {
   LOG_TERMS,
   type LogCounts,
@@ -14,14 +14,14 @@ import {
   type QuarantineEntry,
   type UnreadRange,
 } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
 import { isOutOfTime, timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { addCounts } from '../../core/values/counts.ts';
+import { isRepeated, lineCountMismatch } from '../chunk/attempt.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
-import { lineCountMismatch, type Part, partOf } from '../chunk/parts.ts';
 import { emptyLogCounts, sumLogCounts } from '../counts.ts';
 import { attemptFacts } from '../receipts.ts';
-import { writeQuarantine } from './write-quarantine.ts';
 
 /** A chunk of more than one line has no more bytes than this. */
 const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
@@ -58,7 +58,6 @@ interface BookDependencies {
 
 export class LineBook {
   readonly #request: ChunkRequest;
-  readonly #part: Part;
   readonly #deps: BookDependencies;
   readonly #startedAt = new Date().toISOString();
   /** By range. */
@@ -72,7 +71,6 @@ export class LineBook {
 
   constructor(request: ChunkRequest, deps: BookDependencies) {
     this.#request = request;
-    this.#part = partOf(request);
     this.#deps = deps;
     this.#counts = request.chunk.ranges.map(emptyLogCounts);
   }
@@ -149,7 +147,7 @@ export class LineBook {
   }
 
   /** Settles the lines that are identical to others, and writes the quarantine object. */
-  async close(part: ManifestLine): Promise<void> {
+  async close(): Promise<void> {
     for (const [traceId, duplicates] of this.#duplicates) {
       const reason = this.#refused.get(traceId);
       for (const { range, raw } of duplicates) {
@@ -157,15 +155,22 @@ export class LineBook {
         else this.#count(range, 'traced', 'duplicateLine');
       }
     }
-    if (this.#quarantine.length > 0 || this.#part.isRepeated) {
-      await writeQuarantine(this.#deps, this.#request, part, this.#quarantine);
-    }
-    for (const [range, planned] of part.ranges.entries()) {
+    // A line that MLflow refused once and has accepted since must not stay in quarantine.
+    if (this.#quarantine.length > 0 || isRepeated(this.#request)) await this.#writeQuarantine();
+    for (const [range, planned] of this.#request.chunk.ranges.entries()) {
       const lines = this.#counts[range]?.lines ?? 0;
       if (lines !== planned.lines && !this.#unread.some((one) => one.range === range)) {
         throw lineCountMismatch(planned, lines);
       }
     }
+  }
+
+  async #writeQuarantine(): Promise<void> {
+    const { run, chunk } = this.#request;
+    const lines = this.#quarantine.toSorted((a, b) => (a.key === b.key ? a.start - b.start : a.key < b.key ? -1 : 1));
+    const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+    const { WORK_BUCKET: bucket } = this.#deps.environment;
+    await this.#deps.storage.putText(bucket, workKeys.quarantine(run, chunk.chunk), text, 'application/jsonlines');
   }
 
   #quarantineOne({ range, place, bytes }: KeptPlace, reason: NamedError): void {

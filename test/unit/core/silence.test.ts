@@ -1104,6 +1104,7 @@ test('marked headers, batch answers and replies are not quoted', async () => {
 /** Errors that no function throws, and their effect instead. */
 const STAY_INSIDE: Record<string, string> = {
   BadEventStream: 'the error of a reply in the records of its replay',
+  FunctionKilledTooOften: 'the name of a run, and the ordinal of a chunk',
   NotAnEvent: 'the attributes of a dead letter',
   BadResponse: 'the error of a reply in the records of its replay',
   NestedTooDeep: 'a line that is skipped, with its place',
