@@ -8,19 +8,19 @@ import type { LogCounts } from '../../src/core/contract/receipts.ts';
 import { logged } from '../../src/core/process/logging.ts';
 import { countingThrottles } from '../../src/core/process/metrics.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
-import { connectGate } from '../../src/limits/gate.ts';
+import { connectLimits } from '../../src/limits/limits.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
-import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { stackExperiment } from '../../src/monitoring/stack-experiment.ts';
+import { withinLimits } from '../../src/monitoring/within-limits.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
-const gate = connectGate(environment);
-const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
+const limits = connectLimits(environment);
+const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const table = limitsTable(environment);
 
 type Result = LogCounts | ChunkProgress;
@@ -38,7 +38,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const log = (request: ChunkRequest) => logChunk(request, deps);
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return inGate(gate, request, async () => (await log(request)).counts);
+    return withinLimits(limits, request, async () => (await log(request)).counts);
   }
   const experiment = await stackExperiment(deps.store, environment);
   return sumLogCounts(await forEachChunkOf(invocation.files, deps, experiment.id, log));

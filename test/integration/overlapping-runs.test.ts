@@ -5,7 +5,7 @@
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { QualityCounts } from '../../src/core/contract/quality.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import { OwnLimit } from '../../src/limits/budget/spending-limit.ts';
+import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import type { StoredTrace } from '../../src/mlflow/types.ts';
 import { addTree } from '../../src/quality/count-tree.ts';
 import { cellsOf, sumOfCells } from '../../src/quality/fold.ts';
