@@ -11,7 +11,7 @@ import { grantCaptureRead } from './access/capture.ts';
 import { grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantWork } from './access/work.ts';
-import { grantSentTraces } from './budget-table.ts';
+import { grantAnswers, grantSentTraces, ItemTable } from './item-table.ts';
 import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
 
 interface MonitoringFunctionsProps {
@@ -66,8 +66,11 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
   grantExecutionStatus(planner, settings);
   grantJudge(evaluator.role, settings, { cascade: true });
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
-  // Locks and the gate have their items in the table of the budget.
+  // Locks and limits have their items in the table of the budget.
   for (const { role } of [processor, evaluator]) grantSentTraces(role, props.budget, settings);
+  const { table: answers } = new ItemTable(scope, 'Answers', settings);
+  grantAnswers(evaluator.role, answers, settings);
+  evaluator.function.addEnvironment('ANSWERS_TABLE', answers.tableName);
   return functions;
 }
 
@@ -84,17 +87,19 @@ function grantWorkBucket(
   });
   // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {
-    read: ['ranges', 'quarantine', 'answers', 'replayMarks', 'lineAtWork'],
-    write: ['receipts', 'quarantine', 'answers', 'truthIndex', 'lineAtWork'],
+    read: ['ranges', 'quarantine', 'replayMarks', 'lineAtWork'],
+    write: ['receipts', 'quarantine', 'truthIndex', 'lineAtWork'],
   });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
     read: ['ranges', 'receipts', 'quarantine', 'answers', 'replayMarks', 'lineAtWork', 'batchState', 'batchOutput'],
-    write: ['receipts', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchRequests', 'truthIndex'],
+    write: ['receipts', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchInput', 'truthIndex'],
+    // What an attempt has prepared that failed.
+    remove: ['batchInput'],
   });
   grantWork(workBucket, batcher.role, {
-    read: ['plan', 'manifest', 'batchState', 'batchRequests'],
-    write: ['batchState', 'batchInput'],
+    read: ['plan', 'manifest', 'batchState'],
+    write: ['batchState'],
     upload: ['batchState'],
   });
   grantWork(workBucket, summarizer.role, {

@@ -19,7 +19,7 @@ import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
-import { connectClaims } from '../../src/monitoring/evaluate/ask-claims.ts';
+import { connectAnswers } from '../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { stackExperiment } from '../../src/monitoring/stack-experiment.ts';
@@ -33,7 +33,7 @@ const settings = { ...environment, shared: { limiter, limits: limits.judge } };
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const judging = connectJudge(settings);
 const budget = connectBudget(environment);
-const claimsOf = connectClaims(environment.BUDGET_TABLE);
+const answersOf = connectAnswers(environment.ANSWERS_TABLE, storage, environment.WORK_BUCKET);
 const table = limitsTable(environment);
 let batchJudging: BatchJudging | undefined;
 const batchJudge = (): BatchJudging => {
@@ -56,8 +56,8 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const scoring = judging();
   const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
     const limit = budget(request.run, request.options.budgetUsd);
-    const claims = claimsOf(request, Date.now() + deps.remainingMs());
-    const limited = { ...deps, ...scoring, limit, claims };
+    const answers = answersOf(request, { requestId: deps.requestId, untilMs: Date.now() + deps.remainingMs() });
+    const limited = { ...deps, ...scoring, limit, answers };
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
     const { batchScorers: scorers } = batchJudge();
     const workBucket = environment.WORK_BUCKET;
@@ -67,8 +67,8 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const prepare = async (request: ChunkRequest): Promise<{ records: number; held: number }> => {
     const limit = budget(request.run, request.options.budgetUsd);
     const { batchScorers: scorers, ...batch } = batchJudge();
-    const claims = claimsOf(request, Date.now() + deps.remainingMs());
-    const { records, held } = await prepareChunk(request, { ...deps, ...scoring, ...batch, scorers, limit, claims });
+    const answers = answersOf(request, { requestId: deps.requestId, untilMs: 0 });
+    const { records, held } = await prepareChunk(request, { ...deps, ...scoring, ...batch, scorers, limit, answers });
     return { records, held: held.length };
   };
   if (invocation.kind === 'chunk') {

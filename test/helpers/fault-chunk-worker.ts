@@ -12,6 +12,7 @@ import { BudgetTable } from '../../src/limits/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
+import { answersIn } from './answers-in.ts';
 
 export type ChunkStep = 'log' | 'evaluate';
 
@@ -19,24 +20,24 @@ export interface ChunkJob {
   step: ChunkStep;
   request: ChunkRequest;
   variables: Record<string, string>;
+  awsUrl: string;
   s3Url: string;
   mlflowUrl: string;
   judgeUrl: string;
-  dynamoUrl: string;
 }
 
 /** Longer than any test runs before it kills the process. */
 const LAMBDA_MS = 300_000;
 
 async function main(): Promise<void> {
-  const { step, request, variables, s3Url, mlflowUrl, judgeUrl, dynamoUrl } = JSON.parse(
+  const { step, request, variables, awsUrl, s3Url, mlflowUrl, judgeUrl } = JSON.parse(
     process.argv[2] ?? '',
   ) as ChunkJob;
   const aws = { region: 'us-east-1', credentials: { accessKeyId: 'test', secretAccessKey: 'test' } };
   const s3 = new S3Client({ ...aws, endpoint: s3Url, forcePathStyle: true });
   const store = createMlflowClient({ trackingUri: mlflowUrl, s3 });
   const environment = readEnvironment(variables);
-  const table = new BudgetTable(new DynamoDBClient({ ...aws, endpoint: dynamoUrl }), 'fault-limits');
+  const table = new BudgetTable(new DynamoDBClient({ ...aws, endpoint: awsUrl }), 'fault-limits');
   const remainingMs = () => LAMBDA_MS;
   const deps = { storage: new Storage(s3), store, environment, table, remainingMs, requestId: 'killed' };
   if (step === 'log') {
@@ -44,8 +45,10 @@ async function main(): Promise<void> {
     return;
   }
   const clients = { bedrockRuntime: createBedrockClient({ ...aws, endpoint: judgeUrl }) };
+  const answersOf = answersIn(awsUrl, deps.storage, environment.WORK_BUCKET);
   await evaluateChunk(request, {
     ...deps,
+    answers: answersOf(request, deps.requestId, LAMBDA_MS),
     judge: createJudge({
       model: environment.BEDROCK_MODEL_ID,
       price: (usage) => priceCall(environment.BEDROCK_MODEL_ID, usage),

@@ -8,7 +8,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
@@ -16,7 +16,6 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { RunOptions } from '../../src/core/contract/input.ts';
-import { budgetTable } from '../../src/core/contract/names.ts';
 import type { ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, NamedError } from '../../src/core/contract/receipts.ts';
 import { RETRYABLE_ERRORS } from '../../src/core/errors/error-table.ts';
@@ -40,6 +39,7 @@ import { readManifest } from '../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
+import { answersIn, createItemTable } from './answers-in.ts';
 import type { ChunkJob, ChunkStep } from './fault-chunk-worker.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
 
@@ -116,6 +116,7 @@ export class FaultPipeline {
   readonly #directory: string;
   readonly #storage: Storage;
   readonly #judgeUnderTest: Judge;
+  readonly answersOf: ReturnType<typeof answersIn>;
   readonly #stores: MlflowClient[] = [];
   readonly running = new Set<string>();
   #worker: Worker | undefined;
@@ -141,6 +142,7 @@ export class FaultPipeline {
     this.#directory = directory;
     // Three attempts of the SDK, with waits of up to 0.1 and 0.2 s.
     this.#storage = new Storage(clientOf(parts.s3Proxy.url, 3));
+    this.answersOf = answersIn(parts.ministack.url, this.#storage, WORK);
     const bedrockRuntime = createBedrockClient({
       endpoint: parts.judge.url,
       region: 'us-east-1',
@@ -167,15 +169,8 @@ export class FaultPipeline {
     ]);
     const s3 = clientOf(ministack.url, 3);
     for (const Bucket of [CAPTURES, WORK]) await s3.send(new CreateBucketCommand({ Bucket }));
+    for (const table of ['answers', TABLE]) await createItemTable(ministack.url, table);
     const dynamo = dynamoOf(ministack.url);
-    await dynamo.send(
-      new CreateTableCommand({
-        TableName: TABLE,
-        BillingMode: 'PAY_PER_REQUEST',
-        AttributeDefinitions: [{ AttributeName: budgetTable.partitionKey, AttributeType: 'S' }],
-        KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
-      }),
-    );
     return new FaultPipeline({ ministack, server, judge, s3Proxy, mlflowProxy, reader, s3, dynamo }, directory);
   }
 
@@ -254,8 +249,13 @@ export class FaultPipeline {
     variables: Record<string, string>,
     clockAheadMs = 0,
   ): Promise<void> {
-    const urls = { s3Url: this.s3Proxy.url, mlflowUrl: this.mlflowProxy.url, judgeUrl: this.judge.url };
-    const job: ChunkJob = { step, request, variables, dynamoUrl: this.ministack.url, ...urls };
+    const urls = {
+      awsUrl: this.ministack.url,
+      s3Url: this.s3Proxy.url,
+      mlflowUrl: this.mlflowProxy.url,
+      judgeUrl: this.judge.url,
+    };
+    const job: ChunkJob = { step, request, variables, ...urls };
     const script = projectPath('test', 'helpers', 'fault-chunk-worker.ts');
     const clock = clockAheadMs === 0 ? [] : ['--import', shiftedClock(clockAheadMs)];
     const child = spawn(process.execPath, [...clock, script, JSON.stringify(job)], {
@@ -409,12 +409,14 @@ export class FaultCase {
 
   /** Makes an attempt at a chunk. */
   evaluate(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<EvaluateReceipt> {
+    const requestId = randomUUID();
     return evaluateChunk(request, {
       ...this.#dependencies(),
+      answers: this.#pipeline.answersOf(request, requestId, LAMBDA_MS),
       judge: this.#pipeline.judgeUnderTest,
       scorers: this.scorers,
       always: () => undefined,
-      requestId: randomUUID(),
+      requestId,
       ...more,
     });
   }

@@ -30,12 +30,9 @@ export const workKeys = {
   lineAtWork: (run: string, chunk: number, step: 'log' | 'evaluate' | 'prepare') =>
     `${workKeys.lineAtWorkPrefix(run)}${padded(chunk)}-${step}.json`,
   lineAtWorkPrefix: (run: string) => `runs/${run}/at-work/`,
-  /** A segment of the answer journal: what an attempt at a chunk got from the judge and wrote. */
-  answers: (run: string, chunk: number, attempt: number, requestId: string, segment: number) =>
-    `${workKeys.answersOfChunk(run, chunk)}${padded(attempt, 3)}-${requestId}-${padded(segment, 4)}.jsonl`,
-  answersOfChunk: (run: string, chunk: number) => workKeys.answersOf(workKeys.chunkOfRun(run, chunk)),
-  /** @param chunkOfRun a chunk of any run, as a retry names it */
-  answersOf: (chunkOfRun: string) => `answers/${chunkOfRun}/`,
+  /** A long answer of the judge, by the first run of a chain of retries and the digest of the question. */
+  answer: (chain: string, question: string) => `${workKeys.answersOf(chain)}${question}.json`,
+  answersOf: (chain: string) => `answers/${chain}/`,
   chunkOfRun: (run: string, chunk: number) => `${run}/${padded(chunk)}`,
   mapResultPrefix: (run: string) => `runs/${run}/map`,
   batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
@@ -48,18 +45,15 @@ export const workKeys = {
   filesPrefix: (run: string) => `runs/${run}/files/`,
   quarantine: (run: string, chunk: number) => `${workKeys.quarantinePrefix(run)}${padded(chunk)}.jsonl`,
   quarantinePrefix: (run: string) => `quarantine/${run}/`,
-  /** Requests for Bedrock batch inference as they are prepared, chunk by chunk. */
-  batchRequests: (run: string, chunk: number) => `${workKeys.batchRequestsPrefix(run)}${padded(chunk)}.jsonl`,
-  batchRequestsPrefix: (run: string) => `batch/${run}/requests/`,
-  /** The requests of consecutive chunks, named by the first of them. The files of a group are the input of one job. */
-  batchInput: (run: string, group: number, first: number) =>
-    `${workKeys.batchInputPrefix(run, group)}${padded(first)}.jsonl`,
+  /** The requests of a chunk for Bedrock batch inference. The files of a group are the input of one job. */
+  batchInput: (run: string, group: number, chunk: number) =>
+    `${workKeys.batchInputPrefix(run, group)}${padded(chunk)}.jsonl`,
   batchInputsPrefix: (run: string) => `batch/${run}/input/`,
   batchInputPrefix: (run: string, group: number) => `${workKeys.batchInputsPrefix(run)}${padded(group)}/`,
   batchOutputPrefix: (run: string) => `batch/${run}/output/`,
   /** Bedrock writes the answers to `batchInput` here. */
-  batchOutput: (run: string, jobId: string, first: number) =>
-    `${workKeys.batchOutputPrefix(run)}${jobId}/${padded(first)}.jsonl.out`,
+  batchOutput: (run: string, jobId: string, chunk: number) =>
+    `${workKeys.batchOutputPrefix(run)}${jobId}/${padded(chunk)}.jsonl.out`,
   batchStatePrefix: (run: string) => `batch/${run}/state/`,
   batchPrepared: (run: string, chunk: number) => `${workKeys.batchStatePrefix(run)}prepared/${padded(chunk)}.json`,
   batchJobs: (run: string) => `${workKeys.batchStatePrefix(run)}jobs.json`,

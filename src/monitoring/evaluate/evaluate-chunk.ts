@@ -12,6 +12,7 @@ import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
+import { isRepeated } from '../chunk/attempt.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { addSpend } from '../counts.ts';
 import { traceEach } from '../log/trace-each.ts';
@@ -19,7 +20,6 @@ import { attemptFacts, withReceipt } from '../receipts.ts';
 import { LineBook } from '../write/line-book.ts';
 import { createsTraces } from '../write/sent-traces.ts';
 import { type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
-import { AnswerJournal } from './answer-journal.ts';
 import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
 import { WeightGate } from './held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
@@ -55,7 +55,6 @@ class EvaluateChunk {
   readonly #request: ChunkRequest;
   readonly #deps: EvaluateDependencies;
   readonly #startedAt = new Date().toISOString();
-  readonly #journal: AnswerJournal;
   readonly #tally: VerdictTally;
   readonly #quality: QualityTally;
   readonly #index: PredictionIndex;
@@ -64,6 +63,8 @@ class EvaluateChunk {
   readonly #writer: VerdictWriter;
   /** Absent if no trace is to be written. */
   readonly #book: LineBook | undefined;
+  /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
+  readonly #repeated = new Set<string>();
   #takenOver: TakenOver[] = [];
   #unread: UnreadRange[] = [];
   /** The first failure that ends the judging. Captures in progress finish, and no further one starts. */
@@ -76,15 +77,13 @@ class EvaluateChunk {
   constructor(request: ChunkRequest, deps: EvaluateDependencies) {
     this.#request = request;
     this.#deps = deps;
-    const { storage, environment, requestId, scorers } = deps;
-    this.#journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
+    const { environment, scorers } = deps;
     this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
-    this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
+    this.#assessor = new CaptureAssessor(request.run, deps);
     this.#book = request.write ? new LineBook(request, deps) : undefined;
     this.#writer = new VerdictWriter(request, deps, {
-      journal: this.#journal,
       tally: this.#tally,
       quality: this.#quality,
       gate: this.#gate,
@@ -107,7 +106,6 @@ class EvaluateChunk {
   async #evaluate(): Promise<void> {
     const { openBatch } = this.#deps;
     this.#assessor.batch = await openBatch?.();
-    this.#takenOver = await this.#journal.open();
     const atWork = await LineAtWork.open('evaluate', this.#request, this.#deps);
     await atWork.during(() => this.#process(atWork));
   }
@@ -123,13 +121,13 @@ class EvaluateChunk {
     );
     this.#unread = unread;
     const ids = [...captures, ...condemned].map(({ traceId }) => traceId);
-    await this.#journal.openEarlier(new Set(ids));
     const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
     for (const line of condemned) await this.#condemn(line, stored.get(line.traceId));
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
     const planned = this.#planned(captures, stored);
     const work = atWork.isEach ? this.#assessEach(planned, signal, atWork) : this.#assessAll(planned, signal);
     await work.finally(() => this.#writer.end());
+    this.#takenOver = (await this.#deps.answers?.unreported(this.#repeated)) ?? [];
     for (const line of duplicates) {
       this.#book?.duplicate(line.traceId, line);
       if (this.#book?.refused.has(line.traceId)) continue;
@@ -213,6 +211,7 @@ class EvaluateChunk {
     const { options, run } = this.#request;
     const { traceId, replay } = line;
     const capture = line.read();
+    if (isRepeated(this.#request)) this.#repeated.add(this.#assessor.questionOf({ traceId, capture }));
     const stored = allStored.get(traceId);
     const isAbsent = stored === undefined && this.#mayCreate;
     const { variant } = capturePathOf(line.raw.place.key);

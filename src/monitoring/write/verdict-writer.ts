@@ -1,6 +1,6 @@
 /**
  * Writes what was found out about captures to MLflow: a trace that is absent together with its verdicts, and the verdicts of
- * a trace that exists one by one. Before that, it saves the judge’s answers. Then it counts what this run has done.
+ * a trace that exists one by one. Then it counts what this run has done.
  */
 
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
@@ -16,7 +16,6 @@ import {
   type QualityTally,
   verdictsOfRun,
 } from '../../quality/tally.ts';
-import type { AnswerJournal } from '../evaluate/answer-journal.ts';
 import type { CaptureOutcome } from '../evaluate/assess-capture.ts';
 import type { WeightGate } from '../evaluate/held-captures.ts';
 import type { PendingVerdicts } from '../evaluate/pending-verdicts.ts';
@@ -47,13 +46,10 @@ type FinishedItem = WriteItem & Finished;
  * slower than most judges and is to work from the judge's first answers on. More batches would cost requests, and larger ones memory.
  */
 const AT_ONCE = { first: 12, growth: 3, most: 50 };
-/** Answers that a small batch has at least, one for each scorer of a capture: they become a segment of the journal. */
-const LEAST_ANSWERS = 50;
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
 
 interface Parts {
-  journal: AnswerJournal;
   tally: VerdictTally;
   quality: QualityTally;
   gate: WeightGate;
@@ -67,7 +63,6 @@ export class VerdictWriter {
   /** Traces that have a verdict, a new one or an older one. */
   readonly evaluated = new Set<string>();
   readonly #writer: ChunkWriter;
-  readonly #journal: AnswerJournal;
   readonly #tally: VerdictTally;
   readonly #run: string;
   readonly #quality: QualityTally;
@@ -81,7 +76,6 @@ export class VerdictWriter {
   constructor(request: ChunkRequest, deps: WriteDependencies, parts: Parts) {
     this.#run = request.run;
     this.#writer = new ChunkWriter(request, deps, parts.book);
-    this.#journal = parts.journal;
     this.#tally = parts.tally;
     this.#quality = parts.quality;
     this.#gate = parts.gate;
@@ -95,7 +89,7 @@ export class VerdictWriter {
   async add(work: PlannedWork, outcome: CaptureOutcome): Promise<void> {
     this.#waiting.push({ work, outcome });
     this.#weight += work.weight;
-    if (this.#isBatch() || this.#weight >= weightAtOnce()) {
+    if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
       this.#start();
       this.#atOnce = Math.min(AT_ONCE.most, AT_ONCE.growth * this.#atOnce);
     }
@@ -105,13 +99,10 @@ export class VerdictWriter {
   /**
    * Writes the rest, and waits until everything is written.
    *
-   * @throws the first failure to write; by then the answers are saved, unless that failed too
+   * @throws the first failure to write
    */
   async end(): Promise<void> {
     await this.flush();
-    await this.#journal.save().catch((error: unknown) => {
-      this.failure ??= error;
-    });
     if (this.failure !== undefined) throw this.failure;
   }
 
@@ -119,13 +110,6 @@ export class VerdictWriter {
   async flush(): Promise<void> {
     this.#start();
     await Promise.all(this.#writing);
-  }
-
-  #isBatch(): boolean {
-    if (this.#waiting.length < this.#atOnce) return false;
-    const all = this.#waiting.flatMap(({ outcome }) => outcome.assessments);
-    const answers = all.filter(({ sourceType }) => sourceType === 'LLM_JUDGE').length;
-    return answers === 0 || answers >= LEAST_ANSWERS || this.#waiting.length >= AT_ONCE.most;
   }
 
   #start(): void {
@@ -144,7 +128,6 @@ export class VerdictWriter {
   }
 
   async #write(batch: readonly Finished[]): Promise<void> {
-    await this.#journal.save();
     const existing = batch.flatMap(({ work }) => (work.isCondemned ? [] : (work.stored ?? [])));
     const incomplete = this.#book === undefined ? new Set<string>() : await this.#writer.incomplete(existing);
     const isTraced = ({ stored, traceId }: PlannedWork): boolean => stored === undefined || incomplete.has(traceId);
