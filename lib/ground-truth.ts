@@ -89,11 +89,19 @@ export class GroundTruth extends Construct {
       const why = 'Label files have names of their own.';
       grantObjectRead(role, { ...place, key: settings.GROUND_TRUTH_KMS_KEY_ARN, why });
     }
-    const own: WorkPart[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthToNote', 'truthRuns', 'truthReports'];
+    const own: WorkPart[] = [
+      'truthIndex',
+      'truthWaiting',
+      'truthFiles',
+      'truthLabeled',
+      'truthToNote',
+      'truthRuns',
+      'truthReports',
+    ];
     grantWork(workBucket, role, {
-      read: ['starts', 'truthUploads', 'truthIndex', ...own],
+      read: ['starts', 'truthUploads', ...own],
       write: own,
-      remove: ['truthWaiting', 'truthToNote'],
+      remove: ['truthIndex', 'truthWaiting', 'truthToNote'],
     });
     grantMlflow(role, settings);
     grantBudget(role, budget, settings);

@@ -9,7 +9,7 @@ import type {
   TruthInput,
 } from '../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
-import { BlockPile } from '../../src/ground-truth/index/block-pile.ts';
+import { HourFile } from '../../src/ground-truth/index/hour-file.ts';
 import { putIndex } from '../../src/ground-truth/index/index-store.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
@@ -35,10 +35,10 @@ export const prediction = (id: string, more: Partial<PredictionRow> = {}): Predi
 /** Writes predictions to the index, as a part of a run does. */
 export async function index(storage: Storage, rows: readonly PredictionRow[], bucket = 'work'): Promise<void> {
   for (const [hour, ofHour] of Map.groupBy(rows, ({ second }) => hourOf(second * 1000))) {
-    const pile = new BlockPile();
-    for (const row of ofHour) pile.add(row);
-    const { body, digest } = pile.end() ?? { body: Buffer.alloc(0), digest: '' };
-    await putIndex(storage, bucket, truthKeys.newIndex(hour, digest), body);
+    const file = new HourFile();
+    for (const row of ofHour) file.add(row);
+    const { body, digest } = file.end() ?? { body: Buffer.alloc(0), digest: '' };
+    await putIndex(storage, bucket, truthKeys.chunkIndex(hour, digest), body);
   }
 }
 

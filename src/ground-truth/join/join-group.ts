@@ -57,21 +57,17 @@ async function findPredictions(
     return known;
   };
   for await (const indexHour of listHours(storage, bucket)) {
-    if (indexHour.objects.every(({ lastModifiedMs }) => lastModifiedMs < sinceMs)) continue;
-    for await (const block of readHour(storage, bucket, indexHour)) {
+    if (!hasTime()) return undefined;
+    const newer = { hour: indexHour.hour, files: indexHour.files.filter((file) => file.lastModifiedMs >= sinceMs) };
+    for await (const { id, endpoint, second } of readHour(storage, bucket, newer, group.has)) {
       if (!hasTime()) return undefined;
-      for (const [index, id] of block.ids.entries()) {
-        const labels = group.of(id);
-        if (labels.length === 0) continue;
-        const { endpoint, second } = block.rowAt(index);
-        for (const label of labels) {
-          if (label.endpoint !== undefined && label.endpoint !== endpoint) continue;
-          const hour = hourAt(second);
-          label.of = label.of === undefined || label.of === endpoint ? endpoint : null;
-          if (label.lastHour === undefined || label.lastHour < hour) label.lastHour = hour;
-          const sources = targets.get(hour) ?? new Set();
-          targets.set(hour, sources.add(indexHour));
-        }
+      const hour = hourAt(second);
+      for (const label of group.of(id)) {
+        if (label.endpoint !== undefined && label.endpoint !== endpoint) continue;
+        label.of = label.of === undefined || label.of === endpoint ? endpoint : null;
+        if (label.lastHour === undefined || label.lastHour < hour) label.lastHour = hour;
+        const sources = targets.get(hour) ?? new Set();
+        targets.set(hour, sources.add(newer));
       }
     }
   }
@@ -96,21 +92,17 @@ async function joinHour(
       yield now;
     }
     for (const source of sources) {
-      for await (const block of readHour(storage, bucket, source)) {
-        for (const [index, id] of block.ids.entries()) {
-          if (group.of(id).length === 0) continue;
-          const prediction = block.rowAt(index);
-          if (hourOf(prediction.second * 1000) !== hour) continue;
-          const fresh = Map.groupBy(labelsFor(group, prediction), (label) =>
-            rowKey({ ...prediction, ...questionOf(label) }),
-          );
-          for (const [key, [first, ...labels]] of fresh) {
-            if (first === undefined || done.has(key)) continue;
-            done.add(key);
-            outcomes.set(first, OUTCOMES.joined);
-            draft.changed = true;
-            yield applied(labeledRow(prediction, first), labels, outcomes);
-          }
+      for await (const prediction of readHour(storage, bucket, source, group.has)) {
+        if (hourOf(prediction.second * 1000) !== hour) continue;
+        const fresh = Map.groupBy(labelsFor(group, prediction), (label) =>
+          rowKey({ ...prediction, ...questionOf(label) }),
+        );
+        for (const [key, [first, ...labels]] of fresh) {
+          if (first === undefined || done.has(key)) continue;
+          done.add(key);
+          outcomes.set(first, OUTCOMES.joined);
+          draft.changed = true;
+          yield applied(labeledRow(prediction, first), labels, outcomes);
         }
       }
     }

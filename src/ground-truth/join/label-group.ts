@@ -50,6 +50,9 @@ export class LabelGroup {
     return found === undefined ? [] : Array.isArray(found) ? found : [found];
   }
 
+  /** Whether a label names an id. */
+  readonly has = (id: string): boolean => this.#byId.has(id);
+
   /** Until when all predictions have been compared with all of these labels, epoch milliseconds. */
   get comparedMs(): number {
     return Math.min(...this.#parts.map(({ state }) => state.comparedMs));
