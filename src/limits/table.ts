@@ -2,6 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type AttributeValue,
+  BatchGetItemCommand,
+  BatchWriteItemCommand,
   ConditionalCheckFailedException,
   DynamoDBClient,
   DynamoDBServiceException,
@@ -21,6 +23,10 @@ import { PermanentError, RetryableError, saidBy } from '../core/errors/errors.ts
  */
 export const REFUSED_ATTEMPTS = 10;
 export const REFUSED_WAIT_MS = 50;
+
+/** DynamoDB's bounds of one request. */
+const GOT_AT_ONCE = 100;
+const PUT_AT_ONCE = 25;
 
 export type Item = Record<string, AttributeValue>;
 
@@ -44,6 +50,9 @@ const toAttribute = (value: unknown): AttributeValue =>
     : typeof value === 'string'
       ? { S: value }
       : { N: String(value) };
+
+const attributesOf = (values: ItemChange['values'], prefix = ''): Item =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}${name}`, toAttribute(value)]));
 
 let client: DynamoDBClient | undefined;
 
@@ -69,6 +78,41 @@ export class BudgetTable {
       throw namedTableError(error, this.#name, scope);
     });
     return Item;
+  }
+
+  /** Returns those of the items that exist, by scope. */
+  async getAll(scopes: readonly string[]): Promise<Map<string, Item>> {
+    const found = new Map<string, Item>();
+    await this.#inBatches(scopes.map(keyOf), GOT_AT_ONCE, async (Keys) => {
+      const command = new BatchGetItemCommand({ RequestItems: { [this.#name]: { Keys, ConsistentRead: true } } });
+      const { Responses = {}, UnprocessedKeys = {} } = await this.#client.send(command);
+      for (const item of Responses[this.#name] ?? []) found.set(item[budgetTable.partitionKey]?.S ?? '', item);
+      return UnprocessedKeys[this.#name]?.Keys ?? [];
+    });
+    return found;
+  }
+
+  /** Replaces the items. */
+  async putAll(items: readonly Pick<ItemChange, 'scope' | 'values'>[]): Promise<void> {
+    const puts = items.map(({ scope, values }) => ({
+      PutRequest: { Item: { ...keyOf(scope), ...attributesOf(values) } },
+    }));
+    await this.#inBatches(puts, PUT_AT_ONCE, async (some) => {
+      const command = new BatchWriteItemCommand({ RequestItems: { [this.#name]: some } });
+      const { UnprocessedItems = {} } = await this.#client.send(command);
+      return (UnprocessedItems[this.#name] ?? []) as typeof some;
+    });
+  }
+
+  /** @param send returns what DynamoDB has left out, which is sent again as if it had been throttled */
+  async #inBatches<T>(all: readonly T[], atOnce: number, send: (some: T[]) => Promise<T[]>): Promise<void> {
+    for (let from = 0; from < all.length; from += atOnce) {
+      let left = all.slice(from, from + atOnce);
+      await this.#send('a batch', async () => {
+        left = await send(left);
+        if (left.length > 0) throw Object.assign(new Error('Left out'), { name: 'ThrottlingException' });
+      });
+    }
   }
 
   /**
@@ -145,9 +189,7 @@ export class BudgetTable {
       UpdateExpression: expression,
       ConditionExpression: condition,
       ExpressionAttributeNames: { ...Object.fromEntries(used), ...names },
-      ExpressionAttributeValues: Object.fromEntries(
-        Object.entries(values).map(([name, value]) => [`:${name}`, toAttribute(value)]),
-      ),
+      ExpressionAttributeValues: attributesOf(values, ':'),
     };
   }
 }

@@ -1,6 +1,8 @@
 /** A DynamoDB table in memory, with as much of the expressions as the budget uses. The emulator tests the real ones. */
 import {
   type AttributeValue,
+  BatchGetItemCommand,
+  BatchWriteItemCommand,
   ConditionalCheckFailedException,
   type DynamoDBClient,
   GetItemCommand,
@@ -19,6 +21,8 @@ export class MemoryTable {
   requests = 0;
   /** Loses the replies of this many writes: the SDK then repeats the write, unless its sender forbids it. */
   lostReplies = 0;
+  /** How much of a batch is done. The rest is left out, as DynamoDB does when it throttles. */
+  batchItems = Number.POSITIVE_INFINITY;
   /** Called with each write before it is made: the key, and the write units that it costs. May throw. */
   onWrite: ((scope: string, units: number) => void) | undefined;
   /** Called with each write after it is made. May throw, as if the process had ended. */
@@ -34,8 +38,17 @@ export class MemoryTable {
     return Number(this.items.get(scope)?.[name]?.N ?? 0);
   }
 
-  async send(command: GetItemCommand | UpdateItemCommand | TransactWriteItemsCommand): Promise<unknown> {
+  async send(
+    command:
+      | GetItemCommand
+      | UpdateItemCommand
+      | TransactWriteItemsCommand
+      | BatchGetItemCommand
+      | BatchWriteItemCommand,
+  ): Promise<unknown> {
     this.requests += 1;
+    if (command instanceof BatchGetItemCommand) return this.#getAll(command.input.RequestItems ?? {});
+    if (command instanceof BatchWriteItemCommand) return this.#putAll(command.input.RequestItems ?? {});
     if (command instanceof GetItemCommand) return { Item: this.items.get(scopeOf(command.input.Key)) };
     const isTransaction = command instanceof TransactWriteItemsCommand;
     const updates = isTransaction
@@ -54,6 +67,24 @@ export class MemoryTable {
     }
     if (isLost && isOnce) throw Object.assign(new Error('socket hang up'), { name: 'TimeoutError' });
     return isTransaction ? {} : { Attributes: before ?? this.items.get(scopeOf(command.input.Key)) };
+  }
+
+  #getAll(asked: Record<string, { Keys: Item[] | undefined }>): unknown {
+    const [name = '', { Keys: keys = [] } = {}] = Object.entries(asked)[0] ?? [];
+    const left = keys.splice(this.batchItems);
+    const found = keys.map((key) => this.items.get(scopeOf(key))).filter((item) => item !== undefined);
+    return { Responses: { [name]: found }, UnprocessedKeys: left.length > 0 ? { [name]: { Keys: left } } : {} };
+  }
+
+  #putAll(asked: Record<string, { PutRequest?: { Item: Item | undefined } }[]>): unknown {
+    const [name = '', puts = []] = Object.entries(asked)[0] ?? [];
+    const left = puts.splice(this.batchItems);
+    for (const { PutRequest } of puts) {
+      const item = PutRequest?.Item ?? {};
+      this.onWrite?.(scopeOf(item), 1);
+      this.items.set(scopeOf(item), item);
+    }
+    return { UnprocessedItems: left.length > 0 ? { [name]: left } : {} };
   }
 
   /** The size of an item in bytes, by DynamoDB's rules for texts and numbers. */

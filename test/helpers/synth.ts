@@ -90,6 +90,8 @@ export const RETRIED_ERRORS = [
   'BudgetTableUnavailable',
   'StepFunctionsUnavailable',
   'ChunkOutOfTime',
+  'LockTaken',
+  'LockLost',
   'CredentialsExpired',
 ];
 

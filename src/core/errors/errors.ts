@@ -70,6 +70,8 @@ export const RETRYABLE_ERRORS = [
   'BudgetTableThrottled',
   'StepFunctionsUnavailable',
   'ChunkOutOfTime',
+  'LockTaken',
+  'LockLost',
   'CredentialsExpired',
 ] as const;
 

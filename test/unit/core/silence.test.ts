@@ -85,7 +85,8 @@ import { loadApiKey } from '../../../src/judge/transports/api-key.ts';
 import { readParameters } from '../../../src/judge/transports/parameters.ts';
 import type { Judge, JudgeScorer } from '../../../src/judge/types.ts';
 import { createBudget } from '../../../src/limits/budget/leased-budget.ts';
-import { namedTableError } from '../../../src/limits/table.ts';
+import { Lock } from '../../../src/limits/lock.ts';
+import { BudgetTable, namedTableError } from '../../../src/limits/table.ts';
 import { putToS3, spansStore } from '../../../src/mlflow/artifact-store.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import { mlflowOf } from '../../../src/mlflow/connect.ts';
@@ -141,6 +142,7 @@ import { RecordReader } from '../../../src/replay/source/record-reader.ts';
 import { parseHeaders } from '../../../src/replay/targets/headers.ts';
 import { checkHeaders, UrlTarget } from '../../../src/replay/targets/url-target.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { MemoryTable } from '../../doubles/memory-table.ts';
 import { type MisbehavingServer, type SeenRequest, startMisbehavingServer } from '../../doubles/misbehaving-server.ts';
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { chunkOf } from '../../helpers/chunk-request.ts';
@@ -702,6 +704,21 @@ function forwardTwice(): Promise<unknown> {
   return forwardFile(file, 'm', deps as never);
 }
 
+/** Has a lock in a function that stands still for a minute whenever it asks for the time. */
+async function lockAt(owner: string, beginBy: number): Promise<void> {
+  let now = 0;
+  const clock = {
+    now: () => {
+      now += 60_000;
+      return now;
+    },
+    sleep: () => new Promise<void>((resolve) => setImmediate(resolve)),
+  };
+  const table = new BudgetTable(new MemoryTable().client, 't');
+  await new Lock({ table, owner: 'other', clock }).take('n', 1_000_000);
+  await new Lock({ table, owner, clock }).during(['n'], async (assertHeld) => assertHeld(), beginBy);
+}
+
 /** Provokes each named error that the pipelines above do not. */
 const PROVOKE: Record<string, () => unknown> = {
   ArthurAnswerUnreadable: () => arthurSays(200, 'page'),
@@ -745,6 +762,8 @@ const PROVOKE: Record<string, () => unknown> = {
   ChunkOutOfTime: () => judgeAnswers(200, AbortSignal.abort(new Error(mark()))),
   ContractChanged: () => assertContract({ contract: 0 }, 's3://b'),
   CredentialsExpired: () => Promise.reject(namedStorageError(s3('ExpiredToken', 400), 's3://b')),
+  LockTaken: () => lockAt('me', 0),
+  LockLost: () => lockAt('me', Number.POSITIVE_INFINITY),
   FileUnreadable: () => readGiven('/dev/null/x', 'The file'),
   GateFileUnreadable: () => readGateFile('/dev/null/x'),
   HeadersUnavailable: () =>

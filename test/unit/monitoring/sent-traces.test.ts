@@ -1,0 +1,59 @@
+/** What was sent for a trace, as attempts and runs tell each other. */
+import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import { BudgetTable } from '../../../src/limits/table.ts';
+import type { StoredTrace } from '../../../src/mlflow/types.ts';
+import { SentTraces } from '../../../src/monitoring/write/sent-traces.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { MemoryTable } from '../../doubles/memory-table.ts';
+import { chunkRequest } from '../../helpers/chunk-request.ts';
+
+const memory = new MemoryTable();
+const table = new BudgetTable(memory.client, 'table');
+const OPTIONS = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' } as const;
+beforeEach(() => memory.items.clear());
+
+async function sentOf(more: Partial<ChunkRequest> = {}, startedAtMs?: number, ids = ['tr-1']): Promise<SentTraces> {
+  const sent = new SentTraces(table, chunkRequest(new MemoryStorage(), ['line'], more), startedAtMs);
+  await sent.read(ids);
+  return sent;
+}
+const stored = (...ids: string[]) =>
+  ({ traceId: 'tr-1', assessments: ids.map((assessmentId) => ({ assessmentId })) }) as unknown as StoredTrace;
+
+test('an absent trace was deleted for later attempts, retries, runs of events and overlapping runs, and not for a new run', async () => {
+  const before = Date.now() - 1;
+  const first = await sentOf();
+  expect([first.mayCreate('tr-1'), first.isWritten('tr-1')]).toEqual([true, false]);
+  await first.save(new Map([['tr-1', []]]));
+  const later = Date.now() + 1;
+  const isWritten = async (more: Partial<ChunkRequest>, startedAtMs = later) =>
+    (await sentOf(more, startedAtMs)).isWritten('tr-1');
+  expect(await isWritten({ attempt: 1 })).toBe(true);
+  expect(await isWritten({ run: 'retry', options: { ...OPTIONS, continues: ['run'] } })).toBe(true);
+  expect(await isWritten({ run: 'retry', options: { ...OPTIONS, continues: ['another'] } })).toBe(true);
+  expect(await isWritten({ run: 'files-again' })).toBe(true);
+  expect(await isWritten({ run: 'overlaps' }, before)).toBe(true);
+  expect(await isWritten({ run: 'anew' })).toBe(false);
+  const reevaluation = await sentOf({ run: 'anew', options: { ...OPTIONS, reevaluate: true } }, later);
+  expect(reevaluation.mayCreate('tr-1')).toBe(false);
+});
+
+test('a verdict that was sent and is absent was deleted, for every run', async () => {
+  await (await sentOf()).save(new Map([['tr-1', ['a-1', 'a-2']]]));
+  const other = await sentOf({ run: 'other' });
+  await other.save(new Map([['tr-1', ['a-3']]]));
+  const third = await sentOf({ run: 'third' });
+  expect(third.writtenBy('tr-1')).toBe('other/00000000');
+  const deleted = ['a-1', 'a-2', 'a-3', 'a-4'].map((id) => third.wasDeleted(stored('a-2'), id));
+  expect(deleted).toEqual([true, false, true, false]);
+});
+
+test('batches that DynamoDB does in part are completed, and an expired item counts as absent', async () => {
+  memory.batchItems = 20;
+  const ids = Array.from({ length: 130 }, (_, n) => `tr-${n}`);
+  await (await sentOf()).save(new Map(ids.map((id) => [id, []])));
+  expect(memory.items.size).toBe(130);
+  Object.assign(memory.items.get('sent#tr-129') ?? {}, { ttl: { N: '1' } });
+  const sent = await sentOf({ attempt: 1 }, undefined, ids);
+  expect(ids.filter((id) => !sent.isWritten(id))).toEqual(['tr-129']);
+});
