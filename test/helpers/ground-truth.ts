@@ -16,6 +16,8 @@ import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-s
 import { listParts, readPart } from '../../src/ground-truth/join/waiting.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
+import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import { testEnvironment } from './test-environment.ts';
 
@@ -51,6 +53,7 @@ export const stepsOn = (
   storage,
   environment: testEnvironment({ GROUND_TRUTH: '{"days":400}', ...more }),
   run: { arn: 'arn:run', name: 'run', startTime: '2026-11-25T00:00:00Z' },
+  scorers: labelScorers(scorersFor()),
   remainingMs,
   mlflow: () => Promise.reject(new Error('nothing is noted')),
 });
