@@ -20,22 +20,23 @@ interface JoinDependencies {
 const CLOCK_MARGIN_MS = 900_000;
 
 const HOUR_SECONDS = 3_600;
+const hourAt = (second: number): number => Math.floor(second / HOUR_SECONDS);
 
-/** The hours of the index, by the hours of their predictions. They differ where a call had no credible time of its own. */
-type Targets = Map<string, Set<IndexHour>>;
+/** Hours since 1970 of predictions, with the hours of the index that have them. They differ where a call had no credible time. */
+type Targets = Map<number, Set<IndexHour>>;
 
 /**
  * Gives each label its outcome in all hours for which there is time.
  *
  * @returns the hour up to which that is so; `undefined`: in all hours
  */
-export async function joinGroup(group: LabelGroup, deps: JoinDependencies): Promise<string | undefined> {
+export async function joinGroup(group: LabelGroup, deps: JoinDependencies): Promise<number | undefined> {
+  let done = Number.NEGATIVE_INFINITY;
   const targets = await findPredictions(group, deps);
-  if (targets === undefined) return '';
-  let done = '';
-  for (const hour of [...targets.keys()].toSorted()) {
+  if (targets === undefined) return done;
+  for (const [hour, sources] of [...targets].toSorted(([a], [b]) => a - b)) {
     if (!deps.hasTime()) return done;
-    await joinHour(hour, targets.get(hour) ?? new Set(), group, deps);
+    await joinHour(hour, sources, group, deps);
     done = hour;
   }
   return undefined;
@@ -48,14 +49,6 @@ async function findPredictions(
 ): Promise<Targets | undefined> {
   const sinceMs = group.comparedMs - CLOCK_MARGIN_MS;
   const targets: Targets = new Map();
-  // A text that all labels of the hour share.
-  const hours = new Map<number, string>();
-  const hourAt = (second: number): string => {
-    const number = Math.floor(second / HOUR_SECONDS);
-    const known = hours.get(number) ?? hourOf(second * 1000);
-    hours.set(number, known);
-    return known;
-  };
   for await (const indexHour of listHours(storage, bucket)) {
     if (!hasTime()) return undefined;
     const newer = { hour: indexHour.hour, files: indexHour.files.filter((file) => file.lastModifiedMs >= sinceMs) };
@@ -75,11 +68,12 @@ async function findPredictions(
 }
 
 async function joinHour(
-  hour: string,
+  at: number,
   sources: ReadonlySet<IndexHour>,
   group: LabelGroup,
   { storage, bucket }: JoinDependencies,
 ): Promise<void> {
+  const hour = hourOf(at * HOUR_SECONDS * 1000);
   let outcomes = new HourOutcomes({});
   const change = async function* (draft: HourDraft): AsyncGenerator<LabeledRow> {
     outcomes = new HourOutcomes(draft.settled);
@@ -93,7 +87,7 @@ async function joinHour(
     }
     for (const source of sources) {
       for await (const prediction of readHour(storage, bucket, source, group.has)) {
-        if (hourOf(prediction.second * 1000) !== hour) continue;
+        if (hourAt(prediction.second) !== at) continue;
         const fresh = Map.groupBy(labelsFor(group, prediction), (label) =>
           rowKey({ ...prediction, ...questionOf(label) }),
         );

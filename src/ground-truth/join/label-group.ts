@@ -12,8 +12,8 @@ export interface Waiting extends Label {
   part: string;
   /** The endpoint whose predictions have its id; `null` if those of several have. */
   of?: string | null;
-  /** The last hour with such a prediction. */
-  lastHour?: string;
+  /** The last hour with such a prediction, since 1970. */
+  lastHour?: number;
   /** In its hours so far. */
   outcome?: JoinOutcome;
 }
@@ -64,9 +64,9 @@ export class LabelGroup {
    * @param done the hour up to which predictions were labeled; `undefined`: all were
    * @param untilMs older labels without a prediction are unknown, once all predictions were compared; epoch milliseconds
    */
-  outcomes(done: string | undefined, untilMs: number): Map<string, Map<number, LabelOutcome>> {
+  outcomes(done: number | undefined, untilMs: number): Map<string, Map<number, LabelOutcome>> {
     const found = new Map(this.#parts.map(({ name }) => [name, new Map<number, LabelOutcome>()]));
-    for (const { part, line, outcome, of, lastHour = '', timeMs } of this.labels) {
+    for (const { part, line, outcome, of, lastHour = Number.NEGATIVE_INFINITY, timeMs } of this.labels) {
       if (of === null) found.get(part)?.set(line, AMBIGUOUS);
       // A label whose id is in a later hour as well would miss that one.
       else if (outcome !== undefined && (done === undefined || lastHour <= done)) found.get(part)?.set(line, outcome);
