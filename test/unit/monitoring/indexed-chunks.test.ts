@@ -9,7 +9,6 @@ import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set
 import type { Ask } from '../../../src/judge/transports/transport.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
-import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
@@ -95,7 +94,8 @@ describe.each([
     expect(await rig.values()).toEqual([1, 2, 3, 4]);
     await step(rig, rig.request(lines, { progress: { bounds: [], kills: 1 } }));
     await step(rig, rig.request(lines, { progress: { bounds: [2, 4], kills: 0 } }));
-    expect((await rig.values()).sort()).toEqual([1, 2, 3, 4]);
+    // Files overlap, and the join takes each prediction once.
+    expect(new Set(await rig.values())).toEqual(new Set([1, 2, 3, 4]));
   });
 
   test('fails when they cannot be written, and the next attempt writes them', async () => {
@@ -125,16 +125,4 @@ test('EvaluateTraces keeps those of the traces that it only evaluates, and none 
   rig.memory.objects.clear();
   await evaluateWith({})(rig, rig.request([row(1), row(2)]));
   expect(await rig.values()).toEqual([1]);
-});
-
-test('the summary of the run merges the hours that it has touched', async () => {
-  const rig = new Rig();
-  for (let chunk = 0; chunk < 50; chunk += 1) {
-    const request = chunkRequest(rig.memory, [row(chunk)], {}, chunk);
-    await log(rig, request);
-    rig.memory.put(`runs/run/manifest/${String(chunk).padStart(8, '0')}.jsonl`, `${JSON.stringify(request.chunk)}\n`);
-  }
-  await summarizeRun(rig.storage, 'work', { name: 'run', startTime: '' });
-  expect([...rig.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.prefix))).toHaveLength(1);
-  expect(await rig.values()).toHaveLength(50);
 });
