@@ -89,18 +89,10 @@ export class GroundTruth extends Construct {
       const why = 'Label files have names of their own.';
       grantObjectRead(role, { ...place, key: settings.GROUND_TRUTH_KMS_KEY_ARN, why });
     }
-    const own: WorkPart[] = [
-      'truthIndex',
-      'truthWaiting',
-      'truthFiles',
-      'truthLabeled',
-      'truthToNote',
-      'truthRuns',
-      'truthReports',
-    ];
+    const own: WorkPart[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthToNote', 'truthRuns', 'truthReports'];
     grantWork(workBucket, role, {
-      read: ['starts', 'truthUploads', ...own],
-      write: own,
+      read: ['starts', 'truthUploads', 'truthIndex', ...own],
+      write: ['truthIndex', ...own],
       remove: ['truthIndex', 'truthWaiting', 'truthToNote'],
     });
     grantMlflow(role, settings);

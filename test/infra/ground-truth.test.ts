@@ -25,12 +25,10 @@ const usual = templateOf();
 
 const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/${key}`);
 const logs = (group: string): Line => [['logs:CreateLogStream', 'logs:PutLogEvents'], [`<${group}.Arn>`]];
-const OWN = ['index', 'waiting', 'files', 'labeled', 'to-note', 'runs', 'reports'].map(
-  (part) => `ground-truth/${part}/*`,
-);
+const OWN = ['waiting', 'files', 'labeled', 'to-note', 'runs', 'reports'].map((part) => `ground-truth/${part}/*`);
 const JOINS: Line[] = [
-  [['s3:GetObject'], work('starts/*', 'ground-truth/uploads/*', ...OWN)],
-  [['s3:PutObject'], work(...OWN)],
+  [['s3:GetObject'], work('starts/*', 'ground-truth/uploads/*', 'ground-truth/index/*', ...OWN)],
+  [['s3:PutObject'], work('ground-truth/index/*', ...OWN)],
   [['s3:DeleteObject'], work('ground-truth/index/*', 'ground-truth/waiting/*', 'ground-truth/to-note/*')],
   [['s3:ListBucket'], ['<WorkBucket.Arn>']],
   [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],

@@ -24,30 +24,20 @@ const better = (a: JoinOutcome | undefined, b: JoinOutcome): JoinOutcome =>
   a === undefined || ORDER.indexOf(b.name) < ORDER.indexOf(a.name) ? b : a;
 
 export class LabelGroup {
-  readonly labels: Waiting[] = [];
+  readonly labels: readonly Waiting[];
   readonly #parts: WaitingPart[];
-  readonly #byId = new Map<string, Waiting | Waiting[]>();
+  readonly #byId: ReadonlyMap<string, Waiting[]>;
 
   constructor(parts: WaitingPart[]) {
     this.#parts = parts;
-    const several = new Set<Waiting[]>();
-    for (const part of parts) {
-      for (const label of part.labels) {
-        const waiting: Waiting = Object.assign(label, { part: part.name });
-        this.labels.push(waiting);
-        const known = this.#byId.get(label.id);
-        if (Array.isArray(known)) known.push(waiting);
-        else this.#byId.set(label.id, known === undefined ? waiting : [known, waiting]);
-        if (known !== undefined) several.add(this.#byId.get(label.id) as Waiting[]);
-      }
-    }
-    for (const list of several) list.sort(byTime);
+    this.labels = parts.flatMap(({ name, labels }) => labels.map((label) => Object.assign(label, { part: name })));
+    this.#byId = Map.groupBy(this.labels, ({ id }) => id);
+    for (const list of this.#byId.values()) list.sort(byTime);
   }
 
   /** Returns the labels that name an id, in the order in which they count. */
   of(id: string): readonly Waiting[] {
-    const found = this.#byId.get(id);
-    return found === undefined ? [] : Array.isArray(found) ? found : [found];
+    return this.#byId.get(id) ?? [];
   }
 
   /** Whether a label names an id. */
