@@ -7,7 +7,7 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import type { BudgetTable } from '../../limits/table.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
-import { partOf } from '../chunk/parts.ts';
+import { isRepeated } from '../chunk/attempt.ts';
 
 /** DynamoDB deletes an item after this time. A run can be retried for as long. */
 const KEPT_SECONDS = 90 * 86_400;
@@ -48,7 +48,7 @@ export class SentTraces {
     this.#request = request;
     this.#chain = chainOf(request);
     const isAnew = request.options.continues === undefined && !request.run.startsWith(EVENT_RUN_PREFIX);
-    this.#sinceMs = isAnew ? startedAtMs - (partOf(request).isRepeated ? ATTEMPTS_MS : 0) : 0;
+    this.#sinceMs = isAnew ? startedAtMs - (isRepeated(request) ? ATTEMPTS_MS : 0) : 0;
   }
 
   /** Reads what was sent for these traces until now. Call it while the traces are locked, before they are written. */
