@@ -82,15 +82,15 @@ function grantWorkBucket(
     write: ['plan', 'manifest', 'ranges', 'claims'],
     upload: ['batchManifest'],
   });
-  // Quarantined lines are read if their capture file is gone, and if a later part of the chunk adds more.
+  // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {
-    read: ['ranges', 'quarantine', 'answers', 'replayMarks'],
-    write: ['receipts', 'quarantine', 'answers', 'truthIndex'],
+    read: ['ranges', 'quarantine', 'answers', 'replayMarks', 'lineAtWork'],
+    write: ['receipts', 'quarantine', 'answers', 'truthIndex', 'lineAtWork'],
   });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
-    read: ['ranges', 'receipts', 'quarantine', 'answers', 'replayMarks', 'batchState', 'batchRequests', 'batchOutput'],
-    write: ['receipts', 'quarantine', 'answers', 'batchState', 'batchRequests', 'truthIndex'],
+    read: ['ranges', 'receipts', 'quarantine', 'answers', 'replayMarks', 'lineAtWork', 'batchState', 'batchOutput'],
+    write: ['receipts', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchRequests', 'truthIndex'],
   });
   grantWork(workBucket, batcher.role, {
     read: ['plan', 'manifest', 'batchState', 'batchRequests'],

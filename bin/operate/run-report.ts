@@ -4,7 +4,7 @@ import { Storage } from '../../src/core/aws/storage.ts';
 import type { BatchReport, PlanReceipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
-import { partsDone, readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
+import { readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 import { type FoundExecution, findExecution, type StateMachines } from './find-execution.ts';
@@ -136,9 +136,8 @@ export async function summarySoFar(
   for await (const { line, state } of readChunks(storage, workBucket, name)) {
     builder.addSpend(state);
     if (line === undefined) continue;
-    const { lines } = line;
-    const isDone = last.options.evaluate ? partsDone(state.evaluate, lines).whole : partsDone(state.log, lines).whole;
-    if (isDone || !isRunning) builder.addChunk(await withRanges(storage, workBucket, line), state);
+    const { done } = last.options.evaluate ? state.evaluate : state.log;
+    if (done !== undefined || !isRunning) builder.addChunk(await withRanges(storage, workBucket, line), state);
     // Nobody writes the reports of its files.
     builder.files.forget();
   }

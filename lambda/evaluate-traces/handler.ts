@@ -17,7 +17,6 @@ import { connectGate } from '../../src/limits/gate.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
-import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
 import { connectClaims } from '../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
@@ -73,10 +72,9 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   };
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return inGate(gate, request, async () => {
-      const counts = request.phase === 'prepare' ? await prepare(request) : sumEvaluations([await evaluate(request)]);
-      return { ...counts, ...partOf(request).next };
-    });
+    return inGate<object>(gate, request, async () =>
+      request.phase === 'prepare' ? prepare(request) : sumEvaluations([await evaluate(request)]),
+    );
   }
   const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   return sumEvaluations(await forEachChunkOf(invocation.files, deps, experiment.id, evaluate));

@@ -10,7 +10,6 @@ import { countingThrottles } from '../../src/core/process/metrics.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectGate } from '../../src/limits/gate.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
-import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
 import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { inGate } from '../../src/monitoring/in-gate.ts';
@@ -42,7 +41,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   };
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return inGate(gate, request, async () => ({ ...(await log(request)).counts, ...partOf(request).next }));
+    return inGate(gate, request, async () => (await log(request)).counts);
   }
   const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   return sumLogCounts(await forEachChunkOf(invocation.files, deps, experiment.id, log));

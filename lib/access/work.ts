@@ -19,6 +19,7 @@ export const workPatterns = {
   summary: workKeys.summary(ANY_RUN),
   summaryState: `${workKeys.summaryStatePrefix(ANY_RUN)}*`,
   files: `${workKeys.filesPrefix(ANY_RUN)}*`,
+  lineAtWork: `${workKeys.lineAtWorkPrefix(ANY_RUN)}*`,
   answers: `${workKeys.answersOf(ANY_RUN)}*`,
   quarantine: `${workKeys.quarantinePrefix(ANY_RUN)}*`,
   claims: workKeys.claim('*'),

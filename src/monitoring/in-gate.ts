@@ -15,13 +15,16 @@ const LONGEST_WAIT_SECONDS = 900;
 /** A server that is only slow needs fewer chunks at the same time. If it answers nobody, its circuit opens for longer. */
 export const THROTTLED_WAIT_MS = 15_000;
 
+/** The progress of a chunk that is processed. */
+const DONE = { kills: 0, attempts: 0, waitSeconds: 0 } satisfies ChunkProgress;
+
 /** Step Functions counts retries anew after each wait, so a chunk that fails between its waits would be tried forever. */
 const MOST_ATTEMPTS = 1000;
 
 /** Returns the progress of a chunk that was not processed now, and is to be processed after a while. */
 function waiting({ progress }: ChunkRequest, attempts: number, waitSeconds: number): ChunkProgress {
   noteWait(waitSeconds);
-  return { bounds: progress?.bounds ?? [], kills: progress?.kills ?? 0, more: true, attempts, waitSeconds };
+  return { kills: progress?.kills ?? 0, attempts, waitSeconds };
 }
 
 /** Returns for how long to wait for a provider that is to be left alone for this time. */
@@ -38,7 +41,7 @@ export async function inGate<T>(
   { slots, mlflow }: Gate,
   request: ChunkRequest,
   work: () => Promise<T>,
-): Promise<T | ChunkProgress> {
+): Promise<(T & ChunkProgress) | ChunkProgress> {
   const waited = request.progress?.waitSeconds;
   const entered = (await slots?.enter(waited)) ?? 'in';
   // Without a seat there was no attempt.
@@ -51,7 +54,7 @@ export async function inGate<T>(
       noteThrottle('mlflow');
       return waiting(request, request.attempt, secondsOf(openUntil - Date.now()));
     }
-    return await work();
+    return { ...(await work()), ...DONE };
   } catch (error) {
     const attempts = request.attempt + 1;
     if (attempts >= MOST_ATTEMPTS && isRetryable(error)) {

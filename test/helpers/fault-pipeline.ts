@@ -15,7 +15,7 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { RunOptions } from '../../src/core/contract/input.ts';
-import type { ChunkProgress, ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
+import type { ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
 import type { NamedError } from '../../src/core/contract/receipts.ts';
 import { RETRYABLE_ERRORS, toNamedError } from '../../src/core/errors/errors.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
@@ -26,7 +26,7 @@ import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import type { Judge } from '../../src/judge/types.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../src/mlflow/client.ts';
-import { partOf } from '../../src/monitoring/chunk/parts.ts';
+import { isRepeated } from '../../src/monitoring/chunk/attempt.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
 import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
@@ -52,7 +52,7 @@ const ATTEMPTS = 7;
 const RETRYABLE = new Set<string>(RETRYABLE_ERRORS);
 /** The name that Step Functions gives to the end of a function’s process. */
 export const KILLED = 'Runtime.ExitError';
-const isFirst = (request: ChunkRequest): boolean => !partOf(request).isRepeated;
+const isFirst = (request: ChunkRequest): boolean => !isRepeated(request);
 /** The time that a function has left, unless a test overrides it. */
 const LAMBDA_MS = 300_000;
 const CREDENTIALS = { accessKeyId: 'test', secretAccessKey: 'test' };
@@ -356,7 +356,7 @@ export class FaultCase {
       const chunk = await withRanges(storage, WORK, line);
       try {
         if (!options.evaluate) {
-          await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
+          await this.#untilDone(errors, { run, chunk, options, attempt: 0 }, async (request) => {
             if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request, hooks);
             else {
               const requestId = randomUUID();
@@ -367,7 +367,7 @@ export class FaultCase {
           await hooks.logged?.();
           continue;
         }
-        await this.#inParts(errors, { run, chunk, options, attempt: 0, write: true }, async (request) => {
+        await this.#untilDone(errors, { run, chunk, options, attempt: 0, write: true }, async (request) => {
           if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request, hooks);
           const life = await hooks.live?.(request);
           const attempt = evaluateChunk(request, {
@@ -389,17 +389,18 @@ export class FaultCase {
     }
   }
 
-  /** Processes all parts of a chunk. A part that the function is killed on comes back in halves. */
-  async #inParts(errors: string[], chunk: ChunkRequest, work: (request: ChunkRequest) => Promise<void>): Promise<void> {
-    let progress: ChunkProgress = { bounds: [], kills: 0, more: true };
-    while (progress.more) {
-      const request = { ...chunk, progress };
+  /** Processes a chunk until it is done, also after its function is killed. */
+  async #untilDone(
+    errors: string[],
+    chunk: ChunkRequest,
+    work: (request: ChunkRequest) => Promise<void>,
+  ): Promise<void> {
+    for (let kills = 0; ; kills += 1) {
+      const request = { ...chunk, progress: { kills } };
       try {
-        await this.#retried(errors, (attempt) => work({ ...request, attempt }));
-        progress = partOf(request).next;
+        return await this.#retried(errors, (attempt) => work({ ...request, attempt }));
       } catch (error) {
         if ((error as Error).name !== KILLED) throw error;
-        progress = { ...progress, kills: progress.kills + 1 };
       }
     }
   }

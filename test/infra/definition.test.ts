@@ -78,9 +78,7 @@ const chunkTask = (lambdaId: string, evaluation: object = {}) => ({
   Resource: lambda(lambdaId),
   Parameters: { ...chunkPayload, ...evaluation },
   ResultSelector: {
-    'bounds.$': '$.bounds',
     'kills.$': '$.kills',
-    'more.$': '$.more',
     'attempts.$': '$.attempts',
     'waitSeconds.$': '$.waitSeconds',
   },
@@ -89,26 +87,23 @@ const chunkTask = (lambdaId: string, evaluation: object = {}) => ({
   TimeoutSeconds: 660,
 });
 
-/** A chunk on which the function is killed is halved until one of 500 lines is alone, and retried twice more. */
-const inParts = (task: string, whenDone: string, otherwise: string) => ({
+/** A chunk on which the function is killed returns to it. */
+const untilDone = (task: string, whenDone: string, otherwise: string) => ({
   [`${task}Killed`]: {
     Type: 'Pass',
-    Parameters: { 'bounds.$': '$.progress.bounds', 'kills.$': 'States.MathAdd($.progress.kills, 1)' },
+    Parameters: { 'kills.$': 'States.MathAdd($.progress.kills, 1)' },
     ResultPath: '$.progress',
-    Next: `${task}InHalves`,
+    Next: `${task}Again`,
   },
-  [`${task}InHalves`]: {
+  [`${task}Again`]: {
     Type: 'Choice',
-    Choices: [{ Variable: '$.progress.kills', NumericLessThanEquals: 11, Next: task }],
+    Choices: [{ Variable: '$.progress.kills', NumericLessThanEquals: 16, Next: task }],
     Default: `${task}Failed`,
   },
   [`${task}Failed`]: { Type: 'Fail', ErrorPath: '$.killed.Error', CausePath: '$.killed.Cause' },
   [whenDone]: {
     Type: 'Choice',
-    Choices: [
-      { Variable: '$.progress.waitSeconds', NumericGreaterThan: 0, Next: `${task}Waits` },
-      { Variable: '$.progress.more', BooleanEquals: true, Next: task },
-    ],
+    Choices: [{ Variable: '$.progress.waitSeconds', NumericGreaterThan: 0, Next: `${task}Waits` }],
     Default: otherwise,
   },
   [`${task}Waits`]: { Type: 'Wait', SecondsPath: '$.progress.waitSeconds', Next: task },
@@ -137,7 +132,7 @@ const mapOver = (
     'run.$': '$$.Execution.Name',
     'chunk.$': '$$.Map.Item.Value',
     'options.$': '$.plan.options',
-    progress: { bounds: [], kills: 0 },
+    progress: { kills: 0 },
   },
   ItemProcessor: { ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' }, ...children },
   ResultWriter: {
@@ -225,21 +220,21 @@ it('has exactly these states', () => {
               ...onKill('LogTraces'),
               Next: 'LogTracesDone',
             },
-            ...inParts('LogTraces', 'LogTracesDone', 'ChunkDone'),
+            ...untilDone('LogTraces', 'LogTracesDone', 'ChunkDone'),
             EvaluateTraces: {
               ...chunkTask('EvaluateTracesFunction', { write: true }),
               Retry: [NOT_READY, judge, throttled],
               ...onKill('EvaluateTraces'),
               Next: 'EvaluateTracesDone',
             },
-            ...inParts('EvaluateTraces', 'EvaluateTracesDone', 'ChunkDone'),
+            ...untilDone('EvaluateTraces', 'EvaluateTracesDone', 'ChunkDone'),
             PrepareBatch: {
               ...chunkTask('EvaluateTracesFunction', { phase: 'prepare' }),
               Retry: [NOT_READY, judge, throttled],
               ...onKill('PrepareBatch'),
               Next: 'PrepareBatchDone',
             },
-            ...inParts('PrepareBatch', 'PrepareBatchDone', 'ChunkDone'),
+            ...untilDone('PrepareBatch', 'PrepareBatchDone', 'ChunkDone'),
             ChunkDone: { Type: 'Succeed' },
           },
         }),
@@ -285,7 +280,7 @@ it('has exactly these states', () => {
               ...onKill('ApplyBatch'),
               Next: 'ApplyBatchDone',
             },
-            ...inParts('ApplyBatch', 'ApplyBatchDone', 'AnswersApplied'),
+            ...untilDone('ApplyBatch', 'ApplyBatchDone', 'AnswersApplied'),
             AnswersApplied: { Type: 'Succeed' },
           },
         }),
@@ -328,7 +323,7 @@ it('runs the only chunk of a run in the execution, with the states of the Map’
       'run.$': '$$.Execution.Name',
       'chunk.$': '$.plan.chunk',
       'options.$': '$.plan.options',
-      progress: { bounds: [], kills: 0 },
+      progress: { kills: 0 },
     },
     ResultPath: null,
     Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: 'MoreParts' }],

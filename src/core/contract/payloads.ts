@@ -91,19 +91,12 @@ export const chunkRequestSchema = z.object({
   write: z.boolean().optional(),
   /** With batch inference, evaluation has two phases: the first writes the requests, the second reads the answers. */
   phase: z.enum(['prepare', 'apply']).optional(),
-  /** How far a step has come with the chunk. Each invocation returns it for the next one. Absent: the whole chunk is left. */
+  /** What the state machine knows of the attempts before. Each invocation returns it for the next one. */
   progress: z
     .object({
-      /**
-       * The first line of each remaining part, and the end of the last part (exclusive); counted in non-blank lines of the chunk.
-       * Empty: the whole chunk.
-       */
-      bounds: z.array(z.number().int().min(0)),
-      /** How often in a row the function was killed on the first remaining part. The state machine counts. */
+      /** How often the function was killed on the chunk. The state machine counts. */
       kills: z.number().int().min(0),
-      /** Whether parts remain. */
-      more: z.boolean().optional(),
-      /** Attempts at the part before the last wait, after which Step Functions counts retries anew. */
+      /** Attempts before the last wait, after which Step Functions counts retries anew. */
       attempts: z.number().int().min(0).optional(),
       /** For how long the state machine waits before the next invocation. */
       waitSeconds: z.number().min(0).optional(),
@@ -111,10 +104,7 @@ export const chunkRequestSchema = z.object({
     .optional(),
 });
 
-export type ChunkRequest = z.infer<typeof chunkRequestSchema> & {
-  /** Line numbers that a person leaves out of a direct invocation. */
-  leaveOut?: number[];
-};
+export type ChunkRequest = z.infer<typeof chunkRequestSchema>;
 export type ChunkProgress = NonNullable<ChunkRequest['progress']>;
 export type BatchPhase = NonNullable<ChunkRequest['phase']>;
 

@@ -8,29 +8,19 @@ export interface NamedError {
   message: string;
 }
 
-/** The part of a chunk that an attempt processed. */
-export interface PartFacts {
-  /** Its first non-blank line in the chunk, from 0. */
-  from: number;
-  /** The non-blank line after its last. */
-  to: number;
-  /** How often in a row the function had been killed on the part. */
-  kills: number;
-}
-
 /** The fields that the receipts of both steps have in common. */
 interface AttemptFacts {
   run: string;
   chunk: number;
-  /** Absent: the whole chunk. */
-  part?: PartFacts;
+  /** How often the function had been killed on the chunk. Absent instead of 0. */
+  kills?: number;
   attempt: number;
   requestId: string;
   startedAt: string;
   endedAt: string;
   ok: boolean;
   error?: NamedError;
-  /** What the run has done with the captures of the part in all attempts so far, as this attempt found it. */
+  /** What the run has done with the captures of the chunk in all attempts so far, as this attempt found it. */
   quality?: QualityCounts;
   /** What recent ones of those captures showed about the objectives. */
   observations?: QualityObservations;
@@ -42,7 +32,7 @@ interface AttemptFacts {
 export interface UnreadRange {
   /** Ordinal of the range in the chunk, from 0. */
   range: number;
-  /** Its non-blank lines in the part. */
+  /** Its non-blank lines. */
   lines: number;
   error: NamedError;
 }

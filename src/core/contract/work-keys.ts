@@ -26,9 +26,13 @@ export const workKeys = {
     `${workKeys.receiptsOfChunk(run, chunk, step)}${padded(attempt, 3)}-${requestId}.json`,
   receiptsOfChunk: (run: string, chunk: number, step: 'log' | 'evaluate') =>
     `${workKeys.receiptPrefix(run)}${padded(chunk)}/${step}-`,
-  /** A segment of the answer journal: what an attempt at a part of a chunk got from the judge and wrote. */
-  answers: (run: string, chunk: number, from: number, attempt: number, requestId: string, segment: number) =>
-    `${workKeys.answersOfChunk(run, chunk)}${padded(from, 3)}-${padded(attempt, 3)}-${requestId}-${padded(segment, 4)}.jsonl`,
+  /** The line at work, where the function was killed on the chunk before. */
+  lineAtWork: (run: string, chunk: number, step: 'log' | 'evaluate' | 'prepare') =>
+    `${workKeys.lineAtWorkPrefix(run)}${padded(chunk)}-${step}.json`,
+  lineAtWorkPrefix: (run: string) => `runs/${run}/at-work/`,
+  /** A segment of the answer journal: what an attempt at a chunk got from the judge and wrote. */
+  answers: (run: string, chunk: number, attempt: number, requestId: string, segment: number) =>
+    `${workKeys.answersOfChunk(run, chunk)}${padded(attempt, 3)}-${requestId}-${padded(segment, 4)}.jsonl`,
   answersOfChunk: (run: string, chunk: number) => workKeys.answersOf(workKeys.chunkOfRun(run, chunk)),
   /** @param chunkOfRun a chunk of any run, as a retry names it */
   answersOf: (chunkOfRun: string) => `answers/${chunkOfRun}/`,

@@ -79,7 +79,6 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
   const failure = failureOf(chunk.chunk, prepared, report, text === undefined ? job : undefined);
   return {
     spend,
-    killed: prepared?.killed ?? [],
     of(traceId) {
       if (failure !== undefined) throw failure;
       if (held.has(traceId)) return { judge, money: HELD };

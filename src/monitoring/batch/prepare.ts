@@ -11,12 +11,12 @@ import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { Budget, Deposit } from '../../limits/budget/leased-budget.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
-import { KILLED, partOf } from '../chunk/parts.ts';
-import { lineId } from '../chunk/ranges.ts';
+import { LineAtWork } from '../chunk/line-at-work.ts';
 import { AnswerJournal } from '../evaluate/answer-journal.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
+import type { LogDependencies } from '../log/line-book.ts';
 
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
@@ -25,12 +25,10 @@ export interface PreparedChunk {
   ids: string[];
   /** The size of the file with the records. A file of a different size is from an attempt that failed. */
   bytes: number;
-  /** The most that the answers for the chunk can cost, reserved part by part; empty when no budget is set. */
+  /** The most that the answers for the chunk can cost; empty when no budget is set. */
   deposits: Deposit[];
   /** Traces that the budget had no room for. */
   held: string[];
-  /** Ids of the lines that killed the function alone. */
-  killed: string[];
   /** The id of the record of each trace that is asked about. Traces with the same request share one. */
   asked: Record<string, string>;
   /** Traces whose request another chunk makes too, with the ordinal of that chunk, whose job asks for both. */
@@ -45,25 +43,28 @@ interface PrepareDependencies
   store: Pick<TraceStore, 'getTraces'>;
   /** Absent when no budget is set. */
   limit?: Budget;
+  remainingMs?: LogDependencies['remainingMs'];
   record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   /** Returns the most that the answer to a record can cost, at the batch price; `null` when the price is unknown. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
 }
 
 /**
- * Writes the judge’s requests for a chunk, for the input of a batch job. The requests of a part are added to those of
- * earlier parts. Writes nothing to MLflow. A repeated call replaces what the failed attempt left.
+ * Writes the judge’s requests for a chunk, for the input of a batch job. Writes nothing to MLflow. A repeated call replaces what
+ * the failed attempt left.
  */
 export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
   const { storage, environment, limit } = deps;
   const { run, chunk } = request;
-  const deposit = depositName(run, chunk.chunk, partOf(request).from);
+  // The slash distinguishes a deposit from the lease of a Lambda.
+  const deposit = `batch/${run}/${chunk.chunk}`;
   const bucket = environment.WORK_BUCKET;
   let prepared: PreparedChunk;
   let records: string;
   try {
     await limit?.dropDeposit(deposit);
-    ({ prepared, records } = await prepare(request, deps, deposit));
+    const atWork = await LineAtWork.open('prepare', request, deps);
+    ({ prepared, records } = await atWork.during(() => prepare(request, deps, deposit, atWork)));
     await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
   } catch (error) {
     // No request will be made with the money that was reserved so far.
@@ -72,28 +73,30 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
     throw error;
   }
   // Last, because a job asks and pays for every request in this file: now its money is reserved, and accounted for.
-  if (records !== '') await storage.putText(bucket, requestsKeyOf(request), records, 'application/jsonlines');
+  const key = workKeys.batchRequests(run, chunk.chunk);
+  if (records !== '') await storage.putText(bucket, key, records, 'application/jsonlines');
   return prepared;
 }
-
-const requestsKeyOf = ({ run, chunk }: ChunkRequest): string => workKeys.batchRequests(run, chunk.chunk);
 
 async function prepare(
   request: ChunkRequest,
   deps: PrepareDependencies,
   deposit: string,
+  atWork: LineAtWork,
 ): Promise<{ prepared: PreparedChunk; records: string }> {
   const { storage, store, environment, scorers, always, limit, requestId } = deps;
   const { run, options } = request;
-  const { chunk, captures, condemned } = await readCaptures(request, deps);
+  const { captures } = await readCaptures(request, deps, atWork);
+  await atWork.traced();
   const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
   await journal.open();
   const traceIds = captures.map(({ traceId }) => traceId);
   await journal.openEarlier(new Set(traceIds));
-  const stored = await store.getTraces(chunk.experimentId, traceIds);
-  const { prepared, lines } = await earlierParts(request, deps, new Set(traceIds));
-  prepared.killed.push(...condemned.filter(({ reason }) => reason === KILLED).map(({ raw }) => lineId(raw.place)));
+  const stored = await store.getTraces(request.chunk.experimentId, traceIds);
+  const prepared: PreparedChunk = { records: 0, ids: [], bytes: 0, deposits: [], held: [], asked: {}, elsewhere: {} };
+  const lines = new Map<string, string>();
   for (const { traceId, raw, read, replay } of captures) {
+    if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
@@ -121,28 +124,8 @@ async function prepare(
   prepared.bytes = Buffer.byteLength(records);
   // The answers may come hours later, when the lease of this Lambda has expired.
   const made = await limit?.closeWithDeposit(deposit);
-  prepared.deposits = prepared.deposits.filter(({ name }) => name !== deposit);
   if (made !== undefined && made.scopes.length > 0) prepared.deposits.push(made);
   return { prepared, records };
-}
-
-/** Reads what earlier parts of the chunk have prepared, with their requests by record id, except those for these traces. */
-async function earlierParts(
-  request: ChunkRequest,
-  { storage, environment }: PrepareDependencies,
-  traceIds: ReadonlySet<string>,
-): Promise<{ prepared: PreparedChunk; lines: Map<string, string> }> {
-  const empty = { records: 0, ids: [], bytes: 0, deposits: [], held: [], killed: [] };
-  const prepared: PreparedChunk = { ...empty, asked: {}, elsewhere: {} };
-  if (partOf(request).from === 0) return { prepared, lines: new Map() };
-  const bucket = environment.WORK_BUCKET;
-  const key = workKeys.batchPrepared(request.run, request.chunk.chunk);
-  Object.assign(prepared, await storage.getJson<PreparedChunk>(bucket, key));
-  prepared.held = prepared.held.filter((traceId) => !traceIds.has(traceId));
-  const own = new Set([...traceIds].map((traceId) => prepared.asked[traceId]));
-  const records = await storage.getJsonLines<BatchRecord>(bucket, requestsKeyOf(request));
-  const others = records.filter(({ recordId }) => !own.has(recordId));
-  return { prepared, lines: new Map(others.map((record) => [record.recordId, JSON.stringify(record)])) };
 }
 
 /** @returns `undefined` when the request cannot be made. The second phase meets the same fault, and records the error. */
@@ -165,7 +148,3 @@ function requestOf(
     return undefined;
   }
 }
-
-/** The slash distinguishes a deposit from the lease of a Lambda. */
-const depositName = (run: string, chunk: number, from: number): string =>
-  `batch/${run}/${chunk}${from === 0 ? '' : `/${from}`}`;

@@ -12,7 +12,6 @@ import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../core/contract
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import type { StoredTrace, WriteTracesResult } from '../../mlflow/types.ts';
-import { partOf } from '../chunk/parts.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import { isVerdict, KnownAnswers, type NewAnswer } from './known-answers.ts';
 
@@ -244,8 +243,7 @@ export class AnswerJournal extends KnownAnswers {
     if (lines.length === 0) return;
     this.#lines = this.#lines.filter((line) => !isSaved(line));
     const { run, chunk, attempt } = this.#request;
-    const { from } = partOf(this.#request);
-    const key = workKeys.answers(run, chunk.chunk, from, attempt, this.#requestId, this.#segments);
+    const key = workKeys.answers(run, chunk.chunk, attempt, this.#requestId, this.#segments);
     const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
     try {
       await this.#storage.putText(this.#bucket, key, text, 'application/jsonlines');

@@ -38,8 +38,6 @@ export type AssessDependencies = Pick<EvaluateDependencies, 'judge' | 'limit' | 
 export interface BatchAnswers {
   /** The cost of all of them. */
   spend: JudgeSpend;
-  /** Ids of the lines that killed the function alone when the requests were prepared. */
-  killed: readonly string[];
   /**
    * Returns the judge for one trace, and its limit with the answers, which replace those of the chunk. `paid` is the cost of the
    * answers.

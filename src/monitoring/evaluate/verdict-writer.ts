@@ -112,12 +112,17 @@ export class VerdictWriter {
    * @throws the first failure to write; by then the answers are saved, unless that failed too
    */
   async end(): Promise<void> {
-    this.#start();
-    await Promise.all(this.#writing);
+    await this.flush();
     await this.#journal.save().catch((error: unknown) => {
       this.failure ??= error;
     });
     if (this.failure !== undefined) throw this.failure;
+  }
+
+  /** Writes what waits. A failure is thrown by `end`. */
+  async flush(): Promise<void> {
+    this.#start();
+    await Promise.all(this.#writing);
   }
 
   #isBatch(): boolean {

@@ -12,7 +12,7 @@ export function overwrittenRanges({ log, evaluate }: ChunkState, ranges: readonl
   const failed = [log.failed, evaluate.failed];
   // The only range of a chunk fails the attempt.
   if (ranges.length === 1) return new Set(failed.some((one) => one?.error?.name === CHANGED) ? [0] : []);
-  const unread = [...log.done.values(), ...evaluate.done.values()].flatMap((one) => one.unread ?? []);
+  const unread = [log.done, evaluate.done].flatMap((one) => one?.unread ?? []);
   return new Set(unread.filter(({ error }) => error.name === CHANGED).map(({ range }) => range));
 }
 

@@ -9,7 +9,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { inOrder } from '../../core/process/concurrency.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { withRanges } from '../chunk/ranges.ts';
-import { type ChunkState, partsDone, readChunks, readPlanReceipts } from '../receipts.ts';
+import { type ChunkState, readChunks, readPlanReceipts } from '../receipts.ts';
 import { grownFile, overwrittenRanges } from './grown-files.ts';
 import type { RetriedUnit } from './units.ts';
 
@@ -42,17 +42,11 @@ export async function optionsOfRun(
 }
 
 /** Returns whether the retry must run a chunk again. */
-function isUndone(
-  state: ChunkState,
-  lines: number,
-  what: Exclude<RetryWhat, 'quarantined'>,
-  evaluated: boolean,
-): boolean {
-  const evaluations = partsDone(state.evaluate, lines);
-  if (what === 'held') return evaluations.parts.some(({ counts }) => counts.heldByBudget > 0);
-  if (!partsDone(state.log, lines).whole) return true;
-  if (!evaluated) return false;
-  return !evaluations.whole || evaluations.parts.some(({ counts }) => counts.failed > 0);
+function isUndone({ log, evaluate }: ChunkState, what: Exclude<RetryWhat, 'quarantined'>, evaluated: boolean): boolean {
+  const { counts } = evaluate.done ?? {};
+  if (what === 'held') return counts !== undefined && counts.heldByBudget > 0;
+  if (log.done === undefined) return true;
+  return evaluated && (counts === undefined || counts.failed > 0);
 }
 
 /** Chunks that need no retry, after which planning may stop. */
@@ -83,14 +77,14 @@ export async function* retriedUnits(
     if (line === undefined) continue;
     const seen = line.chunk + 1;
     const unread = unreadRanges(state);
-    const isWhole = isUndone(state, line.lines, retry.what, original.evaluate);
+    const isWhole = isUndone(state, retry.what, original.evaluate);
     if (!isWhole && (retry.what === 'held' || unread.size === 0)) {
       if (seen % PASSED_OVER === 0) yield { seen, passedOver: true };
       continue;
     }
     const { chunk, ...rest } = await withRanges(storage, workBucket, line);
-    const { parts, whole } = partsDone(state.log, line.lines);
-    const isTraced = rest.traced ?? (unread.size === 0 && whole && parts.every(({ refused }) => refused === undefined));
+    const { done: logged } = state.log;
+    const isTraced = rest.traced ?? (unread.size === 0 && logged !== undefined && logged.refused === undefined);
     const grown = await grownFiles(storage, state, rest.ranges);
     const again = rest.ranges.filter((range, index) => (isWhole || unread.has(index)) && !grown.has(range));
     const files = [...grown.values()].filter(({ key }) => !scanned.has(key));
@@ -124,9 +118,7 @@ const withAnswers = (range: CaptureRange, chunkOfRun: string): CaptureRange => (
 
 /** Returns the ordinals of the ranges that an attempt could not read, although it succeeded with others. */
 const unreadRanges = ({ log, evaluate }: ChunkState): ReadonlySet<number> =>
-  new Set(
-    [...log.done.values(), ...evaluate.done.values()].flatMap(({ unread = [] }) => unread.map(({ range }) => range)),
-  );
+  new Set([log.done, evaluate.done].flatMap((receipt) => receipt?.unread ?? []).map(({ range }) => range));
 
 /** Yields the capture files that the earlier run could not plan. */
 export async function* failedFiles(storage: Storage, workBucket: string, run: string): AsyncGenerator<FailedFile> {

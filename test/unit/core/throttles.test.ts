@@ -35,7 +35,7 @@ test('counts by service, also of a failed invocation, and nothing where nothing 
 
 test('publishes for how long chunks are sent away, and keeps nothing for the next invocation', async () => {
   const seat = { enter: async () => ({ waitSeconds: 17 }), leave: async () => {} };
-  const request = { attempt: 0, progress: { bounds: [], kills: 0 } } as never;
+  const request = { attempt: 0, progress: { kills: 0 } } as never;
   const handle = countingThrottles('prod', (isFull: boolean) =>
     inGate(isFull ? { slots: seat } : {}, request, async () => 'done'),
   );

@@ -6,7 +6,7 @@ import { answeredBefore, CallFailure, JudgeHeld, JudgePaused } from '../../../sr
 import { quotaTokens } from '../../../src/judge/pricing/quota-tokens.ts';
 import type { Circuit } from '../../../src/limits/circuit.ts';
 import type { JudgeGate } from '../../../src/limits/gate.ts';
-import { partOf } from '../../../src/monitoring/chunk/parts.ts';
+import { isRepeated } from '../../../src/monitoring/chunk/attempt.ts';
 import { inGate } from '../../../src/monitoring/in-gate.ts';
 import { parseInvocation } from '../../../src/monitoring/invocation.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -109,8 +109,9 @@ test('an answer of a newer Claude counts five times, and reading from the cache 
 });
 
 describe('a chunk', () => {
-  const request = { attempt: 4, progress: { bounds: [3, 9], kills: 1 } } as never;
-  const work = async () => 'done';
+  const request = { attempt: 4, progress: { kills: 1 } } as never;
+  const work = async () => ({ lines: 3 });
+  const done = { lines: 3, kills: 0, attempts: 0, waitSeconds: 0 };
   const seats = (entered: 'in' | { waitSeconds: number }) => ({
     enter: jest.fn(async (_waited?: number) => entered),
     leave: jest.fn(async () => {}),
@@ -118,20 +119,20 @@ describe('a chunk', () => {
 
   test('is processed while there is a seat, which it leaves', async () => {
     const slots = seats('in');
-    expect(await inGate({ slots }, request, work)).toBe('done');
+    expect(await inGate({ slots }, request, work)).toEqual(done);
     expect(slots.leave).toHaveBeenCalledTimes(1);
     await expect(inGate({ slots }, request, () => Promise.reject(new Error('broken')))).rejects.toThrow('broken');
     expect(slots.leave).toHaveBeenCalledTimes(2);
-    expect(await inGate({}, request, work)).toBe('done');
+    expect(await inGate({}, request, work)).toEqual(done);
   });
 
   test('is left as it is for later when there is none, or when the judge is paused', async () => {
     const slots = seats({ waitSeconds: 17 });
-    const later = { bounds: [3, 9], kills: 1, more: true };
+    const later = { kills: 1 };
     // Without a seat nothing was attempted, and Step Functions counts anew after the wait.
     expect(await inGate({ slots }, request, work)).toEqual({ ...later, attempts: 4, waitSeconds: 17 });
     expect(slots.leave).not.toHaveBeenCalled();
-    const again = { progress: { bounds: [], kills: 0, waitSeconds: 9 } } as never;
+    const again = { progress: { kills: 0, waitSeconds: 9 } } as never;
     await inGate({ slots }, again, work);
     expect(slots.enter.mock.calls).toEqual([[undefined], [9]]);
     const pause = (ms: number) => inGate({}, request, () => Promise.reject(new JudgePaused({}, undefined, ms)));
@@ -163,7 +164,7 @@ describe('a chunk', () => {
       circuit.openUntilMs = undefined;
       const answer = await inGate({ mlflow: { circuit } }, request, wait);
       const { waitSeconds, ...rest } = answer as { waitSeconds: number };
-      expect(rest).toEqual({ bounds: [3, 9], kills: 1, more: true, attempts: 5 });
+      expect(rest).toEqual({ kills: 1, attempts: 5 });
       expect(waitSeconds).toBeGreaterThanOrEqual(least - 1);
       expect(waitSeconds).toBeLessThanOrEqual(Math.ceil(1.25 * least));
     }
@@ -179,10 +180,10 @@ describe('a chunk', () => {
         [100, 200],
         [800, 900],
       ] as const) {
-        const progress = { bounds: [3, 9], kills: 1, waitSeconds: waited };
+        const progress = { kills: 1, waitSeconds: waited };
         const answer = await inGate({}, { attempt: 4, progress } as never, throttled);
         const { waitSeconds, ...rest } = answer as { waitSeconds: number };
-        expect(rest).toEqual({ bounds: [3, 9], kills: 1, more: true, attempts: 5 });
+        expect(rest).toEqual({ kills: 1, attempts: 5 });
         expect(waitSeconds).toBeGreaterThanOrEqual(least);
         expect(waitSeconds).toBeLessThanOrEqual(Math.ceil(1.25 * least));
       }
@@ -190,13 +191,13 @@ describe('a chunk', () => {
   );
 
   test('is not begun while the circuit of MLflow is open, and ends a trial that asked nothing', async () => {
-    expect(await inGate({ mlflow: { circuit } }, request, work)).toBe('done');
+    expect(await inGate({ mlflow: { circuit } }, request, work)).toEqual(done);
     expect(circuit.reports).toEqual(['other']);
     circuit.openUntilMs = Date.now() + 60_000;
     const slots = seats('in');
     const begun = jest.fn(work);
     const later = (await inGate({ slots, mlflow: { circuit } }, request, begun)) as { waitSeconds: number };
-    expect(later).toMatchObject({ bounds: [3, 9], kills: 1, more: true, attempts: 4 });
+    expect(later).toMatchObject({ kills: 1, attempts: 4 });
     expect(later.waitSeconds).toBeGreaterThan(55);
     expect(begun).not.toHaveBeenCalled();
     expect(slots.leave).toHaveBeenCalledTimes(1);
@@ -204,16 +205,16 @@ describe('a chunk', () => {
     expect(takeThrottles()).toMatchObject({ mlflow: 1 });
   });
 
-  test('has attempts whose numbers go on after a wait, and start anew with the next part', () => {
+  test('has attempts whose numbers go on after a wait', () => {
     const event = {
       ...chunkRequest(new MemoryStorage(), ['{}']),
       attempt: 2,
-      progress: { bounds: [], kills: 0, attempts: 5, waitSeconds: 3 },
+      progress: { kills: 0, attempts: 5, waitSeconds: 3 },
     };
     const invocation = parseInvocation(event);
     if (invocation.kind !== 'chunk') throw new Error(invocation.kind);
     expect(invocation.request.attempt).toBe(7);
-    expect(partOf(invocation.request)).toMatchObject({ isRepeated: true, next: { attempts: 0 } });
+    expect(isRepeated(invocation.request)).toBe(true);
   });
 
   test('that fails again and again between its waits fails for good at last', async () => {

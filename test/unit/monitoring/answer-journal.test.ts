@@ -77,7 +77,7 @@ test('answers that cannot be saved fail by name when they must be, and are saved
   journal.keep(answerOf(two));
   await journal.save();
   await journal.save();
-  expect(segments()).toEqual([workKeys.answers('run', 0, 0, 0, 'r1', 0)]);
+  expect(segments()).toEqual([workKeys.answers('run', 0, 0, 'r1', 0)]);
   expect(
     memory.objects
       .get(segments()[0] ?? '')

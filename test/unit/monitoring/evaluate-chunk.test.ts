@@ -375,14 +375,12 @@ describe('an answer is paid once', () => {
     const frozen = rig.evaluate(rig.request(lines));
     while (waiting.length < 2 || saved().length < 40) await settled();
     standsStill = false;
-    const next = rig.request(lines, { progress: { bounds: [], kills: 1, more: true } });
+    const next = rig.request(lines, { progress: { kills: 1 } });
     const second = await rig.evaluate(next);
-    const third = await rig.evaluate(rig.request(lines, { progress: { bounds: [21], kills: 0, more: true } }));
     expect(second.takenOver).toEqual([{ from: ['r1'], spend: expect.objectContaining({ calls: 40 }) }]);
-    expect(third.takenOver).toBeUndefined();
     for (const resume of waiting) resume();
     const first = await frozen;
-    expect([first, second, third].map(({ spend }) => spend.calls)).toEqual([42, 40, 2]);
+    expect([first, second].map(({ spend }) => spend.calls)).toEqual([42, 42]);
     expect(rig.asks).toHaveLength(44);
     rig.storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(next.chunk)}\n`);
     expect(await rig.spent()).toMatchObject({ calls: 44 });
@@ -942,17 +940,6 @@ describe('where the traces are written too', () => {
       const { counts } = await rig.evaluate(rig.request(LINES, { attempt: 1 }), { turns: turnsIn(rig, 'run') });
       expect([counts.newVerdicts, rig.asks.length]).toEqual([6, 3]);
     });
-  });
-
-  test('a line that killed the function alone is quarantined if it has no trace, else it has errors', async () => {
-    const rig = new Writing();
-    const killed = { progress: { bounds: [1, 2, 3], kills: 1 } };
-    const { log, traced } = await rig.evaluate(rig.request(LINES, killed));
-    expect([log?.quarantineReasons, traced]).toEqual([{ FunctionKilled: 1 }, 0]);
-    rig.store.assessments.set(idOf(LINES[1]), []);
-    const { counts, log: second } = await rig.evaluate(rig.request(LINES, killed));
-    expect([second?.counts, counts.failed]).toEqual([expect.objectContaining({ alreadyThere: 1, traced: 1 }), 2]);
-    expect(rig.store.values).toContainEqual([ASKED[0]?.name, 'FunctionKilled']);
   });
 
   test('a chunk costs few requests', async () => {

@@ -139,7 +139,7 @@ test('says of each file what became of its lines and verdicts, and both equation
 
 test('keeps 5,000 files open, those of the last ranges', () => {
   const reports = new FileReports();
-  const add = (file: string) => reports.add({ ranges: [range(file, 1)] }, [], [], 1);
+  const add = (file: string) => reports.add({ ranges: [range(file, 1)] }, undefined, undefined, 1);
   for (const file of ['first', 'second']) add(file);
   for (let n = 0; n < 4_998; n += 1) add(`${n}`);
   add('first');
