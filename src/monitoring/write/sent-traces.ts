@@ -48,7 +48,7 @@ export class SentTraces {
     this.#request = request;
     this.#chain = chainOf(request);
     const isAnew = request.options.continues === undefined && !request.run.startsWith(EVENT_RUN_PREFIX);
-    this.#sinceMs = isAnew ? startedAtMs - (partOf(request).isRepeated ? ATTEMPTS_MS : 0) : 0;
+    this.#sinceMs = isAnew ? startedAtMs - (isRepeated(request) ? ATTEMPTS_MS : 0) : 0;
   }
 
   /** Reads what was sent for these traces until now. Call it while the traces are locked, before they are written. */
