@@ -7,7 +7,7 @@ import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import type { BudgetTable } from '../../limits/table.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
-import { partOf } from '../chunk/attempt.ts';
+import { isRepeated } from '../chunk/attempt.ts';
 
 /** DynamoDB deletes an item after this time. A run can be retried for as long. */
 const KEPT_SECONDS = 90 * 86_400;
