@@ -3,7 +3,6 @@ import {
   Choice,
   Condition,
   type DistributedMap,
-  type IChainable,
   TaskInput,
   type TaskStateBase,
   Wait,
@@ -26,7 +25,7 @@ export function batchStates(
   { batcher, planner }: Pick<MonitoringFunctions, 'batcher' | 'planner'>,
   answered: DistributedMap,
   summarize: TaskStateBase,
-): IChainable {
+): TaskStateBase {
   const ask = (id: string, action: JudgeBatchRequest['action'], comment: string): TaskStateBase =>
     invoke(scope, id, {
       lambda: batcher,

@@ -61,6 +61,7 @@ const wantsBatch = [
   { Variable: '$.plan.options.dryRun', BooleanEquals: false },
 ];
 const toStopped = [{ ...toSummary[0], Next: 'PartsFailed' }];
+const isAlone = { Variable: '$.plan.chunk', IsPresent: true };
 const chunkPayload = {
   'run.$': '$.run',
   'chunk.$': '$.chunk',
@@ -68,6 +69,11 @@ const chunkPayload = {
   'attempt.$': '$$.State.RetryCount',
   'progress.$': '$.progress',
 };
+
+interface State {
+  Catch?: object[];
+  Default?: string;
+}
 
 /** Comments are for people and may change. */
 function withoutComments(value: unknown): unknown {
@@ -155,7 +161,10 @@ const batchTask = (action: string) => ({
 });
 
 it('has exactly these states', () => {
-  const { OnlyChunk: _, RunAndPlan: __, ...States } = definition.States;
+  const own = Object.entries(definition.States).filter(
+    ([name]) => name !== 'RunAndPlan' && !name.includes('OnlyChunk'),
+  );
+  const States = Object.fromEntries(own);
   expect(withoutComments({ ...definition, States })).toEqual({
     StartAt: 'Start',
     States: {
@@ -165,6 +174,7 @@ it('has exactly these states', () => {
           plan: { nextPart: 0, nextChunk: 0, cursor: '' },
           error: { Error: '', Cause: '' },
           result: { part: 0 },
+          progress: { kills: 0 },
         },
         Next: 'PlanCaptures',
       },
@@ -187,7 +197,15 @@ it('has exactly these states', () => {
       AnythingPlanned: {
         Type: 'Choice',
         Choices: [
-          { Variable: '$.plan.chunk', IsPresent: true, Next: 'OnlyChunk' },
+          {
+            And: [isAlone, { Variable: '$.plan.options.evaluate', BooleanEquals: false }],
+            Next: 'LogTracesOnlyChunk',
+          },
+          {
+            And: [isAlone, { Variable: '$.plan.options.judge', StringEquals: 'batch' }],
+            Next: 'PrepareBatchOnlyChunk',
+          },
+          { ...isAlone, Next: 'EvaluateTracesOnlyChunk' },
           { Not: { Variable: '$.plan.outcome', StringEquals: 'planned' }, Next: 'MoreParts' },
           { Variable: '$.plan.more', BooleanEquals: true, Next: 'RunAndPlan' },
         ],
@@ -310,26 +328,25 @@ it('has exactly these states', () => {
   });
 });
 
-it('runs the only chunk of a run in the execution, with the states of the Map’s children under other names', () => {
-  const { OnlyChunk, ForEachChunk } = definition.States as Record<
-    string,
-    { Branches?: object[]; ItemProcessor?: Record<string, unknown> }
-  >;
-  const { Branches, ...rest } = OnlyChunk ?? {};
-  const { ProcessorConfig: _, ...children } = ForEachChunk?.ItemProcessor ?? {};
-  expect(JSON.parse(JSON.stringify(Branches).replaceAll('OnlyChunk', ''))).toEqual([children]);
-  expect(withoutComments(rest)).toEqual({
-    Type: 'Parallel',
-    Parameters: {
-      'run.$': '$$.Execution.Name',
-      'chunk.$': '$.plan.chunk',
-      'options.$': '$.plan.options',
-      progress: { kills: 0 },
-    },
-    ResultPath: null,
-    Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: 'MoreParts' }],
-    Next: 'MoreParts',
+it('runs the only chunk of a run in the execution, as a child of the Map would, and goes on if it fails', () => {
+  const { ForEachChunk } = definition.States as Record<string, { ItemProcessor: { States: Record<string, State> } }>;
+  const ofChild = ForEachChunk?.ItemProcessor.States ?? {};
+  const expected = ['LogTraces', 'EvaluateTraces', 'PrepareBatch'].flatMap((task) => {
+    const next = task === 'PrepareBatch' ? 'StartBatch' : 'SummarizeRun';
+    const { Catch: caught = [], ...state } = ofChild[task] ?? {};
+    const onFailure = { ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: next };
+    return [
+      [task, { ...state, Catch: [...caught, onFailure] }],
+      ...['Killed', 'Waits'].map((ending) => [`${task}${ending}`, ofChild[`${task}${ending}`]]),
+      ...['Again', 'Done'].map((ending) => [`${task}${ending}`, { ...ofChild[`${task}${ending}`], Default: next }]),
+    ];
   });
+  const own = Object.entries(definition.States).filter(([name]) => name.includes('OnlyChunk'));
+  const asChild = JSON.stringify(own)
+    .replaceAll('OnlyChunk', '')
+    .replaceAll('$$.Execution.Name', '$.run')
+    .replaceAll('$.plan.', '$.');
+  expect(Object.fromEntries(JSON.parse(asChild))).toEqual(Object.fromEntries(expected));
 });
 
 it('runs a part while the next one is planned, and lets its chunks end if that fails', () => {
@@ -368,9 +385,9 @@ it('neither retries nor swallows permanent errors, such as CaptureMissing', () =
   // What was prepared for a batch job before is asked first.
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"PartsFailed"/g)).toHaveLength(3);
   // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
-  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed","Next":"MoreParts"/g)).toHaveLength(1);
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed"/g)).toHaveLength(3);
   // Planning that fails beside the Map of the part before it.
-  expect(all.match(/States\.ALL/g)).toHaveLength(9);
+  expect(all.match(/States\.ALL/g)).toHaveLength(11);
 });
 
 /** The longest time that the retries can take, in seconds. */
