@@ -61,7 +61,9 @@ async function countCase(stack: QuotaEnvironment, captures: number, files: numbe
   const usd = perMillion(window.units, captures * files);
   log(`${captures} a file: ${files} files, ${window.shape.runs} executions, $${usd.toFixed(2)} a million`);
   log(JSON.stringify(Object.fromEntries(stack.shim.counts.operations)));
-  log(`${window.units.stateTransition} transitions, ${requestsOf(stack, 'LIST')} LIST, ${requestsOf(stack, 'PUT')} PUT`);
+  log(
+    `${window.units.stateTransition} transitions, ${requestsOf(stack, 'LIST')} LIST, ${requestsOf(stack, 'PUT')} PUT`,
+  );
   return { captures, files, executions: window.shape.runs, mlflow: window.mlflow, units: window.units };
 }
 
