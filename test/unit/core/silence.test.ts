@@ -84,7 +84,7 @@ import { checkScorers, scorersFor } from '../../../src/judge/scorers/scorer-set.
 import { loadApiKey } from '../../../src/judge/transports/api-key.ts';
 import { readParameters } from '../../../src/judge/transports/parameters.ts';
 import type { Judge, JudgeScorer } from '../../../src/judge/types.ts';
-import { createBudget } from '../../../src/limits/budget/leased-budget.ts';
+import { Budget } from '../../../src/limits/budget.ts';
 import { Lock } from '../../../src/limits/lock.ts';
 import { BudgetTable, namedTableError } from '../../../src/limits/table.ts';
 import { putToS3, spansStore } from '../../../src/mlflow/artifact-store.ts';
@@ -102,7 +102,6 @@ import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { inGate } from '../../../src/monitoring/in-gate.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { parseInput } from '../../../src/monitoring/plan/input.ts';
 import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
@@ -111,6 +110,7 @@ import { unitsOfObjects } from '../../../src/monitoring/plan/units.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
+import { withinLimits } from '../../../src/monitoring/within-limits.ts';
 import { parseBaseline } from '../../../src/quality/calibration/drift.ts';
 import { parseLabels } from '../../../src/quality/calibration/labels-file.ts';
 import { pickLabels } from '../../../src/quality/calibration/pick-labels.ts';
@@ -532,7 +532,7 @@ describe('error replies of AWS are not quoted', () => {
     },
     'S3, the artifacts of MLflow': () => putToS3(inS3().storage.s3, 'b', 'k', Buffer.from(mark())),
     DynamoDB: () =>
-      createBudget({ client: new DynamoDBClient(wire.client), table: 't', run: 'r', dailyUsd: 1 }).reserve(0.1),
+      new Budget({ table: new BudgetTable(new DynamoDBClient(wire.client), 't'), run: 'r', dailyUsd: 1 }).reserve(0.1),
     'Secrets Manager, the judge’s key': () => loadApiKey(new SecretsManagerClient(wire.client), 'arn'),
     'Secrets Manager, MLflow’s password': () => loadMlflowSecret(new SecretsManagerClient(wire.client), 'arn'),
     'Secrets Manager, headers': () => cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, DOORS),
@@ -788,7 +788,6 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidObjectives: () => readObjectives([{}], { scorers: [], sampleRate: 1 }),
   InvalidBaseline: () => parseBaseline(`{"${mark()}"`, 'f'),
   InvalidBound: () => simulatedSize(() => 0, 0, { start: 1 }),
-  InvalidBudget: () => createBudget({ client: {} as never, table: 't', run: 'r', dailyUsd: -1 }),
   InvalidEnvironment: () => readEnvironment({}),
   InvalidGateFile: () => parseGateFile('thresholds: 1', 'f'),
   InvalidGateOptions: () => checkOutputs({ junit: 'x' }, []),
@@ -823,7 +822,7 @@ const PROVOKE: Record<string, () => unknown> = {
   JudgeSecretUnreadable: () => loadApiKey(secretOf(`{"api_key":${mark()}`), 'arn'),
   JudgeThrottled: () => judgeAnswers(429),
   JudgeUnavailable: () => startOf(aws('InternalServerException', 500)),
-  RetriesUsedUp: () => inGate({}, { attempt: 999 } as never, () => judgeAnswers(429)),
+  RetriesUsedUp: () => withinLimits({}, { attempt: 999 } as never, () => judgeAnswers(429)),
   RangesMissing: () => withRanges(new MemoryStorage().storage, 'work', { ...chunkOf([]), rangesIn: 'gone' }),
   LabelSchemaUnfit: () =>
     queueOf(
