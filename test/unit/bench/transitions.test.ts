@@ -61,12 +61,12 @@ test('the documents price a lone file by the transitions of its run, and a judge
   for (const [, captures, total, transitions] of rows) {
     const usd = (transitionsOfLoneRun(machine) * LIST_PRICES.stateTransition * 1e6) / Number(captures);
     expect(Math.abs(Number(transitions) / usd - 1)).toBeLessThan(0.01);
-    // $0.0006 a run, and $5 for a million captures.
-    expect(Math.abs(Number(total) / (600 / Number(captures) + 5) - 1)).toBeLessThan(0.1);
+    // $0.00047 a run, and $5 for a million captures.
+    expect(Math.abs(Number(total) / (470 / Number(captures) + 5) - 1)).toBeLessThan(0.1);
   }
   const totals = rows.map(([, , total]) => Number(total));
-  expect(totals).toEqual([593, 37, 6]);
-  expect(readFileSync('README.md', 'utf8')).toContain('$593, $37 or $6 a million for lone files');
+  expect(totals).toEqual([467, 31, 5.7]);
+  expect(readFileSync('README.md', 'utf8')).toContain('$467, $31 or $6 a million for lone files');
   expect(Math.round(JUDGED_CAPTURE.usd * 1e6)).toBe(17_675);
 });
 
