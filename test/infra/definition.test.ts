@@ -150,15 +150,15 @@ const mapOver = (
   Catch: toStopped,
 });
 
-const batchTask = (action: string) => ({
+const batchTask = {
   Type: 'Task',
   Resource: lambda('JudgeBatchFunction'),
-  Parameters: { action, run },
+  Parameters: { run },
   ResultPath: '$.batch',
   Retry: [NOT_READY, place, transient, throttled, ended],
   Catch: [{ ...toSummary[0], Next: 'JobsUnknown' }],
   Next: 'BatchEnded',
-});
+};
 
 it('has exactly these states', () => {
   const own = Object.entries(definition.States).filter(
@@ -218,7 +218,7 @@ it('has exactly these states', () => {
       },
       PartsFailed: {
         Type: 'Choice',
-        Choices: [{ And: [{ Variable: '$.plan.options', IsPresent: true }, { And: wantsBatch }], Next: 'StartBatch' }],
+        Choices: [{ And: [{ Variable: '$.plan.options', IsPresent: true }, { And: wantsBatch }], Next: 'CheckBatch' }],
         Default: 'SummarizeRun',
       },
       ForEachChunk: {
@@ -263,12 +263,11 @@ it('has exactly these states', () => {
         Type: 'Choice',
         Choices: [
           { Variable: '$.plan.more', BooleanEquals: true, Next: 'PlanCaptures' },
-          { And: wantsBatch, Next: 'StartBatch' },
+          { And: wantsBatch, Next: 'CheckBatch' },
         ],
         Default: 'SummarizeRun',
       },
-      StartBatch: batchTask('start'),
-      CheckBatch: batchTask('check'),
+      CheckBatch: batchTask,
       JobsUnknown: {
         Type: 'Task',
         Resource: lambda('PlanCapturesFunction'),
@@ -283,8 +282,6 @@ it('has exactly these states', () => {
         Choices: [
           { Variable: '$.batch.outcome', StringEquals: 'ready', Next: 'ForEachAnsweredChunk' },
           { Variable: '$.batch.outcome', StringEquals: 'waiting', Next: 'WaitForBatch' },
-          { Variable: '$.batch.outcome', StringEquals: 'more', Next: 'StartBatch' },
-          { Variable: '$.batch.outcome', StringEquals: 'packed', Next: 'CheckBatch' },
         ],
         Default: 'SummarizeRun',
       },
@@ -332,7 +329,7 @@ it('runs the only chunk of a run in the execution, as a child of the Map would, 
   const { ForEachChunk } = definition.States as Record<string, { ItemProcessor: { States: Record<string, State> } }>;
   const ofChild = ForEachChunk?.ItemProcessor.States ?? {};
   const expected = ['LogTraces', 'EvaluateTraces', 'PrepareBatch'].flatMap((task) => {
-    const next = task === 'PrepareBatch' ? 'StartBatch' : 'SummarizeRun';
+    const next = task === 'PrepareBatch' ? 'CheckBatch' : 'SummarizeRun';
     const { Catch: caught = [], ...state } = ofChild[task] ?? {};
     const onFailure = { ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: next };
     return [
@@ -387,7 +384,7 @@ it('neither retries nor swallows permanent errors, such as CaptureMissing', () =
   // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed"/g)).toHaveLength(3);
   // Planning that fails beside the Map of the part before it.
-  expect(all.match(/States\.ALL/g)).toHaveLength(11);
+  expect(all.match(/States\.ALL/g)).toHaveLength(10);
 });
 
 /** The longest time that the retries can take, in seconds. */
