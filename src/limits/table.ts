@@ -56,6 +56,14 @@ export function tableClient(): DynamoDBClient {
   return client;
 }
 
+/** @throws PermanentError `InvalidEnvironment` without a table: nothing is written to MLflow without its locks */
+export function limitsTable({ BUDGET_TABLE: name }: { BUDGET_TABLE?: string | undefined }): BudgetTable {
+  if (name !== undefined) return new BudgetTable(tableClient(), name);
+  throw new PermanentError('InvalidEnvironment', 'The name of the table of locks is missing', {
+    expected: 'BUDGET_TABLE in the environment',
+  });
+}
+
 export class BudgetTable {
   readonly client: DynamoDBClient;
   readonly name: string;
