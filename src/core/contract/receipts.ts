@@ -244,7 +244,8 @@ export interface QuarantineEntry {
   end: number;
   /** Where a whole run cuts the range that has the line; in bytes. */
   cutAt?: number;
-  reason: NamedError;
+  /** `words` are MLflow's own, which can quote the line. */
+  reason: NamedError & { words?: string };
   /** The line's bytes, base64. Absent if the line is over the size bound and only its place is kept. */
   base64?: string;
   quarantinedAt: string;
