@@ -12,7 +12,7 @@ import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
-import { isRetry } from '../chunk/attempt.ts';
+import { isRepeated, isRetry } from '../chunk/attempt.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { addSpend } from '../counts.ts';
 import { LineBook } from '../log/line-book.ts';
@@ -64,6 +64,8 @@ class EvaluateChunk {
   readonly #writer: VerdictWriter;
   /** Absent if no trace is to be written. */
   readonly #book: LineBook | undefined;
+  /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
+  readonly #repeated = new Set<string>();
   #takenOver: TakenOver[] = [];
   #unread: UnreadRange[] = [];
   /** The first failure that ends the judging. Captures in progress finish, and no further one starts. */
@@ -81,7 +83,7 @@ class EvaluateChunk {
     this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
-    this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
+    this.#assessor = new CaptureAssessor(request.run, deps);
     this.#book = request.write ? new LineBook(request, { ...deps, written: this.#journal }) : undefined;
     this.#writer = new VerdictWriter(request, deps, {
       journal: this.#journal,
@@ -107,7 +109,7 @@ class EvaluateChunk {
   async #evaluate(): Promise<void> {
     const { openBatch } = this.#deps;
     this.#assessor.batch = await openBatch?.();
-    this.#takenOver = await this.#journal.open();
+    await this.#journal.open();
     const atWork = await LineAtWork.open('evaluate', this.#request, this.#deps);
     await atWork.during(() => this.#process(atWork));
   }
@@ -130,6 +132,7 @@ class EvaluateChunk {
     const planned = this.#planned(captures, stored);
     const work = atWork.isEach ? this.#assessEach(planned, signal, atWork) : this.#assessAll(planned, signal);
     await work.finally(() => this.#writer.end());
+    this.#takenOver = (await this.#deps.answers?.unreported(this.#repeated)) ?? [];
     for (const line of duplicates) {
       this.#book?.duplicate(line.traceId, line);
       if (this.#book?.refused.has(line.traceId)) continue;
@@ -219,6 +222,7 @@ class EvaluateChunk {
     const { options, run } = this.#request;
     const { traceId, replay } = line;
     const capture = line.read();
+    if (isRepeated(this.#request)) this.#repeated.add(this.#assessor.questionOf({ traceId, capture }));
     const stored = allStored.get(traceId);
     const isAbsent = stored === undefined && this.#mayCreate(traceId);
     const { variant } = capturePathOf(line.raw.place.key);
