@@ -56,7 +56,7 @@ it('neither retries nor swallows permanent errors, such as CaptureMissing', () =
   // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed","Next":"MoreParts"/g)).toHaveLength(1);
   // Planning that fails beside the Map of the part before it.
-  expect(all.match(/States\.ALL/g)).toHaveLength(8);
+  expect(all.match(/States\.ALL/g)).toHaveLength(9);
 });
 
 /** The longest time that the retries can take, in seconds. */
