@@ -9,7 +9,7 @@ import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
 import { countsInMlflow } from '../helpers/mlflow-counts.ts';
 import type { CliResult } from '../helpers/replay.ts';
-import { DAY, ENDPOINT, loadState, prediction, SETTINGS } from '../upgrade/load-state.ts';
+import { DAY, ENDPOINT, loadState, prediction, SETTINGS, startRuns } from '../upgrade/load-state.ts';
 
 /** It has room for a call of the judge, but not after the $0.0498 that were spent before. */
 const CAP_USD = '0.09';
@@ -18,7 +18,6 @@ const LATE = `${DAY}/13/late.jsonl`;
 
 let environment: LocalEnvironment;
 let pipeline: DeployedPipeline;
-let underWay: string;
 
 beforeAll(async () => {
   environment = await startEnvironment({ awsEnv: { SFN_WAIT_SCALE: '0.05' } });
@@ -26,7 +25,7 @@ beforeAll(async () => {
   pipeline = new DeployedPipeline(environment, SETTINGS.STACK_PREFIX, outputs);
   await environment.mlflow;
   await pipeline.disableRule();
-  underWay = await loadState(pipeline);
+  await loadState(pipeline);
 });
 
 afterAll(() => environment?.stop());
@@ -65,7 +64,7 @@ test('money spent before counts: a cap that it has reached holds what comes', as
 });
 
 test('a run under way ends, or names the command that completes it', async () => {
-  const { status, error, cause } = await pipeline.ended(underWay);
+  const { status, error, cause } = await pipeline.ended(await startRuns(pipeline));
   if (status !== 'SUCCEEDED') await complete(`${error}: ${cause}`);
 });
 

@@ -59,27 +59,30 @@ export function prediction(id: string, time = '2026-11-20T10:05:00Z'): string {
   return JSON.stringify(record);
 }
 
-/** Puts the state into a new stack of `SETTINGS`, whose rule is disabled. @returns the ARN of the run under way, which goes on */
-export async function loadState(pipeline: DeployedPipeline): Promise<string> {
+/** Puts the state into a new stack of `SETTINGS`, whose rule is disabled. */
+export async function loadState(pipeline: DeployedPipeline): Promise<void> {
   const { environment, outputs } = pipeline;
-  const { recordedMs, workBucket } = readState({});
-  const dayOf = (ms: number): string => `day#${new Date(ms).toISOString().slice(0, 10)}`;
-  const state = readState({ [workBucket]: outputs.workBucket, [dayOf(recordedMs)]: dayOf(Date.now()) });
-  const toToday = (text: string): string => moved(text, Date.now() - recordedMs);
+  const state = readState(outputs.workBucket);
+  const toToday = (text: string): string => moved(text, Date.now() - state.recordedMs);
   await putObjects(pipeline, outputs.captureBucket, state.captures, (text) => text);
   await putObjects(pipeline, outputs.workBucket, state.work, toToday);
   await putItems(pipeline, JSON.parse(toToday(JSON.stringify(state.items))));
   const { directory } = await environment.mlflow;
-  const database = new DatabaseSync(join(directory, 'mlflow.db'), { timeout: 60_000 });
+  const options = { timeout: 60_000, enableForeignKeyConstraints: false };
+  const database = new DatabaseSync(join(directory, 'mlflow.db'), options);
   database.exec(`BEGIN;${state.sql};COMMIT;`);
   database.close();
-  return startRuns(pipeline, state);
 }
 
-function readState(replaced: Record<string, string>): StackState {
-  let text = gunzipSync(readFileSync(STATE_FILE)).toString();
-  for (const [old, now] of Object.entries(replaced)) text = text.replaceAll(old, now);
-  return JSON.parse(text);
+/** Reads the state with the day of today, and another name of the work bucket. */
+function readState(workBucket: string): StackState {
+  const text = gunzipSync(readFileSync(STATE_FILE)).toString();
+  const recorded = JSON.parse(text) as StackState;
+  const dayOf = (ms: number): string => `day#${new Date(ms).toISOString().slice(0, 10)}`;
+  const now = text
+    .replaceAll(recorded.workBucket, workBucket)
+    .replaceAll(dayOf(recorded.recordedMs), dayOf(Date.now()));
+  return JSON.parse(now);
 }
 
 /** Moves times around that of the record, epoch seconds or milliseconds. */
@@ -111,10 +114,15 @@ async function putItems(pipeline: DeployedPipeline, items: StackState['items']):
   dynamo.destroy();
 }
 
-/** Starts the executions under their names: those that had ended end at once, and the other one begins at its Map. */
-async function startRuns(pipeline: DeployedPipeline, { runs, definition }: StackState): Promise<string> {
+/**
+ * Starts the executions under their names: those that had ended end at once, and the one under way begins at its Map.
+ *
+ * @returns the ARN of the one under way
+ */
+export async function startRuns(pipeline: DeployedPipeline): Promise<string> {
   const { sfn } = pipeline.environment.clients;
-  const { stateMachineArn } = pipeline.outputs;
+  const { stateMachineArn, workBucket } = pipeline.outputs;
+  const { runs, definition } = readState(workBucket);
   const today = await sfn.send(new DescribeStateMachineCommand({ stateMachineArn }));
   const old = JSON.parse(definition);
   let underWay = '';
