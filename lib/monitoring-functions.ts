@@ -11,7 +11,7 @@ import { grantCaptureRead } from './access/capture.ts';
 import { grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantWork } from './access/work.ts';
-import { grantBudget } from './budget-table.ts';
+import { grantAnswers, grantBudget, ItemTable } from './item-table.ts';
 import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
 
 interface MonitoringFunctionsProps {
@@ -68,6 +68,9 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
   // The gate has its items in the table of the budget.
   for (const { role } of [processor, evaluator]) grantBudget(role, props.budget, settings);
+  const { table: answers } = new ItemTable(scope, 'Answers', settings);
+  grantAnswers(evaluator.role, answers, settings);
+  evaluator.function.addEnvironment('ANSWERS_TABLE', answers.tableName);
   return functions;
 }
 
@@ -79,22 +82,24 @@ function grantWorkBucket(
   grantWork(workBucket, planner.role, {
     // A retry reads the records of an earlier run.
     read: ['starts', 'plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims', 'replayMarks'],
-    write: ['plan', 'ranges', 'claims'],
-    upload: ['manifest', 'batchManifest'],
+    write: ['plan', 'manifest', 'ranges', 'claims'],
+    upload: ['batchManifest'],
   });
-  // Quarantined lines are read if their capture file is gone, and if a later part of the chunk adds more.
+  // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {
-    read: ['ranges', 'quarantine', 'answers', 'replayMarks'],
-    write: ['receipts', 'quarantine', 'answers', 'truthIndex'],
+    read: ['ranges', 'quarantine', 'answers', 'replayMarks', 'lineAtWork'],
+    write: ['receipts', 'words', 'quarantine', 'answers', 'truthIndex', 'lineAtWork'],
   });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
-    read: ['ranges', 'receipts', 'quarantine', 'answers', 'replayMarks', 'batchState', 'batchRequests', 'batchOutput'],
-    write: ['receipts', 'quarantine', 'answers', 'batchState', 'batchRequests', 'truthIndex'],
+    read: ['ranges', 'receipts', 'quarantine', 'answers', 'replayMarks', 'lineAtWork', 'batchState', 'batchOutput'],
+    write: ['receipts', 'words', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchInput', 'truthIndex'],
+    // What an attempt has prepared that failed.
+    remove: ['batchInput'],
   });
   grantWork(workBucket, batcher.role, {
-    read: ['manifest', 'batchState', 'batchRequests'],
-    write: ['batchState', 'batchInput'],
+    read: ['plan', 'manifest', 'batchState'],
+    write: ['batchState'],
     upload: ['batchState'],
   });
   grantWork(workBucket, summarizer.role, {

@@ -55,8 +55,8 @@ export class RunWatcher {
   readonly #arn: string;
   readonly #run: string;
   readonly #read = new Set<string>();
-  /** Lines by the first line of each part, of chunks that may not be complete. */
-  readonly #parts = new Map<number, Map<number, number>>();
+  /** By chunk. */
+  readonly #linesOf = new Map<number, number>();
   readonly #whole = new Set<number>();
   readonly #maps = new Map<string, { done: number; failed: number; running: boolean }>();
   readonly #told = new Set<string>();
@@ -186,13 +186,11 @@ export class RunWatcher {
     }
     const log = receipt.step === 'log' ? receipt : receipt.log;
     if (log?.ok) {
-      const parts = this.#parts.get(chunk) ?? new Map<number, number>();
-      const from = log.part?.from ?? 0;
-      this.#lines += log.counts.lines - (parts.get(from) ?? 0);
-      this.#parts.set(chunk, parts.set(from, log.counts.lines));
+      this.#lines += log.counts.lines - (this.#linesOf.get(chunk) ?? 0);
+      this.#linesOf.set(chunk, log.counts.lines);
     }
     const evaluates = this.#plans.at(-1)?.options.evaluate ?? true;
-    if (ok && receipt.part === undefined && step === (evaluates ? 'evaluate' : 'log')) this.#whole.add(chunk);
+    if (ok && step === (evaluates ? 'evaluate' : 'log')) this.#whole.add(chunk);
   }
 
   /** Keeps a line for a person, once for each key. */

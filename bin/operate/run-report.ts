@@ -4,7 +4,7 @@ import { Storage } from '../../src/core/aws/storage.ts';
 import type { BatchReport, PlanReceipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
-import { partsDone, readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
+import { readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 import { type FoundExecution, findExecution, type StateMachines } from './find-execution.ts';
@@ -102,7 +102,7 @@ export async function readRunReport(
     isFinal: written !== undefined,
     isPartlyPlanned: written?.partlyPlanned ?? soFar?.isPartlyPlanned ?? false,
     quarantined: summary === undefined ? [] : await readReasons(clients.s3, [{ workBucket, summary }]),
-    experimentId: await experimentOf(storage, workBucket, name),
+    experimentId: (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(name, 0)))?.experimentId,
     openBatchJobs: await openJobs(storage, workBucket, name),
   };
 }
@@ -136,29 +136,14 @@ export async function summarySoFar(
   for await (const { line, state } of readChunks(storage, workBucket, name)) {
     builder.addSpend(state);
     if (line === undefined) continue;
-    const { lines } = line;
-    const isDone = last.options.evaluate ? partsDone(state.evaluate, lines).whole : partsDone(state.log, lines).whole;
-    if (isDone || !isRunning) builder.addChunk(await withRanges(storage, workBucket, line), state);
+    const { done } = last.options.evaluate ? state.evaluate : state.log;
+    if (done !== undefined || !isRunning) builder.addChunk(await withRanges(storage, workBucket, line), state);
     // Nobody writes the reports of its files.
     builder.files.forget();
   }
   const summary = builder.build();
   if (isRunning) summary.status = 'unfinished';
   return { summary, isPartlyPlanned: last.more };
-}
-
-/** Bytes at the beginning of a manifest, in which its first line names the experiment. */
-const MANIFEST_BYTES = 4_096;
-
-async function experimentOf(storage: Storage, workBucket: string, run: string): Promise<string | undefined> {
-  for await (const object of storage.list(workBucket, workKeys.manifestPrefix(run))) {
-    if (object.size === 0) continue;
-    const end = Math.min(object.size, MANIFEST_BYTES) - 1;
-    const pieces: Buffer[] = [];
-    for await (const piece of await storage.read(object, { start: 0, end })) pieces.push(piece);
-    return /"experimentId":"([^"]+)"/.exec(Buffer.concat(pieces).toString())?.[1];
-  }
-  return undefined;
 }
 
 const JOB_GOES_ON = new Set(['Submitted', 'Validating', 'Scheduled', 'InProgress', 'Stopping']);

@@ -13,27 +13,26 @@ import { countingThrottles } from '../../src/core/process/metrics.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
 import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../../src/judge/connect.ts';
-import { connectGate } from '../../src/limits/gate.ts';
+import { connectLimits } from '../../src/limits/limits.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
-import { partOf } from '../../src/monitoring/chunk/parts.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
-import { connectClaims } from '../../src/monitoring/evaluate/ask-claims.ts';
+import { connectAnswers } from '../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
+import { withinLimits } from '../../src/monitoring/within-limits.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const limiter = new AdaptiveLimiter();
-const gate = connectGate(environment, limiter);
-const settings = { ...environment, shared: { limiter, gate: gate.judge } };
-const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
+const limits = connectLimits(environment, limiter);
+const settings = { ...environment, shared: { limiter, limits: limits.judge } };
+const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const judging = connectJudge(settings);
 const budget = connectBudget(environment);
-const claimsOf = connectClaims(environment.BUDGET_TABLE);
+const answersOf = connectAnswers(environment.ANSWERS_TABLE, storage, environment.WORK_BUCKET);
 const turnsOf = connectTurns(environment.BUDGET_TABLE);
 let batchJudging: BatchJudging | undefined;
 const batchJudge = (): BatchJudging => {
@@ -56,8 +55,8 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
     const limit = budget(request.run, request.options.budgetUsd);
     const endsAtMs = Date.now() + deps.remainingMs();
-    const claims = claimsOf(request, endsAtMs);
-    const limited = { ...deps, ...scoring, limit, claims, turns: turnsOf(request, endsAtMs) };
+    const answers = answersOf(request, { requestId: deps.requestId, untilMs: endsAtMs });
+    const limited = { ...deps, ...scoring, limit, answers, turns: turnsOf(request, endsAtMs) };
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
     const { batchScorers: scorers } = batchJudge();
     const workBucket = environment.WORK_BUCKET;
@@ -67,16 +66,15 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const prepare = async (request: ChunkRequest): Promise<{ records: number; held: number }> => {
     const limit = budget(request.run, request.options.budgetUsd);
     const { batchScorers: scorers, ...batch } = batchJudge();
-    const claims = claimsOf(request, Date.now() + deps.remainingMs());
-    const { records, held } = await prepareChunk(request, { ...deps, ...scoring, ...batch, scorers, limit, claims });
+    const answers = answersOf(request, { requestId: deps.requestId, untilMs: 0 });
+    const { records, held } = await prepareChunk(request, { ...deps, ...scoring, ...batch, scorers, limit, answers });
     return { records, held: held.length };
   };
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return inGate(gate, request, async () => {
-      const counts = request.phase === 'prepare' ? await prepare(request) : sumEvaluations([await evaluate(request)]);
-      return { ...counts, ...partOf(request).next };
-    });
+    return withinLimits<object>(limits, request, async () =>
+      request.phase === 'prepare' ? prepare(request) : sumEvaluations([await evaluate(request)]),
+    );
   }
   const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   return sumEvaluations(await forEachChunkOf(invocation.files, deps, experiment.id, evaluate));

@@ -170,7 +170,7 @@ export class MonitoringStateMachine extends Construct {
     return {
       'run.$': '$$.Execution.Name',
       'options.$': '$.plan.options',
-      progress: { bounds: [], kills: 0 },
+      progress: { kills: 0 },
     };
   }
 
@@ -185,7 +185,7 @@ export class MonitoringStateMachine extends Construct {
     return new Choice(this, 'EvaluationWanted')
       .when(
         Condition.booleanEquals('$.options.evaluate', false),
-        this.#inParts(log, 'LogTracesDone', (next) => next.otherwise(done)),
+        this.#untilDone(log, 'LogTracesDone', (next) => next.otherwise(done)),
       )
       .when(
         Condition.stringEquals('$.options.judge', 'batch'),
@@ -207,34 +207,34 @@ export class MonitoringStateMachine extends Construct {
       ...this.#chunkTask(props, { phase, ...(phase === 'prepare' ? {} : { write: true }) }),
       retries: EVALUATE_CHUNK_RETRIES,
     });
-    return this.#inParts(evaluate, `${id}Done`, (next) => next.otherwise(done));
+    return this.#untilDone(evaluate, `${id}Done`, (next) => next.otherwise(done));
   }
 
   /**
-   * Returns to the task until no part of the chunk remains. If the function is killed on a part, the next invocation gets half
-   * of it, until the line that kills it is alone (src/monitoring/chunk/parts.ts).
+   * Returns to the task until the chunk is done. If the function is killed, the next invocation looks for the line that does it
+   * (src/monitoring/chunk/line-at-work.ts).
    */
-  #inParts(task: LambdaInvoke, nextId: string, then: (next: Choice) => Choice): IChainable {
+  #untilDone(task: LambdaInvoke, nextId: string, then: (next: Choice) => Choice): IChainable {
     const failed = new Fail(this, `${task.id}Failed`, { errorPath: '$.killed.Error', causePath: '$.killed.Cause' });
     const killed = new Pass(this, `${task.id}Killed`, {
-      comment: 'The next invocation halves the first part again',
+      comment: 'The next invocation takes the lines one after the other',
       parameters: {
-        'bounds.$': '$.progress.bounds',
         kills: JsonPath.mathAdd(JsonPath.numberAt('$.progress.kills'), 1),
       },
       resultPath: '$.progress',
     });
     killed.next(
-      new Choice(this, `${task.id}InHalves`, { comment: 'A function that is killed too often fails the chunk' })
+      new Choice(this, `${task.id}Again`, { comment: 'A function that is killed too often fails the chunk' })
         .when(Condition.numberLessThanEquals('$.progress.kills', MOST_KILLS), task)
         .otherwise(failed),
     );
     task.addCatch(killed, { errors: LAMBDA_ENDED_ERRORS, resultPath: '$.killed' });
     // The stack has no room for the chunk, or the judge is paused. A round of waiting is paid, its length is not.
     const wait = new Wait(this, `${task.id}Waits`, { time: WaitTime.secondsPath('$.progress.waitSeconds') });
-    const next = new Choice(this, nextId)
-      .when(Condition.numberGreaterThan('$.progress.waitSeconds', 0), wait.next(task))
-      .when(Condition.booleanEquals('$.progress.more', true), task);
+    const next = new Choice(this, nextId).when(
+      Condition.numberGreaterThan('$.progress.waitSeconds', 0),
+      wait.next(task),
+    );
     return task.next(then(next));
   }
 
@@ -251,9 +251,7 @@ export class MonitoringStateMachine extends Construct {
       }),
       // The counts are in the receipts.
       resultSelector: {
-        'bounds.$': '$.bounds',
         'kills.$': '$.kills',
-        'more.$': '$.more',
         'attempts.$': '$.attempts',
         'waitSeconds.$': '$.waitSeconds',
       },

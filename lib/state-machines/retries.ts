@@ -109,7 +109,7 @@ const PLACE_RETRY: RetryProps = {
 };
 export const BATCH_RETRIES = [PLACE_RETRY, ...STORE_RETRIES];
 
-/** A chunk on which a function was killed is not retried as a whole, but in smaller parts. */
+/** A chunk on which a function was killed is not simply retried: the next attempt looks for the line that does it. */
 export const LOG_CHUNK_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY];
 export const EVALUATE_CHUNK_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY];
 

@@ -8,11 +8,10 @@ import {
   LOG_TERMS,
   type LogReceipt,
   VERDICT_TERMS,
-  type VerdictCounts,
 } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { addCounts } from '../core/values/counts.ts';
-import { emptyVerdictCounts, sumLogCounts, verdictTotal } from './counts.ts';
+import { emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
 
 /**
  * Files that may still have ranges in later chunks. The end of a file may share a chunk with the ends of later files, so its
@@ -22,6 +21,9 @@ const OPEN_FILES = 5_000;
 
 /** Characters of the report in memory, before they are written as one object. */
 const OBJECT_CHARACTERS = 4_000_000;
+
+/** The verdicts of a chunk: absent if they are lost, `off` if the run does not evaluate. */
+export type Evaluated = Pick<EvaluateReceipt, 'counts' | 'byRange'> | 'off' | undefined;
 
 /** What was written so far, and the files that are not; it continues in the next invocation. */
 export interface FilesState {
@@ -51,18 +53,17 @@ export class FileReports {
   /**
    * Adds a chunk, by its receipts that count.
    *
-   * @param evaluated `undefined` if the run does not evaluate
    * @param scorers the number of verdicts that each traced line expects
    */
   add(
     { ranges }: Pick<ManifestLine, 'ranges'>,
-    logged: readonly Pick<LogReceipt, 'counts' | 'byRange'>[],
-    evaluated: readonly Pick<EvaluateReceipt, 'counts' | 'byRange'>[] | undefined,
+    logged: Pick<LogReceipt, 'counts' | 'byRange'> | undefined,
+    evaluated: Evaluated,
     scorers: number,
   ): void {
     for (const [index, range] of ranges.entries()) {
-      const parts = logged.map(({ counts, byRange }) => ({ counts: rowOf(LOG_TERMS, counts, byRange?.[index]) }));
-      const { lines, traced, quarantined, outsideWindow } = sumLogCounts(parts);
+      const counts = logged && rowOf(LOG_TERMS, logged.counts, logged.byRange?.[index]);
+      const { lines, traced, quarantined, outsideWindow } = counts ?? emptyLogCounts();
       const { lines: ofLines, verdicts } = this.#fileOf(range);
       const lost = Math.max(0, range.lines - lines);
       addCounts(ofLines, { planned: range.lines, traced, quarantined, outsideWindow, lost });
@@ -123,16 +124,11 @@ const rowOf = <Term extends string>(
     ? counts
     : (Object.fromEntries(terms.map((term, index) => [term, row[index] ?? 0])) as Record<Term, number>);
 
-function verdictsOf(
-  receipts: readonly Pick<EvaluateReceipt, 'counts' | 'byRange'>[] | undefined,
-  range: number,
-  expected: number,
-): Partial<FileReport['verdicts']> {
-  if (receipts === undefined) return { expected, evaluationOff: expected };
-  const total: VerdictCounts = emptyVerdictCounts();
+function verdictsOf(receipt: Evaluated, range: number, expected: number): Partial<FileReport['verdicts']> {
+  if (receipt === 'off') return { expected, evaluationOff: expected };
   // The first column is the number of traces.
-  for (const { counts, byRange } of receipts)
-    addCounts(total, rowOf(VERDICT_TERMS, counts, byRange?.[range]?.slice(1)));
+  const row = receipt?.byRange?.[range]?.slice(1);
+  const total = receipt === undefined ? emptyVerdictCounts() : rowOf(VERDICT_TERMS, receipt.counts, row);
   const lost = Math.max(0, expected - verdictTotal(total));
   return { ...total, expected, failed: total.failed + lost, lost };
 }

@@ -4,22 +4,16 @@ import { capturedObject } from '../captures/files/capture-objects.ts';
 import type { Storage } from '../core/aws/storage.ts';
 import { assertContract } from '../core/contract/contract.ts';
 import type { RunOptions } from '../core/contract/input.ts';
-import { type CaptureRange, type ChunkRequest, chunkRequestSchema } from '../core/contract/payloads.ts';
+import { type ChunkRequest, chunkRequestSchema } from '../core/contract/payloads.ts';
 import { PermanentError, RetryableError, recordedError } from '../core/errors/errors.ts';
-import { logger } from '../core/process/logging.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { captureScope } from '../judge/capture-scope.ts';
-import { CHUNK_BOUNDS } from './chunk/chunk-bounds.ts';
 import { withRanges } from './chunk/ranges.ts';
 import { unitsOfObjects } from './plan/units.ts';
 
 const fileSchema = z.strictObject({
   bucket: z.string().min(1),
   key: z.string().min(1),
-  /** The numbers of lines, from 1, that go to quarantine without being decoded. */
-  leaveOut: z.array(z.number().int().min(1)).optional(),
-  /** Processes each line separately, and logs its number before it starts. So the log shows which line kills the function. */
-  oneByOne: z.boolean().optional(),
 });
 
 const notificationSchema = z.looseObject({
@@ -80,8 +74,7 @@ const numbered = (request: ChunkRequest): ChunkRequest => ({
 const invalid = (event: unknown, problem: string): PermanentError =>
   new PermanentError('InvalidInput', `The input of the function is invalid: ${problem.replaceAll('\n', ' ')}`, {
     got: event,
-    expected:
-      '{"bucket":…,"key":…}, optionally with "leaveOut":[<line>] or "oneByOne":true; an S3 notification event; or a chunk from the state machine',
+    expected: '{"bucket":…,"key":…}; an S3 notification event; or a chunk from the state machine',
   });
 
 /** Parses the event, and reads the ranges of a chunk whose line of the manifest only refers to them. */
@@ -96,8 +89,7 @@ export async function readInvocation(event: unknown, storage: Storage, workBucke
 const CHUNK_RESERVE_MS = 60_000;
 
 /**
- * Processes every chunk of the files in turn. Logs each before it starts: a function that is killed logs nothing more, and
- * without the state machine the chunk is not halved.
+ * Processes every chunk of the files in turn.
  *
  * @throws RetryableError `ChunkOutOfTime` when the Lambda’s time runs out. Finished chunks stay finished.
  */
@@ -119,17 +111,12 @@ export async function forEachChunkOf<Result>(
   const results: Result[] = [];
   for (const file of files) {
     const object = await capturedObject(storage, scope, file.bucket, file.key);
-    const limits = {
-      deadlineMs: () => remainingMs() - CHUNK_RESERVE_MS,
-      ...(file.oneByOne ? { bounds: { ...CHUNK_BOUNDS, maxLines: 1 } } : {}),
-    };
-    const { leaveOut } = file;
+    const limits = { deadlineMs: () => remainingMs() - CHUNK_RESERVE_MS };
     for await (const unit of unitsOfObjects(storage, [object], limits)) {
       for (const range of unit.ranges) {
         if (remainingMs() < CHUNK_RESERVE_MS || unit.outOfTime) throw outOfTime(file);
         const chunk = { experimentId, chunk: results.length, lines: range.lines, ranges: [range] };
-        logger.info(adviceOn(range), { key: file.key });
-        results.push(await handle({ run: `invoke-${requestId}`, chunk, options, attempt: 0, leaveOut }));
+        results.push(await handle({ run: `invoke-${requestId}`, chunk, options, attempt: 0 }));
       }
       if (unit.outOfTime) throw outOfTime(file);
       if (unit.unavailable) throw unit.unavailable;
@@ -138,11 +125,6 @@ export async function forEachChunkOf<Result>(
   }
   return results;
 }
-
-const adviceOn = ({ firstLine, lines }: CaptureRange): string =>
-  lines === 1
-    ? `Next is line ${firstLine}. If it kills the function, skip it with "leaveOut":[${firstLine}]`
-    : `Next are ${lines} lines from line ${firstLine}. If one of them kills the function, find it with "oneByOne":true`;
 
 const outOfTime = (file: CaptureFile): RetryableError =>
   new RetryableError('ChunkOutOfTime', 'The file is too long for one invocation; start an execution for it instead', {

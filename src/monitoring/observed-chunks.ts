@@ -3,7 +3,7 @@ import type { ManifestLine } from '../core/contract/payloads.ts';
 import type { QualityObservations } from '../core/contract/quality.ts';
 import type { Receipt } from '../core/contract/receipts.ts';
 import { ObservationBook } from '../quality/observations.ts';
-import { type ChunkState, partsDone } from './receipts.ts';
+import type { ChunkState, StepState } from './receipts.ts';
 
 interface ObservedState {
   experimentId: string;
@@ -14,14 +14,13 @@ export class ObservedChunks {
   readonly #book = new ObservationBook();
   #experimentId = '';
 
-  /** Adds the observations of the attempts that count: the last at each part. */
-  add({ experimentId, lines }: ManifestLine, { log, evaluate }: ChunkState): void {
+  /** Adds the observations of the attempt that counts. */
+  add({ experimentId }: ManifestLine, { log, evaluate }: ChunkState): void {
     this.#experimentId = experimentId;
-    const of = ({ parts, error }: { parts: Receipt[]; error?: Receipt }): QualityObservations[] =>
-      [...parts, ...(error === undefined ? [] : [error])].flatMap(({ observations }) => observations ?? []);
-    const evaluated = of(partsDone(evaluate, lines));
+    const of = ({ done, failed }: StepState<Receipt>) => (done ?? failed)?.observations;
     // If the judge of a batch was away, both steps have seen the captures.
-    for (const each of evaluated.length > 0 ? evaluated : of(partsDone(log, lines))) this.#book.add(each);
+    const observations = of(evaluate) ?? of(log);
+    if (observations !== undefined) this.#book.add(observations);
   }
 
   restore(earlier: ObservedState | undefined): void {

@@ -120,13 +120,13 @@ async function countsFromReceipts(
   let [chunks, receipts, planned, without] = [0, 0, 0, 0];
   try {
     for await (const { line, state } of readChunks(storage, bucket, run)) {
-      const isEmpty = state.evaluations.length === 0 && state.log.done.size === 0 && state.log.failed === undefined;
+      const isEmpty = state.evaluations.length === 0 && (state.log.done ?? state.log.failed) === undefined;
       chunks += 1;
       if (line !== undefined) planned += 1;
       if (isEmpty) without += 1;
       else receipts += 1;
       // A direct invocation has receipts without a plan.
-      sums.add(qualityOfChunk(state, line?.lines ?? Number.POSITIVE_INFINITY));
+      sums.add(qualityOfChunk(state));
     }
   } catch (error) {
     if (!(error instanceof PipelineError)) throw error;

@@ -4,27 +4,19 @@ import type { Storage } from '../core/aws/storage.ts';
 import { parseStored } from '../core/aws/storage-errors.ts';
 import { assertContract } from '../core/contract/contract.ts';
 import type { ChunkRequest, ManifestLine } from '../core/contract/payloads.ts';
-import type {
-  EvaluateReceipt,
-  JudgeSpend,
-  LogReceipt,
-  PlanReceipt,
-  QuarantineEntry,
-  Receipt,
-} from '../core/contract/receipts.ts';
+import type { EvaluateReceipt, JudgeSpend, LogReceipt, PlanReceipt, Receipt } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
-import { toNamedError } from '../core/errors/errors.ts';
+import { toNamedError, wordsIn } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
-import { partFacts } from './chunk/parts.ts';
 import { addSpend, emptySpend } from './counts.ts';
 
 /** Returns the fields that the receipts of both steps have in common, for an attempt that ends now. */
 export function attemptFacts(request: ChunkRequest, requestId: string, startedAt: string, failure: unknown) {
-  const { run, chunk, attempt } = request;
+  const { run, chunk, attempt, progress } = request;
   return {
     run,
     chunk: chunk.chunk,
-    ...partFacts(request),
+    ...(progress?.kills ? { kills: progress.kills } : {}),
     attempt,
     requestId,
     startedAt,
@@ -51,8 +43,11 @@ export async function withReceipt<R extends Receipt>(
     failure = error;
   }
   const receipt = attempt.receipt(failure);
-  const key = workKeys.receipt(receipt.run, receipt.chunk, receipt.step, receipt.attempt, receipt.requestId);
-  await storage.putJson(workBucket, key, receipt);
+  const names = [receipt.run, receipt.chunk, receipt.step, receipt.attempt, receipt.requestId] as const;
+  await storage.putJson(workBucket, workKeys.receipt(...names), receipt);
+  const words = wordsIn(failure);
+  // They can quote captures, so that the receipt and the log do not have them. A run can do without.
+  if (words.length > 0) await storage.putJson(workBucket, workKeys.words(...names), { words }).catch(() => undefined);
   if (failure !== undefined) throw failure;
   return receipt;
 }
@@ -75,16 +70,19 @@ async function* readAll<T>(
   }
 }
 
-/** @throws PermanentError `ContractChanged` */
+/** Reads the receipts of the parts of a plan. @throws PermanentError `ContractChanged` */
 export async function* readPlanReceipts(
   storage: Storage,
   workBucket: string,
   run: string,
 ): AsyncGenerator<PlanReceipt> {
-  const prefix = workKeys.planPrefix(run);
-  for await (const receipt of readAll<PlanReceipt>(storage, workBucket, prefix)) {
-    assertContract(receipt, `s3://${workBucket}/${prefix}`);
+  for (let part = 0, more = true; more; part += 1) {
+    const key = workKeys.plan(run, part);
+    const receipt = await storage.getJson<PlanReceipt>(workBucket, key);
+    if (receipt === undefined) return;
+    assertContract(receipt, `s3://${workBucket}/${key}`);
     yield receipt;
+    more = receipt.more;
   }
 }
 
@@ -94,24 +92,22 @@ export async function* readPlanReceipts(
  * @throws PermanentError `ContractChanged`
  */
 export async function* readManifest(storage: Storage, workBucket: string, run: string): AsyncGenerator<ManifestLine> {
-  for await (const { key } of storage.list(workBucket, workKeys.manifestPrefix(run))) {
-    const where = `s3://${workBucket}/${key}`;
-    const text = (await storage.getText(workBucket, key))?.text ?? '';
+  for await (const { chunk, manifest } of readPlanReceipts(storage, workBucket, run)) {
+    if (chunk !== undefined) yield chunk;
+    if (manifest === undefined) continue;
+    const text = (await storage.getText(workBucket, manifest))?.text ?? '';
     // A part has up to 30,000 lines. Parsed all at once, they would take several times the memory of their text.
     for (let start = 0, end = 0; start < text.length; start = end + 1) {
       end = text.indexOf('\n', start);
       if (end < 0) end = text.length;
-      if (end === start) continue;
-      const line = parseStored<ManifestLine>(text.slice(start, end), where);
-      assertContract(line, where);
-      yield line;
+      if (end > start) yield parseStored<ManifestLine>(text.slice(start, end), `s3://${workBucket}/${manifest}`);
     }
   }
 }
 
-/** The receipts of one step of a chunk: the last success of each part, by the part’s first line, and the last failure. */
+/** The receipts of one step of a chunk: of its last success, and of its last failure. */
 export interface StepState<R extends Receipt> {
-  done: Map<number, R>;
+  done?: R;
   failed?: R;
 }
 
@@ -120,50 +116,47 @@ export interface ChunkState {
   log: StepState<LogReceipt>;
   evaluate: StepState<EvaluateReceipt>;
   /** What failed attempts have counted. */
-  failedCounts: Pick<Receipt, 'step' | 'part' | 'quality'>[];
+  failedCounts: Pick<Receipt, 'step' | 'quality'>[];
   /** Every receipt of the evaluation, with the fields that money and attempts are counted by. */
   evaluations: Evaluation[];
 }
 
 type Evaluation = Pick<
   EvaluateReceipt,
-  'part' | 'attempt' | 'requestId' | 'startedAt' | 'endedAt' | 'ok' | 'takenOver' | 'spend' | 'batchSpend'
+  'kills' | 'attempt' | 'requestId' | 'startedAt' | 'endedAt' | 'ok' | 'takenOver' | 'spend' | 'batchSpend'
 >;
 
 export const emptyChunkState = (): ChunkState => ({
-  log: { done: new Map() },
-  evaluate: { done: new Map() },
+  log: {},
+  evaluate: {},
   failedCounts: [],
   evaluations: [],
 });
 
-const fromOf = ({ part }: Pick<Receipt, 'part'>): number => part?.from ?? 0;
-const killsOf = ({ part }: Pick<Receipt, 'part'>): number => part?.kills ?? 0;
-
-/** Parts are done in order. A part that killed the function starts again, with one kill more. */
+/** After a kill, the attempts are counted anew. */
 function isLater(a: Receipt, b: Receipt | undefined): boolean {
   if (b === undefined) return true;
-  const order = fromOf(a) - fromOf(b) || killsOf(a) - killsOf(b) || a.attempt - b.attempt;
+  const order = (a.kills ?? 0) - (b.kills ?? 0) || a.attempt - b.attempt;
   return order > 0 || (order === 0 && a.endedAt >= b.endedAt);
 }
 
 function foldStep<R extends Receipt>(state: StepState<R>, receipt: R): void {
-  if (!receipt.ok && isLater(receipt, state.failed)) state.failed = receipt;
-  if (receipt.ok && isLater(receipt, state.done.get(fromOf(receipt)))) state.done.set(fromOf(receipt), receipt);
+  const outcome = receipt.ok ? 'done' : 'failed';
+  if (isLater(receipt, state[outcome])) state[outcome] = receipt;
 }
 
 /** Adds a receipt to the state of its chunk. Receipts may come in any order. */
 export function foldReceipt(state: ChunkState, receipt: Receipt): void {
-  const { step, part: at, quality } = receipt;
-  if (!receipt.ok && quality !== undefined) state.failedCounts.push({ step, part: at, quality });
+  const { step, quality } = receipt;
+  if (!receipt.ok && quality !== undefined) state.failedCounts.push({ step, quality });
   if (receipt.step === 'log') {
     foldStep(state.log, receipt);
     return;
   }
   if (receipt.log !== undefined) foldStep(state.log, receipt.log);
   foldStep(state.evaluate, receipt);
-  const { part, attempt, requestId, startedAt, endedAt, ok, takenOver, spend, batchSpend } = receipt;
-  state.evaluations.push({ attempt, requestId, startedAt, endedAt, ok, part, takenOver, spend, batchSpend });
+  const { kills, attempt, requestId, startedAt, endedAt, ok, takenOver, spend, batchSpend } = receipt;
+  state.evaluations.push({ kills, attempt, requestId, startedAt, endedAt, ok, takenOver, spend, batchSpend });
 }
 
 /**
@@ -179,40 +172,16 @@ export function reportedTwice({ evaluations }: ChunkState): JudgeSpend {
   return total;
 }
 
-/**
- * Returns the successful attempts at the parts of a chunk, in order from its first line.
- *
- * @returns `whole` is true when they cover all lines. `error` is the last failure of the first missing part, if that part
- *   left a receipt.
- */
-export function partsDone<R extends Receipt>(
-  { done, failed }: StepState<R>,
-  lines: number,
-): { parts: R[]; whole: boolean; error?: R } {
-  const parts: R[] = [];
-  let from = 0;
-  for (let next = done.get(from); next !== undefined && from < lines; next = done.get(from)) {
-    parts.push(next);
-    from = next.part?.to ?? lines;
-  }
-  const isMissing = failed !== undefined && fromOf(failed) >= from;
-  return { parts, whole: from >= lines, ...(isMissing ? { error: failed } : {}) };
-}
-
 /** Counts the attempts to evaluate that left no receipt, up to the last known one: killed, timed out or never started. */
 export function unreportedAttempts({ evaluations }: ChunkState): number {
-  let unreported = 0;
-  for (const ofPart of Map.groupBy(evaluations, fromOf).values()) {
-    const byKills = Map.groupBy(ofPart, killsOf);
-    const kills = Math.max(...byKills.keys());
-    unreported += kills;
-    for (const [before, receipts] of byKills) {
-      const attempts = new Set(receipts.map(({ attempt }) => attempt));
-      unreported += Math.max(...attempts) + 1 - attempts.size;
-      const next = ofPart.filter((one) => killsOf(one) > before).map(({ startedAt }) => startedAt);
-      // Killed after its receipt, or only presumed killed: it ended after the next attempt started.
-      if (receipts.some(({ ok, endedAt }) => next.some((startedAt) => ok || endedAt > startedAt))) unreported -= 1;
-    }
+  const byKills = Map.groupBy(evaluations, ({ kills = 0 }) => kills);
+  let unreported = Math.max(0, ...byKills.keys());
+  for (const [before, receipts] of byKills) {
+    const attempts = new Set(receipts.map(({ attempt }) => attempt));
+    unreported += Math.max(...attempts) + 1 - attempts.size;
+    const next = evaluations.filter(({ kills = 0 }) => kills > before).map(({ startedAt }) => startedAt);
+    // Killed after its receipt, or only presumed killed: it ended after the next attempt started.
+    if (receipts.some(({ ok, endedAt }) => next.some((startedAt) => ok || endedAt > startedAt))) unreported -= 1;
   }
   return unreported;
 }
@@ -248,11 +217,3 @@ export async function* readChunks(
     await receipts.return();
   }
 }
-
-/** Reads the lines of a chunk that the log step has quarantined so far. */
-export const quarantineOfChunk = (
-  storage: Storage,
-  workBucket: string,
-  run: string,
-  chunk: number,
-): Promise<QuarantineEntry[]> => storage.getJsonLines(workBucket, workKeys.quarantine(run, chunk));

@@ -62,7 +62,7 @@ export async function summarizeRun(
     summary.addSpend(state);
     if (line === undefined) continue;
     summary.addChunk(line, state);
-    quality.add(qualityOfChunk(state, line.lines));
+    quality.add(qualityOfChunk(state));
     observed?.add(line, state);
     await summary.files.write(storage, workBucket, name);
     if (remainingMs() > FINISH_RESERVE_MS) continue;

@@ -18,18 +18,10 @@ import { workKeys } from '../core/contract/work-keys.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
 import { absentTraces } from './absent-traces.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
-import {
-  addEstimates,
-  addSpend,
-  emptyLogCounts,
-  emptySpend,
-  emptyVerdictCounts,
-  sumLogCounts,
-  verdictTotal,
-} from './counts.ts';
+import { addEstimates, addSpend, emptyLogCounts, emptySpend, emptyVerdictCounts, verdictTotal } from './counts.ts';
 import { type FailedChunk, failedChunk } from './failed-chunk.ts';
-import { FileReports, type FilesState } from './file-reports.ts';
-import { type ChunkState, partsDone, reportedTwice, unreportedAttempts } from './receipts.ts';
+import { type Evaluated, FileReports, type FilesState } from './file-reports.ts';
+import { type ChunkState, reportedTwice, unreportedAttempts } from './receipts.ts';
 
 /** `unfinished`: the next part of the summary continues. */
 type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun' | 'unfinished';
@@ -182,55 +174,53 @@ export class SummaryBuilder {
   addBatch(report: BatchReport | undefined): void {
     if (report === undefined) return;
     const { jobs, converse } = report;
-    const first = jobs.slice(0, MAX_FAILURES).map(({ files: _, ...job }) => job);
+    const first = jobs.slice(0, MAX_FAILURES);
     this.#summary.batch = { jobs: first, converse, ...(jobs.length > first.length ? { jobCount: jobs.length } : {}) };
   }
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {
     const { lines, chunks, quarantineReasons } = this.#summary;
-    const { parts, whole, error } = partsDone(state.log, chunk.lines);
-    if (!whole) {
-      this.files.add(chunk, [], [], 0);
+    const { done: logged, failed } = state.log;
+    if (logged === undefined) {
+      this.files.add(chunk, undefined, undefined, 0);
       lines.lost += chunk.lines;
       chunks.failed += 1;
-      this.#fail(chunk, 'log', error?.error);
+      this.#fail(chunk, 'log', failed?.error);
       return;
     }
     chunks.logged += 1;
-    const { lines: counted, ...terms } = sumLogCounts(parts);
+    const { lines: counted, ...terms } = logged.counts;
     addCounts<keyof typeof terms>(lines, terms);
     // If a chunk counts fewer lines than planned, the difference is lost.
     lines.lost += Math.max(0, chunk.lines - counted);
-    for (const part of parts) addCounts(quarantineReasons, part.quarantineReasons);
-    this.#failUnread(chunk, 'log', parts);
-    const evaluate = this.#addVerdicts(chunk, state, terms.traced);
-    this.files.add(chunk, parts, evaluate, this.#summary.verdicts.scorers);
+    addCounts(quarantineReasons, logged.quarantineReasons);
+    this.#failUnread(chunk, 'log', logged);
+    const evaluated = this.#addVerdicts(chunk, state, terms.traced);
+    this.files.add(chunk, logged, evaluated, this.#summary.verdicts.scorers);
   }
 
-  /** @returns the receipts that count; `undefined` if the run does not evaluate */
-  #addVerdicts(chunk: ManifestLine, state: ChunkState, traced: number): EvaluateReceipt[] | undefined {
+  /** @returns the verdicts of the attempt that counts, the last failed one without a success */
+  #addVerdicts(chunk: ManifestLine, state: ChunkState, traced: number): Evaluated {
     const { verdicts, chunks, options } = this.#summary;
     const expected = traced * verdicts.scorers;
     verdicts.expected += expected;
     if (options?.evaluate === false) {
       verdicts.evaluationOff += expected;
-      return undefined;
+      return 'off';
     }
     const unreported = unreportedAttempts(state);
     if (unreported > 0) this.#summary.unreportedAttempts = (this.#summary.unreportedAttempts ?? 0) + unreported;
-    const { parts, whole, error } = partsDone(state.evaluate, chunk.lines);
-    // Without a success for every part, the last failed attempt counts too, and the rest of the chunk is lost.
-    const counted = whole || error === undefined ? parts : [...parts, error];
-    if (whole) {
-      chunks.evaluated += 1;
-    } else {
+    const { done, failed } = state.evaluate;
+    const counted = done ?? failed;
+    if (done === undefined) {
       chunks.failed += 1;
-      this.#fail(chunk, 'evaluate', error?.error);
+      this.#fail(chunk, 'evaluate', failed?.error);
+    } else {
+      chunks.evaluated += 1;
+      this.#failUnread(chunk, 'evaluate', done);
     }
-    for (const receipt of counted) this.#addReceipt(receipt);
-    this.#failUnread(chunk, 'evaluate', parts);
-    const reported = counted.reduce((total, { counts }) => total + verdictTotal(counts), 0);
-    const missing = Math.max(0, expected - reported);
+    if (counted !== undefined) this.#addReceipt(counted);
+    const missing = Math.max(0, expected - (counted === undefined ? 0 : verdictTotal(counted.counts)));
     verdicts.failed += missing;
     verdicts.lost += missing;
     return counted;
@@ -249,9 +239,9 @@ export class SummaryBuilder {
     }
   }
 
-  /** The lines of a range that could not be read are missing in the counts of its part, and so are lost. */
-  #failUnread(chunk: ManifestLine, step: FailedChunk['step'], parts: readonly { unread?: UnreadRange[] }[]): void {
-    for (const { range, lines, error } of parts.flatMap(({ unread = [] }) => unread)) {
+  /** The lines of a range that could not be read are missing in the counts, and so are lost. */
+  #failUnread(chunk: ManifestLine, step: FailedChunk['step'], { unread = [] }: { unread?: UnreadRange[] }): void {
+    for (const { range, lines, error } of unread) {
       this.#fail({ ...chunk, lines, ranges: chunk.ranges.slice(range, range + 1) }, step, error);
     }
   }

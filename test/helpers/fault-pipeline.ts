@@ -15,7 +15,7 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { RunOptions } from '../../src/core/contract/input.ts';
-import type { ChunkProgress, ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
+import type { ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
 import type { NamedError } from '../../src/core/contract/receipts.ts';
 import { RETRYABLE_ERRORS } from '../../src/core/errors/error-table.ts';
 import { toNamedError } from '../../src/core/errors/errors.ts';
@@ -27,7 +27,7 @@ import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import type { Judge } from '../../src/judge/types.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../src/mlflow/client.ts';
-import { partOf } from '../../src/monitoring/chunk/parts.ts';
+import { isRepeated } from '../../src/monitoring/chunk/attempt.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
 import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
@@ -38,6 +38,7 @@ import { readManifest } from '../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
+import { answersIn, createItemTable } from './answers-in.ts';
 import type { ChunkJob, ChunkStep } from './fault-chunk-worker.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
 
@@ -53,7 +54,7 @@ const ATTEMPTS = 7;
 const RETRYABLE = new Set<string>(RETRYABLE_ERRORS);
 /** The name that Step Functions gives to the end of a function’s process. */
 export const KILLED = 'Runtime.ExitError';
-const isFirst = (request: ChunkRequest): boolean => !partOf(request).isRepeated;
+const isFirst = (request: ChunkRequest): boolean => !isRepeated(request);
 /** The time that a function has left, unless a test overrides it. */
 const LAMBDA_MS = 300_000;
 const CREDENTIALS = { accessKeyId: 'test', secretAccessKey: 'test' };
@@ -110,6 +111,7 @@ export class FaultPipeline {
   readonly #directory: string;
   readonly #storage: Storage;
   readonly #judgeUnderTest: Judge;
+  readonly answersOf: ReturnType<typeof answersIn>;
   readonly #stores: MlflowClient[] = [];
   readonly running = new Set<string>();
   #worker: Worker | undefined;
@@ -130,6 +132,7 @@ export class FaultPipeline {
     this.#directory = directory;
     // Three attempts of the SDK, with waits of up to 0.1 and 0.2 s.
     this.#storage = new Storage(clientOf(parts.s3Proxy.url, 3));
+    this.answersOf = answersIn(parts.ministack.url, this.#storage, WORK);
     const bedrockRuntime = createBedrockClient({
       endpoint: parts.judge.url,
       region: 'us-east-1',
@@ -156,6 +159,7 @@ export class FaultPipeline {
     ]);
     const s3 = clientOf(ministack.url, 3);
     for (const Bucket of [CAPTURES, WORK]) await s3.send(new CreateBucketCommand({ Bucket }));
+    await createItemTable(ministack.url, 'answers');
     return new FaultPipeline({ ministack, server, judge, s3Proxy, mlflowProxy, reader, s3 }, directory);
   }
 
@@ -233,7 +237,12 @@ export class FaultPipeline {
     variables: Record<string, string>,
     clockAheadMs = 0,
   ): Promise<void> {
-    const urls = { s3Url: this.s3Proxy.url, mlflowUrl: this.mlflowProxy.url, judgeUrl: this.judge.url };
+    const urls = {
+      awsUrl: this.ministack.url,
+      s3Url: this.s3Proxy.url,
+      mlflowUrl: this.mlflowProxy.url,
+      judgeUrl: this.judge.url,
+    };
     const job: ChunkJob = { step, request, variables, ...urls };
     const script = projectPath('test', 'helpers', 'fault-chunk-worker.ts');
     const clock = clockAheadMs === 0 ? [] : ['--import', shiftedClock(clockAheadMs)];
@@ -357,7 +366,7 @@ export class FaultCase {
       const chunk = await withRanges(storage, WORK, line);
       try {
         if (!options.evaluate) {
-          await this.#inParts(errors, { run, chunk, options, attempt: 0 }, async (request) => {
+          await this.#untilDone(errors, { run, chunk, options, attempt: 0 }, async (request) => {
             if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request, hooks);
             else {
               const requestId = randomUUID();
@@ -368,15 +377,17 @@ export class FaultCase {
           await hooks.logged?.();
           continue;
         }
-        await this.#inParts(errors, { run, chunk, options, attempt: 0, write: true }, async (request) => {
+        await this.#untilDone(errors, { run, chunk, options, attempt: 0, write: true }, async (request) => {
           if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request, hooks);
           const life = await hooks.live?.(request);
+          const requestId = randomUUID();
           const attempt = evaluateChunk(request, {
             ...this.#dependencies(),
+            answers: this.#pipeline.answersOf(request, requestId, LAMBDA_MS),
             judge: this.#pipeline.judgeUnderTest,
             scorers: this.scorers,
             always: () => undefined,
-            requestId: randomUUID(),
+            requestId,
             remainingMs: () => hooks.evaluateMs?.(request.attempt) ?? LAMBDA_MS,
             ...life?.deps,
           });
@@ -390,17 +401,18 @@ export class FaultCase {
     }
   }
 
-  /** Processes all parts of a chunk. A part that the function is killed on comes back in halves. */
-  async #inParts(errors: string[], chunk: ChunkRequest, work: (request: ChunkRequest) => Promise<void>): Promise<void> {
-    let progress: ChunkProgress = { bounds: [], kills: 0, more: true };
-    while (progress.more) {
-      const request = { ...chunk, progress };
+  /** Processes a chunk until it is done, also after its function is killed. */
+  async #untilDone(
+    errors: string[],
+    chunk: ChunkRequest,
+    work: (request: ChunkRequest) => Promise<void>,
+  ): Promise<void> {
+    for (let kills = 0; ; kills += 1) {
+      const request = { ...chunk, progress: { kills } };
       try {
-        await this.#retried(errors, (attempt) => work({ ...request, attempt }));
-        progress = partOf(request).next;
+        return await this.#retried(errors, (attempt) => work({ ...request, attempt }));
       } catch (error) {
         if ((error as Error).name !== KILLED) throw error;
-        progress = { ...progress, kills: progress.kills + 1 };
       }
     }
   }

@@ -7,7 +7,7 @@ import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
-import { dayScope, runScope } from '../../src/limits/budget/leased-budget.ts';
+import { dayScope, runScope } from '../../src/limits/budget.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';
@@ -164,7 +164,8 @@ describe('with the judge and with MLflow', () => {
     const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
     const client = new DynamoDBClient({ endpoint: url, region, credentials });
     try {
-      const { TableNames: [table = ''] = [] } = await client.send(new ListTablesCommand({}));
+      const { TableNames = [] } = await client.send(new ListTablesCommand({}));
+      const table = TableNames.find((name) => name.includes('Budget')) ?? '';
       // Around midnight, the cost is split over two days.
       const days = [...new Set([firstDay, dayScope(Date.now())])];
       for (const scopes of [days, [runScope(`replay/${RUN}`)]]) {

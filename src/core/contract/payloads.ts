@@ -38,8 +38,6 @@ const manifestLineSchema = z.object({
   lines: z.number().int().min(0),
   /** In a retry: an earlier run wrote every trace of the chunk. A person has deleted those that are missing. */
   traced: z.literal(true).optional(),
-  /** The run has no other chunk. */
-  only: z.literal(true).optional(),
   /** In this order, of one or more files. */
   ranges: z.array(captureRangeSchema),
   /** Key in the work bucket of the ranges, if they are too long for a line; `ranges` is empty then. */
@@ -70,7 +68,8 @@ export interface PlanResult {
   part: number;
   nextPart: number;
   nextChunk: number;
-  manifest: ObjectPlace;
+  /** Absent if there are no chunks, or one in all. */
+  manifest?: ObjectPlace;
   /** The only chunk of the run, which then needs no Map. */
   chunk?: ManifestLine | undefined;
   options: RunOptions;
@@ -90,19 +89,12 @@ export const chunkRequestSchema = z.object({
   write: z.boolean().optional(),
   /** With batch inference, evaluation has two phases: the first writes the requests, the second reads the answers. */
   phase: z.enum(['prepare', 'apply']).optional(),
-  /** How far a step has come with the chunk. Each invocation returns it for the next one. Absent: the whole chunk is left. */
+  /** What the state machine knows of the attempts before. Each invocation returns it for the next one. */
   progress: z
     .object({
-      /**
-       * The first line of each remaining part, and the end of the last part (exclusive); counted in non-blank lines of the chunk.
-       * Empty: the whole chunk.
-       */
-      bounds: z.array(z.number().int().min(0)),
-      /** How often in a row the function was killed on the first remaining part. The state machine counts. */
+      /** How often the function was killed on the chunk. The state machine counts. */
       kills: z.number().int().min(0),
-      /** Whether parts remain. */
-      more: z.boolean().optional(),
-      /** Attempts at the part before the last wait, after which Step Functions counts retries anew. */
+      /** Attempts before the last wait, after which Step Functions counts retries anew. */
       attempts: z.number().int().min(0).optional(),
       /** For how long the state machine waits before the next invocation. */
       waitSeconds: z.number().min(0).optional(),
@@ -110,16 +102,12 @@ export const chunkRequestSchema = z.object({
     .optional(),
 });
 
-export type ChunkRequest = z.infer<typeof chunkRequestSchema> & {
-  /** Line numbers that a person leaves out of a direct invocation. */
-  leaveOut?: number[];
-};
+export type ChunkRequest = z.infer<typeof chunkRequestSchema>;
 export type ChunkProgress = NonNullable<ChunkRequest['progress']>;
 export type BatchPhase = NonNullable<ChunkRequest['phase']>;
 
-/** The request to JudgeBatch: once to pack the jobs, then repeatedly until they have ended. */
+/** The request to JudgeBatch, repeated until all jobs have ended. */
 export interface JudgeBatchRequest {
-  action: 'start' | 'check';
   run: Execution;
 }
 
@@ -132,10 +120,9 @@ export interface GatherRequest {
 /** The result of JudgeBatch, and of PlanCaptures in its place. */
 export interface JudgeBatchResult {
   /**
-   * `more`: start again, since one invocation did not have the time for all requests; `packed`: check; `waiting`: check again after
-   * `pollSeconds`; `ready`: apply the answers to the manifest's chunks; `empty`: there are no chunks.
+   * `waiting`: check again after `pollSeconds`; `ready`: apply the answers to the manifest's chunks; `empty`: there are no chunks.
    */
-  outcome: 'more' | 'packed' | 'waiting' | 'ready' | 'empty';
+  outcome: 'waiting' | 'ready' | 'empty';
   pollSeconds: number;
   manifest: ObjectPlace;
 }

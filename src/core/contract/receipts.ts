@@ -1,6 +1,6 @@
 /** The records that a run writes to the work bucket: receipts, plans, quarantined lines and the report on its batch jobs. */
 import type { RunOptions } from './input.ts';
-import type { PlanResult } from './payloads.ts';
+import type { ManifestLine, PlanResult } from './payloads.ts';
 import type { QualityCounts, QualityObservations } from './quality.ts';
 
 export interface NamedError {
@@ -8,29 +8,19 @@ export interface NamedError {
   message: string;
 }
 
-/** The part of a chunk that an attempt processed. */
-export interface PartFacts {
-  /** Its first non-blank line in the chunk, from 0. */
-  from: number;
-  /** The non-blank line after its last. */
-  to: number;
-  /** How often in a row the function had been killed on the part. */
-  kills: number;
-}
-
 /** The fields that the receipts of both steps have in common. */
 interface AttemptFacts {
   run: string;
   chunk: number;
-  /** Absent: the whole chunk. */
-  part?: PartFacts;
+  /** How often the function had been killed on the chunk. Absent instead of 0. */
+  kills?: number;
   attempt: number;
   requestId: string;
   startedAt: string;
   endedAt: string;
   ok: boolean;
   error?: NamedError;
-  /** What the run has done with the captures of the part in all attempts so far, as this attempt found it. */
+  /** What the run has done with the captures of the chunk in all attempts so far, as this attempt found it. */
   quality?: QualityCounts;
   /** What recent ones of those captures showed about the objectives. */
   observations?: QualityObservations;
@@ -42,7 +32,7 @@ interface AttemptFacts {
 export interface UnreadRange {
   /** Ordinal of the range in the chunk, from 0. */
   range: number;
-  /** Its non-blank lines in the part. */
+  /** Its non-blank lines. */
   lines: number;
   error: NamedError;
 }
@@ -194,6 +184,14 @@ export interface PlanReceipt {
   bytes: number;
   scorers: number;
   more: boolean;
+  /** The next part continues after it. Absent if the input is exhausted. */
+  cursor?: string;
+  /** Key of the manifest in the work bucket. Absent if there are no chunks, or one in all. */
+  manifest?: string;
+  /** The only chunk of the run. */
+  chunk?: ManifestLine;
+  /** Of the first chunk. */
+  experimentId?: string;
   options: RunOptions;
   input: unknown;
   estimate?: CostEstimate;
@@ -228,15 +226,11 @@ export interface BatchReport {
     records: number;
     status: string;
     message?: string | undefined;
-    /** The names of its input files: the ordinals of their first chunks, in order. */
-    files?: number[];
   }[];
   /** Requests that were made by Converse instead, and why. */
   converse: { group: number; records: number; reason: string }[];
-  /** When the requests were first packed into jobs; ISO 8601. */
+  /** When the jobs were first started; ISO 8601. */
   startedAt?: string;
-  /** Packing continues with this chunk, and the last job contains this much. Absent when all requests are in jobs. */
-  packing?: { next: number; group: number; records: number; bytes: number } | undefined;
 }
 
 /** One line of a quarantine object: a capture line that cannot become a trace, its place and the reason. */
@@ -248,7 +242,8 @@ export interface QuarantineEntry {
   line: number;
   start: number;
   end: number;
-  reason: NamedError;
+  /** `words` are MLflow's own, which can quote the line. */
+  reason: NamedError & { words?: string };
   /** The line's bytes, base64. Absent if the line is over the size bound and only its place is kept. */
   base64?: string;
   quarantinedAt: string;

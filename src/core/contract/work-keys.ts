@@ -9,13 +9,14 @@ export const workKeys = {
   startList: (run: string) => `${workKeys.startsPrefix}${run}.jsonl`,
   startsPrefix: 'starts/',
   runPrefix: (run: string) => `runs/${run}/`,
-  manifest: (run: string, part: number) => `${workKeys.manifestPrefix(run)}${padded(part)}.jsonl`,
+  /** @param attempt tells the attempts at planning the part apart: the receipt of the plan names the one that counts */
+  manifest: (run: string, part: number, attempt: string) =>
+    `${workKeys.manifestPrefix(run)}${padded(part)}-${attempt}.jsonl`,
   manifestPrefix: (run: string) => `runs/${run}/manifest/`,
   /** The ranges of a chunk whose line of the manifest would be too long. */
-  ranges: (run: string, chunk: number) => `${workKeys.rangesPrefix(run)}${padded(chunk)}.json`,
+  ranges: (run: string, chunk: number, attempt: string) =>
+    `${workKeys.rangesPrefix(run)}${padded(chunk)}-${attempt}.json`,
   rangesPrefix: (run: string) => `runs/${run}/ranges/`,
-  /** When the last retry of planning a part began. */
-  planningTurn: (run: string, part: number) => `${workKeys.rangesPrefix(run)}turn-${padded(part)}.json`,
   plan: (run: string, part: number) => `${workKeys.planPrefix(run)}${padded(part)}.json`,
   planPrefix: (run: string) => `runs/${run}/plan/`,
   receiptPrefix: (run: string) => `runs/${run}/receipts/`,
@@ -25,12 +26,22 @@ export const workKeys = {
     `${workKeys.receiptsOfChunk(run, chunk, step)}${padded(attempt, 3)}-${requestId}.json`,
   receiptsOfChunk: (run: string, chunk: number, step: 'log' | 'evaluate') =>
     `${workKeys.receiptPrefix(run)}${padded(chunk)}/${step}-`,
-  /** A segment of the answer journal: what an attempt at a part of a chunk got from the judge and wrote. */
-  answers: (run: string, chunk: number, from: number, attempt: number, requestId: string, segment: number) =>
-    `${workKeys.answersOfChunk(run, chunk)}${padded(from, 3)}-${padded(attempt, 3)}-${requestId}-${padded(segment, 4)}.jsonl`,
+  /** What other programs said when an attempt failed. */
+  words: (run: string, chunk: number, step: 'log' | 'evaluate', attempt: number, requestId: string) =>
+    `${workKeys.wordsPrefix(run)}${padded(chunk)}/${step}-${padded(attempt, 3)}-${requestId}.json`,
+  wordsPrefix: (run: string) => `runs/${run}/words/`,
+  /** The line at work, where the function was killed on the chunk before. */
+  lineAtWork: (run: string, chunk: number, step: 'log' | 'evaluate' | 'prepare') =>
+    `${workKeys.lineAtWorkPrefix(run)}${padded(chunk)}-${step}.json`,
+  lineAtWorkPrefix: (run: string) => `runs/${run}/at-work/`,
+  /** A segment of the answer journal: what an attempt at a chunk got from the judge and wrote. */
+  answers: (run: string, chunk: number, attempt: number, requestId: string, segment: number) =>
+    `${workKeys.answersOfChunk(run, chunk)}${padded(attempt, 3)}-${requestId}-${padded(segment, 4)}.jsonl`,
   answersOfChunk: (run: string, chunk: number) => workKeys.answersOf(workKeys.chunkOfRun(run, chunk)),
   /** @param chunkOfRun a chunk of any run, as a retry names it */
   answersOf: (chunkOfRun: string) => `answers/${chunkOfRun}/`,
+  /** A long answer of the judge, by the first run of a chain of retries and the digest of the question. */
+  answer: (chain: string, question: string) => `answers/${chain}/${question}.json`,
   chunkOfRun: (run: string, chunk: number) => `${run}/${padded(chunk)}`,
   mapResultPrefix: (run: string) => `runs/${run}/map`,
   batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
@@ -43,24 +54,21 @@ export const workKeys = {
   filesPrefix: (run: string) => `runs/${run}/files/`,
   quarantine: (run: string, chunk: number) => `${workKeys.quarantinePrefix(run)}${padded(chunk)}.jsonl`,
   quarantinePrefix: (run: string) => `quarantine/${run}/`,
-  /** Requests for Bedrock batch inference as they are prepared, chunk by chunk. */
-  batchRequests: (run: string, chunk: number) => `${workKeys.batchRequestsPrefix(run)}${padded(chunk)}.jsonl`,
-  batchRequestsPrefix: (run: string) => `batch/${run}/requests/`,
-  /** The requests of consecutive chunks, named by the first of them. The files of a group are the input of one job. */
-  batchInput: (run: string, group: number, first: number) =>
-    `${workKeys.batchInputPrefix(run, group)}${padded(first)}.jsonl`,
+  /** The requests of a chunk for Bedrock batch inference. The files of a group are the input of one job. */
+  batchInput: (run: string, group: number, chunk: number) =>
+    `${workKeys.batchInputPrefix(run, group)}${padded(chunk)}.jsonl`,
   batchInputsPrefix: (run: string) => `batch/${run}/input/`,
   batchInputPrefix: (run: string, group: number) => `${workKeys.batchInputsPrefix(run)}${padded(group)}/`,
   batchOutputPrefix: (run: string) => `batch/${run}/output/`,
   /** Bedrock writes the answers to `batchInput` here. */
-  batchOutput: (run: string, jobId: string, first: number) =>
-    `${workKeys.batchOutputPrefix(run)}${jobId}/${padded(first)}.jsonl.out`,
+  batchOutput: (run: string, jobId: string, chunk: number) =>
+    `${workKeys.batchOutputPrefix(run)}${jobId}/${padded(chunk)}.jsonl.out`,
   batchStatePrefix: (run: string) => `batch/${run}/state/`,
   batchPrepared: (run: string, chunk: number) => `${workKeys.batchStatePrefix(run)}prepared/${padded(chunk)}.json`,
   batchJobs: (run: string) => `${workKeys.batchStatePrefix(run)}jobs.json`,
   batchManifest: (run: string) => `${workKeys.batchStatePrefix(run)}manifest.jsonl`,
   claim: (digest: string) => `claims/${digest}.json`,
-  /** What a run has done to the counts of a day (UTC, such as `2026-11-20`). `digest` is that of its content. */
+  /** What a run has done to the counts of a day (UTC, such as `2026-11-20`). `digest` is that of its content and time. */
   newCounts: (day: string, run: string, digest: string) => `${workKeys.newCountsOf(day)}${run}-${digest}.json`,
   newCountsOf: (day: string) => `${workKeys.newCountsPrefix}${day}/`,
   newCountsPrefix: 'counts/new/',

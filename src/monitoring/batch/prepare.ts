@@ -2,6 +2,7 @@
 
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { Capture } from '../../captures/types.ts';
+import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { ownFault } from '../../core/errors/own-fault.ts';
@@ -9,91 +10,102 @@ import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { BatchRecord } from '../../judge/batch/record.ts';
 import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
-import type { Budget, Deposit } from '../../limits/budget/leased-budget.ts';
+import type { Budget, Deposit } from '../../limits/budget.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
-import { KILLED, partOf } from '../chunk/parts.ts';
-import { lineId } from '../chunk/ranges.ts';
+import { LineAtWork } from '../chunk/line-at-work.ts';
 import { AnswerJournal } from '../evaluate/answer-journal.ts';
+import { Answers, knownVerdicts } from '../evaluate/answers.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
+import type { LogDependencies } from '../log/line-book.ts';
+import { groupOf, MAX_INPUT_BYTES } from './groups.ts';
 
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
+  /** The number of requests. */
   records: number;
-  /** The ids of the records. A job’s output has those of other chunks next to them. */
-  ids: string[];
-  /** The size of the file with the records. A file of a different size is from an attempt that failed. */
-  bytes: number;
-  /** The most that the answers for the chunk can cost, reserved part by part; empty when no budget is set. */
+  /** The most that the answers for the chunk can cost; empty when no budget is set. */
   deposits: Deposit[];
-  /** Traces that the budget had no room for. */
+  /** Questions that the budget had no room for. */
   held: string[];
-  /** Ids of the lines that killed the function alone. */
-  killed: string[];
-  /** The id of the record of each trace that is asked about. Traces with the same request share one. */
-  asked: Record<string, string>;
-  /** Traces whose request another chunk makes too, with the ordinal of that chunk, whose job asks for both. */
-  elsewhere: Record<string, number>;
 }
 
 interface PrepareDependencies
   extends Pick<
     EvaluateDependencies,
-    'storage' | 'scorers' | 'environment' | 'always' | 'judge' | 'claims' | 'requestId'
+    'storage' | 'scorers' | 'environment' | 'always' | 'judge' | 'answers' | 'requestId'
   > {
   store: Pick<TraceStore, 'getTraces'>;
   /** Absent when no budget is set. */
   limit?: Budget;
-  record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
+  remainingMs?: LogDependencies['remainingMs'];
+  record(recordId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   /** Returns the most that the answer to a record can cost, at the batch price; `null` when the price is unknown. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
 }
 
-/**
- * Writes the judge’s requests for a chunk, for the input of a batch job. The requests of a part are added to those of
- * earlier parts. Writes nothing to MLflow. A repeated call replaces what the failed attempt left.
- */
+/** A line of the input of a job. */
+interface JobRequest {
+  question: string;
+  line: string;
+  maxUsd: number;
+}
+
+/** Writes the judge’s requests for a chunk to the input of a batch job. Writes nothing to MLflow. */
 export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
   const { storage, environment, limit } = deps;
   const { run, chunk } = request;
-  const deposit = depositName(run, chunk.chunk, partOf(request).from);
+  // The slash distinguishes a deposit from the lease of a Lambda.
+  const deposit = `batch/${run}/${chunk.chunk}`;
   const bucket = environment.WORK_BUCKET;
-  let prepared: PreparedChunk;
-  let records: string;
+  const input = workKeys.batchInput(run, groupOf(chunk.chunk), chunk.chunk);
+  // A job pays for every request in its input: what an earlier attempt has written goes before its money does.
+  await removeObject(storage, bucket, input);
   try {
     await limit?.dropDeposit(deposit);
-    ({ prepared, records } = await prepare(request, deps, deposit));
+    const atWork = await LineAtWork.open('prepare', request, deps);
+    const requests = await atWork.during(() => findRequests(request, deps, atWork));
+    // The answers may come hours later, when this Lambda has ended.
+    const made = await limit?.setAside(
+      deposit,
+      requests.map(({ maxUsd }) => maxUsd),
+    );
+    const asked = requests.filter((_, index) => made?.hasRoom[index] !== false);
+    const held = requests.filter((one) => !asked.includes(one)).map(({ question }) => question);
+    const deposits = made === undefined || made.deposit.scopes.length === 0 ? [] : [made.deposit];
+    const prepared = { records: asked.length, deposits, held };
     await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
+    const text = asked.map(({ line }) => `${line}\n`).join('');
+    // Last: now the money of all requests is reserved, and accounted for.
+    if (text !== '') await storage.putText(bucket, input, text, 'application/jsonlines');
+    return prepared;
   } catch (error) {
     // No request will be made with the money that was reserved so far.
-    await limit?.closeWithDeposit(deposit).catch(() => undefined);
     await limit?.dropDeposit(deposit).catch(() => undefined);
     throw error;
   }
-  // Last, because a job asks and pays for every request in this file: now its money is reserved, and accounted for.
-  if (records !== '') await storage.putText(bucket, requestsKeyOf(request), records, 'application/jsonlines');
-  return prepared;
 }
 
-const requestsKeyOf = ({ run, chunk }: ChunkRequest): string => workKeys.batchRequests(run, chunk.chunk);
-
-async function prepare(
+/** Finds what no earlier run of the chain has been answered, and no other chunk of this run asks. */
+async function findRequests(
   request: ChunkRequest,
   deps: PrepareDependencies,
-  deposit: string,
-): Promise<{ prepared: PreparedChunk; records: string }> {
-  const { storage, store, environment, scorers, always, limit, requestId } = deps;
+  atWork: LineAtWork,
+): Promise<JobRequest[]> {
+  const { storage, store, environment, scorers, always, requestId, answers = new Answers() } = deps;
   const { run, options } = request;
-  const { chunk, captures, condemned } = await readCaptures(request, deps);
+  const { captures } = await readCaptures(request, deps, atWork);
+  await atWork.traced();
   const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
   await journal.open();
   const traceIds = captures.map(({ traceId }) => traceId);
   await journal.openEarlier(new Set(traceIds));
-  const stored = await store.getTraces(chunk.experimentId, traceIds);
-  const { prepared, lines } = await earlierParts(request, deps, new Set(traceIds));
-  prepared.killed.push(...condemned.filter(({ reason }) => reason === KILLED).map(({ raw }) => lineId(raw.place)));
+  const stored = await store.getTraces(request.chunk.experimentId, traceIds);
+  const requests = new Map<string, JobRequest>();
+  let bytes = 0;
   for (const { traceId, raw, read, replay } of captures) {
+    if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
@@ -101,71 +113,41 @@ async function prepare(
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (journal.mayCreate(traceId) ? NO_TRACE_YET : undefined);
     const { judge } = pendingVerdicts(traceId, look, trace, scorers, options, run);
-    const open = journal.openOf(traceId, judge, deps.judge.sourceId);
-    const asks = open.length === 0 ? undefined : requestOf(traceId, capture, open, deps);
-    if (asks === undefined) continue;
-    const { recordId } = asks;
-    prepared.asked[traceId] = recordId;
-    if (lines.has(recordId)) continue;
-    const other = await deps.claims?.take(recordId);
-    if (other !== undefined) prepared.elsewhere[traceId] = other.chunk;
-    else if (limit === undefined || (await limit.setAside(asks.maxUsd))) lines.set(recordId, asks.line);
-    else {
-      prepared.held.push(traceId);
-      await deps.claims?.release(recordId);
-    }
+    const question = judge.length === 0 ? undefined : digestOf(capture, deps);
+    if (question === undefined || requests.has(question)) continue;
+    const kept = await answers.takeForJob(question, traceId);
+    if (kept === 'claimed') continue;
+    const known = new Set(knownVerdicts(kept, { run, traceId }, judge).map(({ scorer }) => scorer));
+    const open = judge.filter(({ name }) => !known.has(name));
+    const asked = open.length === 0 ? undefined : requestOf(question, capture, open, deps);
+    bytes += asked === undefined ? 0 : Buffer.byteLength(asked.line) + 1;
+    if (asked !== undefined && bytes <= MAX_INPUT_BYTES) requests.set(question, asked);
   }
-  const records = [...lines.values()].map((line) => `${line}\n`).join('');
-  prepared.ids = [...lines.keys()];
-  prepared.records = lines.size;
-  prepared.bytes = Buffer.byteLength(records);
-  // The answers may come hours later, when the lease of this Lambda has expired.
-  const made = await limit?.closeWithDeposit(deposit);
-  prepared.deposits = prepared.deposits.filter(({ name }) => name !== deposit);
-  if (made !== undefined && made.scopes.length > 0) prepared.deposits.push(made);
-  return { prepared, records };
+  return [...requests.values()];
 }
 
-/** Reads what earlier parts of the chunk have prepared, with their requests by record id, except those for these traces. */
-async function earlierParts(
-  request: ChunkRequest,
-  { storage, environment }: PrepareDependencies,
-  traceIds: ReadonlySet<string>,
-): Promise<{ prepared: PreparedChunk; lines: Map<string, string> }> {
-  const empty = { records: 0, ids: [], bytes: 0, deposits: [], held: [], killed: [] };
-  const prepared: PreparedChunk = { ...empty, asked: {}, elsewhere: {} };
-  if (partOf(request).from === 0) return { prepared, lines: new Map() };
-  const bucket = environment.WORK_BUCKET;
-  const key = workKeys.batchPrepared(request.run, request.chunk.chunk);
-  Object.assign(prepared, await storage.getJson<PreparedChunk>(bucket, key));
-  prepared.held = prepared.held.filter((traceId) => !traceIds.has(traceId));
-  const own = new Set([...traceIds].map((traceId) => prepared.asked[traceId]));
-  const records = await storage.getJsonLines<BatchRecord>(bucket, requestsKeyOf(request));
-  const others = records.filter(({ recordId }) => !own.has(recordId));
-  return { prepared, lines: new Map(others.map((record) => [record.recordId, JSON.stringify(record)])) };
-}
+/** @returns `undefined` when the capture provokes a fault. The second phase meets the same fault, and records the error. */
+const digestOf = (capture: Capture, { judge }: PrepareDependencies): string | undefined =>
+  unlessFaulty(capture, () => questionOf(judge.sourceId, capture));
 
-/** @returns `undefined` when the request cannot be made. The second phase meets the same fault, and records the error. */
 function requestOf(
-  traceId: string,
+  question: string,
   capture: Capture,
   scorers: readonly JudgeScorer[],
-  { judge, record, maxCostUsd, limit }: PrepareDependencies,
-): { recordId: string; line: string; maxUsd: number } | undefined {
+  { record, maxCostUsd, limit }: PrepareDependencies,
+): JobRequest | undefined {
+  return unlessFaulty(capture, () => {
+    const maxUsd = maxCostUsd(capture, scorers);
+    if (limit !== undefined && maxUsd === null) return undefined;
+    return { question, line: JSON.stringify(record(question, capture, scorers)), maxUsd: maxUsd ?? 0 };
+  });
+}
+
+function unlessFaulty<T>(capture: Capture, work: () => T): T | undefined {
   try {
-    return withinTime(timeOf(capture), () => {
-      const maxUsd = maxCostUsd(capture, scorers);
-      if (limit !== undefined && maxUsd === null) return undefined;
-      const recordId = questionOf(judge.sourceId, capture, scorers);
-      const line = JSON.stringify({ ...record(traceId, capture, scorers), recordId });
-      return { recordId, line, maxUsd: maxUsd ?? 0 };
-    });
+    return withinTime(timeOf(capture), work);
   } catch (error) {
     if (ownFault(error) === undefined) throw error;
     return undefined;
   }
 }
-
-/** The slash distinguishes a deposit from the lease of a Lambda. */
-const depositName = (run: string, chunk: number, from: number): string =>
-  `batch/${run}/${chunk}${from === 0 ? '' : `/${from}`}`;

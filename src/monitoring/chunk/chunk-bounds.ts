@@ -1,4 +1,5 @@
 /** How much one child of the Map processes, and how often its function may be killed. */
+import { MOST_KILLERS } from './line-at-work.ts';
 
 /**
  * The bounds of a chunk.
@@ -14,7 +15,7 @@
 export const CHUNK_BOUNDS = { maxLines: 500, maxBytes: 8 * 1024 * 1024 };
 
 /**
- * How often in a row a function may be killed on a part of a chunk. In the longest chunk, a line is isolated after
- * ⌈log₂ lines⌉ halvings and condemned after one more kill. A function that is killed again after that has another fault.
+ * How often a function may be killed on a chunk: before the first line is noted, before its captures are judged one by one, once for
+ * each line that kills it and for one line more, and twice with its host.
  */
-export const MOST_KILLS = Math.ceil(Math.log2(CHUNK_BOUNDS.maxLines)) + 2;
+export const MOST_KILLS = MOST_KILLERS + 5;

@@ -61,8 +61,8 @@ const TRIALS_MS = 60_000;
 type Ruling = { options: DecodeOptions; weight?: number; onlyTraced?: true } | undefined;
 
 export interface LineReading {
-  /** Returns the reason to quarantine a line without decoding it. */
-  leaveOut?(place: LinePlace): QuarantineCause | undefined;
+  /** Returns the reason not to decode a line. */
+  leaveOut?(place: LinePlace): QuarantineCause | undefined | Promise<QuarantineCause | undefined>;
   /** Runs the trial of a line that could exhaust the function’s memory or time. */
   tryOut: TryOut;
   /** Whether a line is traced even if the rest of the work on it does not succeed. */
@@ -110,7 +110,7 @@ export class LineDecoder {
     const { raw } = line;
     const { place, bytes } = raw;
     const traceId = traceIdOf(this.#of.experimentId, bytes);
-    const leftOut = this.#how.leaveOut?.(place);
+    const leftOut = await this.#how.leaveOut?.(place);
     const read =
       leftOut === undefined
         ? await this.#read(raw, traceId)

@@ -12,8 +12,11 @@ import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
+import { isRepeated, isRetry } from '../chunk/attempt.ts';
+import { LineAtWork } from '../chunk/line-at-work.ts';
 import { addSpend } from '../counts.ts';
 import { LineBook } from '../log/line-book.ts';
+import { traceEach } from '../log/trace-each.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { AnswerJournal } from './answer-journal.ts';
 import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
@@ -61,13 +64,15 @@ class EvaluateChunk {
   readonly #writer: VerdictWriter;
   /** Absent if no trace is to be written. */
   readonly #book: LineBook | undefined;
+  /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
+  readonly #repeated = new Set<string>();
   #takenOver: TakenOver[] = [];
   #unread: UnreadRange[] = [];
   /** The first failure that ends the judging. Captures in progress finish, and no further one starts. */
   #stop: unknown;
   /** The failure of the batch jobs that some answers are missing from. */
   #withoutAnswer: unknown;
-  /** Whether every line of the part is settled. */
+  /** Whether every line is settled. */
   #isLogged = false;
 
   constructor(request: ChunkRequest, deps: EvaluateDependencies) {
@@ -78,7 +83,7 @@ class EvaluateChunk {
     this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
-    this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
+    this.#assessor = new CaptureAssessor(request.run, deps);
     this.#book = request.write ? new LineBook(request, { ...deps, written: this.#journal }) : undefined;
     this.#writer = new VerdictWriter(request, deps, {
       journal: this.#journal,
@@ -102,26 +107,39 @@ class EvaluateChunk {
   }
 
   async #evaluate(): Promise<void> {
-    const { openBatch, remainingMs } = this.#deps;
+    const { openBatch } = this.#deps;
     this.#assessor.batch = await openBatch?.();
-    this.#takenOver = await this.#journal.open();
-    const { store, scorers } = this.#deps;
-    const how = { book: this.#book, killed: this.#assessor.batch?.killed };
-    const { chunk, captures, duplicates, condemned, unread } = await readCaptures(this.#request, this.#deps, how);
+    await this.#journal.open();
+    const atWork = await LineAtWork.open('evaluate', this.#request, this.#deps);
+    await atWork.during(() => this.#process(atWork));
+  }
+
+  async #process(atWork: LineAtWork): Promise<void> {
+    const { store, scorers, remainingMs } = this.#deps;
+    if (atWork.isTracing) await this.#traceEach(atWork);
+    const { captures, duplicates, condemned, unread } = await readCaptures(
+      this.#request,
+      this.#deps,
+      atWork,
+      this.#book,
+    );
     this.#unread = unread;
     const ids = [...captures, ...condemned].map(({ traceId }) => traceId);
     await this.#journal.openEarlier(new Set(ids));
-    const stored = await store.getTraces(chunk.experimentId, ids);
+    const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
     for (const line of condemned) await this.#condemn(line, stored.get(line.traceId));
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
-    await this.#assessAll(this.#planned(captures, stored), signal).finally(() => this.#writer.end());
+    const planned = this.#planned(captures, stored);
+    const work = atWork.isEach ? this.#assessEach(planned, signal, atWork) : this.#assessAll(planned, signal);
+    await work.finally(() => this.#writer.end());
+    this.#takenOver = (await this.#deps.answers?.unreported(this.#repeated)) ?? [];
     for (const line of duplicates) {
       this.#book?.duplicate(line.traceId, line);
       if (this.#book?.refused.has(line.traceId)) continue;
       this.#tally.trace(line.range);
       this.#tally.settle(line.range, 'duplicateLine', scorers.length);
     }
-    await this.#book?.close(chunk);
+    await this.#book?.close();
     this.#isLogged = true;
     await this.#index.write(this.#deps.storage, this.#deps.environment.WORK_BUCKET, this.#book?.refused);
     const failure = this.#stop ?? this.#withoutAnswer;
@@ -132,6 +150,21 @@ class EvaluateChunk {
   #note(failure: unknown): void {
     if (failure instanceof PermanentError && WITHOUT_ANSWER.has(failure.name)) this.#withoutAnswer ??= failure;
     else this.#stop ??= failure;
+  }
+
+  /** What a retry may create is known when all its lines are read. So it only decodes the lines one by one. */
+  #traceEach(atWork: LineAtWork): Promise<void> {
+    const mayCreate = (traceId: string): boolean => !isRetry(this.#request.chunk) && this.#mayCreate(traceId);
+    return traceEach(this.#request, { ...this.#deps, written: this.#journal }, atWork, mayCreate);
+  }
+
+  /** Assesses and writes the captures one after the other, to find one that kills the function. */
+  async #assessEach(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
+    for (const item of work) {
+      await atWork.begin(item.raw.place);
+      await this.#assessAll([item], signal);
+      await this.#writer.flush();
+    }
   }
 
   /** Assesses the captures. Those that cannot be judged now are handed over to be written without the judge’s verdicts. */
@@ -189,6 +222,7 @@ class EvaluateChunk {
     const { options, run } = this.#request;
     const { traceId, replay } = line;
     const capture = line.read();
+    if (isRepeated(this.#request)) this.#repeated.add(this.#assessor.questionOf({ traceId, capture }));
     const stored = allStored.get(traceId);
     const isAbsent = stored === undefined && this.#mayCreate(traceId);
     const { variant } = capturePathOf(line.raw.place.key);

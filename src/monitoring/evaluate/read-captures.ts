@@ -1,13 +1,13 @@
-/** Reads the captures of a part that may be judged, for EvaluateTraces and for the requests of a batch job. */
+/** Reads the captures of a chunk that may be judged, for EvaluateTraces and for the requests of a batch job. */
 
-import type { Capture } from '../../captures/types.ts';
+import type { Capture, LinePlace } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
-import type { ChunkRequest, ManifestLine } from '../../core/contract/payloads.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { NamedError, UnreadRange } from '../../core/contract/receipts.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
-import { chunkOfPart, KILLED, leftOut, partOf } from '../chunk/parts.ts';
+import { KILLED, type LineAtWork } from '../chunk/line-at-work.ts';
 import type { KeptLine, LineBook } from '../log/line-book.ts';
 import { tryToEvaluate } from './evaluate-trial.ts';
 import { HeldCaptures } from './held-captures.ts';
@@ -16,7 +16,7 @@ interface Line extends KeptLine {
   traceId: string;
 }
 
-/** A distinct capture of the part. */
+/** A distinct capture of the chunk. */
 export interface ReadCapture extends Line {
   weight: number;
   /** Returns the capture; decodes it again if there was no room to keep it. */
@@ -25,8 +25,7 @@ export interface ReadCapture extends Line {
   onlyTraced?: NamedError | undefined;
 }
 
-interface PartCaptures {
-  chunk: ManifestLine;
+interface ChunkCaptures {
   captures: ReadCapture[];
   /** Lines that are identical to one of the captures. */
   duplicates: Line[];
@@ -36,40 +35,41 @@ interface PartCaptures {
 }
 
 /**
- * Reads the part of the chunk that the request is about.
+ * Reads the chunk.
  *
- * @param how.book receives the lines that are no captures, where the step also traces them
- * @param how.killed ids of the lines that killed the function alone in an earlier phase
+ * @param atWork knows the lines that must not be decoded
+ * @param book receives the lines that are no captures, where the step also traces them
  */
 export async function readCaptures(
-  request: ChunkRequest,
+  { chunk, options }: ChunkRequest,
   { storage, environment }: { storage: Storage; environment: LambdaEnvironment },
-  { book, killed }: { book?: LineBook | undefined; killed?: readonly string[] | undefined } = {},
-): Promise<PartCaptures> {
-  const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, request.chunk, partOf(request));
-  const part: PartCaptures = { chunk, captures: [], duplicates: [], condemned: [], unread: [] };
-  const how = { leaveOut: leftOut(request, killed), tryOut: tryToEvaluate, traces: book !== undefined };
+  atWork: LineAtWork,
+  book?: LineBook,
+): Promise<ChunkCaptures> {
+  const all: ChunkCaptures = { captures: [], duplicates: [], condemned: [], unread: [] };
+  const leaveOut = (place: LinePlace) => atWork.reading(place);
+  const how = { leaveOut, tryOut: tryToEvaluate, traces: book !== undefined };
   const held = new HeldCaptures();
-  for await (const line of readChunk(storage, chunk, environment, request.options.window, how)) {
+  for await (const line of readChunk(storage, chunk, environment, options.window, how)) {
     const { range } = line;
     if (line.kind === 'unread') {
-      part.unread.push({ range, lines: line.lines, error: toNamedError(line.fault) });
+      all.unread.push({ range, lines: line.lines, error: toNamedError(line.fault) });
     } else if (line.kind === 'capture') {
       const { traceId, weight, duplicate, raw, onlyTraced, replay } = line;
-      if (duplicate) part.duplicates.push({ traceId, range, raw });
-      else part.captures.push({ traceId, range, raw, weight, read: held.hold(line), onlyTraced, replay });
+      if (duplicate) all.duplicates.push({ traceId, range, raw });
+      else all.captures.push({ traceId, range, raw, weight, read: held.hold(line), onlyTraced, replay });
     } else if (line.kind === 'outsideWindow') {
       book?.outsideWindow(range);
     } else {
       const { traceId, place, bytes, reason, tooHeavy } = line;
       const isCondemned = reason === KILLED || (tooHeavy && book === undefined);
       if (isCondemned && traceId !== undefined && bytes !== undefined) {
-        part.condemned.push({ traceId, range, raw: { place, bytes }, reason });
+        all.condemned.push({ traceId, range, raw: { place, bytes }, reason });
       } else {
         book?.quarantine({ range, place, bytes }, reason);
       }
     }
   }
-  for (const range of part.unread) book?.unread(range);
-  return part;
+  for (const range of all.unread) book?.unread(range);
+  return all;
 }

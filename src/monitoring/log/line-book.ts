@@ -1,11 +1,11 @@
-/** What becomes of the lines of a part: each is traced, quarantined or outside the time window. */
+/** What becomes of the lines of a chunk: each is traced, quarantined or outside the time window. */
 
 import { decodeLine } from '../../captures/decode.ts';
 import { buildTrace, traceNotBuilt } from '../../captures/trace/build.ts';
 import type { TraceRecord } from '../../captures/trace/types.ts';
 import type { Capture, LinePlace, RawLine } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
-import type { CaptureRange, ChunkRequest, ManifestLine } from '../../core/contract/payloads.ts';
+import type { CaptureRange, ChunkRequest } from '../../core/contract/payloads.ts';
 import {
   LOG_TERMS,
   type LogCounts,
@@ -14,16 +14,16 @@ import {
   type QuarantineEntry,
   type UnreadRange,
 } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
 import { isOutOfTime, timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { addCounts } from '../../core/values/counts.ts';
 import type { Experiment, NewAssessment, StoredTrace, TraceStore, WriteTracesResult } from '../../mlflow/types.ts';
 import { type CaptureFacts, NO_VERDICTS, type QualityTally } from '../../quality/tally.ts';
+import { isRepeated, isRetry, lineCountMismatch } from '../chunk/attempt.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
-import { isRetry, lineCountMismatch, type Part, partOf } from '../chunk/parts.ts';
 import { emptyLogCounts, sumLogCounts } from '../counts.ts';
 import { attemptFacts } from '../receipts.ts';
-import { writeQuarantine } from './write-quarantine.ts';
 import type { WriteTurns, WrittenTraces } from './write-turns.ts';
 
 export interface LogDependencies {
@@ -31,6 +31,8 @@ export interface LogDependencies {
   store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces'>;
   environment: LambdaEnvironment;
   requestId: string;
+  /** Returns the milliseconds until the Lambda is ended. Absent: it has plenty. */
+  remainingMs?(): number;
   /** Absent: another run may write the same lines at the same time. */
   turns?: WriteTurns | undefined;
   /** What earlier attempts and other runs have written. Absent: an absent trace counts as one that was never written. */
@@ -71,7 +73,6 @@ interface KeptPlace {
 
 export class LineBook {
   readonly #request: ChunkRequest;
-  readonly #part: Part;
   readonly #deps: LogDependencies;
   readonly #quality: QualityTally | undefined;
   readonly #startedAt = new Date().toISOString();
@@ -89,7 +90,6 @@ export class LineBook {
   constructor(request: ChunkRequest, deps: LogDependencies, quality?: QualityTally) {
     this.#quality = quality;
     this.#request = request;
-    this.#part = partOf(request);
     this.#deps = deps;
     this.#counts = request.chunk.ranges.map(emptyLogCounts);
   }
@@ -218,7 +218,7 @@ export class LineBook {
 
   /** Whether an earlier attempt may have left the spans of existing traces incomplete. */
   get mends(): boolean {
-    return this.#part.isRepeated || isRetry(this.#request.chunk);
+    return isRepeated(this.#request) || isRetry(this.#request.chunk);
   }
 
   /** Writes the spans of an existing trace where they are incomplete. A trace whose spans are refused is gone, and quarantined. */
@@ -242,7 +242,7 @@ export class LineBook {
   }
 
   /** Settles the lines that are identical to others, and writes the quarantine object. */
-  async close(part: ManifestLine): Promise<void> {
+  async close(): Promise<void> {
     for (const [traceId, duplicates] of this.#duplicates) {
       const reason = this.#refused.get(traceId);
       for (const { range, raw } of duplicates) {
@@ -250,15 +250,22 @@ export class LineBook {
         else this.#count(range, 'traced', 'duplicateLine');
       }
     }
-    if (this.#quarantine.length > 0 || this.#part.isRepeated) {
-      await writeQuarantine(this.#deps, this.#request, part, this.#quarantine);
-    }
-    for (const [range, planned] of part.ranges.entries()) {
+    // A line that MLflow refused once and has accepted since must not stay in quarantine.
+    if (this.#quarantine.length > 0 || isRepeated(this.#request)) await this.#writeQuarantine();
+    for (const [range, planned] of this.#request.chunk.ranges.entries()) {
       const lines = this.#counts[range]?.lines ?? 0;
       if (lines !== planned.lines && !this.#unread.some((one) => one.range === range)) {
         throw lineCountMismatch(planned, lines);
       }
     }
+  }
+
+  async #writeQuarantine(): Promise<void> {
+    const { run, chunk } = this.#request;
+    const lines = this.#quarantine.toSorted((a, b) => (a.key === b.key ? a.start - b.start : a.key < b.key ? -1 : 1));
+    const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+    const { WORK_BUCKET: bucket } = this.#deps.environment;
+    await this.#deps.storage.putText(bucket, workKeys.quarantine(run, chunk.chunk), text, 'application/jsonlines');
   }
 
   #refuse({ range, place, bytes }: KeptPlace, reason: NamedError): void {

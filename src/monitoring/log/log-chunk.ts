@@ -1,5 +1,5 @@
 /** Logs one chunk of capture lines as traces. A line that is not a capture record goes to quarantine with the reason. */
-
+import type { LinePlace } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { LogReceipt } from '../../core/contract/receipts.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
@@ -7,11 +7,12 @@ import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
-import { chunkOfPart, KILLED, leftOut, partOf } from '../chunk/parts.ts';
+import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { withReceipt } from '../receipts.ts';
 import { LineBook, type LogDependencies } from './line-book.ts';
 import { tryToLog } from './log-trial.ts';
 import { TraceBatch } from './trace-batch.ts';
+import { traceEach } from './trace-each.ts';
 
 /**
  * Reads the chunk, writes the traces that are missing, and writes a receipt whether it succeeds or fails.
@@ -27,14 +28,28 @@ export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<
 }
 
 async function logLines(request: ChunkRequest, deps: LogDependencies, book: LineBook): Promise<void> {
-  const { storage, store, environment } = deps;
-  const { experimentId } = request.chunk;
   await deps.written?.open();
-  const chunk = await chunkOfPart(storage, environment.WORK_BUCKET, request.chunk, partOf(request));
+  const atWork = await LineAtWork.open('log', request, deps);
+  await atWork.during(async () => {
+    if (atWork.isTracing) await traceEach(request, deps, atWork);
+    await logTogether(request, deps, book, atWork);
+  });
+}
+
+async function logTogether(
+  { chunk, options }: ChunkRequest,
+  deps: LogDependencies,
+  book: LineBook,
+  atWork: LineAtWork,
+): Promise<void> {
+  const { storage, store, environment } = deps;
+  const { experimentId } = chunk;
   const batch = new TraceBatch(book);
   const index = new PredictionIndex(environment);
-  const how = { leaveOut: leftOut(request), tryOut: tryToLog, makeRoom: () => batch.flush() };
-  for await (const line of readChunk(storage, chunk, environment, request.options.window, how)) {
+  const leaveOut = (place: LinePlace) => atWork.reasonOf(place);
+  const how = { leaveOut, tryOut: tryToLog, makeRoom: () => batch.flush() };
+  for await (const line of readChunk(storage, chunk, environment, options.window, how)) {
+    atWork.checkTime();
     const { range } = line;
     if (line.kind === 'unread') {
       book.unread({ range, lines: line.lines, error: toNamedError(line.fault) });
@@ -55,6 +70,6 @@ async function logLines(request: ChunkRequest, deps: LogDependencies, book: Line
     }
   }
   await batch.flush();
-  await book.close(chunk);
+  await book.close();
   await index.write(storage, environment.WORK_BUCKET, book.refused);
 }

@@ -11,7 +11,7 @@ import { RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { asNumber, BudgetTable, type Item, tableClient } from '../../limits/table.ts';
 import type { WriteTracesResult } from '../../mlflow/types.ts';
-import { isRetry, partOf } from '../chunk/parts.ts';
+import { isRepeated, isRetry } from '../chunk/attempt.ts';
 
 /** The turn of a function that was killed ends after this time. */
 const TURN_MS = 60_000;
@@ -173,9 +173,7 @@ const scopeOf = ({ bucket, key, versionId, etag, start }: Place): string =>
 export function turnsOf(table: BudgetTable, request: ChunkRequest, endsAtMs?: number): WriteTurns {
   const { run, chunk } = request;
   const sinceMs =
-    isRetry(chunk) || run.startsWith(EVENT_RUN_PREFIX)
-      ? 0
-      : Date.now() - (partOf(request).isRepeated ? ATTEMPTS_MS : 0);
+    isRetry(chunk) || run.startsWith(EVENT_RUN_PREFIX) ? 0 : Date.now() - (isRepeated(request) ? ATTEMPTS_MS : 0);
   return new WriteTurns(table, workKeys.chunkOfRun(run, chunk.chunk), sinceMs, endsAtMs);
 }
 

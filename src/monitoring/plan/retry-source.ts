@@ -1,6 +1,6 @@
 /** Finds what a retry runs again: chunks of an earlier run, by its receipts, or lines, by its quarantine. */
 
-import type { Storage } from '../../core/aws/storage.ts';
+import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import type { RetryInput, RetryWhat, RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange } from '../../core/contract/payloads.ts';
 import type { FailedFile, PlanReceipt, QuarantineEntry } from '../../core/contract/receipts.ts';
@@ -9,7 +9,8 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { inOrder } from '../../core/process/concurrency.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { withRanges } from '../chunk/ranges.ts';
-import { type ChunkState, partsDone, readChunks, readPlanReceipts } from '../receipts.ts';
+import { type ChunkState, readChunks, readPlanReceipts } from '../receipts.ts';
+import { grownFile, overwrittenRanges } from './grown-files.ts';
 import type { RetriedUnit } from './units.ts';
 
 /**
@@ -41,17 +42,11 @@ export async function optionsOfRun(
 }
 
 /** Returns whether the retry must run a chunk again. */
-function isUndone(
-  state: ChunkState,
-  lines: number,
-  what: Exclude<RetryWhat, 'quarantined'>,
-  evaluated: boolean,
-): boolean {
-  const evaluations = partsDone(state.evaluate, lines);
-  if (what === 'held') return evaluations.parts.some(({ counts }) => counts.heldByBudget > 0);
-  if (!partsDone(state.log, lines).whole) return true;
-  if (!evaluated) return false;
-  return !evaluations.whole || evaluations.parts.some(({ counts }) => counts.failed > 0);
+function isUndone({ log, evaluate }: ChunkState, what: Exclude<RetryWhat, 'quarantined'>, evaluated: boolean): boolean {
+  const { counts } = evaluate.done ?? {};
+  if (what === 'held') return counts !== undefined && counts.heldByBudget > 0;
+  if (log.done === undefined) return true;
+  return evaluated && (counts === undefined || counts.failed > 0);
 }
 
 /** Chunks that need no retry, after which planning may stop. */
@@ -77,23 +72,43 @@ export async function* retriedUnits(
     }
     return;
   }
+  const scanned = new Set<string>();
   for await (const { line, state } of readChunks(storage, workBucket, retry.run, done)) {
     if (line === undefined) continue;
     const seen = line.chunk + 1;
     const unread = unreadRanges(state);
-    const isWhole = isUndone(state, line.lines, retry.what, original.evaluate);
+    const isWhole = isUndone(state, retry.what, original.evaluate);
     if (!isWhole && (retry.what === 'held' || unread.size === 0)) {
       if (seen % PASSED_OVER === 0) yield { seen, passedOver: true };
       continue;
     }
     const { chunk, ...rest } = await withRanges(storage, workBucket, line);
-    const { parts, whole } = partsDone(state.log, line.lines);
-    const isTraced = rest.traced ?? (unread.size === 0 && whole && parts.every(({ refused }) => refused === undefined));
-    const again = isWhole ? rest.ranges : rest.ranges.filter((_, range) => unread.has(range));
+    const { done: logged } = state.log;
+    const isTraced = rest.traced ?? (unread.size === 0 && logged !== undefined && logged.refused === undefined);
+    const grown = await grownFiles(storage, state, rest.ranges);
+    const again = rest.ranges.filter((range, index) => (isWhole || unread.has(index)) && !grown.has(range));
+    const files = [...grown.values()].filter(({ key }) => !scanned.has(key));
+    for (const { key } of files) scanned.add(key);
     const ranges = again.map((range) => withAnswers(range, workKeys.chunkOfRun(retry.run, chunk)));
     const lines = ranges.reduce((total, range) => total + range.lines, 0);
-    yield { seen, chunk: { ...rest, lines, ranges, ...(isTraced ? { traced: true as const } : {}) } };
+    const retried = { ...rest, lines, ranges, ...(isTraced ? { traced: true as const } : {}) };
+    yield { seen, files, experimentId: rest.experimentId, ...(ranges.length === 0 ? {} : { chunk: retried }) };
   }
+}
+
+/** Returns the files that grew, by the range of the chunk that was read too late. */
+async function grownFiles(
+  storage: Storage,
+  state: ChunkState,
+  ranges: readonly CaptureRange[],
+): Promise<Map<CaptureRange, ObjectFacts>> {
+  const grown = new Map<CaptureRange, ObjectFacts>();
+  for (const index of overwrittenRanges(state, ranges)) {
+    const range = ranges[index];
+    const file = range && (await grownFile(storage, range));
+    if (range !== undefined && file !== undefined) grown.set(range, file);
+  }
+  return grown;
 }
 
 const withAnswers = (range: CaptureRange, chunkOfRun: string): CaptureRange => ({
@@ -103,9 +118,7 @@ const withAnswers = (range: CaptureRange, chunkOfRun: string): CaptureRange => (
 
 /** Returns the ordinals of the ranges that an attempt could not read, although it succeeded with others. */
 const unreadRanges = ({ log, evaluate }: ChunkState): ReadonlySet<number> =>
-  new Set(
-    [...log.done.values(), ...evaluate.done.values()].flatMap(({ unread = [] }) => unread.map(({ range }) => range)),
-  );
+  new Set([log.done, evaluate.done].flatMap((receipt) => receipt?.unread ?? []).map(({ range }) => range));
 
 /** Yields the capture files that the earlier run could not plan. */
 export async function* failedFiles(storage: Storage, workBucket: string, run: string): AsyncGenerator<FailedFile> {

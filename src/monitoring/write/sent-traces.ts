@@ -6,8 +6,9 @@ import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import type { BudgetTable } from '../../limits/table.ts';
+import { getAll, putAll } from '../../limits/table-batches.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
-import { partOf } from '../chunk/parts.ts';
+import { isRepeated } from '../chunk/attempt.ts';
 
 /** DynamoDB deletes an item after this time. A run can be retried for as long. */
 const KEPT_SECONDS = 90 * 86_400;
@@ -48,12 +49,12 @@ export class SentTraces {
     this.#request = request;
     this.#chain = chainOf(request);
     const isAnew = request.options.continues === undefined && !request.run.startsWith(EVENT_RUN_PREFIX);
-    this.#sinceMs = isAnew ? startedAtMs - (partOf(request).isRepeated ? ATTEMPTS_MS : 0) : 0;
+    this.#sinceMs = isAnew ? startedAtMs - (isRepeated(request) ? ATTEMPTS_MS : 0) : 0;
   }
 
   /** Reads what was sent for these traces until now. Call it while the traces are locked, before they are written. */
   async read(traceIds: readonly string[]): Promise<void> {
-    const items = await this.#table?.getAll(traceIds.map(scopeOf));
+    const items = this.#table && (await getAll(this.#table, traceIds.map(scopeOf)));
     for (const traceId of traceIds) {
       const item = items?.get(scopeOf(traceId));
       if (item === undefined || Number(item.ttl?.N) * 1000 < Date.now()) continue;
@@ -100,7 +101,7 @@ export class SentTraces {
       const { ids, atMs, ...who } = this.#sent.get(traceId) as Sent;
       return { scope: scopeOf(traceId), values: { ...who, at: atMs, ids: ids.join(' '), ttl } };
     };
-    await this.#table?.putAll([...assessmentsOf.keys()].map(itemOf));
+    if (this.#table !== undefined) await putAll(this.#table, [...assessmentsOf.keys()].map(itemOf));
   }
 }
 

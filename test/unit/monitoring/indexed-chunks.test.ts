@@ -1,7 +1,7 @@
 /** The predictions that the steps keep for labels: of every capture with a trace, whoever wrote it, and of nothing else. */
 
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
-import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import type { ChunkRequest, ManifestLine } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
@@ -16,6 +16,7 @@ import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { captureLine, chatLine, csv, json } from '../../helpers/deployed-captures.ts';
 import { indexRows } from '../../helpers/index-rows.ts';
+import { putPlan } from '../../helpers/planned-run.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const environment = testEnvironment();
@@ -85,7 +86,7 @@ describe.each([
     expect(await rig.values()).toHaveLength(60);
   });
 
-  test('keeps one prediction of each when it is killed and works in parts', async () => {
+  test('keeps one prediction of each when it is killed and takes the lines one by one', async () => {
     const rig = new Rig();
     const lines = [1, 2, 3, 4].map(row);
     const { putJson } = rig.memory;
@@ -93,8 +94,7 @@ describe.each([
     await expect(step(rig, rig.request(lines))).rejects.toThrow('killed');
     rig.memory.putJson = putJson;
     expect(await rig.values()).toEqual([1, 2, 3, 4]);
-    await step(rig, rig.request(lines, { progress: { bounds: [], kills: 1 } }));
-    await step(rig, rig.request(lines, { progress: { bounds: [2, 4], kills: 0 } }));
+    await step(rig, rig.request(lines, { progress: { kills: 1 } }));
     expect((await rig.values()).sort()).toEqual([1, 2, 3, 4]);
   });
 
@@ -129,11 +129,13 @@ test('EvaluateTraces keeps those of the traces that it only evaluates, and none 
 
 test('the summary of the run merges the hours that it has touched', async () => {
   const rig = new Rig();
+  const chunks: ManifestLine[] = [];
   for (let chunk = 0; chunk < 50; chunk += 1) {
     const request = chunkRequest(rig.memory, [row(chunk)], {}, chunk);
     await log(rig, request);
-    rig.memory.put(`runs/run/manifest/${String(chunk).padStart(8, '0')}.jsonl`, `${JSON.stringify(request.chunk)}\n`);
+    chunks.push(request.chunk);
   }
+  putPlan(rig.memory, 'run', [chunks]);
   await summarizeRun(rig.storage, 'work', { name: 'run', startTime: '' });
   expect([...rig.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.prefix))).toHaveLength(1);
   expect(await rig.values()).toHaveLength(50);

@@ -4,7 +4,6 @@ import type { CaptureRange, ChunkRequest, ManifestLine } from '../../../src/core
 import { LOG_TERMS, type QuarantineEntry } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { CHUNK_BOUNDS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
-import { chunkOfPart } from '../../../src/monitoring/chunk/parts.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { FileReports } from '../../../src/monitoring/file-reports.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
@@ -55,7 +54,7 @@ describe('packing', () => {
     const reports = new FileReports();
     const keys = new Set<string>();
     for (const { ranges } of packed(files)) {
-      reports.add({ ranges }, [], [], 1);
+      reports.add({ ranges }, undefined, undefined, 1);
       for (const { key } of ranges) keys.add(key);
     }
     const { files: closed, open: left } = reports.state();
@@ -147,37 +146,11 @@ describe('a chunk of several files', () => {
     await expect(log()).rejects.toMatchObject({ name: 'CaptureChanged' });
   });
 
-  test('has parts over all of its files', async () => {
-    const linesOf = async (from: number, to: number) =>
-      (await chunkOfPart(memory.storage, 'work', chunk, { from, to, kills: 0 })).ranges.map(
-        ({ lines, firstLine }) => lines && [firstLine, lines],
-      );
-    expect(await linesOf(1, 4)).toEqual([[2, 1], [1, 2], 0]);
-    expect(await linesOf(4, 5)).toEqual([0, [3, 1], 0]);
-    expect(await linesOf(4, 7)).toEqual([0, [3, 1], [1, 2]]);
-  });
-
-  test('adds up the same in parts, and replaces only the quarantined lines of a part that is repeated', async () => {
-    const parts = [
-      { bounds: [0, 3, 7], kills: 0 },
-      { bounds: [3, 7], kills: 0 },
-      { bounds: [3, 7], kills: 1 },
-    ];
-    const receipts = [];
-    for (const progress of parts) receipts.push(await log({ progress }));
-    expect(receipts.map(({ counts }) => counts.lines)).toEqual([3, 4, 2]);
-    expect(receipts[1]?.byRange?.map(([lines]) => lines)).toEqual([0, 2, 2]);
-    expect(await quarantine()).toMatchObject([{ key: 'p/AllTraffic/1.jsonl', line: 2 }]);
-  });
-
-  test('keeps a line of another file with the same first byte in quarantine', async () => {
-    chunk = chunkOf([0, 1].map((n) => rangeOf(memory, `p/AllTraffic/${n}.jsonl`, ['no JSON', chatLine('a')])));
-    await log({ progress: { bounds: [0, 2, 4], kills: 0 } });
-    await log({ progress: { bounds: [2, 4], kills: 0 } });
-    expect((await quarantine()).map(({ key, line }) => [key, line])).toEqual([
-      ['p/AllTraffic/0.jsonl', 1],
-      ['p/AllTraffic/1.jsonl', 1],
-    ]);
+  test('has the quarantined lines of its last attempt alone', async () => {
+    await log();
+    chunk = chunkOf(chunk.ranges.slice(0, 1));
+    await log({ attempt: 1 });
+    expect(await quarantine()).toEqual([]);
   });
 
   test('may have its ranges in an object of their own', async () => {

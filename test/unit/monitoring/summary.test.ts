@@ -88,7 +88,7 @@ describe('the summary of a run', () => {
   });
 
   test.each([
-    ['kill', { part: { from: 0, to: 10, kills: 1 } }],
+    ['kill', { kills: 1 }],
     ['attempt', { attempt: 1 }],
   ])('counts the success after one more %s, in whatever order the receipts come', (_, more) => {
     const [earlier, later] = [evaluate({ endedAt: '9', traced: 7 }), evaluate(more)];
@@ -98,7 +98,7 @@ describe('the summary of a run', () => {
     ]) {
       const state = emptyChunkState();
       for (const receipt of receipts) foldReceipt(state, receipt);
-      expect(state.evaluate.done.get(0)).toBe(later);
+      expect(state.evaluate.done).toBe(later);
     }
   });
 
@@ -126,115 +126,30 @@ describe('the summary of a run', () => {
     expect(summarize([plan()], [log(), evaluate()])).not.toHaveProperty('unreportedAttempts');
   });
 
-  describe('of a chunk in parts', () => {
-    const counts = (lines: number, quarantined: number) => ({
-      ...log().counts,
-      ...{
-        lines,
-        traced: lines - quarantined,
-        written: lines - quarantined,
-        alreadyThere: 0,
-        duplicateLine: 0,
-        quarantined,
-      },
+  test('counts every killed evaluation, and attempts without a receipt after each kill', () => {
+    const error = { name: 'JudgeThrottled', message: 'slow' };
+    const throttled = evaluate({ ok: false, error, startedAt: '0', endedAt: '0' });
+    expect(summarize([plan()], [log(), throttled, evaluate({ kills: 3, attempt: 2 })])).toMatchObject({
+      status: 'succeeded',
+      unreportedAttempts: 5,
     });
-    const logPart = (from: number, to: number, kills = 0, quarantined = 0) =>
-      log({
-        part: { from, to, kills },
-        counts: counts(to - from, quarantined),
-        quarantineReasons: quarantined > 0 ? { FunctionKilled: quarantined } : {},
-      });
-    const evaluatePart = (from: number, to: number, kills = 0, more: Partial<EvaluateReceipt> = {}) =>
-      evaluate({
-        part: { from, to, kills },
-        counts: { ...emptyVerdictCounts(), newVerdicts: 3 * (to - from) },
-        failedRecorded: 0,
-        verdicts: { safety: { yes: to - from } },
-        ...more,
-      });
-    const logged = [logPart(0, 5, 1), logPart(5, 7, 2), logPart(7, 8, 3, 1), logPart(8, 10)];
+  });
 
-    test('adds up the parts, with the line that killed the function in quarantine', () => {
-      const evaluated = [
-        evaluatePart(0, 5, 1, { counts: { ...emptyVerdictCounts(), newVerdicts: 27 } }),
-        evaluatePart(5, 10, 0, { counts: emptyVerdictCounts() }),
-      ];
-      const summary = summarize([plan()], [...evaluated, ...logged.toReversed()]);
-      expect(summary).toMatchObject({
-        status: 'succeeded',
-        lines: { planned: 10, traced: 9, quarantined: 1, lost: 0 },
-        verdicts: { expected: 27, newVerdicts: 27, lost: 0 },
-        verdictsByScorer: { safety: { yes: 10 } },
-        quarantineReasons: { FunctionKilled: 1 },
-        equations: { lines: true, verdicts: true },
-        // One attempt to evaluate was killed on the first part.
-        unreportedAttempts: 1,
-        spend: { calls: 16 },
-      });
-    });
-
-    test('fails with the error of a missing part', () => {
-      const error = { name: 'MlflowUnavailable', message: 'away' };
-      const failed = log({ ...logPart(7, 8, 3), ok: false, error });
-      const summary = summarize([plan()], [logPart(0, 5, 1), failed, logPart(5, 7, 2)]);
-      expect(summary).toMatchObject({ status: 'failed', lines: { lost: 10 }, failedChunks: [{ step: 'log', error }] });
-      const silent = summarize([plan()], [logPart(0, 5, 1), logPart(8, 10)]);
-      expect(silent).toMatchObject({ lines: { lost: 10 }, failedChunks: [{ error: { name: 'NoReceipt' } }] });
-    });
-
-    test('counts the evaluated parts, and loses the rest, when a part is missing', () => {
-      const error = { name: 'JudgeRefused', message: 'no' };
-      const failed = evaluatePart(5, 10, 0, { ok: false, error, counts: { ...emptyVerdictCounts(), newVerdicts: 2 } });
-      const summary = summarize([plan()], [log({ counts: counts(10, 0) }), evaluatePart(0, 5, 1), failed]);
-      expect(summary).toMatchObject({
-        status: 'failed',
-        verdicts: { expected: 30, newVerdicts: 17, failed: 13, lost: 13 },
-        equations: { verdicts: true },
-        failedChunks: [{ step: 'evaluate', error }],
-      });
-    });
-
-    test('does not count the whole chunk next to its halves when it was killed after its receipt', () => {
-      const summary = summarize([plan()], [logPart(0, 10), logPart(0, 5, 1), logPart(5, 10), evaluatePart(0, 10)]);
-      expect(summary).toMatchObject({ status: 'succeeded', lines: { traced: 10 }, verdicts: { newVerdicts: 30 } });
-    });
-
-    test('counts every killed evaluation, also one that was killed in a later attempt', () => {
-      const times = { startedAt: '0', endedAt: '0' };
-      const error = { name: 'JudgeThrottled', message: 'slow' };
-      const throttled = evaluatePart(0, 10, 0, { ok: false, error, ...times });
-      const parts = [
-        evaluatePart(0, 3, 2),
-        evaluatePart(3, 5),
-        evaluatePart(5, 8, 1),
-        evaluatePart(8, 10, 0, { attempt: 2 }),
-      ];
-      // Two on the first part, one on the third, and two attempts at the last part without a receipt.
-      expect(summarize([plan()], [log({ counts: counts(10, 0) }), throttled, ...parts])).toMatchObject({
-        status: 'succeeded',
-        unreportedAttempts: 5,
-      });
-    });
-
-    test('counts the cost once when an evaluation that was presumed killed leaves its receipt later', () => {
-      const paid = { calls: 6, inputTokens: 60, outputTokens: 6, usd: 0.25 };
-      const frozen = evaluatePart(0, 10, 0, { requestId: 'frozen', startedAt: '1', endedAt: '9', spend: paid });
-      const halves = [
-        evaluatePart(0, 5, 1, { requestId: 'half', startedAt: '3', takenOver: [{ from: ['frozen'], spend: paid }] }),
-        evaluatePart(5, 10, 0, { requestId: 'other', startedAt: '4' }),
-      ];
-      const logged = log({ counts: counts(10, 0) });
-      const summary = summarize([plan()], [logged, frozen, ...halves]);
-      expect(summary).toMatchObject({ status: 'succeeded', spend: { calls: 16, usd: 1 } });
-      expect(summary).not.toHaveProperty('unreportedAttempts');
-      // The presumed dead attempt never resumed.
-      expect(summarize([plan()], [logged, ...halves])).toMatchObject({ unreportedAttempts: 1, spend: { calls: 16 } });
-      // Taken over twice, because the first attempt that took over was suspended too.
-      const twice = { from: ['frozen', 'half'], spend: paid };
-      const last = evaluatePart(0, 5, 2, { requestId: 'last', startedAt: '5', takenOver: [twice] });
-      expect(summarize([plan()], [logged, ...halves, last]).spend.calls).toBe(24 - 6);
-      expect(summarize([plan()], [logged, frozen, ...halves, last]).spend.calls).toBe(30 - 12);
-    });
+  test('counts the cost once when an evaluation that was presumed killed leaves its receipt later', () => {
+    const paid = { calls: 6, inputTokens: 60, outputTokens: 6, usd: 0.25 };
+    const frozen = evaluate({ requestId: 'frozen', endedAt: '9', spend: paid });
+    const takenOver = [{ from: ['frozen'], spend: paid }];
+    const next = evaluate({ kills: 1, requestId: 'next', startedAt: '3', takenOver });
+    const summary = summarize([plan()], [log(), frozen, next]);
+    expect(summary).toMatchObject({ status: 'succeeded', spend: { calls: 8, usd: 0.5 } });
+    expect(summary).not.toHaveProperty('unreportedAttempts');
+    // The presumed dead attempt never resumed.
+    expect(summarize([plan()], [log(), next])).toMatchObject({ unreportedAttempts: 1, spend: { calls: 8 } });
+    // Taken over twice, because the first attempt that took over was suspended too.
+    const twice = { from: ['frozen', 'next'], spend: paid };
+    const last = evaluate({ kills: 2, requestId: 'last', startedAt: '5', takenOver: [twice] });
+    expect(summarize([plan()], [log(), next, last]).spend.calls).toBe(16 - 6);
+    expect(summarize([plan()], [log(), frozen, next, last]).spend.calls).toBe(22 - 12);
   });
 
   test('counts the answers of a batch job once, however many attempts have read them', () => {

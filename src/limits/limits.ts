@@ -1,0 +1,85 @@
+/**
+ * The limits of the stack: what all functions of all runs together may ask of MLflow, of the judge, and of Lambda. Their items are in one
+ * table, with those of the budget and of the locks.
+ */
+import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import { type Breaker, TableBreaker } from './breaker.ts';
+import { realClock } from './clock.ts';
+import { type RateLimit, TableRateLimit } from './rate-limit.ts';
+import { type CallLimit, type Permits, TableSemaphore } from './semaphore.ts';
+import { BudgetTable, tableClient } from './table.ts';
+
+/** What stands before the requests to MLflow. */
+export interface MlflowLimits {
+  /** Absent: no limit. */
+  rate?: RateLimit | undefined;
+  /** It is told of each request, and keeps chunks from being begun. Absent outside of the stack. */
+  breaker?: Breaker | undefined;
+}
+
+/** What stands before each call of the judge. */
+export interface JudgeLimits {
+  breaker: Breaker;
+  /** The tokens of the calls, as the provider counts them. Absent: no limit. */
+  tokens?: RateLimit | undefined;
+}
+
+/** All are absent without a table, as in a test. */
+export interface Limits {
+  mlflow?: MlflowLimits | undefined;
+  /** Returns what stands before the calls of a model, by its id in the settings. */
+  judge?: ((model: string) => JudgeLimits) | undefined;
+  permits?: Permits | undefined;
+}
+
+type LimitSettings = Pick<
+  LambdaEnvironment,
+  | 'BUDGET_TABLE'
+  | 'MLFLOW_TRACKING_URI'
+  | 'MLFLOW_REQUESTS_PER_SECOND'
+  | 'JUDGE_CONCURRENCY'
+  | 'JUDGE_TOKENS_PER_MINUTE'
+  | 'MAX_FUNCTIONS'
+>;
+
+/** The rate of a managed MLflow, in requests a second: that of the smallest tracking server. None is published for apps. */
+const MANAGED_REQUESTS_PER_SECOND = 25;
+
+/** Each function writes to an item of a rate about once a second, and DynamoDB takes 1,000 writes a second to an item. */
+const FUNCTIONS_PER_SHARD = 250;
+/** A shard below this rate would make single requests wait for its turn. */
+const LEAST_PER_SHARD = 50;
+
+/** A server that is asked for a second's requests at once, after a pause, would throttle them. */
+const KEEP_REQUESTS_MS = 150;
+/** Providers count tokens by the minute. */
+const KEEP_TOKENS_MS = 10_000;
+
+/** A request is given up after some 16 s. While MLflow answers others of the function, it is slow, and pauses would waste its time. */
+const MLFLOW_REFUSED = { inRow: 5, forMs: 20_000 };
+
+/** @param limit the limiter of the judge's calls; absent in a function that does not judge */
+export function connectLimits(settings: LimitSettings, limit?: CallLimit): Limits {
+  const { BUDGET_TABLE: name, MAX_FUNCTIONS: functions, JUDGE_CONCURRENCY: calls } = settings;
+  if (name === undefined) return {};
+  const table = new BudgetTable(tableClient(), name);
+  const rate = (of: string, perSecond: number, keepMs: number): RateLimit | undefined => {
+    if (perSecond === 0) return undefined;
+    const most = Math.max(1, Math.floor(perSecond / LEAST_PER_SHARD));
+    const shards = Math.min(most, Math.ceil((functions || 1000) / FUNCTIONS_PER_SHARD));
+    return new TableRateLimit({ table, name: of, perSecond, keepMs, shards });
+  };
+  const tokens = rate('judge', settings.JUDGE_TOKENS_PER_MINUTE / 60, KEEP_TOKENS_MS);
+  return {
+    mlflow: {
+      rate: rate('mlflow', requestsPerSecond(settings), KEEP_REQUESTS_MS),
+      breaker: new TableBreaker(table, 'mlflow', realClock, MLFLOW_REFUSED),
+    },
+    // Providers count by model: while one is throttled, the other model of a cascade may have room.
+    judge: (model) => ({ breaker: new TableBreaker(table, `judge#${model}`), tokens }),
+    permits: new TableSemaphore({ table, functions, calls, limit }),
+  };
+}
+
+const requestsPerSecond = ({ MLFLOW_REQUESTS_PER_SECOND: set, MLFLOW_TRACKING_URI: uri }: LimitSettings): number =>
+  set ?? (uri.startsWith('arn:') ? MANAGED_REQUESTS_PER_SECOND : 0);

@@ -1,0 +1,128 @@
+/**
+ * A rate limit of requests or tokens, over all functions of the stack. An item of the table has the time at which the next unit is
+ * due. A function that needs units moves that time on and gets the interval before it, in which it spaces its units evenly. So
+ * whoever asks is served in turn, nothing is refused, and together they never exceed the rate. A function asks about once a
+ * second, for as many units as it used in the last one. One that crashes loses at most such a share.
+ */
+import { type Clock, realClock } from './clock.ts';
+import { asNumber, type BudgetTable } from './table.ts';
+import { warnOnce } from './warn-once.ts';
+
+export interface RateLimit {
+  /** Waits until `n` units may be used. @throws the signal's reason when it is aborted first */
+  take(n: number, signal?: AbortSignal): Promise<void>;
+  /** Returns units that were taken and not used. A negative number: more were used. */
+  give(n: number): void;
+}
+
+interface RateLimitOptions {
+  table: BudgetTable;
+  name: string;
+  perSecond: number;
+  /** Units that are not used this long after their time are lost, so that a pause is not made up for by a burst. */
+  keepMs: number;
+  /** Items that share the rate: at one write per function and second, one item suffices for several hundred functions. */
+  shards?: number;
+  clock?: Clock;
+  random?: () => number;
+}
+
+/** A function asks at most for the units of this time … */
+const SHARE_MS = 1_000;
+/** … and the item is kept for this long. */
+const TTL_SECONDS = 3_600;
+
+export class TableRateLimit implements RateLimit {
+  readonly #options: Required<RateLimitOptions>;
+  /** Units that were assigned and not used. Negative if more were used than taken. */
+  #left = 0;
+  /** Epoch milliseconds at which the next of them is due. */
+  #dueAt = 0;
+  /** Units to ask for. */
+  #share = 1;
+  #askedAt = 0;
+  /** Whether units of the last share were lost: it was larger than what this function uses in its time. */
+  #hasLost = false;
+  /** Whether others were waiting when this function last asked. */
+  #isBusy = false;
+  #queue: Promise<unknown> = Promise.resolve();
+
+  constructor(options: RateLimitOptions) {
+    this.#options = { shards: 1, clock: realClock, random: Math.random, ...options };
+  }
+
+  take(n: number, signal?: AbortSignal): Promise<void> {
+    const taken = this.#queue.then(() => this.#take(n, signal));
+    this.#queue = taken.catch(() => {});
+    return taken;
+  }
+
+  give(n: number): void {
+    this.#advance(-n);
+  }
+
+  async #take(n: number, signal: AbortSignal | undefined): Promise<void> {
+    const { clock, perSecond, keepMs } = this.#options;
+    signal?.throwIfAborted();
+    const lost = Math.min(this.#left, Math.floor(((clock.now() - keepMs - this.#dueAt) * perSecond) / 1000));
+    if (lost > 0) {
+      this.#advance(lost);
+      this.#hasLost = true;
+    }
+    while (this.#left < n) await this.#extend(n - this.#left);
+    const wait = this.#dueAt - clock.now();
+    this.#advance(n);
+    if (wait > 0) await clock.sleep(wait, signal);
+  }
+
+  #advance(n: number): void {
+    this.#left -= n;
+    this.#dueAt += (n * 1000) / this.#options.perSecond;
+  }
+
+  /** Gets at least `needed` more units. */
+  async #extend(needed: number): Promise<void> {
+    const { clock, perSecond } = this.#options;
+    const now = clock.now();
+    // More while a share lasts less than a second, and fewer when it lasts longer, cannot be used, or keeps others waiting.
+    this.#share *= now - this.#askedAt >= SHARE_MS || this.#hasLost ? 0.5 : 1.5;
+    this.#hasLost = false;
+    this.#share = Math.max(1, Math.min(this.#share, (perSecond * SHARE_MS) / 1000));
+    const units = Math.max(needed, Math.round(this.#share));
+    this.#askedAt = now;
+    const startsAt = await this.#assigned(units);
+    if (startsAt - clock.now() > SHARE_MS) this.#share /= 4;
+    this.#dueAt = Math.max(this.#dueAt, startsAt - (this.#left * 1000) / perSecond);
+    this.#left += units;
+  }
+
+  /** Returns the beginning of the interval that is assigned to the units, in epoch milliseconds. */
+  async #assigned(units: number): Promise<number> {
+    const { table, name, perSecond, shards, clock, random } = this.#options;
+    const scope = `rate#${name}#${Math.floor(random() * shards)}`;
+    const ms = Math.ceil((units * shards * 1_000_000) / perSecond) / 1000;
+    for (;;) {
+      const now = clock.now();
+      const ttl = Math.ceil(now / 1000) + TTL_SECONDS;
+      const behind = {
+        expression: 'SET #ttl = :ttl ADD #dueAt :ms',
+        condition: '#dueAt > :now',
+        values: { ttl, ms, now },
+      };
+      const first = {
+        expression: 'SET #ttl = :ttl, #dueAt = :next',
+        condition: '(attribute_not_exists(#dueAt) OR #dueAt <= :now)',
+        values: { ttl, next: now + ms, now },
+      };
+      try {
+        const changed = await table.update({ scope, ...(this.#isBusy ? behind : first) });
+        if (changed !== undefined) return asNumber(changed.dueAt) - ms;
+        this.#isBusy = !this.#isBusy;
+      } catch (error) {
+        // Better to exceed the rate than to stop the pipeline. Each function still keeps to it.
+        warnOnce('The rate of the stack is unknown', error);
+        return now;
+      }
+    }
+  }
+}

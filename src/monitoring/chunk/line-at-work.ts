@@ -1,0 +1,177 @@
+/**
+ * Finds the lines that kill the function. After a kill, the next attempt takes the lines one after the other and notes the place
+ * of each before: if the function is killed again, that line is at fault. No later attempt decodes it. An attempt that ends by
+ * itself, such as before its time is over, notes that it did: only a kill counts against a line.
+ */
+import type { LinePlace, QuarantineCause } from '../../captures/types.ts';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
+import { lineId } from './ranges.ts';
+
+/** The reason for a line that killed the function while no other was at work. */
+export const KILLED: QuarantineCause = {
+  name: 'FunctionKilled',
+  message: 'The function was killed (by its memory limit or with its host) while it processed this line alone',
+};
+
+/** A chunk with more lines that kill the function fails. */
+export const MOST_KILLERS = 11;
+
+/** With less time than this, no further line is begun. */
+const LINE_MS = 60_000;
+
+/**
+ * `tracing`: the lines are traced one after the other. `together`: they are traced, and are judged as usual. `each`: that killed
+ * the function too, so they are judged one after the other.
+ */
+type Stage = 'tracing' | 'together' | 'each';
+
+interface Note {
+  stage: Stage;
+  /** The line at work, or the one to continue with. */
+  at?: string | undefined;
+  /** When the time of the attempt ends, in epoch milliseconds; 0 if it has ended by itself. */
+  untilMs: number;
+  killers: string[];
+}
+
+interface NoteDependencies {
+  storage: Storage;
+  environment: { WORK_BUCKET: string };
+  /** Returns the milliseconds until the Lambda is ended. Absent: it has plenty. */
+  remainingMs?(): number;
+}
+
+/** Lambda's longest time, for a function that does not know its own. */
+const PLENTY_MS = 900_000;
+
+type Step = 'log' | 'evaluate' | 'prepare';
+
+export class LineAtWork {
+  readonly #deps: NoteDependencies;
+  readonly #key: string;
+  readonly #where: string;
+  /** Absent: the function was not killed on the chunk. */
+  #note: Note | undefined;
+  readonly #killers: Set<string>;
+  #passing: string | undefined;
+
+  private constructor(
+    deps: NoteDependencies,
+    request: ChunkRequest,
+    step: Step,
+    killers: readonly string[],
+    note?: Note,
+  ) {
+    this.#deps = deps;
+    this.#where = whereOf(request);
+    this.#key = keyOf(request, step);
+    this.#note = note;
+    this.#killers = new Set(killers);
+    this.#passing = note?.stage === 'tracing' ? note.at : undefined;
+  }
+
+  /**
+   * Reads the note of the attempt before, if it was killed.
+   *
+   * @throws PermanentError `FunctionKilledTooOften` if too many lines of the chunk have killed the function
+   */
+  static async open(step: Step, request: ChunkRequest, deps: NoteDependencies): Promise<LineAtWork> {
+    const { phase, progress } = request;
+    const read = (of: Step) => deps.storage.getJson<Note>(deps.environment.WORK_BUCKET, keyOf(request, of));
+    const prepared = phase === 'apply' ? ((await read('prepare'))?.killers ?? []) : [];
+    if ((progress?.kills ?? 0) === 0) return new LineAtWork(deps, request, step, prepared);
+    const { stage, at, untilMs, killers }: Note = (await read(step)) ?? { stage: 'tracing', untilMs: 0, killers: [] };
+    const isKilled = Date.now() < untilMs;
+    if (isKilled && at !== undefined) killers.push(at);
+    if (killers.length > MOST_KILLERS) throw tooManyKillers(whereOf(request));
+    const next = isKilled && at === undefined && stage === 'together' ? 'each' : stage;
+    const note = { stage: next, at, untilMs: Date.now() + (deps.remainingMs?.() ?? PLENTY_MS), killers };
+    return new LineAtWork(deps, request, step, [...prepared, ...killers], note);
+  }
+
+  /** Whether the lines are to be traced one after the other, before anything else. */
+  get isTracing(): boolean {
+    return this.#note?.stage === 'tracing';
+  }
+
+  /** Whether the captures are to be judged one after the other, each after `begin`. */
+  get isEach(): boolean {
+    return this.#note?.stage === 'each';
+  }
+
+  /** Returns why a line must not be decoded. */
+  reasonOf(place: LinePlace): QuarantineCause | undefined {
+    return this.#killers.has(lineId(place)) ? KILLED : undefined;
+  }
+
+  /** Returns why a line must not be decoded. Notes it before, where the lines are not traced. */
+  async reading(place: LinePlace): Promise<QuarantineCause | undefined> {
+    const reason = this.reasonOf(place);
+    if (reason === undefined && this.isTracing) await this.begin(place);
+    return reason;
+  }
+
+  /**
+   * Notes a line before it is traced alone.
+   *
+   * @returns why it must not be decoded now
+   * @throws RetryableError `ChunkOutOfTime`, so that the next attempt continues with this line
+   */
+  async pass(place: LinePlace): Promise<QuarantineCause | undefined> {
+    if (this.#passing === lineId(place)) this.#passing = undefined;
+    // What an earlier attempt has traced is as little decoded once more as a line that kills.
+    if (this.#passing !== undefined || this.reasonOf(place) !== undefined) return KILLED;
+    await this.begin(place);
+    return undefined;
+  }
+
+  /** Notes a line before it is processed alone. @throws RetryableError `ChunkOutOfTime` */
+  async begin(place: LinePlace): Promise<void> {
+    this.checkTime();
+    await this.#save({ at: lineId(place) });
+  }
+
+  /** @throws RetryableError `ChunkOutOfTime` if the function should end itself, before it is ended */
+  checkTime(): void {
+    if ((this.#deps.remainingMs?.() ?? PLENTY_MS) >= LINE_MS) return;
+    throw new RetryableError('ChunkOutOfTime', 'The chunk takes longer than this Lambda has', { where: this.#where });
+  }
+
+  /** Notes that all lines are traced, or where none is to be, decoded. */
+  async traced(): Promise<void> {
+    if (this.isTracing) await this.#save({ stage: 'together', at: undefined });
+  }
+
+  /** Does the work of the attempt, and notes that it has ended by itself. */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } finally {
+      const { stage, at } = this.#note ?? {};
+      await this.#save({ untilMs: 0, at: stage === 'tracing' ? at : undefined }).catch(() => undefined);
+    }
+  }
+
+  async #save(changes: Partial<Note>): Promise<void> {
+    if (this.#note === undefined) return;
+    this.#note = { ...this.#note, ...changes };
+    await this.#deps.storage.putJson(this.#deps.environment.WORK_BUCKET, this.#key, this.#note);
+  }
+}
+
+const keyOf = ({ run, chunk }: ChunkRequest, step: Step): string => workKeys.lineAtWork(run, chunk.chunk, step);
+
+const whereOf = ({ run, chunk }: ChunkRequest): string => `chunk ${chunk.chunk} of run ${run}`;
+
+const tooManyKillers = (where: string): PermanentError =>
+  new PermanentError(
+    'FunctionKilledTooOften',
+    'More lines of the chunk kill the function than one attempt each can find',
+    {
+      expected: `at most ${MOST_KILLERS} lines`,
+      where,
+    },
+  );
