@@ -55,7 +55,6 @@ interface JobRequest {
 export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
   const { storage, environment, limit } = deps;
   const { run, chunk } = request;
-  // The slash distinguishes a deposit from the lease of a Lambda.
   const deposit = `batch/${run}/${chunk.chunk}`;
   const bucket = environment.WORK_BUCKET;
   const input = workKeys.batchInput(run, groupOf(chunk.chunk), chunk.chunk);
