@@ -4,7 +4,6 @@ import type { Storage } from '../core/aws/storage.ts';
 import type { BatchReport, NamedError } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
-import { mergeHours } from '../ground-truth/index/index-store.ts';
 import { writeCounts } from '../quality/counts-store.ts';
 import { RunSums, type RunSumsState } from '../quality/run-sums.ts';
 import { withRanges } from './chunk/ranges.ts';
@@ -13,7 +12,7 @@ import type { FilesState } from './file-reports.ts';
 import { readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
 
-/** Time reserved to write the sums of a part, or the whole summary. Half of it is left when the index is merged no more. */
+/** Time reserved to write the sums of a part, or the whole summary. */
 const FINISH_RESERVE_MS = 60_000;
 
 /** Chunks whose ranges are read at the same time, if they are not in the manifest itself. */
@@ -73,6 +72,5 @@ export async function summarizeRun(
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
   summary.warn(quality.warnings());
   await writeCounts(storage, workBucket, name, quality.counts);
-  await mergeHours(storage, workBucket, Object.keys(quality.counts), () => remainingMs() > FINISH_RESERVE_MS / 2);
   return summary.build();
 }

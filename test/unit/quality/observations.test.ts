@@ -72,7 +72,9 @@ test('a capture counts for each scorer that judged it, and for error replies if 
 
 test('verdicts that replace others, captures of the day before, and of the future are not observed', () => {
   const verdicts = [verdict('safety', 'no')];
-  expect(observed([capture(1, { verdicts, replaced: [verdict('safety', 'yes')], isWritten: false })])).toEqual({});
+  expect(
+    observed([capture(1, { verdicts, replaced: [{ ...verdict('safety', 'yes'), times: 1 }], isWritten: false })]),
+  ).toEqual({});
   expect(observed([capture(86_500, { verdicts }), capture(-700, { verdicts })])).toEqual({});
   expect(observed([capture(86_300, { verdicts })]).safety).toEqual([1, 1]);
 });
