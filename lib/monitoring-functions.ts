@@ -88,12 +88,12 @@ function grantWorkBucket(
   // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {
     read: ['ranges', 'quarantine', 'answers', 'replayMarks', 'lineAtWork'],
-    write: ['receipts', 'quarantine', 'answers', 'truthIndex', 'lineAtWork'],
+    write: ['receipts', 'words', 'quarantine', 'answers', 'truthIndex', 'lineAtWork'],
   });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
     read: ['ranges', 'receipts', 'quarantine', 'answers', 'replayMarks', 'lineAtWork', 'batchState', 'batchOutput'],
-    write: ['receipts', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchInput', 'truthIndex'],
+    write: ['receipts', 'words', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchInput', 'truthIndex'],
     // What an attempt has prepared that failed.
     remove: ['batchInput'],
   });

@@ -1,7 +1,7 @@
 /** Sends traces to MLflow: many in an OTLP request, or each in a post, with a file of spans or without. */
 
 import type { TraceRecord } from '../captures/trace/types.ts';
-import { toNamedError } from '../core/errors/errors.ts';
+import { saidBy } from '../core/errors/errors.ts';
 import { forEachConcurrently, Semaphore } from '../core/process/concurrency.ts';
 import type { SpansStore } from './artifact-store.ts';
 import { assessmentJson } from './assessment-json.ts';
@@ -228,8 +228,7 @@ function preparedOr<T>(
   try {
     return { prepared: prepare(trace) };
   } catch (error) {
-    const { name, message } = toNamedError(error);
-    return { reason: { name: 'TraceNotBuilt', message: `The trace could not be serialized: ${name}: ${message}` } };
+    return { reason: { name: 'TraceNotBuilt', message: `The trace could not be serialized: ${saidBy(error)}` } };
   }
 }
 

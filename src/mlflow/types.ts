@@ -72,7 +72,7 @@ export interface WriteTracesResult {
   /** Those of `written` whose assessments MLflow refused. They are stored without any. */
   bare: string[];
   /** Traces that MLflow refused for their content, found by halving the batch. All others were written. */
-  refused: { traceId: string; reason: { name: string; message: string } }[];
+  refused: { traceId: string; reason: { name: string; message: string; words?: string } }[];
 }
 
 /** A person has deleted the label, edited or overridden it, or written the same assessment before. */

@@ -118,7 +118,7 @@ it.each(['BudgetTable', 'AnswersTable'])('bills the %s on demand and expires its
 it('requires TLS for the topic of the alarms', () => {
   const { PolicyDocument } = onlyResource(template, 'AWS::SNS::TopicPolicy').Properties;
   expect(flattened(PolicyDocument)).toMatchObject({
-    // policies.test.ts checks who may publish.
+    // recorded.test.ts checks who may publish.
     Statement: expect.arrayContaining([
       expect.objectContaining({
         Effect: 'Deny',

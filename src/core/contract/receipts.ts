@@ -242,7 +242,8 @@ export interface QuarantineEntry {
   line: number;
   start: number;
   end: number;
-  reason: NamedError;
+  /** `words` are MLflow's own, which can quote the line. */
+  reason: NamedError & { words?: string };
   /** The line's bytes, base64. Absent if the line is over the size bound and only its place is kept. */
   base64?: string;
   quarantinedAt: string;

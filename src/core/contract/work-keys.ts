@@ -26,6 +26,10 @@ export const workKeys = {
     `${workKeys.receiptsOfChunk(run, chunk, step)}${padded(attempt, 3)}-${requestId}.json`,
   receiptsOfChunk: (run: string, chunk: number, step: 'log' | 'evaluate') =>
     `${workKeys.receiptPrefix(run)}${padded(chunk)}/${step}-`,
+  /** What other programs said when an attempt failed. */
+  words: (run: string, chunk: number, step: 'log' | 'evaluate', attempt: number, requestId: string) =>
+    `${workKeys.wordsPrefix(run)}${padded(chunk)}/${step}-${padded(attempt, 3)}-${requestId}.json`,
+  wordsPrefix: (run: string) => `runs/${run}/words/`,
   /** The line at work, where the function was killed on the chunk before. */
   lineAtWork: (run: string, chunk: number, step: 'log' | 'evaluate' | 'prepare') =>
     `${workKeys.lineAtWorkPrefix(run)}${padded(chunk)}-${step}.json`,
