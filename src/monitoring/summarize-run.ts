@@ -7,9 +7,8 @@ import { inOrder } from '../core/process/concurrency.ts';
 import { writeCounts } from '../quality/counts-store.ts';
 import { RunSums, type RunSumsState } from '../quality/run-sums.ts';
 import { withRanges } from './chunk/ranges.ts';
-import { qualityOfChunk } from './chunk-quality.ts';
+import { failuresOfChunk, qualityOfChunk } from './chunk-quality.ts';
 import type { FilesState } from './file-reports.ts';
-import type { ObservedChunks } from './observed-chunks.ts';
 import { readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
 
@@ -21,7 +20,6 @@ const CHUNKS_AT_ONCE = 16;
 
 /** What the parts of a summary have added up so far. */
 interface SummaryState extends SummarySums {
-  observed?: ReturnType<ObservedChunks['state']>;
   files: FilesState;
   quality: RunSumsState;
   /** The chunk to continue with. */
@@ -32,7 +30,7 @@ interface SummaryState extends SummarySums {
  * Sums a run from what it left in the work bucket, and writes what it has done to the counts. If the time is short, it stores the sums and stops.
  *
  * @param time the number of this part, from 0, and the time for it; by default all of the run is one part
- * @param observed gets what the captures showed about the objectives
+ * @param quality gets what the run has done to the quality that is known, and what it showed about the objectives
  * @returns a summary with the status `unfinished` if another part follows
  */
 export async function summarizeRun(
@@ -41,14 +39,13 @@ export async function summarizeRun(
   run: { name: string; startTime: string },
   error?: NamedError,
   { part, remainingMs }: { part: number; remainingMs(): number } = { part: 0, remainingMs: () => Infinity },
-  observed?: ObservedChunks,
+  quality = new RunSums(),
 ): Promise<RunSummary> {
   const { name } = run;
   const key = (next: number): string => workKeys.summaryState(name, next);
   const earlier = part === 0 ? undefined : await storage.getJson<SummaryState>(workBucket, key(part));
   const summary = new SummaryBuilder(run, error, earlier);
-  const quality = new RunSums(earlier?.quality);
-  observed?.restore(earlier?.observed);
+  if (earlier !== undefined) quality.restore(earlier.quality);
   if (earlier === undefined) {
     for await (const plan of readPlanReceipts(storage, workBucket, name)) summary.addPlan(plan);
   }
@@ -62,12 +59,12 @@ export async function summarizeRun(
     if (line === undefined) continue;
     summary.addChunk(line, state);
     quality.add(qualityOfChunk(state));
-    observed?.add(line, state);
+    quality.experimentId = line.experimentId;
+    for (const failures of failuresOfChunk(state)) quality.fail(failures);
     await summary.files.write(storage, workBucket, name);
     if (remainingMs() > FINISH_RESERVE_MS) continue;
     await summary.files.write(storage, workBucket, name, 'closed');
-    const added = { files: summary.files.state(), quality: quality.state(), observed: observed?.state() };
-    const sums = { ...summary.sums(), ...added, next: line.chunk + 1 };
+    const sums = { ...summary.sums(), files: summary.files.state(), quality: quality.state(), next: line.chunk + 1 };
     await storage.putJson(workBucket, key(part + 1), sums satisfies SummaryState);
     return { ...sums.summary, status: 'unfinished' };
   }

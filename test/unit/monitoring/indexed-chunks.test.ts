@@ -10,6 +10,7 @@ import type { Ask } from '../../../src/judge/transports/transport.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
@@ -36,7 +37,7 @@ class Rig {
 }
 
 const log: Step = ({ storage, store }, request) =>
-  logChunk(request, { storage, store, environment, requestId: `r${Math.random()}` });
+  logChunk(request, { storage, store, environment, requestId: `r${Math.random()}`, ...memoryWriting() });
 
 const evaluateWith =
   (more: Partial<ChunkRequest>, model?: (ask: Ask) => never): Step =>
@@ -44,11 +45,10 @@ const evaluateWith =
     evaluateChunk(
       { ...request, ...more },
       {
-        ...{ storage, store, environment, requestId: `r${Math.random()}` },
+        ...{ storage, store, environment, requestId: `r${Math.random()}`, ...memoryWriting() },
         judge: scriptedJudge(model).judge,
         scorers: scorersFor().filter(isJudgeScorer).slice(0, 1),
         always: () => undefined,
-        remainingMs: () => 900_000,
       },
     );
 const evaluate = evaluateWith({ write: true });
