@@ -118,10 +118,8 @@ class Rig {
 
 /** The request of a retry, with the answers of the first chunk of the run. */
 function withAnswersOf(request: ChunkRequest): ChunkRequest {
-  const answersIn = [workKeys.chunkOfRun('run', 0)];
-  const ranges = request.chunk.ranges.map((range) => ({ ...range, answersIn }));
   const options = { ...request.options, continues: ['run'] };
-  return { ...request, options, chunk: { ...request.chunk, chunk: 7, ranges } };
+  return { ...request, options, chunk: { ...request.chunk, chunk: 7 } };
 }
 
 /** Returns what runs count for the first scorer together. */
