@@ -31,7 +31,7 @@ const BUCKET = 'bench-index';
 /** The smallest chunk for which the bytes are promised. */
 const SMALL_CHUNK = 100;
 const MOST_PERCENT = 3;
-const MOST_BYTES = 60;
+const MOST_BYTES = 80;
 const MOST_BYTES_A_VALUE = 10;
 
 const side = (mode: string, type: string, data: string) => ({

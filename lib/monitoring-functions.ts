@@ -113,10 +113,9 @@ function grantWorkBucket(
       'newCounts',
       'dayCounts',
       'detectors',
-      'truthIndex',
     ],
-    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts', 'detectors', 'truthIndex'],
-    remove: ['newCounts', 'truthIndex'],
+    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts', 'detectors'],
+    remove: ['newCounts'],
   });
 }
 

@@ -2,10 +2,12 @@
 
 import { capturePathOf, HOUR_MS } from '../captures/files/capture-path.ts';
 import type { Capture, LinePlace } from '../captures/types.ts';
-import type { QualityCell, QualityCounts, QualityObservations, SampleCounts } from '../core/contract/quality.ts';
+import type { QualityCell, QualityCounts, QualityFailures, SampleCounts } from '../core/contract/quality.ts';
+import type { Receipt } from '../core/contract/receipts.ts';
 import { JUDGE_COST, RUN_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
 import { addTree, branch } from './count-tree.ts';
+import { addFailures } from './failures.ts';
 import { EVERY_CAPTURE, partOf } from './sample.ts';
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
@@ -67,26 +69,31 @@ export function captureFacts(capture: Capture | undefined, place: LinePlace, rep
 /** Returns the hour of an instant, such as `2026-11-20T10`. @param ms epoch milliseconds */
 export const hourOf = (ms: number): string => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString().slice(0, 13);
 
-/** Sees each capture that is counted. */
-export interface CaptureObserver {
-  add(capture: CountedCapture): void;
-  observations(): QualityObservations | undefined;
+/** What a capture shows about the objectives. */
+export interface Observed {
+  seconds: NonNullable<QualityCell['seconds']>;
+  failures: QualityFailures;
 }
+
+/** Returns what a capture shows; `undefined` for one that is not observed. */
+export type Observe = (capture: CountedCapture) => Observed | undefined;
 
 export class QualityTally {
   readonly #counts: QualityCounts = {};
   readonly #variants = new Set<string>();
-  readonly #observed: CaptureObserver | undefined;
+  readonly #failures: QualityFailures = {};
+  readonly #observe: Observe | undefined;
 
-  /** @param observed what the captures show about the objectives, if there are any */
-  constructor(observed?: CaptureObserver) {
-    this.#observed = observed;
+  /** @param observe tells what captures show about the objectives, if there are any */
+  constructor(observe?: Observe) {
+    this.#observe = observe;
   }
 
   /** Counts a capture. Call it once for each that has a trace. */
   add(capture: CountedCapture): void {
     if (capture.facts.replay !== undefined) return;
-    this.#observed?.add(capture);
+    const { seconds = {}, failures = {} } = this.#observe?.(capture) ?? {};
+    addFailures(this.#failures, failures);
     const { facts, isWritten, verdicts, replaced, judgeable, notJudged } = capture;
     const { inputTokens = 0, outputTokens = 0, isError } = facts;
     const cell: QualityCell = {};
@@ -99,6 +106,7 @@ export class QualityTally {
       addCost(cell, verdict);
     }
     for (const verdict of replaced) addVerdict(cell, verdict, -verdict.times);
+    if (Object.keys(seconds).length > 0) addTree(cell, { seconds });
     if (Object.keys(cell).length === 0) return;
     const total = branch(branch(this.#counts, hourOf(facts.inferenceMs)), this.#variantOf(facts));
     addTree(total, cell);
@@ -113,11 +121,10 @@ export class QualityTally {
   }
 
   /** The part of the receipt. */
-  counts(): { quality?: QualityCounts; observations?: QualityObservations } {
-    const observations = this.#observed?.observations();
+  counts(): Pick<Receipt, 'quality' | 'failures'> {
     return {
       ...(Object.keys(this.#counts).length === 0 ? {} : { quality: this.#counts }),
-      ...(observations && { observations }),
+      ...(Object.keys(this.#failures).length === 0 ? {} : { failures: this.#failures }),
     };
   }
 }

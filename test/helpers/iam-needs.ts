@@ -188,7 +188,7 @@ const UPLOAD = ['s3:CreateMultipartUpload', 's3:UploadPart', 's3:CompleteMultipa
 const SECRET = ['secretsmanager:GetSecretValue'];
 const FACTS = ['bedrock:GetFoundationModel', 'bedrock:GetInferenceProfile'];
 const JUDGE = { model: ['bedrock:Converse'], judgeEndpoint: ['sagemaker:InvokeEndpoint'], judgeSecret: SECRET };
-const BUDGET = ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:TransactWriteItems'];
+const BUDGET = ['dynamodb:GetItem', 'dynamodb:UpdateItem'];
 const SENT = ['dynamodb:BatchGetItem', 'dynamodb:BatchWriteItem'];
 
 /** The calls of each function (its folder) by what they concern, without those of `OWN_CALLS`. Together they are the bundle's. */

@@ -80,10 +80,10 @@ export const workKeys = {
 /** Keys of ground truth. An hour is that of the inference (UTC), such as `2026-11-20T10`. */
 export const truthKeys = {
   prefix: 'ground-truth/',
-  /** Predictions of an hour, as one part of a run found them. `digest` is that of the content. */
-  newIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}new-${digest}.jsonl.gz`,
-  /** The same of several parts or runs. */
-  mergedIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}all-${digest}.jsonl.gz`,
+  /** Predictions of an hour, as one chunk of a run found them. `digest` is that of the content. */
+  chunkIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}chunk-${digest}.jsonl.gz`,
+  /** The same of several chunks. */
+  mergedIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}merged-${digest}.jsonl.gz`,
   indexOfHour: (hour: string) => `${truthKeys.indexPrefix}${hour}/`,
   indexPrefix: 'ground-truth/index/',
   /** Label files that a person uploads. */
