@@ -475,13 +475,13 @@ describe('an answer is paid once', () => {
 
   test('and is written, if it cannot be kept; then the attempt fails by name', async () => {
     const rig = new Rig();
-    rig.answers.afterWrite = () => {
+    rig.answers.onWrite = () => {
       if (rig.asks.length > 0) throw Object.assign(new Error('away'), { name: 'InternalServerError' });
     };
     await expect(rig.evaluate(rig.request(LINES.slice(0, 1)))).rejects.toMatchObject({
       name: 'BudgetTableUnavailable',
     });
-    rig.answers.afterWrite = undefined;
+    rig.answers.onWrite = undefined;
     const { counts } = await rig.evaluate(rig.request(LINES.slice(0, 1), { attempt: 1 }));
     expect([counts.newVerdicts, rig.asks.length]).toEqual([2, 1]);
   });
