@@ -23,8 +23,6 @@ const captureRangeSchema = z.object({
   cutAt: z.number().int().min(0).optional(),
   /** Quarantine object with the lines' bytes. It is read if the capture file no longer exists. */
   keptIn: z.string().optional(),
-  /** In a retry: the chunks of earlier runs whose answers of the judge are used first; see `workKeys.chunkOfRun`. */
-  answersIn: z.array(z.string()).optional(),
 });
 
 /** Whole lines of one capture file. */

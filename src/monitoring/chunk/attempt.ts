@@ -1,5 +1,5 @@
 /** What an attempt at a chunk follows, and what is wrong with a chunk that has other lines than planned. */
-import type { CaptureRange, ChunkRequest, ManifestLine } from '../../core/contract/payloads.ts';
+import type { CaptureRange, ChunkRequest } from '../../core/contract/payloads.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 
 /** Whether an earlier attempt may have processed the chunk or some of it. */
@@ -7,8 +7,7 @@ export const isRepeated = ({ attempt, progress }: Pick<ChunkRequest, 'attempt' |
   attempt > 0 || (progress?.kills ?? 0) > 0 || (progress?.waitSeconds ?? 0) > 0;
 
 /** Whether another run has processed lines of the chunk, and this one retries them. */
-export const isRetry = ({ ranges }: Pick<ManifestLine, 'ranges'>): boolean =>
-  ranges.some(({ answersIn = [] }) => answersIn.length > 0);
+export const isRetry = ({ options }: Pick<ChunkRequest, 'options'>): boolean => options.continues !== undefined;
 
 export const lineCountMismatch = (range: CaptureRange, lines: number): PermanentError =>
   new PermanentError('LineCountMismatch', 'The number of lines in the capture file differs from the plan', {

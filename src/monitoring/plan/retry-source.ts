@@ -82,17 +82,16 @@ export async function* retriedUnits(
       if (seen % PASSED_OVER === 0) yield { seen, passedOver: true };
       continue;
     }
-    const { chunk, ...rest } = await withRanges(storage, workBucket, line);
+    const { chunk: _ordinal, ...rest } = await withRanges(storage, workBucket, line);
     const { done: logged } = state.log;
     const isTraced = rest.traced ?? (unread.size === 0 && logged !== undefined && logged.refused === undefined);
     const grown = await grownFiles(storage, state, rest.ranges);
     const again = rest.ranges.filter((range, index) => (isWhole || unread.has(index)) && !grown.has(range));
     const files = [...grown.values()].filter(({ key }) => !scanned.has(key));
     for (const { key } of files) scanned.add(key);
-    const ranges = again.map((range) => withAnswers(range, workKeys.chunkOfRun(retry.run, chunk)));
-    const lines = ranges.reduce((total, range) => total + range.lines, 0);
-    const retried = { ...rest, lines, ranges, ...(isTraced ? { traced: true as const } : {}) };
-    yield { seen, files, experimentId: rest.experimentId, ...(ranges.length === 0 ? {} : { chunk: retried }) };
+    const lines = again.reduce((total, range) => total + range.lines, 0);
+    const retried = { ...rest, lines, ranges: again, ...(isTraced ? { traced: true as const } : {}) };
+    yield { seen, files, experimentId: rest.experimentId, ...(again.length === 0 ? {} : { chunk: retried }) };
   }
 }
 
@@ -110,11 +109,6 @@ async function grownFiles(
   }
   return grown;
 }
-
-const withAnswers = (range: CaptureRange, chunkOfRun: string): CaptureRange => ({
-  ...range,
-  answersIn: [...(range.answersIn ?? []), chunkOfRun],
-});
 
 /** Returns the ordinals of the ranges that an attempt could not read, although it succeeded with others. */
 const unreadRanges = ({ log, evaluate }: ChunkState): ReadonlySet<number> =>
@@ -160,9 +154,7 @@ async function* quarantinedRanges(
     }
     if (open !== undefined) yield unitOf(open);
     const place = { bucket, key, versionId, etag, start, end, cutAt, firstLine: line, lines: 1 };
-    // The object is named by the chunk. The judge may have answered before MLflow refused the trace.
-    const range = withAnswers({ ...place, objectTimeMs, keptIn }, object.slice('quarantine/'.length, -'.jsonl'.length));
-    open = { range, experimentId };
+    open = { range: { ...place, objectTimeMs, keptIn }, experimentId };
   }
   if (open !== undefined) yield unitOf(open);
 }

@@ -102,7 +102,7 @@ export class ChunkWriter {
 
   /** Whether an earlier attempt may have left the spans of existing traces incomplete. */
   get #mends(): boolean {
-    return isRepeated(this.#request) || isRetry(this.#request.chunk);
+    return isRepeated(this.#request) || isRetry(this.#request);
   }
 
   #isIncomplete({ traceId, lacksSpans }: StoredTrace): boolean {

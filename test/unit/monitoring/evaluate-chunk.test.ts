@@ -118,10 +118,8 @@ class Rig {
 
 /** The request of a retry, with the answers of the first chunk of the run. */
 function withAnswersOf(request: ChunkRequest): ChunkRequest {
-  const answersIn = [workKeys.chunkOfRun('run', 0)];
-  const ranges = request.chunk.ranges.map((range) => ({ ...range, answersIn }));
   const options = { ...request.options, continues: ['run'] };
-  return { ...request, options, chunk: { ...request.chunk, chunk: 7, ranges } };
+  return { ...request, options, chunk: { ...request.chunk, chunk: 7 } };
 }
 
 /** Returns what runs count for the first scorer together. */
@@ -477,13 +475,13 @@ describe('an answer is paid once', () => {
 
   test('and is written, if it cannot be kept; then the attempt fails by name', async () => {
     const rig = new Rig();
-    rig.answers.afterWrite = () => {
+    rig.answers.onWrite = () => {
       if (rig.asks.length > 0) throw Object.assign(new Error('away'), { name: 'InternalServerError' });
     };
     await expect(rig.evaluate(rig.request(LINES.slice(0, 1)))).rejects.toMatchObject({
       name: 'BudgetTableUnavailable',
     });
-    rig.answers.afterWrite = undefined;
+    rig.answers.onWrite = undefined;
     const { counts } = await rig.evaluate(rig.request(LINES.slice(0, 1), { attempt: 1 }));
     expect([counts.newVerdicts, rig.asks.length]).toEqual([2, 1]);
   });
