@@ -172,6 +172,10 @@ export interface Capture extends RecordFacts, Meaning, Identity {
   request?: Payload;
   /** Facts that a reader should know, in words: a fallback that was used, a payload that did not parse. */
   notes: string[];
+  /** Results of work on the content, by the name of the work; see `ofContent`. */
+  results?: Map<string, unknown> | undefined;
+  /** The content is in another process, and here are its results alone. */
+  isApart?: true;
 }
 
 export interface QuarantineCause {

@@ -1,5 +1,6 @@
 /** The types of the MLflow client, and the port through which the pipeline uses MLflow. */
 import type { TraceRecord } from '../captures/trace/types.ts';
+import type { SpansForm } from './encode-spans.ts';
 
 export interface Experiment {
   id: string;
@@ -105,6 +106,8 @@ export interface TraceStore {
     traces: readonly TraceRecord[],
     assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
   ): Promise<WriteTracesResult>;
+  /** Returns how the server takes spans that are encoded before. */
+  spansForm(experiment: Experiment): Promise<SpansForm>;
   /**
    * Writes the spans of existing traces where they are missing or incomplete: for an attempt after one that was killed
    * between a trace and its spans, or while another run wrote the same records.

@@ -11,6 +11,7 @@ import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { Budget, Deposit } from '../../limits/budget/leased-budget.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
+import { heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { AnswerJournal } from '../evaluate/answer-journal.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
@@ -86,16 +87,17 @@ async function prepare(
 ): Promise<{ prepared: PreparedChunk; records: string }> {
   const { storage, store, environment, scorers, always, limit, requestId } = deps;
   const { run, options } = request;
-  const { captures } = await readCaptures(request, deps, atWork);
+  const heavy = heavyCapturesOf(request, { environment }, scorers);
+  const all = await readCaptures(request, deps, { heavy, atWork });
   await atWork.traced();
   const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
   await journal.open();
-  const traceIds = captures.map(({ traceId }) => traceId);
+  const traceIds = [...all.captures, ...all.heavy].map(({ traceId }) => traceId);
   await journal.openEarlier(new Set(traceIds));
   const stored = await store.getTraces(request.chunk.experimentId, traceIds);
   const prepared: PreparedChunk = { records: 0, ids: [], bytes: 0, deposits: [], held: [], asked: {}, elsewhere: {} };
   const lines = new Map<string, string>();
-  for (const { traceId, raw, read, replay } of captures) {
+  for await (const { traceId, raw, read, replay } of all.each()) {
     if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);
@@ -118,6 +120,7 @@ async function prepare(
       await deps.claims?.release(recordId);
     }
   }
+  heavy.close();
   const records = [...lines.values()].map((line) => `${line}\n`).join('');
   prepared.ids = [...lines.keys()];
   prepared.records = lines.size;

@@ -13,6 +13,7 @@ import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { isRetry } from '../chunk/attempt.ts';
+import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { addSpend } from '../counts.ts';
 import { LineBook } from '../log/line-book.ts';
@@ -109,27 +110,39 @@ class EvaluateChunk {
     this.#assessor.batch = await openBatch?.();
     this.#takenOver = await this.#journal.open();
     const atWork = await LineAtWork.open('evaluate', this.#request, this.#deps);
-    await atWork.during(() => this.#process(atWork));
+    const { store, environment, scorers } = this.#deps;
+    const traced = this.#book === undefined ? { environment } : { environment, store };
+    const heavy = heavyCapturesOf(this.#request, traced, scorers);
+    await atWork.during(() => this.#process(atWork, heavy)).finally(() => heavy.close());
   }
 
-  async #process(atWork: LineAtWork): Promise<void> {
+  async #process(atWork: LineAtWork, heavy: HeavyCaptures): Promise<void> {
     const { store, scorers, remainingMs } = this.#deps;
-    if (atWork.isTracing) await this.#traceEach(atWork);
-    const { captures, duplicates, condemned, unread } = await readCaptures(
-      this.#request,
-      this.#deps,
-      atWork,
-      this.#book,
-    );
+    if (atWork.isTracing) await this.#traceEach(atWork, heavy);
+    const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, book: this.#book });
+    const { captures, duplicates, condemned, unread } = all;
     this.#unread = unread;
-    const ids = [...captures, ...condemned].map(({ traceId }) => traceId);
+    const ids = [...captures, ...condemned, ...all.heavy].map(({ traceId }) => traceId);
     await this.#journal.openEarlier(new Set(ids));
     const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
-    for (const line of condemned) await this.#condemn(line, stored.get(line.traceId));
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
-    const planned = this.#planned(captures, stored);
-    const work = atWork.isEach ? this.#assessEach(planned, signal, atWork) : this.#assessAll(planned, signal);
-    await work.finally(() => this.#writer.end());
+    const assess = async (): Promise<void> => {
+      for (const line of condemned.splice(0)) await this.#condemn(line, stored.get(line.traceId));
+      const planned = this.#planned(captures, stored);
+      if (atWork.isEach) await this.#assessEach(planned, signal, atWork);
+      else await this.#assessAll(planned, signal);
+    };
+    const assessHeavy = async (): Promise<void> => {
+      for (const { read } of all.heavy) {
+        atWork.checkTime();
+        await this.#writer.flush();
+        await read();
+        await assess();
+      }
+    };
+    await assess()
+      .then(assessHeavy)
+      .finally(() => this.#writer.end());
     for (const line of duplicates) {
       this.#book?.duplicate(line.traceId, line);
       if (this.#book?.refused.has(line.traceId)) continue;
@@ -150,9 +163,9 @@ class EvaluateChunk {
   }
 
   /** What a retry may create is known when all its lines are read. So it only decodes the lines one by one. */
-  #traceEach(atWork: LineAtWork): Promise<void> {
+  #traceEach(atWork: LineAtWork, heavy: HeavyCaptures): Promise<void> {
     const mayCreate = (traceId: string): boolean => !isRetry(this.#request.chunk) && this.#mayCreate(traceId);
-    return traceEach(this.#request, { ...this.#deps, written: this.#journal }, atWork, mayCreate);
+    return traceEach(this.#request, { ...this.#deps, written: this.#journal }, { atWork, heavy }, mayCreate);
   }
 
   /** Assesses and writes the captures one after the other, to find one that kills the function. */

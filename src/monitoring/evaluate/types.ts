@@ -7,12 +7,13 @@ import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
 import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
 import type { SpendingLimit } from '../../limits/budget/spending-limit.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
+import type { LogDependencies } from '../log/line-book.ts';
 import type { WriteTurns } from '../log/write-turns.ts';
 import type { AskClaims } from './ask-claims.ts';
 
 export interface EvaluateDependencies {
   storage: Storage;
-  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments'>;
+  store: LogDependencies['store'] & Pick<TraceStore, 'writeAssessments'>;
   judge: Judge;
   scorers: readonly Scorer[];
   environment: LambdaEnvironment;

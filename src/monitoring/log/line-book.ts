@@ -28,7 +28,7 @@ import type { WriteTurns, WrittenTraces } from './write-turns.ts';
 
 export interface LogDependencies {
   storage: Storage;
-  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces'>;
+  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'spansForm'>;
   environment: LambdaEnvironment;
   requestId: string;
   /** Returns the milliseconds until the Lambda is ended. Absent: it has plenty. */

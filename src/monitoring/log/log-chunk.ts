@@ -7,10 +7,10 @@ import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
+import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { withReceipt } from '../receipts.ts';
 import { LineBook, type LogDependencies } from './line-book.ts';
-import { tryToLog } from './log-trial.ts';
 import { TraceBatch } from './trace-batch.ts';
 import { traceEach } from './trace-each.ts';
 
@@ -30,27 +30,30 @@ export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<
 async function logLines(request: ChunkRequest, deps: LogDependencies, book: LineBook): Promise<void> {
   await deps.written?.open();
   const atWork = await LineAtWork.open('log', request, deps);
-  await atWork.during(async () => {
-    if (atWork.isTracing) await traceEach(request, deps, atWork);
-    await logTogether(request, deps, book, atWork);
-  });
+  const heavy = heavyCapturesOf(request, deps);
+  const work = async (): Promise<void> => {
+    if (atWork.isTracing) await traceEach(request, deps, { atWork, heavy });
+    await logTogether(request, deps, book, { atWork, heavy });
+  };
+  await atWork.during(work).finally(() => heavy.close());
 }
 
 async function logTogether(
   { chunk, options }: ChunkRequest,
   deps: LogDependencies,
   book: LineBook,
-  atWork: LineAtWork,
+  { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
 ): Promise<void> {
   const { storage, store, environment } = deps;
   const { experimentId } = chunk;
   const batch = new TraceBatch(book);
   const index = new PredictionIndex(environment);
   const leaveOut = (place: LinePlace) => atWork.reasonOf(place);
-  const how = { leaveOut, tryOut: tryToLog, makeRoom: () => batch.flush() };
-  for await (const line of readChunk(storage, chunk, environment, options.window, how)) {
+  for await (const read of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
     atWork.checkTime();
-    const { range } = line;
+    const { range } = read;
+    if (read.kind === 'heavy') await batch.flush();
+    const line = read.kind === 'heavy' ? await read.read() : read;
     if (line.kind === 'unread') {
       book.unread({ range, lines: line.lines, error: toNamedError(line.fault) });
     } else if (line.kind === 'outsideWindow') {
@@ -63,10 +66,11 @@ async function logTogether(
       if (stored !== undefined) book.alreadyThere(range);
       else book.quarantine({ range, place, bytes }, reason);
     } else if (line.duplicate) {
-      book.duplicate(line.traceId, line);
+      book.duplicate(line.traceId, { ...line, range });
     } else {
       if (line.replay === undefined) index.add(line.capture, line.traceId, line.raw.place);
-      await batch.add(line);
+      await batch.add({ ...line, range });
+      if (read.kind === 'heavy') await batch.flush();
     }
   }
   await batch.flush();

@@ -1,9 +1,10 @@
 /** Traces the lines of a chunk one after the other, to find a line that kills the function. */
+import type { LinePlace } from '../../captures/types.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
+import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
 import type { LineAtWork } from '../chunk/line-at-work.ts';
 import { LineBook, type LogDependencies } from './line-book.ts';
-import { tryToLog } from './log-trial.ts';
 import { TraceBatch } from './trace-batch.ts';
 
 /**
@@ -16,15 +17,17 @@ import { TraceBatch } from './trace-batch.ts';
 export async function traceEach(
   request: ChunkRequest,
   deps: LogDependencies,
-  atWork: LineAtWork,
+  { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
   mayCreate: (traceId: string) => boolean = () => true,
 ): Promise<void> {
   const { storage, environment } = deps;
   const batch = new TraceBatch(new LineBook(request, deps));
-  const how = { leaveOut: (place: Parameters<LineAtWork['pass']>[0]) => atWork.pass(place), tryOut: tryToLog };
-  for await (const line of readChunk(storage, request.chunk, environment, request.options.window, how)) {
+  const leaveOut = (place: LinePlace) => atWork.pass(place);
+  const { chunk, options } = request;
+  for await (const read of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
+    const line = read.kind === 'heavy' ? await read.read() : read;
     if (line.kind !== 'capture' || !mayCreate(line.traceId)) continue;
-    await batch.add(line);
+    await batch.add({ ...line, range: read.range });
     await batch.flush();
   }
   await atWork.traced();

@@ -110,6 +110,7 @@ const store = {
   getExperiment: async () => ({ id: '7', name: 'e', artifactLocation: '' }),
   getTraces: async () => new Map(),
   mendTraces: async () => [],
+  spansForm: async () => 'otlp' as const,
   writeTraces: async (_: unknown, records: readonly TraceRecord[]) => {
     traces.push(...records);
     return { written: records.map(({ traceId }) => traceId), alreadyThere: [], bare: [], refused: [] };
