@@ -4,7 +4,7 @@ import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { type EndedExecution, endedExecutionSchema, type StopReplayResult } from '../../src/core/contract/replay.ts';
-import { PermanentError } from '../../src/core/errors/errors.ts';
+import { recordedError } from '../../src/core/errors/errors.ts';
 import { logged } from '../../src/core/process/logging.ts';
 import { readReplayEnvironment } from '../../src/core/settings/environment.ts';
 import { stopReplay } from '../../src/replay/cloud/stop/stop-replay.ts';
@@ -25,7 +25,7 @@ async function call<T>(FunctionName: string, request: object, context: Context):
   const reply = JSON.parse(Payload?.transformToString() || 'null');
   if (FunctionError === undefined) return reply as T;
   const { errorType = FunctionError, errorMessage = '' } = (reply ?? {}) as Record<string, string>;
-  throw new PermanentError(errorType, errorMessage, { where: FunctionName });
+  throw recordedError({ name: errorType, message: errorMessage }, { where: FunctionName });
 }
 
 export const handler = logged<EndedExecution, StopReplayResult>((event, context) =>

@@ -5,7 +5,7 @@
 
 import { noteThrottle, noteWait } from '../core/aws/throttles.ts';
 import type { ChunkProgress, ChunkRequest } from '../core/contract/payloads.ts';
-import { isRetryable, PermanentError, saidBy, THROTTLED_ERRORS } from '../core/errors/errors.ts';
+import { isRetryable, isThrottled, PermanentError, saidBy } from '../core/errors/errors.ts';
 import { JudgePaused } from '../judge/errors.ts';
 import type { Gate } from '../limits/gate.ts';
 
@@ -61,7 +61,7 @@ export async function inGate<T>(
       throw new PermanentError('RetriesUsedUp', `After ${attempts} attempts the chunk failed again: ${saidBy(error)}`);
     }
     if (error instanceof JudgePaused) return waiting(request, attempts, secondsOf(error.retryAfterMs));
-    if (isRetryable(error) && THROTTLED_ERRORS.includes(error.name)) {
+    if (isThrottled(error)) {
       const openMs = (circuit?.openUntilMs ?? 0) - Date.now();
       // The table and S3 have no circuit: each wait is twice as long.
       const longerMs = error.name === 'MlflowThrottled' ? 0 : 2000 * (waited ?? 0);

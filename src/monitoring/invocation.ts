@@ -5,7 +5,7 @@ import type { Storage } from '../core/aws/storage.ts';
 import { assertContract } from '../core/contract/contract.ts';
 import type { RunOptions } from '../core/contract/input.ts';
 import { type ChunkRequest, chunkRequestSchema } from '../core/contract/payloads.ts';
-import { PermanentError, RetryableError } from '../core/errors/errors.ts';
+import { PermanentError, RetryableError, recordedError } from '../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { captureScope } from '../judge/capture-scope.ts';
 import { withRanges } from './chunk/ranges.ts';
@@ -120,7 +120,7 @@ export async function forEachChunkOf<Result>(
       }
       if (unit.outOfTime) throw outOfTime(file);
       if (unit.unavailable) throw unit.unavailable;
-      if (unit.failed) throw new PermanentError(unit.failed.error.name, unit.failed.error.message);
+      if (unit.failed) throw recordedError(unit.failed.error);
     }
   }
   return results;

@@ -5,7 +5,7 @@
 import { DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
-import { RETRYABLE_ERRORS } from '../../src/core/errors/errors.ts';
+import { RETRYABLE_ERRORS } from '../../src/core/errors/error-table.ts';
 import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { countBy } from '../../src/quality/calibration/report.ts';

@@ -1,4 +1,5 @@
 /** The definition of monitoring runs, state by state. The handlers and the runbook depend on names, payloads and transitions. */
+import { ERROR_TABLE } from '../../src/core/errors/error-table.ts';
 import {
   definitionOf,
   GROUND_TRUTH,
@@ -47,7 +48,7 @@ const throttled = {
   MaxDelaySeconds: 300,
 };
 const ended = {
-  ErrorEquals: ['Sandbox.Timedout', 'States.Timeout', 'Runtime.ExitError', 'Runtime.OutOfMemory', 'Lambda.Unknown'],
+  ErrorEquals: Object.keys(ERROR_TABLE.killed),
   IntervalSeconds: 2,
   BackoffRate: 2,
   MaxAttempts: 2,

@@ -4,7 +4,6 @@ import { globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { OUTPUT_PARAMETERS } from '../../src/core/contract/names.ts';
-import { RETRYABLE_ERRORS } from '../../src/core/errors/errors.ts';
 import { parseInput } from '../../src/monitoring/plan/input.ts';
 import { resourcesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
@@ -60,10 +59,6 @@ it('lists every alarm in its first table', () => {
     return name;
   });
   expect(listed.toSorted()).toEqual(alarms.toSorted());
-});
-
-it('explains every retried error', () => {
-  expect(RETRYABLE_ERRORS.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
 });
 
 it('names only deployed resources', () => {

@@ -1,6 +1,12 @@
 /** Reads secrets from Secrets Manager. Every failure is a named error that does not contain the secret. */
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { PermanentError, RetryableError, type RetryableErrorName, saidBy } from '../errors/errors.ts';
+import {
+  PermanentError,
+  type PermanentErrorName,
+  RetryableError,
+  type RetryableErrorName,
+  saidBy,
+} from '../errors/errors.ts';
 
 /** Characters that are valid in a header. A word with a line break would cause an error that contains the word. */
 const WORD = /^[\x21-\x7e]+$/;
@@ -31,7 +37,7 @@ const TRANSIENT = /Throttl|TooManyRequests|ExpiredToken/;
 export async function loadSecret(
   client: SecretsManagerClient | undefined,
   secretArn: string,
-  names: { unreadable: string; unavailable: RetryableErrorName },
+  names: { unreadable: PermanentErrorName; unavailable: RetryableErrorName },
   what: string,
 ): Promise<string> {
   // Loaded on first use: most functions read no secret.

@@ -1,9 +1,20 @@
 /**
  * The error classes of the pipeline. Step Functions matches a Lambda error by its `name`. Each error sets it explicitly,
- * because a bundler may rename classes. The retries of the state machine list the names in RETRYABLE_ERRORS.
+ * because a bundler may rename classes. `errors.json` has all names: what each means, whether it is retried, and what to do.
  */
 
+// The types alone: no function carries the texts. What needs them reads `error-table.ts`.
+import type table from './errors.json';
 import { knownName, knownWords } from './known-words.ts';
+
+type Table = typeof table;
+
+/** The names of transient errors, and of limits that others use up. Step Functions retries both. */
+export type RetryableErrorName = keyof (Table['transient'] & Table['throttled'] & Table['redelivered']);
+export type PermanentErrorName = keyof Table['permanent'];
+/** A reason in a receipt, a report or an assessment, which no function fails with. */
+export type ReportedName = keyof Table['reported'];
+export type ErrorName = RetryableErrorName | PermanentErrorName | ReportedName | keyof Table['killed'];
 
 /** Facts that help a person on call: the value, the allowed values, and the place. */
 export interface ErrorFacts {
@@ -14,7 +25,8 @@ export interface ErrorFacts {
 
 const MAX_GOT_CHARS = 300;
 
-function describe(message: string, facts: ErrorFacts): string {
+/** Returns a message with its facts, as errors have it. */
+export function withFacts(message: string, facts: ErrorFacts): string {
   const parts = [message];
   if (facts.got !== undefined) {
     const got = typeof facts.got === 'string' ? facts.got : JSON.stringify(facts.got);
@@ -31,8 +43,8 @@ function describe(message: string, facts: ErrorFacts): string {
  * `knownWords` first.
  */
 export class PipelineError extends Error {
-  constructor(name: string, message: string, facts: ErrorFacts = {}, cause?: unknown) {
-    super(describe(message, facts), cause === undefined ? undefined : { cause });
+  constructor(name: ErrorName, message: string, facts: ErrorFacts = {}, cause?: unknown) {
+    super(withFacts(message, facts), cause === undefined ? undefined : { cause });
     this.name = name;
   }
 }
@@ -55,36 +67,24 @@ export class RetryableError extends PipelineError {
 }
 
 /** A failure that a retry would repeat: invalid input, another 4xx status, denied access. */
-export class PermanentError extends PipelineError {}
+export class PermanentError extends PipelineError {
+  constructor(name: PermanentErrorName, message: string, facts: ErrorFacts = {}, cause?: unknown) {
+    super(name, message, facts, cause);
+  }
+}
 
-/** The names of retryable errors, which the retries of the state machine list. */
-export const RETRYABLE_ERRORS = [
-  'MlflowUnavailable',
-  'MlflowNotStored',
-  'MlflowThrottled',
-  'JudgeThrottled',
-  'JudgeUnavailable',
-  'StorageUnavailable',
-  'StorageThrottled',
-  'BudgetTableUnavailable',
-  'BudgetTableThrottled',
-  'StepFunctionsUnavailable',
-  'ChunkOutOfTime',
-  'LockTaken',
-  'LockLost',
-  'CredentialsExpired',
-] as const;
+/** Returns a failure that another process or an earlier attempt recorded, to be thrown under its name. */
+export const recordedError = (error: { name: string; message: string }, facts?: ErrorFacts): PermanentError =>
+  new PermanentError(error.name as PermanentErrorName, error.message, facts);
 
-/** Those of a limit that others use up. They are waited for as for a seat: see `inGate`. */
-export const THROTTLED_ERRORS: readonly string[] = ['MlflowThrottled', 'BudgetTableThrottled', 'StorageThrottled'];
+/** Limits that others use up. A chunk waits for them as for a seat: see `inGate`. */
+const THROTTLED: Record<keyof Table['throttled'], true> = {
+  BudgetTableThrottled: true,
+  MlflowThrottled: true,
+  StorageThrottled: true,
+};
 
-/** With those of functions outside of the state machines. */
-export type RetryableErrorName =
-  | (typeof RETRYABLE_ERRORS)[number]
-  | 'ArthurUnavailable'
-  | 'ArthurThrottled'
-  | 'ForwardBusy'
-  | 'QueueUnavailable';
+export const isThrottled = (error: unknown): error is RetryableError => isRetryable(error) && error.name in THROTTLED;
 
 export const isRetryable = (error: unknown): error is RetryableError => error instanceof RetryableError;
 

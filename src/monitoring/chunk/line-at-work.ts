@@ -16,9 +16,6 @@ export const KILLED: QuarantineCause = {
   message: 'The function was killed (by its memory limit or with its host) while it processed this line alone',
 };
 
-/** Stands for a line that an earlier attempt has traced. It is not decoded once more. */
-const PASSED: QuarantineCause = { name: 'Passed', message: 'An earlier attempt has traced the line' };
-
 /** A chunk with more lines that kill the function fails. */
 export const MOST_KILLERS = 11;
 
@@ -124,10 +121,9 @@ export class LineAtWork {
    * @throws RetryableError `ChunkOutOfTime`, so that the next attempt continues with this line
    */
   async pass(place: LinePlace): Promise<QuarantineCause | undefined> {
-    const isBefore = this.#passing !== undefined;
     if (this.#passing === lineId(place)) this.#passing = undefined;
-    const reason = this.reasonOf(place);
-    if (reason !== undefined || (isBefore && this.#passing !== undefined)) return reason ?? PASSED;
+    // What an earlier attempt has traced is as little decoded once more as a line that kills.
+    if (this.#passing !== undefined || this.reasonOf(place) !== undefined) return KILLED;
     await this.begin(place);
     return undefined;
   }

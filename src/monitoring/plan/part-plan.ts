@@ -7,7 +7,7 @@ import type { RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../core/contract/payloads.ts';
 import type { FailedFile, NamedError, PlanReceipt } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
-import { PermanentError, type RetryableError } from '../../core/errors/errors.ts';
+import { type RetryableError, recordedError } from '../../core/errors/errors.ts';
 import { captureScope } from '../../judge/capture-scope.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { addEstimates } from '../counts.ts';
@@ -207,7 +207,7 @@ export class PartPlan {
 
   /** Records the file as failed; planning continues with the others. */
   #fail({ bucket, key, versionId, etag, error }: FailedFile): void {
-    if (this.#failed.length === MAX_FAILED_FILES) throw new PermanentError(error.name, error.message);
+    if (this.#failed.length === MAX_FAILED_FILES) throw recordedError(error);
     this.#failed.push({ bucket, key, versionId, etag, error });
   }
 

@@ -1,7 +1,7 @@
 /** The target that the input of a cloud replay names. */
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import type { ReplayInput } from '../../core/contract/replay.ts';
-import { PermanentError } from '../../core/errors/errors.ts';
+import { PermanentError, type PermanentErrorName } from '../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../core/settings/environment.ts';
 import { secretHeaders } from '../targets/headers.ts';
 import { isOwnAddress } from '../targets/own-address.ts';
@@ -50,7 +50,8 @@ function isEmulated({ AWS_ENDPOINT_URL: aws }: ReplayEnvironment): boolean {
  * @throws PermanentError `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `UrlNotAllowed`, `SecretNotAllowed`
  */
 export function assertAllowed(target: ReplayInput['target'], environment: ReplayEnvironment): void {
-  const refuse = (name: string, what: string, got: string, setting: string, allowed: readonly string[]): never => {
+  type Name = PermanentErrorName;
+  const refuse = (name: Name, what: string, got: string, setting: string, allowed: readonly string[]): never => {
     throw new PermanentError(name, `This stack's replays may not ${what}`, {
       got,
       expected: allowed.length > 0 ? allowed.join(', ') : `one that the setting ${setting} names; it is empty`,

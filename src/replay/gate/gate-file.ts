@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument, type YAMLError } from 'yaml';
 import * as z from 'zod';
-import { PermanentError } from '../../core/errors/errors.ts';
+import { PermanentError, withFacts } from '../../core/errors/errors.ts';
 import { nearest } from '../../core/values/nearest.ts';
 import { STATISTICS } from '../compare/differences.ts';
 import { METRIC_TAGS } from '../compare/run-data.ts';
@@ -111,7 +111,7 @@ export function parseGateFile(text: string, name: string): GateSettings {
     const inOrder = mistakes.toSorted((a, b) => a.offset - b.offset);
     const texts = inOrder.map(({ message, got, expected, offset }) => {
       const { line, col } = lines.linePos(offset);
-      return new PermanentError('', message, { got, expected, where: `${name}, line ${line}, column ${col}` }).message;
+      return withFacts(message, { got, expected, where: `${name}, line ${line}, column ${col}` });
     });
     throw new PermanentError('InvalidGateFile', texts.join('\n'));
   };

@@ -2,7 +2,7 @@
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { type EndedExecution, endReplayRunRequestSchema } from '../../../src/core/contract/replay.ts';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
-import { PermanentError } from '../../../src/core/errors/errors.ts';
+import { recordedError } from '../../../src/core/errors/errors.ts';
 import { endReplayRun } from '../../../src/replay/cloud/publish/end-replay-run.ts';
 import { stopReplay } from '../../../src/replay/cloud/stop/stop-replay.ts';
 import { chatLine } from '../../helpers/replay.ts';
@@ -159,7 +159,7 @@ describe('the end of an MLflow run', () => {
       'by the status of its execution if it cannot be summarized: %s',
       async (status, expected) => {
         const run = await sent(`execution-${status}`, { judge: false });
-        const died = new PermanentError('Sandbox.Timedout', 'Task timed out');
+        const died = recordedError({ name: 'Sandbox.Timedout', message: 'Task timed out' });
         await expect(stop(run, status, () => Promise.reject(died))).rejects.toBe(died);
         expect(await inMlflow(run)).toMatchObject({
           status: expected,

@@ -58,7 +58,7 @@ import { assertContract, CONTRACT } from '../../../src/core/contract/contract.ts
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import { MAX_SHARDS } from '../../../src/core/contract/replay.ts';
 import { replayKeys, workKeys } from '../../../src/core/contract/work-keys.ts';
-import { PermanentError, toNamedError } from '../../../src/core/errors/errors.ts';
+import { recordedError, toNamedError } from '../../../src/core/errors/errors.ts';
 import { logged } from '../../../src/core/process/logging.ts';
 import { createMetrics } from '../../../src/core/process/metrics.ts';
 import { assertOneEnvironment } from '../../../src/core/settings/dotenv-file.ts';
@@ -990,7 +990,7 @@ async function scanForEver(): Promise<never> {
   for await (const unit of unitsOfObjects({ read } as never, [object], {
     deadlineMs: () => 1,
   })) {
-    throw new PermanentError(unit.failed?.error.name ?? '', unit.failed?.error.message ?? '');
+    throw recordedError(unit.failed?.error ?? { name: '', message: '' });
   }
   throw new Error('no unit was returned');
 }
@@ -1002,7 +1002,7 @@ async function replayedNoCapture(): Promise<never> {
   const line = json({ captureData: mark(), eventMetadata: {}, replay: { requestId: 'r', file: 'f', line: 1 } });
   const ports = { client: written, experiment: experiment('s3://x'), runId: 'r' };
   const { refused } = await writeTraces(ports as never, [line], false);
-  throw new PermanentError(refused[0]?.reason.name ?? '', json(refused));
+  throw recordedError({ name: refused[0]?.reason.name ?? '', message: json(refused) });
 }
 
 /** Plans a replay that already has a stop order. */
@@ -1085,6 +1085,7 @@ test('marked headers, batch answers and replies are not quoted', async () => {
 /** Errors that no function throws, and their effect instead. */
 const STAY_INSIDE: Record<string, string> = {
   BadEventStream: 'the error of a reply in the records of its replay',
+  FunctionKilledTooOften: 'the name of a run, and the ordinal of a chunk',
   NotAnEvent: 'the attributes of a dead letter',
   BadResponse: 'the error of a reply in the records of its replay',
   NestedTooDeep: 'a line that is skipped, with its place',

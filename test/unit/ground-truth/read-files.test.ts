@@ -75,7 +75,7 @@ test.each([
   ['CaptureChanged', 'LabelFileChanged'],
   ['CaptureMissing', 'LabelFileMissing'],
   ['CaptureArchived', 'LabelFileArchived'],
-])('%s is said as of a label file, and labels that were read before do not count', async (thrown, name) => {
+] as const)('%s is said as of a label file, and labels that were read before do not count', async (thrown, name) => {
   const labels = Array.from({ length: 60_000 }, (_, n) => `{"id":"${n}","label":1}\n`).join('');
   memory.put('f.jsonl', labels);
   jest.spyOn(memory, 'read').mockImplementation(
