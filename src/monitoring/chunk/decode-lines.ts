@@ -118,7 +118,7 @@ export class LineDecoder {
     const again = (): DecodedLine => decodeLine(raw, this.#options);
     const first = isLong ? undefined : again();
     if (first !== undefined && !first.tooHeavy) return this.#lineOf(raw, traceId, first, again);
-    return { kind: 'heavy', raw, traceId, read: () => this.#readHeavy(raw, traceId, isLong) };
+    return { kind: 'heavy', raw, traceId, read: () => this.#readHeavy(raw, traceId, first?.kind === 'capture') };
   }
 
   #lineOf(raw: RawLine, traceId: string, read: WorkedLine, again?: () => DecodedLine): LightLine {
@@ -134,11 +134,12 @@ export class LineDecoder {
     return { kind: 'capture', raw, capture, traceId, duplicate, weight, onlyTraced, ...(again && { again }) };
   }
 
-  async #readHeavy(raw: RawLine, traceId: string, isLong: boolean): Promise<LightLine> {
+  /** @param isKept whether the line can be kept as captured in this process */
+  async #readHeavy(raw: RawLine, traceId: string, isKept: boolean): Promise<LightLine> {
     const kept = { ...this.#options, keepRaw: tooHeavyNote() };
     const known = this.#heavy.get(traceId);
-    const line = known ?? (await this.#worked(raw, isLong ? [this.#options, kept] : [this.#options]));
-    const again = line === undefined && !isLong ? () => decodeLine(raw, kept) : undefined;
+    const line = known ?? (await this.#worked(raw, isKept ? [this.#options] : [this.#options, kept]));
+    const again = line === undefined && isKept ? () => decodeLine(raw, kept) : undefined;
     const read = line ?? again?.() ?? tooHeavy(raw);
     // A line that is identical needs no trace of its own.
     const bare = read.kind === 'capture' ? { ...read, capture: { ...read.capture, results: undefined } } : read;
