@@ -8,7 +8,7 @@ import { readForwardEnvironment } from '../../src/core/settings/environment.ts';
 import { captureScope } from '../../src/judge/capture-scope.ts';
 import { createHttpTransport } from '../../src/mlflow/transport.ts';
 import { postToArthur } from '../../src/monitoring/arthur/arthur.ts';
-import { type ForwardMessage, forwardMessages } from '../../src/monitoring/arthur/forward-messages.ts';
+import { type ForwardMessage, forwardFiles } from '../../src/monitoring/arthur/forward-files.ts';
 import { loadToken, withToken } from '../../src/monitoring/arthur/token.ts';
 import type { FailedEvents } from '../../src/monitoring/start-run.ts';
 
@@ -23,7 +23,7 @@ export const handler = logged<{ Records: ForwardMessage[] }, FailedEvents>(async
   // A connection that outlives the invocation breaks while the function is frozen: then nobody knows whether an upload was heard.
   const transport = createHttpTransport();
   try {
-    return await forwardMessages(Records, {
+    return await forwardFiles(Records, {
       storage,
       workBucket: environment.WORK_BUCKET,
       scope: { ...captureScope(environment), prefix: environment.ARTHUR_S3_PREFIX },

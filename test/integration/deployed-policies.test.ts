@@ -4,8 +4,7 @@
  */
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../bin/operate/aws-json.ts';
-import { type DeadLetter, findForwarding, messagesIn, putBack } from '../../bin/operate/forwarding.ts';
-import type { ForwardReceipt } from '../../src/core/contract/forward.ts';
+import { findForwarding } from '../../bin/operate/forwarding.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { answer, TOKEN } from '../doubles/arthur.ts';
@@ -44,95 +43,84 @@ test('a replay works with the headers of the secret, the judge and MLflow, and o
   expect(await stack.replays.names(replayKeys.publication(RUN))).toHaveLength(1);
 });
 
-test('files for Arthur are posted once, become dead letters with their cause, and are put back and sent again by the command', async () => {
+test('files for Arthur are posted once, by their events or those of the command, and become dead letters with their cause', async () => {
   const { pipeline, environment, arthur } = stack;
   const { clients } = environment;
-  const forwarding = await findForwarding(clients.lambda, PREFIX);
-  const sqs = (operation: string, input: object) => callAws<object>(clients.lambda, 'sqs', operation, input);
-  const deadLetters = async (): Promise<DeadLetter[]> => putBack(clients.lambda, forwarding, true);
-  const receipts = () => pipeline.readWork<ForwardReceipt>('forwards/');
+  const { queue, deadLetters } = await findForwarding(clients.lambda, PREFIX);
+  const letters = (): Promise<number> => messagesIn(clients.lambda, deadLetters);
+  const receipts = () => pipeline.readWork<{ key: string; state: string }>('forwards/');
   const posted = () => arthur.server.requests.length;
   const folder = `${FOR_ARTHUR}AllTraffic/2026/11/20/10`;
   // Its waits are minutes, and thirty of them a day.
   await pipeline.setVariable('forwarder', 'FORWARD_RETRY_SECONDS', '1');
-  const { deadLetterTargetArn } = await redrivePolicy(clients.lambda, forwarding.queue);
-  const RedrivePolicy = JSON.stringify({ deadLetterTargetArn, maxReceiveCount: '1' });
-  await sqs('SetQueueAttributes', { QueueUrl: forwarding.queue, Attributes: { RedrivePolicy } });
+  const { RedrivePolicy: policy } = await attributesOf(clients.lambda, queue, ['RedrivePolicy']);
+  const RedrivePolicy = JSON.stringify({ ...JSON.parse(policy ?? ''), maxReceiveCount: '1' });
+  await callAws(clients.lambda, 'sqs', 'SetQueueAttributes', { QueueUrl: queue, Attributes: { RedrivePolicy } });
 
   const lines = [chatLine('one'), chatLine('two')];
   for (const _ of [1, 2]) await pipeline.put(`${folder}/a.jsonl`, lines);
   await pipeline.until('the receipt of a file', async () =>
     (await receipts()).find(({ state }) => state === 'forwarded'),
   );
-  await emptied(pipeline, clients.lambda, forwarding.queue);
+  await emptied(pipeline, clients.lambda, queue);
   expect(await arthur.files()).toEqual([{ name: 'a.jsonl', text: lines.map((line) => `${line}\n`).join('') }]);
-  expect(await receipts()).toEqual([
-    expect.objectContaining({ key: `${folder}/a.jsonl`, posts: 1, counts: { total: 2, success: 2, failure: 0 } }),
-  ]);
+  const dead = await letters();
 
-  arthur.first(...[500, 500, 500].map((status) => answer(status)));
+  arthur.first(answer(500), answer(400));
   await pipeline.put(`${folder}/b.jsonl`, lines);
-  await pipeline.until('three posts of a file', async () => (posted() === 4 ? true : undefined));
-  await pipeline.until('its dead letter', async () => ((await deadLetters()).length === 1 ? true : undefined));
-  arthur.first(answer(400));
+  await pipeline.until('its dead letter', async () => ((await letters()) === dead + 1 ? true : undefined));
   await pipeline.put(`${folder}/c.jsonl`, [chatLine('three')]);
-  const found = await pipeline.until('both dead letters', async () => {
-    const letters = await deadLetters();
-    return letters.length === 2 ? letters : undefined;
-  });
-  expect(found.map(({ name }) => name).toSorted()).toEqual(['ArthurRefused', 'NotForwarded']);
+  await pipeline.until('both dead letters', async () => ((await letters()) === dead + 2 ? true : undefined));
+  expect((await receipts()).map(({ state }) => state).toSorted()).toEqual(['failed', 'forwarded', 'waiting']);
 
-  const command = (...args: string[]) => runCli(['forward', '--stack', PREFIX, ...args], environment.ministack.env);
-  expect(await command('--failed')).toMatchObject({
-    code: 0,
-    stdout: expect.stringContaining('2 dead letters were put back.'),
-  });
-  await pipeline.until('all receipts', async () => {
-    const all = await receipts();
-    return all.length === 3 && all.every(({ state }) => state === 'forwarded') ? true : undefined;
-  });
-  expect(await deadLetters()).toEqual([]);
-
-  await emptied(pipeline, clients.lambda, forwarding.queue);
-  await pipeline.deleteWork('forwards/');
   const before = posted();
-  const { code, stdout } = await command('--from', '2026-11-20', '--to', '2026-11-21', '--json');
+  const window = ['--from', '2026-11-20', '--to', '2026-11-21', '--json'];
+  const { code, stdout } = await runCli(['forward', '--stack', PREFIX, ...window], environment.ministack.env);
   expect(code).toBe(0);
-  expect(await expectPublished('forward', stdout)).toMatchObject({
-    files: 3,
-    before: 0,
-    forwarded: 3,
-    inferences: 5,
-    failed: [],
-  });
-  expect(posted()).toBe(before + 3);
+  expect(await expectPublished('forward', stdout)).toMatchObject({ files: 3, queued: true });
+  await pipeline.until('all receipts', async () =>
+    (await receipts()).every(({ state }) => state === 'forwarded') ? true : undefined,
+  );
+  await emptied(pipeline, clients.lambda, queue);
+  expect(posted()).toBe(before + 2);
 
   // Neither logs nor receipts nor dead letters quote the captures or the token.
   const logGroupName = `/aws/lambda/${pipeline.functionName('forwarder')}`;
   const { events } = await callAws<{ events: { message: string }[] }>(clients.lambda, 'logs', 'FilterLogEvents', {
     logGroupName,
   });
-  const told = JSON.stringify([events, await receipts(), found]);
-  for (const text of ['A file was forwarded', 'A file cannot be forwarded', 'ForwardedInferences']) {
+  const { Messages } = await callAws<{ Messages: object[] }>(clients.lambda, 'sqs', 'ReceiveMessage', {
+    QueueUrl: deadLetters,
+    MaxNumberOfMessages: 10,
+    MessageAttributeNames: ['All'],
+  });
+  const told = JSON.stringify([events, await receipts(), Messages]);
+  for (const text of ['A file was forwarded', 'A file cannot be forwarded', 'ForwardedInferences', 'ArthurRefused']) {
     expect(told).toContain(text);
   }
   expect(told).not.toMatch(new RegExp(`${TOKEN}|Prune plant`));
 });
+
+/** The messages of a queue, also those that are hidden. */
+async function messagesIn(lambda: LambdaClient, queue: string): Promise<number> {
+  const names = ['', 'NotVisible', 'Delayed'].map((kind) => `ApproximateNumberOfMessages${kind}`);
+  const found = await attributesOf(lambda, queue, names);
+  return names.reduce((sum, name) => sum + Number(found[name] ?? 0), 0);
+}
 
 /** Waits until a queue has no message, also no hidden one. */
 async function emptied(pipeline: DeployedPipeline, lambda: LambdaClient, queue: string): Promise<void> {
   await pipeline.until('an empty queue', async () => ((await messagesIn(lambda, queue)) === 0 ? true : undefined));
 }
 
-async function redrivePolicy(lambda: LambdaClient, QueueUrl: string): Promise<{ deadLetterTargetArn: string }> {
-  const input = { QueueUrl, AttributeNames: ['RedrivePolicy'] };
-  const { Attributes } = await callAws<{ Attributes: Record<string, string> }>(
-    lambda,
-    'sqs',
-    'GetQueueAttributes',
-    input,
-  );
-  return JSON.parse(Attributes.RedrivePolicy ?? '{}') as { deadLetterTargetArn: string };
+async function attributesOf(
+  lambda: LambdaClient,
+  QueueUrl: string,
+  AttributeNames: string[],
+): Promise<Record<string, string>> {
+  const input = { QueueUrl, AttributeNames };
+  type Reply = { Attributes: Record<string, string> };
+  return (await callAws<Reply>(lambda, 'sqs', 'GetQueueAttributes', input)).Attributes;
 }
 
 test('its requests were held against AWS’s models', async () => {

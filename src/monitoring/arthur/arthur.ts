@@ -1,12 +1,6 @@
-/**
- * Posts a capture file to Arthur, and reads its answer. docs/arthur.md says what of it Arthur documents.
- *
- * An error names the status and known words of the answer: Arthur may quote captures, and a proxy the token.
- */
+/** Posts a capture file to Arthur, and reads its answer. docs/arthur.md says what of it Arthur documents. */
 import * as z from 'zod';
-import type { ArthurCounts, Rejected } from '../../core/contract/forward.ts';
-import { type ErrorFacts, PermanentError, PipelineError, RetryableError } from '../../core/errors/errors.ts';
-import { knownWords } from '../../core/errors/known-words.ts';
+import { PermanentError, PipelineError, RetryableError } from '../../core/errors/errors.ts';
 import { readRetryAfter } from '../../core/process/retry.ts';
 import { type HttpReply, type HttpTransport, NoReplyError, TOO_LONG } from '../../mlflow/transport.ts';
 import { multipartFile } from './multipart.ts';
@@ -17,34 +11,16 @@ export interface ArthurModel {
   model: string;
 }
 
-/** A file that Arthur has taken. */
-export interface Taken {
-  status: number;
-  counts: ArthurCounts;
-  rejected: Rejected[];
-}
+/** Inferences of a file, by Arthur's count. */
+export type ArthurCounts = z.infer<typeof countsSchema>;
 
 /** An answer lists every failure, of about 100 bytes each: this is the file of a hundred thousand captures that all fail. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
-const MAX_REASONS = 20;
 
 const number = z.number().int().nonnegative();
-const answerSchema = z.object({
-  counts: z.object({ total: number, success: number, failure: number }),
-  // Arthur has the file whatever stands here.
-  failures: z
-    .array(
-      z
-        .object({
-          status: z.coerce.number().catch(0),
-          message: z.string().catch(''),
-          event_id: z.string().optional().catch(undefined),
-          inference_index_in_event: z.number().optional().catch(undefined),
-        })
-        .catch({ status: 0, message: '' }),
-    )
-    .catch([]),
-});
+const countsSchema = z.object({ total: number, success: number, failure: number });
+// Whatever else is in it, Arthur has the file.
+const answerSchema = z.object({ counts: countsSchema });
 
 const addressOf = ({ host, model }: ArthurModel): URL =>
   new URL(
@@ -56,8 +32,8 @@ const addressOf = ({ host, model }: ArthurModel): URL =>
  * Posts a file once.
  *
  * @param content of exactly `size` bytes. Its own named errors are thrown
- * @throws RetryableError `ArthurUnavailable` for 408, 5xx and no answer, `ArthurThrottled` for 429; PermanentError
- *   `ArthurUnauthorized` (401, 403), `ArthurTooLarge` (413), `ArthurRefused` (any other status), `ArthurAnswerUnreadable`
+ * @returns the answer, whatever its status
+ * @throws RetryableError `ArthurUnavailable` without an answer; PermanentError `ArthurAnswerUnreadable` for one that is too long
  */
 export async function postToArthur(
   transport: HttpTransport,
@@ -65,7 +41,7 @@ export async function postToArthur(
   token: string,
   file: { key: string; size: number; content: AsyncIterable<Buffer> },
   timeoutMs: number,
-): Promise<Taken> {
+): Promise<HttpReply> {
   const url = addressOf(arthur);
   const { contentType, body } = multipartFile('inference_data', file);
   const headers = { authorization: token, accept: 'application/json', 'content-type': contentType };
@@ -73,55 +49,53 @@ export async function postToArthur(
   const reply = await transport.send(request).catch((error: unknown) => {
     if (!(error instanceof NoReplyError)) throw error;
     if (error.cause instanceof PipelineError) throw error.cause;
-    if (error.code === TOO_LONG) throw unreadable({ got: knownWords(error.message), where: url.href });
-    const got = error.code ?? knownWords(error.message);
-    const when = error.whileSending ? ' during the upload' : error.sent ? ' after the upload' : '';
-    const message = `There is no answer from Arthur${when}`;
-    const failure = new RetryableError('ArthurUnavailable', message, { got, where: url.href }, error);
-    throw error.sent && !error.whileSending ? doubt(failure) : failure;
+    if (error.code === TOO_LONG) throw unreadable(`more than ${MAX_ANSWER_BYTES} bytes`);
+    const when = error.whileSending
+      ? ' during the upload'
+      : error.sent
+        ? ' after the upload, which Arthur may have'
+        : '';
+    const facts = { got: error.code, where: url.href };
+    throw new RetryableError('ArthurUnavailable', `There is no answer from Arthur${when}`, facts, error);
   });
-  return readAnswer(reply, url.href);
+  if (!reply.body.includes(token)) return reply;
+  // A proxy quotes it.
+  return { ...reply, body: Buffer.from(reply.body.toString('utf8').replaceAll(token, '…')) };
 }
 
-const doubtful = new WeakSet<Error>();
-const doubt = <E extends Error>(error: E): E => {
-  doubtful.add(error);
-  return error;
-};
-
-/** Whether Arthur may have taken the file of a post that failed so. */
-export const mayBeTaken = (error: unknown): boolean => error instanceof Error && doubtful.has(error);
-
-/** A gateway that lost the server, or did not wait for it. */
-const OF_GATEWAYS = new Set([502, 504]);
-
-function readAnswer({ status, headers, body }: HttpReply, where: string): Taken {
-  const facts = { got: `HTTP ${status} ${knownWords(body.toString('utf8', 0, 4096))}`.trim(), where };
-  if (status === 429) {
-    const wait = readRetryAfter(headers['retry-after']);
+/**
+ * Reads the counts of an answer. No error quotes it: Arthur may quote captures.
+ *
+ * @throws RetryableError `ArthurUnavailable` for 408 and 5xx, `ArthurThrottled` for 429; PermanentError
+ *   `ArthurUnauthorized` (401, 403), `ArthurTooLarge` (413), `ArthurRefused` (any other status), `ArthurAnswerUnreadable`
+ */
+export function countsIn({ status, headers, body }: HttpReply): ArthurCounts {
+  const facts = { got: `HTTP ${status}` };
+  const wait = readRetryAfter(headers['retry-after']);
+  if (status === 429)
     throw new RetryableError('ArthurThrottled', 'Arthur has no room for more', facts, undefined, wait);
-  }
   if (status === 408 || status >= 500) {
-    const wait = readRetryAfter(headers['retry-after']);
-    const failure = new RetryableError('ArthurUnavailable', 'Arthur failed', facts, undefined, wait);
-    throw OF_GATEWAYS.has(status) ? doubt(failure) : failure;
+    throw new RetryableError('ArthurUnavailable', 'Arthur failed', facts, undefined, wait);
   }
-  if (status === 401 || status === 403) {
+  if (isUnauthorized(status)) {
     const expected = 'a token in the secret of ARTHUR_SECRET_ARN that may send inferences of ARTHUR_MODEL_ID';
     throw new PermanentError('ArthurUnauthorized', 'Arthur did not accept the token', { ...facts, expected });
   }
   if (status === 413) throw new PermanentError('ArthurTooLarge', 'The file is too large for Arthur', facts);
   if (status < 200 || status >= 300) throw new PermanentError('ArthurRefused', 'Arthur refused the file', facts);
   const answer = answerSchema.safeParse(jsonOf(body)).data;
-  if (answer !== undefined) return { status, counts: answer.counts, rejected: reasonsOf(answer.failures) };
-  throw unreadable(facts);
+  if (answer !== undefined) return answer.counts;
+  throw unreadable(facts.got);
 }
 
-function unreadable(facts: ErrorFacts): PermanentError {
-  const expected = `JSON of at most ${MAX_ANSWER_BYTES} bytes with counts of total, success and failure; a page of a proxy or of another server is none`;
+function unreadable(got: string): PermanentError {
+  const expected = 'JSON with counts of total, success and failure; a page of a proxy or of another server is none';
   const message = 'The answer does not tell whether Arthur took the file';
-  return doubt(new PermanentError('ArthurAnswerUnreadable', message, { ...facts, expected }));
+  return new PermanentError('ArthurAnswerUnreadable', message, { got, expected });
 }
+
+/** Whether a status says that the token is not accepted. */
+export const isUnauthorized = (status: number): boolean => status === 401 || status === 403;
 
 function jsonOf(body: Buffer): unknown {
   try {
@@ -129,20 +103,4 @@ function jsonOf(body: Buffer): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** Adds failures up by status and message. */
-function reasonsOf(failures: z.infer<typeof answerSchema>['failures']): Rejected[] {
-  const reasons = new Map<string, Rejected>();
-  for (const { status, message, event_id: id = '', inference_index_in_event: row } of failures) {
-    const said = knownWords(message);
-    const reason = `${status} ${said}`;
-    const known = reasons.get(reason);
-    if (known) known.count += 1;
-    else if (reasons.size < MAX_REASONS) {
-      const first = /^[\w-]{1,64}$/.test(id) ? { first: row === undefined ? id : `${id} ${row}` } : {};
-      reasons.set(reason, { status, message: said, count: 1, ...first });
-    }
-  }
-  return [...reasons.values()];
 }

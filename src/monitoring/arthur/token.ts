@@ -1,7 +1,8 @@
 /** Arthur's token, from Secrets Manager. */
-
 import { loadSecret, wordOf } from '../../core/aws/secret.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
+import type { HttpReply } from '../../mlflow/transport.ts';
+import { isUnauthorized } from './arthur.ts';
 
 /** @throws PermanentError `ArthurSecretUnreadable` without the text, RetryableError `ArthurUnavailable` while Secrets Manager fails */
 export async function loadToken(secretArn: string): Promise<string> {
@@ -15,22 +16,18 @@ export async function loadToken(secretArn: string): Promise<string> {
 }
 
 /**
- * Does the work with the token, which is kept. If it is no longer accepted, the secret is read again, and if it has another token
- * the work is done once more.
+ * Posts with the token, which is kept. If it is no longer accepted, the secret is read again, and if it has another token the post is
+ * done once more.
  */
-export function withToken(load: () => Promise<string>): <T>(work: (token: string) => Promise<T>) => Promise<T> {
+export function withToken(load: () => Promise<string>) {
   let kept: string | undefined;
-  return async (work) => {
+  return async (post: (token: string) => Promise<HttpReply>): Promise<HttpReply> => {
     const used = kept ?? (await load());
     kept = used;
-    try {
-      return await work(used);
-    } catch (error) {
-      if ((error as Error).name !== 'ArthurUnauthorized') throw error;
-      // Another file may have read it again meanwhile.
-      kept = await load();
-      if (kept === used) throw error;
-      return work(kept);
-    }
+    const reply = await post(used);
+    if (!isUnauthorized(reply.status)) return reply;
+    // Another file may have read it again meanwhile.
+    kept = await load();
+    return kept === used ? reply : post(kept);
   };
 }

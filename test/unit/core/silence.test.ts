@@ -59,7 +59,7 @@ import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import { MAX_SHARDS } from '../../../src/core/contract/replay.ts';
 import { replayKeys, workKeys } from '../../../src/core/contract/work-keys.ts';
 import { recordedError, toNamedError } from '../../../src/core/errors/errors.ts';
-import { logged } from '../../../src/core/process/logging.ts';
+import { logged, logger } from '../../../src/core/process/logging.ts';
 import { createMetrics } from '../../../src/core/process/metrics.ts';
 import { assertOneEnvironment } from '../../../src/core/settings/dotenv-file.ts';
 import {
@@ -95,8 +95,8 @@ import { resolveDataset } from '../../../src/mlflow/evaluation-datasets.ts';
 import { traceReply } from '../../../src/mlflow/replies.ts';
 import { loadMlflowSecret, parseMlflowSecret } from '../../../src/mlflow/secret.ts';
 import { createHttpTransport } from '../../../src/mlflow/transport.ts';
-import { postToArthur } from '../../../src/monitoring/arthur/arthur.ts';
-import { forwardFile, receiptKey } from '../../../src/monitoring/arthur/forward-file.ts';
+import { countsIn, postToArthur } from '../../../src/monitoring/arthur/arthur.ts';
+import { forwardFiles, receiptKey } from '../../../src/monitoring/arthur/forward-files.ts';
 import { loadToken } from '../../../src/monitoring/arthur/token.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
@@ -689,19 +689,24 @@ const startedOn = (bedrock: BedrockClient) => {
 
 /** Posts a file to an Arthur that answers so. */
 const arthurSays = (status: number, as?: Said['as']) =>
-  wire.fails({ status, code: MARK, as }, () => {
+  wire.fails({ status, code: MARK, as }, async () => {
     const file = { key: 'a.jsonl', size: 0, content: Readable.from([]) };
-    return postToArthur(createHttpTransport(), { host: wire.client.endpoint, model: 'm' }, MARK, file, 9_000);
+    const arthur = { host: wire.client.endpoint, model: 'm' };
+    return countsIn(await postToArthur(createHttpTransport(), arthur, 'token', file, 9_000));
   });
 
-/** Forwards a file while another function does, for the same message. */
-function forwardTwice(): Promise<unknown> {
+/** Forwards a file while another function does. @returns what is logged */
+async function forwardTwice(): Promise<unknown> {
   const storage = new MemoryStorage();
   const file = { bucket: 'b', key: 'ep/a.jsonl', etag: 'e' };
-  const claim = { ...file, state: 'sending', message: 'm', untilMs: Date.now() + 60_000, posts: 1, unknown: 0, at: '' };
-  storage.put(receiptKey(file), claim);
-  const deps = { storage: storage.storage, workBucket: 'w', scope, remainingMs: () => 1 };
-  return forwardFile(file, 'm', deps as never);
+  storage.put(receiptKey(file), { key: file.key, state: 'sending', untilMs: Date.now() + 60_000 });
+  const body = json({ detail: { bucket: { name: file.bucket }, object: file } });
+  const spy = jest.spyOn(logger, 'error').mockImplementation();
+  const deps = { storage: storage.storage, workBucket: 'w', scope, remainingMs: () => 1, later: async () => {} };
+  await forwardFiles([{ body, attributes: {} }] as never, deps as never);
+  const [, facts] = spy.mock.calls[0] ?? [];
+  spy.mockRestore();
+  return Promise.reject((facts as unknown as { error: Error }).error);
 }
 
 /** Has a lock in a function that stands still for a minute whenever it asks for the time. */
@@ -738,7 +743,14 @@ const PROVOKE: Record<string, () => unknown> = {
     const handle = async () => ({ response: { statusCode: 200, body: Readable.from([body]) } });
     const config = { ...wire.client, region: async () => 'eu-west-1', requestHandler: { handle } };
     const file = { bucket: 'b', key: mark(), etag: 'e', size: 1, lastModifiedMs: 0 };
-    return sendEvents({ config } as never, 'q', [{ file, before: undefined }], () => {});
+    return sendEvents(
+      { config } as never,
+      'q',
+      (async function* () {
+        yield file;
+      })(),
+      () => {},
+    );
   },
   QueueUnavailable: () =>
     wire.fails({ status: 500, code: MARK }, () => sendToQueue('http://q/1/q', mark(), { name: mark() })),

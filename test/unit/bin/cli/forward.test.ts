@@ -1,135 +1,80 @@
-/** What the command `forward` lists, follows and prints. */
+/** What the command `forward` lists, and asks of SQS. */
 import { Readable } from 'node:stream';
-import { reportText } from '../../../../bin/commands/forward.ts';
-import { filesToForward, followFiles, type PendingFile } from '../../../../bin/operate/forwarding.ts';
-import { receiptKey } from '../../../../src/monitoring/arthur/forward-file.ts';
+import { filesToForward, putBack, sendEvents } from '../../../../bin/operate/forwarding.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';
 
-const FORWARDING = { prefix: 'ep/', suffix: '-x.jsonl', queue: 'q', deadLetters: 'd' };
-const PLACES = { captureBucket: 'b', workBucket: 'work' };
+const FORWARDING = { prefix: 'ep/', suffix: '-x.jsonl', queue: 'http://sqs/q', deadLetters: 'http://sqs/dead' };
+const HOURS = 'ep/AllTraffic/2026/11/20/';
+const window = { fromMs: Date.parse('2026-11-20T10:00:00Z'), toMs: Date.parse('2026-11-20T12:00:00Z') };
 let memory: MemoryStorage;
+let asked: { operation: string; input: Record<string, unknown> }[];
+
 beforeEach(() => {
   memory = new MemoryStorage();
+  asked = [];
+  for (const name of ['09/a-x', '10/a-x', '10/b', '11/a-x', '12/a-x']) memory.put(`${HOURS}${name}.jsonl`, name);
 });
 
-function receipt(key: string, etag: string, state: string, more: object = {}): void {
-  const file = { bucket: 'b', key, etag };
-  memory.put(receiptKey(file), { ...file, state, message: 'm', untilMs: 0, posts: 1, unknown: 0, at: '', ...more });
+async function listed(within?: string): Promise<string[]> {
+  const storage = Object.assign(memory.storage, { listFolder: memory.list.bind(memory) });
+  const keys: string[] = [];
+  for await (const { key } of filesToForward(storage, 'b', FORWARDING, { ...window, within })) keys.push(key);
+  return keys;
 }
 
-/** Answers of SQS with so many messages in the queue. */
-const queueOf = (messages: () => number) => ({
-  config: {
-    region: async () => 'eu-west-1',
-    credentials: { accessKeyId: 'a', secretAccessKey: 'b' },
-    requestHandler: {
-      handle: async () => ({
-        response: {
-          statusCode: 200,
-          body: Readable.from([JSON.stringify({ Attributes: { ApproximateNumberOfMessages: String(messages()) } })]),
-        },
-      }),
-    },
-  },
-});
-
-test('the files of the hours of a window are listed, with the suffix, without those that are forwarded', async () => {
-  const etags: Record<string, string> = {};
-  for (const name of ['09/a-x', '10/a-x', '10/b-x', '10/c', '11/a-x', '12/a-x']) {
-    etags[name] = memory.put(`ep/AllTraffic/2026/11/20/${name}.jsonl`, name).etag;
-  }
-  receipt('ep/AllTraffic/2026/11/20/10/b-x.jsonl', etags['10/b-x'] ?? '', 'forwarded');
-  receipt('ep/AllTraffic/2026/11/20/11/a-x.jsonl', etags['11/a-x'] ?? '', 'failed');
-  const window = { fromMs: Date.parse('2026-11-20T10:00:00Z'), toMs: Date.parse('2026-11-20T12:00:00Z') };
-  const listing = Object.assign(memory.storage, { listFolder: memory.list.bind(memory) });
-  const { pending, before } = await filesToForward(listing, PLACES, FORWARDING, window);
-  expect(pending.map(({ file }) => file.key.slice('ep/AllTraffic/2026/11/20/'.length))).toEqual([
-    '10/a-x.jsonl',
-    '11/a-x.jsonl',
-  ]);
-  expect(pending.map((one) => one.before !== undefined)).toEqual([false, true]);
-  expect(before).toBe(1);
-  const outside = filesToForward(listing, PLACES, FORWARDING, { within: 'other/' });
-  await expect(outside).rejects.toMatchObject({ name: 'OutsideCaptureScope' });
-});
-
-describe('following', () => {
-  const pendingOf = (...names: string[]): PendingFile[] =>
-    names.map((key) => ({ file: memory.put(key, key), before: undefined }));
-  const follow = (files: PendingFile[], messages: () => number, looks: [number, number][] = []) =>
-    followFiles(
-      { storage: memory.storage, lambda: queueOf(messages) as never, workBucket: 'work' },
-      FORWARDING,
-      files,
-      (done, waiting) => looks.push([done, waiting]),
-      new AbortController().signal,
-      1,
-    );
-
-  test('ends when each file is forwarded or failed anew', async () => {
-    const files = pendingOf('ep/1', '2', '3');
-    const [first, second, third] = files as [PendingFile, PendingFile, PendingFile];
-    receipt('ep/1', first.file.etag, 'forwarded', { counts: { total: 2, success: 2, failure: 0 } });
-    receipt('3', third.file.etag, 'failed', { error: { name: 'Old', message: '' } });
-    third.before = (await memory.getText('', receiptKey(third.file)))?.etag;
-    let looks = 0;
-    const progress: [number, number][] = [];
-    const found = await follow(
-      files,
-      () => {
-        looks += 1;
-        if (looks === 1) receipt('2', second.file.etag, 'waiting');
-        if (looks === 2) {
-          receipt('2', second.file.etag, 'forwarded');
-          receipt('3', third.file.etag, 'failed', { error: { name: 'ArthurTooLarge', message: 'why' } });
-        }
-        return 1;
-      },
-      progress,
-    );
-    expect(found.forwarded.map(({ key }) => key)).toEqual(['ep/1', '2']);
-    expect(found.failed).toEqual([{ key: '3', name: 'ArthurTooLarge', message: 'why' }]);
-    expect(progress).toContainEqual([1, 1]);
-  });
-
-  test('ends when the queue is empty, and says which files are not forwarded, with their last error', async () => {
-    const files = pendingOf('1', '2');
-    const error = { name: 'ArthurUnavailable', message: 'why' };
-    receipt('1', files[0]?.file.etag ?? '', 'waiting', { error });
-    let looks = 0;
-    const found = await follow(files, () => {
-      looks += 1;
-      return looks === 10 ? 1 : 0;
-    });
-    expect(found).toEqual({
-      forwarded: [],
-      failed: [{ key: '1', ...error }, expect.objectContaining({ key: '2', name: 'NotForwarded' })],
-    });
-    // The empty queue counts anew after each message.
-    expect(looks).toBe(55);
-  });
-});
-
-test('the text names what failed, and what Arthur may have twice', () => {
-  const report = {
-    files: 3,
-    bytes: 5_000,
-    before: 2,
-    sent: true,
-    forwarded: 2,
-    inferences: 1_400,
-    rejected: 7,
-    unknown: 1,
+/** A client of SQS that gets these answers. */
+const sqs = (answer: (queue: string) => object) => {
+  const handle = async ({ headers, body }: { headers: Record<string, string>; body: string }) => {
+    const input = JSON.parse(body);
+    asked.push({ operation: headers['x-amz-target'] ?? '', input });
+    return { response: { statusCode: 200, body: Readable.from([JSON.stringify(answer(input.QueueUrl))]) } };
   };
-  const text = reportText(
-    { ...report, failed: [{ key: 'ep/a\u001b[1m', name: 'ArthurTooLarge', message: 'why' }] },
-    {},
+  const credentials = { accessKeyId: 'a', secretAccessKey: 'b' };
+  return { config: { region: async () => 'eu-west-1', credentials, requestHandler: { handle } } } as never;
+};
+
+test('the files of the hours of a window are listed, with the suffix', async () => {
+  expect(await listed()).toEqual([`${HOURS}10/a-x.jsonl`, `${HOURS}11/a-x.jsonl`]);
+  await expect(listed('other/')).rejects.toMatchObject({ name: 'OutsideCaptureScope' });
+});
+
+test('their events are sent by tens, and without a queue they are only counted', async () => {
+  const many = async function* () {
+    for (let n = 0; n < 12; n += 1) yield { bucket: 'b', key: `${n}`, etag: 'e', size: 5, lastModifiedMs: 0 };
+  };
+  const sent: number[] = [];
+  const sum = await sendEvents(
+    sqs(() => ({})),
+    FORWARDING.queue,
+    many(),
+    (files) => sent.push(files),
   );
-  expect(text).toContain('3 files to forward, 5,000 bytes; 2 were forwarded before\n');
-  expect(text).toContain('2 forwarded: Arthur took 1,400 inferences, and not 7; 1 files failed\n');
-  expect(text).toContain('1 posts had no answer: Arthur may have those files twice\n');
-  expect(text).toMatch(/ep\/a \[1m +ArthurTooLarge +why/);
-  const letters = { ...report, failed: [{ name: 'ArthurRefused', message: 'why' }] };
-  expect(reportText(letters, { failed: true })).toMatch(/ArthurRefused +why\n3 dead letters were put back\.\n$/);
-  expect(reportText({ ...letters, files: 0, failed: [] }, { failed: true })).toBe('There are no dead letters.\n');
+  expect([sum, sent]).toEqual([{ files: 12, bytes: 60 }, [10, 12]]);
+  const bodies = asked.flatMap(({ input }) =>
+    (input.Entries as { MessageBody: string }[]).map((one) => one.MessageBody),
+  );
+  expect(bodies).toHaveLength(12);
+  expect(JSON.parse(bodies[11] ?? '')).toMatchObject({
+    detail: { bucket: { name: 'b' }, object: { key: '11', etag: 'e' } },
+  });
+  await expect(
+    sendEvents(
+      sqs(() => ({})),
+      undefined,
+      many(),
+      () => {},
+    ),
+  ).resolves.toEqual(sum);
+  expect(asked).toHaveLength(2);
+});
+
+test('dead letters are put back by SQS itself', async () => {
+  const client = sqs((queue) => ({ Attributes: { QueueArn: `arn of ${queue}`, ApproximateNumberOfMessages: '3' } }));
+  expect(await putBack(client, FORWARDING, true)).toBe(3);
+  expect(asked.map(({ operation }) => operation)).not.toContain('AmazonSQS.StartMessageMoveTask');
+  expect(await putBack(client, FORWARDING, false)).toBe(3);
+  expect(asked.at(-1)).toEqual({
+    operation: 'AmazonSQS.StartMessageMoveTask',
+    input: { SourceArn: 'arn of http://sqs/dead', DestinationArn: 'arn of http://sqs/q' },
+  });
 });
