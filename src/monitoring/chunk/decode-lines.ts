@@ -154,7 +154,8 @@ export class LineDecoder {
       const started = performance.now();
       const line = await this.#how.heavy?.work(raw, options);
       this.#heavyMs += performance.now() - started;
-      if (line !== undefined) return line;
+      // A trace without the rest of the work is worse than a line as captured.
+      if (line !== undefined && (line.isCut === undefined || options.keepRaw !== undefined)) return line;
     }
     return undefined;
   }

@@ -6,6 +6,7 @@ import { decodeLine } from '../../captures/decode.ts';
 import { buildTrace } from '../../captures/trace/build.ts';
 import { traceIdOf } from '../../captures/trace/ids.ts';
 import type { Capture, DecodedLine, DecodeOptions, LinePlace, RawLine } from '../../captures/types.ts';
+import { collectGarbage } from '../../core/process/memory.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { predictionRows } from '../../ground-truth/index/predictions.ts';
@@ -49,6 +50,7 @@ export function doHeavyWork(job: HeavyJob, tell: (line: DecodedLine) => void): v
     const told = (): void => tell({ ...line, capture: apart(capture) });
     if (job.work.trace !== undefined) {
       writeTrace(capture, raw, job);
+      collectGarbage();
       told();
     }
     for (const each of worksOf(capture, raw, job.work)) attempt(capture, each);
