@@ -79,8 +79,8 @@ function grantWorkBucket(
   grantWork(workBucket, planner.role, {
     // A retry reads the records of an earlier run.
     read: ['starts', 'plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims', 'replayMarks'],
-    write: ['plan', 'ranges', 'claims'],
-    upload: ['manifest', 'batchManifest'],
+    write: ['plan', 'manifest', 'ranges', 'claims'],
+    upload: ['batchManifest'],
   });
   // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {
@@ -93,7 +93,7 @@ function grantWorkBucket(
     write: ['receipts', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchRequests', 'truthIndex'],
   });
   grantWork(workBucket, batcher.role, {
-    read: ['manifest', 'batchState', 'batchRequests'],
+    read: ['plan', 'manifest', 'batchState', 'batchRequests'],
     write: ['batchState', 'batchInput'],
     upload: ['batchState'],
   });

@@ -7,13 +7,13 @@ import { settingsSchema } from '../../src/core/settings/schema.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { MAX_CONCURRENT_CALLS } from '../../src/judge/transports/transport.ts';
-import { type Refusals, seatWait, WINDOW_MS } from '../../src/limits/seats.ts';
+import { type Refusals, WINDOW_MS, waitAfterRefusal } from '../../src/limits/semaphore.ts';
 import { REFUSED_ATTEMPTS, REFUSED_WAIT_MS } from '../../src/limits/table.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import { RANGES_AT_ONCE } from '../../src/monitoring/chunk/ranges.ts';
-import { secondsOf, THROTTLED_WAIT_MS } from '../../src/monitoring/in-gate.ts';
 import { isEnoughForPart } from '../../src/monitoring/plan/part-bounds.ts';
 import { OBJECTS_AT_ONCE } from '../../src/monitoring/plan/units.ts';
+import { secondsOf, THROTTLED_WAIT_MS } from '../../src/monitoring/within-limits.ts';
 import { chatRecord } from '../support/records.ts';
 
 const REQUIRED = {
@@ -35,8 +35,16 @@ export const defaultNumber = (name: string): number => Number(DEFAULTS[name] ?? 
 export const CHUNK_LINES = CHUNK_BOUNDS.maxLines;
 export const CALLS_AT_ONCE = MAX_CONCURRENT_CALLS;
 /** Capture files that planning and a chunk read at the same time. */
-/** How long a function that finds no seat stays away. */
-export { isEnoughForPart, OBJECTS_AT_ONCE, RANGES_AT_ONCE, type Refusals, STARTERS_AT_ONCE, seatWait, WINDOW_MS };
+/** How long a function that gets no permit stays away. */
+export {
+  isEnoughForPart,
+  OBJECTS_AT_ONCE,
+  RANGES_AT_ONCE,
+  type Refusals,
+  STARTERS_AT_ONCE,
+  WINDOW_MS,
+  waitAfterRefusal,
+};
 
 /** Events in the 6 MB that a function is given (decision 0081). */
 export const EVENTS_AT_ONCE = 3000;

@@ -24,11 +24,11 @@ import {
   OBJECTS_AT_ONCE,
   RANGES_AT_ONCE,
   type Refusals,
-  seatWait,
   TABLE_REFUSED_SECONDS,
   THROTTLED_RETRY,
   tableWait,
   WINDOW_MS,
+  waitAfterRefusal,
 } from './product.ts';
 
 /** What an account bears. */
@@ -359,7 +359,7 @@ class Simulation {
     }
     this.#returns += 1;
     this.#spent(STEP_SECONDS);
-    const wait = seatWait(waited, this.#refused(), () => this.#random.next());
+    const wait = waitAfterRefusal(waited, this.#refused(), () => this.#random.next());
     this.#clock.after(STEP_SECONDS + wait, () => this.#chunk(chunk, then, wait, settled));
   }
 

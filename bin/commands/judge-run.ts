@@ -12,7 +12,7 @@ import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import { canFail } from '../../src/judge/scorers/values.ts';
 import { standInTransport } from '../../src/judge/stand-in/transport.ts';
 import type { Judge, Scorer } from '../../src/judge/types.ts';
-import { OwnLimit } from '../../src/limits/budget/spending-limit.ts';
+import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 import { confirmed } from '../cli/confirm.ts';

@@ -4,7 +4,7 @@ import { PermanentError, toNamedError } from '../../src/core/errors/errors.ts';
 import { judgeOf } from '../../src/judge/connect.ts';
 import { parseJudgeId } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
-import { OwnLimit } from '../../src/limits/budget/spending-limit.ts';
+import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
 import { commandSettings } from './settings.ts';
 

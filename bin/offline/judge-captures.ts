@@ -6,7 +6,7 @@ import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import { timeOf } from '../../src/core/process/within-time.ts';
 import { addCounts, noCounts } from '../../src/core/values/counts.ts';
 import type { Judge, Scorer } from '../../src/judge/types.ts';
-import type { SpendingLimit } from '../../src/limits/budget/spending-limit.ts';
+import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
 import { CaptureAssessor, type CaptureOutcome } from '../../src/monitoring/evaluate/assess-capture.ts';
 import { HeldCaptures } from '../../src/monitoring/evaluate/held-captures.ts';
 import { KnownAnswers } from '../../src/monitoring/evaluate/known-answers.ts';

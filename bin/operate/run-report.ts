@@ -102,7 +102,7 @@ export async function readRunReport(
     isFinal: written !== undefined,
     isPartlyPlanned: written?.partlyPlanned ?? soFar?.isPartlyPlanned ?? false,
     quarantined: summary === undefined ? [] : await readReasons(clients.s3, [{ workBucket, summary }]),
-    experimentId: await experimentOf(storage, workBucket, name),
+    experimentId: (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(name, 0)))?.experimentId,
     openBatchJobs: await openJobs(storage, workBucket, name),
   };
 }
@@ -144,20 +144,6 @@ export async function summarySoFar(
   const summary = builder.build();
   if (isRunning) summary.status = 'unfinished';
   return { summary, isPartlyPlanned: last.more };
-}
-
-/** Bytes at the beginning of a manifest, in which its first line names the experiment. */
-const MANIFEST_BYTES = 4_096;
-
-async function experimentOf(storage: Storage, workBucket: string, run: string): Promise<string | undefined> {
-  for await (const object of storage.list(workBucket, workKeys.manifestPrefix(run))) {
-    if (object.size === 0) continue;
-    const end = Math.min(object.size, MANIFEST_BYTES) - 1;
-    const pieces: Buffer[] = [];
-    for await (const piece of await storage.read(object, { start: 0, end })) pieces.push(piece);
-    return /"experimentId":"([^"]+)"/.exec(Buffer.concat(pieces).toString())?.[1];
-  }
-  return undefined;
 }
 
 const JOB_GOES_ON = new Set(['Submitted', 'Validating', 'Scheduled', 'InProgress', 'Stopping']);

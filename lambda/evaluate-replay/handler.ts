@@ -10,16 +10,16 @@ import { logged } from '../../src/core/process/logging.ts';
 import { countingThrottles } from '../../src/core/process/metrics.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectBudget, connectJudge, judgeOf } from '../../src/judge/connect.ts';
-import { connectGate } from '../../src/limits/gate.ts';
+import { connectLimits } from '../../src/limits/limits.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
-const gate = connectGate(environment);
-const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
+const limits = connectLimits(environment);
+const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 // A cascade is for verdicts on one reply: no preference between two replies fails.
-const judging = connectJudge({ ...environment, shared: { gate: gate.judge } }, judgeOf);
+const judging = connectJudge({ ...environment, shared: { limits: limits.judge } }, judgeOf);
 const limit = connectBudget(environment);
 
 export const handler = logged<EvaluateReplayRequest, EvaluateReplayResult>(

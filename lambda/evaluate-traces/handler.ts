@@ -11,23 +11,23 @@ import { countingThrottles } from '../../src/core/process/metrics.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
 import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../../src/judge/connect.ts';
-import { connectGate } from '../../src/limits/gate.ts';
+import { connectLimits } from '../../src/limits/limits.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
 import { connectClaims } from '../../src/monitoring/evaluate/ask-claims.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
+import { withinLimits } from '../../src/monitoring/within-limits.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const limiter = new AdaptiveLimiter();
-const gate = connectGate(environment, limiter);
-const settings = { ...environment, shared: { limiter, gate: gate.judge } };
-const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
+const limits = connectLimits(environment, limiter);
+const settings = { ...environment, shared: { limiter, limits: limits.judge } };
+const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const judging = connectJudge(settings);
 const budget = connectBudget(environment);
 const claimsOf = connectClaims(environment.BUDGET_TABLE);
@@ -70,7 +70,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   };
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return inGate<object>(gate, request, async () =>
+    return withinLimits<object>(limits, request, async () =>
       request.phase === 'prepare' ? prepare(request) : sumEvaluations([await evaluate(request)]),
     );
   }

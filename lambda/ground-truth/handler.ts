@@ -11,14 +11,14 @@ import { measureLabels } from '../../src/ground-truth/measure/publish.ts';
 import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import { NoteTurn } from '../../src/ground-truth/note-turn.ts';
 import { runGroundTruth } from '../../src/ground-truth/run.ts';
-import { connectGate } from '../../src/limits/gate.ts';
+import { connectLimits } from '../../src/limits/limits.ts';
 import { BudgetTable, tableClient } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
-const gate = connectGate(environment);
-const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
+const limits = connectLimits(environment);
+const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const { BUDGET_TABLE } = environment;
 const table = BUDGET_TABLE === undefined ? undefined : new BudgetTable(tableClient(), BUDGET_TABLE);
 const steps = { read: readLabelFiles, join: joinLabels, measure: measureLabels, note: noteLabels };

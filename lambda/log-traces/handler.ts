@@ -6,19 +6,19 @@ import type { LogCounts } from '../../src/core/contract/receipts.ts';
 import { logged } from '../../src/core/process/logging.ts';
 import { countingThrottles } from '../../src/core/process/metrics.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
-import { connectGate } from '../../src/limits/gate.ts';
+import { connectLimits } from '../../src/limits/limits.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
 import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
-import { inGate } from '../../src/monitoring/in-gate.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
+import { withinLimits } from '../../src/monitoring/within-limits.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
-const gate = connectGate(environment);
-const mlflow = connectMlflow(environment, storage.s3, gate.mlflow);
+const limits = connectLimits(environment);
+const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const turnsOf = connectTurns(environment.BUDGET_TABLE);
 
 type Result = LogCounts | ChunkProgress;
@@ -39,7 +39,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   };
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return inGate(gate, request, async () => (await log(request)).counts);
+    return withinLimits(limits, request, async () => (await log(request)).counts);
   }
   const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   return sumLogCounts(await forEachChunkOf(invocation.files, deps, experiment.id, log));

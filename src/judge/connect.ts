@@ -2,9 +2,9 @@
 import type { Capture } from '../captures/types.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { sharedSettings } from '../core/settings/schema.ts';
-import { type Budget, createBudget } from '../limits/budget/leased-budget.ts';
-import type { Gate } from '../limits/gate.ts';
-import { tableClient } from '../limits/table.ts';
+import { Budget } from '../limits/budget.ts';
+import type { Limits } from '../limits/limits.ts';
+import { BudgetTable, tableClient } from '../limits/table.ts';
 import { activeScorers } from './active-scorers.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import type { CallerOptions } from './calls/model-caller.ts';
@@ -50,7 +50,7 @@ interface JudgeSettings extends Pick<LambdaEnvironment, keyof typeof sharedSetti
   /** The key itself, on a person's own machine. */
   JUDGE_API_KEY?: string;
   /** What the calls of a function share with each other, and with those of other functions. */
-  shared?: Pick<CallerOptions, 'limiter'> & { gate?: Gate['judge'] };
+  shared?: Pick<CallerOptions, 'limiter'> & { limits?: Limits['judge'] };
 }
 
 type FunctionSettings = LambdaEnvironment & Pick<JudgeSettings, 'shared'>;
@@ -76,9 +76,9 @@ function configOf(settings: JudgeSettings): JudgeConfig {
   };
 }
 
-const sharedBy = ({ shared, BEDROCK_MODEL_ID }: JudgeSettings): Pick<CallerOptions, 'limiter' | 'gate'> => ({
+const sharedBy = ({ shared, BEDROCK_MODEL_ID }: JudgeSettings): Pick<CallerOptions, 'limiter' | 'limits'> => ({
   ...shared,
-  gate: shared?.gate?.(BEDROCK_MODEL_ID),
+  limits: shared?.limits?.(BEDROCK_MODEL_ID),
 });
 
 /** Creates the judge of these settings, behind the first model of the cascade if they name one. */
@@ -137,10 +137,9 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
 
 /** Returns a function that creates the budget of one chunk; `undefined` if neither a daily nor a run budget is set. */
 export function connectBudget(environment: LambdaEnvironment): (run: string, runUsd?: number) => Budget | undefined {
-  const { BUDGET_TABLE: table, EVALUATION_BUDGET_USD: dailyUsd } = environment;
-  const client = tableClient();
-  return (run, runUsd) => {
-    if (table === undefined || (dailyUsd === 0 && runUsd === undefined)) return undefined;
-    return createBudget({ client, table, dailyUsd, runUsd, run });
-  };
+  const { BUDGET_TABLE: name, EVALUATION_BUDGET_USD: dailyUsd } = environment;
+  if (name === undefined) return () => undefined;
+  const table = new BudgetTable(tableClient(), name);
+  return (run, runUsd) =>
+    dailyUsd === 0 && runUsd === undefined ? undefined : new Budget({ table, dailyUsd, runUsd, run });
 }

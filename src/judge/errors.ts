@@ -33,7 +33,7 @@ export type CallFailureKind =
   | 'held'
   /** The provider's quota of the day is used up. */
   | 'day'
-  /** The circuit is open: the provider throttles all functions of the stack. */
+  /** The breaker is open: the provider throttles all functions of the stack. */
   | 'paused';
 
 /** A call that ended without an answer. Failed calls cost no tokens, unless `mayBePaid` is set. */
@@ -89,7 +89,7 @@ export class JudgeHeld extends PermanentError {
   }
 }
 
-/** The circuit is open. A function waits for that outside of its paid time: see `inGate`. */
+/** The breaker is open. A function waits for that outside of its paid time: see `withinLimits`. */
 export class JudgePaused extends RetryableError {
   constructor(facts: ErrorFacts, cause: unknown, retryAfterMs: number | undefined) {
     super(

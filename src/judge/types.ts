@@ -2,7 +2,7 @@
 
 import type { Capture } from '../captures/types.ts';
 import type { JudgeSpend } from '../core/contract/receipts.ts';
-import type { SpendingLimit } from '../limits/budget/spending-limit.ts';
+import type { SpendingLimit } from '../limits/spending-limit.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { ModelAnswer } from './model-answer.ts';
 

@@ -1,4 +1,4 @@
-/** Logs failures that the gate does without: it would rather exceed a pace than stop the pipeline. */
+/** Logs failures that the limits do without: better to exceed a rate than to stop the pipeline. */
 import { logger } from '../core/process/logging.ts';
 
 const logged = new Set<string>();

@@ -3,7 +3,7 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { PermanentError } from '../core/errors/errors.ts';
 import type { RetryPolicy } from '../core/process/retry.ts';
-import type { MlflowGate } from '../limits/gate.ts';
+import type { MlflowLimits } from '../limits/limits.ts';
 import { AssessmentWriter } from './assessments.ts';
 import { type Authorizer, anonymous, type MlflowSecretSource, secretAuthorizer } from './auth.ts';
 import { CapabilityProbe, type ServerCapabilities } from './capabilities.ts';
@@ -37,7 +37,7 @@ export interface MlflowClientOptions {
   /** The timeout of a request in milliseconds; large bodies get more. Default 60,000. */
   timeoutMs?: number;
   /** What stands before requests, over all functions of the stack. */
-  gate?: MlflowGate | undefined;
+  limits?: MlflowLimits | undefined;
 }
 
 export interface MlflowClient extends TraceStore {
@@ -60,7 +60,7 @@ export function createMlflowClient(options: MlflowClientOptions): MlflowClient {
     transport,
     retry: { ...MLFLOW_RETRY, ...options.retry },
     timeoutMs: options.timeoutMs,
-    gate: options.gate,
+    limits: options.limits,
   });
   const probe = new CapabilityProbe(rest);
   const traceWriter = new TraceWriter({ rest, probe, ...(options.s3 ? { s3: options.s3 } : {}) });

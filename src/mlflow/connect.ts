@@ -19,11 +19,11 @@ interface MlflowSettings {
 export function connectMlflow(
   settings: MlflowSettings,
   s3: S3Client,
-  gate?: MlflowClientOptions['gate'],
+  limits?: MlflowClientOptions['limits'],
 ): () => Promise<MlflowClient> {
   let client: MlflowClient | undefined;
   return async () => {
-    client ??= mlflowOf(settings, s3, { gate });
+    client ??= mlflowOf(settings, s3, { limits });
     return client;
   };
 }
@@ -36,7 +36,7 @@ export function connectMlflow(
 export function mlflowOf(
   settings: MlflowSettings,
   s3?: S3Client,
-  limits: Pick<MlflowClientOptions, 'retry' | 'timeoutMs' | 'gate'> = {},
+  limits: Pick<MlflowClientOptions, 'retry' | 'timeoutMs' | 'limits'> = {},
 ): MlflowClient {
   const { MLFLOW_TRACKING_URI: trackingUri, MLFLOW_SECRET_ARN: secretArn } = settings;
   if (trackingUri === undefined) {

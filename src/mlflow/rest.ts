@@ -4,7 +4,7 @@ import { noteThrottle } from '../core/aws/throttles.ts';
 import { PermanentError } from '../core/errors/errors.ts';
 import { knownWords } from '../core/errors/known-words.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/retry.ts';
-import type { MlflowGate } from '../limits/gate.ts';
+import type { MlflowLimits } from '../limits/limits.ts';
 import type { Authorizer, RefusedReply } from './auth.ts';
 import { MlflowRefusedError, MlflowRetryableError, notStored } from './errors.ts';
 import { saysExpired } from './sigv4.ts';
@@ -46,7 +46,7 @@ interface RestOptions {
   /** Default 60 s. */
   timeoutMs?: number;
   /** What stands before requests, over all functions of the stack. Absent: nothing. */
-  gate?: MlflowGate | undefined;
+  limits?: MlflowLimits | undefined;
 }
 
 export class MlflowRest {
@@ -89,9 +89,9 @@ export class MlflowRest {
     throw notStored('The reply does not name what was sent', `${body.length} bytes`, where);
   }
 
-  /** Waits for the pace, before a call that depends on something that may change during the wait. */
+  /** Waits for the rate limit, before a call that depends on something that may change during the wait. */
   async turn(): Promise<void> {
-    await this.#options.gate?.pace?.take(1);
+    await this.#options.limits?.rate?.take(1);
   }
 
   /** Makes a call once, and returns the body of the reply. */
@@ -102,7 +102,7 @@ export class MlflowRest {
       const isThrottled = saysThrottled(reply);
       if (isThrottled) noteThrottle('mlflow');
       // A server that fails says nothing about its limit.
-      if (reply.status < 500) await this.#options.gate?.circuit?.report(isThrottled ? 'throttled' : 'answered');
+      if (reply.status < 500) await this.#options.limits?.breaker?.report(isThrottled ? 'throttled' : 'answered');
       if (reply.status >= 200 && reply.status < 300) return reply.body;
       const text = reply.body.toString('utf8');
       const facts = { status: reply.status, text, errorType: errorTypeOf(reply), sent };

@@ -67,16 +67,19 @@ async function* readAll<T>(
   }
 }
 
-/** @throws PermanentError `ContractChanged` */
+/** Reads the receipts of the parts of a plan. @throws PermanentError `ContractChanged` */
 export async function* readPlanReceipts(
   storage: Storage,
   workBucket: string,
   run: string,
 ): AsyncGenerator<PlanReceipt> {
-  const prefix = workKeys.planPrefix(run);
-  for await (const receipt of readAll<PlanReceipt>(storage, workBucket, prefix)) {
-    assertContract(receipt, `s3://${workBucket}/${prefix}`);
+  for (let part = 0, more = true; more; part += 1) {
+    const key = workKeys.plan(run, part);
+    const receipt = await storage.getJson<PlanReceipt>(workBucket, key);
+    if (receipt === undefined) return;
+    assertContract(receipt, `s3://${workBucket}/${key}`);
     yield receipt;
+    more = receipt.more;
   }
 }
 
@@ -86,17 +89,15 @@ export async function* readPlanReceipts(
  * @throws PermanentError `ContractChanged`
  */
 export async function* readManifest(storage: Storage, workBucket: string, run: string): AsyncGenerator<ManifestLine> {
-  for await (const { key } of storage.list(workBucket, workKeys.manifestPrefix(run))) {
-    const where = `s3://${workBucket}/${key}`;
-    const text = (await storage.getText(workBucket, key))?.text ?? '';
+  for await (const { chunk, manifest } of readPlanReceipts(storage, workBucket, run)) {
+    if (chunk !== undefined) yield chunk;
+    if (manifest === undefined) continue;
+    const text = (await storage.getText(workBucket, manifest))?.text ?? '';
     // A part has up to 30,000 lines. Parsed all at once, they would take several times the memory of their text.
     for (let start = 0, end = 0; start < text.length; start = end + 1) {
       end = text.indexOf('\n', start);
       if (end < 0) end = text.length;
-      if (end === start) continue;
-      const line = parseStored<ManifestLine>(text.slice(start, end), where);
-      assertContract(line, where);
-      yield line;
+      if (end > start) yield parseStored<ManifestLine>(text.slice(start, end), `s3://${workBucket}/${manifest}`);
     }
   }
 }

@@ -37,7 +37,7 @@ const DIGEST_CHARS = 12;
 export const dayOf = (hour: string): string => hour.slice(0, 10);
 
 /**
- * Writes what a run has done, for each day. Repeated, it writes the same objects again.
+ * Writes what a run has done, for each day. Repeated, it writes further objects, of which the last ones count.
  *
  * @param days of the run's earlier counts that have none any more
  * @param nowMs when what the counts are made of was read: later ones replace them
@@ -54,9 +54,9 @@ export async function writeCounts(
   const byDay = Map.groupBy(Object.keys(counts), dayOf);
   for (const day of days) if (!byDay.has(day)) byDay.set(day, []);
   await forEachConcurrently(AT_ONCE, byDay, async ([day, hours]) => {
-    const ofDay = Object.fromEntries(hours.map((hour) => [hour, counts[hour] ?? {}]));
-    const digest = hash('sha256', JSON.stringify(ofDay)).slice(0, DIGEST_CHARS);
-    await storage.putJson(bucket, workKeys.newCounts(day, run, digest), { run, at, hours: ofDay } satisfies RunCounts);
+    const counted: RunCounts = { run, at, hours: Object.fromEntries(hours.map((hour) => [hour, counts[hour] ?? {}])) };
+    const digest = hash('sha256', JSON.stringify(counted)).slice(0, DIGEST_CHARS);
+    await storage.putJson(bucket, workKeys.newCounts(day, run, digest), counted);
   });
   // A day is in memory while it is merged, and a backfill may touch a thousand.
   await forEachConcurrently(DAYS_AT_ONCE, byDay.keys(), async (day) => {
@@ -76,7 +76,7 @@ async function mergeDay(storage: Storage, bucket: string, day: string): Promise<
   const lines = [...runs.values()].map((one) => `${JSON.stringify(one)}\n`).join('');
   const content = { body: await pack(lines), type: 'application/gzip' };
   if ((await storage.putIf(bucket, workKeys.dayCounts(day), content, etag)) === undefined) return;
-  // A key names its content, so none of these has changed since it was read.
+  // A key names its content and its time, so each of these is what was read.
   await forEachConcurrently(AT_ONCE, keys, (key) => removeObject(storage, bucket, key));
 }
 
@@ -106,12 +106,11 @@ async function readDay(
   return { runs, etag: merged?.etag };
 }
 
-/** Returns the days that have counts, in order. */
+/** Returns the days that have counts, in order. The small objects are listed first, as in `readDay`. */
 export async function daysWithCounts(storage: Storage, bucket: string): Promise<string[]> {
   const days = new Set<string>();
   const { dayCountsPrefix, newCountsPrefix } = workKeys;
   const nameOf = (key: string, prefix: string): string => dayOf(key.slice(prefix.length));
-  for await (const { key } of storage.list(bucket, dayCountsPrefix)) days.add(nameOf(key, dayCountsPrefix));
   const small = storage.list(bucket, newCountsPrefix);
   for (let next = await small.next(); !next.done; ) {
     const day = nameOf(next.value.key, newCountsPrefix);
@@ -119,6 +118,7 @@ export async function daysWithCounts(storage: Storage, bucket: string): Promise<
     // Behind every run of the day.
     next = await small.next(`${workKeys.newCountsOf(day)}\uffff`);
   }
+  for await (const { key } of storage.list(bucket, dayCountsPrefix)) days.add(nameOf(key, dayCountsPrefix));
   return [...days].toSorted();
 }
 

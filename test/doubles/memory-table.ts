@@ -150,7 +150,7 @@ const COMPARISONS: Record<string, (a: number, b: number) => boolean> = {
 const scopeOf = (key: Item | undefined): string => key?.[budgetTable.partitionKey]?.S ?? '';
 
 const refusal = (isTransaction: boolean): Error => {
-  const facts = { message: 'refused', $metadata: {} };
+  const facts = { message: 'refused', $metadata: { httpStatusCode: 400 } };
   return isTransaction
     ? new TransactionCanceledException({ ...facts, CancellationReasons: [{ Code: 'ConditionalCheckFailed' }] })
     : new ConditionalCheckFailedException(facts);

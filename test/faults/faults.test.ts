@@ -245,7 +245,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       expect(outcome.summary.lines).toMatchObject({ planned: CHATS + 3, lost: CHATS + 3 });
     });
 
-    test.each(['manifest', 'receipts', 'quarantine'])(
+    test.each(['plan', 'receipts', 'quarantine'])(
       'fails the run when the %s cannot be written, and the same input completes it later',
       async (what) => {
         const one = pipeline.case(`unwritable-${what}`);

@@ -151,7 +151,7 @@ test('tokens of the judge a day alone: what has no room is held, and judged when
   }
   expect(answered()).toBe(FILES * CAPTURES);
 
-  /** The circuit is open until midnight: lets its time be over, for new processes. */
+  /** The breaker is open until midnight: lets its time be over, for new processes. */
   async function closeDay(): Promise<void> {
     const FunctionName = pipeline.functionName('evaluator');
     const { Environment } = await environment.clients.lambda.send(
@@ -161,7 +161,7 @@ test('tokens of the judge a day alone: what has no room is held, and judged when
     const { url: endpoint, region } = environment.ministack;
     const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
     const dynamo = new DynamoDBClient({ endpoint, region, credentials });
-    const scope = `circuit#judge#${BEDROCK_MODEL_ID}`;
+    const scope = `breaker#judge#${BEDROCK_MODEL_ID}`;
     const table = new BudgetTable(dynamo, BUDGET_TABLE);
     expect((await table.get(scope)).forDay?.N).toBe('1');
     await table.update({ scope, expression: 'SET #until = :now', values: { now: Date.now() } });

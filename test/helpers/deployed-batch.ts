@@ -2,7 +2,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
-import { dayScope } from '../../src/limits/budget/leased-budget.ts';
+import { dayScope } from '../../src/limits/budget.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { chatLine } from './deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from './deployed-pipeline.ts';

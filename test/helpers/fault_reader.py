@@ -166,15 +166,20 @@ def last_attempts(s3, bucket, run):
     return {place: receipt for place, (_, receipt) in last.items()}, usd
 
 
+def manifest_of(s3, bucket, run):
+    """Yields the chunks of a run. The receipt of each part of its plan names the manifest, or has the only chunk itself."""
+    for _, body in objects(s3, bucket, f"runs/{run}/plan/"):
+        plan = json.loads(body)
+        if "chunk" in plan:
+            yield plan["chunk"]
+        elif "manifest" in plan:
+            text = s3.get_object(Bucket=bucket, Key=plan["manifest"])["Body"].read()
+            yield from (json.loads(line) for line in text.splitlines() if line.strip())
+
+
 def equations(s3, command):
     """Computes both equations of a run from its objects in the work bucket, including the quarantine objects themselves."""
     bucket, run = command["workBucket"], command["run"]
-    manifest = [
-        json.loads(line)
-        for _, body in objects(s3, bucket, f"runs/{run}/manifest/")
-        for line in body.splitlines()
-        if line.strip()
-    ]
     last, usd = last_attempts(s3, bucket, run)
     logs = [receipt for (_, step, _), receipt in last.items() if step == "log"]
     evaluations = [receipt for (_, step, _), receipt in last.items() if step == "evaluate"]
@@ -190,7 +195,7 @@ def equations(s3, command):
         for line in body.splitlines()
     ]
     return {
-        "planned": sum(chunk["lines"] for chunk in manifest),
+        "planned": sum(chunk["lines"] for chunk in manifest_of(s3, bucket, run)),
         "accounted": counts["traced"] + counts["quarantined"] + counts["outsideWindow"],
         "traced": counts["traced"],
         "quarantinedInReceipts": counts["quarantined"],

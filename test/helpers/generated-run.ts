@@ -55,9 +55,6 @@ export class GeneratedRun {
   }
 
   *#keys(prefix: string, startAfter: string): Generator<string> {
-    const parts = Math.ceil(this.chunks / PART_CHUNKS);
-    if (prefix === workKeys.planPrefix(RUN)) for (let n = 0; n < parts; n += 1) yield workKeys.plan(RUN, n);
-    if (prefix === workKeys.manifestPrefix(RUN)) for (let n = 0; n < parts; n += 1) yield workKeys.manifest(RUN, n);
     if (prefix !== workKeys.receiptPrefix(RUN)) return;
     const from = startAfter === '' ? 0 : Number(startAfter.slice(prefix.length));
     for (let chunk = from; chunk < this.chunks; chunk += 1) {
@@ -109,6 +106,7 @@ export class GeneratedRun {
       bytes: chunks * LINES,
       scorers: SCORERS,
       more: (part + 1) * PART_CHUNKS < this.chunks,
+      manifest: workKeys.manifest(RUN, part, ''),
       options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
       input: {},
       warnings: ['the same for each part'],

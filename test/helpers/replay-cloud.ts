@@ -25,7 +25,7 @@ import {
 } from '../../src/core/settings/environment.ts';
 import type { ModelCheck } from '../../src/judge/model-check.ts';
 import type { Judge } from '../../src/judge/types.ts';
-import type { SpendingLimit } from '../../src/limits/budget/spending-limit.ts';
+import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { START_LEAD_MS } from '../../src/replay/cloud/limits.ts';

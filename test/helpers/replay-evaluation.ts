@@ -8,7 +8,8 @@ import { budgetTable } from '../../src/core/contract/names.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { createJudge } from '../../src/judge/create-judge.ts';
 import { priceCall, priceOptions } from '../../src/judge/pricing/prices.ts';
-import { createBudget, runScope } from '../../src/limits/budget/leased-budget.ts';
+import { Budget, runScope } from '../../src/limits/budget.ts';
+import { BudgetTable } from '../../src/limits/table.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { budgetRun } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
@@ -85,7 +86,12 @@ export class EvaluatedReplays {
         retry: { baseMs: 1, capMs: 5, attempts: 3 },
       });
     this.cloud.limit = (run, runUsd) =>
-      createBudget({ client: this.#dynamo, table: TABLE, dailyUsd: settings.EVALUATION_BUDGET_USD, runUsd, run });
+      new Budget({
+        table: new BudgetTable(this.#dynamo, TABLE),
+        dailyUsd: settings.EVALUATION_BUDGET_USD,
+        runUsd,
+        run,
+      });
   }
 
   /**

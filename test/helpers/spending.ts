@@ -1,17 +1,14 @@
 /** Reads the budget's table: what a day or a run has spent. */
-
-import { Account } from '../../src/limits/budget/account.ts';
-import type { BudgetOptions } from '../../src/limits/budget/leased-budget.ts';
-import { BudgetTable } from '../../src/limits/table.ts';
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { asNumber, BudgetTable } from '../../src/limits/table.ts';
 
 const NANOS_PER_USD = 1e9;
 
-/** Returns the paid and the committed (paid or leased) US dollars. */
+/** Returns the paid US dollars, and the committed ones: paid, or in a block or a deposit. */
 export async function readSpending(
-  { client, table }: Pick<BudgetOptions, 'client' | 'table'>,
+  { client, table }: { client: DynamoDBClient; table: string },
   scope: string,
 ): Promise<{ spentUsd: number; committedUsd: number }> {
-  const account = new Account({ table: new BudgetTable(client, table), scope, now: Date.now });
-  const { spent, committed } = await account.read();
-  return { spentUsd: spent / NANOS_PER_USD, committedUsd: committed / NANOS_PER_USD };
+  const { spent, committed } = await new BudgetTable(client, table).get(scope);
+  return { spentUsd: asNumber(spent) / NANOS_PER_USD, committedUsd: asNumber(committed) / NANOS_PER_USD };
 }

@@ -2,7 +2,7 @@
 import type { Clock } from '../../src/limits/clock.ts';
 
 export class VirtualClock implements Clock {
-  #now: number;
+  #now = Date.UTC(2026, 10, 20, 12);
   /** Those who sleep, by the time at which they wake. */
   readonly #sleepers = new Map<number, (() => void)[]>();
   /** Those times, the next one last. */
@@ -10,8 +10,11 @@ export class VirtualClock implements Clock {
   /** What ends the sleeps of a signal. It has one listener: an `AbortSignal` compares a new one with all that it has. */
   readonly #canceled = new WeakMap<AbortSignal, Set<() => void>>();
 
-  constructor(now = Date.UTC(2026, 10, 20, 12)) {
-    this.#now = now;
+  readonly #idle: () => Promise<void>;
+
+  /** @param idle ends when nothing is under way that needs no time, such as a request */
+  constructor(idle: () => Promise<void> = () => new Promise((resolve) => setImmediate(resolve))) {
+    this.#idle = idle;
   }
 
   now = (): number => this.#now;
@@ -63,7 +66,7 @@ export class VirtualClock implements Clock {
     const end = this.#now + ms;
     for (;;) {
       // What needs no time happens first.
-      await new Promise((resolve) => setImmediate(resolve));
+      await this.#idle();
       const at = this.#times.at(-1) ?? Number.POSITIVE_INFINITY;
       if (at > end) break;
       this.#times.pop();

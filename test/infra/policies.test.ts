@@ -67,9 +67,9 @@ it.each<[string, Line[]]>([
       ],
       [
         ['s3:PutObject'],
-        work('runs/*/plan/*', 'runs/*/ranges/*', 'claims/*.json', 'runs/*/manifest/*', 'batch/*/state/manifest.jsonl'),
+        work('runs/*/plan/*', 'runs/*/manifest/*', 'runs/*/ranges/*', 'claims/*.json', 'batch/*/state/manifest.jsonl'),
       ],
-      [['s3:AbortMultipartUpload'], work('runs/*/manifest/*', 'batch/*/state/manifest.jsonl')],
+      [['s3:AbortMultipartUpload'], work('batch/*/state/manifest.jsonl')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['states:DescribeExecution'], [`${STATES}:execution:${MACHINE}:*`]],
       [['bedrock:GetInferenceProfile'], [PROFILE]],
@@ -125,7 +125,7 @@ it.each<[string, Line[]]>([
     'JudgeBatchRole',
     [
       logsTo('JudgeBatchLogs'),
-      [['s3:GetObject'], work('runs/*/manifest/*', 'batch/*/state/*', 'batch/*/requests/*')],
+      [['s3:GetObject'], work('runs/*/plan/*', 'runs/*/manifest/*', 'batch/*/state/*', 'batch/*/requests/*')],
       [['s3:PutObject'], work('batch/*/state/*', 'batch/*/input/*')],
       [['s3:AbortMultipartUpload'], work('batch/*/state/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],

@@ -43,7 +43,7 @@ describe('the work bucket', () => {
   it('expires every kind of object, counts last', () => {
     const days = (key: string): unknown => Rules.find(({ Prefix }) => key.startsWith(String(Prefix)))?.ExpirationInDays;
     const run = 'some-run';
-    expect(days(workKeys.manifest(run, 0))).toBe(90);
+    expect(days(workKeys.manifest(run, 0, 'a'))).toBe(90);
     expect(days(workKeys.plan(run, 0))).toBe(90);
     expect(days(workKeys.receipt(run, 0, 'log', 0, 'id'))).toBe(90);
     expect(days(workKeys.summary(run))).toBe(90);

@@ -13,7 +13,8 @@ import type { BatchReport } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
-import { createBudget, runScope } from '../../src/limits/budget/leased-budget.ts';
+import { Budget, runScope } from '../../src/limits/budget.ts';
+import { BudgetTable } from '../../src/limits/table.ts';
 import type { NewAssessment, StoredTrace } from '../../src/mlflow/types.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
@@ -118,9 +119,9 @@ test('a job asks nothing at a price that is unknown while there is a budget', as
   const request = await requestOf('unpriced');
   const batch = { ...connectBatchJudge(environment), maxCostUsd: () => null };
   const common = { storage, store: storeThat(() => undefined), scorers, environment, always: () => undefined };
-  const prepare = (limit?: ReturnType<typeof createBudget>) =>
+  const prepare = (limit?: Budget) =>
     prepareChunk(request, { ...common, ...batch, requestId: 'r', ...(limit && { limit }) });
-  const limit = createBudget({ client: dynamo, table: TABLE, run: 'unpriced', runUsd: 1 });
+  const limit = new Budget({ table: new BudgetTable(dynamo, TABLE), run: 'unpriced', runUsd: 1 });
   expect(await prepare(limit)).toMatchObject({ records: 0, held: [], asked: {} });
   expect(await prepare()).toMatchObject({ records: 1 });
 });
@@ -128,7 +129,7 @@ test('a job asks nothing at a price that is unknown while there is a budget', as
 test('holds the verdicts that the job did not answer while the budget has no room, then asks for them, and pays once', async () => {
   const request = await requestOf(RUN);
   const batch = connectBatchJudge(environment);
-  const budgetOf = (runUsd: number) => createBudget({ client: dynamo, table: TABLE, run: RUN, runUsd });
+  const budgetOf = (runUsd: number) => new Budget({ table: new BudgetTable(dynamo, TABLE), run: RUN, runUsd });
   let written: NewAssessment[] = [];
   const store = storeThat((assessments) => (written = assessments));
   const common = { storage, store, scorers, environment, always: () => undefined, requestId: 'prepared' };
@@ -188,8 +189,10 @@ test('holds the verdicts that the job did not answer while the budget has no roo
 test('starts a job with the requests of prepared chunks only, joined in one file', async () => {
   const run = 'start-run';
   const chunks = [0, 1, 2, 3, 4];
-  const manifest = chunks.map((chunk) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join('');
-  await storage.putText(WORK, `${workKeys.manifestPrefix(run)}0.jsonl`, manifest);
+  const lines = chunks.map((chunk) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join('');
+  const manifest = workKeys.manifest(run, 0, 'a');
+  await storage.putText(WORK, manifest, lines);
+  await storage.putJson(WORK, workKeys.plan(run, 0), { contract: CONTRACT, manifest, more: false });
   const text = `${'{"recordId":"a"}\n'.repeat(120)}`;
   for (const chunk of chunks) await storage.putText(WORK, workKeys.batchRequests(run, chunk), text);
   const state = (records: number, bytes: number) => ({ records, ids: [], bytes, deposits: [], held: [], killed: [] });
@@ -234,7 +237,7 @@ test('writes the requests of a chunk only after its money is reserved and its st
     },
   });
   const request = await requestOf('order-run');
-  const limit = createBudget({ client: dynamo, table: TABLE, run: 'order-run', runUsd: 1 });
+  const limit = new Budget({ table: new BudgetTable(dynamo, TABLE), run: 'order-run', runUsd: 1 });
   const common = {
     storage: noting,
     store: storeThat(() => undefined),

@@ -1,5 +1,6 @@
 /** The limits over the emulator’s DynamoDB. */
 import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { budgetTable } from '../../src/core/contract/names.ts';
@@ -7,11 +8,28 @@ import { limitsSuite, type TestTable } from '../helpers/limits-suite.ts';
 
 let ministack: MiniStack;
 let client: DynamoDBClient;
+let requests = 0;
+let underWay = 0;
+let lostReplies = 0;
 
 beforeAll(async () => {
   ministack = await startMiniStack();
   const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
   client = new DynamoDBClient({ endpoint: ministack.url, region: ministack.region, credentials });
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      requests += 1;
+      underWay += 1;
+      const result = await next(args).finally(() => {
+        underWay -= 1;
+      });
+      if (lostReplies === 0 || !('UpdateExpression' in args.input)) return result;
+      lostReplies -= 1;
+      // The SDK repeats a request if the connection breaks, unless its sender forbids it.
+      throw Object.assign(new Error('socket hang up'), { name: 'TimeoutError', code: 'ECONNRESET' });
+    },
+    { step: 'deserialize', priority: 'low' },
+  );
 });
 
 afterAll(async () => {
@@ -29,7 +47,14 @@ async function newTable(): Promise<TestTable> {
       KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
     }),
   );
-  return { client, name };
+  const loseReply = (): void => {
+    lostReplies += 1;
+  };
+  const idle = async (): Promise<void> => {
+    do await setImmediate();
+    while (underWay > 0);
+  };
+  return { client, name, idle, requests: () => requests, loseReply };
 }
 
 limitsSuite(newTable);

@@ -7,7 +7,7 @@ import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
-import { dayScope, runScope } from '../../src/limits/budget/leased-budget.ts';
+import { dayScope, runScope } from '../../src/limits/budget.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';

@@ -86,7 +86,7 @@ describe('the gate of the stack', () => {
   let dynamo: DynamoDBClient;
   let gate: BudgetTable;
   let most = 0;
-  let circuit = '';
+  let breaker = '';
 
   beforeAll(async () => {
     const { environment, pipeline } = faulty;
@@ -102,14 +102,14 @@ describe('the gate of the stack', () => {
     });
     gate = new BudgetTable(dynamo, BUDGET_TABLE);
     most = Number(MAX_FUNCTIONS);
-    circuit = `circuit#judge#${BEDROCK_MODEL_ID}`;
+    breaker = `breaker#judge#${BEDROCK_MODEL_ID}`;
   });
   afterAll(() => dynamo?.destroy());
 
-  /** Opens the judge’s circuit, and has new processes, which do not remember that it was closed. */
+  /** Opens the judge’s breaker, and has new processes, which do not remember that it was closed. */
   const pause = async (until: number, forDay: 0 | 1): Promise<void> => {
     const expression = 'SET #until = :until, #level = :level, #forDay = :forDay';
-    await gate.update({ scope: circuit, expression, values: { until, level: 1, forDay } });
+    await gate.update({ scope: breaker, expression, values: { until, level: 1, forDay } });
     faulty.kill('evaluator');
   };
   /** Waits until the run has waited and invoked the function again, while `hold` is called again and again. */
@@ -123,7 +123,7 @@ describe('the gate of the stack', () => {
     const key = await stage('seatless');
     const hold = async (seats: number) => {
       const window = Math.floor(Date.now() / WINDOW_MS);
-      for (const scope of [`seats#${window}`, `seats#${window + 1}`]) {
+      for (const scope of [`semaphore#${window}`, `semaphore#${window + 1}`]) {
         await gate.update({ scope, expression: 'SET #functions = :seats', values: { seats } });
       }
     };
@@ -149,7 +149,7 @@ describe('the gate of the stack', () => {
     const count = await expectWhole(outcome, key);
     expect([count.failedVerdicts, count.verdicts > early.verdicts]).toEqual([0, true]);
     expect((await faulty.equations(outcome.name)).usd).toBeCloseTo(count.judgeCost, 6);
-    expect((await gate.get(circuit)).level?.N).toBe('0');
+    expect((await gate.get(breaker)).level?.N).toBe('0');
   });
 
   test('holds what the provider’s day has no room for, until the day is over', async () => {

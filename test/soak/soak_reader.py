@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "helpers"))
 with contextlib.redirect_stdout(sys.stderr):  # Output of MLflow must not mix with the answer.
     import boto3
-    from fault_reader import VERDICT_TERMS, equations, last_attempts, objects, record_of, tokens_of, trace_id_of
+    from fault_reader import VERDICT_TERMS, equations, last_attempts, manifest_of, objects, record_of, tokens_of, trace_id_of
 
 # The number of examples that are printed for each problem.
 SHOWN = 5
@@ -202,11 +202,7 @@ def check_settled(s3, work_bucket, runs, lines, names, problems):
     for line in lines:
         by_key[line.key].append(line)
     for run in runs:
-        chunks = {}
-        for _, body in objects(s3, work_bucket, f"runs/{run}/manifest/"):
-            for text in body.splitlines():
-                chunk = json.loads(text)
-                chunks[chunk["chunk"]] = chunk
+        chunks = {chunk["chunk"]: chunk for chunk in manifest_of(s3, work_bucket, run)}
         last, usd = last_attempts(s3, work_bucket, run)
         if usd:
             problems.add("a settled run that paid the judge", f"{run}: {usd}")

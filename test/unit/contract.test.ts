@@ -85,12 +85,6 @@ it.each<[string, () => Promise<unknown>]>([
   expect([...memory.objects.keys()]).toEqual(before);
 });
 
-it('refuses a manifest', async () => {
-  memory.objects.clear();
-  memory.put(workKeys.manifest(RUN, 0), `${JSON.stringify({ ...other, chunk: 0 })}\n`);
-  await expect(summarizeRun(memory.storage, 'w', run)).rejects.toEqual(refused);
-});
-
 it('stops a replay anyway', async () => {
   const detail = { executionArn: run.arn.replace(/:r$/, ':replay'), status: 'ABORTED' as const };
   const called: object[] = [];

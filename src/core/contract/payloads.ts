@@ -70,7 +70,8 @@ export interface PlanResult {
   part: number;
   nextPart: number;
   nextChunk: number;
-  manifest: ObjectPlace;
+  /** Absent if there are no chunks, or one in all. */
+  manifest?: ObjectPlace;
   /** The only chunk of the run, which then needs no Map. */
   chunk?: ManifestLine | undefined;
   options: RunOptions;

@@ -1,6 +1,6 @@
 /** The records that a run writes to the work bucket: receipts, plans, quarantined lines and the report on its batch jobs. */
 import type { RunOptions } from './input.ts';
-import type { PlanResult } from './payloads.ts';
+import type { ManifestLine, PlanResult } from './payloads.ts';
 import type { QualityCounts, QualityObservations } from './quality.ts';
 
 export interface NamedError {
@@ -184,6 +184,14 @@ export interface PlanReceipt {
   bytes: number;
   scorers: number;
   more: boolean;
+  /** The next part continues after it. Absent if the input is exhausted. */
+  cursor?: string;
+  /** Key of the manifest in the work bucket. Absent if there are no chunks, or one in all. */
+  manifest?: string;
+  /** The only chunk of the run. */
+  chunk?: ManifestLine;
+  /** Of the first chunk. */
+  experimentId?: string;
   options: RunOptions;
   input: unknown;
   estimate?: CostEstimate;

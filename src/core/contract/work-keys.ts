@@ -9,13 +9,14 @@ export const workKeys = {
   startList: (run: string) => `${workKeys.startsPrefix}${run}.jsonl`,
   startsPrefix: 'starts/',
   runPrefix: (run: string) => `runs/${run}/`,
-  manifest: (run: string, part: number) => `${workKeys.manifestPrefix(run)}${padded(part)}.jsonl`,
+  /** @param attempt tells the attempts at planning the part apart: the receipt of the plan names the one that counts */
+  manifest: (run: string, part: number, attempt: string) =>
+    `${workKeys.manifestPrefix(run)}${padded(part)}-${attempt}.jsonl`,
   manifestPrefix: (run: string) => `runs/${run}/manifest/`,
   /** The ranges of a chunk whose line of the manifest would be too long. */
-  ranges: (run: string, chunk: number) => `${workKeys.rangesPrefix(run)}${padded(chunk)}.json`,
+  ranges: (run: string, chunk: number, attempt: string) =>
+    `${workKeys.rangesPrefix(run)}${padded(chunk)}-${attempt}.json`,
   rangesPrefix: (run: string) => `runs/${run}/ranges/`,
-  /** When the last retry of planning a part began. */
-  planningTurn: (run: string, part: number) => `${workKeys.rangesPrefix(run)}turn-${padded(part)}.json`,
   plan: (run: string, part: number) => `${workKeys.planPrefix(run)}${padded(part)}.json`,
   planPrefix: (run: string) => `runs/${run}/plan/`,
   receiptPrefix: (run: string) => `runs/${run}/receipts/`,
@@ -64,7 +65,7 @@ export const workKeys = {
   batchJobs: (run: string) => `${workKeys.batchStatePrefix(run)}jobs.json`,
   batchManifest: (run: string) => `${workKeys.batchStatePrefix(run)}manifest.jsonl`,
   claim: (digest: string) => `claims/${digest}.json`,
-  /** What a run has done to the counts of a day (UTC, such as `2026-11-20`). `digest` is that of its content. */
+  /** What a run has done to the counts of a day (UTC, such as `2026-11-20`). `digest` is that of its content and time. */
   newCounts: (day: string, run: string, digest: string) => `${workKeys.newCountsOf(day)}${run}-${digest}.json`,
   newCountsOf: (day: string) => `${workKeys.newCountsPrefix}${day}/`,
   newCountsPrefix: 'counts/new/',

@@ -77,7 +77,7 @@ export class PermanentError extends PipelineError {
 export const recordedError = (error: { name: string; message: string }, facts?: ErrorFacts): PermanentError =>
   new PermanentError(error.name as PermanentErrorName, error.message, facts);
 
-/** Limits that others use up. A chunk waits for them as for a seat: see `inGate`. */
+/** Limits that others use up. A chunk waits for them as for a permit: see `withinLimits`. */
 const THROTTLED: Record<keyof Table['throttled'], true> = {
   BudgetTableThrottled: true,
   MlflowThrottled: true,

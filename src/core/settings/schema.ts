@@ -203,7 +203,7 @@ export const functionSettings = {
   ),
   /** Whether the messages about quality quote the judge, who quotes people. */
   ALARM_QUOTES: flag(false),
-  /** The gate (src/limits/gate.ts): limits over all runs of the stack. 0: no limit. */
+  /** Limits over all runs of the stack (src/limits/limits.ts). 0: no limit. */
   MAX_FUNCTIONS: wholeNumber(0, 10_000, 8),
   JUDGE_CONCURRENCY: wholeNumber(0, 100_000, 64),
   JUDGE_TOKENS_PER_MINUTE: wholeNumber(0, 1_000_000_000, 0),

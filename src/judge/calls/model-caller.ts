@@ -7,7 +7,7 @@ import type { Capture } from '../../captures/types.ts';
 import { noteThrottle } from '../../core/aws/throttles.ts';
 import { type RetryPolicy, waitAfter } from '../../core/process/retry.ts';
 import type { Within } from '../../core/process/within-time.ts';
-import type { JudgeGate } from '../../limits/gate.ts';
+import type { JudgeLimits } from '../../limits/limits.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type Feature } from '../errors.ts';
 import type { CallUsage, ModelAnswer } from '../model-answer.ts';
@@ -47,7 +47,7 @@ export interface CallerOptions {
   retry?: Partial<JudgeRetryPolicy>;
   limiter?: AdaptiveLimiter;
   /** What stands before each call, over all functions of the stack. Absent: nothing. */
-  gate?: JudgeGate | undefined;
+  limits?: JudgeLimits | undefined;
   /** Epoch milliseconds after which no attempt starts: the end of the Lambda, less the time to write the verdicts. */
   deadline?: () => number | undefined;
   onEvent?: (event: JudgeEvent) => void;
@@ -73,8 +73,8 @@ export interface Answered {
 /** A model can lack 2 forms of answer and 4 other features. Concurrent calls find some of them twice. */
 const MAX_FINDINGS = 12;
 
-/** What a call shows about the circuit. */
-type GateOutcome = Parameters<JudgeGate['circuit']['report']>[0];
+/** What a call shows about the server. */
+type BreakerOutcome = Parameters<JudgeLimits['breaker']['report']>[0];
 
 const isRung = (feature: Feature): feature is 'json-schema' | 'tool' => feature === 'json-schema' || feature === 'tool';
 
@@ -92,7 +92,7 @@ export class ModelCaller {
   readonly capabilities = new ModelCapabilities();
   readonly limiter: AdaptiveLimiter;
   private readonly transport: JudgeTransport;
-  private readonly gate: JudgeGate | undefined;
+  private readonly limits: JudgeLimits | undefined;
   private readonly retry: JudgeRetryPolicy;
   private readonly deadline: () => number | undefined;
   private readonly onEvent: (event: JudgeEvent) => void;
@@ -104,7 +104,7 @@ export class ModelCaller {
 
   constructor(transport: JudgeTransport, options: CallerOptions = {}) {
     this.transport = transport;
-    this.gate = options.gate;
+    this.limits = options.limits;
     this.retry = { ...JUDGE_RETRY, ...options.retry };
     this.limiter = options.limiter ?? new AdaptiveLimiter();
     this.deadline = options.deadline ?? (() => undefined);
@@ -166,10 +166,10 @@ export class ModelCaller {
     // Determined only now, because calls that were ahead may have found that the model refuses a rung.
     const rung = looser(this.capabilities.rung, question.rung);
     let ask: Ask | undefined;
-    /** Absent before the gate: then there is nothing to report. */
-    let outcome: GateOutcome | undefined;
+    /** Absent before the breaker was asked: then there is nothing to report. */
+    let outcome: BreakerOutcome | undefined;
     try {
-      await this.passGate();
+      await this.passBreaker();
       outcome = 'other';
       ask = {
         prompt: question.within('the prompt', () =>
@@ -203,24 +203,24 @@ export class ModelCaller {
       leave(kind === 'throttled' || kind === 'unsupported' ? 'throttled' : 'other');
       return { failure: this.asUnsupported(error, rung), rung };
     } finally {
-      if (outcome !== undefined) await this.gate?.circuit.report(outcome);
+      if (outcome !== undefined) await this.limits?.breaker.report(outcome);
     }
   }
 
-  /** @throws CallFailure `day` or `paused` while the circuit is open */
-  private async passGate(): Promise<void> {
-    const { circuit } = this.gate ?? {};
-    const openUntil = await circuit?.check();
-    if (circuit === undefined || openUntil === undefined) return;
+  /** @throws CallFailure `day` or `paused` while the breaker is open */
+  private async passBreaker(): Promise<void> {
+    const { breaker } = this.limits ?? {};
+    const openUntil = await breaker?.check();
+    if (breaker === undefined || openUntil === undefined) return;
     // The alarm stays on while nobody asks.
     noteThrottle('judge');
     const until = `no call until ${new Date(openUntil).toISOString()}`;
-    throw new CallFailure(circuit.forDay ? 'day' : 'paused', until, { retryAfterMs: openUntil - this.now() });
+    throw new CallFailure(breaker.forDay ? 'day' : 'paused', until, { retryAfterMs: openUntil - this.now() });
   }
 
   /** Sends the request when its tokens are due: at first those of its worst case, then those that it used. */
   private async send(ask: Ask, signal: AbortSignal | undefined): Promise<ModelAnswer> {
-    const tokens = this.gate?.tokens;
+    const tokens = this.limits?.tokens;
     const most = worstCase(ask);
     const taken = most.inputTokens + most.outputTokens;
     await tokens?.take(taken, signal).catch(canceledBeforeCall);

@@ -1,5 +1,5 @@
 /** Asks the model within a spending limit: reserves a question's worst case first, and settles what it cost. */
-import { bookable } from '../../limits/budget/spending-limit.ts';
+import { bookable } from '../../limits/spending-limit.ts';
 import { CallFailure } from '../errors.ts';
 import type { CallUsage } from '../model-answer.ts';
 import { type AskSize, askSize } from '../pricing/ask-size.ts';

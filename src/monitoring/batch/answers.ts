@@ -10,7 +10,7 @@ import type { BatchJudging } from '../../judge/connect.ts';
 import type { ModelAnswer } from '../../judge/model-answer.ts';
 import { allInputTokens } from '../../judge/pricing/call-amounts.ts';
 import type { Judge, JudgeMoney } from '../../judge/types.ts';
-import type { Budget } from '../../limits/budget/leased-budget.ts';
+import type { Budget } from '../../limits/budget.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import type { BatchAnswers } from '../evaluate/types.ts';
 import { fileOfChunk } from './packing.ts';

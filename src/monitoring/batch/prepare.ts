@@ -9,9 +9,9 @@ import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { BatchRecord } from '../../judge/batch/record.ts';
 import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
-import type { Budget, Deposit } from '../../limits/budget/leased-budget.ts';
+import type { Budget, Deposit } from '../../limits/budget.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
-import { heavyCapturesOf } from '../chunk/heavy-captures.ts';
+import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { AnswerJournal } from '../evaluate/answer-journal.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
@@ -60,18 +60,21 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
   // The slash distinguishes a deposit from the lease of a Lambda.
   const deposit = `batch/${run}/${chunk.chunk}`;
   const bucket = environment.WORK_BUCKET;
+  const heavy = heavyCapturesOf(request, { environment }, deps.scorers);
   let prepared: PreparedChunk;
   let records: string;
   try {
     await limit?.dropDeposit(deposit);
     const atWork = await LineAtWork.open('prepare', request, deps);
-    ({ prepared, records } = await atWork.during(() => prepare(request, deps, deposit, atWork)));
+    const work = () => prepare(request, deps, deposit, { atWork, heavy });
+    ({ prepared, records } = await atWork.during(work));
     await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
   } catch (error) {
     // No request will be made with the money that was reserved so far.
-    await limit?.closeWithDeposit(deposit).catch(() => undefined);
     await limit?.dropDeposit(deposit).catch(() => undefined);
     throw error;
+  } finally {
+    heavy.close();
   }
   // Last, because a job asks and pays for every request in this file: now its money is reserved, and accounted for.
   const key = workKeys.batchRequests(run, chunk.chunk);
@@ -83,11 +86,10 @@ async function prepare(
   request: ChunkRequest,
   deps: PrepareDependencies,
   deposit: string,
-  atWork: LineAtWork,
+  { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
 ): Promise<{ prepared: PreparedChunk; records: string }> {
   const { storage, store, environment, scorers, always, limit, requestId } = deps;
   const { run, options } = request;
-  const heavy = heavyCapturesOf(request, { environment }, scorers);
   const all = await readCaptures(request, deps, { heavy, atWork });
   await atWork.traced();
   const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
@@ -97,6 +99,7 @@ async function prepare(
   const stored = await store.getTraces(request.chunk.experimentId, traceIds);
   const prepared: PreparedChunk = { records: 0, ids: [], bytes: 0, deposits: [], held: [], asked: {}, elsewhere: {} };
   const lines = new Map<string, string>();
+  const mostUsd = new Map<string, number>();
   for await (const { traceId, raw, read, replay } of all.each()) {
     if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
@@ -114,20 +117,24 @@ async function prepare(
     if (lines.has(recordId)) continue;
     const other = await deps.claims?.take(recordId);
     if (other !== undefined) prepared.elsewhere[traceId] = other.chunk;
-    else if (limit === undefined || (await limit.setAside(asks.maxUsd))) lines.set(recordId, asks.line);
     else {
-      prepared.held.push(traceId);
-      await deps.claims?.release(recordId);
+      lines.set(recordId, asks.line);
+      mostUsd.set(recordId, asks.maxUsd);
     }
   }
-  heavy.close();
+  // The answers may come hours later, when this Lambda has ended.
+  const made = await limit?.setAside(deposit, [...mostUsd.values()]);
+  const held = [...mostUsd.keys()].filter((_, index) => made?.hasRoom[index] === false);
+  for (const recordId of held) {
+    lines.delete(recordId);
+    await deps.claims?.release(recordId);
+  }
+  prepared.held.push(...traceIds.filter((traceId) => held.includes(prepared.asked[traceId] ?? '')));
   const records = [...lines.values()].map((line) => `${line}\n`).join('');
   prepared.ids = [...lines.keys()];
   prepared.records = lines.size;
   prepared.bytes = Buffer.byteLength(records);
-  // The answers may come hours later, when the lease of this Lambda has expired.
-  const made = await limit?.closeWithDeposit(deposit);
-  if (made !== undefined && made.scopes.length > 0) prepared.deposits.push(made);
+  if (made !== undefined && made.deposit.scopes.length > 0) prepared.deposits.push(made.deposit);
   return { prepared, records };
 }
 

@@ -5,7 +5,7 @@ import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
 import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
-import type { SpendingLimit } from '../../limits/budget/spending-limit.ts';
+import type { SpendingLimit } from '../../limits/spending-limit.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import type { LogDependencies } from '../log/line-book.ts';
 import type { WriteTurns } from '../log/write-turns.ts';

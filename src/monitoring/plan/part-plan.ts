@@ -1,13 +1,12 @@
 /** Plans one part of a run: finds its capture files, cuts them into chunks, and writes the manifest or estimates the cost. */
-
+import { randomUUID } from 'node:crypto';
 import { backfillObjects, fileOf, isOfOneFile } from '../../captures/files/capture-objects.ts';
-import { TextUpload } from '../../core/aws/uploads.ts';
 import { CONTRACT } from '../../core/contract/contract.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../core/contract/payloads.ts';
 import type { FailedFile, NamedError, PlanReceipt } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
-import { type RetryableError, recordedError } from '../../core/errors/errors.ts';
+import { RetryableError, recordedError } from '../../core/errors/errors.ts';
 import { captureScope } from '../../judge/capture-scope.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { addEstimates } from '../counts.ts';
@@ -25,7 +24,6 @@ import {
   MAX_PART_CHUNKS,
   MAX_UNAVAILABLE_FILES,
 } from './part-bounds.ts';
-import { PlanningTurn } from './planning-turn.ts';
 import { failedFiles, retriedUnits } from './retry-source.ts';
 import type { PlannerDependencies } from './types.ts';
 import { type PlannedUnit, unitsOfFiles, unitsOfObjects, unitsOfRetry } from './units.ts';
@@ -37,9 +35,6 @@ interface Notices {
   judgeError: NamedError | undefined;
 }
 
-/** The units of the input, or the run that this run duplicates. */
-type Found = { units: AsyncIterable<PlannedUnit> } | { duplicateOf: string };
-
 export class PartPlan {
   readonly #request: PlanRequest;
   readonly #deps: PlannerDependencies;
@@ -48,11 +43,10 @@ export class PartPlan {
   readonly #failed: FailedFile[] = [];
   readonly #totals = { objects: 0, chunks: 0, lines: 0, bytes: 0 };
   readonly #startedAtMs: number;
-  readonly #turn: PlanningTurn;
+  /** Keeps the objects of this attempt apart from those of others at the same part. */
+  readonly #attempt = randomUUID();
   #unavailable = 0;
   #manifestBytes = 0;
-  /** The first chunk, as the manifest has it. */
-  #first: ManifestLine | undefined;
   /** Files that are left out, and a run that processes them. */
   readonly #duplicates: Pick<PlanReceipt, 'duplicates' | 'duplicateOf'> = {};
 
@@ -62,26 +56,29 @@ export class PartPlan {
     this.#options = options;
     this.#notices = notices;
     this.#startedAtMs = deps.remainingMs();
-    this.#turn = new PlanningTurn(deps.storage, deps.environment.WORK_BUCKET, request);
   }
 
-  /** Writes the manifest of this part. */
+  /** Writes the manifest of this part. The only chunk of a run is in the receipt alone, since it needs no Map. */
   async write(parsed: ParsedInput): Promise<PlanResult> {
     const { storage, environment, store, estimateSizes } = this.#deps;
-    const { run, part } = this.#request;
-    await this.#turn.begin();
-    const found = await this.#units(parsed, true);
-    if ('duplicateOf' in found) return this.#finish('duplicate', null, found);
-    const experiment = await store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
-    const manifest = new TextUpload(storage, environment.WORK_BUCKET, workKeys.manifest(run.name, part));
-    const write = async (chunk: UnnumberedChunk): Promise<void> => manifest.write(await this.#lineOf(chunk));
-    const cursor = await this.#packed(found.units, experiment.id, write);
-    await manifest.close();
-    const { chunks, lines, bytes } = this.#totals;
-    if (chunks === 0) return this.#finish(this.#isDuplicate(cursor) ? 'duplicate' : 'empty', cursor);
-    const { evaluate } = this.#options;
-    const estimate = evaluate ? estimateSizes(this.#options, { captures: lines, bytes }) : undefined;
-    return this.#finish('planned', cursor, { estimate });
+    const { run, part, nextChunk } = this.#request;
+    const { id } = await store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+    const manifest: ManifestLine[] = [];
+    const cursor = await this.#packed(await this.#units(parsed, true), id, async (chunk) => {
+      manifest.push(await this.#lineOf(chunk));
+    });
+    const { lines, bytes } = this.#totals;
+    const [first] = manifest;
+    if (first === undefined) return this.#finish(this.#isDuplicate(cursor) ? 'duplicate' : 'empty', cursor);
+    const more: Partial<PlanReceipt> = { experimentId: first.experimentId };
+    if (this.#options.evaluate) more.estimate = estimateSizes(this.#options, { captures: lines, bytes });
+    if (nextChunk === 0 && manifest.length === 1 && cursor === null) {
+      return this.#finish('planned', cursor, { ...more, chunk: { ...first, only: true } });
+    }
+    more.manifest = workKeys.manifest(run.name, part, this.#attempt);
+    const text = manifest.map((line) => `${JSON.stringify(line)}\n`).join('');
+    await storage.putText(environment.WORK_BUCKET, more.manifest, text, 'application/jsonlines');
+    return this.#finish('planned', cursor, more);
   }
 
   /** Packs the units into chunks. @returns the cursor of the next part; `null` when the input is exhausted */
@@ -100,37 +97,29 @@ export class PartPlan {
       for (const range of unit.ranges) await add(packer.add(range, unit.experimentId || experimentId));
       await add(unit.chunk);
     });
-    await this.#turn.assertLast(this.#startedAtMs - this.#deps.remainingMs());
     await add(packer.close());
     return cursor;
   }
 
   /** Returns the next line of the manifest. The ranges of a chunk of many files are a separate object. */
-  async #lineOf(chunk: UnnumberedChunk): Promise<string> {
+  async #lineOf(chunk: UnnumberedChunk): Promise<ManifestLine> {
     const ordinal = this.#request.nextChunk + this.#totals.chunks;
     const numbered = { ...chunk, contract: CONTRACT, chunk: ordinal };
-    let line: ManifestLine = numbered;
-    if (Buffer.byteLength(JSON.stringify(line)) > MAX_LINE_BYTES) {
-      const rangesIn = workKeys.ranges(this.#request.run.name, ordinal);
-      await this.#deps.storage.putJson(this.#deps.environment.WORK_BUCKET, rangesIn, chunk.ranges);
-      line = { ...numbered, ranges: [], rangesIn };
-    }
-    this.#first ??= line;
-    const text = `${JSON.stringify(line)}\n`;
-    this.#manifestBytes += Buffer.byteLength(text);
-    return text;
+    const length = Buffer.byteLength(JSON.stringify(numbered));
+    this.#manifestBytes += Math.min(length, MAX_LINE_BYTES);
+    if (length <= MAX_LINE_BYTES) return numbered;
+    const rangesIn = workKeys.ranges(this.#request.run.name, ordinal, this.#attempt);
+    await this.#deps.storage.putJson(this.#deps.environment.WORK_BUCKET, rangesIn, chunk.ranges);
+    return { ...numbered, ranges: [], rangesIn };
   }
 
-  /** Counts the lines, and estimates the cost of the judge. Writes nothing but the receipt of the plan, and what retries note. */
+  /** Counts the lines, and estimates the cost of the judge. Writes nothing but the receipt of the plan. */
   async estimate(parsed: ParsedInput): Promise<PlanResult> {
     const { storage, environment, createEstimator, estimateSizes } = this.#deps;
-    await this.#turn.begin();
     const estimator = createEstimator(this.#options);
     // The chunks of a long file that there is no time to decode.
     const rest = { captures: 0, bytes: 0 };
-    const found = await this.#units(parsed, false);
-    if ('duplicateOf' in found) return this.#finish('duplicate', null, found);
-    const cursor = await this.#packed(found.units, 'none', async (chunk) => {
+    const cursor = await this.#packed(await this.#units(parsed, false), 'none', async (chunk) => {
       if (!this.#options.evaluate) return;
       if (this.#deps.remainingMs() < FINISH_RESERVE_MS) {
         rest.captures += chunk.lines;
@@ -154,29 +143,25 @@ export class PartPlan {
   }
 
   /** Finds the units of the input after the cursor. */
-  async #units(parsed: ParsedInput, claim: boolean): Promise<Found> {
+  async #units(parsed: ParsedInput, claim: boolean): Promise<AsyncIterable<PlannedUnit>> {
     const { storage, environment } = this.#deps;
     const { WORK_BUCKET: workBucket } = environment;
-    const scope = captureScope(environment);
     const cursor = this.#request.cursor || undefined;
     const limits = { deadlineMs: () => this.#deps.remainingMs() - FINISH_RESERVE_MS };
-    const finder = new FileFinder(this.#deps, this.#request.run, this.#options, claim, this.#notices.warnings);
-    if (parsed.kind === 'object') {
-      const found = await finder.find(fileOf(parsed.input));
-      return 'duplicateOf' in found ? found : { units: unitsOfObjects(storage, [found], limits) };
-    }
-    if (parsed.kind === 'files') {
-      const files = await finder.list(parsed.input);
-      return { units: unitsOfFiles(storage, files, Number(cursor ?? 0), limits, (file) => finder.find(file)) };
-    }
     if (parsed.kind === 'backfill') {
+      const scope = captureScope(environment);
       const objects = backfillObjects(storage, scope, parsed.input, this.#options.window, cursor);
-      return { units: unitsOfObjects(storage, objects, limits) };
+      return unitsOfObjects(storage, objects, limits);
     }
-    const { retry } = parsed.input;
-    const earlier = (done: number) => retriedUnits(storage, workBucket, parsed.input, this.#options, done);
-    const files = retry.what === 'failed' ? failedFiles(storage, workBucket, retry.run) : [];
-    return { units: unitsOfRetry(storage, earlier, files, cursor, limits) };
+    if (parsed.kind === 'retry') {
+      const { retry } = parsed.input;
+      const earlier = (done: number) => retriedUnits(storage, workBucket, parsed.input, this.#options, done);
+      const files = retry.what === 'failed' ? failedFiles(storage, workBucket, retry.run) : [];
+      return unitsOfRetry(storage, earlier, files, cursor, limits);
+    }
+    const finder = new FileFinder(this.#deps, this.#request.run, this.#options, claim, this.#notices.warnings);
+    const files = parsed.kind === 'files' ? await finder.list(parsed.input) : [fileOf(parsed.input)];
+    return unitsOfFiles(storage, files, Number(cursor ?? 0), limits, (file) => finder.find(file));
   }
 
   /** @returns the cursor of the next part; `null` when the input is exhausted */
@@ -214,7 +199,7 @@ export class PartPlan {
   /** @throws the failure, if a retry of the part may read the file, or if this is one of many */
   #doWithout(failure: RetryableError): void {
     this.#unavailable += 1;
-    const isLast = this.#turn.retries >= LAST_RETRIES_FROM;
+    const isLast = (this.#request.attempt ?? 0) >= LAST_RETRIES_FROM;
     if (!isLast || this.#unavailable > MAX_UNAVAILABLE_FILES) throw failure;
   }
 
@@ -255,16 +240,16 @@ export class PartPlan {
     cursor: string | null,
     more: Partial<PlanReceipt> = {},
   ): Promise<PlanResult> {
-    const { run, part, nextChunk, input } = this.#request;
-    const bucket = this.#deps.environment.WORK_BUCKET;
+    const { part, nextChunk, input } = this.#request;
     const warnings = [...this.#notices.warnings, ...this.#nothingFound(outcome, cursor)];
-    const receipt: PlanReceipt = {
+    const receipt = await this.#agreed({
       contract: CONTRACT,
       part,
       outcome,
       ...this.#totals,
       scorers: this.#deps.scorers,
       more: cursor !== null,
+      ...(cursor === null ? {} : { cursor }),
       options: this.#options,
       input,
       ...this.#duplicates,
@@ -273,22 +258,34 @@ export class PartPlan {
       ...(this.#notices.judgeError && { judgeError: this.#notices.judgeError }),
       ...(this.#failed.length === 0 ? {} : { failedFiles: this.#failed }),
       ...more,
-    };
-    await this.#deps.storage.putJson(bucket, workKeys.plan(run.name, part), receipt);
+    });
+    const { chunk, manifest: key } = receipt;
     return {
-      outcome,
+      outcome: receipt.outcome,
       part,
       nextPart: part + 1,
-      nextChunk: nextChunk + this.#totals.chunks,
-      manifest: { bucket, key: workKeys.manifest(run.name, part) },
-      options: this.#options,
-      more: cursor !== null,
-      cursor,
-      // A run of one chunk needs no Map.
-      ...(outcome === 'planned' && nextChunk === 0 && this.#totals.chunks === 1 && cursor === null
-        ? { chunk: this.#first && { ...this.#first, only: true } }
-        : {}),
+      nextChunk: nextChunk + receipt.chunks,
+      options: receipt.options,
+      more: receipt.more,
+      cursor: receipt.cursor ?? null,
+      ...(key === undefined ? {} : { manifest: { bucket: this.#deps.environment.WORK_BUCKET, key } }),
+      ...(chunk === undefined ? {} : { chunk }),
     };
+  }
+
+  /**
+   * Step Functions retries a function that it has lost the connection to, and that one may still be running. What they plan
+   * differs, since a part ends by the clock too. So the first attempt to end counts for all.
+   */
+  async #agreed(receipt: PlanReceipt): Promise<PlanReceipt> {
+    const { storage, environment } = this.#deps;
+    const { WORK_BUCKET: bucket } = environment;
+    const key = workKeys.plan(this.#request.run.name, this.#request.part);
+    if ((await storage.putJsonIf(bucket, key, receipt)) !== undefined) return receipt;
+    const first = await storage.getJson<PlanReceipt>(bucket, key);
+    if (first !== undefined) return first;
+    const where = `s3://${bucket}/${key}`;
+    throw new RetryableError('StorageUnavailable', 'Another attempt is writing the plan of this part', { where });
   }
 }
 

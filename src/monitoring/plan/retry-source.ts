@@ -1,6 +1,6 @@
 /** Finds what a retry runs again: chunks of an earlier run, by its receipts, or lines, by its quarantine. */
 
-import type { Storage } from '../../core/aws/storage.ts';
+import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import type { RetryInput, RetryWhat, RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange } from '../../core/contract/payloads.ts';
 import type { FailedFile, PlanReceipt, QuarantineEntry } from '../../core/contract/receipts.ts';
@@ -10,6 +10,7 @@ import { inOrder } from '../../core/process/concurrency.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { withRanges } from '../chunk/ranges.ts';
 import { type ChunkState, readChunks, readPlanReceipts } from '../receipts.ts';
+import { grownFile, overwrittenRanges } from './grown-files.ts';
 import type { RetriedUnit } from './units.ts';
 
 /**
@@ -71,6 +72,7 @@ export async function* retriedUnits(
     }
     return;
   }
+  const scanned = new Set<string>();
   for await (const { line, state } of readChunks(storage, workBucket, retry.run, done)) {
     if (line === undefined) continue;
     const seen = line.chunk + 1;
@@ -81,13 +83,32 @@ export async function* retriedUnits(
       continue;
     }
     const { chunk, ...rest } = await withRanges(storage, workBucket, line);
-    const { done } = state.log;
-    const isTraced = rest.traced ?? (unread.size === 0 && done !== undefined && done.refused === undefined);
-    const again = isWhole ? rest.ranges : rest.ranges.filter((_, range) => unread.has(range));
+    const { done: logged } = state.log;
+    const isTraced = rest.traced ?? (unread.size === 0 && logged !== undefined && logged.refused === undefined);
+    const grown = await grownFiles(storage, state, rest.ranges);
+    const again = rest.ranges.filter((range, index) => (isWhole || unread.has(index)) && !grown.has(range));
+    const files = [...grown.values()].filter(({ key }) => !scanned.has(key));
+    for (const { key } of files) scanned.add(key);
     const ranges = again.map((range) => withAnswers(range, workKeys.chunkOfRun(retry.run, chunk)));
     const lines = ranges.reduce((total, range) => total + range.lines, 0);
-    yield { seen, chunk: { ...rest, lines, ranges, ...(isTraced ? { traced: true as const } : {}) } };
+    const retried = { ...rest, lines, ranges, ...(isTraced ? { traced: true as const } : {}) };
+    yield { seen, files, experimentId: rest.experimentId, ...(ranges.length === 0 ? {} : { chunk: retried }) };
   }
+}
+
+/** Returns the files that grew, by the range of the chunk that was read too late. */
+async function grownFiles(
+  storage: Storage,
+  state: ChunkState,
+  ranges: readonly CaptureRange[],
+): Promise<Map<CaptureRange, ObjectFacts>> {
+  const grown = new Map<CaptureRange, ObjectFacts>();
+  for (const index of overwrittenRanges(state, ranges)) {
+    const range = ranges[index];
+    const file = range && (await grownFile(storage, range));
+    if (range !== undefined && file !== undefined) grown.set(range, file);
+  }
+  return grown;
 }
 
 const withAnswers = (range: CaptureRange, chunkOfRun: string): CaptureRange => ({

@@ -31,8 +31,11 @@ export interface PlannedUnit {
   passedOver?: true;
 }
 
-/** What a retry runs again: a chunk, or quarantined lines. `seen`: what was examined so far, this included. */
-export type RetriedUnit = { seen: number } & Partial<
+/**
+ * What a retry runs again: a chunk, or quarantined lines. `seen`: what was examined so far, this included. `files`: those of the chunk
+ * that grew, as they are now.
+ */
+export type RetriedUnit = { seen: number; files?: readonly ObjectFacts[] } & Partial<
   Pick<PlannedUnit, 'chunk' | 'ranges' | 'experimentId' | 'passedOver'>
 >;
 
@@ -137,7 +140,12 @@ export async function* unitsOfRetry(
 ): AsyncGenerator<PlannedUnit> {
   const isInFiles = cursor?.startsWith(FILES_DONE) ?? false;
   if (!isInFiles) {
-    for await (const { seen, ...unit } of earlier(Number(cursor ?? 0))) yield { ...emptyUnit(String(seen)), ...unit };
+    for await (const { seen, files: grown = [], ...unit } of earlier(Number(cursor ?? 0))) {
+      // A part that ends between them examines the chunk again.
+      const before = { experimentId: unit.experimentId ?? '', cursor: String(seen - 1) };
+      for (const object of grown) yield { ...(await scanObject(storage, object, limits)), ...before };
+      yield { ...emptyUnit(String(seen)), ...unit };
+    }
   }
   const done = isInFiles ? Number(cursor?.slice(FILES_DONE.length)) : 0;
   let seen = 0;

@@ -6,7 +6,7 @@ import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { answeredBefore, JudgeHeld } from '../../judge/errors.ts';
 import { applicability } from '../../judge/scorers/applicability.ts';
 import type { Judge, JudgeScorer, ScorerExample, Verdict } from '../../judge/types.ts';
-import { OwnLimit } from '../../limits/budget/spending-limit.ts';
+import { OwnLimit } from '../../limits/spending-limit.ts';
 import type { CalibrationReport, LabeledItem, LabeledVerdict, Unanswered } from './types.ts';
 
 type LabeledExchange = Pick<LabeledItem, 'messages' | 'reply' | 'tools'>;

@@ -3,7 +3,7 @@
 import { toNamedError } from '../../core/errors/errors.ts';
 import { JudgeHeld } from '../../judge/errors.ts';
 import type { Judge } from '../../judge/types.ts';
-import type { SpendingLimit } from '../../limits/budget/spending-limit.ts';
+import type { SpendingLimit } from '../../limits/spending-limit.ts';
 import { addUsd, judgePair, type PairVerdict, unaskable } from './pairwise.ts';
 import {
   addFailed,

@@ -40,7 +40,7 @@ and the resource. It does not have that program’s own words, which can quote c
 ${entries.map(({ name, meaning, repair, retried }) => `| \`${name}\` | ${meaning} | ${retried} | ${repair} |`).join('\n')}
 `;
 
-/** Named alike: other programs' errors without a name, errors that are caught, an attribute of messages, a setting. */
+/** Named alike: other programs' errors without a name, errors that are caught, a setting. */
 const NO_REASONS = ['Error', 'NoReplyError', 'QUALITY_OBJECTIVES', 'Stopped', 'Unknown'];
 
 const code = globSync(['bin/**/*.ts', 'lambda/**/*.ts', 'lib/**/*.ts', 'src/**/*.ts'])

@@ -84,7 +84,7 @@ import { checkScorers, scorersFor } from '../../../src/judge/scorers/scorer-set.
 import { loadApiKey } from '../../../src/judge/transports/api-key.ts';
 import { readParameters } from '../../../src/judge/transports/parameters.ts';
 import type { Judge, JudgeScorer } from '../../../src/judge/types.ts';
-import { createBudget } from '../../../src/limits/budget/leased-budget.ts';
+import { Budget } from '../../../src/limits/budget.ts';
 import { Lock } from '../../../src/limits/lock.ts';
 import { BudgetTable, namedTableError } from '../../../src/limits/table.ts';
 import { putToS3, spansStore } from '../../../src/mlflow/artifact-store.ts';
@@ -102,16 +102,15 @@ import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
-import { inGate } from '../../../src/monitoring/in-gate.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { parseInput } from '../../../src/monitoring/plan/input.ts';
 import { planCaptures } from '../../../src/monitoring/plan/planner.ts';
-import { PlanningTurn } from '../../../src/monitoring/plan/planning-turn.ts';
 import { optionsOfRun } from '../../../src/monitoring/plan/retry-source.ts';
 import { unitsOfObjects } from '../../../src/monitoring/plan/units.ts';
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
+import { withinLimits } from '../../../src/monitoring/within-limits.ts';
 import { parseBaseline } from '../../../src/quality/calibration/drift.ts';
 import { parseLabels } from '../../../src/quality/calibration/labels-file.ts';
 import { pickLabels } from '../../../src/quality/calibration/pick-labels.ts';
@@ -147,6 +146,7 @@ import { type MisbehavingServer, type SeenRequest, startMisbehavingServer } from
 import { type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { chunkOf } from '../../helpers/chunk-request.ts';
 import { index, prediction, stepsOn } from '../../helpers/ground-truth.ts';
+import { putPlan } from '../../helpers/planned-run.ts';
 import { TEST_VARIABLES, testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide } from '../captures/arbitraries.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from '../judge/captures.ts';
@@ -261,7 +261,7 @@ async function run(
   const chunk = chunkOf([{ ...place, start: 0, end: size - 1, firstLine: 1, lines: lines.length }]);
   const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
   const request: ChunkRequest = { run: 'run', chunk, options, attempt: 0 };
-  storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(request.chunk)}\n`);
+  putPlan(storage, 'run', [[request.chunk]]);
   const deps = { storage: storage.storage, store, environment, requestId: 'r', remainingMs: () => 900_000 };
   const said = [await toldOf(() => logChunk(request, deps))];
   if (judge !== undefined) {
@@ -532,7 +532,7 @@ describe('error replies of AWS are not quoted', () => {
     },
     'S3, the artifacts of MLflow': () => putToS3(inS3().storage.s3, 'b', 'k', Buffer.from(mark())),
     DynamoDB: () =>
-      createBudget({ client: new DynamoDBClient(wire.client), table: 't', run: 'r', dailyUsd: 1 }).reserve(0.1),
+      new Budget({ table: new BudgetTable(new DynamoDBClient(wire.client), 't'), run: 'r', dailyUsd: 1 }).reserve(0.1),
     'Secrets Manager, the judge’s key': () => loadApiKey(new SecretsManagerClient(wire.client), 'arn'),
     'Secrets Manager, MLflow’s password': () => loadMlflowSecret(new SecretsManagerClient(wire.client), 'arn'),
     'Secrets Manager, headers': () => cloudTarget({ url: 'http://x', headersSecretArn: 'arn' }, DOORS),
@@ -673,7 +673,7 @@ const startOf = (error: unknown) => startedOn(failing(error) as never);
 const startedOn = (bedrock: BedrockClient) => {
   const storage = new MemoryStorage();
   const text = '{}\n';
-  storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${json(chunkOf([]))}\n`);
+  putPlan(storage, 'run', [[chunkOf([])]]);
   storage.put(workKeys.batchPrepared('run', 0), {
     records: 100,
     bytes: text.length,
@@ -788,7 +788,6 @@ const PROVOKE: Record<string, () => unknown> = {
   InvalidObjectives: () => readObjectives([{}], { scorers: [], sampleRate: 1 }),
   InvalidBaseline: () => parseBaseline(`{"${mark()}"`, 'f'),
   InvalidBound: () => simulatedSize(() => 0, 0, { start: 1 }),
-  InvalidBudget: () => createBudget({ client: {} as never, table: 't', run: 'r', dailyUsd: -1 }),
   InvalidEnvironment: () => readEnvironment({}),
   InvalidGateFile: () => parseGateFile('thresholds: 1', 'f'),
   InvalidGateOptions: () => checkOutputs({ junit: 'x' }, []),
@@ -823,7 +822,7 @@ const PROVOKE: Record<string, () => unknown> = {
   JudgeSecretUnreadable: () => loadApiKey(secretOf(`{"api_key":${mark()}`), 'arn'),
   JudgeThrottled: () => judgeAnswers(429),
   JudgeUnavailable: () => startOf(aws('InternalServerException', 500)),
-  RetriesUsedUp: () => inGate({}, { attempt: 999 } as never, () => judgeAnswers(429)),
+  RetriesUsedUp: () => withinLimits({}, { attempt: 999 } as never, () => judgeAnswers(429)),
   RangesMissing: () => withRanges(new MemoryStorage().storage, 'work', { ...chunkOf([]), rangesIn: 'gone' }),
   LabelSchemaUnfit: () =>
     queueOf(
@@ -896,11 +895,6 @@ const PROVOKE: Record<string, () => unknown> = {
       next: 2,
     }),
   OutputUnusable: () => writableDirectory('/dev/null/x'),
-  PlanSuperseded: () => {
-    const storage = new MemoryStorage();
-    storage.put(workKeys.planningTurn('r', 0), JSON.stringify({ begunAt: Number.MAX_VALUE, by: MARK }));
-    return new PlanningTurn(storage.storage, 'w', { run: { name: 'r' }, part: 0 } as never).assertLast(60_000);
-  },
   OutsideCaptureScope: () => capturedObject(memory(), scope, 'b', 'other/a.jsonl'),
   ReplayNotPlanned: () => replayShard({ run: 'r', shard: 0 } as never, { storage: memory(), environment } as never),
   ReplayNotSummarized: () =>

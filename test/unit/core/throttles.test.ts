@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { noteThrottle, takeThrottles } from '../../../src/core/aws/throttles.ts';
 import { countingThrottles } from '../../../src/core/process/metrics.ts';
-import { inGate } from '../../../src/monitoring/in-gate.ts';
+import { withinLimits } from '../../../src/monitoring/within-limits.ts';
 
 let published: Record<string, unknown>[];
 beforeEach(() => {
@@ -34,10 +34,10 @@ test('counts by service, also of a failed invocation, and nothing where nothing 
 });
 
 test('publishes for how long chunks are sent away, and keeps nothing for the next invocation', async () => {
-  const seat = { enter: async () => ({ waitSeconds: 17 }), leave: async () => {} };
+  const permit = { acquire: async () => ({ waitSeconds: 17 }), release: async () => {} };
   const request = { attempt: 0, progress: { kills: 0 } } as never;
   const handle = countingThrottles('prod', (isFull: boolean) =>
-    inGate(isFull ? { slots: seat } : {}, request, async () => 'done'),
+    withinLimits(isFull ? { permits: permit } : {}, request, async () => 'done'),
   );
   await handle(true, {});
   await handle(false, {});
@@ -45,11 +45,11 @@ test('publishes for how long chunks are sent away, and keeps nothing for the nex
   expect(published[0]).toMatchObject({ StackPrefix: 'prod', ChunkWaitSeconds: 17 });
 });
 
-test('every function that asks the judge, MLflow, the gate or for batch jobs counts', () => {
+test('every function that asks the judge, MLflow, the limits or for batch jobs counts', () => {
   const sources = readdirSync('lambda').map(
     (name) => [name, readFileSync(`lambda/${name}/handler.ts`, 'utf8')] as const,
   );
-  const asking = sources.filter(([, source]) => /connect(Judge|Mlflow|Gate)|BedrockClient/.test(source));
+  const asking = sources.filter(([, source]) => /connect(Judge|Mlflow|Limits)|BedrockClient/.test(source));
   expect(asking.map(([name]) => name)).toEqual(
     expect.arrayContaining(['evaluate-replay', 'judge-batch', 'log-traces']),
   );

@@ -2,7 +2,7 @@
 
 import { cascadeOf, connectBatchJudge, connectJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import type { Circuit } from '../../../src/limits/circuit.ts';
+import type { Breaker } from '../../../src/limits/breaker.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { chatCapture } from './captures.ts';
 
@@ -49,12 +49,12 @@ describe('batch inference in a cascade', () => {
     expect(judge.sourceId).toBe('bedrock:/anthropic.claude-sonnet-4-6');
   });
 
-  test('gives each model a gate of its own, online as in batch inference', async () => {
-    const gate = jest.fn((_model: string) => ({ circuit: {} as Circuit }));
-    const settings = { ...testEnvironment({ JUDGE_CASCADE }), shared: { gate } };
+  test('gives each model limits of its own, online as in batch inference', async () => {
+    const limits = jest.fn((_model: string) => ({ breaker: {} as Breaker }));
+    const settings = { ...testEnvironment({ JUDGE_CASCADE }), shared: { limits } };
     await cascadeOf(settings);
     connectBatchJudge(settings);
-    expect([...new Set(gate.mock.calls.flat())].sort()).toEqual([settings.BEDROCK_MODEL_ID, JUDGE_CASCADE].sort());
+    expect([...new Set(limits.mock.calls.flat())].sort()).toEqual([settings.BEDROCK_MODEL_ID, JUDGE_CASCADE].sort());
   });
 
   test('needs the first model on Bedrock; the main one is asked on demand, wherever it is', () => {

@@ -5,7 +5,7 @@ import { answeredBefore, CallFailure } from '../../../src/judge/errors.ts';
 import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
-import { OwnLimit } from '../../../src/limits/budget/spending-limit.ts';
+import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { goodAnswer, priceOf, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chatCapture } from './captures.ts';
 

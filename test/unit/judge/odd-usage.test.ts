@@ -3,7 +3,7 @@
 import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
 import { createJudge } from '../../../src/judge/create-judge.ts';
 import { answeredBefore } from '../../../src/judge/errors.ts';
-import { OwnLimit } from '../../../src/limits/budget/spending-limit.ts';
+import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { chatCapture, completionOf, YES_NO_SCORERS } from './captures.ts';
 
 /** One dollar per million tokens, so that amounts have the magnitude of the tokens. */

@@ -2,4 +2,10 @@
 import { MemoryTable } from '../../doubles/memory-table.ts';
 import { limitsSuite } from '../../helpers/limits-suite.ts';
 
-limitsSuite(async () => ({ client: new MemoryTable().client, name: 't' }));
+limitsSuite(async () => {
+  const table = new MemoryTable();
+  const loseReply = (): void => {
+    table.lostReplies += 1;
+  };
+  return { client: table.client, name: 't', requests: () => table.requests, loseReply };
+});

@@ -90,7 +90,7 @@ test('writing fails after the attempts of the policy if the server accepts no fu
   }
 });
 
-test('verdicts wait for the pace of the stack before the read that they depend on', async () => {
+test('verdicts wait for the rate limit of the stack before the read that they depend on', async () => {
   const server = await startScriptedMlflow({ version: '3.17.2' });
   const steps: string[] = [];
   server.fault(({ path }) => {
@@ -101,7 +101,7 @@ test('verdicts wait for the pace of the stack before the read that they depend o
   const take = async () => {
     steps.push('turn');
   };
-  const paced = createMlflowClient({ trackingUri: server.url, gate: { pace: { take, give: () => {} } } });
+  const paced = createMlflowClient({ trackingUri: server.url, limits: { rate: { take, give: () => {} } } });
   try {
     await paced.writeAssessments({ ...trace, readAtMs: 0 }, verdicts.slice(0, 2));
     const [probe, read] = [

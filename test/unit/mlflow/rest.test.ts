@@ -31,12 +31,12 @@ const first = (...statuses: number[]) =>
     return status === undefined ? undefined : { kind: 'reply', status };
   });
 
-test('each request takes its turn in the pace of the stack, and throttled ones are counted', async () => {
+test('each request takes its turn in the rate limit of the stack, and throttled ones are counted', async () => {
   takeThrottles();
   first(429, 503);
-  const pace = { take: jest.fn(async () => {}), give: () => {} };
-  await connect({ gate: { pace } }).getExperiment('7');
-  expect(pace.take.mock.calls).toEqual([[1], [1], [1]]);
+  const rate = { take: jest.fn(async () => {}), give: () => {} };
+  await connect({ limits: { rate } }).getExperiment('7');
+  expect(rate.take.mock.calls).toEqual([[1], [1], [1]]);
   expect(takeThrottles()).toEqual({ judge: 0, mlflow: 1, storage: 0, table: 0 });
 });
 
@@ -115,14 +115,14 @@ describe('Retry-After', () => {
   });
 });
 
-test('the circuit is told of each reply, except that of a server that fails', async () => {
+test('the breaker is told of each reply, except that of a server that fails', async () => {
   const statuses = [429, 503, 429, 200];
   server.fault((_request, ordinal) =>
     statuses[ordinal] === 200 ? undefined : { kind: 'reply', status: statuses[ordinal] ?? 500 },
   );
   const report = jest.fn(async () => {});
-  const circuit = { openUntilMs: undefined, forDay: false, check: async () => undefined, report };
-  await connect({ gate: { circuit } }).getExperiment('7');
+  const breaker = { openUntilMs: undefined, forDay: false, check: async () => undefined, report };
+  await connect({ limits: { breaker } }).getExperiment('7');
   expect(report.mock.calls).toEqual([['throttled'], ['throttled'], ['answered']]);
 });
 

@@ -182,7 +182,7 @@ test('a trace that another run writes while its file is put for longer than 5 s 
   }
 });
 
-test('a trace that another run writes while a post waits for the pace of the stack is not posted', async () => {
+test('a trace that another run writes while a post waits for the rate limit of the stack is not posted', async () => {
   await start('3.10.1');
   const clock = jest.spyOn(Date, 'now');
   let now = 1_800_000_000_000;
@@ -196,7 +196,7 @@ test('a trace that another run writes while a post waits for the pace of the sta
     now += 6_000;
     server.taken.set(one.traceId, 1);
   };
-  const paced = createMlflowClient({ trackingUri: server.url, gate: { pace: { take, give: () => {} } } });
+  const paced = createMlflowClient({ trackingUri: server.url, limits: { rate: { take, give: () => {} } } });
   try {
     clock.mockImplementation(() => now);
     server.expect([one.traceId]);
@@ -233,13 +233,13 @@ test('files are put into S3 while three other traces are posted, so that MLflow 
   expect((await writing).written.sort()).toEqual(idsOf(records));
 });
 
-test('every request takes one turn of the pace', async () => {
+test('every request takes one turn of the rate limit', async () => {
   await start('3.17.2');
   let taken = 0;
   const take = async () => {
     taken += 1;
   };
-  const paced = createMlflowClient({ trackingUri: server.url, gate: { pace: { take, give: () => {} } } });
+  const paced = createMlflowClient({ trackingUri: server.url, limits: { rate: { take, give: () => {} } } });
   try {
     const records = traces(5);
     server.expect(idsOf(records));

@@ -4,7 +4,7 @@ import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { type BatchJudging, connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { createBudget, runScope } from '../../../src/limits/budget/leased-budget.ts';
+import { Budget, runScope } from '../../../src/limits/budget.ts';
 import { BudgetTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
@@ -57,7 +57,7 @@ function rig(...chunks: string[][]) {
     ...{ storage, store, scorers, environment, always: () => undefined, requestId: `${kind}-${chunk}-${attempt}` },
     ...batch,
     claims: new AskClaims(new BudgetTable(table.client, 'table'), kind, 'run', { chunk, untilMs: Date.now() + 9e5 }),
-    limit: createBudget({ client: table.client, table: 'table', run: 'run', runUsd }),
+    limit: new Budget({ table: new BudgetTable(table.client, 'table'), run: 'run', runUsd }),
   });
   const prepare = (request: ChunkRequest, runUsd = 1) =>
     prepareChunk({ ...request, phase: 'prepare' }, depsOf('batch', request, runUsd));

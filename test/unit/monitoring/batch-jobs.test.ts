@@ -14,6 +14,7 @@ import { WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
 import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { fileOfChunk } from '../../../src/monitoring/batch/packing.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { putPlan } from '../../helpers/planned-run.ts';
 
 /** The requests of a chunk; by default their text is there as it was prepared. */
 interface Chunk {
@@ -73,10 +74,7 @@ function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 
     pollSeconds: 60,
     remainingMs,
   };
-  memory.put(
-    workKeys.manifest('run', 0),
-    chunks.map(({ chunk }) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join(''),
-  );
+  putPlan(memory, 'run', [chunks.map(({ chunk }) => ({ chunk }))]);
   for (const { chunk, records, bytes } of chunks) {
     if (records === 0) continue;
     const { size } = memory.put(workKeys.batchRequests('run', chunk), `${chunk}\n`);
@@ -125,8 +123,8 @@ test('many small chunks fill one job, in files that each contain whole chunks, a
 
 test('without the batcher, the chunks of all parts of the plan are gathered for the answers', async () => {
   const { memory, deps, manifest } = rig(chunksOf(2, 1));
-  const line = (chunk: number) => ({ contract: CONTRACT, chunk });
-  memory.put(workKeys.manifest('run', 1), `${JSON.stringify(line(2))}\n`);
+  const line = (chunk: number) => ({ contract: CONTRACT, experimentId: '7', chunk });
+  putPlan(memory, 'run', [[line(0), line(1)], [line(2)]]);
   const key = workKeys.batchManifest('run');
   expect(await gatherChunks({ gather: true, run: { name: 'run' } as never }, deps)).toMatchObject({
     outcome: 'ready',

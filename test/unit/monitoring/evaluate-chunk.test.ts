@@ -12,7 +12,7 @@ import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
 import { isCodeScorer, isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
-import { OwnLimit } from '../../../src/limits/budget/spending-limit.ts';
+import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { BudgetTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';

@@ -1,7 +1,7 @@
 /** The predictions that the steps keep for labels: of every capture with a trace, whoever wrote it, and of nothing else. */
 
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
-import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import type { ChunkRequest, ManifestLine } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
@@ -16,6 +16,7 @@ import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { captureLine, chatLine, csv, json } from '../../helpers/deployed-captures.ts';
 import { indexRows } from '../../helpers/index-rows.ts';
+import { putPlan } from '../../helpers/planned-run.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const environment = testEnvironment();
@@ -128,11 +129,13 @@ test('EvaluateTraces keeps those of the traces that it only evaluates, and none 
 
 test('the summary of the run merges the hours that it has touched', async () => {
   const rig = new Rig();
+  const chunks: ManifestLine[] = [];
   for (let chunk = 0; chunk < 50; chunk += 1) {
     const request = chunkRequest(rig.memory, [row(chunk)], {}, chunk);
     await log(rig, request);
-    rig.memory.put(`runs/run/manifest/${String(chunk).padStart(8, '0')}.jsonl`, `${JSON.stringify(request.chunk)}\n`);
+    chunks.push(request.chunk);
   }
+  putPlan(rig.memory, 'run', [chunks]);
   await summarizeRun(rig.storage, 'work', { name: 'run', startTime: '' });
   expect([...rig.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.prefix))).toHaveLength(1);
   expect(await rig.values()).toHaveLength(50);

@@ -124,11 +124,21 @@ const keysOf = (chunks: readonly ManifestLine[]): string[] =>
     return all.map(({ key }) => key);
   });
 
+/** The chunks of all parts. */
+const manifestOf = (name: string): ManifestLine[] =>
+  wire
+    .keys(WORK)
+    .filter((key) => key.startsWith(workKeys.planPrefix(name)))
+    .flatMap((key) => {
+      const { chunk, manifest } = wire.json<PlanReceipt>(WORK, key) ?? {};
+      return chunk ?? (manifest === undefined ? [] : wire.lines<ManifestLine>(WORK, manifest));
+    });
+
 /** Runs one execution without evaluation, like the state machine. */
 async function run(name: string, input: Record<string, unknown>, planned?: () => void): Promise<RunSummary> {
   const result = await plan(name, { evaluate: false, ...input });
   planned?.();
-  const manifest = wire.lines<ManifestLine>(WORK, workKeys.manifest(name, 0));
+  const manifest = manifestOf(name);
   for (const line of result.outcome === 'planned' ? manifest : []) {
     const chunk = await withRanges(wire.storage, WORK, line);
     await logChunk({ run: name, chunk, options: result.options, attempt: 0 }, logDependencies()).catch(() => undefined);
@@ -207,38 +217,31 @@ describe('a file of a backfill', () => {
     expect(new Set(traces.map(({ traceId }) => traceId)).size).toBe(10);
   });
 
-  test('an attempt that was given up does not replace the plan of the one after it', async () => {
-    wire.put(CAPTURES, `${HOUR}/b.jsonl`, lines('b', 1));
-    let leftMs = 900_000;
-    let read: () => void = () => undefined;
+  test('of two attempts at a part, the first to end counts for both', async () => {
+    // Too many files for a line of the manifest.
+    for (let n = 0; n < 30; n += 1) wire.put(CAPTURES, `${HOUR}/d${n}.jsonl`, lines(`d${n}`, 1));
+    const { storage } = wire;
+    let go: () => void = () => undefined;
     const late = new Promise<void>((resolve) => {
-      read = resolve;
+      go = resolve;
     });
     let hasBegun = false;
-    const slow = {
-      remainingMs: () => leftMs,
-      store: {
-        resolveExperiment: async (name: string) => {
-          hasBegun = true;
-          await late;
-          return { id: '7', name, artifactLocation: '' };
-        },
-      },
+    const resolveExperiment = async (name: string) => {
+      hasBegun = true;
+      await late;
+      return { id: '7', name, artifactLocation: '' };
     };
-    const first = plan('twice', backfill, null, slow).catch((error: unknown) => error);
+    const lost = plan('twice', backfill, null, { store: { resolveExperiment } });
     while (!hasBegun) await new Promise((resolve) => setTimeout(resolve, 5));
-    await plan('twice', backfill, null, {}, { attempt: 1 });
-    const manifest = wire.text(WORK, workKeys.manifest('twice', 0));
-    wire.put(CAPTURES, `${HOUR}/c.jsonl`, lines('more', 9));
-    leftMs = 839_000;
-    read();
-    expect(await first).toMatchObject({ name: 'PlanSuperseded' });
-    expect(wire.text(WORK, workKeys.manifest('twice', 0))).toBe(manifest);
-    // The last one may take as long.
-    leftMs = 900_000;
-    const last = plan('twice', backfill, null, slow, { attempt: 2 });
-    leftMs = 839_000;
-    await expect(last).resolves.toMatchObject({ outcome: 'planned' });
+    const counted = await plan('twice', backfill, null, {}, { attempt: 1 });
+    const read = async () => Promise.all(manifestOf('twice').map((line) => withRanges(storage, WORK, line)));
+    const planned = await read();
+    wire.put(CAPTURES, `${HOUR}/e.jsonl`, lines('more', 9));
+    wire.remove(CAPTURES, `${HOUR}/d7.jsonl`);
+    go();
+    expect(await lost).toEqual(counted);
+    expect(await read()).toEqual(planned);
+    expect(planned.flatMap(({ ranges }) => ranges)).toHaveLength(33);
   });
 
   describe('that S3 does not give', () => {
@@ -247,12 +250,11 @@ describe('a file of a backfill', () => {
 
     test('is planned again with the others first, and at last it fails alone, by name', async () => {
       wire.fault = ({ method, key }) => (method === 'GET' && key.endsWith('b.jsonl') ? away : undefined);
-      // Step Functions counts invocations too that Lambda throttled, and that did not run.
-      for (const attempt of [0, 5, 6, 9]) {
+      for (const attempt of [0, 1, 2, 3]) {
         await expect(planAway('late', attempt)).rejects.toMatchObject({ name: 'StorageUnavailable' });
       }
       expect(planOf('late')).toBeUndefined();
-      await planAway('late', 10);
+      await planAway('late', 4);
       expect(planOf('late')).toMatchObject({
         objects: 3,
         lines: 6,
@@ -293,7 +295,7 @@ describe('a file of a backfill', () => {
     ]);
     remainingMs = () => 900_000;
     if (cursor !== null) await plan('long', backfill, cursor);
-    const planned = [0, 1].flatMap((part) => wire.lines<ManifestLine>(WORK, workKeys.manifest('long', part)));
+    const planned = manifestOf('long');
     expect(keysOf(planned)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
   });
 
@@ -370,7 +372,7 @@ test('packs hundreds of small files into a few chunks, whose many ranges are obj
     chunks: { planned: 2, logged: 2 },
     lines: { planned: 505, traced: 505 },
   });
-  const manifest = wire.lines<ManifestLine>(WORK, workKeys.manifest('small', 0));
+  const manifest = manifestOf('small');
   expect(manifest.map(({ lines, ranges, rangesIn }) => [lines, ranges.length, rangesIn !== undefined])).toEqual([
     [500, 0, true],
     [5, 5, false],
@@ -415,9 +417,7 @@ describe('a list of files', () => {
     list(['a', 'b', 'c', 'a'].map((name) => ({ key: `${HOUR}/${name}.jsonl` })));
     const summary = await run('second', input);
     expect(summary).toMatchObject({ status: 'succeeded', objects: 2, duplicates: 2, lines: { planned: 2, traced: 2 } });
-    expect(keysOf(wire.lines<ManifestLine>(WORK, workKeys.manifest('second', 0)))).toEqual(
-      ['a', 'c'].map((name) => `${HOUR}/${name}.jsonl`),
-    );
+    expect(keysOf(manifestOf('second'))).toEqual(['a', 'c'].map((name) => `${HOUR}/${name}.jsonl`));
   });
 
   test('names files that are missing, not captures or of another endpoint, and processes the others', async () => {
@@ -445,7 +445,7 @@ describe('a list of files', () => {
     remainingMs = () => 900_000;
     const rest = await plan('long', input, first.cursor);
     expect(rest.more).toBe(false);
-    const planned = [0, 1].flatMap((part) => wire.lines<ManifestLine>(WORK, workKeys.manifest('long', part)));
+    const planned = manifestOf('long');
     expect(keysOf(planned).toSorted()).toEqual(keys.slice(0, 90));
   });
 
@@ -465,7 +465,7 @@ describe('a list of files', () => {
 test('passes the only chunk of a run on with the plan, and writes it to the manifest too', async () => {
   wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 500));
   const { chunk } = await plan('one', event(`${HOUR}/a.jsonl`));
-  const [line] = wire.lines<ManifestLine>(WORK, workKeys.manifest('one', 0));
+  const [line] = manifestOf('one');
   // No other chunk can ask the judge the same, so it needs no claims.
   expect(chunk).toEqual({ ...line, only: true });
   wire.put(CAPTURES, `${HOUR}/b.jsonl`, lines('b', 501));
@@ -488,7 +488,7 @@ test('reads files outside of hour folders in a backfill with an end', async () =
     wire.put(CAPTURES, key, lines(key, 1));
   }
   await plan('loose', { ...backfill, to: '2026-11-20T11:00:00Z' });
-  const keys = keysOf(wire.lines<ManifestLine>(WORK, workKeys.manifest('loose', 0)));
+  const keys = keysOf(manifestOf('loose'));
   expect(keys).toEqual([
     'e/AllTraffic/2026/11/20/10/f.jsonl',
     'e/AllTraffic/2026/11/21/x.jsonl',
@@ -503,7 +503,7 @@ test('reads files outside of hour folders before the window, with two listings f
   const keyOf = (key: string) => `e/AllTraffic/2026/${key}.jsonl`;
   for (const key of [...loose, ...hours.map((hour) => `${hour}/f`)].map(keyOf)) wire.put(CAPTURES, key, lines(key, 1));
   await plan('before', { ...backfill, from: '2026-11-20T11:00:00Z', to: '2026-11-20T12:00:00Z' });
-  const keys = keysOf(wire.lines<ManifestLine>(WORK, workKeys.manifest('before', 0)));
+  const keys = keysOf(manifestOf('before'));
   expect(keys).toEqual([...loose, '11/20/10/f', '11/20/11/f'].map(keyOf).sort());
   const listings = wire.requests.filter(({ bucket, key }) => bucket === CAPTURES && key === '');
   expect(listings.length).toBeLessThanOrEqual(1 + 4 * 2);
@@ -530,7 +530,7 @@ describe('a dry run', () => {
     remainingMs = () => 900_000;
     await plan('whole', event(`${HOUR}/a.jsonl`));
     const [rest] = sizes;
-    const chunks = wire.lines<ManifestLine>(WORK, workKeys.manifest('whole', 0));
+    const chunks = manifestOf('whole');
     const estimated = chunks
       .flatMap(({ ranges }) => ranges)
       .filter(({ firstLine }) => firstLine > 1_200 - (rest?.captures ?? 0));
@@ -671,10 +671,9 @@ describe('a file that was written twice in quick succession', () => {
     wire.put(CAPTURES, key, lines('new', 3), { versionId: 'v2' });
     expect(await run('one', event(key, { 'version-id': 'v1' }))).toMatchObject({ lines: { traced: 2 } });
     expect(await run('two', event(key, { 'version-id': 'v2' }))).toMatchObject({ lines: { traced: 3 } });
-    await expect(plan('three', event(key, { 'version-id': 'v3' }))).rejects.toMatchObject({
-      name: 'CaptureMissing',
-      message: expect.stringContaining('version v3'),
-    });
+    const { failedFiles } = await run('three', event(key, { 'version-id': 'v3' }));
+    const error = { name: 'CaptureMissing', message: expect.stringContaining('version v3') };
+    expect(failedFiles?.first).toMatchObject([{ key, versionId: 'v3', error }]);
   });
 
   test('causes a warning if the bucket has no versioning', async () => {
@@ -770,7 +769,7 @@ describe('a retry', () => {
       wire.put(WORK, workKeys.receipt('first', chunk, 'evaluate', 0, 'q'), evaluated);
     }
     await plan('again', retry('first', 'failed'));
-    const again = wire.lines<ManifestLine>(WORK, workKeys.manifest('again', 0));
+    const again = manifestOf('again');
     expect(keysOf(again)).toEqual([`${HOUR}/b.jsonl`, `${HOUR}/c.jsonl`]);
     // The answers are kept by the chunks of the first run. The second chunk has all of its traces.
     const answersOf = (line: ManifestLine) => line.ranges.map(({ answersIn }) => answersIn);
@@ -779,7 +778,7 @@ describe('a retry', () => {
       [[[workKeys.chunkOfRun('first', 2)]], undefined],
     ]);
     await plan('third', retry('again', 'failed'));
-    expect(wire.lines<ManifestLine>(WORK, workKeys.manifest('third', 0)).map(answersOf)).toEqual([
+    expect(manifestOf('third').map(answersOf)).toEqual([
       [[workKeys.chunkOfRun('first', 1), workKeys.chunkOfRun('again', 0)]],
       [[workKeys.chunkOfRun('first', 2), workKeys.chunkOfRun('again', 1)]],
     ]);
@@ -795,7 +794,45 @@ describe('a retry', () => {
     ]);
     expect(describeFailure(first).cause).toMatch(/2 of 5 lines .* chunk 0 \(log\): CaptureMissing/);
     expect(await run('again', retry('first', 'failed'))).toMatchObject({ lines: { planned: 2, traced: 0, lost: 2 } });
-    expect(keysOf(wire.lines<ManifestLine>(WORK, workKeys.manifest('again', 0)))).toEqual([`${HOUR}/b.jsonl`]);
+    expect(keysOf(manifestOf('again'))).toEqual([`${HOUR}/b.jsonl`]);
+  });
+
+  describe('of `failed` over a file that was overwritten under the run', () => {
+    const [key, other] = [`${HOUR}/a.jsonl`, `${HOUR}/b.jsonl`];
+    const overwritten = (by: string) => run('first', backfill, () => wire.put(CAPTURES, key, by));
+
+    test.each([
+      ['alone', 3, []],
+      ['with another file in its chunk', 3, [other]],
+      ['in several chunks', 1_200, []],
+    ])('processes it as it is now if it grew: %s', async (_, count, others) => {
+      wire.put(CAPTURES, key, lines('a', count));
+      for (const one of others) wire.put(CAPTURES, one, lines('b', 2));
+      const first = await overwritten(lines('a', count + 2));
+      expect(first).toMatchObject({ status: 'failed', lines: { lost: count } });
+      expect(await run('again', retry('first', 'failed'))).toMatchObject({
+        status: 'succeeded',
+        lines: { planned: count + 2, traced: count + 2, lost: 0 },
+      });
+      expect(new Set(traces.map(({ traceId }) => traceId)).size).toBe(count + 2 + 2 * others.length);
+    });
+
+    test('also if its last line had no ending', async () => {
+      wire.put(CAPTURES, key, lines('a', 3).trimEnd());
+      await overwritten(lines('a', 4));
+      expect(await run('again', retry('first', 'failed'))).toMatchObject({ lines: { planned: 4, traced: 4 } });
+    });
+
+    test.each([
+      ['with other lines', () => lines('other', 4)],
+      ['with fewer lines', () => lines('a', 2)],
+    ])('loses its lines by name if it was overwritten %s', async (_, by) => {
+      wire.put(CAPTURES, key, lines('a', 3));
+      await overwritten(by());
+      const again = await run('again', retry('first', 'failed'));
+      expect(again).toMatchObject({ status: 'failed', lines: { planned: 3, traced: 0, lost: 3 } });
+      expect(again.failedChunks).toMatchObject([{ key, error: { name: 'CaptureChanged' } }]);
+    });
   });
 
   test('of `held` does not take over the budget, and warns of it', async () => {

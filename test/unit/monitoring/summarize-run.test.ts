@@ -9,7 +9,6 @@ import {
   type FileReport,
   LOG_TERMS,
   type LogReceipt,
-  type PlanReceipt,
   VERDICT_TERMS,
 } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
@@ -19,6 +18,7 @@ import { retriedUnits } from '../../../src/monitoring/plan/retry-source.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { GeneratedRun } from '../../helpers/generated-run.ts';
+import { putPlan } from '../../helpers/planned-run.ts';
 
 const RUN = 'run';
 const run = { name: RUN, startTime: '2026-11-20T10:00:00Z' };
@@ -46,14 +46,8 @@ class FinishedRun {
   constructor(chunks: { ranges: ManifestLine['ranges']; outcomes?: Outcome[] }[], evaluate = true) {
     for (const { ranges, outcomes } of chunks) this.#add(ranges, outcomes, evaluate);
     const half = Math.ceil(this.#lines.length / 2);
-    for (const [part, some] of [this.#lines.slice(0, half), this.#lines.slice(half)].entries()) {
-      this.memory.put(workKeys.manifest(RUN, part), some.map((line) => `${JSON.stringify(line)}\n`).join(''));
-      const lines = some.reduce((sum, one) => sum + one.lines, 0);
-      this.memory.put(workKeys.plan(RUN, part), {
-        ...{ contract: CONTRACT, part, outcome: 'planned', objects: 1, chunks: some.length, lines, bytes: 0 },
-        ...{ scorers: SCORERS, more: part === 0, options: { ...options, evaluate }, input: {} },
-      } satisfies PlanReceipt);
-    }
+    const parts = [this.#lines.slice(0, half), this.#lines.slice(half)];
+    putPlan(this.memory, RUN, parts, { scorers: SCORERS, options: { ...options, evaluate } });
   }
 
   #add(ranges: ManifestLine['ranges'], outcomes: Outcome[] | undefined, evaluate: boolean): void {

@@ -137,6 +137,41 @@ test.each([
   expect((await total(memory)).captures).toBe(149 + others);
 });
 
+test('a day that is merged for the first time while the days are listed is among them', async () => {
+  const memory = new Killed();
+  for (let n = 0; n < 49; n += 1) await write(memory, `run-${n}`, captures(1));
+  const { list } = Killed.prototype;
+  let listings = 0;
+  memory.list = async function* (this: Killed, ...args: Parameters<typeof list>) {
+    listings += 1;
+    if (listings === 2) {
+      memory.list = list;
+      await write(memory, 'last', captures(1));
+    }
+    yield* list.apply(this, args);
+  };
+  expect(await daysWithCounts(memory.storage, 'w')).toEqual([DAY]);
+});
+
+test('counts that a run writes again while its older ones are merged are its counts', async () => {
+  const memory = new Killed();
+  for (let n = 0; n < 47; n += 1) await write(memory, `run-${n}`, captures(1));
+  await write(memory, 'again', captures(1));
+  await write(memory, 'again', captures(9));
+  const { putIf } = Killed.prototype;
+  memory.putIf = async function (this: Killed, ...args: Parameters<typeof putIf>) {
+    memory.putIf = putIf;
+    const written = await putIf.apply(this, args);
+    // It writes, and is killed before it merges.
+    memory.writesLeft = 1;
+    await write(memory, 'again', captures(1));
+    memory.writesLeft = Number.POSITIVE_INFINITY;
+    return written;
+  };
+  await write(memory, 'last', captures(1));
+  expect(await total(memory)).toEqual({ captures: 49, runs: 49 });
+});
+
 test('a backfill of several days is counted on each, and only days that have counts are read', async () => {
   const memory = new MemoryStorage();
   await write(memory, 'backfill', { ...captures(3), ...captures(4, OTHER_DAY) });

@@ -1,12 +1,12 @@
 /** Counts that are made anew from receipts: what differs is written and told, what cannot be known is kept. */
 import { setTimeout } from 'node:timers/promises';
 import { rebuiltText } from '../../../bin/commands/rebuild-counts.ts';
-import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { QualityCounts } from '../../../src/core/contract/quality.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { rebuildCounts } from '../../../src/monitoring/rebuild-counts.ts';
 import { daysWithCounts, readCounts, writeCounts } from '../../../src/quality/counts-store.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { putPlan } from '../../helpers/planned-run.ts';
 
 const [DAY, NEXT] = ['2026-11-20', '2026-11-21'];
 const counts = (captures: number, day = DAY): QualityCounts => ({
@@ -16,8 +16,7 @@ const counts = (captures: number, day = DAY): QualityCounts => ({
 class Bucket extends MemoryStorage {
   /** A finished run of one chunk for each of these; `undefined` leaves no receipt. */
   run(name: string, chunks: (QualityCounts | undefined)[], planned = true): void {
-    const lines = chunks.map((_, chunk) => ({ contract: CONTRACT, chunk, experimentId: '7', lines: 1, ranges: [] }));
-    if (planned) this.put(workKeys.manifest(name, 0), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    if (planned) putPlan(this, name, [chunks.map((_, chunk) => ({ chunk, lines: 1, ranges: [] }))]);
     for (const [chunk, quality] of chunks.entries()) {
       if (quality === undefined) continue;
       const facts = { run: name, chunk, attempt: 0, requestId: 'q', startedAt: '1', endedAt: '2', ok: true, quality };
@@ -88,10 +87,7 @@ test('only the days that are asked for are rebuilt', async () => {
 
 test('a run of another contract keeps its counts', async () => {
   const bucket = new Bucket();
-  bucket.put(
-    workKeys.manifest('old', 0),
-    `${JSON.stringify({ contract: 1, chunk: 0, experimentId: '7', lines: 1, ranges: [] })}\n`,
-  );
+  putPlan(bucket, 'old', [[{ chunk: 0, lines: 1, ranges: [] }]], { contract: 1 });
   await writeCounts(bucket.storage, 'w', 'old', counts(3));
   const { kept } = await bucket.rebuild();
   expect(kept.old).toMatch(/^ContractChanged/);

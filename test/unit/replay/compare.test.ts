@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { afterAnswers } from '../../../src/judge/errors.ts';
 import type { Judge } from '../../../src/judge/types.ts';
-import { OwnLimit } from '../../../src/limits/budget/spending-limit.ts';
+import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { compareReplies, regressionsOf } from '../../../src/replay/compare/compare-replies.ts';
 import { diffJson } from '../../../src/replay/compare/json-diff.ts';
 import { judgeAll, judgeMost, noneJudged } from '../../../src/replay/compare/judge-replies.ts';

@@ -5,7 +5,7 @@ import type { EvaluateReplayRequest, EvaluateReplayResult } from '../../../core/
 import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { RetryableError, toNamedError } from '../../../core/errors/errors.ts';
 import type { Judge } from '../../../judge/types.ts';
-import type { SpendingLimit } from '../../../limits/budget/spending-limit.ts';
+import type { SpendingLimit } from '../../../limits/spending-limit.ts';
 import type { MlflowClient } from '../../../mlflow/client.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import { SPOOL_FILE } from '../../publish/spool.ts';

@@ -2,7 +2,7 @@
 
 import type { ObjectFacts } from '../../../core/aws/storage.ts';
 import type { Judge } from '../../../judge/types.ts';
-import type { SpendingLimit } from '../../../limits/budget/spending-limit.ts';
+import type { SpendingLimit } from '../../../limits/spending-limit.ts';
 import { judgeAll, judgedLine, worseReply } from '../../compare/judge-replies.ts';
 import type { PairVerdict } from '../../compare/pairwise.ts';
 import { pairOf, type ReplyPair, type StoredReply } from '../../compare/replies-file.ts';

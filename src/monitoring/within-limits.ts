@@ -7,12 +7,12 @@ import { noteThrottle, noteWait } from '../core/aws/throttles.ts';
 import type { ChunkProgress, ChunkRequest } from '../core/contract/payloads.ts';
 import { isRetryable, isThrottled, PermanentError, saidBy } from '../core/errors/errors.ts';
 import { JudgePaused } from '../judge/errors.ts';
-import type { Gate } from '../limits/gate.ts';
+import type { Limits } from '../limits/limits.ts';
 
 /** A wait is up to this share longer, so that chunks that were sent away together do not return together. */
 const JITTER = 0.25;
 const LONGEST_WAIT_SECONDS = 900;
-/** A server that is only slow needs fewer chunks at the same time. If it answers nobody, its circuit opens for longer. */
+/** A server that is only slow needs fewer chunks at the same time. If it answers nobody, its breaker opens for longer. */
 export const THROTTLED_WAIT_MS = 15_000;
 
 /** The progress of a chunk that is processed. */
@@ -34,21 +34,21 @@ export function secondsOf(ms = 0, random = Math.random): number {
 }
 
 /**
- * Does the work, unless there is no seat or the circuit of MLflow is open; or until the judge is paused, or MLflow, the table or S3
+ * Does the work, unless there is no permit or the breaker of MLflow is open; or until the judge is paused, or MLflow, the table or S3
  * keeps throttling, which the work reports by its error.
  */
-export async function inGate<T>(
-  { slots, mlflow }: Gate,
+export async function withinLimits<T>(
+  { permits, mlflow }: Limits,
   request: ChunkRequest,
   work: () => Promise<T>,
 ): Promise<(T & ChunkProgress) | ChunkProgress> {
   const waited = request.progress?.waitSeconds;
-  const entered = (await slots?.enter(waited)) ?? 'in';
-  // Without a seat there was no attempt.
-  if (entered !== 'in') return waiting(request, request.attempt, entered.waitSeconds);
-  const circuit = mlflow?.circuit;
+  const acquired = (await permits?.acquire(waited)) ?? 'acquired';
+  // Without a permit there was no attempt.
+  if (acquired !== 'acquired') return waiting(request, request.attempt, acquired.waitSeconds);
+  const breaker = mlflow?.breaker;
   try {
-    const openUntil = await circuit?.check();
+    const openUntil = await breaker?.check();
     if (openUntil !== undefined) {
       // The alarm stays on while nobody asks.
       noteThrottle('mlflow');
@@ -62,8 +62,8 @@ export async function inGate<T>(
     }
     if (error instanceof JudgePaused) return waiting(request, attempts, secondsOf(error.retryAfterMs));
     if (isThrottled(error)) {
-      const openMs = (circuit?.openUntilMs ?? 0) - Date.now();
-      // The table and S3 have no circuit: each wait is twice as long.
+      const openMs = (breaker?.openUntilMs ?? 0) - Date.now();
+      // The table and S3 have no breaker: each wait is twice as long.
       const longerMs = error.name === 'MlflowThrottled' ? 0 : 2000 * (waited ?? 0);
       const ms = Math.max(error.retryAfterMs ?? 0, openMs, longerMs, THROTTLED_WAIT_MS);
       return waiting(request, attempts, secondsOf(ms));
@@ -71,7 +71,7 @@ export async function inGate<T>(
     throw error;
   } finally {
     // If the chunk asked nothing, or MLflow was away, another one tries.
-    await circuit?.report('other');
-    await slots?.leave();
+    await breaker?.report('other');
+    await permits?.release();
   }
 }

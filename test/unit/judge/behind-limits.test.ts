@@ -1,20 +1,20 @@
-/** The judge behind the gate: the circuit and the tokens of all functions. */
+/** The judge behind the limits: the breaker and the tokens of all functions. */
 
 import { takeThrottles } from '../../../src/core/aws/throttles.ts';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { answeredBefore, CallFailure, JudgeHeld, JudgePaused } from '../../../src/judge/errors.ts';
 import { quotaTokens } from '../../../src/judge/pricing/quota-tokens.ts';
-import type { Circuit } from '../../../src/limits/circuit.ts';
-import type { JudgeGate } from '../../../src/limits/gate.ts';
+import type { Breaker } from '../../../src/limits/breaker.ts';
+import type { JudgeLimits } from '../../../src/limits/limits.ts';
 import { isRepeated } from '../../../src/monitoring/chunk/attempt.ts';
-import { inGate } from '../../../src/monitoring/in-gate.ts';
 import { parseInvocation } from '../../../src/monitoring/invocation.ts';
+import { withinLimits } from '../../../src/monitoring/within-limits.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatCapture, YES_NO_SCORERS } from './captures.ts';
 
-class FakeCircuit implements Circuit {
+class FakeBreaker implements Breaker {
   openUntilMs: number | undefined;
   forDay = false;
   readonly reports: string[] = [];
@@ -24,11 +24,11 @@ class FakeCircuit implements Circuit {
   };
 }
 
-let circuit: FakeCircuit;
-let gate: JudgeGate;
+let breaker: FakeBreaker;
+let limits: JudgeLimits;
 beforeEach(() => {
-  circuit = new FakeCircuit();
-  gate = { circuit };
+  breaker = new FakeBreaker();
+  limits = { breaker };
   takeThrottles();
 });
 
@@ -40,31 +40,31 @@ test('a call is reported as it ended, and throttling is counted', async () => {
       if (kind !== undefined) throw new CallFailure(kind, 'not now');
       return told(goodAnswer(prompt.scorers));
     },
-    { gate, retry: { baseMs: 1, capMs: 1 } },
+    { limits, retry: { baseMs: 1, capMs: 1 } },
   );
   await judge.judge(chatCapture(), YES_NO_SCORERS);
-  expect(circuit.reports).toEqual(['throttled', 'other', 'answered']);
+  expect(breaker.reports).toEqual(['throttled', 'other', 'answered']);
   expect(takeThrottles()).toEqual({ judge: 1, mlflow: 0, table: 0, storage: 0 });
 });
 
-test('an open circuit stops the judging at once, without a call', async () => {
-  const { judge, asks } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers)), { gate, now: () => 1000 });
-  circuit.openUntilMs = 61_000;
+test('an open breaker stops the judging at once, without a call', async () => {
+  const { judge, asks } = scriptedJudge(({ prompt }) => told(goodAnswer(prompt.scorers)), { limits, now: () => 1000 });
+  breaker.openUntilMs = 61_000;
   const paused = await judge.judge(chatCapture(), YES_NO_SCORERS).catch((error: unknown) => error);
   expect(paused).toBeInstanceOf(JudgePaused);
   expect(paused).toMatchObject({ name: 'JudgeThrottled', retryAfterMs: 60_000 });
-  circuit.forDay = true;
+  breaker.forDay = true;
   const held = await judge.judge(chatCapture(), YES_NO_SCORERS).catch((error: unknown) => error);
   expect(held).toBeInstanceOf(JudgeHeld);
   expect(held).toMatchObject({ heldFor: 'providerDay' });
   expect(asks).toEqual([]);
   // The alarm stays on while nobody asks.
   expect(takeThrottles()).toMatchObject({ judge: 2 });
-  expect(circuit.reports).toEqual([]);
+  expect(breaker.reports).toEqual([]);
 });
 
-test('a quota of the day is held without a retry, also without a gate', async () => {
-  for (const options of [{ gate }, {}]) {
+test('a quota of the day is held without a retry, also without a limits', async () => {
+  for (const options of [{ limits }, {}]) {
     const { judge, asks } = scriptedJudge(() => {
       throw new CallFailure('day', 'Too many tokens per day');
     }, options);
@@ -73,13 +73,13 @@ test('a quota of the day is held without a retry, also without a gate', async ()
     expect(answeredBefore(held).spend.calls).toBe(0);
     expect(asks).toHaveLength(1);
   }
-  expect(circuit.reports).toEqual(['perDay']);
+  expect(breaker.reports).toEqual(['perDay']);
 });
 
 test('a call takes the tokens of its worst case, and gives back what it did not use', async () => {
   const taken: number[] = [];
   const given: number[] = [];
-  gate.tokens = {
+  limits.tokens = {
     take: async (n) => {
       taken.push(n);
     },
@@ -93,7 +93,7 @@ test('a call takes the tokens of its worst case, and gives back what it did not 
       if (asks.length === 1) throw new CallFailure('throttled', 'not now');
       return told(goodAnswer(prompt.scorers), { usage });
     },
-    { gate, retry: { baseMs: 1, capMs: 1 } },
+    { limits, retry: { baseMs: 1, capMs: 1 } },
   );
   await judge.judge(chatCapture(), YES_NO_SCORERS);
   expect(taken).toHaveLength(2);
@@ -112,30 +112,32 @@ describe('a chunk', () => {
   const request = { attempt: 4, progress: { kills: 1 } } as never;
   const work = async () => ({ lines: 3 });
   const done = { lines: 3, kills: 0, attempts: 0, waitSeconds: 0 };
-  const seats = (entered: 'in' | { waitSeconds: number }) => ({
-    enter: jest.fn(async (_waited?: number) => entered),
-    leave: jest.fn(async () => {}),
+  const permitsThat = (acquired: 'acquired' | { waitSeconds: number }) => ({
+    acquire: jest.fn(async (_waited?: number) => acquired),
+    release: jest.fn(async () => {}),
   });
 
-  test('is processed while there is a seat, which it leaves', async () => {
-    const slots = seats('in');
-    expect(await inGate({ slots }, request, work)).toEqual(done);
-    expect(slots.leave).toHaveBeenCalledTimes(1);
-    await expect(inGate({ slots }, request, () => Promise.reject(new Error('broken')))).rejects.toThrow('broken');
-    expect(slots.leave).toHaveBeenCalledTimes(2);
-    expect(await inGate({}, request, work)).toEqual(done);
+  test('is processed while there is a permit, which it releases', async () => {
+    const permits = permitsThat('acquired');
+    expect(await withinLimits({ permits }, request, work)).toEqual(done);
+    expect(permits.release).toHaveBeenCalledTimes(1);
+    await expect(withinLimits({ permits }, request, () => Promise.reject(new Error('broken')))).rejects.toThrow(
+      'broken',
+    );
+    expect(permits.release).toHaveBeenCalledTimes(2);
+    expect(await withinLimits({}, request, work)).toEqual(done);
   });
 
   test('is left as it is for later when there is none, or when the judge is paused', async () => {
-    const slots = seats({ waitSeconds: 17 });
+    const permits = permitsThat({ waitSeconds: 17 });
     const later = { kills: 1 };
-    // Without a seat nothing was attempted, and Step Functions counts anew after the wait.
-    expect(await inGate({ slots }, request, work)).toEqual({ ...later, attempts: 4, waitSeconds: 17 });
-    expect(slots.leave).not.toHaveBeenCalled();
+    // Without a permit nothing was attempted, and Step Functions counts anew after the wait.
+    expect(await withinLimits({ permits }, request, work)).toEqual({ ...later, attempts: 4, waitSeconds: 17 });
+    expect(permits.release).not.toHaveBeenCalled();
     const again = { progress: { kills: 0, waitSeconds: 9 } } as never;
-    await inGate({ slots }, again, work);
-    expect(slots.enter.mock.calls).toEqual([[undefined], [9]]);
-    const pause = (ms: number) => inGate({}, request, () => Promise.reject(new JudgePaused({}, undefined, ms)));
+    await withinLimits({ permits }, again, work);
+    expect(permits.acquire.mock.calls).toEqual([[undefined], [9]]);
+    const pause = (ms: number) => withinLimits({}, request, () => Promise.reject(new JudgePaused({}, undefined, ms)));
     for (const [ms, least, most] of [
       [60_000, 60, 75],
       [86_400_000, 900, 1125],
@@ -148,7 +150,7 @@ describe('a chunk', () => {
     }
   });
 
-  test('that MLflow throttles waits for 15 s, and for as long as MLflow says or its circuit is open', async () => {
+  test('that MLflow throttles waits for 15 s, and for as long as MLflow says or its breaker is open', async () => {
     const throttled = (retryAfterMs?: number) =>
       new RetryableError('MlflowThrottled', 'slow', {}, undefined, retryAfterMs);
     for (const [openMs, retryAfterMs, least] of [
@@ -158,11 +160,11 @@ describe('a chunk', () => {
       [0, 86_400_000, 900],
     ] as const) {
       const wait = async () => {
-        circuit.openUntilMs = openMs === 0 ? undefined : Date.now() + openMs;
+        breaker.openUntilMs = openMs === 0 ? undefined : Date.now() + openMs;
         throw throttled(retryAfterMs);
       };
-      circuit.openUntilMs = undefined;
-      const answer = await inGate({ mlflow: { circuit } }, request, wait);
+      breaker.openUntilMs = undefined;
+      const answer = await withinLimits({ mlflow: { breaker } }, request, wait);
       const { waitSeconds, ...rest } = answer as { waitSeconds: number };
       expect(rest).toEqual({ kills: 1, attempts: 5 });
       expect(waitSeconds).toBeGreaterThanOrEqual(least - 1);
@@ -181,7 +183,7 @@ describe('a chunk', () => {
         [800, 900],
       ] as const) {
         const progress = { kills: 1, waitSeconds: waited };
-        const answer = await inGate({}, { attempt: 4, progress } as never, throttled);
+        const answer = await withinLimits({}, { attempt: 4, progress } as never, throttled);
         const { waitSeconds, ...rest } = answer as { waitSeconds: number };
         expect(rest).toEqual({ kills: 1, attempts: 5 });
         expect(waitSeconds).toBeGreaterThanOrEqual(least);
@@ -190,17 +192,17 @@ describe('a chunk', () => {
     },
   );
 
-  test('is not begun while the circuit of MLflow is open, and ends a trial that asked nothing', async () => {
-    expect(await inGate({ mlflow: { circuit } }, request, work)).toEqual(done);
-    expect(circuit.reports).toEqual(['other']);
-    circuit.openUntilMs = Date.now() + 60_000;
-    const slots = seats('in');
+  test('is not begun while the breaker of MLflow is open, and ends a trial that asked nothing', async () => {
+    expect(await withinLimits({ mlflow: { breaker } }, request, work)).toEqual(done);
+    expect(breaker.reports).toEqual(['other']);
+    breaker.openUntilMs = Date.now() + 60_000;
+    const permits = permitsThat('acquired');
     const begun = jest.fn(work);
-    const later = (await inGate({ slots, mlflow: { circuit } }, request, begun)) as { waitSeconds: number };
+    const later = (await withinLimits({ permits, mlflow: { breaker } }, request, begun)) as { waitSeconds: number };
     expect(later).toMatchObject({ kills: 1, attempts: 4 });
     expect(later.waitSeconds).toBeGreaterThan(55);
     expect(begun).not.toHaveBeenCalled();
-    expect(slots.leave).toHaveBeenCalledTimes(1);
+    expect(permits.release).toHaveBeenCalledTimes(1);
     // The alarm stays on while nobody asks.
     expect(takeThrottles()).toMatchObject({ mlflow: 1 });
   });
@@ -220,7 +222,7 @@ describe('a chunk', () => {
   test('that fails again and again between its waits fails for good at last', async () => {
     const failures = [new JudgePaused({}, undefined, 1), new RetryableError('MlflowUnavailable', 'away')];
     for (const failure of failures) {
-      const attempt = (n: number) => inGate({}, { attempt: n } as never, () => Promise.reject(failure));
+      const attempt = (n: number) => withinLimits({}, { attempt: n } as never, () => Promise.reject(failure));
       await expect(attempt(999)).rejects.toMatchObject({
         name: 'RetriesUsedUp',
         message: expect.stringContaining(failure.name),

@@ -1,13 +1,13 @@
 /**
- * The circuit of a provider, over all functions of the stack. It opens when the provider throttles one call after the other, or
- * says that the quota of the day is used up. Then no chunk asks until its time is over. The first function to notice that sends
- * one call: an answer closes the circuit, throttling opens it for twice as long.
+ * A circuit breaker over all functions of the stack. It opens when a server throttles one call after the other, or says that the quota
+ * of the day is used up. Then no call starts until its time is over. The first function to notice that sends one call on trial: an
+ * answer closes the breaker, throttling opens it for twice as long.
  */
 import { type Clock, realClock } from './clock.ts';
 import { asNumber, type BudgetTable, type ItemChange } from './table.ts';
 import { warnOnce } from './warn-once.ts';
 
-export interface Circuit {
+export interface Breaker {
   /** Epoch milliseconds until which no call may start, as last seen; `undefined`: calls may start. */
   readonly openUntilMs: number | undefined;
   /** Whether it is open because the provider's day has no room. */
@@ -18,7 +18,7 @@ export interface Circuit {
   report(kind: 'throttled' | 'perDay' | 'answered' | 'other'): Promise<void>;
 }
 
-/** So many throttled calls in a row, over this time, open the circuit. */
+/** So many throttled calls in a row, over this time, open the breaker. */
 const REQUESTS_REFUSED = { inRow: 5, forMs: 30_000 };
 /** The first pause. Each further one is twice as long. */
 const PAUSE_MS = 30_000;
@@ -44,7 +44,7 @@ interface State {
 
 const CLOSED: State = { until: 0, level: 0, forDay: false };
 
-export class TableCircuit implements Circuit {
+export class TableBreaker implements Breaker {
   readonly #table: BudgetTable;
   readonly #scope: string;
   readonly #name: string;
@@ -61,7 +61,7 @@ export class TableCircuit implements Circuit {
   constructor(table: BudgetTable, name: string, clock: Clock = realClock, opensAfter = REQUESTS_REFUSED) {
     this.#table = table;
     this.#name = name;
-    this.#scope = `circuit#${name}`;
+    this.#scope = `breaker#${name}`;
     this.#clock = clock;
     this.#opensAfter = opensAfter;
   }
@@ -145,7 +145,7 @@ export class TableCircuit implements Circuit {
   async #read(): Promise<void> {
     this.#readAt = this.#clock.now();
     const item = await this.#table.get(this.#scope).catch((error: unknown) => {
-      warnOnce(`The circuit ${this.#name} is unknown`, error);
+      warnOnce(`The breaker ${this.#name} is unknown`, error);
       return undefined;
     });
     if (item === undefined) return;
@@ -168,7 +168,7 @@ export class TableCircuit implements Circuit {
     const isWritten = await this.#table.update(change).then(
       (changed) => changed !== undefined,
       (error: unknown) => {
-        warnOnce(`The circuit ${this.#name} could not be written`, error);
+        warnOnce(`The breaker ${this.#name} could not be written`, error);
         return true;
       },
     );

@@ -1,39 +1,38 @@
 /**
- * The gate of the stack: what all functions of all runs together may ask of MLflow, of the judge, and of Lambda. Its items are in
- * the table of the budget.
+ * The limits of the stack: what all functions of all runs together may ask of MLflow, of the judge, and of Lambda. Their items are in one
+ * table, with those of the budget and of the locks.
  */
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
-import { type Circuit, TableCircuit } from './circuit.ts';
+import { type Breaker, TableBreaker } from './breaker.ts';
 import { realClock } from './clock.ts';
-import { type Pace, TablePace } from './pace.ts';
-import { type CallLimit, type Slots, TableSeats } from './seats.ts';
+import { type RateLimit, TableRateLimit } from './rate-limit.ts';
+import { type CallLimit, type Permits, TableSemaphore } from './semaphore.ts';
 import { BudgetTable, tableClient } from './table.ts';
 
 /** What stands before the requests to MLflow. */
-export interface MlflowGate {
+export interface MlflowLimits {
   /** Absent: no limit. */
-  pace?: Pace | undefined;
+  rate?: RateLimit | undefined;
   /** It is told of each request, and keeps chunks from being begun. Absent outside of the stack. */
-  circuit?: Circuit | undefined;
+  breaker?: Breaker | undefined;
 }
 
 /** What stands before each call of the judge. */
-export interface JudgeGate {
-  circuit: Circuit;
+export interface JudgeLimits {
+  breaker: Breaker;
   /** The tokens of the calls, as the provider counts them. Absent: no limit. */
-  tokens?: Pace | undefined;
+  tokens?: RateLimit | undefined;
 }
 
-export interface Gate {
-  /** Absent without a table, as in a test. */
-  mlflow?: MlflowGate | undefined;
-  /** Returns what stands before the calls of a model, by its id in the settings. Absent without a table. */
-  judge?: ((model: string) => JudgeGate) | undefined;
-  /** Absent without a table. */
-  slots?: Slots | undefined;
+/** All are absent without a table, as in a test. */
+export interface Limits {
+  mlflow?: MlflowLimits | undefined;
+  /** Returns what stands before the calls of a model, by its id in the settings. */
+  judge?: ((model: string) => JudgeLimits) | undefined;
+  permits?: Permits | undefined;
 }
 
-type GateSettings = Pick<
+type LimitSettings = Pick<
   LambdaEnvironment,
   | 'BUDGET_TABLE'
   | 'MLFLOW_TRACKING_URI'
@@ -46,7 +45,7 @@ type GateSettings = Pick<
 /** The rate of a managed MLflow, in requests a second: that of the smallest tracking server. None is published for apps. */
 const MANAGED_REQUESTS_PER_SECOND = 25;
 
-/** Each function writes to an item of a pace about once a second, and DynamoDB takes 1,000 writes a second to an item. */
+/** Each function writes to an item of a rate about once a second, and DynamoDB takes 1,000 writes a second to an item. */
 const FUNCTIONS_PER_SHARD = 250;
 /** A shard below this rate would make single requests wait for its turn. */
 const LEAST_PER_SHARD = 50;
@@ -60,27 +59,27 @@ const KEEP_TOKENS_MS = 10_000;
 const MLFLOW_REFUSED = { inRow: 5, forMs: 20_000 };
 
 /** @param limit the limiter of the judge's calls; absent in a function that does not judge */
-export function connectGate(settings: GateSettings, limit?: CallLimit): Gate {
+export function connectLimits(settings: LimitSettings, limit?: CallLimit): Limits {
   const { BUDGET_TABLE: name, MAX_FUNCTIONS: functions, JUDGE_CONCURRENCY: calls } = settings;
   if (name === undefined) return {};
   const table = new BudgetTable(tableClient(), name);
-  const pace = (of: string, perSecond: number, keepMs: number): Pace | undefined => {
+  const rate = (of: string, perSecond: number, keepMs: number): RateLimit | undefined => {
     if (perSecond === 0) return undefined;
     const most = Math.max(1, Math.floor(perSecond / LEAST_PER_SHARD));
     const shards = Math.min(most, Math.ceil((functions || 1000) / FUNCTIONS_PER_SHARD));
-    return new TablePace({ table, name: of, perSecond, keepMs, shards });
+    return new TableRateLimit({ table, name: of, perSecond, keepMs, shards });
   };
-  const tokens = pace('judge', settings.JUDGE_TOKENS_PER_MINUTE / 60, KEEP_TOKENS_MS);
+  const tokens = rate('judge', settings.JUDGE_TOKENS_PER_MINUTE / 60, KEEP_TOKENS_MS);
   return {
     mlflow: {
-      pace: pace('mlflow', requestsPerSecond(settings), KEEP_REQUESTS_MS),
-      circuit: new TableCircuit(table, 'mlflow', realClock, MLFLOW_REFUSED),
+      rate: rate('mlflow', requestsPerSecond(settings), KEEP_REQUESTS_MS),
+      breaker: new TableBreaker(table, 'mlflow', realClock, MLFLOW_REFUSED),
     },
     // Providers count by model: while one is throttled, the other model of a cascade may have room.
-    judge: (model) => ({ circuit: new TableCircuit(table, `judge#${model}`), tokens }),
-    slots: new TableSeats({ table, functions, calls, limit }),
+    judge: (model) => ({ breaker: new TableBreaker(table, `judge#${model}`), tokens }),
+    permits: new TableSemaphore({ table, functions, calls, limit }),
   };
 }
 
-const requestsPerSecond = ({ MLFLOW_REQUESTS_PER_SECOND: set, MLFLOW_TRACKING_URI: uri }: GateSettings): number =>
+const requestsPerSecond = ({ MLFLOW_REQUESTS_PER_SECOND: set, MLFLOW_TRACKING_URI: uri }: LimitSettings): number =>
   set ?? (uri.startsWith('arn:') ? MANAGED_REQUESTS_PER_SECOND : 0);

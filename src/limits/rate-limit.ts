@@ -1,5 +1,5 @@
 /**
- * The pace of requests or tokens, over all functions of the stack. An item of the table has the time at which the next unit is
+ * A rate limit of requests or tokens, over all functions of the stack. An item of the table has the time at which the next unit is
  * due. A function that needs units moves that time on and gets the interval before it, in which it spaces its units evenly. So
  * whoever asks is served in turn, nothing is refused, and together they never exceed the rate. A function asks about once a
  * second, for as many units as it used in the last one. One that crashes loses at most such a share.
@@ -8,14 +8,14 @@ import { type Clock, realClock } from './clock.ts';
 import { asNumber, type BudgetTable } from './table.ts';
 import { warnOnce } from './warn-once.ts';
 
-export interface Pace {
+export interface RateLimit {
   /** Waits until `n` units may be used. @throws the signal's reason when it is aborted first */
   take(n: number, signal?: AbortSignal): Promise<void>;
   /** Returns units that were taken and not used. A negative number: more were used. */
   give(n: number): void;
 }
 
-interface PaceOptions {
+interface RateLimitOptions {
   table: BudgetTable;
   name: string;
   perSecond: number;
@@ -32,8 +32,8 @@ const SHARE_MS = 1_000;
 /** … and the item is kept for this long. */
 const TTL_SECONDS = 3_600;
 
-export class TablePace implements Pace {
-  readonly #options: Required<PaceOptions>;
+export class TableRateLimit implements RateLimit {
+  readonly #options: Required<RateLimitOptions>;
   /** Units that were assigned and not used. Negative if more were used than taken. */
   #left = 0;
   /** Epoch milliseconds at which the next of them is due. */
@@ -47,7 +47,7 @@ export class TablePace implements Pace {
   #isBusy = false;
   #queue: Promise<unknown> = Promise.resolve();
 
-  constructor(options: PaceOptions) {
+  constructor(options: RateLimitOptions) {
     this.#options = { shards: 1, clock: realClock, random: Math.random, ...options };
   }
 
@@ -99,7 +99,7 @@ export class TablePace implements Pace {
   /** Returns the beginning of the interval that is assigned to the units, in epoch milliseconds. */
   async #assigned(units: number): Promise<number> {
     const { table, name, perSecond, shards, clock, random } = this.#options;
-    const scope = `pace#${name}#${Math.floor(random() * shards)}`;
+    const scope = `rate#${name}#${Math.floor(random() * shards)}`;
     const ms = Math.ceil((units * shards * 1_000_000) / perSecond) / 1000;
     for (;;) {
       const now = clock.now();
@@ -119,8 +119,8 @@ export class TablePace implements Pace {
         if (changed !== undefined) return asNumber(changed.dueAt) - ms;
         this.#isBusy = !this.#isBusy;
       } catch (error) {
-        // Better to exceed the pace than to stop the pipeline. Each function still keeps to it.
-        warnOnce('The pace of the stack is unknown', error);
+        // Better to exceed the rate than to stop the pipeline. Each function still keeps to it.
+        warnOnce('The rate of the stack is unknown', error);
         return now;
       }
     }

@@ -1,0 +1,208 @@
+/**
+ * A semaphore over all runs of the stack: how many functions process chunks at the same time, and how many calls of the judge they make
+ * together. An item of the table counts the permits of a window of time. A function takes its permits in each window that it runs in,
+ * those of the next one before it begins. So the permits of a function that crashes are free again when the window ends.
+ */
+import { type Clock, realClock } from './clock.ts';
+import { asNumber, type BudgetTable, type Item } from './table.ts';
+import { warnOnce } from './warn-once.ts';
+
+export interface Permits {
+  /**
+   * @param waited for how many seconds this work has just stayed away
+   * @returns `acquired`, or for how long to stay away. Then `release` must not be called
+   */
+  acquire(waited?: number): Promise<'acquired' | { waitSeconds: number }>;
+  release(): Promise<void>;
+}
+
+/** What limits the calls of a function: the judge's limiter. */
+export interface CallLimit {
+  readonly active: number;
+  max: number;
+}
+
+interface SemaphoreOptions {
+  table: BudgetTable;
+  /** Functions at the same time; 0: any number. */
+  functions: number;
+  /** Calls of the judge at the same time, in all functions; 0: any number. */
+  calls: number;
+  /** Absent: this function does not call the judge. */
+  limit?: CallLimit | undefined;
+  clock?: Clock;
+}
+
+export const WINDOW_MS = 10_000;
+/** In this part of a window, functions take the permits of the next one, each at a time of its own. */
+const RENEWED = { from: 0.5, to: 0.9 };
+/** Those who wait come so seldom that together they are sent away about so often a second, however many they are. */
+const REFUSALS_PER_SECOND = 0.5;
+/** Seconds, up to a third more or less. An execution may have 25,000 events, and each attempt has nine: they last for a week. */
+const LONGEST_WAIT = 225;
+const TTL_SECONDS = 3_600;
+
+/** How often there was no permit, in the window before this one and in this one so far. */
+export interface Refusals {
+  before: number;
+  now: number;
+  /** Milliseconds of this window that have passed. */
+  elapsedMs: number;
+}
+
+/**
+ * Returns for how many seconds work without a permit stays away: 3 or 4 at first, since permits are free soon in a short burst. Later
+ * up to twice as long each time while many wait, and down to half as long when few do. Those who came together do not return
+ * together.
+ *
+ * @param waited for how long it stayed away before, 0 at first
+ */
+export function waitAfterRefusal(waited: number, { before, now, elapsedMs }: Refusals, random: () => number): number {
+  const perSecond = ((before + now) * 1000) / (WINDOW_MS + elapsedMs);
+  const change = Math.min(2, Math.max(0.5, perSecond / REFUSALS_PER_SECOND));
+  const seconds = Math.min(LONGEST_WAIT, Math.max(3, waited * change));
+  return Math.ceil((seconds * (2 + 2 * random())) / 3);
+}
+
+export class TableSemaphore implements Permits {
+  readonly #options: SemaphoreOptions;
+  readonly #clock: Clock;
+  /** The most calls of one function: as its limiter was made. */
+  readonly #most: number;
+  /** The permits for calls, by the window in which this function has them. */
+  #held = new Map<number, number>();
+  #released = new AbortController();
+  #renewal: Promise<void> | undefined;
+
+  constructor(options: SemaphoreOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? realClock;
+    this.#most = options.limit?.max ?? 0;
+  }
+
+  async acquire(waited = 0): Promise<'acquired' | { waitSeconds: number }> {
+    const { functions, calls, limit } = this.#options;
+    if (functions === 0 && (calls === 0 || limit === undefined)) return 'acquired';
+    const window = this.#window();
+    // A function that can never make a call would wait for the others in paid time.
+    const most = Math.min(functions || Number.MAX_SAFE_INTEGER, (limit && calls) || Number.MAX_SAFE_INTEGER);
+    const counted = await this.#add(window, { functions: 1 }, { functions: most - 1 });
+    if (counted === undefined) return { waitSeconds: await this.#refuse(window, waited) };
+    const taken = await this.#takeCalls(window, this.#share(counted));
+    this.#held.set(window, taken);
+    this.#allow(taken);
+    this.#released = new AbortController();
+    this.#renewal = this.#renewUntil(this.#released.signal);
+    return 'acquired';
+  }
+
+  async release(): Promise<void> {
+    this.#released.abort();
+    await this.#renewal;
+    const now = this.#window();
+    const held = [...this.#held].filter(([window]) => window >= now);
+    this.#held.clear();
+    this.#allow(this.#most);
+    await Promise.all(held.map(([window, calls]) => this.#add(window, { functions: -1, calls: -calls })));
+  }
+
+  async #refuse(window: number, waited: number): Promise<number> {
+    const [counted, before] = await Promise.all([this.#add(window, { refusals: 1 }), this.#read(window - 1)]);
+    const elapsedMs = this.#clock.now() - window * WINDOW_MS;
+    const refusals = { before: asNumber(before.refusals), now: asNumber(counted?.refusals), elapsedMs };
+    return waitAfterRefusal(waited, refusals, Math.random);
+  }
+
+  #window(): number {
+    return Math.floor(this.#clock.now() / WINDOW_MS);
+  }
+
+  async #renewUntil(released: AbortSignal): Promise<void> {
+    const until = (window: number) => this.#clock.sleep(window * WINDOW_MS - this.#clock.now(), released);
+    try {
+      for (;;) {
+        const window = this.#window();
+        await until(window + RENEWED.from + Math.random() * (RENEWED.to - RENEWED.from));
+        const next = await this.#renew(window);
+        await until(window + 1);
+        this.#allow(next);
+      }
+    } catch (error) {
+      if (!released.aborted) throw error;
+    }
+  }
+
+  /** Takes the permits of the next window. A function that runs keeps its own, whatever the number. @returns the calls in it */
+  async #renew(window: number): Promise<number> {
+    const { calls: most, limit } = this.#options;
+    const running = await this.#read(window);
+    const own = this.#held.get(window) ?? 0;
+    const share = this.#share(running);
+    // Others may keep all of theirs, while their calls are in flight.
+    const free = Math.max(0, most - asNumber(running.calls));
+    const wanted = Math.max(Math.min(share, own + free), limit?.active ?? 0);
+    await this.#add(window + 1, { functions: 1 });
+    const taken = await this.#takeCalls(window + 1, wanted);
+    this.#held = new Map([
+      [window, own],
+      [window + 1, taken],
+    ]);
+    // No further call starts above the share, and until the next window begins, above what it will have.
+    this.#allow(Math.min(own, share, taken));
+    return Math.min(share, taken);
+  }
+
+  /** Returns an equal share of the calls among the functions of a window. */
+  #share({ functions }: Item): number {
+    return Math.max(1, Math.floor(this.#options.calls / Math.max(1, asNumber(functions))));
+  }
+
+  /** Takes permits for calls, or as many as there are. @returns how many it got */
+  async #takeCalls(window: number, atMost: number): Promise<number> {
+    const { calls: most, limit } = this.#options;
+    if (most === 0 || limit === undefined) return this.#most;
+    for (let wanted = Math.min(this.#most, atMost); wanted > 0; ) {
+      if ((await this.#add(window, { calls: wanted }, { calls: most - wanted })) !== undefined) return wanted;
+      wanted = Math.min(wanted - 1, most - asNumber((await this.#read(window)).calls));
+    }
+    return 0;
+  }
+
+  #allow(calls: number): void {
+    const { limit, calls: most } = this.#options;
+    if (limit !== undefined && most > 0) limit.max = calls;
+  }
+
+  #read(window: number): Promise<Item> {
+    return this.#options.table.get(scopeOf(window)).catch(() => ({}));
+  }
+
+  /**
+   * @param limit one of the counts must not exceed this before
+   * @returns the counts; `undefined` if it did. Without a table everybody has a permit
+   */
+  async #add(
+    window: number,
+    counts: Record<string, number>,
+    limit?: Record<string, number>,
+  ): Promise<Item | undefined> {
+    const added = Object.keys(counts).map((name) => `#${name} :${name}`);
+    const [limited, most] = Object.entries(limit ?? {})[0] ?? [];
+    const change = {
+      scope: scopeOf(window),
+      expression: `SET #ttl = :ttl ADD ${added.join(', ')}`,
+      condition: limited && `(attribute_not_exists(#${limited}) OR #${limited} <= :most)`,
+      values: {
+        ...counts,
+        ...(most === undefined ? {} : { most }),
+        ttl: Math.ceil(this.#clock.now() / 1000) + TTL_SECONDS,
+      },
+    };
+    return this.#options.table.update(change).catch((error: unknown) => {
+      warnOnce('The permits of the stack are unknown', error);
+      return {};
+    });
+  }
+}
+
+const scopeOf = (window: number): string => `semaphore#${window}`;
