@@ -201,7 +201,7 @@ export interface DecodeOptions {
   featureNames?: string[];
   /** Time for decoding the payloads, after which they are kept as captured. Default: depends on the line's length. */
   timeMs?: number;
-  /** Maximum estimated bytes of memory, see `weight.ts`. Default: as much as can be decoded without a trial. */
+  /** Maximum estimated bytes of memory, see `weight.ts`. Default: as much as this process may decode. */
   maxWeight?: number;
   /** Keep the payloads as captured, for this reason. */
   keepRaw?: string;
