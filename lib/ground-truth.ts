@@ -14,7 +14,7 @@ import { allow } from './access/allow.ts';
 import { grantObjectRead } from './access/capture.ts';
 import { grantMlflow } from './access/mlflow.ts';
 import { grantWork, type WorkPart } from './access/work.ts';
-import { grantBudget } from './budget-table.ts';
+import { grantBudget } from './item-table.ts';
 import { STARTER } from './monitoring-functions.ts';
 import { ObjectRule } from './object-rule.ts';
 import { PipelineFunction } from './pipeline-function.ts';

@@ -7,11 +7,11 @@ import type { StackOutputs } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { Alarms } from './alarms.ts';
 import { BatchInference } from './batch-inference.ts';
-import { JudgeBudgetTable } from './budget-table.ts';
 import { CaptureRule } from './capture-rule.ts';
 import { MonitoringDashboard } from './dashboard.ts';
 import { Forward } from './forward.ts';
 import { GroundTruth } from './ground-truth.ts';
+import { ItemTable } from './item-table.ts';
 import { alarmAboutLabels } from './label-alarms.ts';
 import { monitoringFunctions } from './monitoring-functions.ts';
 import { OutputParameters } from './output-parameters.ts';
@@ -34,7 +34,7 @@ export class Monitor extends Construct {
     // Without it the CDK ignores where the Maps' results are to be written. An app of somebody else may not set it.
     this.node.setContext('@aws-cdk/aws-stepfunctions:useDistributedMapResultWriterV2', true);
     const { bucket: workBucket } = new WorkBucket(this, 'WorkBucket', settings);
-    const { table: budget } = new JudgeBudgetTable(this, 'Budget', settings);
+    const { table: budget } = new ItemTable(this, 'Budget', settings);
     const environment = functionEnvironment(settings, workBucket.bucketName, budget.tableName);
 
     const pipeline = monitoringFunctions(this, { settings, workBucket, budget, environment });

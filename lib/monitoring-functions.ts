@@ -11,7 +11,7 @@ import { grantCaptureRead } from './access/capture.ts';
 import { grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantWork } from './access/work.ts';
-import { grantBudget } from './budget-table.ts';
+import { grantAnswers, grantBudget, ItemTable } from './item-table.ts';
 import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
 
 interface MonitoringFunctionsProps {
@@ -68,6 +68,9 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
   // The gate has its items in the table of the budget.
   for (const { role } of [processor, evaluator]) grantBudget(role, props.budget, settings);
+  const { table: answers } = new ItemTable(scope, 'Answers', settings);
+  grantAnswers(evaluator.role, answers, settings);
+  evaluator.function.addEnvironment('ANSWERS_TABLE', answers.tableName);
   return functions;
 }
 
@@ -90,11 +93,13 @@ function grantWorkBucket(
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
     read: ['ranges', 'receipts', 'quarantine', 'answers', 'replayMarks', 'lineAtWork', 'batchState', 'batchOutput'],
-    write: ['receipts', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchRequests', 'truthIndex'],
+    write: ['receipts', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchInput', 'truthIndex'],
+    // What an attempt has prepared that failed.
+    remove: ['batchInput'],
   });
   grantWork(workBucket, batcher.role, {
-    read: ['plan', 'manifest', 'batchState', 'batchRequests'],
-    write: ['batchState', 'batchInput'],
+    read: ['plan', 'manifest', 'batchState'],
+    write: ['batchState'],
     upload: ['batchState'],
   });
   grantWork(workBucket, summarizer.role, {

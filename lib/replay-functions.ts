@@ -9,7 +9,7 @@ import { grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantReplayTargets } from './access/replay.ts';
 import { grantWork } from './access/work.ts';
-import { grantBudget } from './budget-table.ts';
+import { grantBudget } from './item-table.ts';
 import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
 import { replayEnvironment } from './settings/function-environment.ts';
 

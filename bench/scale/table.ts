@@ -203,6 +203,11 @@ simulation does not count on. With a new table nothing fails, and bursts take lo
 
 ${outcomes(tables.cold)}
 
+The judge's answers are in a table of their own: an item per question (what the judge reads about a capture), kept for 90 days. A judged
+capture costs three of its write units: one claims the question, and two keep nine answers, which are about 1.2 KB compressed. A
+million judged captures cost $1.88 in writes and $1 in storage for the 90 days. A new table takes the answers about 1,300 captures a second; what it
+refuses is repeated, and then the chunk waits. For more, warm that table in the same way.
+
 Dollars are list prices of us-east-1 without the judge and without span files ($5 for a million captures on managed MLflow);
 the judge's are those of Claude Sonnet 4.6 by a geographic profile (\`us.\`, \`eu.\`, \`jp.\`, \`au.\`), as is the default there: 10% above
 those of \`global.\`, and batch is half. Not in them: [a run](operations.md#cost-of-a-million-captures) costs $0.0006, also for a lone

@@ -3,7 +3,6 @@ import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
 import { functionEnvironment, nodeOptions } from '../../lib/settings/function-environment.ts';
@@ -16,9 +15,9 @@ import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow
 import { synthesize } from '../../local/stack/deploy.ts';
 import type { StandInJudge } from '../../local/stand-in-judge/server.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
-import { budgetTable } from '../../src/core/contract/names.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { startPeerJudge } from '../../test/doubles/peer-judge.ts';
+import { createItemTable } from '../../test/helpers/answers-in.ts';
 import { separate } from './processors.ts';
 import { WarmFunctions } from './warm-functions.ts';
 
@@ -48,6 +47,7 @@ export const CAPTURES = 'bench-captures';
 export const WORK = 'bench-work';
 const ARTIFACTS = 'bench-artifacts';
 const BUDGET = 'bench-budget';
+const ANSWERS = 'bench-answers';
 
 /** A side's report of its work. */
 export interface SideReport {
@@ -143,6 +143,7 @@ export class BenchStack {
       PATH: process.env.PATH ?? '',
       ...this.#ministack.env,
       ...functionEnvironment(settings, WORK, BUDGET),
+      ANSWERS_TABLE: ANSWERS,
       NODE_OPTIONS: nodeOptions(settings.LAMBDA_MEMORY_MB),
       AWS_ENDPOINT_URL_BEDROCK: this.judge.url,
       AWS_ENDPOINT_URL_BEDROCK_RUNTIME: this.judge.url,
@@ -244,7 +245,7 @@ export async function startBenchStack(log: Log, options: BenchStackOptions = {})
   const ministack = await startMiniStack({ log });
   const clients = emulatedClients(ministack);
   for (const Bucket of [CAPTURES, WORK, ARTIFACTS]) await clients.s3.send(new CreateBucketCommand({ Bucket }));
-  await makeBudgetTable(ministack);
+  for (const table of [BUDGET, ANSWERS]) await createItemTable(ministack.url, table);
   const [mlflow, judge] = await Promise.all([
     startMlflowServer({
       log,
@@ -256,20 +257,6 @@ export async function startBenchStack(log: Log, options: BenchStackOptions = {})
   const bundles = await bundle(ministack, directory, log);
   const isApart = await separate(mlflow.pid);
   return new BenchStack({ mlflow, isApart, judge, peer, reader, directory, ministack, clients, bundles });
-}
-
-async function makeBudgetTable({ url }: MiniStack): Promise<void> {
-  const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-  const client = new DynamoDBClient({ endpoint: url, region: 'us-east-1', credentials });
-  await client.send(
-    new CreateTableCommand({
-      TableName: BUDGET,
-      BillingMode: 'PAY_PER_REQUEST',
-      AttributeDefinitions: [{ AttributeName: budgetTable.partitionKey, AttributeType: 'S' }],
-      KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
-    }),
-  );
-  client.destroy();
 }
 
 /** Makes the bundles that `cdk deploy` would upload. */

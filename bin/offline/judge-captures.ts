@@ -9,7 +9,7 @@ import type { Judge, Scorer } from '../../src/judge/types.ts';
 import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
 import { CaptureAssessor, type CaptureOutcome } from '../../src/monitoring/evaluate/assess-capture.ts';
 import { HeldCaptures } from '../../src/monitoring/evaluate/held-captures.ts';
-import { KnownAnswers } from '../../src/monitoring/evaluate/known-answers.ts';
+
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from '../../src/monitoring/evaluate/pending-verdicts.ts';
 import type { OfflineLine } from './capture-files.ts';
 import { JudgeBook } from './judge-book.ts';
@@ -84,7 +84,7 @@ export async function judgeCaptures(
   captures: AsyncIterable<SelectedCapture>,
   { judge, limit, scorers, signal, onCapture }: JudgingOptions,
 ): Promise<Judged> {
-  const assessor = new CaptureAssessor(RUN, { judge, ...(limit && { limit }) }, new KnownAnswers());
+  const assessor = new CaptureAssessor(RUN, { judge, ...(limit && { limit }) });
   const book = new JudgeBook(scorers);
   const notJudgeable = noCounts();
   let failure: unknown;

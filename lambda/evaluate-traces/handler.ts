@@ -16,7 +16,7 @@ import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
-import { connectClaims } from '../../src/monitoring/evaluate/ask-claims.ts';
+import { connectAnswers } from '../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
@@ -30,7 +30,7 @@ const settings = { ...environment, shared: { limiter, limits: limits.judge } };
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const judging = connectJudge(settings);
 const budget = connectBudget(environment);
-const claimsOf = connectClaims(environment.BUDGET_TABLE);
+const answersOf = connectAnswers(environment.ANSWERS_TABLE, storage, environment.WORK_BUCKET);
 const turnsOf = connectTurns(environment.BUDGET_TABLE);
 let batchJudging: BatchJudging | undefined;
 const batchJudge = (): BatchJudging => {
@@ -53,8 +53,8 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
     const limit = budget(request.run, request.options.budgetUsd);
     const endsAtMs = Date.now() + deps.remainingMs();
-    const claims = claimsOf(request, endsAtMs);
-    const limited = { ...deps, ...scoring, limit, claims, turns: turnsOf(request, endsAtMs) };
+    const answers = answersOf(request, { requestId: deps.requestId, untilMs: endsAtMs });
+    const limited = { ...deps, ...scoring, limit, answers, turns: turnsOf(request, endsAtMs) };
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
     const { batchScorers: scorers } = batchJudge();
     const workBucket = environment.WORK_BUCKET;
@@ -64,8 +64,8 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const prepare = async (request: ChunkRequest): Promise<{ records: number; held: number }> => {
     const limit = budget(request.run, request.options.budgetUsd);
     const { batchScorers: scorers, ...batch } = batchJudge();
-    const claims = claimsOf(request, Date.now() + deps.remainingMs());
-    const { records, held } = await prepareChunk(request, { ...deps, ...scoring, ...batch, scorers, limit, claims });
+    const answers = answersOf(request, { requestId: deps.requestId, untilMs: 0 });
+    const { records, held } = await prepareChunk(request, { ...deps, ...scoring, ...batch, scorers, limit, answers });
     return { records, held: held.length };
   };
   if (invocation.kind === 'chunk') {

@@ -1,13 +1,12 @@
-/** JudgeBatch: packs the requests of a run into batch inference jobs, and starts and checks these until they have ended. */
+/** JudgeBatch: starts the batch inference jobs of a run, and checks them until they have ended. */
 import { BedrockClient } from '@aws-sdk/client-bedrock';
-import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { JudgeBatchRequest, JudgeBatchResult } from '../../src/core/contract/payloads.ts';
 import { logged } from '../../src/core/process/logging.ts';
 import { countingThrottles } from '../../src/core/process/metrics.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { firstModel, parseJudgeId } from '../../src/judge/judge-id.ts';
-import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
+import { checkBatch } from '../../src/monitoring/batch/jobs.ts';
 
 const environment = readEnvironment();
 const dependencies = {
@@ -19,9 +18,6 @@ const dependencies = {
   pollSeconds: environment.BATCH_POLL_SECONDS,
 };
 
-const handle = ({ action, run: { name } }: JudgeBatchRequest, context: Context): Promise<JudgeBatchResult> => {
-  const deps = { ...dependencies, remainingMs: () => context.getRemainingTimeInMillis() };
-  return (action === 'start' ? startBatch : checkBatch)(name, deps);
-};
+const handle = ({ run: { name } }: JudgeBatchRequest): Promise<JudgeBatchResult> => checkBatch(name, dependencies);
 
 export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));

@@ -29,7 +29,6 @@ export const workPatterns = {
   forwards: `${workKeys.forwardsPrefix}*`,
   batchState: `${workKeys.batchStatePrefix(ANY_RUN)}*`,
   batchManifest: workKeys.batchManifest(ANY_RUN),
-  batchRequests: `${workKeys.batchRequestsPrefix(ANY_RUN)}*`,
   batchInput: `${workKeys.batchInputsPrefix(ANY_RUN)}*`,
   batchOutput: `${workKeys.batchOutputPrefix(ANY_RUN)}*`,
   truthIndex: `${truthKeys.indexPrefix}*`,

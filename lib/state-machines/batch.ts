@@ -1,4 +1,4 @@
-/** The states of batch inference: pack and start the jobs of the whole run, wait for them, apply their answers chunk by chunk. */
+/** The states of batch inference: start the jobs of the whole run, wait for them, apply their answers chunk by chunk. */
 import {
   Choice,
   Condition,
@@ -10,7 +10,6 @@ import {
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import type { JudgeBatchRequest } from '../../src/core/contract/payloads.ts';
 import type { MonitoringFunctions } from '../monitoring-functions.ts';
 import { RUN } from './pipeline.ts';
 import { BATCH_RETRIES, STORE_RETRIES } from './retries.ts';
@@ -27,20 +26,13 @@ export function batchStates(
   answered: DistributedMap,
   summarize: TaskStateBase,
 ): IChainable {
-  const ask = (id: string, action: JudgeBatchRequest['action'], comment: string): TaskStateBase =>
-    invoke(scope, id, {
-      lambda: batcher,
-      comment,
-      payload: TaskInput.fromObject({ action, run: RUN }),
-      resultPath: '$.batch',
-      retries: BATCH_RETRIES,
-    });
-  const start = ask('StartBatch', 'start', 'Packs the requests of all chunks into jobs');
-  const check = ask(
-    'CheckBatch',
-    'check',
-    'Checks whether the jobs have ended, and starts those that have a place now',
-  );
+  const check = invoke(scope, 'CheckBatch', {
+    lambda: batcher,
+    comment: 'Starts the jobs that have a place now, and checks whether all have ended',
+    payload: TaskInput.fromObject({ run: RUN }),
+    resultPath: '$.batch',
+    retries: BATCH_RETRIES,
+  });
   const wait = new Wait(scope, 'WaitForBatch', { time: WaitTime.secondsPath('$.batch.pollSeconds') });
   answered.addCatch(summarize, { resultPath: '$.error' }).next(summarize);
   const unknown = invoke(scope, 'JobsUnknown', {
@@ -51,16 +43,12 @@ export function batchStates(
     retries: STORE_RETRIES,
   });
   unknown.addCatch(summarize, { resultPath: '$.error' });
-  start.addCatch(unknown, { resultPath: '$.error' });
   check.addCatch(unknown, { resultPath: '$.error' });
   const ended = new Choice(scope, 'BatchEnded')
     .when(Condition.stringEquals('$.batch.outcome', 'ready'), answered)
     .when(Condition.stringEquals('$.batch.outcome', 'waiting'), wait.next(check))
-    .when(Condition.stringEquals('$.batch.outcome', 'more'), start)
-    .when(Condition.stringEquals('$.batch.outcome', 'packed'), check)
     .otherwise(summarize);
   check.next(ended);
   unknown.next(ended);
-  start.next(ended);
-  return start;
+  return check;
 }

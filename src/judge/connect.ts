@@ -99,7 +99,7 @@ const guardrailOf = ({ BEDROCK_GUARDRAIL_ID: id, BEDROCK_GUARDRAIL_VERSION: vers
 
 /** The parts of the judge that batch inference needs. Of a cascade, the jobs ask the first model, which has to be on Bedrock. */
 export interface BatchJudging {
-  record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
+  record(recordId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   /** Returns the most that the answer to a record can cost, at the batch price; `null` if the price is unknown. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
   /** Returns the cost of a batch job's answer in US dollars; `null` if the price is unknown. */
@@ -127,7 +127,7 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
   const pricedAsBatch = judgeAt((usage) => paidFor(name, usage, batch));
   const first = judgeAt((usage) => paidFor(name, usage, usage.batch ? batch : online));
   return {
-    record: (traceId, capture, scorers) => batchRecord(transport, traceId, capture, asAsked(scorers), bounds),
+    record: (recordId, capture, scorers) => batchRecord(transport, recordId, capture, asAsked(scorers), bounds),
     maxCostUsd: (capture, scorers) => pricedAsBatch.maxCostUsd(capture, asAsked(scorers)),
     priceOf: ({ usage }) => paidFor(name, usage, batch),
     judge: isCascade ? cascade(first, judgeOf(environment)) : first,

@@ -2,8 +2,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type AttributeValue,
-  BatchGetItemCommand,
-  BatchWriteItemCommand,
   ConditionalCheckFailedException,
   DynamoDBClient,
   DynamoDBServiceException,
@@ -24,10 +22,6 @@ import { PermanentError, RetryableError, saidBy } from '../core/errors/errors.ts
 export const REFUSED_ATTEMPTS = 10;
 export const REFUSED_WAIT_MS = 50;
 
-/** DynamoDB's bounds of one request. */
-const GOT_AT_ONCE = 100;
-const PUT_AT_ONCE = 25;
-
 export type Item = Record<string, AttributeValue>;
 
 /** A change of one item. In expressions, `#name` stands for the attribute `name` unless `names` maps it. */
@@ -36,7 +30,7 @@ export interface ItemChange {
   expression: string;
   condition?: string | undefined;
   names?: Record<string, string>;
-  /** Numbers, texts and maps of numbers by name, for `:name` in expressions. */
+  /** Numbers, texts, bytes and maps of numbers by name, for `:name` in expressions. */
   values: Record<string, number | string | object>;
   /** Which attributes `update` returns: by default those that it changed, as they are now. */
   returns?: 'ALL_OLD';
@@ -45,13 +39,16 @@ export interface ItemChange {
 export const asNumber = (value: AttributeValue | undefined): number => Number(value?.N ?? 0);
 
 const toAttribute = (value: unknown): AttributeValue =>
+  value instanceof Uint8Array ? { B: value } : toPlainAttribute(value);
+
+const toPlainAttribute = (value: unknown): AttributeValue =>
   typeof value === 'object' && value !== null
     ? { M: Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, toAttribute(inner)])) }
     : typeof value === 'string'
       ? { S: value }
       : { N: String(value) };
 
-const attributesOf = (values: ItemChange['values'], prefix = ''): Item =>
+export const attributesOf = (values: ItemChange['values'], prefix = ''): Item =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}${name}`, toAttribute(value)]));
 
 let client: DynamoDBClient | undefined;
@@ -63,56 +60,21 @@ export function tableClient(): DynamoDBClient {
 }
 
 export class BudgetTable {
-  readonly #client: DynamoDBClient;
-  readonly #name: string;
+  readonly client: DynamoDBClient;
+  readonly name: string;
 
   constructor(client: DynamoDBClient, name: string) {
-    this.#client = client;
-    this.#name = name;
+    this.client = client;
+    this.name = name;
   }
 
   /** Returns the item, which is empty if it does not exist. */
   async get(scope: string): Promise<Item> {
-    const command = new GetItemCommand({ TableName: this.#name, Key: keyOf(scope), ConsistentRead: true });
-    const { Item = {} } = await this.#client.send(command).catch((error: unknown) => {
-      throw namedTableError(error, this.#name, scope);
+    const command = new GetItemCommand({ TableName: this.name, Key: keyOf(scope), ConsistentRead: true });
+    const { Item = {} } = await this.client.send(command).catch((error: unknown) => {
+      throw namedTableError(error, this.name, scope);
     });
     return Item;
-  }
-
-  /** Returns those of the items that exist, by scope. */
-  async getAll(scopes: readonly string[]): Promise<Map<string, Item>> {
-    const found = new Map<string, Item>();
-    await this.#inBatches(scopes.map(keyOf), GOT_AT_ONCE, async (Keys) => {
-      const command = new BatchGetItemCommand({ RequestItems: { [this.#name]: { Keys, ConsistentRead: true } } });
-      const { Responses = {}, UnprocessedKeys = {} } = await this.#client.send(command);
-      for (const item of Responses[this.#name] ?? []) found.set(item[budgetTable.partitionKey]?.S ?? '', item);
-      return UnprocessedKeys[this.#name]?.Keys ?? [];
-    });
-    return found;
-  }
-
-  /** Replaces the items. */
-  async putAll(items: readonly Pick<ItemChange, 'scope' | 'values'>[]): Promise<void> {
-    const puts = items.map(({ scope, values }) => ({
-      PutRequest: { Item: { ...keyOf(scope), ...attributesOf(values) } },
-    }));
-    await this.#inBatches(puts, PUT_AT_ONCE, async (some) => {
-      const command = new BatchWriteItemCommand({ RequestItems: { [this.#name]: some } });
-      const { UnprocessedItems = {} } = await this.#client.send(command);
-      return (UnprocessedItems[this.#name] ?? []) as typeof some;
-    });
-  }
-
-  /** @param send returns what DynamoDB has left out, which is sent again as if it had been throttled */
-  async #inBatches<T>(all: readonly T[], atOnce: number, send: (some: T[]) => Promise<T[]>): Promise<void> {
-    for (let from = 0; from < all.length; from += atOnce) {
-      let left = all.slice(from, from + atOnce);
-      await this.#send('a batch', async () => {
-        left = await send(left);
-        if (left.length > 0) throw Object.assign(new Error('Left out'), { name: 'ThrottlingException' });
-      });
-    }
   }
 
   /**
@@ -122,15 +84,15 @@ export class BudgetTable {
    * @returns the changed attributes (empty after a transaction) or those that `returns` names, or `undefined` if a condition was not met
    */
   async update(change: ItemChange, other?: ItemChange): Promise<Item | undefined> {
-    return this.#send(change.scope, async () => {
+    return this.send(change.scope, async () => {
       if (other !== undefined) {
         const TransactItems = [change, other].map((one) => ({ Update: this.#update(one) }));
-        await this.#client.send(new TransactWriteItemsCommand({ TransactItems }));
+        await this.client.send(new TransactWriteItemsCommand({ TransactItems }));
         return {};
       }
       const ReturnValues = change.returns ?? 'UPDATED_NEW';
       const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues });
-      return (await this.#client.send(command)).Attributes ?? {};
+      return (await this.client.send(command)).Attributes ?? {};
     });
   }
 
@@ -140,7 +102,7 @@ export class BudgetTable {
    * @returns the changed attributes; `undefined` if the condition was not met; `unknown` if no reply tells
    */
   async updateOnce(change: ItemChange): Promise<Item | undefined | 'unknown'> {
-    return this.#send<Item | 'unknown'>(change.scope, async () => {
+    return this.send<Item | 'unknown'>(change.scope, async () => {
       const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues: 'UPDATED_NEW' });
       // Inside of the SDK's retries, which repeat no error that they do not know.
       command.middlewareStack.add(
@@ -154,7 +116,7 @@ export class BudgetTable {
         { step: 'finalizeRequest', priority: 'low', name: 'sentOnce' },
       );
       try {
-        return (await this.#client.send(command)).Attributes ?? {};
+        return (await this.client.send(command)).Attributes ?? {};
       } catch (error) {
         const failure = error instanceof SentOnce ? error.failure : error;
         const { httpStatusCode = 500 } = failure instanceof DynamoDBServiceException ? failure.$metadata : {};
@@ -165,7 +127,7 @@ export class BudgetTable {
   }
 
   /** Sends again what was refused for the moment. @returns `undefined` if a condition was not met */
-  async #send<T>(scope: string, send: () => Promise<T>): Promise<T | undefined> {
+  async send<T>(scope: string, send: () => Promise<T>): Promise<T | undefined> {
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await send();
@@ -174,7 +136,7 @@ export class BudgetTable {
         const throttled = isThrottled(error);
         if (throttled) noteThrottle('table');
         if (!(throttled || isConflict(error)) || attempt >= REFUSED_ATTEMPTS) {
-          throw namedTableError(error, this.#name, scope);
+          throw namedTableError(error, this.name, scope);
         }
         await sleep(Math.random() * REFUSED_WAIT_MS * attempt);
       }
@@ -184,7 +146,7 @@ export class BudgetTable {
   #update({ scope, expression, condition, names, values }: ItemChange): Update {
     const used = `${expression} ${condition ?? ''}`.matchAll(/#(\w+)/g);
     return {
-      TableName: this.#name,
+      TableName: this.name,
       Key: keyOf(scope),
       UpdateExpression: expression,
       ConditionExpression: condition,
@@ -204,7 +166,7 @@ class SentOnce extends Error {
   }
 }
 
-const keyOf = (scope: string): Item => ({ [budgetTable.partitionKey]: { S: scope } });
+export const keyOf = (scope: string): Item => ({ [budgetTable.partitionKey]: { S: scope } });
 
 const canceledFor = (error: unknown, code: string): boolean =>
   error instanceof TransactionCanceledException &&

@@ -174,7 +174,7 @@ export class SummaryBuilder {
   addBatch(report: BatchReport | undefined): void {
     if (report === undefined) return;
     const { jobs, converse } = report;
-    const first = jobs.slice(0, MAX_FAILURES).map(({ files: _, ...job }) => job);
+    const first = jobs.slice(0, MAX_FAILURES);
     this.#summary.batch = { jobs: first, converse, ...(jobs.length > first.length ? { jobCount: jobs.length } : {}) };
   }
 

@@ -108,7 +108,7 @@ export class MemoryTable {
       const [path = '', operator, name = ''] = clause.split(' ');
       const [stored, given] = [valueAt(item, path, update)?.N, givenValue(update, name).N];
       const text = givenValue(update, name).S;
-      if (text !== undefined) return operator === '=' && valueAt(item, path, update)?.S === text;
+      if (text !== undefined) return (valueAt(item, path, update)?.S === text) === (operator === '=');
       if (stored === undefined || given === undefined) return false;
       const compare = COMPARISONS[operator ?? ''];
       if (compare === undefined) throw new Error(`The table does not know ${clause}`);

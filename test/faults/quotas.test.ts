@@ -5,7 +5,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { BudgetTable } from '../../src/limits/table.ts';
-import { MIN_BATCH_RECORDS } from '../../src/monitoring/batch/packing.ts';
+import { MIN_BATCH_RECORDS } from '../../src/monitoring/batch/groups.ts';
 import type { QuotaLimits } from '../doubles/quota-shim/limits.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';

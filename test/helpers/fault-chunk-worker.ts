@@ -11,6 +11,7 @@ import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
+import { answersIn } from './answers-in.ts';
 
 export type ChunkStep = 'log' | 'evaluate';
 
@@ -18,6 +19,7 @@ export interface ChunkJob {
   step: ChunkStep;
   request: ChunkRequest;
   variables: Record<string, string>;
+  awsUrl: string;
   s3Url: string;
   mlflowUrl: string;
   judgeUrl: string;
@@ -27,7 +29,9 @@ export interface ChunkJob {
 const LAMBDA_MS = 300_000;
 
 async function main(): Promise<void> {
-  const { step, request, variables, s3Url, mlflowUrl, judgeUrl } = JSON.parse(process.argv[2] ?? '') as ChunkJob;
+  const { step, request, variables, awsUrl, s3Url, mlflowUrl, judgeUrl } = JSON.parse(
+    process.argv[2] ?? '',
+  ) as ChunkJob;
   const aws = { region: 'us-east-1', credentials: { accessKeyId: 'test', secretAccessKey: 'test' } };
   const s3 = new S3Client({ ...aws, endpoint: s3Url, forcePathStyle: true });
   const store = createMlflowClient({ trackingUri: mlflowUrl, s3 });
@@ -39,8 +43,10 @@ async function main(): Promise<void> {
     return;
   }
   const clients = { bedrockRuntime: createBedrockClient({ ...aws, endpoint: judgeUrl }) };
+  const answersOf = answersIn(awsUrl, deps.storage, environment.WORK_BUCKET);
   await evaluateChunk(request, {
     ...deps,
+    answers: answersOf(request, deps.requestId, LAMBDA_MS),
     judge: createJudge({
       model: environment.BEDROCK_MODEL_ID,
       price: (usage) => priceCall(environment.BEDROCK_MODEL_ID, usage),

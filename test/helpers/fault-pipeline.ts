@@ -38,6 +38,7 @@ import { readManifest } from '../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
+import { answersIn, createItemTable } from './answers-in.ts';
 import type { ChunkJob, ChunkStep } from './fault-chunk-worker.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
 
@@ -110,6 +111,7 @@ export class FaultPipeline {
   readonly #directory: string;
   readonly #storage: Storage;
   readonly #judgeUnderTest: Judge;
+  readonly answersOf: ReturnType<typeof answersIn>;
   readonly #stores: MlflowClient[] = [];
   readonly running = new Set<string>();
   #worker: Worker | undefined;
@@ -130,6 +132,7 @@ export class FaultPipeline {
     this.#directory = directory;
     // Three attempts of the SDK, with waits of up to 0.1 and 0.2 s.
     this.#storage = new Storage(clientOf(parts.s3Proxy.url, 3));
+    this.answersOf = answersIn(parts.ministack.url, this.#storage, WORK);
     const bedrockRuntime = createBedrockClient({
       endpoint: parts.judge.url,
       region: 'us-east-1',
@@ -156,6 +159,7 @@ export class FaultPipeline {
     ]);
     const s3 = clientOf(ministack.url, 3);
     for (const Bucket of [CAPTURES, WORK]) await s3.send(new CreateBucketCommand({ Bucket }));
+    await createItemTable(ministack.url, 'answers');
     return new FaultPipeline({ ministack, server, judge, s3Proxy, mlflowProxy, reader, s3 }, directory);
   }
 
@@ -233,7 +237,12 @@ export class FaultPipeline {
     variables: Record<string, string>,
     clockAheadMs = 0,
   ): Promise<void> {
-    const urls = { s3Url: this.s3Proxy.url, mlflowUrl: this.mlflowProxy.url, judgeUrl: this.judge.url };
+    const urls = {
+      awsUrl: this.ministack.url,
+      s3Url: this.s3Proxy.url,
+      mlflowUrl: this.mlflowProxy.url,
+      judgeUrl: this.judge.url,
+    };
     const job: ChunkJob = { step, request, variables, ...urls };
     const script = projectPath('test', 'helpers', 'fault-chunk-worker.ts');
     const clock = clockAheadMs === 0 ? [] : ['--import', shiftedClock(clockAheadMs)];
@@ -371,12 +380,14 @@ export class FaultCase {
         await this.#untilDone(errors, { run, chunk, options, attempt: 0, write: true }, async (request) => {
           if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request, hooks);
           const life = await hooks.live?.(request);
+          const requestId = randomUUID();
           const attempt = evaluateChunk(request, {
             ...this.#dependencies(),
+            answers: this.#pipeline.answersOf(request, requestId, LAMBDA_MS),
             judge: this.#pipeline.judgeUnderTest,
             scorers: this.scorers,
             always: () => undefined,
-            requestId: randomUUID(),
+            requestId,
             remainingMs: () => hooks.evaluateMs?.(request.attempt) ?? LAMBDA_MS,
             ...life?.deps,
           });

@@ -144,15 +144,15 @@ const mapOver = (
   Catch: toStopped,
 });
 
-const batchTask = (action: string) => ({
+const batchTask = {
   Type: 'Task',
   Resource: lambda('JudgeBatchFunction'),
-  Parameters: { action, run },
+  Parameters: { run },
   ResultPath: '$.batch',
   Retry: [NOT_READY, place, transient, throttled, ended],
   Catch: [{ ...toSummary[0], Next: 'JobsUnknown' }],
   Next: 'BatchEnded',
-});
+};
 
 it('has exactly these states', () => {
   const { OnlyChunk: _, RunAndPlan: __, ...States } = definition.States;
@@ -200,7 +200,7 @@ it('has exactly these states', () => {
       },
       PartsFailed: {
         Type: 'Choice',
-        Choices: [{ And: [{ Variable: '$.plan.options', IsPresent: true }, { And: wantsBatch }], Next: 'StartBatch' }],
+        Choices: [{ And: [{ Variable: '$.plan.options', IsPresent: true }, { And: wantsBatch }], Next: 'CheckBatch' }],
         Default: 'SummarizeRun',
       },
       ForEachChunk: {
@@ -245,12 +245,11 @@ it('has exactly these states', () => {
         Type: 'Choice',
         Choices: [
           { Variable: '$.plan.more', BooleanEquals: true, Next: 'PlanCaptures' },
-          { And: wantsBatch, Next: 'StartBatch' },
+          { And: wantsBatch, Next: 'CheckBatch' },
         ],
         Default: 'SummarizeRun',
       },
-      StartBatch: batchTask('start'),
-      CheckBatch: batchTask('check'),
+      CheckBatch: batchTask,
       JobsUnknown: {
         Type: 'Task',
         Resource: lambda('PlanCapturesFunction'),
@@ -265,8 +264,6 @@ it('has exactly these states', () => {
         Choices: [
           { Variable: '$.batch.outcome', StringEquals: 'ready', Next: 'ForEachAnsweredChunk' },
           { Variable: '$.batch.outcome', StringEquals: 'waiting', Next: 'WaitForBatch' },
-          { Variable: '$.batch.outcome', StringEquals: 'more', Next: 'StartBatch' },
-          { Variable: '$.batch.outcome', StringEquals: 'packed', Next: 'CheckBatch' },
         ],
         Default: 'SummarizeRun',
       },
@@ -370,7 +367,7 @@ it('neither retries nor swallows permanent errors, such as CaptureMissing', () =
   // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed","Next":"MoreParts"/g)).toHaveLength(1);
   // Planning that fails beside the Map of the part before it.
-  expect(all.match(/States\.ALL/g)).toHaveLength(9);
+  expect(all.match(/States\.ALL/g)).toHaveLength(8);
 });
 
 /** The longest time that the retries can take, in seconds. */

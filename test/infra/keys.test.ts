@@ -34,8 +34,8 @@ it('encrypts everything that the stack stores', () => {
     const expected = type === 'AWS::S3::Bucket' ? bucket : type === 'AWS::DynamoDB::GlobalTable' ? table : KEY;
     expect({ id, key }).toEqual({ id, key: expected });
   }
-  // A bucket, a table, three queues, a topic, and the logs of 13 functions, three state machines and the custom resource.
-  expect(keys).toHaveLength(23);
+  // A bucket, two tables, three queues, a topic, and the logs of 13 functions, three state machines and the custom resource.
+  expect(keys).toHaveLength(24);
 });
 
 it('allows the use of the key only through the services that store the data', () => {

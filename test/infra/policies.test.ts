@@ -101,7 +101,6 @@ it.each<[string, Line[]]>([
           'answers/*/*',
           'replay-marks/*',
           'batch/*/state/*',
-          'batch/*/requests/*',
           'batch/*/output/*',
         ),
       ],
@@ -112,21 +111,23 @@ it.each<[string, Line[]]>([
           'quarantine/*/*',
           'answers/*/*',
           'batch/*/state/*',
-          'batch/*/requests/*',
+          'batch/*/input/*',
           'ground-truth/index/*',
         ),
       ],
+      [['s3:DeleteObject'], work('batch/*/input/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       ...model,
       [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
+      [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<AnswersTable.Arn>']],
     ],
   ],
   [
     'JudgeBatchRole',
     [
       logsTo('JudgeBatchLogs'),
-      [['s3:GetObject'], work('runs/*/plan/*', 'runs/*/manifest/*', 'batch/*/state/*', 'batch/*/requests/*')],
-      [['s3:PutObject'], work('batch/*/state/*', 'batch/*/input/*')],
+      [['s3:GetObject'], work('runs/*/plan/*', 'runs/*/manifest/*', 'batch/*/state/*')],
+      [['s3:PutObject'], work('batch/*/state/*')],
       [['s3:AbortMultipartUpload'], work('batch/*/state/*')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['bedrock:CreateModelInvocationJob', 'bedrock:GetModelInvocationJob'], [JOBS]],
@@ -403,4 +404,11 @@ it('denies requests without TLS, and allows EventBridge the queues and alarms th
     fromRule('Captures', 'Events'),
     fromAlarms,
   ]);
+});
+
+it('lets only the function that judges read answers, which are content', () => {
+  const readers = Object.entries(policies).filter(([, lines]) =>
+    lines.some(([, resources]) => resources.includes('<AnswersTable.Arn>')),
+  );
+  expect(readers.map(([role]) => role)).toEqual(['EvaluateTracesRole']);
 });

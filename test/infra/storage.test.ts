@@ -66,7 +66,6 @@ describe('the work bucket', () => {
     // Without it, what claimed to be of a replay before it would be replayed.
     expect(days(markKeys.first)).toBeUndefined();
     // These contain captured data.
-    expect(days(workKeys.batchRequests(run, 0))).toBe(7);
     expect(days(workKeys.batchInput(run, 0, 0))).toBe(7);
     expect(days(`${workKeys.batchOutputPrefix(run)}job/0.jsonl.out`)).toBe(7);
     expect(days(workKeys.batchJobs(run))).toBe(7);
@@ -104,8 +103,8 @@ describe('the work bucket', () => {
   });
 });
 
-it('bills the budget’s table on demand and expires its items', () => {
-  expect(onlyResource(template, 'AWS::DynamoDB::GlobalTable').Properties).toEqual({
+it.each(['BudgetTable', 'AnswersTable'])('bills the %s on demand and expires its items', (id) => {
+  expect(resourcesOfType(template, 'AWS::DynamoDB::GlobalTable')[id]?.Properties).toEqual({
     AttributeDefinitions: [{ AttributeName: 'scope', AttributeType: 'S' }],
     KeySchema: [{ AttributeName: 'scope', KeyType: 'HASH' }],
     BillingMode: 'PAY_PER_REQUEST',

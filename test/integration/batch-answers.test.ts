@@ -1,5 +1,5 @@
 /** Batch inference within the budget, against emulated S3 and DynamoDB and the stand-in judge. */
-import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
@@ -7,7 +7,6 @@ import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
-import { budgetTable } from '../../src/core/contract/names.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import type { BatchReport } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
@@ -17,10 +16,11 @@ import { Budget, runScope } from '../../src/limits/budget.ts';
 import { BudgetTable } from '../../src/limits/table.ts';
 import type { NewAssessment, StoredTrace } from '../../src/mlflow/types.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
-import { checkBatch, startBatch } from '../../src/monitoring/batch/jobs.ts';
+import { checkBatch } from '../../src/monitoring/batch/jobs.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { MemoryTraces } from '../doubles/memory-traces.ts';
+import { answersIn, createItemTable } from '../helpers/answers-in.ts';
 import { chunkOf } from '../helpers/chunk-request.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { readSpending } from '../helpers/spending.ts';
@@ -55,14 +55,7 @@ beforeAll(async () => {
   });
   storage = new Storage(clients.s3);
   for (const Bucket of [WORK, 'captures']) await clients.s3.send(new CreateBucketCommand({ Bucket }));
-  await dynamo.send(
-    new CreateTableCommand({
-      TableName: TABLE,
-      BillingMode: 'PAY_PER_REQUEST',
-      AttributeDefinitions: [{ AttributeName: budgetTable.partitionKey, AttributeType: 'S' }],
-      KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
-    }),
-  );
+  for (const table of [TABLE, 'answers']) await createItemTable(ministack.url, table);
 });
 
 afterAll(async () => {
@@ -122,7 +115,7 @@ test('a job asks nothing at a price that is unknown while there is a budget', as
   const prepare = (limit?: Budget) =>
     prepareChunk(request, { ...common, ...batch, requestId: 'r', ...(limit && { limit }) });
   const limit = new Budget({ table: new BudgetTable(dynamo, TABLE), run: 'unpriced', runUsd: 1 });
-  expect(await prepare(limit)).toMatchObject({ records: 0, held: [], asked: {} });
+  expect(await prepare(limit)).toMatchObject({ records: 0, held: [] });
   expect(await prepare()).toMatchObject({ records: 1 });
 });
 
@@ -150,16 +143,19 @@ test('holds the verdicts that the job did not answer while the budget has no roo
     usage: { inputTokens: 2000, outputTokens: 200, totalTokens: 2200 },
   };
   const paid = (2000 * 3 + 200 * 15) / 1e6 / 2;
-  const output = `${JSON.stringify({ recordId: prepared.ids[0], modelOutput })}\n`;
+  const { text = '' } = (await storage.getText(WORK, workKeys.batchInput(RUN, 0, 0))) ?? {};
+  const output = `${JSON.stringify({ ...(JSON.parse(text) as object), modelOutput })}\n`;
   await storage.putText(WORK, workKeys.batchOutput(RUN, 'job1', 0), output);
-  const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 1, files: [0] };
+  const job = { arn: 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job1', group: 0, records: 1 };
   await storage.putJson(WORK, workKeys.batchJobs(RUN), { jobs: [{ ...job, status: 'Completed' }], converse: [] });
 
   const apply = async (runUsd: number, attempt: number) => {
     const own = budgetOf(runUsd);
     const again = { ...request, phase: 'apply' as const, attempt };
     const openBatch = () => batchAnswers(again, { storage, workBucket: WORK, limit: own, ...batch });
-    const deps = { ...common, judge: batch.judge, limit: own, openBatch, requestId: `r${attempt}` };
+    const requestId = `r${attempt}`;
+    const answers = answersIn(ministack.url, storage, WORK)(again, requestId, 900_000);
+    const deps = { ...common, judge: batch.judge, limit: own, openBatch, requestId, answers };
     return evaluateChunk(again, { ...deps, remainingMs: () => 900_000 });
   };
   const asked = scorers.filter(isJudgeScorer).length - 1;
@@ -186,40 +182,22 @@ test('holds the verdicts that the job did not answer while the budget has no roo
   expect(after.committedUsd).toBe(after.spentUsd);
 });
 
-test('starts a job with the requests of prepared chunks only, joined in one file', async () => {
+test('starts a job with what the chunks have prepared', async () => {
   const run = 'start-run';
-  const chunks = [0, 1, 2, 3, 4];
+  const chunks = [0, 1, 2];
   const lines = chunks.map((chunk) => `${JSON.stringify({ contract: CONTRACT, chunk })}\n`).join('');
   const manifest = workKeys.manifest(run, 0, 'a');
   await storage.putText(WORK, manifest, lines);
   await storage.putJson(WORK, workKeys.plan(run, 0), { contract: CONTRACT, manifest, more: false });
-  const text = `${'{"recordId":"a"}\n'.repeat(120)}`;
-  for (const chunk of chunks) await storage.putText(WORK, workKeys.batchRequests(run, chunk), text);
-  const state = (records: number, bytes: number) => ({ records, ids: [], bytes, deposits: [], held: [], killed: [] });
-  await storage.putJson(WORK, workKeys.batchPrepared(run, 0), state(120, text.length));
-  // 1: its state could not be written. 2: the budget had no room in the second preparation. 3: the file of another attempt.
-  await storage.putJson(WORK, workKeys.batchPrepared(run, 2), state(0, 0));
-  await storage.putJson(WORK, workKeys.batchPrepared(run, 3), state(60, text.length / 2));
-  await storage.putJson(WORK, workKeys.batchPrepared(run, 4), state(120, text.length));
-  const inputs = async () => {
-    const keys: string[] = [];
-    for await (const { key } of storage.list(WORK, workKeys.batchInputsPrefix(run))) keys.push(key);
-    return keys;
-  };
-  let given: string[] = [];
-  const bedrock = {
-    send: async () => {
-      given = await inputs();
-      return { jobArn: 'arn:job' };
-    },
-  };
+  const state = (records: number) => ({ records, deposits: [], held: [] });
+  // The state of the second could not be written.
+  await storage.putJson(WORK, workKeys.batchPrepared(run, 0), state(120));
+  await storage.putJson(WORK, workKeys.batchPrepared(run, 2), state(1));
+  const bedrock = { send: async () => ({ jobArn: 'arn:job' }) };
   const deps = { storage, workBucket: WORK, bedrock: bedrock as never, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
-  await startBatch(run, { ...deps, remainingMs: () => 900_000 });
-  await checkBatch(run, { ...deps, remainingMs: () => 900_000 });
-  expect(given).toEqual([workKeys.batchInput(run, 0, 0)]);
-  expect((await storage.getText(WORK, given[0] ?? ''))?.text).toBe(text + text);
+  expect(await checkBatch(run, deps)).toMatchObject({ outcome: 'waiting' });
   const report = await storage.getJson<BatchReport>(WORK, workKeys.batchJobs(run));
-  expect(report?.jobs).toEqual([{ arn: 'arn:job', group: 0, records: 240, status: 'Submitted', files: [0] }]);
+  expect(report?.jobs).toEqual([{ arn: 'arn:job', group: 0, records: 121, status: 'Submitted' }]);
 });
 
 test('writes the requests of a chunk only after its money is reserved and its state is written', async () => {
@@ -228,7 +206,7 @@ test('writes the requests of a chunk only after its money is reserved and its st
   const kept = new Storage(clients.s3);
   const noting = Object.assign(new Storage(clients.s3), {
     putText: async (bucket: string, key: string, body: string) => {
-      note(key.includes('/requests/') ? 'requests' : key);
+      note(key.includes('/input/') ? 'requests' : key);
       return kept.putText(bucket, key, body);
     },
     putJson: async () => {

@@ -164,7 +164,8 @@ describe('with the judge and with MLflow', () => {
     const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
     const client = new DynamoDBClient({ endpoint: url, region, credentials });
     try {
-      const { TableNames: [table = ''] = [] } = await client.send(new ListTablesCommand({}));
+      const { TableNames = [] } = await client.send(new ListTablesCommand({}));
+      const table = TableNames.find((name) => name.includes('Budget')) ?? '';
       // Around midnight, the cost is split over two days.
       const days = [...new Set([firstDay, dayScope(Date.now())])];
       for (const scopes of [days, [runScope(`replay/${RUN}`)]]) {

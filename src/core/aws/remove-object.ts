@@ -1,4 +1,4 @@
-/** Deletes an object. Apart from the other operations of the storage, since only one function may do it. */
+/** Deletes an object. Apart from the other operations of the storage, since few functions may do it. */
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import type { Storage } from './storage.ts';
 import { namedStorageError } from './storage-errors.ts';

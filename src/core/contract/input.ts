@@ -82,7 +82,7 @@ export const runOptionsSchema = switches.extend({
   budgetUsd,
   /** Backfill window as epoch milliseconds, `fromMs` inclusive, `toMs` exclusive. */
   window: z.object({ fromMs: z.number().optional(), toMs: z.number().optional() }).optional(),
-  /** Runs with `reevaluate` that this run retries. What they have judged is not judged again. */
+  /** In a retry: the runs that it continues, the first one first. What they have judged is not judged again. */
   continues: z.array(z.string()).optional(),
 });
 

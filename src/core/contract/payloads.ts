@@ -38,8 +38,6 @@ const manifestLineSchema = z.object({
   lines: z.number().int().min(0),
   /** In a retry: an earlier run wrote every trace of the chunk. A person has deleted those that are missing. */
   traced: z.literal(true).optional(),
-  /** The run has no other chunk. */
-  only: z.literal(true).optional(),
   /** In this order, of one or more files. */
   ranges: z.array(captureRangeSchema),
   /** Key in the work bucket of the ranges, if they are too long for a line; `ranges` is empty then. */
@@ -108,9 +106,8 @@ export type ChunkRequest = z.infer<typeof chunkRequestSchema>;
 export type ChunkProgress = NonNullable<ChunkRequest['progress']>;
 export type BatchPhase = NonNullable<ChunkRequest['phase']>;
 
-/** The request to JudgeBatch: once to pack the jobs, then repeatedly until they have ended. */
+/** The request to JudgeBatch, repeated until all jobs have ended. */
 export interface JudgeBatchRequest {
-  action: 'start' | 'check';
   run: Execution;
 }
 
@@ -123,10 +120,9 @@ export interface GatherRequest {
 /** The result of JudgeBatch, and of PlanCaptures in its place. */
 export interface JudgeBatchResult {
   /**
-   * `more`: start again, since one invocation did not have the time for all requests; `packed`: check; `waiting`: check again after
-   * `pollSeconds`; `ready`: apply the answers to the manifest's chunks; `empty`: there are no chunks.
+   * `waiting`: check again after `pollSeconds`; `ready`: apply the answers to the manifest's chunks; `empty`: there are no chunks.
    */
-  outcome: 'more' | 'packed' | 'waiting' | 'ready' | 'empty';
+  outcome: 'waiting' | 'ready' | 'empty';
   pollSeconds: number;
   manifest: ObjectPlace;
 }

@@ -226,15 +226,11 @@ export interface BatchReport {
     records: number;
     status: string;
     message?: string | undefined;
-    /** The names of its input files: the ordinals of their first chunks, in order. */
-    files?: number[];
   }[];
   /** Requests that were made by Converse instead, and why. */
   converse: { group: number; records: number; reason: string }[];
-  /** When the requests were first packed into jobs; ISO 8601. */
+  /** When the jobs were first started; ISO 8601. */
   startedAt?: string;
-  /** Packing continues with this chunk, and the last job contains this much. Absent when all requests are in jobs. */
-  packing?: { next: number; group: number; records: number; bytes: number } | undefined;
 }
 
 /** One line of a quarantine object: a capture line that cannot become a trace, its place and the reason. */

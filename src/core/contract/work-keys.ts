@@ -36,6 +36,8 @@ export const workKeys = {
   answersOfChunk: (run: string, chunk: number) => workKeys.answersOf(workKeys.chunkOfRun(run, chunk)),
   /** @param chunkOfRun a chunk of any run, as a retry names it */
   answersOf: (chunkOfRun: string) => `answers/${chunkOfRun}/`,
+  /** A long answer of the judge, by the first run of a chain of retries and the digest of the question. */
+  answer: (chain: string, question: string) => `answers/${chain}/${question}.json`,
   chunkOfRun: (run: string, chunk: number) => `${run}/${padded(chunk)}`,
   mapResultPrefix: (run: string) => `runs/${run}/map`,
   batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
@@ -48,18 +50,15 @@ export const workKeys = {
   filesPrefix: (run: string) => `runs/${run}/files/`,
   quarantine: (run: string, chunk: number) => `${workKeys.quarantinePrefix(run)}${padded(chunk)}.jsonl`,
   quarantinePrefix: (run: string) => `quarantine/${run}/`,
-  /** Requests for Bedrock batch inference as they are prepared, chunk by chunk. */
-  batchRequests: (run: string, chunk: number) => `${workKeys.batchRequestsPrefix(run)}${padded(chunk)}.jsonl`,
-  batchRequestsPrefix: (run: string) => `batch/${run}/requests/`,
-  /** The requests of consecutive chunks, named by the first of them. The files of a group are the input of one job. */
-  batchInput: (run: string, group: number, first: number) =>
-    `${workKeys.batchInputPrefix(run, group)}${padded(first)}.jsonl`,
+  /** The requests of a chunk for Bedrock batch inference. The files of a group are the input of one job. */
+  batchInput: (run: string, group: number, chunk: number) =>
+    `${workKeys.batchInputPrefix(run, group)}${padded(chunk)}.jsonl`,
   batchInputsPrefix: (run: string) => `batch/${run}/input/`,
   batchInputPrefix: (run: string, group: number) => `${workKeys.batchInputsPrefix(run)}${padded(group)}/`,
   batchOutputPrefix: (run: string) => `batch/${run}/output/`,
   /** Bedrock writes the answers to `batchInput` here. */
-  batchOutput: (run: string, jobId: string, first: number) =>
-    `${workKeys.batchOutputPrefix(run)}${jobId}/${padded(first)}.jsonl.out`,
+  batchOutput: (run: string, jobId: string, chunk: number) =>
+    `${workKeys.batchOutputPrefix(run)}${jobId}/${padded(chunk)}.jsonl.out`,
   batchStatePrefix: (run: string) => `batch/${run}/state/`,
   batchPrepared: (run: string, chunk: number) => `${workKeys.batchStatePrefix(run)}prepared/${padded(chunk)}.json`,
   batchJobs: (run: string) => `${workKeys.batchStatePrefix(run)}jobs.json`,

@@ -35,6 +35,8 @@ const environmentSchema = z.object({
   BATCH_POLL_SECONDS: z.coerce.number().int().positive().default(60),
   /** The DynamoDB table of the budget's reservations. */
   BUDGET_TABLE: z.string().optional(),
+  /** The DynamoDB table of the judge's answers, for the function that judges. */
+  ANSWERS_TABLE: z.string().optional(),
 });
 
 export type LambdaEnvironment = z.infer<typeof environmentSchema>;

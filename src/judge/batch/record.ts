@@ -20,16 +20,14 @@ export interface BatchRecord {
  */
 const TAKES_SCHEMA = /anthropic\.claude-[a-z]+-(?:4-[5-9]|[5-9])/;
 
-/** Returns the record id of a trace. Record ids contain only letters and digits. */
-export const recordIdOf = (traceId: string): string => traceId.replace(/^tr-/, '');
-
 /**
  * Asks all scorers of a capture in one request, whatever `JUDGE_CALLS` is.
+ * @param recordId letters and digits
  * @param bounds `maxTokens` replaces the bound that follows from the number of scorers
  */
 export function batchRecord(
   transport: BedrockTransport,
-  traceId: string,
+  recordId: string,
   capture: Capture,
   scorers: readonly JudgeScorer[],
   { maxTokens, thinkingTokens = 0 }: Pick<JudgeOptions, 'maxTokens' | 'thinkingTokens'> = {},
@@ -42,5 +40,5 @@ export function batchRecord(
     // Prompt caching helps only calls that follow each other.
     supports: (feature) => feature !== 'cache',
   });
-  return { recordId: recordIdOf(traceId), modelInput: modelInput as Record<string, unknown> };
+  return { recordId, modelInput: modelInput as Record<string, unknown> };
 }

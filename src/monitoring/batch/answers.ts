@@ -13,7 +13,7 @@ import type { Judge, JudgeMoney } from '../../judge/types.ts';
 import type { Budget } from '../../limits/budget.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import type { BatchAnswers } from '../evaluate/types.ts';
-import { fileOfChunk } from './packing.ts';
+import { groupOf } from './groups.ts';
 import type { PreparedChunk } from './prepare.ts';
 
 type BatchJob = BatchReport['jobs'][number];
@@ -36,11 +36,15 @@ interface AnswerDependencies {
   priceOf: BatchJudging['priceOf'];
 }
 
-/** Money for a trace that the budget had no room for. */
+/** The answers of a job, by question. */
+type Answered = ReadonlyMap<string, ModelAnswer>;
+const NO_ANSWERS: Answered = new Map();
+
+/** Money for a question that the budget had no room for. */
 const HELD: JudgeMoney = { limit: { reserve: async () => 'held' } };
 
 /**
- * Returns the judge and the limit of the last phase for each trace of a chunk. The judge uses the answers of the batch jobs
+ * Returns the judge and the limit of the last phase for each question of a chunk. The judge uses the answers of the batch jobs
  * where they exist, and otherwise a call at the usual price, as for what the first model of a cascade leaves open. The deposits
  * of the chunk are settled at the cost of the answers, even without answers.
  *
@@ -51,45 +55,41 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
   const { storage, workBucket, judge, limit, priceOf } = deps;
   const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
-  const outputOf = (ordinal: number): Promise<string | undefined> =>
-    readOutput(run, fileOfChunk(report, ordinal), deps);
-
-  const job = fileOfChunk(report, chunk.chunk)?.job;
-  const text = prepared?.records ? await outputOf(chunk.chunk) : '';
-  const answers = ownAnswers(text ?? '', prepared);
-  const spendOf = ({ usage }: ModelAnswer, usd: number | null): JudgeSpend => ({
+  const outputs = new Map<number, Promise<Answered | undefined>>();
+  const answersOf = (ordinal: number): Promise<Answered | undefined> => {
+    const output = outputs.get(ordinal) ?? readOutput(run, ordinal, report, deps);
+    outputs.set(ordinal, output);
+    return output;
+  };
+  const own = prepared?.records ? await answersOf(chunk.chunk) : NO_ANSWERS;
+  const spendOf = (answer: ModelAnswer): JudgeSpend => ({
     calls: 1,
-    inputTokens: allInputTokens(usage),
-    outputTokens: usage.outputTokens,
-    usd,
+    inputTokens: allInputTokens(answer.usage),
+    outputTokens: answer.usage.outputTokens,
+    usd: priceOf(answer),
   });
   const spend = emptySpend();
-  for (const answer of answers.values()) addSpend(spend, spendOf(answer, priceOf(answer)));
+  for (const answer of own?.values() ?? []) addSpend(spend, spendOf(answer));
   // The cost of all answers is booked once, with the first deposit.
   for (const [index, deposit] of (prepared?.deposits ?? []).entries()) {
     await limit?.settleDeposit(deposit, index === 0 ? (spend.usd ?? 0) : 0);
   }
-  // Lines that this chunk shares with other chunks: their jobs asked about them, and their receipts report the cost.
-  for (const other of new Set(Object.values(prepared?.elsewhere ?? {}))) {
-    for (const [id, answer] of readBatchAnswers((await outputOf(other)) ?? ''))
-      if (!answers.has(id)) answers.set(id, answer);
-  }
-  const isCopy = copies(prepared);
   const held = new Set(prepared?.held);
-  const failure = failureOf(chunk.chunk, prepared, report, text === undefined ? job : undefined);
+  const failure = failureOf(chunk.chunk, prepared, report, own === undefined ? jobOf(report, chunk.chunk) : undefined);
   return {
     spend,
-    of(traceId) {
+    async of(question, { chunk: asker = chunk.chunk, isRead }) {
       if (failure !== undefined) throw failure;
-      if (held.has(traceId)) return { judge, money: HELD };
-      const answer = answers.get(prepared?.asked[traceId] ?? '');
+      if (held.has(question)) return { judge, money: HELD };
+      const answer = isRead ? undefined : (await answersOf(asker))?.get(question);
       if (answer === undefined) return { judge, money: { limit } };
-      if (!isCopy.has(traceId)) return { judge, money: { limit, answer }, paid: spendOf(answer, priceOf(answer)) };
-      const free = { ...answer, usage: { inputTokens: 0, outputTokens: 0, batch: true } };
-      return { judge, money: { limit, answer: free }, paid: spendOf(free, 0) };
+      return { judge, money: { limit, answer }, paid: spendOf(answer) };
     },
   };
 }
+
+const jobOf = (report: BatchReport | undefined, chunk: number): BatchJob | undefined =>
+  report?.jobs.find(({ group }) => group === groupOf(chunk));
 
 /** @param without the job of the chunk, if it ended without an answer */
 function failureOf(
@@ -101,39 +101,25 @@ function failureOf(
   const where = `chunk ${chunk}`;
   const named = (what: string) => new PermanentError('JudgeBatchFailed', `${what}; ${ADVICE}`, { where });
   if (prepared === undefined) return named('The requests of the chunk were not prepared');
-  if (report === undefined || report.packing !== undefined) return named('The batch jobs of the run were not started');
+  if (report === undefined) return named('The batch jobs of the run were not started');
   return without && withoutAnswer(without);
 }
 
-/** Returns the traces whose request was made for another trace. */
-function copies(prepared: PreparedChunk | undefined): Set<string> {
-  const made = new Set<string>();
-  const others = new Set(Object.keys(prepared?.elsewhere ?? {}));
-  for (const [traceId, record] of Object.entries(prepared?.asked ?? {})) {
-    if (made.has(record)) others.add(traceId);
-    if (!others.has(traceId)) made.add(record);
-  }
-  return others;
-}
-
-/** @returns the answers to the chunk’s own requests; those of other chunks are in the same file */
-function ownAnswers(text: string, prepared: PreparedChunk | undefined): Map<string, ModelAnswer> {
-  const ids = new Set(prepared?.ids);
-  return new Map([...readBatchAnswers(text)].filter(([id]) => ids.has(id)));
-}
-
-/** @returns the output of the job for a file of requests; `undefined` when the job produced none */
+/** @returns what the job has answered to the requests of a chunk, by question; `undefined` when it ended without answers */
 async function readOutput(
   run: string,
-  place: ReturnType<typeof fileOfChunk>,
+  chunk: number,
+  report: BatchReport | undefined,
   { storage, workBucket }: { storage: Storage; workBucket: string },
-): Promise<string | undefined> {
-  if (place === undefined) return undefined;
-  const { job, first } = place;
+): Promise<Answered | undefined> {
+  const job = jobOf(report, chunk);
+  // What is too little for a job is asked on demand.
+  if (job === undefined) return NO_ANSWERS;
   const jobId = job.arn.split('/').at(-1);
-  const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(run, jobId, first)) : undefined;
+  const output = jobId ? await storage.getText(workBucket, workKeys.batchOutput(run, jobId, chunk)) : undefined;
   // A job that ended with answers may lack the file whose records all failed.
-  return output?.text ?? (ENDED_WITH_ANSWERS.has(job.status) ? '' : undefined);
+  if (output === undefined && !ENDED_WITH_ANSWERS.has(job.status)) return undefined;
+  return readBatchAnswers(output?.text ?? '');
 }
 
 function withoutAnswer({ arn, status, message }: BatchJob): PermanentError {

@@ -1,4 +1,4 @@
-/** Packs the requests of a run into batch inference jobs, starts as many as there is room for, and checks them until all have ended. */
+/** Starts the batch inference jobs of a run, as many as there is room for, and checks them until all have ended. */
 import { hash } from 'node:crypto';
 import {
   type BedrockClient,
@@ -12,9 +12,12 @@ import type { BatchReport } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { isRetryable, PermanentError, RetryableError, saidBy } from '../../core/errors/errors.ts';
 import { knownWords } from '../../core/errors/known-words.ts';
+import { inOrder } from '../../core/process/concurrency.ts';
+import { readManifest } from '../receipts.ts';
 import { writeBatchManifest } from './all-chunks.ts';
 import { REFUSED_JOB, WAITING_JOB } from './answers.ts';
-import { MIN_BATCH_RECORDS, pack } from './packing.ts';
+import { groupOf, MIN_BATCH_RECORDS } from './groups.ts';
+import type { PreparedChunk } from './prepare.ts';
 
 /**
  * The most jobs of a run under way. Bedrock’s quota "Sum of in-progress and submitted batch inference jobs" is 20 per model for
@@ -24,6 +27,9 @@ const MAX_JOBS = 20;
 
 /** How long Bedrock keeps a job waiting for capacity before it expires. 24 h is the least that Bedrock allows. */
 const JOB_TIMEOUT_HOURS = 24;
+
+/** Small objects in flight, at 30 ms each: 100,000 chunks take a minute. */
+const READS_AT_ONCE = 64;
 
 /** The wait between checks is a hundredth of the time so far, within bounds: an execution has 25,000 events, a check has 9. */
 const WAIT_SHARE = 0.01;
@@ -47,35 +53,10 @@ interface BatchDependencies {
   /** The role that Bedrock assumes to read the input and write the output. */
   roleArn: string;
   pollSeconds: number;
-  /** Returns the milliseconds until the Lambda is ended. */
-  remainingMs(): number;
-}
-
-/** Packs the requests of the run into jobs, which `checkBatch` starts. A repeated call packs what is left. */
-export async function startBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
-  const { storage, workBucket } = deps;
-  const key = workKeys.batchJobs(run);
-  const kept = await storage.getJson<BatchReport>(workBucket, key);
-  const report = kept ?? { jobs: [], converse: [], startedAt: new Date().toISOString() };
-  if (kept === undefined && !(await writeBatchManifest(run, deps))) return result('empty', run, report, deps);
-  if (kept === undefined || kept.packing !== undefined) await pack(run, report, WAITING_JOB, deps);
-  if (report.packing === undefined) askOnDemand(report);
-  await storage.putJson(workBucket, key, report);
-  return result(report.packing === undefined ? 'packed' : 'more', run, report, deps);
-}
-
-/** Leaves what is too little for a job to Converse. */
-function askOnDemand(report: BatchReport): void {
-  const isTooSmall = ({ records, status }: BatchJob): boolean => status === WAITING_JOB && records < MIN_BATCH_RECORDS;
-  for (const { group, records } of report.jobs.filter(isTooSmall)) {
-    const reason = `asked on demand: ${records} captures are under batch's minimum of ${MIN_BATCH_RECORDS}`;
-    report.converse.push({ group, records, reason });
-  }
-  report.jobs = report.jobs.filter((job) => !isTooSmall(job));
 }
 
 /**
- * Updates the status of the jobs, and starts those that have a place now.
+ * Updates the status of the jobs, and starts those that have a place now. The first call counts the requests of each job.
  *
  * @throws RetryableError `JudgeThrottled` while the account's quota has no place and no job of the run will make one, and
  *   `JudgeUnavailable`: Step Functions repeats the check for a day. A job that was created is found again by its name.
@@ -83,7 +64,12 @@ function askOnDemand(report: BatchReport): void {
 export async function checkBatch(run: string, deps: BatchDependencies): Promise<JudgeBatchResult> {
   const { storage, workBucket, bedrock } = deps;
   const key = workKeys.batchJobs(run);
-  const report = (await storage.getJson<BatchReport>(workBucket, key)) as BatchReport;
+  const kept = await storage.getJson<BatchReport>(workBucket, key);
+  const report = kept ?? (await newReport(run, deps));
+  if (kept === undefined) {
+    if (!(await writeBatchManifest(run, deps))) return result('empty', run, report, deps);
+    await storage.putJson(workBucket, key, report);
+  }
   for (const job of report.jobs.filter(isActive)) {
     const command = new GetModelInvocationJobCommand({ jobIdentifier: job.arn });
     const state = await send(job.arn, () => bedrock.send(command));
@@ -93,6 +79,24 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
   await startWaiting(run, report, deps);
   await storage.putJson(workBucket, key, report);
   return result(report.jobs.every(isEnded) ? 'ready' : 'waiting', run, report, deps);
+}
+
+/** Counts the requests of each job. What is too little for a job is left to Converse. */
+async function newReport(run: string, { storage, workBucket }: BatchDependencies): Promise<BatchReport> {
+  const startedAt = new Date().toISOString();
+  const counted = inOrder(READS_AT_ONCE, readManifest(storage, workBucket, run), async ({ chunk }) => {
+    const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk));
+    return { group: groupOf(chunk), records: prepared?.records ?? 0 };
+  });
+  const byGroup = new Map<number, number>();
+  for await (const { group, records } of counted) byGroup.set(group, (byGroup.get(group) ?? 0) + records);
+  const report: BatchReport = { jobs: [], converse: [], startedAt };
+  for (const [group, records] of byGroup) {
+    const reason = `asked on demand: ${records} captures are under batch's minimum of ${MIN_BATCH_RECORDS}`;
+    if (records >= MIN_BATCH_RECORDS) report.jobs.push({ arn: '', group, records, status: WAITING_JOB });
+    else if (records > 0) report.converse.push({ group, records, reason });
+  }
+  return report;
 }
 
 async function startWaiting(run: string, { jobs }: BatchReport, deps: BatchDependencies): Promise<void> {

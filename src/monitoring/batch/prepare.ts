@@ -2,6 +2,7 @@
 
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { Capture } from '../../captures/types.ts';
+import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { ownFault } from '../../core/errors/own-fault.ts';
@@ -14,46 +15,45 @@ import type { TraceStore } from '../../mlflow/types.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { AnswerJournal } from '../evaluate/answer-journal.ts';
+import { Answers, knownVerdicts } from '../evaluate/answers.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
 import type { LogDependencies } from '../log/line-book.ts';
+import { groupOf, MAX_INPUT_BYTES } from './groups.ts';
 
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
 export interface PreparedChunk {
+  /** The number of requests. */
   records: number;
-  /** The ids of the records. A job’s output has those of other chunks next to them. */
-  ids: string[];
-  /** The size of the file with the records. A file of a different size is from an attempt that failed. */
-  bytes: number;
   /** The most that the answers for the chunk can cost; empty when no budget is set. */
   deposits: Deposit[];
-  /** Traces that the budget had no room for. */
+  /** Questions that the budget had no room for. */
   held: string[];
-  /** The id of the record of each trace that is asked about. Traces with the same request share one. */
-  asked: Record<string, string>;
-  /** Traces whose request another chunk makes too, with the ordinal of that chunk, whose job asks for both. */
-  elsewhere: Record<string, number>;
 }
 
 interface PrepareDependencies
   extends Pick<
     EvaluateDependencies,
-    'storage' | 'scorers' | 'environment' | 'always' | 'judge' | 'claims' | 'requestId'
+    'storage' | 'scorers' | 'environment' | 'always' | 'judge' | 'answers' | 'requestId'
   > {
   store: Pick<TraceStore, 'getTraces'>;
   /** Absent when no budget is set. */
   limit?: Budget;
   remainingMs?: LogDependencies['remainingMs'];
-  record(traceId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
+  record(recordId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   /** Returns the most that the answer to a record can cost, at the batch price; `null` when the price is unknown. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
 }
 
-/**
- * Writes the judge’s requests for a chunk, for the input of a batch job. Writes nothing to MLflow. A repeated call replaces what
- * the failed attempt left.
- */
+/** A line of the input of a job. */
+interface JobRequest {
+  question: string;
+  line: string;
+  maxUsd: number;
+}
+
+/** Writes the judge’s requests for a chunk to the input of a batch job. Writes nothing to MLflow. */
 export async function prepareChunk(request: ChunkRequest, deps: PrepareDependencies): Promise<PreparedChunk> {
   const { storage, environment, limit } = deps;
   const { run, chunk } = request;
@@ -61,14 +61,27 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
   const deposit = `batch/${run}/${chunk.chunk}`;
   const bucket = environment.WORK_BUCKET;
   const heavy = heavyCapturesOf(request, { environment }, deps.scorers);
-  let prepared: PreparedChunk;
-  let records: string;
+  const input = workKeys.batchInput(run, groupOf(chunk.chunk), chunk.chunk);
+  // A job pays for every request in its input: what an earlier attempt has written goes before its money does.
+  await removeObject(storage, bucket, input);
   try {
     await limit?.dropDeposit(deposit);
     const atWork = await LineAtWork.open('prepare', request, deps);
-    const work = () => prepare(request, deps, deposit, { atWork, heavy });
-    ({ prepared, records } = await atWork.during(work));
+    const requests = await atWork.during(() => findRequests(request, deps, { atWork, heavy }));
+    // The answers may come hours later, when this Lambda has ended.
+    const made = await limit?.setAside(
+      deposit,
+      requests.map(({ maxUsd }) => maxUsd),
+    );
+    const asked = requests.filter((_, index) => made?.hasRoom[index] !== false);
+    const held = requests.filter((one) => !asked.includes(one)).map(({ question }) => question);
+    const deposits = made === undefined || made.deposit.scopes.length === 0 ? [] : [made.deposit];
+    const prepared = { records: asked.length, deposits, held };
     await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
+    const text = asked.map(({ line }) => `${line}\n`).join('');
+    // Last: now the money of all requests is reserved, and accounted for.
+    if (text !== '') await storage.putText(bucket, input, text, 'application/jsonlines');
+    return prepared;
   } catch (error) {
     // No request will be made with the money that was reserved so far.
     await limit?.dropDeposit(deposit).catch(() => undefined);
@@ -76,19 +89,15 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
   } finally {
     heavy.close();
   }
-  // Last, because a job asks and pays for every request in this file: now its money is reserved, and accounted for.
-  const key = workKeys.batchRequests(run, chunk.chunk);
-  if (records !== '') await storage.putText(bucket, key, records, 'application/jsonlines');
-  return prepared;
 }
 
-async function prepare(
+/** Finds what no earlier run of the chain has been answered, and no other chunk of this run asks. */
+async function findRequests(
   request: ChunkRequest,
   deps: PrepareDependencies,
-  deposit: string,
   { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
-): Promise<{ prepared: PreparedChunk; records: string }> {
-  const { storage, store, environment, scorers, always, limit, requestId } = deps;
+): Promise<JobRequest[]> {
+  const { storage, store, environment, scorers, always, requestId, answers = new Answers() } = deps;
   const { run, options } = request;
   const all = await readCaptures(request, deps, { heavy, atWork });
   await atWork.traced();
@@ -97,10 +106,9 @@ async function prepare(
   const traceIds = [...all.captures, ...all.heavy].map(({ traceId }) => traceId);
   await journal.openEarlier(new Set(traceIds));
   const stored = await store.getTraces(request.chunk.experimentId, traceIds);
-  const prepared: PreparedChunk = { records: 0, ids: [], bytes: 0, deposits: [], held: [], asked: {}, elsewhere: {} };
-  const lines = new Map<string, string>();
-  const mostUsd = new Map<string, number>();
-  for await (const { traceId, raw, read, replay } of all.each()) {
+  const requests = new Map<string, JobRequest>();
+  let bytes = 0;
+  for await (const { traceId, raw, read, replay } of eachOf(all.portions())) {
     if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);
@@ -109,52 +117,45 @@ async function prepare(
     // An absent trace is written with the answers of the job.
     const trace = stored.get(traceId) ?? (journal.mayCreate(traceId) ? NO_TRACE_YET : undefined);
     const { judge } = pendingVerdicts(traceId, look, trace, scorers, options, run);
-    const open = journal.openOf(traceId, judge, deps.judge.sourceId);
-    const asks = open.length === 0 ? undefined : requestOf(traceId, capture, open, deps);
-    if (asks === undefined) continue;
-    const { recordId } = asks;
-    prepared.asked[traceId] = recordId;
-    if (lines.has(recordId)) continue;
-    const other = await deps.claims?.take(recordId);
-    if (other !== undefined) prepared.elsewhere[traceId] = other.chunk;
-    else {
-      lines.set(recordId, asks.line);
-      mostUsd.set(recordId, asks.maxUsd);
-    }
+    const question = judge.length === 0 ? undefined : digestOf(capture, deps);
+    if (question === undefined || requests.has(question)) continue;
+    const kept = await answers.takeForJob(question, traceId);
+    if (kept === 'claimed') continue;
+    const known = new Set(knownVerdicts(kept, { run, traceId }, judge).map(({ scorer }) => scorer));
+    const open = judge.filter(({ name }) => !known.has(name));
+    const asked = open.length === 0 ? undefined : requestOf(question, capture, open, deps);
+    bytes += asked === undefined ? 0 : Buffer.byteLength(asked.line) + 1;
+    if (asked !== undefined && bytes <= MAX_INPUT_BYTES) requests.set(question, asked);
   }
-  // The answers may come hours later, when this Lambda has ended.
-  const made = await limit?.setAside(deposit, [...mostUsd.values()]);
-  const held = [...mostUsd.keys()].filter((_, index) => made?.hasRoom[index] === false);
-  for (const recordId of held) {
-    lines.delete(recordId);
-    await deps.claims?.release(recordId);
-  }
-  prepared.held.push(...traceIds.filter((traceId) => held.includes(prepared.asked[traceId] ?? '')));
-  const records = [...lines.values()].map((line) => `${line}\n`).join('');
-  prepared.ids = [...lines.keys()];
-  prepared.records = lines.size;
-  prepared.bytes = Buffer.byteLength(records);
-  if (made !== undefined && made.deposit.scopes.length > 0) prepared.deposits.push(made.deposit);
-  return { prepared, records };
+  return [...requests.values()];
 }
 
-/** @returns `undefined` when the request cannot be made. The second phase meets the same fault, and records the error. */
+/** @returns `undefined` when the capture provokes a fault. The second phase meets the same fault, and records the error. */
+const digestOf = (capture: Capture, { judge }: PrepareDependencies): string | undefined =>
+  unlessFaulty(capture, () => questionOf(judge.sourceId, capture));
+
 function requestOf(
-  traceId: string,
+  question: string,
   capture: Capture,
   scorers: readonly JudgeScorer[],
-  { judge, record, maxCostUsd, limit }: PrepareDependencies,
-): { recordId: string; line: string; maxUsd: number } | undefined {
+  { record, maxCostUsd, limit }: PrepareDependencies,
+): JobRequest | undefined {
+  return unlessFaulty(capture, () => {
+    const maxUsd = maxCostUsd(capture, scorers);
+    if (limit !== undefined && maxUsd === null) return undefined;
+    return { question, line: JSON.stringify(record(question, capture, scorers)), maxUsd: maxUsd ?? 0 };
+  });
+}
+
+function unlessFaulty<T>(capture: Capture, work: () => T): T | undefined {
   try {
-    return withinTime(timeOf(capture), () => {
-      const maxUsd = maxCostUsd(capture, scorers);
-      if (limit !== undefined && maxUsd === null) return undefined;
-      const recordId = questionOf(judge.sourceId, capture, scorers);
-      const line = JSON.stringify({ ...record(traceId, capture, scorers), recordId });
-      return { recordId, line, maxUsd: maxUsd ?? 0 };
-    });
+    return withinTime(timeOf(capture), work);
   } catch (error) {
     if (ownFault(error) === undefined) throw error;
     return undefined;
   }
+}
+
+async function* eachOf<T>(portions: AsyncIterable<T[]>): AsyncGenerator<T> {
+  for await (const portion of portions) yield* portion;
 }

@@ -1,24 +1,13 @@
 /**
- * The answer journal: the judge’s answers of a run, in segments by chunk in the work bucket.
- *
- * Answers are saved before they are written to MLflow, together with what they cost, and read before the judge is asked
- * again. So an answer that was saved is not paid twice, even if MLflow or the function fails in between. The journal also
- * tells which traces an attempt has written: if one of them is absent later, a person has deleted it.
+ * What a run has sent to MLflow, in segments by chunk in the work bucket. If a trace or a verdict is absent later, a person has
+ * deleted it.
  */
 
 import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import type { StoredTrace, WriteTracesResult } from '../../mlflow/types.ts';
-import { addSpend, emptySpend } from '../counts.ts';
-import { isVerdict, KnownAnswers, type NewAnswer } from './known-answers.ts';
-
-export interface KeptAnswer extends NewAnswer {
-  /** The request id of the attempt. */
-  by: string;
-}
 
 interface WrittenTraces {
   wrote: string[];
@@ -29,7 +18,7 @@ interface PostedVerdicts {
   posts: Record<string, string[]>;
 }
 
-type Line = KeptAnswer | WrittenTraces | PostedVerdicts;
+type Line = WrittenTraces | PostedVerdicts;
 
 /** What a chunk of a run has sent for a trace. */
 interface Sent {
@@ -38,18 +27,12 @@ interface Sent {
   isWritten: boolean;
 }
 
-/**
- * A function that is killed loses at most this many answers, or those of this time. A batch of captures is saved when it is
- * written, so this is for batches that wait.
- */
-const SEGMENT_ANSWERS = 120;
+/** What is found to be recorded is saved after at most this time. A batch of captures is saved when it is written. */
 const SEGMENT_MS = 5_000;
-/** How long a listing of another chunk’s segments counts as current. */
-const LISTED_MS = 1_000;
 /** Journals of other runs that are read at the same time. */
 const READ_AT_ONCE = 8;
 
-export class AnswerJournal extends KnownAnswers {
+export class AnswerJournal {
   readonly #storage: Storage;
   readonly #bucket: string;
   readonly #request: ChunkRequest;
@@ -65,10 +48,8 @@ export class AnswerJournal extends KnownAnswers {
   #saving: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   readonly #segmentsRead = new Set<string>();
-  readonly #listedAtMs = new Map<number, number>();
 
   constructor(storage: Storage, bucket: string, request: ChunkRequest, requestId: string) {
-    super();
     this.#storage = storage;
     this.#bucket = bucket;
     this.#request = request;
@@ -76,18 +57,9 @@ export class AnswerJournal extends KnownAnswers {
     this.#self = workKeys.chunkOfRun(request.run, request.chunk.chunk);
   }
 
-  /**
-   * Reads what earlier attempts at the chunk have saved in this run.
-   *
-   * @returns what they paid and did not report, because they were killed before their receipt
-   */
-  async open(): Promise<TakenOver[]> {
-    const own: KeptAnswer[] = [];
-    for await (const line of this.#read(workKeys.answersOf(this.#self))) {
-      this.#learn(line);
-      if ('answers' in line) own.push(line);
-    }
-    return own.length === 0 ? [] : this.#unreported(own);
+  /** Reads what earlier attempts at the chunk have saved in this run. */
+  async open(): Promise<void> {
+    for await (const line of this.#read(workKeys.answersOf(this.#self))) this.#learn(line);
   }
 
   /**
@@ -95,17 +67,11 @@ export class AnswerJournal extends KnownAnswers {
    * another chunk, with hundreds of answers about others.
    */
   async openEarlier(traceIds: ReadonlySet<string>): Promise<void> {
-    const { chunk, options } = this.#request;
-    // With `reevaluate`, an answer of an earlier run counts only if that run re-evaluated too.
-    const asksAgain = options.reevaluate && options.continues === undefined;
+    const { chunk } = this.#request;
     const earlier = [...new Set(chunk.ranges.flatMap(({ answersIn = [] }) => answersIn))];
     await forEachConcurrently(READ_AT_ONCE, earlier, (before) =>
       this.#readOther(before, (line) => {
         if ('wrote' in line) this.#presumeWritten(line.wrote.filter((id) => traceIds.has(id)));
-        // The scorers without a verdict are asked again.
-        else if ('answers' in line && !asksAgain && traceIds.has(line.trace)) {
-          this.#learn({ ...line, whole: false, answers: line.answers.filter(isVerdict) });
-        }
       }),
     );
     for (const traceId of this.#sent.keys()) if (!traceIds.has(traceId)) this.#sent.delete(traceId);
@@ -140,7 +106,7 @@ export class AnswerJournal extends KnownAnswers {
   /** Reads the journal of a chunk of another run, and learns what it has sent. */
   async #readOther(chunkOfRun: string, take: (line: Line) => unknown, seen = this.#segmentsRead): Promise<void> {
     for await (const line of this.#read(workKeys.answersOf(chunkOfRun), seen)) {
-      if (!('answers' in line)) this.#learnSent(line, chunkOfRun);
+      this.#learnSent(line, chunkOfRun);
       take(line);
     }
   }
@@ -160,58 +126,19 @@ export class AnswerJournal extends KnownAnswers {
     );
   }
 
-  async #unreported(own: readonly KeptAnswer[]): Promise<TakenOver[]> {
-    const { run, chunk } = this.#request;
-    const reported = new Set<string>();
-    const receipts = workKeys.receiptsOfChunk(run, chunk.chunk, 'evaluate');
-    for await (const { key } of this.#storage.list(this.#bucket, receipts)) {
-      const receipt = await this.#storage.getJson<EvaluateReceipt>(this.#bucket, key);
-      for (const id of [receipt?.requestId ?? '', ...(receipt?.takenOver ?? []).flatMap(({ from }) => from)]) {
-        reported.add(id);
-      }
-    }
-    const sums = new Map<string, JudgeSpend>();
-    for (const { by, spend } of own) {
-      if (reported.has(by) || spend.calls === 0) continue;
-      const sum = sums.get(by) ?? emptySpend();
-      addSpend(sum, spend);
-      sums.set(by, sum);
-    }
-    return [...sums].map(([by, spend]) => ({ from: [by], spend }));
-  }
-
-  override async answeredIn(chunk: number, ask: string, judge: string): Promise<NewAnswer | undefined> {
-    if (Date.now() - (this.#listedAtMs.get(chunk) ?? 0) > LISTED_MS) {
-      this.#listedAtMs.set(chunk, Date.now());
-      for await (const line of this.#read(workKeys.answersOfChunk(this.#request.run, chunk)))
-        if ('answers' in line) this.learnAsk(line);
-    }
-    return this.answered(ask, judge);
-  }
-
-  /** Adds answers, which are saved soon. */
-  override keep(answer: NewAnswer): void {
-    this.#add({ by: this.#requestId, ...answer });
-  }
-
   #add(line: Line): void {
     this.#learn(line);
     this.#lines.push(line);
     // A segment that cannot be written now is written by `save`, which throws if it cannot be written then either.
     const saveSoon = () => void this.save().catch(() => undefined);
-    if (this.#lines.length >= SEGMENT_ANSWERS) saveSoon();
-    else this.#timer ??= setTimeout(saveSoon, SEGMENT_MS).unref();
+    this.#timer ??= setTimeout(saveSoon, SEGMENT_MS).unref();
   }
 
   /** Saves everything added so far. @throws RetryableError `StorageUnavailable` and other errors of the storage */
   save(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    return this.#save(() => true);
-  }
-
-  #save(isSaved: (line: Line) => boolean): Promise<void> {
-    this.#saving = this.#saving.catch(() => undefined).then(() => this.#put(isSaved));
+    this.#saving = this.#saving.catch(() => undefined).then(() => this.#put());
     return this.#saving;
   }
 
@@ -229,19 +156,18 @@ export class AnswerJournal extends KnownAnswers {
   }
 
   /**
-   * Saves which traces are written, and that the `bare` ones have none of the assessments that were sent with them. The answers that
-   * came meanwhile wait for more.
+   * Saves which traces are written, and that the `bare` ones have none of the assessments that were sent with them.
    */
   saveWritten({ written, bare }: Pick<WriteTracesResult, 'written' | 'bare'>): Promise<void> {
     if (written.length > 0) this.#add({ wrote: written });
     if (bare.length > 0) this.#add({ posts: Object.fromEntries(bare.map((traceId) => [traceId, []])) });
-    return this.#save((line) => !('answers' in line));
+    return this.save();
   }
 
-  async #put(isSaved: (line: Line) => boolean): Promise<void> {
-    const lines = this.#lines.filter(isSaved);
+  async #put(): Promise<void> {
+    const lines = this.#lines;
     if (lines.length === 0) return;
-    this.#lines = this.#lines.filter((line) => !isSaved(line));
+    this.#lines = [];
     const { run, chunk, attempt } = this.#request;
     const key = workKeys.answers(run, chunk.chunk, attempt, this.#requestId, this.#segments);
     const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
@@ -255,8 +181,7 @@ export class AnswerJournal extends KnownAnswers {
   }
 
   #learn(line: Line): void {
-    if ('answers' in line) super.keep(line);
-    else this.#learnSent(line, this.#self);
+    this.#learnSent(line, this.#self);
     if ('wrote' in line) this.#presumeWritten(line.wrote);
   }
 

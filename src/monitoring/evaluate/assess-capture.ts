@@ -10,8 +10,8 @@ import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
 import { addSpend, emptySpend } from '../counts.ts';
+import { Answers, type Kept, knownVerdicts, leftToJudge, paidElsewhere, withResult } from './answers.ts';
 import { codeAssessments, failedAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
-import { type KnownAnswers, type NewAnswer, wouldRecur } from './known-answers.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 import type { AssessDependencies, BatchAnswers } from './types.ts';
 
@@ -21,11 +21,12 @@ interface Work {
   pending: PendingVerdicts;
 }
 
-/** A request to the judge that has no answer yet. */
+/** A question to the judge that this attempt has claimed. */
 interface Asking extends Work {
+  question: string;
+  kept: Kept;
+  /** The scorers without a known verdict. */
   open: readonly JudgeScorer[];
-  /** Its digest. Absent if the capture provokes a fault when it is derived. */
-  ask: string | undefined;
 }
 
 /** The judge’s answers about a capture, from this attempt or an earlier one. */
@@ -45,7 +46,6 @@ export interface CaptureOutcome extends Omit<Answered, 'verdicts'> {
 }
 
 const NOT_ASKED: Answered = { verdicts: [], held: 0 };
-const NOTHING_PAID = { inputTokens: 0, outputTokens: 0, usd: 0 };
 
 export class CaptureAssessor {
   /** The cost of what was asked in this attempt. */
@@ -54,14 +54,14 @@ export class CaptureAssessor {
   batch: BatchAnswers | undefined;
   readonly #run: string;
   readonly #deps: AssessDependencies;
-  readonly #journal: KnownAnswers;
-  /** The requests that this attempt is asking now, by their digest. */
+  readonly #answers: Answers;
+  /** The questions that this attempt is asking now. */
   readonly #asking = new Map<string, Promise<unknown>>();
 
-  constructor(run: string, deps: AssessDependencies, journal: KnownAnswers) {
+  constructor(run: string, deps: AssessDependencies) {
     this.#run = run;
     this.#deps = deps;
-    this.#journal = journal;
+    this.#answers = deps.answers ?? new Answers();
   }
 
   /** @returns the time for the synchronous work on the capture, in milliseconds */
@@ -128,97 +128,74 @@ export class CaptureAssessor {
     return { assessments, notJudgeable, held, heldFor, failure };
   }
 
-  /** Asks the judge for the verdicts that are not in the journal. */
+  /** Asks the judge for the verdicts that are not known. Of the captures with the same question, one asks at a time. */
   async #answered(work: Work, signal: AbortSignal): Promise<Answered | 'claimed'> {
-    const { traceId, capture, pending } = work;
-    const { sourceId } = this.#deps.judge;
-    const known = this.#journal.known(traceId, pending.judge, sourceId);
-    const open = this.#journal.openOf(traceId, pending.judge, sourceId);
-    if (open.length === 0) return { verdicts: known, held: 0 };
-    const answered = await this.#inTurn({ ...work, open, ask: this.#askOf(capture, open) }, signal);
-    return answered === 'claimed' ? answered : { ...answered, verdicts: [...known, ...answered.verdicts] };
-  }
-
-  /** Of the captures with the same request, one asks at a time. If it gets no answer, the next one asks. */
-  async #inTurn(asking: Asking, signal: AbortSignal): Promise<Answered | 'claimed'> {
-    const { ask } = asking;
-    if (ask === undefined) return this.#ask(asking, signal);
-    while (this.#asking.has(ask)) await this.#asking.get(ask);
-    const answered = this.#claimedOrAsked({ ...asking, ask }, signal);
-    const ended = answered.catch(() => undefined).then(() => this.#asking.delete(ask));
-    this.#asking.set(ask, ended);
+    const question = this.questionOf(work);
+    while (this.#asking.has(question)) await this.#asking.get(question);
+    const answered = this.#knownOrAsked(work, question, signal);
+    const ended = answered.catch(() => undefined).then(() => this.#asking.delete(question));
+    this.#asking.set(question, ended);
     return answered;
   }
 
-  async #claimedOrAsked(asking: Asking & { ask: string }, signal: AbortSignal): Promise<Answered | 'claimed'> {
-    const same = await this.#claimed(asking.ask);
-    if (same === 'claimed') return same;
-    if (same !== undefined) return { verdicts: this.#copied(same, asking.traceId, asking.ask), held: 0 };
-    let isWhole = false;
+  /** Returns the digest of the question; the trace id if the capture provokes a fault, which the judge meets too. */
+  questionOf({ traceId, capture }: Pick<Work, 'traceId' | 'capture'>): string {
     try {
-      const answered = await this.#ask(asking, signal);
-      isWhole = answered.verdicts.length === asking.open.length && answered.verdicts.every(wouldRecur);
-      return answered;
-    } finally {
-      // Chunks with the same request would wait until this function has certainly ended.
-      if (!isWhole) await this.#deps.claims?.release(asking.ask);
-    }
-  }
-
-  /** Returns the digest of the request; `undefined` if the capture provokes a fault, which the judge meets too. */
-  #askOf(capture: Capture, open: readonly JudgeScorer[]): string | undefined {
-    try {
-      return withinTime(this.timeMsOf(capture), () => questionOf(this.#deps.judge.sourceId, capture, open));
+      return withinTime(this.timeMsOf(capture), () => questionOf(this.#deps.judge.sourceId, capture));
     } catch (error) {
       if (ownFault(error) === undefined) throw error;
-      return undefined;
+      return traceId;
     }
   }
 
-  /** @returns the answer to the same request; `undefined` if this attempt must ask */
-  async #claimed(ask: string): Promise<NewAnswer | 'claimed' | undefined> {
-    const { claims, judge } = this.#deps;
-    const own = this.#journal.answered(ask, judge.sourceId);
-    if (own !== undefined || claims === undefined) return own;
-    const other = await claims.take(ask);
-    if (other === undefined) return undefined;
-    const theirs = await this.#journal.answeredIn(other.chunk, ask, judge.sourceId);
-    if (theirs !== undefined) return theirs;
-    if (Date.now() < other.untilMs) return 'claimed';
-    return (await claims.take(ask, other.chunk)) === undefined ? undefined : 'claimed';
+  async #knownOrAsked(work: Work, question: string, signal: AbortSignal): Promise<Answered | 'claimed'> {
+    const { traceId, pending } = work;
+    const about = { run: this.#run, traceId };
+    const knownOf = (kept: Kept): Verdict[] => knownVerdicts(kept, about, pending.judge);
+    const kept = await this.#answers.take(question, (so) => knownOf(so).length === pending.judge.length);
+    if (kept === 'claimed') return kept;
+    const known = knownOf(kept);
+    const open = pending.judge.filter(({ name }) => !known.some(({ scorer }) => scorer === name));
+    if (open.length === 0) return { verdicts: known, held: 0 };
+    const answered = await this.#ask({ ...work, question, kept, open }, signal);
+    return { ...answered, verdicts: [...known, ...answered.verdicts] };
   }
 
-  /** The answer to the same request costs nothing again. */
-  #copied({ answers, judge }: NewAnswer, trace: string, ask: string): Verdict[] {
-    const copies = answers.map(({ version, verdict }) => ({ version, verdict: { ...verdict, usage: NOTHING_PAID } }));
-    this.#journal.keep({ trace, ask, judge, answers: copies, whole: true, spend: emptySpend() });
-    return copies.map(({ verdict }) => verdict);
-  }
-
-  async #ask({ traceId: trace, capture, open, ask }: Asking, signal: AbortSignal): Promise<Answered> {
-    const from = this.batch?.of(trace);
-    const { judge } = from ?? this.#deps;
-    let failure: unknown;
-    const known = this.#journal.leftOpen(trace, open, judge.sourceId);
-    const money = { leftOpen: known, ...(from?.money ?? { limit: this.#deps.limit }) };
-    const result = await judge.judge(capture, open, signal, money).catch((error: unknown) => {
-      failure = error;
-      return answeredBefore(error);
-    });
-    const spend = spendBeyond(result.spend, from?.paid);
-    addSpend(this.spend, spend);
-    const { verdicts } = result;
-    const heldFor = failure instanceof JudgeHeld ? failure.heldFor : undefined;
-    const held = heldFor === undefined ? 0 : open.length - verdicts.length;
-    const versions = new Map(open.map(({ name, version }) => [name, version]));
-    const answers = verdicts.map((verdict) => ({ version: versions.get(verdict.scorer) ?? '', verdict }));
-    const leftOpen = result.leftOpen?.map((scorer) => ({ scorer, version: versions.get(scorer) ?? '' })) ?? [];
-    const whole = answers.length === open.length;
-    if (answers.length + leftOpen.length + spend.calls > 0) {
-      const left = leftOpen.length > 0 && { leftOpen };
-      this.#journal.keep({ trace, ask, judge: judge.sourceId, answers, ...left, whole, spend });
+  /** Asks the judge, and keeps what it answers. An answer that cannot be kept is used, and then the attempt fails. */
+  async #ask({ traceId, capture, question, kept, open }: Asking, signal: AbortSignal): Promise<Answered> {
+    let isKept = false;
+    try {
+      // What an attempt has read of a job, it has kept.
+      const isRead = kept.answers.some(({ run }) => run === this.#run);
+      const from = await this.batch?.of(question, { chunk: kept.job?.chunk, isRead });
+      const { judge } = from ?? this.#deps;
+      let failure: unknown;
+      const money = { leftOpen: leftToJudge(kept, open), ...(from?.money ?? { limit: this.#deps.limit }) };
+      const result = await judge.judge(capture, open, signal, money).catch((error: unknown) => {
+        failure = error;
+        return answeredBefore(error);
+      });
+      const spend = spendBeyond(result.spend, from?.paid);
+      addSpend(this.spend, spend);
+      // A job answers about the trace that it was given.
+      const trace = (from?.paid && kept.job?.trace) ?? traceId;
+      if (result.verdicts.length + (result.leftOpen?.length ?? 0) + spend.calls > 0) {
+        const now = withResult(kept, result, open, { run: this.#run, trace });
+        const keeping = this.#answers.keep(question, now, spend).then(() => {
+          isKept = true;
+        });
+        await keeping.catch((error: unknown) => {
+          failure ??= error;
+        });
+      }
+      const verdicts = trace === traceId ? result.verdicts : paidElsewhere(result.verdicts);
+      const heldFor = failure instanceof JudgeHeld ? failure.heldFor : undefined;
+      const held = heldFor === undefined ? 0 : open.length - verdicts.length;
+      return { verdicts, held, heldFor, failure: heldFor === undefined ? failure : undefined };
+    } finally {
+      // Chunks with the same question would wait until this function has certainly ended.
+      if (!isKept) await this.#answers.release(question);
     }
-    return { verdicts, held, heldFor, failure: heldFor === undefined ? failure : undefined };
   }
 }
 

@@ -12,7 +12,7 @@ import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
-import { isRetry } from '../chunk/attempt.ts';
+import { isRepeated, isRetry } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { addSpend } from '../counts.ts';
@@ -65,6 +65,8 @@ class EvaluateChunk {
   readonly #writer: VerdictWriter;
   /** Absent if no trace is to be written. */
   readonly #book: LineBook | undefined;
+  /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
+  readonly #repeated = new Set<string>();
   #takenOver: TakenOver[] = [];
   #unread: UnreadRange[] = [];
   /** The first failure that ends the judging. Captures in progress finish, and no further one starts. */
@@ -82,7 +84,7 @@ class EvaluateChunk {
     this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
-    this.#assessor = new CaptureAssessor(request.run, deps, this.#journal);
+    this.#assessor = new CaptureAssessor(request.run, deps);
     this.#book = request.write ? new LineBook(request, { ...deps, written: this.#journal }) : undefined;
     this.#writer = new VerdictWriter(request, deps, {
       journal: this.#journal,
@@ -108,7 +110,7 @@ class EvaluateChunk {
   async #evaluate(): Promise<void> {
     const { openBatch } = this.#deps;
     this.#assessor.batch = await openBatch?.();
-    this.#takenOver = await this.#journal.open();
+    await this.#journal.open();
     const atWork = await LineAtWork.open('evaluate', this.#request, this.#deps);
     const { store, environment, scorers } = this.#deps;
     const traced = this.#book === undefined ? { environment } : { environment, store };
@@ -120,29 +122,22 @@ class EvaluateChunk {
     const { store, scorers, remainingMs } = this.#deps;
     if (atWork.isTracing) await this.#traceEach(atWork, heavy);
     const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, book: this.#book });
-    const { captures, duplicates, condemned, unread } = all;
-    this.#unread = unread;
-    const ids = [...captures, ...condemned, ...all.heavy].map(({ traceId }) => traceId);
+    const { duplicates, condemned } = all;
+    this.#unread = all.unread;
+    const ids = [...all.captures, ...condemned, ...all.heavy].map(({ traceId }) => traceId);
     await this.#journal.openEarlier(new Set(ids));
     const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
-    const assess = async (): Promise<void> => {
-      for (const line of condemned.splice(0)) await this.#condemn(line, stored.get(line.traceId));
-      const planned = this.#planned(captures, stored);
-      if (atWork.isEach) await this.#assessEach(planned, signal, atWork);
-      else await this.#assessAll(planned, signal);
-    };
-    const assessHeavy = async (): Promise<void> => {
-      for (const { read } of all.heavy) {
-        atWork.checkTime();
-        await this.#writer.flush();
-        await read();
-        await assess();
+    const beforeHeavy = (): Promise<void> => this.#writer.flush().then(() => atWork.checkTime());
+    try {
+      for await (const captures of all.portions(beforeHeavy)) {
+        for (const line of condemned.splice(0)) await this.#condemn(line, stored.get(line.traceId));
+        await this.#assessAll(this.#planned(captures, stored), signal, atWork);
       }
-    };
-    await assess()
-      .then(assessHeavy)
-      .finally(() => this.#writer.end());
+    } finally {
+      await this.#writer.end();
+    }
+    this.#takenOver = (await this.#deps.answers?.unreported(this.#repeated)) ?? [];
     for (const line of duplicates) {
       this.#book?.duplicate(line.traceId, line);
       if (this.#book?.refused.has(line.traceId)) continue;
@@ -168,21 +163,13 @@ class EvaluateChunk {
     return traceEach(this.#request, { ...this.#deps, written: this.#journal }, { atWork, heavy }, mayCreate);
   }
 
-  /** Assesses and writes the captures one after the other, to find one that kills the function. */
-  async #assessEach(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
-    for (const item of work) {
-      await atWork.begin(item.raw.place);
-      await this.#assessAll([item], signal);
-      await this.#writer.flush();
-    }
-  }
-
   /** Assesses the captures. Those that cannot be judged now are handed over to be written without the judge’s verdicts. */
-  async #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal): Promise<void> {
+  async #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
     let left = work;
     for (let pollMs = CLAIM_POLL_MS; ; pollMs = Math.min(MAX_CLAIM_POLL_MS, 2 * pollMs)) {
       const claimed: PlannedWork[] = [];
-      await forEachConcurrently(CAPTURES_AT_ONCE, left, async (item) => {
+      await forEachConcurrently(atWork.isEach ? 1 : CAPTURES_AT_ONCE, left, async (item) => {
+        if (atWork.isEach) await this.#writer.flush().then(() => atWork.begin(item.raw.place));
         const outcome = await this.#assess(item, signal);
         if (outcome === 'claimed') claimed.push(item);
         else await this.#writer.add(item, outcome);
@@ -232,6 +219,7 @@ class EvaluateChunk {
     const { options, run } = this.#request;
     const { traceId, replay } = line;
     const capture = line.read();
+    if (isRepeated(this.#request)) this.#repeated.add(this.#assessor.questionOf({ traceId, capture }));
     const stored = allStored.get(traceId);
     const isAbsent = stored === undefined && this.#mayCreate(traceId);
     const { variant } = capturePathOf(line.raw.place.key);

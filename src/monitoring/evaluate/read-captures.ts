@@ -62,12 +62,17 @@ export class ChunkCaptures {
     }
   }
 
-  /** Yields the captures, and then those of heavy lines, one after the other. */
-  async *each(): AsyncGenerator<ReadCapture> {
-    yield* this.captures.splice(0);
+  /**
+   * Yields the captures, and then each heavy one by itself.
+   *
+   * @param before is called before each heavy one, when the caller has done with those before
+   */
+  async *portions(before?: () => Promise<void>): AsyncGenerator<ReadCapture[]> {
+    yield this.captures.splice(0);
     for (const { read } of this.heavy) {
+      await before?.();
       await read();
-      yield* this.captures.splice(0);
+      yield this.captures.splice(0);
     }
   }
 }

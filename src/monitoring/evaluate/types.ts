@@ -9,7 +9,7 @@ import type { SpendingLimit } from '../../limits/spending-limit.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import type { LogDependencies } from '../log/line-book.ts';
 import type { WriteTurns } from '../log/write-turns.ts';
-import type { AskClaims } from './ask-claims.ts';
+import type { Answers } from './answers.ts';
 
 export interface EvaluateDependencies {
   storage: Storage;
@@ -20,8 +20,8 @@ export interface EvaluateDependencies {
   always: AlwaysRule;
   /** Absent when no budget is set. */
   limit?: SpendingLimit;
-  /** Claims the requests of the judge among the chunks of the run. Absent: other chunks may ask the same. */
-  claims?: AskClaims | undefined;
+  /** The answers of the judge that are known. Absent: only those of this attempt. */
+  answers?: Answers | undefined;
   turns?: WriteTurns | undefined;
   /** Reads the answers of a batch job for the chunk. */
   openBatch?(): Promise<BatchAnswers>;
@@ -33,15 +33,21 @@ export interface EvaluateDependencies {
 }
 
 /** What assessing one capture needs of them. */
-export type AssessDependencies = Pick<EvaluateDependencies, 'judge' | 'limit' | 'claims' | 'timeMs'>;
+export type AssessDependencies = Pick<EvaluateDependencies, 'judge' | 'limit' | 'answers' | 'timeMs'>;
 
 /** The answers of a batch job to the requests of a chunk. */
 export interface BatchAnswers {
   /** The cost of all of them. */
   spend: JudgeSpend;
   /**
-   * Returns the judge for one trace, and its limit with the answers, which replace those of the chunk. `paid` is the cost of the
-   * answers.
+   * Returns the judge for a question, and its limit with the answer, which replace those of the chunk. `paid` is the cost of the
+   * answer.
+   *
+   * @param job.chunk the chunk of the run whose job was asked; by default this one
+   * @param job.isRead the answer was read before
    */
-  of(traceId: string): { judge: Judge; money: JudgeMoney; paid?: JudgeSpend };
+  of(
+    question: string,
+    job: { chunk: number | undefined; isRead: boolean },
+  ): Promise<{ judge: Judge; money: JudgeMoney; paid?: JudgeSpend }>;
 }

@@ -47,8 +47,6 @@ interface Finished {
  * slower than most judges and is to work from the judge's first answers on. More batches would cost requests, and larger ones memory.
  */
 const AT_ONCE = { first: 12, growth: 3, most: 50 };
-/** Answers that a small batch has at least, one for each scorer of a capture: they become a segment of the journal. */
-const LEAST_ANSWERS = 50;
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
 /** Traces whose verdicts are written at the same time. The client has its own limit for the requests. */
@@ -99,7 +97,7 @@ export class VerdictWriter {
   async add(work: PlannedWork, outcome: CaptureOutcome): Promise<void> {
     this.#waiting.push({ work, outcome });
     this.#weight += work.weight;
-    if (this.#isBatch() || this.#weight >= weightAtOnce()) {
+    if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
       this.#start();
       this.#atOnce = Math.min(AT_ONCE.most, AT_ONCE.growth * this.#atOnce);
     }
@@ -123,13 +121,6 @@ export class VerdictWriter {
   async flush(): Promise<void> {
     this.#start();
     await Promise.all(this.#writing);
-  }
-
-  #isBatch(): boolean {
-    if (this.#waiting.length < this.#atOnce) return false;
-    const all = this.#waiting.flatMap(({ outcome }) => outcome.assessments);
-    const answers = all.filter(({ sourceType }) => sourceType === 'LLM_JUDGE').length;
-    return answers === 0 || answers >= LEAST_ANSWERS || this.#waiting.length >= AT_ONCE.most;
   }
 
   #start(): void {

@@ -73,7 +73,7 @@ export class PartPlan {
     const more: Partial<PlanReceipt> = { experimentId: first.experimentId };
     if (this.#options.evaluate) more.estimate = estimateSizes(this.#options, { captures: lines, bytes });
     if (nextChunk === 0 && manifest.length === 1 && cursor === null) {
-      return this.#finish('planned', cursor, { ...more, chunk: { ...first, only: true } });
+      return this.#finish('planned', cursor, { ...more, chunk: first });
     }
     more.manifest = workKeys.manifest(run.name, part, this.#attempt);
     const text = manifest.map((line) => `${JSON.stringify(line)}\n`).join('');

@@ -62,7 +62,11 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
   const options = runOptions(parsed.input, { sampleRate: deps.environment.EVALUATION_SAMPLE_RATE });
   if (parsed.kind !== 'retry') return options;
   const { retry } = parsed.input;
-  const { budgetUsd, ...original } = await optionsOfRun(deps.storage, deps.environment.WORK_BUCKET, retry);
+  const {
+    budgetUsd,
+    continues = [],
+    ...original
+  } = await optionsOfRun(deps.storage, deps.environment.WORK_BUCKET, retry);
   const given = Object.fromEntries(
     Object.entries(parsed.input).filter(([name, value]) => name !== 'retry' && value !== undefined),
   ) as Partial<RunOptions>;
@@ -73,11 +77,13 @@ async function optionsFor(parsed: ParsedInput, deps: PlannerDependencies, warnin
       `The retry does not take over the budget of ${retry.run}, ${budgetUsd} dollars: the daily budget applies, and "budgetUsd" if the retry sets it`,
     );
   }
+  // A re-evaluation that nobody has asked for before judges everything again.
+  const isNewChain = given.reevaluate === true && !original.reevaluate;
   return {
     ...original,
     dryRun: false,
     ...(isNewBudget || budgetUsd === undefined ? {} : { budgetUsd }),
-    ...(original.reevaluate ? { continues: [...(original.continues ?? []), retry.run] } : {}),
+    ...(isNewChain ? {} : { continues: [...continues, retry.run] }),
     ...given,
   };
 }

@@ -6,6 +6,7 @@ import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import type { BudgetTable } from '../../limits/table.ts';
+import { getAll, putAll } from '../../limits/table-batches.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 
@@ -53,7 +54,7 @@ export class SentTraces {
 
   /** Reads what was sent for these traces until now. Call it while the traces are locked, before they are written. */
   async read(traceIds: readonly string[]): Promise<void> {
-    const items = await this.#table?.getAll(traceIds.map(scopeOf));
+    const items = this.#table && (await getAll(this.#table, traceIds.map(scopeOf)));
     for (const traceId of traceIds) {
       const item = items?.get(scopeOf(traceId));
       if (item === undefined || Number(item.ttl?.N) * 1000 < Date.now()) continue;
@@ -100,7 +101,7 @@ export class SentTraces {
       const { ids, atMs, ...who } = this.#sent.get(traceId) as Sent;
       return { scope: scopeOf(traceId), values: { ...who, at: atMs, ids: ids.join(' '), ttl } };
     };
-    await this.#table?.putAll([...assessmentsOf.keys()].map(itemOf));
+    if (this.#table !== undefined) await putAll(this.#table, [...assessmentsOf.keys()].map(itemOf));
   }
 }
 

@@ -99,7 +99,7 @@ import { countsIn, postToArthur } from '../../../src/monitoring/arthur/arthur.ts
 import { forwardFiles, receiptKey } from '../../../src/monitoring/arthur/forward-files.ts';
 import { loadToken } from '../../../src/monitoring/arthur/token.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
-import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
+import { checkBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
@@ -650,7 +650,7 @@ const chunkRequest = (run = 'run') =>
   ({ run, attempt: 0, options: {}, chunk: { ...at, chunk: 0, start: 0, end: 1, firstLine: 1, lines: 1 } }) as never;
 const withJob = (status: string) => {
   const storage = new MemoryStorage();
-  storage.put(workKeys.batchPrepared('run', 0), { records: 1, bytes: 1, deposits: [], held: [], killed: [] });
+  storage.put(workKeys.batchPrepared('run', 0), { records: 1, deposits: [], held: [] });
   storage.put(workKeys.batchJobs('run'), {
     jobs: [{ arn: '', group: 0, records: 1, status, files: [0] }],
     converse: [],
@@ -662,7 +662,7 @@ const withJob = (status: string) => {
     judge: {} as never,
     priceOf: () => 0,
   };
-  return batchAnswers(chunkRequest(), deps).then((answers) => answers.of('tr-1'));
+  return batchAnswers(chunkRequest(), deps).then((answers) => answers.of('q', { chunk: undefined, isRead: false }));
 };
 const takingUploads = (storage: MemoryStorage): Storage => {
   const s3Client = new S3Client({ region: 'eu-west-1' });
@@ -672,19 +672,15 @@ const takingUploads = (storage: MemoryStorage): Storage => {
 const startOf = (error: unknown) => startedOn(failing(error) as never);
 const startedOn = (bedrock: BedrockClient) => {
   const storage = new MemoryStorage();
-  const text = '{}\n';
   putPlan(storage, 'run', [[chunkOf([])]]);
   storage.put(workKeys.batchPrepared('run', 0), {
     records: 100,
-    bytes: text.length,
     deposits: [],
     held: [],
-    killed: [],
   });
-  storage.put(workKeys.batchRequests('run', 0), text);
-  const deps = { workBucket: 'work', bedrock, modelId: 'm', roleArn: 'r', pollSeconds: 1, remainingMs: () => 900_000 };
+  const deps = { workBucket: 'work', bedrock, modelId: 'm', roleArn: 'r', pollSeconds: 1 };
   const all = { storage: takingUploads(storage), ...deps };
-  return startBatch('run', all).then(() => checkBatch('run', all));
+  return checkBatch('run', all);
 };
 
 /** Posts a file to an Arthur that answers so. */

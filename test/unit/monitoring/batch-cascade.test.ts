@@ -1,5 +1,6 @@
 /** A cascade in batch inference: the jobs ask the first model, and the judge itself is asked on demand what they leave open. */
 import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { type BatchJudging, connectBatchJudge } from '../../../src/judge/connect.ts';
@@ -9,7 +10,7 @@ import { BudgetTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
-import { AskClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
+import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
@@ -53,33 +54,44 @@ function rig(...chunks: string[][]) {
     const request = chunkRequest(memory, lines, {}, chunk);
     return { ...request, options: { ...request.options, judge: 'batch' } };
   });
-  const depsOf = (kind: 'ask' | 'batch', { chunk: { chunk }, attempt }: ChunkRequest, runUsd: number) => ({
-    ...{ storage, store, scorers, environment, always: () => undefined, requestId: `${kind}-${chunk}-${attempt}` },
-    ...batch,
-    claims: new AskClaims(new BudgetTable(table.client, 'table'), kind, 'run', { chunk, untilMs: Date.now() + 9e5 }),
-    limit: new Budget({ table: new BudgetTable(table.client, 'table'), run: 'run', runUsd }),
-  });
+  const place = { table: new BudgetTable(new MemoryTable().client, 'answers'), storage, workBucket: 'work' };
+  const depsOf = (phase: string, request: ChunkRequest, runUsd: number) => {
+    const requestId = `${phase}-${request.chunk.chunk}-${request.attempt}`;
+    return {
+      ...{ storage, store, scorers, environment, always: () => undefined, requestId },
+      ...batch,
+      answers: new AnswerTable(place, request, { requestId, untilMs: Date.now() + 9e5 }),
+      limit: new Budget({ table: new BudgetTable(table.client, 'table'), run: 'run', runUsd }),
+    };
+  };
   const prepare = (request: ChunkRequest, runUsd = 1) =>
-    prepareChunk({ ...request, phase: 'prepare' }, depsOf('batch', request, runUsd));
+    prepareChunk({ ...request, phase: 'prepare' }, depsOf('prepare', request, runUsd));
   const apply = (of: ChunkRequest, runUsd = 1) => {
     const request: ChunkRequest = { ...of, phase: 'apply', write: true };
-    const deps = depsOf('ask', request, runUsd);
+    const deps = depsOf('apply', request, runUsd);
     const openBatch = () => batchAnswers(request, { ...deps, workBucket: 'work' });
     return evaluateChunk(request, { ...deps, remainingMs: () => 900_000, openBatch });
   };
   /** The job ends. It answers the requests of all chunks in turn; `undefined`: with an error. */
   const end = (...answers: (object | undefined)[]) => {
-    const texts = requests.map(({ chunk }) => memory.objects.get(workKeys.batchRequests('run', chunk.chunk)) ?? '');
-    const lines = answers.map((answer, n) => {
-      const { recordId } = JSON.parse(texts.join('').split('\n')[n] ?? '') as { recordId: string };
-      const message = { role: 'assistant', content: [{ text: JSON.stringify(answer) }] };
-      const modelOutput = { output: { message }, stopReason: 'end_turn', usage: USAGE };
-      return JSON.stringify(answer === undefined ? { recordId, error: { errorCode: 500 } } : { recordId, modelOutput });
-    });
-    // The service may deliver a line twice.
-    memory.put(workKeys.batchOutput('run', 'job', 0), [...lines, ...lines].join('\n'));
+    const left = [...answers];
+    for (const { chunk } of requests) {
+      const text = `${memory.objects.get(workKeys.batchInput('run', 0, chunk.chunk)) ?? ''}`.trim();
+      const lines = text === '' ? [] : text.split('\n');
+      const output = lines.map((line) => {
+        const { recordId } = JSON.parse(line) as { recordId: string };
+        const answer = left.shift();
+        const message = { role: 'assistant', content: [{ text: JSON.stringify(answer) }] };
+        const modelOutput = { output: { message }, stopReason: 'end_turn', usage: USAGE };
+        return JSON.stringify(
+          answer === undefined ? { recordId, error: { errorCode: 500 } } : { recordId, modelOutput },
+        );
+      });
+      // The service may deliver a line twice.
+      memory.put(workKeys.batchOutput('run', 'job', chunk.chunk), [...output, ...output].join('\n'));
+    }
     const arn = 'arn:aws:bedrock:us-east-1:1:model-invocation-job/job';
-    const job = { arn, group: 0, records: lines.length, status: 'Completed', files: [0] };
+    const job = { arn, group: 0, records: answers.length, status: 'Completed' };
     memory.put(workKeys.batchJobs('run'), { jobs: [job], converse: [] });
   };
   const assessments = () => [...store.assessments.values()].flat();
@@ -168,15 +180,6 @@ test('captures with the same request share the answers of both models, and pay o
   expect(money().written).toBeCloseTo(paidIn(receipts), 7);
 });
 
-test('a request that was held is left to a chunk that has money for it', async () => {
-  const { requests, prepare } = rig(...twins());
-  const [first, second] = requests;
-  expect(await prepare(first, 0.0000001)).toMatchObject({ records: 0, elsewhere: {}, held: [expect.any(String)] });
-  expect(await prepare(second)).toMatchObject({ records: 1, elsewhere: {} });
-  // Who has asked keeps the request, also after its function has ended.
-  expect(Object.values((await prepare(first)).elsewhere)).toEqual([1]);
-});
-
 test('a repeated preparation sets nothing aside twice', async () => {
   const { requests, prepare, money } = rig(linesOf('a'));
   await prepare(requests[0]);
@@ -188,9 +191,9 @@ test('a repeated preparation sets nothing aside twice', async () => {
 
 test('what a person assesses while the job runs is not asked again', async () => {
   const { requests, prepare, apply, end, store } = rig(linesOf('a'));
-  const { asked } = await prepare(requests[0]);
+  await prepare(requests[0]);
   end(BAD);
-  const [traceId] = Object.keys(asked) as [string];
+  const traceId = traceIdOf(requests[0].chunk.experimentId, Buffer.from(chatLine('a')));
   const human = { name: 'safety', value: 'yes', sourceType: 'HUMAN', sourceId: 'a person', traceId, metadata: {} };
   store.assessments.set(traceId, [{ ...human, assessmentId: 'a-1', createTimeMs: 1 } as never]);
   const receipt = await apply(requests[0]);

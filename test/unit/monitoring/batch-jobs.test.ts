@@ -1,4 +1,4 @@
-/** Packing requests into jobs, starting and checking them, with S3 in memory and a double of Bedrock. */
+/** Starting and checking the jobs of a run, with S3 in memory and a double of Bedrock. */
 import {
   type BedrockClient,
   type CreateModelInvocationJobCommand,
@@ -11,20 +11,19 @@ import type { BatchReport } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { gatherChunks } from '../../../src/monitoring/batch/all-chunks.ts';
 import { WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
-import { checkBatch, startBatch } from '../../../src/monitoring/batch/jobs.ts';
-import { fileOfChunk } from '../../../src/monitoring/batch/packing.ts';
+import { groupOf } from '../../../src/monitoring/batch/groups.ts';
+import { checkBatch } from '../../../src/monitoring/batch/jobs.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { putPlan } from '../../helpers/planned-run.ts';
 
-/** The requests of a chunk; by default their text is there as it was prepared. */
+/** The requests of a chunk. */
 interface Chunk {
   chunk: number;
   records: number;
-  bytes?: number;
 }
 
 /** Prepared chunks, and Bedrock with a quota. A job that was created has the status of its ARN, by default `InProgress`. */
-function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 } = {}) {
+function rig(chunks: Chunk[], { quota = 20 } = {}) {
   const memory = new MemoryStorage();
   let manifest = '';
   const requestHandler = {
@@ -72,53 +71,38 @@ function rig(chunks: Chunk[], { quota = 20, remainingMs = (): number => 900_000 
     modelId: 'm',
     roleArn: 'role',
     pollSeconds: 60,
-    remainingMs,
   };
   putPlan(memory, 'run', [chunks.map(({ chunk }) => ({ chunk }))]);
-  for (const { chunk, records, bytes } of chunks) {
-    if (records === 0) continue;
-    const { size } = memory.put(workKeys.batchRequests('run', chunk), `${chunk}\n`);
-    memory.put(workKeys.batchPrepared('run', chunk), { records, bytes: bytes ?? size });
-  }
+  for (const { chunk, records } of chunks)
+    if (records > 0) memory.put(workKeys.batchPrepared('run', chunk), { records });
   const report = async () => (await memory.getJson<BatchReport>('', workKeys.batchJobs('run'))) as BatchReport;
   const counts = async () =>
     [...Map.groupBy((await report()).jobs, ({ status }) => status)].map(([status, jobs]) => [status, jobs.length]);
-  /** The chunks whose requests are in each file of the jobs' input. */
-  const packed = (): Record<string, number[]> =>
-    Object.fromEntries(
-      [...memory.objects]
-        .filter(([key]) => key.startsWith(workKeys.batchInputsPrefix('run')))
-        .map(([key, text]) => [key, text.toString().trim().split('\n').map(Number)]),
-    );
-  return { memory, deps, statuses, inputs, asked, checked, refused, report, counts, packed, manifest: () => manifest };
-}
-
-/** Packs the requests and, if that is all, starts the jobs, as the state machine does. */
-async function begin(deps: ReturnType<typeof rig>['deps']) {
-  const packed = await startBatch('run', deps);
-  return packed.outcome === 'packed' ? checkBatch('run', deps) : packed;
+  return { memory, deps, statuses, inputs, asked, checked, refused, report, counts, manifest: () => manifest };
 }
 
 const chunksOf = (count: number, records: number): Chunk[] =>
   Array.from({ length: count }, (_, chunk) => ({ chunk, records }));
 
-test('many small chunks fill one job, in files that each contain whole chunks, and every chunk finds its file', async () => {
-  const { deps, report, packed, inputs } = rig(chunksOf(2_000, 20));
-  expect(await begin(deps)).toMatchObject({ outcome: 'waiting', pollSeconds: 60 });
+test('a hundred chunks share a job, which has at most 50,000 records, and a chunk that asks nothing is passed over', async () => {
+  const full = 100 * 500;
+  const { deps, report, inputs, manifest } = rig([
+    ...chunksOf(200, 500),
+    { chunk: 200, records: 0 },
+    { chunk: 201, records: 100 },
+  ]);
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting', pollSeconds: 60 });
   const { jobs, converse } = await report();
-  expect(jobs).toMatchObject([{ group: 0, records: 40_000, status: 'Submitted' }]);
+  expect(jobs.map(({ group, records }) => [group, records])).toEqual([
+    [0, full],
+    [1, full],
+    [2, 100],
+  ]);
   expect(converse).toEqual([]);
-  expect(inputs).toEqual([`s3://work/${workKeys.batchInputPrefix('run', 0)}`]);
-  expect(Object.keys(packed())).toHaveLength(80);
-  for (const chunk of [0, 24, 25, 1_999]) {
-    const place = fileOfChunk(await report(), chunk);
-    expect(packed()[workKeys.batchInput('run', 0, place?.first ?? -1)]).toContain(chunk);
-  }
-  expect(
-    Object.values(packed())
-      .flat()
-      .toSorted((a, b) => a - b),
-  ).toEqual(chunksOf(2_000, 20).map(({ chunk }) => chunk));
+  expect([0, 99, 100, 201].map(groupOf)).toEqual([0, 0, 1, 2]);
+  expect(inputs).toEqual([0, 1, 2].map((group) => `s3://work/${workKeys.batchInputPrefix('run', group)}`));
+  // The second Map has every chunk, prepared or not.
+  expect(manifest().match(/"chunk":\d+/g)).toHaveLength(202);
 });
 
 test('without the batcher, the chunks of all parts of the plan are gathered for the answers', async () => {
@@ -138,33 +122,9 @@ test('without the batcher, the chunks of all parts of the plan are gathered for 
   });
 });
 
-test('a job has at most 50,000 records, and a rest that is too small for a job joins the one before', async () => {
-  const { deps, report } = rig([...chunksOf(100, 499), { chunk: 100, records: 37 }]);
-  await begin(deps);
-  expect((await report()).jobs.map(({ records }) => records)).toEqual([49_937]);
-  const larger = rig([...chunksOf(100, 499), { chunk: 100, records: 100 }]);
-  await begin(larger.deps);
-  expect((await larger.report()).jobs.map(({ records }) => records)).toEqual([49_900, 100]);
-});
-
-test('a job has at most 5 GB, and a file that is full of bytes is closed', async () => {
-  const bytes = 1.2e9;
-  const sizes = jest.spyOn(Buffer, 'byteLength').mockReturnValue(bytes);
-  try {
-    const { deps, report } = rig(chunksOf(6, 120).map((chunk) => ({ ...chunk, bytes })));
-    await begin(deps);
-    expect((await report()).jobs).toMatchObject([
-      { records: 480, files: [0, 1, 2, 3] },
-      { records: 240, files: [4, 5] },
-    ]);
-  } finally {
-    sizes.mockRestore();
-  }
-});
-
 test('of 23 jobs 20 are under way, and the others start as jobs end, fail or expire, and nothing is refused', async () => {
-  const { deps, statuses, counts, checked } = rig(chunksOf(2_300, 499), { quota: 99 });
-  expect(await begin(deps)).toMatchObject({ outcome: 'waiting' });
+  const { deps, statuses, counts, checked } = rig(chunksOf(2_300, 5), { quota: 99 });
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
   expect(await counts()).toEqual([
     ['Submitted', 20],
     [WAITING_JOB, 3],
@@ -193,7 +153,7 @@ test('a check is repeated while other runs use up the quota, and goes on with wh
   takeThrottles();
   const { deps, statuses, counts, report, refused } = rig(chunksOf(101, 499), { quota: 1 });
   statuses.other = 'InProgress';
-  await expect(begin(deps)).rejects.toMatchObject({
+  await expect(checkBatch('run', deps)).rejects.toMatchObject({
     name: 'JudgeThrottled',
     message: expect.stringContaining('ServiceQuotaExceededException'),
   });
@@ -214,7 +174,7 @@ test('a check is repeated while other runs use up the quota, and goes on with wh
 
 test('the wait between two checks grows with the time so far', async () => {
   const { deps, memory } = rig(chunksOf(1, 1));
-  const job = { group: 0, records: 200, arn: '', status: WAITING_JOB, files: [0] };
+  const job = { group: 0, records: 200, arn: '', status: WAITING_JOB };
   const startedAt = new Date(Date.now() - 73 * 3_600_000).toISOString();
   memory.put(workKeys.batchJobs('run'), { jobs: [job], converse: [], startedAt });
   expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting', pollSeconds: 900 });
@@ -222,44 +182,12 @@ test('the wait between two checks grows with the time so far', async () => {
 
 test('what is below the minimum of a job is asked on demand, in words', async () => {
   const { deps, report, inputs } = rig(chunksOf(37, 1));
-  expect(await begin(deps)).toMatchObject({ outcome: 'ready' });
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'ready' });
   expect(await report()).toMatchObject({
     jobs: [],
     converse: [{ records: 37, reason: "asked on demand: 37 captures are under batch's minimum of 100" }],
   });
   expect(inputs).toEqual([]);
-});
-
-test('the file of an attempt that failed is in no job, and chunks without requests are passed over', async () => {
-  const chunks = [...chunksOf(2, 200), { chunk: 2, records: 300, bytes: 99 }, { chunk: 3, records: 0 }];
-  const { deps, report, packed, manifest } = rig([...chunks, { chunk: 9_000, records: 150 }]);
-  await begin(deps);
-  expect((await report()).jobs).toMatchObject([{ records: 550 }]);
-  expect(Object.values(packed())).toEqual([[0, 1], [9_000]]);
-  // The second Map has every chunk, prepared or not.
-  expect(manifest().match(/"chunk":\d+/g)).toEqual([0, 1, 2, 3, 9_000].map((chunk) => `"chunk":${chunk}`));
-});
-
-test('packing stops before the time of its function ends, continues where it stopped, and no job starts before it is done', async () => {
-  const chunks = [...chunksOf(1_100, 90), { chunk: 1_100, records: 40 }];
-  const whole = rig(chunks);
-  await begin(whole.deps);
-  let files = 0;
-  const stepwise = rig(chunks, { remainingMs: () => (++files % 30 === 0 ? 1_000 : 900_000) });
-  const outcomes: string[] = [];
-  do {
-    const { outcome } = await begin(stepwise.deps);
-    outcomes.push(outcome);
-    if (outcome === 'more') expect(stepwise.inputs).toEqual([]);
-  } while (outcomes.at(-1) === 'more' && outcomes.length < 20);
-  expect(outcomes).toEqual([...Array(6).fill('more'), 'waiting']);
-  const { startedAt: _, ...report } = await whole.report();
-  expect(await stepwise.report()).toMatchObject(report);
-  expect(stepwise.packed()).toEqual(whole.packed());
-  // A repeated start after all that changes nothing.
-  await startBatch('run', stepwise.deps);
-  expect(await stepwise.report()).toMatchObject(report);
-  expect(stepwise.inputs).toHaveLength(2);
 });
 
 test('while Bedrock does not answer, the check is repeated, and what it began before is kept', async () => {
@@ -269,7 +197,7 @@ test('while Bedrock does not answer, the check is repeated, and what it began be
     throw Object.assign(new Error('…'), { name: 'InternalServerException', $metadata: { httpStatusCode: 500 } });
   };
   deps.bedrock.send = away as never;
-  await expect(begin(deps)).rejects.toMatchObject({ name: 'JudgeUnavailable' });
+  await expect(checkBatch('run', deps)).rejects.toMatchObject({ name: 'JudgeUnavailable' });
   deps.bedrock.send = send;
   expect((await checkBatch('run', deps)).outcome).toBe('waiting');
   deps.bedrock.send = away as never;
@@ -287,12 +215,12 @@ test('a start that fails starts no job', async () => {
     if (key.includes('/prepared/')) throw new Error('S3 is away');
     return getJson.call(memory, '', key) as never;
   };
-  await expect(begin(deps)).rejects.toThrow('S3 is away');
+  await expect(checkBatch('run', deps)).rejects.toThrow('S3 is away');
   expect(inputs).toEqual([]);
 });
 
 test('a job that was created before its function was killed is not created again', async () => {
-  const { deps, report, inputs } = rig(chunksOf(2, 30_000));
+  const { deps, report, inputs } = rig(chunksOf(200, 30));
   const { putJson } = deps.storage;
   let writes = 0;
   deps.storage.putJson = async (...args: Parameters<typeof putJson>) => {
@@ -301,10 +229,10 @@ test('a job that was created before its function was killed is not created again
     if (writes === 2) throw new Error('killed');
     return putJson.apply(deps.storage, args);
   };
-  await expect(begin(deps)).rejects.toThrow('killed');
+  await expect(checkBatch('run', deps)).rejects.toThrow('killed');
   expect(inputs).toHaveLength(2);
   expect((await report()).jobs.map(({ arn }) => arn)).toEqual(['', '']);
-  expect(await begin(deps)).toMatchObject({ outcome: 'waiting' });
+  expect(await checkBatch('run', deps)).toMatchObject({ outcome: 'waiting' });
   expect(inputs).toHaveLength(2);
   expect(new Set((await report()).jobs.map(({ arn }) => arn)).size).toBe(2);
 });

@@ -1,4 +1,4 @@
-/** The evaluate step with chunks in memory: the judge, the journal and the budget are real, the model and MLflow are doubles. */
+/** The evaluate step with chunks in memory: the judge and the budget are real, the model and MLflow are doubles. */
 
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
@@ -17,7 +17,7 @@ import { BudgetTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { AnswerJournal } from '../../../src/monitoring/evaluate/answer-journal.ts';
-import { AskClaims, connectClaims } from '../../../src/monitoring/evaluate/ask-claims.ts';
+import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
@@ -42,6 +42,8 @@ const ANSWER = { calls: 1, usd: (1000 * 3 + 100 * 15) / 1e6 };
 class Rig {
   readonly storage = new MemoryStorage();
   readonly table = new MemoryTable();
+  /** The judge's answers. */
+  readonly answers = new MemoryTable();
   readonly store = new MemoryTraces({ hasAll: true });
   readonly asks: Ask[];
   readonly deps: Omit<EvaluateDependencies, 'requestId'>;
@@ -70,34 +72,31 @@ class Rig {
     return chunkRequest(this.storage, lines, more, chunk);
   }
 
-  evaluate(request: ChunkRequest, deps: Partial<EvaluateDependencies> = {}): Promise<EvaluateReceipt> {
+  /** @param ms the time until the function has certainly ended */
+  evaluate(
+    request: ChunkRequest,
+    { ms = 900_000, ...deps }: Partial<EvaluateDependencies> & { ms?: number } = {},
+  ): Promise<EvaluateReceipt> {
     this.#requests += 1;
-    return evaluateChunk(request, { ...this.deps, requestId: `r${this.#requests}`, ...deps });
+    const requestId = `r${this.#requests}`;
+    const place = {
+      table: new BudgetTable(this.answers.client, 'answers'),
+      storage: this.storage.storage,
+      workBucket: 'work',
+    };
+    const answers = new AnswerTable(place, request, { requestId, untilMs: Date.now() + ms });
+    return evaluateChunk(request, { ...this.deps, requestId, answers, ...deps });
+  }
+
+  /** The number of questions whose answers are kept. */
+  get answered(): number {
+    return [...this.answers.items.values()].filter(({ answer }) => answer !== undefined).length;
   }
 
   /** Returns the spend that all receipts of the run report. */
   async spent(): Promise<{ calls: number; usd: number | null }> {
     const { spend } = await summarizeRun(this.storage.storage, 'work', { name: 'run', startTime: '' });
     return { calls: spend.calls, usd: spend.usd };
-  }
-
-  /** The segments of the journal, as they are saved. */
-  segments(): Record<string, unknown>[][] {
-    const texts = [...this.storage.objects]
-      .filter(([key]) => key.startsWith('answers/'))
-      .map(([, bytes]) => `${bytes}`);
-    return texts.map((text) =>
-      text
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line)),
-    );
-  }
-
-  /** Claims of a chunk whose function has the time that is given. */
-  claims(chunk: number, ms = 900_000): AskClaims {
-    const table = new BudgetTable(this.table.client, 'table');
-    return new AskClaims(table, 'ask', 'run', { chunk, untilMs: Date.now() + ms });
   }
 
   /** Kills the function before it writes its next receipt. */
@@ -118,7 +117,8 @@ class Rig {
 function withAnswersOf(request: ChunkRequest): ChunkRequest {
   const answersIn = [workKeys.chunkOfRun('run', 0)];
   const ranges = request.chunk.ranges.map((range) => ({ ...range, answersIn }));
-  return { ...request, chunk: { ...request.chunk, chunk: 7, ranges } };
+  const options = { ...request.options, continues: ['run'] };
+  return { ...request, options, chunk: { ...request.chunk, chunk: 7, ranges } };
 }
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
@@ -365,24 +365,17 @@ describe('an answer is paid once', () => {
       if (standsStill && text.includes('tardy')) await new Promise<void>((resolve) => waiting.push(resolve));
       return told(goodAnswer(prompt.scorers));
     });
-    // Batches of 8 and 32 answers are saved, to be written. It waits for the others.
     const lines = Array.from({ length: 42 }, (_, n) => chatLine(n < 40 ? `n${n}` : `tardy${n}`));
-    const saved = () =>
-      rig
-        .segments()
-        .flat()
-        .filter((line) => 'answers' in line);
     const frozen = rig.evaluate(rig.request(lines));
-    while (waiting.length < 2 || saved().length < 40) await settled();
+    while (waiting.length < 2 || rig.answered < 40) await settled();
     standsStill = false;
-    const next = rig.request(lines, { progress: { kills: 1 } });
-    const second = await rig.evaluate(next);
+    const second = await rig.evaluate(rig.request(lines, { progress: { kills: 1 } }));
     expect(second.takenOver).toEqual([{ from: ['r1'], spend: expect.objectContaining({ calls: 40 }) }]);
     for (const resume of waiting) resume();
     const first = await frozen;
     expect([first, second].map(({ spend }) => spend.calls)).toEqual([42, 42]);
     expect(rig.asks).toHaveLength(44);
-    rig.storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(next.chunk)}\n`);
+    rig.storage.put(`${workKeys.manifestPrefix('run')}0.jsonl`, `${JSON.stringify(rig.request(lines).chunk)}\n`);
     expect(await rig.spent()).toMatchObject({ calls: 44 });
   });
 
@@ -435,6 +428,50 @@ describe('an answer is paid once', () => {
     },
   );
 
+  test('by one of two retries that run at once, and of what is left of a capture whose verdicts were written in part', async () => {
+    const rig = new Rig();
+    const held = { reserve: async () => 'held' as const, close: async () => {} };
+    await rig.evaluate(rig.request(LINES), { limit: held });
+    const retries = ['one', 'two'].map((run) => rig.evaluate(withAnswersOf(rig.request(LINES, { run }))));
+    await Promise.all(retries);
+    expect(rig.asks).toHaveLength(3);
+    // Killed after the first verdict of each trace.
+    for (const [id, all] of rig.store.assessments) rig.store.assessments.set(id, all.slice(0, 1));
+    const { counts, spend } = await rig.evaluate(withAnswersOf(rig.request(LINES, { run: 'three' })));
+    expect([counts.newVerdicts, counts.alreadyThere, spend.calls, rig.asks.length]).toEqual([3, 3, 0, 3]);
+  });
+
+  test('also if it is too long for an item, and again when it has expired', async () => {
+    const rationale = 'So it is.'.repeat(440);
+    const scorers = Array.from({ length: 80 }, (_, n) => ({ ...(ASKED[0] as JudgeScorer), name: `scorer ${n}` }));
+    const told80 = ({ prompt }: Ask) => told(goodAnswer(prompt.scorers).replaceAll('So it is.', rationale));
+    const rig = new Rig(told80, { scorers });
+    rig.store.fault = away;
+    const attempt = (n: number) => rig.evaluate(rig.request(LINES.slice(0, 1), { attempt: n })).catch(() => undefined);
+    await attempt(0);
+    const [[key = '', item] = []] = rig.answers.items;
+    const place = `answers/${key.replace('#', '/')}.json`;
+    expect([item?.answer, rig.storage.objects.get(place)?.includes(rationale)]).toEqual([{ S: place }, true]);
+    await attempt(1);
+    expect(rig.asks).toHaveLength(1);
+    rig.answers.items.set(key, { ...item, ttl: { N: String(Math.floor(Date.now() / 1000) - 1) } });
+    await attempt(2);
+    expect(rig.asks).toHaveLength(2);
+  });
+
+  test('and is written, if it cannot be kept; then the attempt fails by name', async () => {
+    const rig = new Rig();
+    rig.answers.afterWrite = () => {
+      if (rig.asks.length > 0) throw Object.assign(new Error('away'), { name: 'InternalServerError' });
+    };
+    await expect(rig.evaluate(rig.request(LINES.slice(0, 1)))).rejects.toMatchObject({
+      name: 'BudgetTableUnavailable',
+    });
+    rig.answers.afterWrite = undefined;
+    const { counts } = await rig.evaluate(rig.request(LINES.slice(0, 1), { attempt: 1 }));
+    expect([counts.alreadyThere, rig.asks.length]).toEqual([2, 1]);
+  });
+
   test('but asked again for a different question, model or run', async () => {
     const rig = new Rig();
     rig.store.fault = away;
@@ -462,7 +499,7 @@ describe('a request that two chunks of a run make', () => {
       return told(goodAnswer(prompt.scorers));
     });
     const [first, second] = both(rig);
-    const inFlight = [rig.evaluate(first, { claims: rig.claims(0) }), rig.evaluate(second, { claims: rig.claims(1) })];
+    const inFlight = [rig.evaluate(first), rig.evaluate(second)];
     setTimeout(answer, 30);
     const receipts = await Promise.all(inFlight);
     expect(rig.asks).toHaveLength(4);
@@ -470,7 +507,7 @@ describe('a request that two chunks of a run make', () => {
     expect(await rig.spent()).toMatchObject({ calls: 4 });
     // A third chunk finds the answer of the second, which copied it.
     const third = rig.request([LINES[1] ?? ''], {}, 2);
-    await rig.evaluate({ ...third, chunk: { ...third.chunk, experimentId: '8' } }, { claims: rig.claims(2) });
+    await rig.evaluate({ ...third, chunk: { ...third.chunk, experimentId: '8' } });
     expect(rig.asks).toHaveLength(4);
   });
 
@@ -481,23 +518,23 @@ describe('a request that two chunks of a run make', () => {
       return told(goodAnswer(prompt.scorers));
     });
     const [first, second] = both(rig);
-    await expect(rig.evaluate(first, { claims: rig.claims(0) })).rejects.toMatchObject({ name: 'JudgeRefused' });
+    await expect(rig.evaluate(first)).rejects.toMatchObject({ name: 'JudgeRefused' });
     isRefused = false;
-    expect((await rig.evaluate(second, { claims: rig.claims(1) })).counts.newVerdicts).toBe(4);
+    expect((await rig.evaluate(second)).counts.newVerdicts).toBe(4);
     // Killed during the call: its claim is in force until its function has certainly ended.
     const dead = new Rig(() => new Promise<never>(() => {}));
-    void dead.evaluate(dead.request(LINES), { claims: dead.claims(0, 46_000) });
-    while (dead.table.items.size < LINES.length) await settled();
+    void dead.evaluate(dead.request(LINES), { ms: 46_000 });
+    while (dead.answers.items.size < LINES.length) await settled();
     const { judge, asks } = scriptedJudge();
     const [, other] = both(dead);
     // Too little time to wait for it: the trace waits for the next attempt.
-    const hurried = dead.evaluate(other, { judge, claims: dead.claims(1), remainingMs: () => 60_500 });
+    const hurried = dead.evaluate(other, { judge, remainingMs: () => 60_500 });
     await expect(hurried).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
     expect(asks).toHaveLength(1);
     const time = jest.spyOn(Date, 'now');
     time.mockReturnValue(performance.timeOrigin + performance.now() + 47_000);
     try {
-      const { counts } = await dead.evaluate({ ...other, attempt: 1 }, { judge, claims: dead.claims(1) });
+      const { counts } = await dead.evaluate({ ...other, attempt: 1 }, { judge });
       expect(counts).toMatchObject({ newVerdicts: 2, alreadyThere: 2 });
     } finally {
       time.mockRestore();
@@ -509,19 +546,12 @@ describe('a request that two chunks of a run make', () => {
     const rig = new Rig();
     const [first, second] = both(rig);
     const held = { reserve: async () => 'held' as const, close: async () => {} };
-    const { counts } = await rig.evaluate(first, { claims: rig.claims(0), limit: held });
+    const { counts } = await rig.evaluate(first, { limit: held });
     expect(counts.heldByBudget).toBe(6);
     // Less time than a wait for the claim would take.
     const { judge, asks } = scriptedJudge();
-    await rig.evaluate(second, { judge, claims: rig.claims(1), remainingMs: () => 60_500 });
+    await rig.evaluate(second, { judge, remainingMs: () => 60_500 });
     expect(asks).toHaveLength(2);
-  });
-
-  test('needs no claim in a run of one chunk', () => {
-    const { chunk, ...request } = new Rig().request(LINES);
-    const claimsOf = connectClaims('table');
-    expect(claimsOf({ ...request, chunk: { ...chunk, only: true } }, 0)).toBeUndefined();
-    expect(claimsOf({ ...request, chunk }, 0)).toBeInstanceOf(AskClaims);
   });
 
   test('is made once by a chunk in which it occurs again', async () => {
@@ -573,10 +603,7 @@ describe('where the traces are written too', () => {
     const rig = new Writing();
     const saved: boolean[] = [];
     rig.store.fault = (assessments) => {
-      const lines = rig.segments().flat() as { ask?: string; posts?: Record<string, string[]> }[];
-      const sent = lines.flatMap(({ posts = {} }) => Object.values(posts).flat());
-      const hasAnswers = lines.filter(({ ask }) => ask !== undefined).length === LINES.length;
-      saved.push(hasAnswers && assessments.every(({ assessmentId }) => sent.includes(assessmentId)));
+      saved.push(assessments.length > 0 && rig.answered === LINES.length);
     };
     const { counts, log, traced } = await rig.evaluate(rig.request([...LINES, 'no capture', LINES[0] ?? '']));
     expect(rig.store.posts.toSorted()).toEqual(LINES.map(idOf).toSorted());
@@ -733,13 +760,7 @@ describe('where the traces are written too', () => {
     await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
     rig.live();
     rig.storage.putText = put;
-    expect([
-      rig.store.posts.length,
-      rig
-        .segments()
-        .flat()
-        .some((line) => 'wrote' in line),
-    ]).toEqual([3, false]);
+    expect(rig.store.posts.length).toBe(3);
     const left = deleted(rig, LINES[1]);
     expect(left()).toEqual([second]);
     const later = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
@@ -948,44 +969,22 @@ describe('where the traces are written too', () => {
     const reads = jest.spyOn(rig.store, 'getTraces');
     await rig.evaluate(rig.request(lines));
     expect([reads.mock.calls.length, rig.store.posts.length, rig.store.singles]).toEqual([1, 230, 0]);
-    // The answers of batches of 25, 36, three of 50 and one of 19, and after each one the traces that it wrote.
-    const segments = rig.segments();
-    expect(segments.flat().filter((line) => 'ask' in line)).toHaveLength(230);
-    expect(segments.length).toBeLessThanOrEqual(12 + 4);
+    // A claim and an answer for each.
+    expect(rig.answers.requests).toBe(2 * 230);
   });
 
-  test.each([
-    { scorers: 5, first: 12 },
-    { scorers: 4, first: 13 },
-    { scorers: 2, first: 25 },
-    { scorers: 1, first: 50 },
-  ])(
-    'with $scorers scorers, the first $first captures are written while the judge is asked about others',
-    async ({ scorers, first }) => {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const asked = scorersFor().filter(isJudgeScorer).slice(0, scorers);
-      const rig = new Writing(
-        async ({ prompt }) => {
-          if (rig.asks.length > first) await promise;
-          return told(goodAnswer(prompt.scorers));
-        },
-        { scorers: asked },
-      );
-      let saved = 0;
-      rig.store.fault = () => {
-        saved ||=
-          rig
-            .segments()
-            .flat()
-            .filter((line) => 'ask' in line).length * scorers;
-      };
-      const evaluated = rig.evaluate(rig.request(Array.from({ length: 70 }, (_, n) => chatLine(`n${n}`))));
-      while (rig.store.posts.length < first) await settled();
-      expect([rig.store.posts.length, saved]).toEqual([first, first * scorers]);
-      resolve();
-      expect((await evaluated).log?.counts.written).toBe(70);
-    },
-  );
+  test('the first 12 captures are written while the judge is asked about others', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const rig = new Writing(async ({ prompt }) => {
+      if (rig.asks.length > 12) await promise;
+      return told(goodAnswer(prompt.scorers));
+    });
+    const evaluated = rig.evaluate(rig.request(Array.from({ length: 70 }, (_, n) => chatLine(`n${n}`))));
+    while (rig.store.posts.length < 12) await settled();
+    expect([rig.store.posts.length, rig.answered]).toEqual([12, 12]);
+    resolve();
+    expect((await evaluated).log?.counts.written).toBe(70);
+  });
 
   test('replies are read between the captures of a chunk, however many go on at the same moment', async () => {
     const rounds = new LoopRounds();
@@ -1005,9 +1004,9 @@ describe('where the traces are written too', () => {
     const write = rig.store.writeTraces;
     rig.store.writeTraces = (...given) => promise.then(() => write(...given));
     const evaluated = rig.evaluate(rig.request(Array.from({ length: 230 }, (_, n) => chatLine(`n${n}`))));
-    // Batches of 25 and 36 are being written, one of 50 waits, and 48 captures are in progress.
+    // Batches of 12 and 36 are being written, one of 50 waits, and 48 captures are in progress.
     for (let n = 0; n < 40; n += 1) await settled();
-    expect(rig.asks.length).toBeLessThanOrEqual(25 + 36 + 50 + 48);
+    expect(rig.asks.length).toBeLessThanOrEqual(12 + 36 + 50 + 48);
     resolve();
     expect((await evaluated).log?.counts.written).toBe(230);
   });

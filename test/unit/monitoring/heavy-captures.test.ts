@@ -25,7 +25,7 @@ const LINES = {
     }),
     json(chatReply(words)),
   ),
-  'a table': captureLine('table', TIME, csv('1\n'.repeat(20_000)), csv('2\n'.repeat(20_000))),
+  'a table': captureLine('table', TIME, csv('1\n'.repeat(9_000)), csv('2\n'.repeat(9_000))),
   'an error reply': captureLine(
     'error',
     TIME,

@@ -9,6 +9,7 @@ import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
 import { MOST_KILLS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
 import { MOST_KILLERS } from '../../../src/monitoring/chunk/line-at-work.ts';
+import { Answers } from '../../../src/monitoring/evaluate/answers.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -183,14 +184,13 @@ test('a line that kills the preparation of a batch is left out there, and in qua
   const lines = linesOf(4);
   const deadly = idOf(lines[1] ?? '');
   const prepare = (request: ChunkRequest, rig: Rig) => {
-    let last = '';
-    const batch = connectBatchJudge(environment);
-    const record: typeof batch.record = (traceId, ...rest) => {
-      last = traceId;
-      return batch.record(traceId, ...rest);
+    const answers = new Answers();
+    const { takeForJob } = answers;
+    answers.takeForJob = async (question, traceId) => {
+      await rig.survive(traceId);
+      return takeForJob.call(answers, question, traceId);
     };
-    const claims = { take: () => rig.survive(last), release: async () => {} };
-    const deps = { ...rig.deps, scorers, always: () => undefined, ...batch, record, claims };
+    const deps = { ...rig.deps, scorers, always: () => undefined, ...connectBatchJudge(environment), answers };
     return prepareChunk(request, deps as unknown as Parameters<typeof prepareChunk>[1]);
   };
   const rig = new Rig(lines, (request, one) => (request.phase === 'prepare' ? prepare : evaluate)(request, one));

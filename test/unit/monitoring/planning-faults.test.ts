@@ -466,8 +466,7 @@ test('passes the only chunk of a run on with the plan, and writes it to the mani
   wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 500));
   const { chunk } = await plan('one', event(`${HOUR}/a.jsonl`));
   const [line] = manifestOf('one');
-  // No other chunk can ask the judge the same, so it needs no claims.
-  expect(chunk).toEqual({ ...line, only: true });
+  expect(chunk).toEqual(line);
   wire.put(CAPTURES, `${HOUR}/b.jsonl`, lines('b', 501));
   expect((await plan('two', event(`${HOUR}/b.jsonl`))).chunk).toBeUndefined();
 });
@@ -740,7 +739,7 @@ describe('a retry', () => {
   const options = async (name: string, input: object): Promise<RunOptions> => (await plan(name, input)).options;
   beforeEach(() => wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1)));
 
-  test('of a re-evaluation continues it, and lists the runs that it continues', async () => {
+  test('continues a run, with its re-evaluation, and lists the runs of the chain', async () => {
     await plan('anew', { ...backfill, reevaluate: true });
     const first = await options('second', retry('anew', 'failed'));
     expect(first).toMatchObject({ reevaluate: true, continues: ['anew'] });
@@ -752,7 +751,8 @@ describe('a retry', () => {
       reevaluate: false,
     });
     await plan('usual', backfill);
-    const anew = await options('judged-anew', { ...retry('usual', 'failed'), reevaluate: true });
+    expect(await options('again', retry('usual', 'failed'))).toMatchObject({ continues: ['usual'] });
+    const anew = await options('judged-anew', { ...retry('again', 'failed'), reevaluate: true });
     expect(anew).toMatchObject({ reevaluate: true });
     expect(anew).not.toHaveProperty('continues');
   });

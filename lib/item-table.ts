@@ -1,4 +1,7 @@
-/** The table of the judge's budget: reservations that all concurrent Lambdas see, and that expire by themselves. */
+/**
+ * The stack's DynamoDB tables, whose items expire by themselves: the limits that all concurrent functions see, and the judge's
+ * answers. The answers are content, and apart from the rest, so that only functions that judge can read them.
+ */
 import { type CfnResource, RemovalPolicy } from 'aws-cdk-lib';
 import { AttributeType, Billing, type ITableV2, TableEncryptionV2, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { Role } from 'aws-cdk-lib/aws-iam';
@@ -8,7 +11,7 @@ import type { Settings } from '../src/core/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantKey } from './access/key.ts';
 
-export class JudgeBudgetTable extends Construct {
+export class ItemTable extends Construct {
   readonly table: TableV2;
 
   constructor(scope: Construct, id: string, settings: Settings) {
@@ -16,7 +19,7 @@ export class JudgeBudgetTable extends Construct {
     this.table = new TableV2(this, 'Table', {
       partitionKey: { name: budgetTable.partitionKey, type: AttributeType.STRING },
       timeToLiveAttribute: budgetTable.ttlAttribute,
-      // There are a few writes per chunk, and no cost at rest.
+      // There are a few writes per chunk or capture, and no cost at rest.
       billing: Billing.onDemand(),
       encryption: TableEncryptionV2.dynamoOwnedKey(),
       removalPolicy: RemovalPolicy.DESTROY,
@@ -28,6 +31,12 @@ export class JudgeBudgetTable extends Construct {
     resource.addPropertyOverride('SSESpecification', { SSEEnabled: true, SSEType: 'KMS' });
     resource.addPropertyOverride('Replicas.0.SSESpecification', { KMSMasterKeyId });
   }
+}
+
+/** Grants keeping the judge's answers and reading them. */
+export function grantAnswers(role: Role, { tableArn }: ITableV2, { WORK_KMS_KEY_ARN: key }: Settings): void {
+  allow(role, { actions: ['dynamodb:GetItem', 'dynamodb:UpdateItem'], resources: [tableArn] });
+  grantKey(role, key, 'dynamodb', 'table');
 }
 
 /** Grants reserving money for calls of the judge, and recording their cost. */

@@ -1,0 +1,17 @@
+/** Which chunks share a batch job: consecutive ones, by their ordinals alone. So each chunk writes its requests to its job’s input. */
+import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
+
+/** Bedrock’s quota "Minimum number of records per batch inference job": 100 for every model that has one. */
+export const MIN_BATCH_RECORDS = 100;
+
+/** Bedrock’s quota "Records per batch inference job": 50,000, for some models 100,000. A chunk has a request for each line at most. */
+const CHUNKS_OF_JOB = Math.floor(50_000 / CHUNK_BOUNDS.maxLines);
+
+/**
+ * The most bytes of requests of a chunk; what is beyond is asked on demand. Bedrock’s quota "Batch inference job size" is 5 GB, and
+ * only chunks whose content is compressed come near their part of it.
+ */
+export const MAX_INPUT_BYTES = Math.floor(4.9e9 / CHUNKS_OF_JOB);
+
+/** Returns the number of the job that a chunk belongs to, from 0. */
+export const groupOf = (chunk: number): number => Math.floor(chunk / CHUNKS_OF_JOB);

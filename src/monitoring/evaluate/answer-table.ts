@@ -1,0 +1,179 @@
+/**
+ * The judge’s answers by question, in a DynamoDB table of their own: an item is claimed by the chunk that asks, or has the answer
+ * with its cost. Chunks of a run, and the retries that continue a run, find each other’s answers there.
+ */
+
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import type { Storage } from '../../core/aws/storage.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { asNumber, BudgetTable, type Item, type ItemChange, tableClient } from '../../limits/table.ts';
+import { addSpend, emptySpend } from '../counts.ts';
+import { chainOf } from '../write/sent-traces.ts';
+import { Answers, type Kept, NOTHING_KEPT } from './answers.ts';
+
+/** A run can be retried for as long. */
+const KEPT_SECONDS = 90 * 86_400;
+/** A longer answer is an object in the work bucket. DynamoDB takes 400 KB. */
+const MAX_ITEM_BYTES = 300_000;
+const READS_AT_ONCE = 16;
+
+type Change = Pick<ItemChange, 'expression' | 'condition' | 'values'>;
+
+interface AnswerPlace {
+  table: BudgetTable;
+  storage: Storage;
+  workBucket: string;
+}
+
+/** The attempt that asks. */
+interface Asker {
+  requestId: string;
+  /** When its function has certainly ended, epoch milliseconds. Its claims end then. */
+  untilMs: number;
+}
+
+export class AnswerTable extends Answers {
+  readonly #place: AnswerPlace;
+  readonly #request: ChunkRequest;
+  readonly #asker: Asker;
+  /** The chunk, which later attempts are made at too; see `workKeys.chunkOfRun`. */
+  readonly #chunk: string;
+
+  constructor(place: AnswerPlace, request: ChunkRequest, asker: Asker) {
+    super();
+    this.#place = place;
+    this.#request = request;
+    this.#asker = asker;
+    this.#chunk = workKeys.chunkOfRun(request.run, request.chunk.chunk);
+  }
+
+  override async take(question: string, isEnough: (kept: Kept) => boolean): Promise<Kept | 'claimed'> {
+    const claim = {
+      expression: 'SET #by = :by, #until = :until',
+      condition: '(attribute_not_exists(#by) OR #by = :by OR #until < :now)',
+      values: { by: this.#chunk, until: this.#asker.untilMs, now: Date.now() },
+    };
+    // One request for a question that nobody has asked.
+    const unasked = await this.#changeUnanswered(question, claim);
+    if (unasked !== undefined) return this.#keptIn(unasked);
+    const kept = await this.#keptIn(await this.#place.table.get(this.#scopeOf(question)));
+    if (isEnough(kept)) return kept;
+    const before = await this.#change(question, claim);
+    return before === undefined ? 'claimed' : this.#keptIn(before);
+  }
+
+  override async keep(question: string, { job: _, ...kept }: Kept, spend: JudgeSpend): Promise<void> {
+    const { storage, workBucket } = this.#place;
+    const paid = [...kept.paid, { chunk: this.#chunk, by: this.#asker.requestId, spend }];
+    const text = JSON.stringify({ ...kept, paid: spend.calls > 0 ? paid : kept.paid });
+    const isLong = Buffer.byteLength(text) > MAX_ITEM_BYTES;
+    const key = workKeys.answer(chainOf(this.#request), question);
+    if (isLong) await storage.putText(workBucket, key, text);
+    await this.#change(question, {
+      expression: 'SET #answer = :answer, #ttl = :ttl REMOVE #by, #until',
+      // As an item is billed by the KB, and rationales are half their length then.
+      values: { answer: isLong ? key : deflateRawSync(text), ttl: expiry() },
+    });
+  }
+
+  /** A failure only makes others wait. */
+  override async release(question: string): Promise<void> {
+    const expression = 'REMOVE #by, #until';
+    const condition = '#by = :by';
+    await this.#change(question, { expression, condition, values: { by: this.#chunk } }).catch(() => undefined);
+  }
+
+  override async takeForJob(question: string, trace: string): Promise<Kept | 'claimed'> {
+    const { run, chunk } = this.#request;
+    const claim = {
+      expression: 'SET #jobRun = :run, #jobChunk = :chunk, #jobTrace = :trace',
+      condition: '(attribute_not_exists(#jobRun) OR #jobRun <> :run OR #jobChunk = :chunk)',
+      values: { run, chunk: chunk.chunk, trace },
+    };
+    const before = (await this.#changeUnanswered(question, claim)) ?? (await this.#change(question, claim));
+    return before === undefined ? 'claimed' : this.#keptIn(before);
+  }
+
+  override async unreported(questions: ReadonlySet<string>): Promise<TakenOver[]> {
+    if (questions.size === 0) return [];
+    const { table } = this.#place;
+    const reported = await this.#reported();
+    const sums = new Map<string, JudgeSpend>();
+    await forEachConcurrently(READS_AT_ONCE, questions, async (question) => {
+      const { paid } = await this.#keptIn(await table.get(this.#scopeOf(question)));
+      for (const { chunk, by, spend } of paid) {
+        if (chunk !== this.#chunk || reported.has(by)) continue;
+        const sum = sums.get(by) ?? emptySpend();
+        addSpend(sum, spend);
+        sums.set(by, sum);
+      }
+    });
+    return [...sums].map(([by, spend]) => ({ from: [by], spend }));
+  }
+
+  /** Returns the request ids of this attempt, and of those at the chunk whose cost is in a receipt. */
+  async #reported(): Promise<ReadonlySet<string>> {
+    const { storage, workBucket } = this.#place;
+    const { run, chunk } = this.#request;
+    const reported = new Set([this.#asker.requestId]);
+    for await (const { key } of storage.list(workBucket, workKeys.receiptsOfChunk(run, chunk.chunk, 'evaluate'))) {
+      const receipt = await storage.getJson<EvaluateReceipt>(workBucket, key);
+      for (const id of [receipt?.requestId ?? '', ...(receipt?.takenOver ?? []).flatMap(({ from }) => from)]) {
+        reported.add(id);
+      }
+    }
+    return reported;
+  }
+
+  /** Returns what an item has. One that has expired counts as absent, whether DynamoDB has deleted it or not. */
+  async #keptIn({ answer, ttl, jobRun, jobChunk, jobTrace }: Item): Promise<Kept> {
+    if (asNumber(ttl) * 1000 < Date.now()) return NOTHING_KEPT;
+    const { storage, workBucket } = this.#place;
+    const kept: Kept | undefined =
+      answer?.S === undefined ? answer?.B && read(answer.B) : await storage.getJson<Kept>(workBucket, answer.S);
+    const isOfRun = jobRun?.S === this.#request.run;
+    const job = isOfRun ? { chunk: asNumber(jobChunk), trace: jobTrace?.S ?? '' } : undefined;
+    return { ...(kept ?? NOTHING_KEPT), job };
+  }
+
+  /** The time to live of an answer stays: one that expires must not come back. @returns the item before, if it was changed */
+  #changeUnanswered(question: string, { expression, condition, values }: Change): Promise<Item | undefined> {
+    return this.#change(question, {
+      expression: `${expression}, #ttl = :ttl`,
+      condition: `attribute_not_exists(#answer) AND ${condition}`,
+      values: { ...values, ttl: expiry() },
+    });
+  }
+
+  /** @returns the item before, if the condition was met */
+  #change(question: string, change: Change): Promise<Item | undefined> {
+    return this.#place.table.update({ scope: this.#scopeOf(question), ...change, returns: 'ALL_OLD' });
+  }
+
+  #scopeOf(question: string): string {
+    return `${chainOf(this.#request)}#${question}`;
+  }
+}
+
+const read = (compressed: Uint8Array): Kept => JSON.parse(inflateRawSync(compressed).toString()) as Kept;
+
+/** Epoch seconds. */
+const expiry = (): number => Math.ceil(Date.now() / 1000) + KEPT_SECONDS;
+
+/**
+ * Returns a function that gives the answers of a chunk.
+ *
+ * @param tableName absent: only the answers of the attempt itself are known
+ */
+export function connectAnswers(
+  tableName: string | undefined,
+  storage: Storage,
+  workBucket: string,
+): (request: ChunkRequest, asker: Asker) => AnswerTable | undefined {
+  if (tableName === undefined) return () => undefined;
+  const place = { table: new BudgetTable(tableClient(), tableName), storage, workBucket };
+  return (request, asker) => new AnswerTable(place, request, asker);
+}

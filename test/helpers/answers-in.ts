@@ -1,0 +1,31 @@
+/** A table of answers in the emulator. */
+import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type { Storage } from '../../src/core/aws/storage.ts';
+import { budgetTable } from '../../src/core/contract/names.ts';
+import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
+import { BudgetTable } from '../../src/limits/table.ts';
+import { AnswerTable } from '../../src/monitoring/evaluate/answer-table.ts';
+
+const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+
+/** Creates a table of items. */
+export async function createItemTable(endpoint: string, TableName: string): Promise<void> {
+  const client = new DynamoDBClient({ endpoint, region: 'us-east-1', credentials });
+  await client.send(
+    new CreateTableCommand({
+      TableName,
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: [{ AttributeName: budgetTable.partitionKey, AttributeType: 'S' }],
+      KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
+    }),
+  );
+  client.destroy();
+}
+
+/** @returns a function that gives the answers of an attempt; they are in the table `answers` */
+export function answersIn(endpoint: string, storage: Storage, workBucket: string) {
+  const client = new DynamoDBClient({ endpoint, region: 'us-east-1', credentials });
+  const place = { table: new BudgetTable(client, 'answers'), storage, workBucket };
+  return (request: ChunkRequest, requestId: string, ms: number): AnswerTable =>
+    new AnswerTable(place, request, { requestId, untilMs: Date.now() + ms });
+}
