@@ -10,7 +10,7 @@ import { readChunk } from '../chunk/chunk-reader.ts';
 import type { LightLine } from '../chunk/decode-lines.ts';
 import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
 import { KILLED, type LineAtWork } from '../chunk/line-at-work.ts';
-import type { KeptLine, LineBook } from '../log/line-book.ts';
+import type { KeptLine, LineBook } from '../write/line-book.ts';
 import { HeldCaptures } from './held-captures.ts';
 
 interface Line extends KeptLine {

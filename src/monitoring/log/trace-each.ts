@@ -1,34 +1,44 @@
 /** Traces the lines of a chunk one after the other, to find a line that kills the function. */
 import type { LinePlace } from '../../captures/types.ts';
+import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
 import type { LineAtWork } from '../chunk/line-at-work.ts';
-import { LineBook, type LogDependencies } from './line-book.ts';
-import { TraceBatch } from './trace-batch.ts';
+import { ChunkWriter, type WriteDependencies } from '../write/chunk-writer.ts';
+import { LineBook } from '../write/line-book.ts';
+
+export interface LogDependencies extends WriteDependencies {
+  storage: Storage;
+  environment: LambdaEnvironment;
+}
 
 /**
  * Notes each line, decodes it and writes its trace before the next one is noted. Counts nothing: the whole chunk is processed as
  * usual afterwards, and finds the traces.
  *
- * @param mayCreate whether a trace is to be written if it is absent; a line of another one is only decoded
+ * @param mayCreate whether absent traces are to be written; else the lines are only decoded
  * @throws RetryableError `ChunkOutOfTime`: the next attempt continues with the same line
  */
 export async function traceEach(
   request: ChunkRequest,
   deps: LogDependencies,
   { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
-  mayCreate: (traceId: string) => boolean = () => true,
+  mayCreate = true,
 ): Promise<void> {
   const { storage, environment } = deps;
-  const batch = new TraceBatch(new LineBook(request, deps));
+  const book = new LineBook(request, deps);
+  const writer = new ChunkWriter(request, deps, book);
   const leaveOut = (place: LinePlace) => atWork.pass(place);
   const { chunk, options } = request;
   for await (const read of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
     const line = read.kind === 'heavy' ? await read.read() : read;
-    if (line.kind !== 'capture' || !mayCreate(line.traceId)) continue;
-    await batch.add({ ...line, range: read.range });
-    await batch.flush();
+    if (line.kind !== 'capture' || !mayCreate) continue;
+    const { range } = read;
+    const { traceId, raw } = line;
+    const trace = book.trace({ ...line, range });
+    if (trace !== undefined) await writer.write([{ traceId, range, raw, trace, assessments: [] }]);
   }
   await atWork.traced();
 }

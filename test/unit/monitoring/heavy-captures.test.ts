@@ -5,6 +5,7 @@ import { encodeSpans } from '../../../src/mlflow/encode-spans.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
@@ -64,10 +65,10 @@ class Rig {
 
   async run(step: 'log' | 'evaluate') {
     const request = { ...chunkRequest(this.storage, [this.#line, this.#line]), write: true };
-    const deps = { storage: this.storage.storage, store: this.store, environment, requestId: 'r' };
+    const deps = { storage: this.storage.storage, store: this.store, environment, requestId: 'r', ...memoryWriting() };
     if (step === 'log') return logChunk(request, deps);
     const { judge } = this.model;
-    const judged = { judge, scorers: scorersFor(), always: () => undefined, remainingMs: () => 900_000 };
+    const judged = { judge, scorers: scorersFor(), always: () => undefined };
     return evaluateChunk(request, { ...deps, ...judged });
   }
 
