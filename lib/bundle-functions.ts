@@ -1,4 +1,4 @@
-/** Bundles the code of the Lambdas: each handler into one file, all in one esbuild call. */
+/** Bundles the code of the Lambdas: each handler into one file, and a process of its own into another, all in one esbuild call. */
 import { readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -8,8 +8,12 @@ import { packagePath } from '../src/core/process/package-folder.ts';
 export const LAMBDA = packagePath('lambda');
 const HANDLER = 'handler.ts';
 
+/** The process for heavy captures, next to the functions that read captures. */
+const HEAVY_PROCESS = packagePath('src', 'monitoring', 'chunk', 'heavy-process.ts');
+const READERS = ['plan-captures', 'log-traces', 'evaluate-traces'];
+
 /**
- * Writes every handler's bundle to `<outdir>/<its folder under lambda>/index.mjs`.
+ * Writes every handler's bundle to `<outdir>/<its folder under lambda>/index.mjs`, and next to it what else it runs.
  *
  * @returns the handlers' folders, and the files that went into the bundles, relative to the project
  */
@@ -19,7 +23,10 @@ export function bundleFunctions(outdir: string): { folders: string[]; inputs: st
   const handlers = readdirSync(LAMBDA, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith(HANDLER));
   const { metafile } = buildSync({
     absWorkingDir: packagePath(),
-    entryPoints: handlers.map((file) => ({ in: join(LAMBDA, file), out: join(dirname(file), 'index') })),
+    entryPoints: [
+      ...handlers.map((file) => ({ in: join(LAMBDA, file), out: join(dirname(file), 'index') })),
+      ...READERS.map((folder) => ({ in: HEAVY_PROCESS, out: join(folder, 'heavy-process') })),
+    ],
     outdir,
     outExtension: { '.js': '.mjs' },
     bundle: true,

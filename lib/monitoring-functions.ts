@@ -104,6 +104,8 @@ function grantWorkBucket(
   });
   grantWork(workBucket, summarizer.role, {
     read: [
+      // The list of the files of a run that an upgrade has ended.
+      'starts',
       'plan',
       'manifest',
       'ranges',

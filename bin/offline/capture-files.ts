@@ -8,7 +8,7 @@ import { readLines } from '../../src/captures/lines/read-lines.ts';
 import { buildTrace, traceNotBuilt } from '../../src/captures/trace/build.ts';
 import type { LinePlace } from '../../src/captures/types.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { type DecodedChunkLine, LineDecoder, type ReadSettings } from '../../src/monitoring/chunk/decode-lines.ts';
+import { type LightLine, LineDecoder, type ReadSettings } from '../../src/monitoring/chunk/decode-lines.ts';
 import { localFiles } from '../../src/replay/source/files.ts';
 import { openSource } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
@@ -81,10 +81,7 @@ function unreadable(name: string, error: unknown): PermanentError {
 }
 
 /** A line as the pipeline would take it. `untried`: only a function can say, and here it is not read. */
-export type OfflineLine = (
-  | Exclude<DecodedChunkLine, { kind: 'outsideWindow' }>
-  | { kind: 'untried'; place: LinePlace }
-) & {
+export type OfflineLine = (Exclude<LightLine, { kind: 'outsideWindow' }> | { kind: 'untried'; place: LinePlace }) & {
   /** Whether the line is decoded whole depends on the memory of the function, which tries it out. */
   needsTrial?: true;
 };
@@ -126,21 +123,11 @@ function traceable(line: OfflineLine): OfflineLine {
 export class OfflineReader {
   readonly #settings: ReadSettings;
   readonly #decoder: LineDecoder;
-  #tried = false;
 
   constructor(settings: ReadSettings) {
     this.#settings = settings;
     // The id of the experiment is not known here: the ids serve only to recognize identical lines.
-    this.#decoder = new LineDecoder(
-      settings,
-      { experimentId: '', seen: new LatestIds() },
-      { tryOut: () => this.#noTrial() },
-    );
-  }
-
-  /** A trial needs the memory of a function. */
-  async #noTrial(): Promise<undefined> {
-    this.#tried = true;
+    this.#decoder = new LineDecoder(settings, { experimentId: '', seen: new LatestIds() }, {});
   }
 
   /**
@@ -156,11 +143,11 @@ export class OfflineReader {
     for await (const line of readLines(stream, source, { maxLineBytes: this.#settings.MAX_LINE_BYTES })) {
       const { line: number } = line.kind === 'line' ? line.raw.place : line.place;
       if (only !== undefined && number !== only) continue;
-      this.#tried = false;
-      const decoded = await this.#decoder.decode(line);
-      const trial = { needsTrial: true } as const;
+      const read = await this.#decoder.decode(line);
+      const trial = read.kind === 'heavy' ? ({ needsTrial: true } as const) : {};
+      const decoded = read.kind === 'heavy' ? await read.read() : read;
       if (decoded.kind === 'quarantine' && decoded.tooHeavy) yield { kind: 'untried', place: decoded.place, ...trial };
-      else if (decoded.kind !== 'outsideWindow') yield { ...traceable(decoded), ...(this.#tried ? trial : {}) };
+      else if (decoded.kind !== 'outsideWindow') yield { ...traceable(decoded), ...trial };
       if (only !== undefined) return;
     }
   }

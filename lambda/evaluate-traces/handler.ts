@@ -2,8 +2,6 @@
  * EvaluateTraces: one chunk of capture lines → traces with their assessments in MLflow. A direct invocation evaluates the
  * traces of a whole capture file.
  */
-// Must be the first import: in the process of a trial it is the only one that runs.
-import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkProgress, ChunkRequest } from '../../src/core/contract/payloads.ts';

@@ -1,6 +1,4 @@
 /** LogTraces: one chunk of capture lines → traces in MLflow. A direct invocation processes a whole capture file. */
-// The first to be loaded, and in a trial's process the only one.
-import '../../src/monitoring/log/log-trial.ts';
 import type { Context } from 'aws-lambda';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkProgress, ChunkRequest } from '../../src/core/contract/payloads.ts';

@@ -1,6 +1,4 @@
 /** PlanCaptures: the execution's input → a manifest of chunks in the work bucket; or the manifests of all parts → one. */
-// Must be the first import: in the process of a trial it is the only one that runs.
-import '../../src/monitoring/evaluate/evaluate-trial.ts';
 import type { Context } from 'aws-lambda';
 import type { GatherRequest, JudgeBatchResult, PlanRequest, PlanResult } from '../../src/core/contract/payloads.ts';
 import { logged } from '../../src/core/process/logging.ts';

@@ -172,6 +172,10 @@ export interface Capture extends RecordFacts, Meaning, Identity {
   request?: Payload;
   /** Facts that a reader should know, in words: a fallback that was used, a payload that did not parse. */
   notes: string[];
+  /** Results of work on the content, by the name of the work; see `ofContent`. */
+  results?: Map<string, unknown> | undefined;
+  /** The content is in another process, and here are its results alone. */
+  isApart?: true;
 }
 
 export interface QuarantineCause {
@@ -197,7 +201,7 @@ export interface DecodeOptions {
   featureNames?: string[];
   /** Time for decoding the payloads, after which they are kept as captured. Default: depends on the line's length. */
   timeMs?: number;
-  /** Maximum estimated bytes of memory, see `weight.ts`. Default: as much as can be decoded without a trial. */
+  /** Maximum estimated bytes of memory, see `weight.ts`. Default: as much as this process may decode. */
   maxWeight?: number;
   /** Keep the payloads as captured, for this reason. */
   keepRaw?: string;

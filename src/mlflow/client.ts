@@ -79,6 +79,7 @@ export function createMlflowClient(options: MlflowClientOptions): MlflowClient {
     getExperiment: (id) => getExperiment(rest, id),
     getTraces: (experimentId, traceIds) => readTraces(rest, probe, experimentId, traceIds),
     writeTraces: (...written) => traceWriter.write(...written),
+    spansForm: (experiment) => traceWriter.spansForm(experiment),
     mendTraces: (experiment, traces) => traceWriter.mend(experiment, traces),
     writeAssessments: (...given) => assessmentWriter.write(...given),
     close: () => transport.close(),

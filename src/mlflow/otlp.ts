@@ -12,6 +12,8 @@ type ReadableSpan = Parameters<typeof ProtobufTraceSerializer.serializeRequest>[
 export interface OtlpTrace {
   traceId: string;
   spans: ReadableSpan[];
+  /** A request with its spans, if another process has made it. */
+  encoded?: Buffer;
   /** The length of its texts in UTF-16 units, which approximates the bytes of the request. */
   size: number;
 }
@@ -46,6 +48,8 @@ function rootAttributes(trace: TraceRecord, withTags: boolean): Record<string, s
 
 /** @param withTags `false` for a trace that MLflow has with its tags, which a person may have changed since */
 export function otlpTrace(trace: TraceRecord, withTags = true): OtlpTrace {
+  const { encoded } = trace;
+  if (encoded !== undefined) return { traceId: trace.traceId, spans: [], encoded, size: encoded.length };
   const traceId = otelTraceId(trace.traceId);
   let size = 0;
   const spans = trace.spans.map((span) => {
@@ -91,9 +95,13 @@ function readableSpan(traceId: string, span: SpanRecord, attributes: Attributes)
 }
 
 export function otlpRequest(traces: readonly OtlpTrace[]): Uint8Array {
+  const encoded = traces.flatMap((trace) => trace.encoded ?? []);
+  const [first] = encoded;
+  if (first !== undefined && traces.length === 1) return first;
   const bytes = ProtobufTraceSerializer.serializeRequest(traces.flatMap(({ spans }) => spans));
   if (bytes === undefined) throw new Error('The OTLP serializer returned no bytes');
-  return bytes;
+  // Requests one after the other are a request with the spans of all.
+  return encoded.length === 0 ? bytes : Buffer.concat([bytes, ...encoded]);
 }
 
 /**

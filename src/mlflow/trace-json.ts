@@ -36,7 +36,7 @@ function span(trace: TraceRecord, record: SpanRecord): string {
 
 /** Returns the content of `traces.json`. */
 export const spansFile = (trace: TraceRecord): Buffer =>
-  Buffer.from(`{"spans":[${trace.spans.map((record) => span(trace, record)).join(',')}]}`);
+  trace.encoded ?? Buffer.from(`{"spans":[${trace.spans.map((record) => span(trace, record)).join(',')}]}`);
 
 /** Returns the facts of a trace whose spans follow by OTLP, without those that the server takes from the spans. */
 export function factsBeforeSpans(experimentId: string, trace: TraceRecord): Record<string, unknown> {

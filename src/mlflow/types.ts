@@ -1,5 +1,6 @@
 /** The types of the MLflow client, and the port through which the pipeline uses MLflow. */
 import type { TraceRecord } from '../captures/trace/types.ts';
+import type { SpansForm } from './encode-spans.ts';
 
 export interface Experiment {
   id: string;
@@ -124,6 +125,8 @@ export interface TraceStore {
     assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
     how?: WriteOptions & { areAbsent?: boolean },
   ): Promise<WriteTracesResult>;
+  /** Returns how the server takes spans that are encoded before. */
+  spansForm(experiment: Experiment): Promise<SpansForm>;
   /**
    * Writes the spans of existing traces where they are missing or incomplete: for an attempt after one that was killed
    * between a trace and its spans, or while another run wrote the same records.

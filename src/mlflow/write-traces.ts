@@ -11,6 +11,7 @@ import { batches } from '../core/values/batches.ts';
 import { spansStore } from './artifact-store.ts';
 import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
 import { deleteTraces } from './delete-traces.ts';
+import type { SpansForm } from './encode-spans.ts';
 import { MlflowRefusedError, notStored } from './errors.ts';
 import { otlpTrace } from './otlp.ts';
 import { lacksSpans, readTraces } from './read-traces.ts';
@@ -101,11 +102,25 @@ export class TraceWriter {
     return [];
   }
 
+  /** See `TraceStore`. */
+  async spansForm(experiment: Experiment): Promise<SpansForm> {
+    if (!(await this.#options.probe.get()).otlp) return 'file';
+    try {
+      await this.#tryOtlp(experiment);
+      return 'otlp';
+    } catch (error) {
+      await this.#withoutOtlp(error);
+      return 'file';
+    }
+  }
+
   async #write(task: Task): Promise<WriteOutcome> {
     const { experiment, traces, assessmentsOf } = task;
     if (traces.length === 0) return joined([]);
     if (!(await this.#options.probe.get()).otlp) return this.#byFiles(task);
-    const isJudged = ({ traceId }: TraceRecord): boolean => Boolean(assessmentsOf.get(traceId)?.length);
+    // Encoded spans have no tags, which the post has.
+    const isJudged = ({ traceId, encoded }: TraceRecord): boolean =>
+      encoded !== undefined || Boolean(assessmentsOf.get(traceId)?.length);
     const unjudged = { ...task, traces: traces.filter((trace) => !isJudged(trace)), assessmentsOf: NO_ASSESSMENTS };
     try {
       const confirm: Confirm = async (batch) => {

@@ -2,12 +2,13 @@
 
 import type { Storage } from '../core/aws/storage.ts';
 import { parseStored } from '../core/aws/storage-errors.ts';
-import { assertContract } from '../core/contract/contract.ts';
+import { assertContract, CONTRACT } from '../core/contract/contract.ts';
 import type { ChunkRequest, ManifestLine } from '../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, LogReceipt, PlanReceipt, Receipt } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError, wordsIn } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
+import { completingCommand } from './completing-command.ts';
 import { addSpend, emptySpend } from './counts.ts';
 
 /** Returns the fields that the receipts of both steps have in common, for an attempt that ends now. */
@@ -80,7 +81,9 @@ export async function* readPlanReceipts(
     const key = workKeys.plan(run, part);
     const receipt = await storage.getJson<PlanReceipt>(workBucket, key);
     if (receipt === undefined) return;
-    assertContract(receipt, `s3://${workBucket}/${key}`);
+    const isOld = receipt.contract !== CONTRACT;
+    const command = isOld ? await completingCommand(storage, workBucket, receipt.input) : undefined;
+    assertContract(receipt, `s3://${workBucket}/${key}`, command);
     yield receipt;
     more = receipt.more;
   }

@@ -11,7 +11,10 @@ import type {
   WriteTracesResult,
 } from '../../src/mlflow/types.ts';
 
-type Store = Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments'>;
+type Store = Pick<
+  TraceStore,
+  'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments' | 'spansForm'
+>;
 
 export class MemoryTraces implements Store {
   /** By trace. A trace that is not in here is absent, unless `hasAll`. */
@@ -84,6 +87,8 @@ export class MemoryTraces implements Store {
   };
 
   mendTraces = async () => [];
+
+  spansForm = async () => 'otlp' as const;
 
   writeAssessments = async ({ traceId }: StoredTrace, assessments: readonly NewAssessment[]) => {
     this.fault(assessments);

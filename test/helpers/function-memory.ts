@@ -57,10 +57,10 @@ export class FunctionMemory {
   readonly #judge: StandInJudge;
   readonly #bundles = mkdtempSync(join(tmpdir(), 'function-memory-'));
   #file = Buffer.alloc(0);
-  #step: Step = 'log';
   #quarantine = '';
   #written: string[] = [];
-  /** The ids of the traces whose spans came. */
+  /** The ids of the traces that were posted, and of those whose spans came. */
+  readonly #posted = new Set<string>();
   readonly #stored = new Set<string>();
 
   static async start(): Promise<FunctionMemory> {
@@ -105,9 +105,13 @@ export class FunctionMemory {
       });
       if (path.endsWith('/batchGetInfos')) {
         const { trace_ids: ids } = JSON.parse(body.toString()) as { trace_ids: string[] };
-        return json({ trace_infos: ids.filter((id) => this.#step !== 'log' || this.#stored.has(id)).map(info) });
+        return json({ trace_infos: ids.filter((id) => this.#stored.has(id) || this.#posted.has(id)).map(info) });
       }
-      if (path === '/api/3.0/mlflow/traces') return json({ trace: { trace_info: info('x') } });
+      if (path === '/api/3.0/mlflow/traces') {
+        const { trace } = JSON.parse(body.toString()) as { trace: { trace_info: { trace_id: string } } };
+        this.#posted.add(trace.trace_info.trace_id);
+        return json({ trace: { trace_info: info(trace.trace_info.trace_id) } });
+      }
       return undefined;
     });
   }
@@ -119,17 +123,18 @@ export class FunctionMemory {
 
   /** Invokes the function with the lines as one chunk. */
   async run(step: Step, memoryMb: number, lines: readonly string[]): Promise<MemoryRun> {
-    this.#step = step;
     this.#file = Buffer.from(`${lines.join('\n')}\n`);
     this.#quarantine = '';
     this.#written = [];
     this.#stored.clear();
+    this.#posted.clear();
     const place = { bucket: 'captures', key: 'file.jsonl', etag: 'e', start: 0, end: this.#file.length - 1 };
     const request: ChunkRequest = {
       run: 'run',
       chunk: chunkOf([{ ...place, firstLine: 1, lines: lines.length, objectTimeMs: 0 }]),
       options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
       attempt: 0,
+      ...(step === 'evaluate' ? { write: true } : {}),
     };
     const started = performance.now();
     const child = spawn(process.execPath, ['--input-type=module', '-e', DRIVER], {

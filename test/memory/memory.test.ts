@@ -49,7 +49,7 @@ describe.each(sizes)('in a function of %i MB', (memoryMb) => {
     test.each(CASES.filter(([name]) => chosen(name)))('stays within its memory with %s', async (name, lines) => {
       const given = lines();
       const run = await functions.run(step, memoryMb, given);
-      const row = [memoryMb, step, name, `${run.peakMb} MB`, `${run.childMb} MB of it in trials`, `${run.seconds} s`];
+      const row = [memoryMb, step, name, `${run.peakMb} MB`, `${run.childMb} MB of it in children`, `${run.seconds} s`];
       process.stdout.write(`${[...row, endOf(run)].join(' | ')}\n`);
       expect(run.counts).toBeDefined();
       expect(run.peakMb).toBeLessThanOrEqual(memoryMb - MARGIN_MB);

@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { zipSync } from 'fflate';
+import { type Zippable, zipSync } from 'fflate';
 import { bundleFunctions } from '../../lib/bundle-functions.ts';
 
 /** In the fields of a zip, which have no time zone. */
@@ -25,8 +25,11 @@ export function zipBundles(
   mkdirSync(outdir, { recursive: true });
   return Object.fromEntries(
     readdirSync(bundles).map((folder) => {
-      const code = readFileSync(join(bundles, folder, 'index.mjs'));
-      const zip = zipSync({ 'index.mjs': [code, { ...READABLE, level: 9, mtime: SAME_TIME }] });
+      const files = readdirSync(join(bundles, folder)).map((file): [string, Zippable[string]] => {
+        const code = readFileSync(join(bundles, folder, file));
+        return [file, [code, { ...READABLE, level: 9, mtime: SAME_TIME }]];
+      });
+      const zip = zipSync(Object.fromEntries(files));
       const name = nameOf(folder, zip);
       writeFileSync(join(outdir, name), zip);
       return [folder, name];

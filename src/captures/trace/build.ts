@@ -1,6 +1,7 @@
 /** Builds the MLflow trace of a capture, independent of how it is written. */
 
 import { saidBy } from '../../core/errors/errors.ts';
+import { ofContent } from '../content.ts';
 import { capturePathOf } from '../files/capture-path.ts';
 import type { Capture, QuarantineCause, RawLine } from '../types.ts';
 import { rootAttributes } from './attributes.ts';
@@ -33,6 +34,14 @@ const MAX_STATUS_CHARS = 2000;
  * @param raw the line of the capture; the id of the trace is derived from its bytes
  */
 export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions): TraceRecord {
+  const trace = ofContent(capture, 'trace', () => traceOf(capture, raw, options));
+  // Whether a replay is believed to have sent the request is known later than the content.
+  const { replay = capture.replayRun } = options;
+  const sent = { replay_run: replay, [REPLAY_TAG]: options.replay === undefined ? undefined : 'true' };
+  return { ...trace, tags: { ...trace.tags, ...fittedTags(sent) } };
+}
+
+function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRecord {
   const traceId = traceIdOf(options.experimentId, raw.bytes);
   const time = { startTimeMs: capture.inferenceTimeMs, endTimeMs: capture.inferenceTimeMs };
   const content = spanContentOf(capture);
@@ -120,8 +129,7 @@ function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<s
     s3_file_key: raw.place.key,
     capture_format: capture.format,
     inference_mismatch: mismatch === undefined ? undefined : `${mismatch.inputs} inputs, ${mismatch.outputs} outputs`,
-    replay_run: options.replay ?? capture.replayRun,
-    [REPLAY_TAG]: options.replay === undefined ? undefined : 'true',
+    replay_run: capture.replayRun,
     [RUN_TAG]: options.run,
     capture_notes: capture.notes.join('; '),
   });

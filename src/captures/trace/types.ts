@@ -43,4 +43,6 @@ export interface TraceRecord {
   model?: string;
   /** The root span is the first. */
   spans: SpanRecord[];
+  /** The spans as the server takes them, if another process has encoded them; `spans` is empty then. */
+  encoded?: Buffer;
 }

@@ -1,4 +1,5 @@
 /** Calculates how much memory this function has for captures. */
+import { readFileSync } from 'node:fs';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
@@ -17,9 +18,21 @@ const MOST_AT_ONCE_MB = 200;
 export const functionMb = (): number =>
   Number(process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE) || Math.floor(getHeapStatistics().heap_size_limit / MIB);
 
-/** The most bytes that one capture, or the captures in memory together, may need without a trial. */
+/** The most bytes that one capture, or the captures in memory together, may need in this process. */
 export const weightAtOnce = (): number =>
   Math.min(MOST_AT_ONCE_MB, Math.max(0, functionMb() - MARGIN_MB - IDLE_MB) / SHARES) * MIB;
+
+const PAGE_MB = 4096 / MIB;
+
+/** Returns the resident memory of a process in megabytes; 0 if the system does not report it. */
+export function residentMb(pid: number | undefined): number {
+  try {
+    const [, pages] = readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ');
+    return Number(pages) * PAGE_MB;
+  } catch {
+    return 0;
+  }
+}
 
 /** The megabytes that a child process may use now. */
 export const roomMb = (): number => functionMb() - MARGIN_MB - process.memoryUsage.rss() / MIB;

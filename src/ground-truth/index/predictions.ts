@@ -1,5 +1,6 @@
 /** Finds what the index keeps of a capture: the prediction of each of its inferences, under the id that a label names. */
 
+import { ofContent } from '../../captures/content.ts';
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import { asText, isObject, parseJson, toJson } from '../../captures/json.ts';
 import { documentOf, isThere } from '../../captures/payload/decode-payload.ts';
@@ -25,7 +26,14 @@ const MAX_DOCUMENT_CHARS = 64 * 1024;
  *
  * @param place.endpointName the endpoint, if the key does not name it
  */
-export function predictionRows(
+export const predictionRows = (
+  capture: Capture,
+  traceId: string,
+  place: Pick<LinePlace, 'key'> & { endpointName: string },
+  settings: GroundTruthSettings,
+): PredictionRow[] => ofContent(capture, 'predictions', () => rowsOf(capture, traceId, place, settings));
+
+function rowsOf(
   capture: Capture,
   traceId: string,
   place: Pick<LinePlace, 'key'> & { endpointName: string },

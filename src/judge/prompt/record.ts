@@ -3,6 +3,7 @@
  * texts are between headings and cannot contain the code, so they can neither close the record nor imitate a heading.
  */
 import { randomBytes } from 'node:crypto';
+import { ofContent } from '../../captures/content.ts';
 import type { Capture, ChatMessage, ToolCall } from '../../captures/types.ts';
 import { addCounts, noCounts } from '../../core/values/counts.ts';
 import { isSystem, type JudgeableExchange, judgeableExchange } from '../scorers/applicability.ts';
@@ -215,24 +216,31 @@ interface FencedRecord {
  *
  * @param maxTokens at least 500
  */
-export function fencedRecord(
+export const fencedRecord = (
   exchange: JudgeableExchange,
   maxTokens: number,
   random?: (bytes: number) => Buffer,
-): FencedRecord {
-  let sections = sectionsOf(exchange);
-  if (estimateTokens(linesOf(ANY_FENCE, sections)) > maxTokens) {
-    sections = lowestRanks(sections, Math.floor((maxTokens - FRAME_TOKENS) / SECTION_TOKENS));
-    const bare = sections.map((section) => ({ ...section, text: '' }));
-    // Each text is a further line.
-    const most = maxTokens - estimateTokens(linesOf(ANY_FENCE, bare)) - Math.ceil(sections.length / 4);
-    sections = cutToFit(sections, most);
-  }
+): FencedRecord => fenced(fitted(sectionsOf(exchange), maxTokens), random);
+
+function fitted(sections: Section[], maxTokens: number): Section[] {
+  if (estimateTokens(linesOf(ANY_FENCE, sections)) <= maxTokens) return sections;
+  const kept = lowestRanks(sections, Math.floor((maxTokens - FRAME_TOKENS) / SECTION_TOKENS));
+  const bare = kept.map((section) => ({ ...section, text: '' }));
+  // Each text is a further line.
+  const most = maxTokens - estimateTokens(linesOf(ANY_FENCE, bare)) - Math.ceil(kept.length / 4);
+  return cutToFit(kept, most);
+}
+
+function fenced(sections: readonly Section[], random?: (bytes: number) => Buffer): FencedRecord {
   const texts = sections.map(({ text }) => text);
   const fence = makeFence(texts, random);
   return { fence, text: linesOf(fence, sections) };
 }
 
 /** Renders what the judge reads of a capture. The parameters are those of `fencedRecord`. */
-export const captureRecord = (capture: Capture, maxTokens: number, random?: (bytes: number) => Buffer): FencedRecord =>
-  fencedRecord(judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] }, maxTokens, random);
+export function captureRecord(capture: Capture, maxTokens: number, random?: (bytes: number) => Buffer): FencedRecord {
+  const exchange = () => judgeableExchange(capture) ?? { messages: [], replies: [], tools: [] };
+  const sections = ofContent(capture, 'record', () => fitted(sectionsOf(exchange()), maxTokens));
+  // Another process has made the longest record.
+  return fenced(capture.isApart ? fitted(sections, maxTokens) : sections, random);
+}

@@ -8,11 +8,13 @@
  * All conditions of a rule must be met. One matching rule is enough.
  */
 import * as z from 'zod';
+import { ofContent } from '../../captures/content.ts';
 import { replyTexts } from '../../captures/reply-text.ts';
 import type { Capture } from '../../captures/types.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { estimateTokens } from '../prompt/tokens.ts';
 import type { CodeScorer } from '../types.ts';
+import { scoreOf } from './code-scorers.ts';
 
 const flagSchema = z
   .strictObject({
@@ -52,14 +54,16 @@ export type AlwaysRule = (capture: Capture, context?: CaptureContext) => string 
 /** Whether any capture may be sent to the judge with this sample rate and these rules. */
 export const mayJudge = (sampleRate: number, rules: readonly unknown[]): boolean => sampleRate > 0 || rules.length > 0;
 
-const replyTokens = (capture: Capture): number => {
-  if (capture.usage?.outputTokens !== undefined) return capture.usage.outputTokens;
-  const found = replyTexts(capture);
-  return 'notJudgeable' in found ? 0 : found.texts.reduce((sum, text) => sum + estimateTokens(text), 0);
-};
+/** Returns the tokens of the reply, as counted by the endpoint or else estimated. */
+export const replyTokens = (capture: Capture): number =>
+  capture.usage?.outputTokens ??
+  ofContent(capture, 'reply tokens', () => {
+    const found = replyTexts(capture);
+    return 'notJudgeable' in found ? 0 : found.texts.reduce((sum, text) => sum + estimateTokens(text), 0);
+  });
 
 function isFlagged(flag: NonNullable<Rule['flaggedBy']>, scorer: CodeScorer, capture: Capture): boolean {
-  const scored = scorer.score(capture);
+  const scored = scoreOf(scorer, capture);
   if ('notJudgeable' in scored) return false;
   const { value } = scored;
   if (flag.is !== undefined && value !== flag.is) return false;

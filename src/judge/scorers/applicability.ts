@@ -1,4 +1,6 @@
 /** Decides whether a scorer applies to a capture, and extracts the text that the judge reads. */
+
+import { ofContent } from '../../captures/content.ts';
 import { promptCount } from '../../captures/meaning/inferences.ts';
 import { isUndecoded, messageText } from '../../captures/reply-text.ts';
 import type { Capture, ChatMessage } from '../../captures/types.ts';
@@ -63,7 +65,10 @@ const hasToolCalls = (message: ChatMessage): boolean =>
 const isEmpty = (payload: Capture['request']): boolean => payload === undefined || payload.kind === 'empty';
 
 /** Returns whether the scorer applies to the capture, or the reason why it does not. */
-export function applicability(capture: Capture, scorer: Pick<JudgeScorer, 'needs'>): Applicability {
+export const applicability = (capture: Capture, { needs }: Pick<JudgeScorer, 'needs'>): Applicability =>
+  ofContent(capture, `applicability ${needs.join()}`, () => applies(capture, new Set(needs)));
+
+function applies(capture: Capture, needs: ReadonlySet<JudgeScorer['needs'][number]>): Applicability {
   if (capture.error !== undefined || capture.format === 'error') return { notJudgeable: 'errorReply' };
   if (isEmpty(capture.response)) return { notJudgeable: 'noResponse' };
   if (isUndecoded(capture.request) || isUndecoded(capture.response)) return { notJudgeable: 'notDecoded' };
@@ -72,7 +77,6 @@ export function applicability(capture: Capture, scorer: Pick<JudgeScorer, 'needs
   if (exchange === undefined) return { notJudgeable: 'notText' };
   if (exchange.replies.length === 0) return { notJudgeable: 'noResponse' };
 
-  const needs = new Set(scorer.needs);
   // Bytes have a message that only says what they are.
   if (needs.has('request') && (capture.request?.kind === 'binary' || exchange.messages.every(isSystem))) {
     return { notJudgeable: 'noRequest' };

@@ -2,6 +2,8 @@
  * The default set of code scorers: functions of the capture that need no model and cost nothing. Add, change or remove
  * one here. Each description states what the scorer measures and what it does not.
  */
+import { ofContent } from '../../captures/content.ts';
+import type { Capture } from '../../captures/types.ts';
 import type { CodeScorer } from '../types.ts';
 import { outputTokens, responseLength, responseWords } from './code/counts.ts';
 import { cutOff } from './code/cut-off.ts';
@@ -21,3 +23,7 @@ export const codeScorers: readonly CodeScorer[] = [
   repeatedText,
   cutOff,
 ];
+
+/** Returns what a code scorer says of a capture, also of one whose content is in another process. */
+export const scoreOf = (scorer: CodeScorer, capture: Capture): ReturnType<CodeScorer['score']> =>
+  ofContent(capture, `score ${scorer.name}`, () => scorer.score(capture));

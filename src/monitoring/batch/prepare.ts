@@ -12,6 +12,7 @@ import { questionOf } from '../../judge/question.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { Budget, Deposit } from '../../limits/budget.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
+import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { Answers, knownVerdicts } from '../evaluate/answers.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
@@ -57,13 +58,14 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
   const { run, chunk } = request;
   const deposit = `batch/${run}/${chunk.chunk}`;
   const bucket = environment.WORK_BUCKET;
+  const heavy = heavyCapturesOf(request, { environment }, deps.scorers);
   const input = workKeys.batchInput(run, groupOf(chunk.chunk), chunk.chunk);
   // A job pays for every request in its input: what an earlier attempt has written goes before its money does.
   await removeObject(storage, bucket, input);
   try {
     await limit?.dropDeposit(deposit);
     const atWork = await LineAtWork.open('prepare', request, deps);
-    const requests = await atWork.during(() => findRequests(request, deps, atWork));
+    const requests = await atWork.during(() => findRequests(request, deps, { atWork, heavy }));
     // The answers may come hours later, when this Lambda has ended.
     const made = await limit?.setAside(
       deposit,
@@ -82,6 +84,8 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
     // No request will be made with the money that was reserved so far.
     await limit?.dropDeposit(deposit).catch(() => undefined);
     throw error;
+  } finally {
+    heavy.close();
   }
 }
 
@@ -89,17 +93,17 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
 async function findRequests(
   request: ChunkRequest,
   deps: PrepareDependencies,
-  atWork: LineAtWork,
+  { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
 ): Promise<JobRequest[]> {
   const { store, scorers, always, answers = new Answers() } = deps;
   const { run, options } = request;
-  const { captures } = await readCaptures(request, deps, atWork);
+  const all = await readCaptures(request, deps, { heavy, atWork });
   await atWork.traced();
-  const traceIds = captures.map(({ traceId }) => traceId);
+  const traceIds = [...all.captures, ...all.heavy].map(({ traceId }) => traceId);
   const stored = await store.getTraces(request.chunk.experimentId, traceIds);
   const requests = new Map<string, JobRequest>();
   let bytes = 0;
-  for (const { traceId, raw, read, replay } of captures) {
+  for await (const { traceId, raw, read, replay } of eachOf(all.portions())) {
     if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);
@@ -145,4 +149,8 @@ function unlessFaulty<T>(capture: Capture, work: () => T): T | undefined {
     if (ownFault(error) === undefined) throw error;
     return undefined;
   }
+}
+
+async function* eachOf<T>(portions: AsyncIterable<T[]>): AsyncGenerator<T> {
+  for await (const portion of portions) yield* portion;
 }

@@ -5,11 +5,11 @@ import type { Storage } from '../../core/aws/storage.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { Marks } from '../../replay/marks/believe.ts';
-import { type DecodedChunkLine, LineDecoder, type LineReading } from './decode-lines.ts';
+import { type HeavyLine, type LightLine, LineDecoder, type LineReading } from './decode-lines.ts';
 import { openRanges, type UnnumberedChunk } from './ranges.ts';
 
 /** A line, or a range that cannot be read although others of the chunk can; with the ordinal of the range. */
-type ChunkLine = { range: number } & (DecodedChunkLine | { kind: 'unread'; lines: number; fault: Error });
+type ChunkLine = { range: number } & (LightLine | HeavyLine | { kind: 'unread'; lines: number; fault: Error });
 
 /**
  * Yields the non-blank lines of a chunk in order, decoded. A line identical to an earlier line of the chunk is marked as
@@ -36,8 +36,12 @@ export async function* readChunk(
     const lines = readLines(opened.bytes, opened.range, { maxLineBytes: environment.MAX_LINE_BYTES });
     for await (const line of lines) {
       const decoded = await decoder.decode(line);
-      if (decoded.kind === 'capture') decoded.replay = await marks.runOf(decoded.capture);
-      yield { range, ...decoded };
+      if (decoded.kind !== 'heavy') yield { range, ...(await marked(decoded, marks)) };
+      else yield { range, ...decoded, read: async () => marked(await decoded.read(), marks) };
     }
   }
+}
+
+async function marked(line: LightLine, marks: Marks): Promise<LightLine> {
+  return line.kind === 'capture' ? { ...line, replay: await marks.runOf(line.capture) } : line;
 }

@@ -6,9 +6,9 @@ import { traceIdOf } from '../../captures/trace/ids.ts';
 import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineCause, RawLine } from '../../captures/types.ts';
 import { BYTES_A_CHARACTER, tooHeavyNote } from '../../captures/weight.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
-import { collectGarbage, functionMb, weightAtOnce } from '../../core/process/memory.ts';
+import { functionMb, weightAtOnce } from '../../core/process/memory.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
-import type { TryOut } from './trial.ts';
+import type { HeavyCaptures, WorkedLine } from './heavy-captures.ts';
 
 export interface CaptureLine {
   kind: 'capture';
@@ -23,8 +23,8 @@ export interface CaptureLine {
   weight: number;
   /** The line can be traced, but the rest of the work on it needs more memory than there is. */
   onlyTraced?: QuarantineCause | undefined;
-  /** Decodes the line once more, in the same way. */
-  again(): DecodedLine;
+  /** Decodes the line once more, in the same way. Absent: its content is in another process. */
+  again?: () => DecodedLine;
 }
 
 interface QuarantinedLine {
@@ -38,7 +38,16 @@ interface QuarantinedLine {
   tooHeavy?: true;
 }
 
-export type DecodedChunkLine = CaptureLine | QuarantinedLine | { kind: 'outsideWindow' };
+export type LightLine = CaptureLine | QuarantinedLine | { kind: 'outsideWindow' };
+
+/** A line that is too heavy for this process. */
+export interface HeavyLine {
+  kind: 'heavy';
+  raw: RawLine;
+  traceId: string;
+  /** Has the work on it done in another process. Its trace is in memory then, so do it when nothing else is. */
+  read(): Promise<LightLine>;
+}
 
 /** The settings that decide how a line is read. */
 export type ReadSettings = Pick<LambdaEnvironment, 'CSV_HEADER' | 'FEATURE_NAMES' | 'MAX_LINE_BYTES'>;
@@ -54,21 +63,14 @@ const isOutside = (capture: Capture, window: RunOptions['window']): boolean =>
   ((window.fromMs !== undefined && capture.inferenceTimeMs < window.fromMs) ||
     (window.toMs !== undefined && capture.inferenceTimeMs >= window.toMs));
 
-/** The total time for the trials of a chunk. A hostile chunk has hundreds of lines that need one. */
-const TRIALS_MS = 60_000;
-
-/** How to decode a line that is too heavy to decode without a trial; `undefined` if it must not be decoded at all. */
-type Ruling = { options: DecodeOptions; weight?: number; onlyTraced?: true } | undefined;
+/** The total time of the other process for a chunk. A hostile chunk has hundreds of lines that need it. */
+const HEAVY_MS = 60_000;
 
 export interface LineReading {
   /** Returns the reason not to decode a line. */
   leaveOut?(place: LinePlace): QuarantineCause | undefined | Promise<QuarantineCause | undefined>;
-  /** Runs the trial of a line that could exhaust the function’s memory or time. */
-  tryOut: TryOut;
-  /** Whether a line is traced even if the rest of the work on it does not succeed. */
-  traces?: boolean;
-  /** Frees as much memory as possible before a trial. */
-  makeRoom?(): Promise<void>;
+  /** Does the work on heavy lines. Absent: they are kept as captured, if they are not too heavy even for that. */
+  heavy?: Pick<HeavyCaptures, 'work'>;
 }
 
 interface SeenIds {
@@ -91,9 +93,9 @@ export class LineDecoder {
   readonly #how: LineReading;
   readonly #of: LinesOf;
   readonly #seen: SeenIds;
-  /** The rulings on heavy lines, by trace id. Identical lines share one. */
-  readonly #rulings = new Map<string, Ruling>();
-  #trialsMs = 0;
+  /** What heavy lines turned out to be, by trace id, without their traces. */
+  readonly #heavy = new Map<string, DecodedLine>();
+  #heavyMs = 0;
 
   constructor(settings: ReadSettings, of: LinesOf, how: LineReading) {
     this.#settings = settings;
@@ -103,60 +105,59 @@ export class LineDecoder {
     this.#how = how;
   }
 
-  async decode(line: LineRead): Promise<DecodedChunkLine> {
+  async decode(line: LineRead): Promise<LightLine | HeavyLine> {
     if (line.kind === 'tooLong') {
       return { kind: 'quarantine', place: line.place, reason: tooLong(line.place, this.#settings) };
     }
     const { raw } = line;
     const { place, bytes } = raw;
     const traceId = traceIdOf(this.#of.experimentId, bytes);
-    const leftOut = await this.#how.leaveOut?.(place);
-    const read =
-      leftOut === undefined
-        ? await this.#read(raw, traceId)
-        : { kind: 'quarantine' as const, reason: leftOut, tooHeavy: undefined };
+    const reason = await this.#how.leaveOut?.(place);
+    if (reason !== undefined) return { kind: 'quarantine', place, bytes, traceId, reason };
+    const isLong = bytes.length * BYTES_A_CHARACTER > weightAtOnce();
+    const again = (): DecodedLine => decodeLine(raw, this.#options);
+    const first = isLong ? undefined : again();
+    if (first !== undefined && !first.tooHeavy) return this.#lineOf(raw, traceId, first, again);
+    return { kind: 'heavy', raw, traceId, read: () => this.#readHeavy(raw, traceId, first?.kind === 'capture') };
+  }
+
+  #lineOf(raw: RawLine, traceId: string, read: WorkedLine, again?: () => DecodedLine): LightLine {
+    const { place, bytes } = raw;
     if (read.kind === 'quarantine') {
       return { kind: 'quarantine', place, bytes, traceId, reason: read.reason, tooHeavy: read.tooHeavy };
     }
-    if (isOutside(read.capture, this.#of.window)) return { kind: 'outsideWindow' };
-    const { capture, weight, again, onlyTraced } = read;
+    const { capture, weight } = read;
+    if (isOutside(capture, this.#of.window)) return { kind: 'outsideWindow' };
     const duplicate = this.#seen.has(traceId);
     this.#seen.add(traceId);
-    return { kind: 'capture', raw, capture, traceId, duplicate, weight, again, onlyTraced };
+    const onlyTraced = read.isCut && tooHeavyFor(raw);
+    return { kind: 'capture', raw, capture, traceId, duplicate, weight, onlyTraced, ...(again && { again }) };
   }
 
-  async #read(raw: RawLine, traceId: string): Promise<DecodedLine & Pick<CaptureLine, 'again' | 'onlyTraced'>> {
-    const first = raw.bytes.length * BYTES_A_CHARACTER > weightAtOnce() ? undefined : decodeLine(raw, this.#options);
-    if (first !== undefined && !first.tooHeavy) return { ...first, again: () => decodeLine(raw, this.#options) };
-    if (!this.#rulings.has(traceId)) this.#rulings.set(traceId, await this.#rule(raw, first?.kind === 'capture'));
-    const ruling = this.#rulings.get(traceId);
-    const again = (): DecodedLine => {
-      if (ruling === undefined) return tooHeavy(raw);
-      // The trial started with little garbage, and so must this.
-      if (ruling.weight !== undefined) collectGarbage();
-      return decodeLine(raw, ruling.options);
-    };
-    const decoded = again();
-    const onlyTraced = ruling?.onlyTraced && tooHeavyFor(raw);
-    return { ...decoded, ...(ruling?.weight === undefined ? {} : { weight: ruling.weight }), again, onlyTraced };
+  /** @param isKept whether the line can be kept as captured in this process */
+  async #readHeavy(raw: RawLine, traceId: string, isKept: boolean): Promise<LightLine> {
+    const kept = { ...this.#options, keepRaw: tooHeavyNote() };
+    const known = this.#heavy.get(traceId);
+    const line = known ?? (await this.#worked(raw, isKept ? [this.#options] : [this.#options, kept]));
+    const again = line === undefined && isKept ? () => decodeLine(raw, kept) : undefined;
+    const read = line ?? again?.() ?? tooHeavy(raw);
+    // A line that is identical needs no trace of its own.
+    const bare = read.kind === 'capture' ? { ...read, capture: { ...read.capture, results: undefined } } : read;
+    this.#heavy.set(traceId, bare);
+    return this.#lineOf(raw, traceId, read, again);
   }
 
-  /** @param keeps whether the line is known to fit in memory as captured */
-  async #rule(raw: RawLine, keeps: boolean): Promise<Ruling> {
-    const whole = { ...this.#options, maxWeight: Number.MAX_VALUE };
-    const kept = { ...this.#options, keepRaw: tooHeavyNote(), maxWeight: Number.MAX_VALUE };
-    const { tryOut, traces, makeRoom } = this.#how;
-    const attempts = (keeps ? [whole] : [whole, kept]).map((options) => ({ options, only: undefined }));
-    const lesser = traces && !keeps ? [{ options: kept, only: 'trace' as const }] : [];
-    for (const { options, only } of [...attempts, ...lesser]) {
-      if (this.#trialsMs > TRIALS_MS) break;
-      await makeRoom?.();
+  /** Has a line worked on as it is, or else as captured. @returns `undefined` if each attempt needs too much memory or time */
+  async #worked(raw: RawLine, attempts: readonly DecodeOptions[]): Promise<WorkedLine | undefined> {
+    for (const options of attempts) {
+      if (this.#heavyMs > HEAVY_MS) return undefined;
       const started = performance.now();
-      const weight = await tryOut(raw, options, only);
-      this.#trialsMs += performance.now() - started;
-      if (weight !== undefined) return { options, weight, ...(only && { onlyTraced: true }) };
+      const line = await this.#how.heavy?.work(raw, options);
+      this.#heavyMs += performance.now() - started;
+      // A trace without the rest of the work is worse than a line as captured.
+      if (line !== undefined && (line.isCut === undefined || options.keepRaw !== undefined)) return line;
     }
-    return keeps ? { options: kept } : undefined;
+    return undefined;
   }
 }
 

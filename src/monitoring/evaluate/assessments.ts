@@ -3,6 +3,7 @@
 import { assessmentIdOf } from '../../captures/trace/ids.ts';
 import type { Capture } from '../../captures/types.ts';
 import { VERDICT_ERRORS } from '../../judge/errors.ts';
+import { scoreOf } from '../../judge/scorers/code-scorers.ts';
 import type { CodeScorer, JudgeScorer, Scorer, Verdict } from '../../judge/types.ts';
 import {
   JUDGE_COST,
@@ -97,7 +98,7 @@ export const codeAssessments = (
     timeMs,
     scorers,
     (scorer) => {
-      const scored = scorer.score(capture);
+      const scored = scoreOf(scorer, capture);
       if ('notJudgeable' in scored) return scored;
       return { ...common(scorer, '', context), value: scored.value, rationale: scored.rationale };
     },

@@ -13,6 +13,7 @@ import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { isRepeated } from '../chunk/attempt.ts';
+import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { addSpend } from '../counts.ts';
 import { traceEach } from '../log/trace-each.ts';
@@ -107,26 +108,30 @@ class EvaluateChunk {
     const { openBatch } = this.#deps;
     this.#assessor.batch = await openBatch?.();
     const atWork = await LineAtWork.open('evaluate', this.#request, this.#deps);
-    await atWork.during(() => this.#process(atWork));
+    const { store, environment, scorers } = this.#deps;
+    const traced = this.#book === undefined ? { environment } : { environment, store };
+    const heavy = heavyCapturesOf(this.#request, traced, scorers);
+    await atWork.during(() => this.#process(atWork, heavy)).finally(() => heavy.close());
   }
 
-  async #process(atWork: LineAtWork): Promise<void> {
+  async #process(atWork: LineAtWork, heavy: HeavyCaptures): Promise<void> {
     const { store, scorers, remainingMs } = this.#deps;
-    if (atWork.isTracing) await traceEach(this.#request, this.#deps, atWork, this.#mayCreate);
-    const { captures, duplicates, condemned, unread } = await readCaptures(
-      this.#request,
-      this.#deps,
-      atWork,
-      this.#book,
-    );
-    this.#unread = unread;
-    const ids = [...captures, ...condemned].map(({ traceId }) => traceId);
+    if (atWork.isTracing) await traceEach(this.#request, this.#deps, { atWork, heavy }, this.#mayCreate);
+    const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, book: this.#book });
+    const { duplicates, condemned } = all;
+    this.#unread = all.unread;
+    const ids = [...all.captures, ...condemned, ...all.heavy].map(({ traceId }) => traceId);
     const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
-    for (const line of condemned) await this.#condemn(line, stored.get(line.traceId));
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
-    const planned = this.#planned(captures, stored);
-    const work = atWork.isEach ? this.#assessEach(planned, signal, atWork) : this.#assessAll(planned, signal);
-    await work.finally(() => this.#writer.end());
+    const beforeHeavy = (): Promise<void> => this.#writer.flush().then(() => atWork.checkTime());
+    try {
+      for await (const captures of all.portions(beforeHeavy)) {
+        for (const line of condemned.splice(0)) await this.#condemn(line, stored.get(line.traceId));
+        await this.#assessAll(this.#planned(captures, stored), signal, atWork);
+      }
+    } finally {
+      await this.#writer.end();
+    }
     this.#takenOver = (await this.#deps.answers?.unreported(this.#repeated)) ?? [];
     for (const line of duplicates) {
       this.#book?.duplicate(line.traceId, line);
@@ -147,21 +152,13 @@ class EvaluateChunk {
     else this.#stop ??= failure;
   }
 
-  /** Assesses and writes the captures one after the other, to find one that kills the function. */
-  async #assessEach(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
-    for (const item of work) {
-      await atWork.begin(item.raw.place);
-      await this.#assessAll([item], signal);
-      await this.#writer.flush();
-    }
-  }
-
   /** Assesses the captures. Those that cannot be judged now are handed over to be written without the judge’s verdicts. */
-  async #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal): Promise<void> {
+  async #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
     let left = work;
     for (let pollMs = CLAIM_POLL_MS; ; pollMs = Math.min(MAX_CLAIM_POLL_MS, 2 * pollMs)) {
       const claimed: PlannedWork[] = [];
-      await forEachConcurrently(CAPTURES_AT_ONCE, left, async (item) => {
+      await forEachConcurrently(atWork.isEach ? 1 : CAPTURES_AT_ONCE, left, async (item) => {
+        if (atWork.isEach) await this.#writer.flush().then(() => atWork.begin(item.raw.place));
         const outcome = await this.#assess(item, signal);
         if (outcome === 'claimed') claimed.push(item);
         else await this.#writer.add(item, outcome);

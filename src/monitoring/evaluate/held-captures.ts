@@ -9,7 +9,7 @@ export class HeldCaptures {
 
   /** @returns a function that gives the capture. It keeps no more of the line in memory than it needs. */
   hold({ capture, weight, again }: CaptureLine): () => Capture {
-    if (weight > this.#room) return () => decodedAgain(again);
+    if (again !== undefined && weight > this.#room) return () => decodedAgain(again);
     this.#room -= weight;
     return holder(capture);
   }
@@ -18,7 +18,7 @@ export class HeldCaptures {
 /** A separate function, so that the closure keeps the capture alone in memory, not its line. */
 const holder = (capture: Capture) => () => capture;
 
-function decodedAgain(again: CaptureLine['again']): Capture {
+function decodedAgain(again: NonNullable<CaptureLine['again']>): Capture {
   const decoded = again();
   if (decoded.kind === 'capture') return decoded.capture;
   throw new Error(`A line that was a capture is now quarantined: ${decoded.reason.name}`);

@@ -7,9 +7,10 @@ import type { NamedError, UnreadRange } from '../../core/contract/receipts.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
+import type { LightLine } from '../chunk/decode-lines.ts';
+import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
 import { KILLED, type LineAtWork } from '../chunk/line-at-work.ts';
 import type { KeptLine, LineBook } from '../write/line-book.ts';
-import { tryToEvaluate } from './evaluate-trial.ts';
 import { HeldCaptures } from './held-captures.ts';
 
 interface Line extends KeptLine {
@@ -25,51 +26,83 @@ export interface ReadCapture extends Line {
   onlyTraced?: NamedError | undefined;
 }
 
-interface ChunkCaptures {
-  captures: ReadCapture[];
+/** The captures of a chunk, and the lines that are none. */
+export class ChunkCaptures {
+  readonly captures: ReadCapture[] = [];
   /** Lines that are identical to one of the captures. */
-  duplicates: Line[];
+  readonly duplicates: Line[] = [];
   /** Lines that must not be decoded here, because they killed the function alone or are too heavy. */
-  condemned: (Line & { reason: NamedError })[];
-  unread: UnreadRange[];
-}
+  readonly condemned: (Line & { reason: NamedError })[] = [];
+  readonly unread: UnreadRange[] = [];
+  /** Lines that are worked on one after the other, when nothing else is in memory. `read` adds what they turn out to be. */
+  readonly heavy: (Line & { read(): Promise<void> })[] = [];
+  readonly #book: LineBook | undefined;
+  readonly #held = new HeldCaptures();
 
-/**
- * Reads the chunk.
- *
- * @param atWork knows the lines that must not be decoded
- * @param book receives the lines that are no captures, where the step also traces them
- */
-export async function readCaptures(
-  { chunk, options }: ChunkRequest,
-  { storage, environment }: { storage: Storage; environment: LambdaEnvironment },
-  atWork: LineAtWork,
-  book?: LineBook,
-): Promise<ChunkCaptures> {
-  const all: ChunkCaptures = { captures: [], duplicates: [], condemned: [], unread: [] };
-  const leaveOut = (place: LinePlace) => atWork.reading(place);
-  const how = { leaveOut, tryOut: tryToEvaluate, traces: book !== undefined };
-  const held = new HeldCaptures();
-  for await (const line of readChunk(storage, chunk, environment, options.window, how)) {
-    const { range } = line;
-    if (line.kind === 'unread') {
-      all.unread.push({ range, lines: line.lines, error: toNamedError(line.fault) });
-    } else if (line.kind === 'capture') {
+  constructor(book: LineBook | undefined) {
+    this.#book = book;
+  }
+
+  add(range: number, line: LightLine): void {
+    const book = this.#book;
+    if (line.kind === 'capture') {
       const { traceId, weight, duplicate, raw, onlyTraced, replay } = line;
-      if (duplicate) all.duplicates.push({ traceId, range, raw });
-      else all.captures.push({ traceId, range, raw, weight, read: held.hold(line), onlyTraced, replay });
+      if (duplicate) this.duplicates.push({ traceId, range, raw });
+      else this.captures.push({ traceId, range, raw, weight, read: this.#held.hold(line), onlyTraced, replay });
     } else if (line.kind === 'outsideWindow') {
       book?.outsideWindow(range);
     } else {
       const { traceId, place, bytes, reason, tooHeavy } = line;
       const isCondemned = reason === KILLED || (tooHeavy && book === undefined);
       if (isCondemned && traceId !== undefined && bytes !== undefined) {
-        all.condemned.push({ traceId, range, raw: { place, bytes }, reason });
+        this.condemned.push({ traceId, range, raw: { place, bytes }, reason });
       } else {
         book?.quarantine({ range, place, bytes }, reason);
       }
     }
   }
-  for (const range of all.unread) book?.unread(range);
+
+  /**
+   * Yields the captures, and then each heavy one by itself.
+   *
+   * @param before is called before each heavy one, when the caller has done with those before
+   */
+  async *portions(before?: () => Promise<void>): AsyncGenerator<ReadCapture[]> {
+    yield this.captures.splice(0);
+    for (const { read } of this.heavy) {
+      await before?.();
+      await read();
+      yield this.captures.splice(0);
+    }
+  }
+}
+
+/**
+ * Reads the chunk.
+ *
+ * @param heavy does the work on heavy lines
+ * @param atWork knows the lines that must not be decoded
+ * @param book receives the lines that are no captures, where the step also traces them
+ */
+export async function readCaptures(
+  { chunk, options }: ChunkRequest,
+  { storage, environment }: { storage: Storage; environment: LambdaEnvironment },
+  { heavy, atWork, book }: { heavy: HeavyCaptures; atWork: LineAtWork; book?: LineBook | undefined },
+): Promise<ChunkCaptures> {
+  const all = new ChunkCaptures(book);
+  const leaveOut = (place: LinePlace) => atWork.reading(place);
+  for await (const line of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
+    const { range } = line;
+    if (line.kind === 'unread') {
+      const unread = { range, lines: line.lines, error: toNamedError(line.fault) };
+      all.unread.push(unread);
+      book?.unread(unread);
+    } else if (line.kind === 'heavy') {
+      const { traceId, raw } = line;
+      all.heavy.push({ traceId, range, raw, read: async () => all.add(range, await line.read()) });
+    } else {
+      all.add(range, line);
+    }
+  }
   return all;
 }

@@ -7,12 +7,12 @@ import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { type CaptureFacts, captureFacts, NO_VERDICTS, QualityTally } from '../../quality/tally.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
+import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { withReceipt } from '../receipts.ts';
 import { ChunkWriter, type WriteItem } from '../write/chunk-writer.ts';
 import { LineBook } from '../write/line-book.ts';
 import { WriteBatch } from '../write/write-batch.ts';
-import { tryToLog } from './log-trial.ts';
 import { type LogDependencies, traceEach } from './trace-each.ts';
 
 /**
@@ -38,16 +38,18 @@ async function logLines(
   quality: QualityTally,
 ): Promise<void> {
   const atWork = await LineAtWork.open('log', request, deps);
-  await atWork.during(async () => {
-    if (atWork.isTracing) await traceEach(request, deps, atWork);
-    await logTogether(request, deps, { book, quality, atWork });
-  });
+  const heavy = heavyCapturesOf(request, deps);
+  const work = async (): Promise<void> => {
+    if (atWork.isTracing) await traceEach(request, deps, { atWork, heavy });
+    await logTogether(request, deps, { book, quality, atWork, heavy });
+  };
+  await atWork.during(work).finally(() => heavy.close());
 }
 
 async function logTogether(
   request: ChunkRequest,
   deps: LogDependencies,
-  { book, quality, atWork }: { book: LineBook; quality: QualityTally; atWork: LineAtWork },
+  { book, quality, atWork, heavy }: { book: LineBook; quality: QualityTally; atWork: LineAtWork; heavy: HeavyCaptures },
 ): Promise<void> {
   const { storage, store, environment } = deps;
   const { chunk, options } = request;
@@ -60,10 +62,11 @@ async function logTogether(
   );
   const index = new PredictionIndex(environment);
   const leaveOut = (place: LinePlace) => atWork.reasonOf(place);
-  const how = { leaveOut, tryOut: tryToLog, makeRoom: () => batch.flush() };
-  for await (const line of readChunk(storage, chunk, environment, options.window, how)) {
+  for await (const read of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
     atWork.checkTime();
-    const { range } = line;
+    const { range } = read;
+    if (read.kind === 'heavy') await batch.flush();
+    const line = read.kind === 'heavy' ? await read.read() : read;
     if (line.kind === 'unread') {
       book.unread({ range, lines: line.lines, error: toNamedError(line.fault) });
     } else if (line.kind === 'outsideWindow') {
@@ -78,13 +81,14 @@ async function logTogether(
       if (stored !== undefined) book.traced(range, isOwn ? 'written' : 'alreadyThere');
       else book.quarantine({ range, place, bytes }, reason);
     } else if (line.duplicate) {
-      book.duplicate(line.traceId, line);
+      book.duplicate(line.traceId, { ...line, range });
     } else {
       const { capture, traceId, raw, replay, weight } = line;
       if (replay === undefined) index.add(capture, traceId, raw.place);
-      const trace = book.trace(line);
+      const trace = book.trace({ ...line, range });
       const facts = captureFacts(capture, raw.place, replay);
       if (trace !== undefined) await batch.add({ traceId, range, raw, trace, assessments: [], facts }, weight);
+      if (read.kind === 'heavy') await batch.flush();
     }
   }
   await batch.flush();

@@ -1,12 +1,13 @@
 /** Traces the lines of a chunk one after the other, to find a line that kills the function. */
+import type { LinePlace } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
+import type { HeavyCaptures } from '../chunk/heavy-captures.ts';
 import type { LineAtWork } from '../chunk/line-at-work.ts';
 import { ChunkWriter, type WriteDependencies } from '../write/chunk-writer.ts';
 import { LineBook } from '../write/line-book.ts';
-import { tryToLog } from './log-trial.ts';
 
 export interface LogDependencies extends WriteDependencies {
   storage: Storage;
@@ -23,17 +24,20 @@ export interface LogDependencies extends WriteDependencies {
 export async function traceEach(
   request: ChunkRequest,
   deps: LogDependencies,
-  atWork: LineAtWork,
+  { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
   mayCreate = true,
 ): Promise<void> {
   const { storage, environment } = deps;
   const book = new LineBook(request, deps);
   const writer = new ChunkWriter(request, deps, book);
-  const how = { leaveOut: (place: Parameters<LineAtWork['pass']>[0]) => atWork.pass(place), tryOut: tryToLog };
-  for await (const line of readChunk(storage, request.chunk, environment, request.options.window, how)) {
+  const leaveOut = (place: LinePlace) => atWork.pass(place);
+  const { chunk, options } = request;
+  for await (const read of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
+    const line = read.kind === 'heavy' ? await read.read() : read;
     if (line.kind !== 'capture' || !mayCreate) continue;
-    const { traceId, range, raw } = line;
-    const trace = book.trace(line);
+    const { range } = read;
+    const { traceId, raw } = line;
+    const trace = book.trace({ ...line, range });
     if (trace !== undefined) await writer.write([{ traceId, range, raw, trace, assessments: [] }]);
   }
   await atWork.traced();

@@ -10,9 +10,10 @@ import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import { ownFault } from '../../core/errors/own-fault.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { activeScorers } from '../../judge/active-scorers.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
+import { heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
-import { tryToEvaluate } from '../evaluate/evaluate-trial.ts';
 
 /** Sums the cost of judging captures. Each part of a run has its own. */
 export interface CostEstimator {
@@ -33,10 +34,11 @@ export async function estimateChunk(
   estimator: CostEstimator,
 ): Promise<{ range: CaptureRange; error: NamedError }[]> {
   const failed: { range: CaptureRange; error: NamedError }[] = [];
+  const heavy = heavyCapturesOf({ run: '', chunk }, { environment }, activeScorers(environment, options.judge));
   try {
-    const how = { tryOut: tryToEvaluate };
-    for await (const line of readChunk(storage, chunk, environment, options.window, how)) {
-      const range = chunk.ranges[line.range];
+    for await (const read of readChunk(storage, chunk, environment, options.window, { heavy })) {
+      const range = chunk.ranges[read.range];
+      const line = read.kind === 'heavy' ? await read.read() : read;
       if (line.kind === 'unread' && range !== undefined) failed.push({ range, error: toNamedError(line.fault) });
       if (line.kind !== 'capture' || line.duplicate || line.replay !== undefined) continue;
       const { capture, traceId, raw } = line;
@@ -52,6 +54,8 @@ export async function estimateChunk(
     const [range] = chunk.ranges;
     if (range === undefined || !(error instanceof PermanentError)) throw error;
     failed.push({ range, error: toNamedError(error) });
+  } finally {
+    heavy.close();
   }
   return failed;
 }

@@ -23,7 +23,10 @@ const WRITE_RESERVE_MS = 30_000;
 const RECORDED_AT_ONCE = 8;
 
 export interface WriteDependencies {
-  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments'>;
+  store: Pick<
+    TraceStore,
+    'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments' | 'spansForm'
+  >;
   /** Of the locks, and of what was sent before. */
   table: BudgetTable;
   requestId: string;

@@ -111,6 +111,7 @@ const store = {
   getExperiment: async () => ({ id: '7', name: 'e', artifactLocation: '' }),
   getTraces: async () => new Map(),
   mendTraces: async () => [],
+  spansForm: async () => 'otlp' as const,
   writeAssessments: async () => ({ written: [], alreadyThere: [] }),
   writeTraces: async (_: unknown, records: readonly TraceRecord[]) => {
     traces.push(...records);

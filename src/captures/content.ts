@@ -1,0 +1,39 @@
+/**
+ * Work on the content of a capture. The content of a capture that is too heavy for this process is in another one, which does all the
+ * work once and sends the results. Here they take the place of the work.
+ */
+import type { Capture } from './types.ts';
+
+/** The process that had the content was ended before it did this work. */
+class LineTooHeavy extends Error {
+  override readonly name = 'LineTooHeavy';
+}
+
+/**
+ * Returns the result of work on the content of a capture.
+ *
+ * @param name of the work, which no other work has
+ * @throws what the work throws; `LineTooHeavy` if it was to be done in another process, and was not
+ */
+export function ofContent<T>({ results, isApart }: Capture, name: string, work: () => T): T {
+  if (results === undefined) return work();
+  if (!isApart) {
+    const value = work();
+    results.set(name, value);
+    return value;
+  }
+  if (!results.has(name)) throw new LineTooHeavy();
+  return results.get(name) as T;
+}
+
+/** Returns what is known of a capture without its content, with the results of the work on it. */
+export function apart(capture: Capture): Capture {
+  const { inferenceTimeMs, timeSource, capturedInferenceId, format, usage, error, results } = capture;
+  return {
+    ...{ inferenceTimeMs, timeSource, capturedInferenceId, format, usage, results },
+    ...(error && { error: { message: '' } }),
+    attributes: {},
+    notes: [],
+    isApart: true,
+  };
+}

@@ -1,0 +1,139 @@
+/**
+ * Has captures that are too heavy for the function worked on in a process of its own, whose resident memory is watched. It is killed
+ * in place of the function, and starts again for the next capture. A worker thread is no substitute: NODE_OPTIONS overrides its limits,
+ * and `JSON.parse` outlives its termination.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { on } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { TraceRecord } from '../../captures/trace/types.ts';
+import type { DecodedLine, DecodeOptions, RawLine } from '../../captures/types.ts';
+import type { ManifestLine } from '../../core/contract/payloads.ts';
+import { SMALL_MALLOC } from '../../core/process/malloc.ts';
+import { collectGarbage, functionMb, residentMb, roomMb } from '../../core/process/memory.ts';
+import { captureTimeMs } from '../../core/process/within-time.ts';
+import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { isJudgeScorer } from '../../judge/scorers/scorer-set.ts';
+import type { Scorer } from '../../judge/types.ts';
+import type { TraceStore } from '../../mlflow/types.ts';
+import { FILES, type HeavyWork } from './heavy-work.ts';
+
+/** In a bundle next to the function, else next to this file. */
+const PROGRAM = new URL(
+  import.meta.url.endsWith('.ts') ? './heavy-process.ts' : './heavy-process.mjs',
+  import.meta.url,
+);
+
+/** The time to start, added to the time of the work. The work has about three parts of `captureTimeMs` each. */
+const START_MS = 10_000;
+const PARTS = 3;
+/** How often the memory of the process is checked, and what it may take between two checks. */
+const CHECK_MS = 10;
+const BETWEEN_CHECKS_MB = 25;
+/** The memory of the process outside its heap. */
+const OUTSIDE_HEAP_MB = 50;
+/** A process that stays larger than this after a capture starts again for the next one. */
+const KEPT_MB = 120;
+
+/** A heavy line, with the results of the work on it. `isCut`: the process was killed after it had written the trace. */
+export type WorkedLine = DecodedLine & { isCut?: true };
+
+export class HeavyCaptures {
+  readonly #workOf: () => Promise<HeavyWork>;
+  #work: Promise<HeavyWork> | undefined;
+  #child: ChildProcess | undefined;
+
+  /** @param workOf is called before the first capture */
+  constructor(workOf: () => Promise<HeavyWork>) {
+    this.#workOf = workOf;
+  }
+
+  /** @returns `undefined` if the process was killed, or took too long */
+  async work(raw: RawLine, options: DecodeOptions): Promise<WorkedLine | undefined> {
+    this.#work ??= this.#workOf();
+    const work = await this.#work;
+    const folder = mkdtempSync(join(tmpdir(), 'heavy-'));
+    try {
+      writeFileSync(join(folder, FILES.line), raw.bytes);
+      const job = { folder, place: raw.place, options, work };
+      const line = await this.#send(job, START_MS + PARTS * captureTimeMs(raw.bytes.length));
+      const trace = line?.kind === 'capture' ? line.capture.results?.get('trace') : undefined;
+      if (trace !== undefined) (trace as TraceRecord).encoded = readFileSync(join(folder, FILES.spans));
+      return line;
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  }
+
+  /** Ends the process, which takes memory. */
+  close(): void {
+    this.#child?.kill('SIGKILL');
+    this.#child = undefined;
+  }
+
+  async #send(job: object, ms: number): Promise<WorkedLine | undefined> {
+    collectGarbage();
+    const heapMb = Math.floor(roomMb() - BETWEEN_CHECKS_MB - OUTSIDE_HEAP_MB);
+    if (heapMb <= 0) return undefined;
+    this.#child ??= start(heapMb);
+    const child = this.#child;
+    let line: WorkedLine | undefined;
+    const until = AbortSignal.timeout(Math.ceil(ms));
+    const watch = setInterval(() => {
+      if (until.aborted || residentMb(child.pid) > roomMb() - BETWEEN_CHECKS_MB) child.kill('SIGKILL');
+    }, CHECK_MS);
+    try {
+      child.send(job);
+      for await (const [message] of on(child, 'message', { close: ['exit', 'error'] })) {
+        const { line: told, done } = message as { line?: DecodedLine; done?: true };
+        line = told ?? line;
+        if (!done) continue;
+        if (residentMb(child.pid) > KEPT_MB) this.close();
+        return line;
+      }
+    } catch {
+      // The process could not be started.
+    } finally {
+      clearInterval(watch);
+    }
+    this.close();
+    return line && { ...line, isCut: true };
+  }
+}
+
+interface HeavyDependencies {
+  environment: Pick<LambdaEnvironment, 'SAGEMAKER_ENDPOINT_NAME' | 'GROUND_TRUTH'>;
+  /** Absent: no trace is written. */
+  store?: Pick<TraceStore, 'getExperiment' | 'spansForm'>;
+}
+
+/**
+ * Returns the process for an attempt at a chunk, which starts with the first heavy capture.
+ *
+ * @param scorers absent: nothing is judged
+ */
+export function heavyCapturesOf(
+  { run, chunk: { experimentId } }: { run: string; chunk: Pick<ManifestLine, 'experimentId'> },
+  { environment, store }: HeavyDependencies,
+  scorers?: readonly Scorer[],
+): HeavyCaptures {
+  const { SAGEMAKER_ENDPOINT_NAME: endpointName, GROUND_TRUTH: truth } = environment;
+  return new HeavyCaptures(async () => ({
+    ...{ experimentId, endpointName, truth },
+    ...(store && { trace: { run, form: await store.spansForm(await store.getExperiment(experimentId)) } }),
+    ...(scorers && { judged: scorers.filter(isJudgeScorer).map(({ needs }) => needs) }),
+  }));
+}
+
+function start(heapMb: number): ChildProcess {
+  return fork(fileURLToPath(PROGRAM), [], {
+    serialization: 'advanced',
+    execArgv: ['--max-semi-space-size=1', `--max-old-space-size=${heapMb}`],
+    // Neither credentials nor settings: it reads what anyone has sent to the endpoint.
+    env: { ...SMALL_MALLOC, AWS_LAMBDA_FUNCTION_MEMORY_SIZE: String(functionMb()) },
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  });
+}

@@ -1,0 +1,66 @@
+/** Names the command that completes a run which an upgrade has ended: its captures once more, since what is done is left as it is. */
+import type { Storage } from '../core/aws/storage.ts';
+import {
+  backfillInputSchema,
+  type ExecutionInput,
+  filesInputSchema,
+  type ListedFile,
+  objectInputSchema,
+  retryInputSchema,
+} from '../core/contract/input.ts';
+import type { PlanReceipt } from '../core/contract/receipts.ts';
+import { workKeys } from '../core/contract/work-keys.ts';
+
+/** A retry of a retry of …: the captures are those of the first run. */
+const MOST_RETRIES = 20;
+
+/** @returns `undefined` where the captures of the run are not known any more */
+export async function completingCommand(
+  storage: Storage,
+  workBucket: string,
+  input: unknown,
+): Promise<string | undefined> {
+  let first = input;
+  for (let retries = 0; retries < MOST_RETRIES; retries += 1) {
+    const { data } = retryInputSchema.safeParse(first);
+    if (data === undefined) break;
+    first = (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(data.retry.run, 0)))?.input;
+  }
+  const source = await sourceOf(storage, workBucket, first);
+  if (source === undefined) return undefined;
+  return ['inference-monitor process', ...source, ...flagsOf(input as Partial<ExecutionInput>)].join(' ');
+}
+
+async function sourceOf(storage: Storage, workBucket: string, input: unknown): Promise<string[] | undefined> {
+  const object = objectInputSchema.safeParse(input).data?.detail;
+  if (object !== undefined) return [`s3://${object.bucket.name}/${object.object.key}`];
+  const backfill = backfillInputSchema.safeParse(input).data;
+  if (backfill !== undefined) {
+    const { bucket, prefix, from, to } = backfill;
+    const times = [...(from ? ['--from', from] : []), ...(to ? ['--to', to] : [])];
+    return [`s3://${bucket}/${prefix}`, ...times];
+  }
+  const list = filesInputSchema.safeParse(input).data;
+  const files = list && (await storage.getJsonLines<ListedFile>(workBucket, list.files.key));
+  const [one] = files ?? [];
+  return one && [`s3://${one.bucket}/${commonFolder((files ?? []).map(({ key }) => key))}`];
+}
+
+/** Returns the key of the only file, or the prefix that files have in common, up to a slash. */
+function commonFolder(keys: readonly string[]): string {
+  const [first = '', ...others] = keys;
+  if (others.length === 0) return first;
+  let length = first.length;
+  while (!others.every((key) => key.startsWith(first.slice(0, length)))) length -= 1;
+  return first.slice(0, first.lastIndexOf('/', length - 1) + 1);
+}
+
+function flagsOf({ evaluate, reevaluate, sampleRate, judge, budgetUsd }: Partial<ExecutionInput>): string[] {
+  return [
+    ...(evaluate === false ? ['--no-evaluate'] : []),
+    ...(reevaluate ? ['--reevaluate'] : []),
+    ...(sampleRate === undefined ? [] : ['--sample-rate', String(sampleRate)]),
+    ...(judge === 'batch' ? ['--batch'] : []),
+    ...(budgetUsd === undefined ? [] : ['--budget', String(budgetUsd)]),
+  ];
+}
