@@ -3,7 +3,6 @@ import {
   Choice,
   Condition,
   type DistributedMap,
-  type IChainable,
   TaskInput,
   type TaskStateBase,
   Wait,
@@ -25,7 +24,7 @@ export function batchStates(
   { batcher, planner }: Pick<MonitoringFunctions, 'batcher' | 'planner'>,
   answered: DistributedMap,
   summarize: TaskStateBase,
-): IChainable {
+): TaskStateBase {
   const check = invoke(scope, 'CheckBatch', {
     lambda: batcher,
     comment: 'Starts the jobs that have a place now, and checks whether all have ended',

@@ -39,6 +39,8 @@ export interface Sending {
   experiment: Experiment;
   traces: readonly TraceRecord[];
   existing: Delivery<{ traceId: string }>['existing'];
+  /** Throws if nothing may be written any more. */
+  assertHeld?: (() => void) | undefined;
 }
 
 /** A trace that is posted. */
@@ -120,10 +122,7 @@ export class TraceSender {
     const way: Way<PostedTrace> = {
       slots: this.#posts,
       prepare: (trace) => {
-        // A trace that is absent has nothing to override.
-        const assessments = (assessmentsOf.get(trace.traceId) ?? []).map(({ overrides: _none, ...one }) =>
-          assessmentJson(one),
-        );
+        const assessments = (assessmentsOf.get(trace.traceId) ?? []).map((one) => assessmentJson(one));
         const info = { ...facts(experiment.id, trace), ...(assessments.length > 0 ? { assessments } : {}) };
         return { traceId: trace.traceId, info, ...(spans ? { file: spansFile(trace) } : {}) };
       },
@@ -160,7 +159,7 @@ export class TraceSender {
 
   /** Delivers the traces by `work`, preparing each one when its turn comes, and returns their outcome. */
   async #deliver<T extends { traceId: string }>(
-    { experiment, traces }: Sending,
+    { experiment, traces, assertHeld }: Sending,
     way: Way<T>,
     work: (deliveries: Deliveries<T>, prepared: Generator<T>) => Promise<void>,
   ): Promise<WriteOutcome> {
@@ -180,6 +179,7 @@ export class TraceSender {
     const inTurn = <R>(request: () => Promise<R>): Promise<R> =>
       slots.run(async () => {
         await this.#rest.turn();
+        assertHeld?.();
         return request();
       });
     const control = async () => {

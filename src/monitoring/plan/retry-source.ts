@@ -151,7 +151,7 @@ async function* quarantinedRanges(
 ): AsyncGenerator<Omit<RetriedUnit, 'seen'>> {
   let open: { range: CaptureRange; experimentId: string } | undefined;
   for await (const { key: object, entry } of quarantinedEntries(storage, workBucket, run)) {
-    const { bucket, key, versionId, etag, line, start, end, experimentId, objectTimeMs } = entry;
+    const { bucket, key, versionId, etag, line, start, end, cutAt, experimentId, objectTimeMs } = entry;
     const keptIn = entry.base64 === undefined ? undefined : object;
     if (open !== undefined && open.range.keptIn === keptIn && isNext(open.range, entry)) {
       open.range.end = end;
@@ -159,7 +159,7 @@ async function* quarantinedRanges(
       continue;
     }
     if (open !== undefined) yield unitOf(open);
-    const place = { bucket, key, versionId, etag, start, end, firstLine: line, lines: 1 };
+    const place = { bucket, key, versionId, etag, start, end, cutAt, firstLine: line, lines: 1 };
     // The object is named by the chunk. The judge may have answered before MLflow refused the trace.
     const range = withAnswers({ ...place, objectTimeMs, keptIn }, object.slice('quarantine/'.length, -'.jsonl'.length));
     open = { range, experimentId };
@@ -181,6 +181,7 @@ function isNext(open: CaptureRange, entry: QuarantineEntry): boolean {
     entry.bucket === open.bucket &&
     entry.key === open.key &&
     entry.etag === open.etag &&
+    entry.cutAt === open.cutAt &&
     entry.line === open.firstLine + open.lines &&
     gap >= 1 &&
     gap <= LONGEST_LINE_ENDING &&

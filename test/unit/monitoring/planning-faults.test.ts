@@ -14,6 +14,7 @@ import type { PlannerDependencies } from '../../../src/monitoring/plan/types.ts'
 import { describeFailure } from '../../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { S3Wire } from '../../doubles/s3-wire.ts';
 import { AwsAnswers } from '../../helpers/aws-answers.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
@@ -110,12 +111,13 @@ const store = {
   getExperiment: async () => ({ id: '7', name: 'e', artifactLocation: '' }),
   getTraces: async () => new Map(),
   mendTraces: async () => [],
+  writeAssessments: async () => ({ written: [], alreadyThere: [] }),
   writeTraces: async (_: unknown, records: readonly TraceRecord[]) => {
     traces.push(...records);
     return { written: records.map(({ traceId }) => traceId), alreadyThere: [], bare: [], refused: [] };
   },
 };
-const logDependencies = () => ({ storage: wire.storage, store, environment, requestId: 'q' });
+const logDependencies = () => ({ storage: wire.storage, store, environment, requestId: 'q', ...memoryWriting() });
 
 const keysOf = (chunks: readonly ManifestLine[]): string[] =>
   chunks.flatMap(({ ranges, rangesIn }) => {
@@ -710,7 +712,7 @@ describe('quarantined lines', () => {
   });
 
   test('of a direct invocation can be retried', async () => {
-    const deps = { ...logDependencies(), requestId: 'abc', remainingMs: () => 900_000 };
+    const deps = { ...logDependencies(), requestId: 'abc' };
     await forEachChunkOf([{ bucket: CAPTURES, key }], deps, '7', async (request) => {
       await logChunk(request, logDependencies());
     });
