@@ -54,10 +54,14 @@ function mutationsOf(file: string, text: string): Mutation[] {
   return found;
 }
 
-/** Runs the unit tests that depend on these files. Returns whether they pass. */
-function testsPass(root: string, files: readonly string[]): boolean {
+/** Runs the unit tests that depend on these files. Returns whether they pass in time. */
+function testsPass(root: string, files: readonly string[], timeout?: number): boolean {
   const jest = ['jest', '--selectProjects', 'unit', '--bail', '--silent', '--passWithNoTests', '--findRelatedTests'];
-  const { status } = spawnSync('npx', [...jest, ...files], { cwd: root, timeout: LONGEST_MS, stdio: 'ignore' });
+  const { status } = spawnSync('npx', [...jest, ...files], {
+    cwd: root,
+    timeout,
+    stdio: timeout === undefined ? 'inherit' : 'ignore',
+  });
   return status === 0;
 }
 
@@ -68,7 +72,7 @@ function survivorsOf(root: string, mutations: readonly Mutation[]): Mutation[] {
     const path = join(root, file);
     const text = readFileSync(path, 'utf8');
     writeFileSync(path, text.split('\n').with(line, after).join('\n'));
-    const survived = testsPass(root, [file]);
+    const survived = testsPass(root, [file], LONGEST_MS);
     writeFileSync(path, text);
     console.log(`${survived ? 'survived' : 'caught  '}  ${file}:${line + 1}  ${what}: ${after.trim()}`);
     return survived;
