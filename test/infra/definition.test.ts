@@ -251,13 +251,12 @@ it('has exactly these states', () => {
       },
       CheckBatch: batchTask,
       JobsUnknown: {
-        Type: 'Task',
-        Resource: lambda('PlanCapturesFunction'),
-        Parameters: { gather: true, run },
+        Type: 'Pass',
+        Parameters: {
+          manifest: { 'key.$': "States.Format('batch/{}/state/manifest.jsonl', $$.Execution.Name)" },
+        },
         ResultPath: '$.batch',
-        Retry: [NOT_READY, transient, throttled, ended],
-        Catch: toSummary,
-        Next: 'BatchEnded',
+        Next: 'ForEachAnsweredChunk',
       },
       BatchEnded: {
         Type: 'Choice',
@@ -367,7 +366,7 @@ it('neither retries nor swallows permanent errors, such as CaptureMissing', () =
   // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed","Next":"MoreParts"/g)).toHaveLength(1);
   // Planning that fails beside the Map of the part before it.
-  expect(all.match(/States\.ALL/g)).toHaveLength(8);
+  expect(all.match(/States\.ALL/g)).toHaveLength(7);
 });
 
 /** The longest time that the retries can take, in seconds. */

@@ -65,11 +65,7 @@ it.each<[string, Line[]]>([
           'replay-marks/*',
         ),
       ],
-      [
-        ['s3:PutObject'],
-        work('runs/*/plan/*', 'runs/*/manifest/*', 'runs/*/ranges/*', 'claims/*.json', 'batch/*/state/manifest.jsonl'),
-      ],
-      [['s3:AbortMultipartUpload'], work('batch/*/state/manifest.jsonl')],
+      [['s3:PutObject'], work('runs/*/plan/*', 'runs/*/manifest/*', 'runs/*/ranges/*', 'claims/*.json')],
       [['s3:ListBucket'], ['<WorkBucket.Arn>']],
       [['states:DescribeExecution'], [`${STATES}:execution:${MACHINE}:*`]],
       [['bedrock:GetInferenceProfile'], [PROFILE]],
@@ -197,7 +193,7 @@ it.each<[string, Line[]]>([
           '<SummarizeRunFunction.Arn>',
         ],
       ],
-      [['s3:GetObject'], work('runs/*/manifest/*', 'batch/*/state/manifest.jsonl')],
+      [['s3:GetObject'], work('runs/*/manifest/*')],
       [
         ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'],
         work('runs/*/map/*', 'runs/*/map-batch/*'),
