@@ -61,8 +61,15 @@ async function countCase(stack: QuotaEnvironment, captures: number, files: numbe
   const usd = perMillion(window.units, captures * files);
   log(`${captures} a file: ${files} files, ${window.shape.runs} executions, $${usd.toFixed(2)} a million`);
   log(JSON.stringify(Object.fromEntries(stack.shim.counts.operations)));
+  log(
+    `${window.units.stateTransition} transitions, ${requestsOf(stack, 'LIST')} LIST, ${requestsOf(stack, 'PUT')} PUT`,
+  );
   return { captures, files, executions: window.shape.runs, mlflow: window.mlflow, units: window.units };
 }
+
+/** Requests to the work bucket. */
+const requestsOf = ({ shim, pipeline }: QuotaEnvironment, method: string): number =>
+  shim.counts.operations.get(`s3 ${method} ${pipeline.outputs.workBucket}`) ?? 0;
 
 const dollars = (units: Units): number =>
   Object.entries(units).reduce((sum, [name, count]) => sum + count * LIST_PRICES[name as Priced], 0);

@@ -15,9 +15,9 @@ import { assessmentJson } from '../src/mlflow/assessment-json.ts';
 import { createMlflowClient } from '../src/mlflow/client.ts';
 import type { Experiment } from '../src/mlflow/types.ts';
 import { startMisbehavingServer } from '../test/doubles/misbehaving-server.ts';
+import { stepsOn } from '../test/helpers/ground-truth.ts';
 import { LabeledHours, labeled } from '../test/helpers/labeled-rows.ts';
 import { chatTrace, verdict } from '../test/helpers/mlflow-traces.ts';
-import { testEnvironment } from '../test/helpers/test-environment.ts';
 import { numberFlag } from './support/flags.ts';
 import { atLeast, atMost, type BenchResult, machine, round } from './support/result.ts';
 
@@ -42,10 +42,7 @@ async function ours({ url, experiment, rows }: Side): Promise<number> {
   const client = createMlflowClient({ trackingUri: url });
   const startedAt = performance.now();
   const { noted, notNoted } = await noteLabels(null, {
-    storage: hours.memory.storage,
-    environment: testEnvironment({ MLFLOW_EXPERIMENT_NAME: experiment.name }),
-    run: { name: 'run', arn: '', startTime: '2026-11-21T00:00:00Z' },
-    remainingMs: () => 900_000,
+    ...stepsOn(hours.memory.storage, { MLFLOW_EXPERIMENT_NAME: experiment.name }),
     mlflow: async () => client,
   });
   const seconds = secondsSince(startedAt);

@@ -19,6 +19,7 @@ import { createMlflowClient, type MlflowClient } from '../src/mlflow/client.ts';
 import { CHUNK_BOUNDS } from '../src/monitoring/chunk/chunk-bounds.ts';
 import { evaluateChunk } from '../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../src/monitoring/log/log-chunk.ts';
+import { memoryWriting } from '../test/doubles/memory-table.ts';
 import { scriptedJudge } from '../test/doubles/scripted-judge.ts';
 import { chunkOf } from '../test/helpers/chunk-request.ts';
 import { testEnvironment } from '../test/helpers/test-environment.ts';
@@ -30,7 +31,7 @@ const BUCKET = 'bench-index';
 /** The smallest chunk for which the bytes are promised. */
 const SMALL_CHUNK = 100;
 const MOST_PERCENT = 3;
-const MOST_BYTES = 60;
+const MOST_BYTES = 80;
 const MOST_BYTES_A_VALUE = 10;
 
 const side = (mode: string, type: string, data: string) => ({
@@ -156,14 +157,13 @@ async function requestOf(storage: Storage, name: string, experimentId: string, l
 
 const STEPS = {
   LogTraces: (request: ChunkRequest, { storage, store, environment }: Bench) =>
-    logChunk(request, { storage, store, environment, requestId: 'bench' }),
+    logChunk(request, { storage, store, environment, requestId: 'bench', ...memoryWriting() }),
   EvaluateTraces: (request: ChunkRequest, { storage, store, environment }: Bench) =>
     evaluateChunk(request, {
-      ...{ storage, store, environment, requestId: 'bench' },
+      ...{ storage, store, environment, requestId: 'bench', ...memoryWriting() },
       judge: scriptedJudge().judge,
       scorers: scorersFor().filter(isCodeScorer),
       always: () => undefined,
-      remainingMs: () => 900_000,
     }),
 };
 

@@ -92,8 +92,8 @@ export class GroundTruth extends Construct {
     const own: WorkPart[] = ['truthWaiting', 'truthFiles', 'truthLabeled', 'truthToNote', 'truthRuns', 'truthReports'];
     grantWork(workBucket, role, {
       read: ['starts', 'truthUploads', 'truthIndex', ...own],
-      write: own,
-      remove: ['truthWaiting', 'truthToNote'],
+      write: ['truthIndex', ...own],
+      remove: ['truthIndex', 'truthWaiting', 'truthToNote'],
     });
     grantMlflow(role, settings);
     grantBudget(role, budget, settings);

@@ -44,3 +44,9 @@ export function grantBudget(role: Role, { tableArn }: ITableV2, { WORK_KMS_KEY_A
   allow(role, { actions: ['dynamodb:GetItem', 'dynamodb:UpdateItem'], resources: [tableArn] });
   grantKey(role, key, 'dynamodb', 'table');
 }
+
+/** Grants what `grantBudget` does, and keeping what was sent to MLflow for each trace. */
+export function grantSentTraces(role: Role, table: ITableV2, settings: Settings): void {
+  grantBudget(role, table, settings);
+  allow(role, { actions: ['dynamodb:BatchGetItem', 'dynamodb:BatchWriteItem'], resources: [table.tableArn] });
+}

@@ -11,7 +11,7 @@ import { grantCaptureRead } from './access/capture.ts';
 import { grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantWork } from './access/work.ts';
-import { grantAnswers, grantBudget, ItemTable } from './item-table.ts';
+import { grantAnswers, grantSentTraces, ItemTable } from './item-table.ts';
 import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
 
 interface MonitoringFunctionsProps {
@@ -66,8 +66,8 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
   grantExecutionStatus(planner, settings);
   grantJudge(evaluator.role, settings, { cascade: true });
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
-  // The gate has its items in the table of the budget.
-  for (const { role } of [processor, evaluator]) grantBudget(role, props.budget, settings);
+  // Locks and limits have their items in the table of the budget.
+  for (const { role } of [processor, evaluator]) grantSentTraces(role, props.budget, settings);
   const { table: answers } = new ItemTable(scope, 'Answers', settings);
   grantAnswers(evaluator.role, answers, settings);
   evaluator.function.addEnvironment('ANSWERS_TABLE', answers.tableName);
@@ -86,13 +86,13 @@ function grantWorkBucket(
   });
   // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {
-    read: ['ranges', 'quarantine', 'answers', 'replayMarks', 'lineAtWork'],
-    write: ['receipts', 'quarantine', 'answers', 'truthIndex', 'lineAtWork'],
+    read: ['ranges', 'quarantine', 'replayMarks', 'lineAtWork'],
+    write: ['receipts', 'words', 'quarantine', 'truthIndex', 'lineAtWork'],
   });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
     read: ['ranges', 'receipts', 'quarantine', 'answers', 'replayMarks', 'lineAtWork', 'batchState', 'batchOutput'],
-    write: ['receipts', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchInput', 'truthIndex'],
+    write: ['receipts', 'words', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchInput', 'truthIndex'],
     // What an attempt has prepared that failed.
     remove: ['batchInput'],
   });
@@ -112,10 +112,9 @@ function grantWorkBucket(
       'newCounts',
       'dayCounts',
       'detectors',
-      'truthIndex',
     ],
-    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts', 'detectors', 'truthIndex'],
-    remove: ['newCounts', 'truthIndex'],
+    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts', 'detectors'],
+    remove: ['newCounts'],
   });
 }
 

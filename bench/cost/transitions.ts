@@ -82,7 +82,11 @@ export function transitionsIn(history: readonly HistoryEvent[], machine: Machine
   return 1 + own.length + sum(({ states }) => states) + retries;
 }
 
-/** The transitions of a run that succeeds, and of each of its chunks. (That of a run of one chunk has no start of its own.) */
+/** The transitions of a judged run of one chunk, which needs no Map. */
+export const transitionsOfLoneRun = (machine: Machine): number =>
+  1 + statesThrough(machine, (state) => state === machine.States.EvaluateTracesOnlyChunk);
+
+/** The transitions of a run that succeeds, and of each of its chunks, which are children of its Map. */
 export function transitionsOf(machine: Machine): PerUnit {
   const [chunk] = mapsOf(machine);
   const runs = 1 + statesThrough(machine, ({ Type }) => Type === 'Map');

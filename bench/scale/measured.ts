@@ -24,7 +24,7 @@ export const CALLS = [
 ] as const;
 export type CallKind = (typeof CALLS)[number];
 
-/** Seats, pace and leases are written for as long as a function runs, and claims for each question. */
+/** Permits, rates and blocks of the budget are written for as long as a function runs, and claims for each question. */
 export const OF_THE_TABLE: readonly CallKind[] = ['dynamodbWriteUnit', 'dynamodbReadUnit'];
 
 export interface Measured {

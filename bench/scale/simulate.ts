@@ -154,7 +154,7 @@ class Simulation {
   readonly #scenario: Scenario;
   readonly #measured: Measured;
   readonly #lambda: Places;
-  readonly #seats: Places;
+  readonly #permits: Places;
   readonly #mapRuns: Places;
   readonly #mlflow: Rate;
   readonly #judgeCalls: Rate;
@@ -169,7 +169,7 @@ class Simulation {
   #waiting: Group[] = [];
   #counts = { runs: 0, files: 0, chunks: 0, captures: 0, claimed: 0 };
   #retries = 0;
-  /** Invocations that found no seat; and those of a window and the one before it. */
+  /** Invocations that found no permit; and those of a window and the one before it. */
   #returns = 0;
   #refusals = { window: 0, before: 0, now: 0 };
   #failed = 0;
@@ -187,7 +187,7 @@ class Simulation {
     const { quotas, choices } = scenario;
     const clock = this.#clock;
     this.#lambda = new Places(clock, quotas.lambda);
-    this.#seats = new Places(clock, choices.maxFunctions || Number.POSITIVE_INFINITY);
+    this.#permits = new Places(clock, choices.maxFunctions || Number.POSITIVE_INFINITY);
     this.#mapRuns = new Places(clock, quotas.openMapRuns);
     this.#mlflow = new Rate(clock, quotas.mlflowPerSecond);
     this.#judgeCalls = new Rate(clock, quotas.judgeCallsPerMinute / 60, quotas.judgeCallsPerMinute / 60);
@@ -341,15 +341,15 @@ class Simulation {
     });
   }
 
-  /** A function that finds no seat ends at once, and Step Functions waits before it invokes again. */
+  /** A function that finds no permit ends at once, and Step Functions waits before it invokes again. */
   #chunk(chunk: Chunk, then: () => void, waited = 0, settled = 0): void {
-    if (this.#seats.take()) {
+    if (this.#permits.take()) {
       const end = () => {
-        this.#seats.leave();
+        this.#permits.leave();
         then();
       };
       const refused = (from: number) => {
-        this.#seats.leave();
+        this.#permits.leave();
         this.#returns += 1;
         const wait = tableWait(waited, () => this.#random.next());
         this.#clock.after(wait, () => this.#chunk(chunk, then, wait, from));
@@ -363,7 +363,7 @@ class Simulation {
     this.#clock.after(STEP_SECONDS + wait, () => this.#chunk(chunk, then, wait, settled));
   }
 
-  /** Counts who found no seat, in windows as the product does. */
+  /** Counts who found no permit, in windows as the product does. */
   #refused(): Refusals {
     const ms = this.#clock.now * 1000;
     const window = Math.floor(ms / WINDOW_MS);
@@ -459,7 +459,7 @@ class Simulation {
   get #callsAtOnce(): number {
     const { judgeConcurrency } = this.#scenario.choices;
     if (judgeConcurrency === 0 || !this.#isJudged) return CALLS_AT_ONCE;
-    return Math.max(1, Math.min(CALLS_AT_ONCE, Math.floor(judgeConcurrency / Math.max(1, this.#seats.taken))));
+    return Math.max(1, Math.min(CALLS_AT_ONCE, Math.floor(judgeConcurrency / Math.max(1, this.#permits.taken))));
   }
 
   /** Makes the writes of a shape. @returns when the last is made */

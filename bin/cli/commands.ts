@@ -129,7 +129,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   'rebuild-counts': {
     group: 'quality',
-    summary: 'make the counts behind rates anew from the receipts of the runs, and say where they differed',
+    summary: 'add up the counts behind rates again, from the receipts of the runs',
     load: async () => (await import('../commands/rebuild-counts.ts')).rebuildCountsCommand(),
   },
   replay: {

@@ -1,7 +1,7 @@
 /** `inference-monitor rebuild-counts`: makes the counts behind `rates` anew from the receipts of the runs. */
 import { Command } from 'commander';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { type CountsDifference, type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
+import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import { dayOf } from '../../src/quality/counts-store.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
@@ -16,9 +16,8 @@ interface RebuildFlags extends StackFlags {
 }
 
 const HELP = `
-Each run wrote its counts when it ended. This reads the receipts of all runs again, writes the counts that differ, and prints
-them. Counts of runs whose receipts have expired (after 90 days) are kept, and named. It may run beside other runs, and be
-repeated.
+Each run wrote its counts when it ended. This adds up all runs again from their receipts, and writes their counts anew. Counts of
+runs whose receipts have expired (after 90 days) are kept, and named. It may run beside other runs, and be repeated.
 
 Examples:
   inference-monitor rebuild-counts --dry-run
@@ -28,8 +27,8 @@ export function rebuildCountsCommand(): Command {
   return new Command('rebuild-counts')
     .option('--from <time>', 'first day of inference (UTC); default: all')
     .option('--to <time>', 'end of the days, exclusive')
-    .option('--dry-run', 'only say what differs')
-    .addOption(jsonOption('print what differed as JSON'))
+    .option('--dry-run', 'only say which runs would be added up again')
+    .addOption(jsonOption('print the runs as JSON'))
     .addOption(stackOption())
     .addHelpText('after', HELP)
     .action(rebuild);
@@ -44,19 +43,17 @@ async function rebuild({ from, to, dryRun = false, json, stack }: RebuildFlags):
   const isInside = (one: string): boolean =>
     (first === undefined || one >= first) && (last === undefined || one <= last);
   await withStack({ stack }, async ({ storage, outputs }) => {
-    const rebuilt = await rebuildCounts(storage, outputs.workBucket, isInside, !dryRun);
-    if (json === true) writeJson(rebuildCountsJson, rebuilt);
-    else process.stdout.write(rebuiltText(rebuilt, dryRun));
+    const result = await rebuildCounts(storage, outputs.workBucket, isInside, !dryRun);
+    if (json === true) writeJson(rebuildCountsJson, result);
+    else process.stdout.write(rebuiltText(result, dryRun));
   });
 }
 
-export function rebuiltText({ runs, differences, kept }: RebuiltCounts, dryRun: boolean): string {
-  const counted = (of: CountsDifference['before']): string =>
-    of === undefined ? 'nothing' : `${of.captures} captures, ${of.verdicts} verdicts`;
+export function rebuiltText({ rebuilt, kept }: RebuiltCounts, dryRun: boolean): string {
   const lines = [
-    ...differences.map((one) => `${one.day} ${one.run}: ${counted(one.before)} → ${counted(one.after)}`),
+    ...rebuilt.map((run) => `${dryRun ? 'would be added up again' : 'added up again'}: ${run}`),
     ...Object.entries(kept).map(([run, why]) => `kept: ${run}: ${why}`),
-    `${runs} runs read; ${differences.length} days of runs ${dryRun ? 'differ' : 'differed and were written'}; ${Object.keys(kept).length} runs kept as they were`,
+    `${rebuilt.length} runs ${dryRun ? 'would be added up again' : 'were added up again'}; ${Object.keys(kept).length} runs kept as they were`,
   ];
   return lines.map((line) => `${singleLine(line)}\n`).join('');
 }

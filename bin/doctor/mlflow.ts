@@ -5,6 +5,7 @@ import { isAccessDenied } from '../../src/mlflow/capabilities.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { MlflowRefusedError } from '../../src/mlflow/errors.ts';
+import { findExperiment, stackTag } from '../../src/mlflow/experiments.ts';
 import type { Call } from '../../src/mlflow/rest.ts';
 import { describeMlflow } from '../operate/sagemaker.ts';
 import { bucketOf } from './buckets.ts';
@@ -87,7 +88,8 @@ async function checkServer(settings: Ground['settings']): Promise<Finding[]> {
     const shut = open.filter(([, state]) => state !== 'yes');
     const found = `Version ${version ?? 'unknown, used like 3.2'} answers at ${origin}`;
     if (shut.length === 0) {
-      return [finding('ok', CHECK, `${found}, and takes traces by ${open.map(([name]) => name).join(' and ')}.`)];
+      const ok = finding('ok', CHECK, `${found}, and takes traces by ${open.map(([name]) => name).join(' and ')}.`);
+      return [ok, ...(await checkOwner(client, settings))];
     }
     return shut.map(([name, state]) =>
       state === 'denied'
@@ -109,6 +111,23 @@ async function checkServer(settings: Ground['settings']): Promise<Finding[]> {
   } finally {
     client.close();
   }
+}
+
+/** Whether another stack writes the endpoint's traces to the experiment: then no run of this one starts. */
+async function checkOwner({ rest }: MlflowClient, settings: Ground['settings']): Promise<Finding[]> {
+  const { SAGEMAKER_ENDPOINT_NAME: endpoint, STACK_PREFIX: stack, MLFLOW_EXPERIMENT_SHARED: isShared } = settings;
+  const { MLFLOW_EXPERIMENT_NAME: name = endpoint } = settings;
+  if (endpoint === undefined || name === undefined || stack === undefined || isShared) return [];
+  const first = (await findExperiment(rest, name))?.tags?.[stackTag(endpoint)];
+  if (first === undefined || first === stack) return [];
+  return [
+    finding(
+      'error',
+      CHECK,
+      `Stack ${first} writes the traces of ${endpoint} to the experiment "${name}": every run of ${stack} would fail by MlflowExperimentOfOtherStack.`,
+      `set another MLFLOW_EXPERIMENT_NAME, or MLFLOW_EXPERIMENT_SHARED=true; if ${first} is gone, delete the experiment's tag ${stackTag(endpoint)}`,
+    ),
+  ];
 }
 
 function unreachable(error: unknown): Finding {

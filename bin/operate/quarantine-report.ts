@@ -53,7 +53,8 @@ export async function readReasons(
         const left = wanted.get(entry.reason.name) ?? 0;
         if (left <= 0) continue;
         wanted.set(entry.reason.name, left - 1);
-        found.get(entry.reason.name)?.lines.push({ key: entry.key, line: entry.line, reason: entry.reason });
+        const { name, message } = entry.reason;
+        found.get(name)?.lines.push({ key: entry.key, line: entry.line, reason: { name, message } });
       }
       if (isDone()) return;
     }

@@ -1,5 +1,6 @@
 /** What counts of a trace's assessments: for each scorer a person's latest word, else its latest verdict. */
 
+import { readLabel } from '../../src/core/values/scorer-values.ts';
 import { isFailure } from '../../src/judge/scorers/values.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { GROUND_TRUTH } from '../../src/mlflow/plan-label.ts';
@@ -10,7 +11,6 @@ import {
   latestByPerson,
   latestVerdict,
 } from '../../src/quality/calibration/assessed-traces.ts';
-import { readLabel } from '../../src/quality/calibration/labels-file.ts';
 
 export interface StandingVerdict {
   scorer: string;

@@ -14,6 +14,7 @@ import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
 import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../../src/judge/connect.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
+import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
@@ -21,7 +22,7 @@ import { sumEvaluations } from '../../src/monitoring/counts.ts';
 import { connectAnswers } from '../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
-import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
+import { stackExperiment } from '../../src/monitoring/stack-experiment.ts';
 import { withinLimits } from '../../src/monitoring/within-limits.ts';
 
 const environment = readEnvironment();
@@ -33,7 +34,7 @@ const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const judging = connectJudge(settings);
 const budget = connectBudget(environment);
 const answersOf = connectAnswers(environment.ANSWERS_TABLE, storage, environment.WORK_BUCKET);
-const turnsOf = connectTurns(environment.BUDGET_TABLE);
+const table = limitsTable(environment);
 let batchJudging: BatchJudging | undefined;
 const batchJudge = (): BatchJudging => {
   batchJudging ??= connectBatchJudge(settings);
@@ -47,6 +48,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const deps = {
     storage,
     store: await mlflow(),
+    table,
     environment,
     requestId: context.awsRequestId,
     remainingMs: () => context.getRemainingTimeInMillis(),
@@ -54,9 +56,8 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const scoring = judging();
   const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
     const limit = budget(request.run, request.options.budgetUsd);
-    const endsAtMs = Date.now() + deps.remainingMs();
-    const answers = answersOf(request, { requestId: deps.requestId, untilMs: endsAtMs });
-    const limited = { ...deps, ...scoring, limit, answers, turns: turnsOf(request, endsAtMs) };
+    const answers = answersOf(request, { requestId: deps.requestId, untilMs: Date.now() + deps.remainingMs() });
+    const limited = { ...deps, ...scoring, limit, answers };
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
     const { batchScorers: scorers } = batchJudge();
     const workBucket = environment.WORK_BUCKET;
@@ -76,7 +77,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
       request.phase === 'prepare' ? prepare(request) : sumEvaluations([await evaluate(request)]),
     );
   }
-  const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+  const experiment = await stackExperiment(deps.store, environment);
   return sumEvaluations(await forEachChunkOf(invocation.files, deps, experiment.id, evaluate));
 };
 

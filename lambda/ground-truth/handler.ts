@@ -9,9 +9,9 @@ import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import { measureLabels } from '../../src/ground-truth/measure/publish.ts';
 import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
-import { NoteTurn } from '../../src/ground-truth/note-turn.ts';
 import { runGroundTruth } from '../../src/ground-truth/run.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
+import { Lock } from '../../src/limits/lock.ts';
 import { BudgetTable, tableClient } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 
@@ -28,10 +28,11 @@ const handle = (request: TruthRequest, context: Context): Promise<TruthResult> =
     storage,
     environment,
     run: request.run,
+    scorers: request.scorers,
     remainingMs: () => context.getRemainingTimeInMillis(),
     mlflow,
     steps,
-    turn: table && new NoteTurn(table, request.run.name),
+    lock: table && new Lock({ table, owner: request.run.name }),
   });
 
 export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));

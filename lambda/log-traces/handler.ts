@@ -9,19 +9,19 @@ import { logged } from '../../src/core/process/logging.ts';
 import { countingThrottles } from '../../src/core/process/metrics.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
+import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { sumLogCounts } from '../../src/monitoring/counts.ts';
-import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
-import { connectTurns } from '../../src/monitoring/log/write-turns.ts';
+import { stackExperiment } from '../../src/monitoring/stack-experiment.ts';
 import { withinLimits } from '../../src/monitoring/within-limits.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const limits = connectLimits(environment);
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
-const turnsOf = connectTurns(environment.BUDGET_TABLE);
+const table = limitsTable(environment);
 
 type Result = LogCounts | ChunkProgress;
 
@@ -30,20 +30,17 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const deps = {
     storage,
     store: await mlflow(),
+    table,
     environment,
     requestId: context.awsRequestId,
     remainingMs: () => context.getRemainingTimeInMillis(),
   };
-  const log = (request: ChunkRequest) => {
-    const written = new AnswerJournal(storage, environment.WORK_BUCKET, request, deps.requestId);
-    const turns = turnsOf(request, Date.now() + deps.remainingMs());
-    return logChunk(request, { ...deps, turns, written });
-  };
+  const log = (request: ChunkRequest) => logChunk(request, deps);
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
     return withinLimits(limits, request, async () => (await log(request)).counts);
   }
-  const experiment = await deps.store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+  const experiment = await stackExperiment(deps.store, environment);
   return sumLogCounts(await forEachChunkOf(invocation.files, deps, experiment.id, log));
 };
 

@@ -22,7 +22,7 @@ export function plannerDependencies(environment: LambdaEnvironment): Omit<Planne
     storage,
     environment,
     scorers: scorers.length,
-    store: { resolveExperiment: async (name) => (await mlflow()).resolveExperiment(name) },
+    store: { resolveExperiment: async (...given) => (await mlflow()).resolveExperiment(...given) },
     assertBatchPossible: ({ judge }) => {
       if (judge === 'batch') assertBatchPossible(firstModel(environment));
     },

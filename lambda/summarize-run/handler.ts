@@ -14,11 +14,11 @@ import { countingThrottles, createMetrics } from '../../src/core/process/metrics
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { startForWaiting } from '../../src/ground-truth/start-waiting.ts';
 import { isCacheKnown, isCacheMissed } from '../../src/monitoring/cache-missed.ts';
-import { ObservedChunks } from '../../src/monitoring/observed-chunks.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { connectQuality } from '../../src/monitoring/watch-run.ts';
+import { RunSums } from '../../src/quality/run-sums.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
@@ -31,13 +31,13 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   // The state machine starts with an empty error.
   const failure = !error?.Error ? undefined : { name: error.Error, message: causeOf(error.Cause) };
   const time = { part, remainingMs: () => context.getRemainingTimeInMillis() };
-  const observed = new ObservedChunks();
-  const summary = await summarizeRun(storage, bucket, run, failure, time, observed);
+  const quality = new RunSums();
+  const summary = await summarizeRun(storage, bucket, run, failure, time, quality);
   const key = workKeys.summary(run.name);
   const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
   await storage.putText(bucket, key, JSON.stringify(summary, null, 2));
-  await watchRun(summary, observed.state());
+  await watchRun(summary, quality);
   await startLabels(summary);
   // Last, since a retry of what failed before would count everything twice.
   publish(summary);

@@ -14,6 +14,7 @@ export const workPatterns = {
   ranges: `${workKeys.rangesPrefix(ANY_RUN)}*`,
   plan: `${workKeys.planPrefix(ANY_RUN)}*`,
   receipts: `${workKeys.receiptPrefix(ANY_RUN)}*`,
+  words: `${workKeys.wordsPrefix(ANY_RUN)}*`,
   mapResult: `${workKeys.mapResultPrefix(ANY_RUN)}/*`,
   batchMapResult: `${workKeys.batchMapResultPrefix(ANY_RUN)}/*`,
   summary: workKeys.summary(ANY_RUN),

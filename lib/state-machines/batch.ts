@@ -3,7 +3,6 @@ import {
   Choice,
   Condition,
   type DistributedMap,
-  type IChainable,
   JsonPath,
   Pass,
   TaskInput,
@@ -27,7 +26,7 @@ export function batchStates(
   { batcher }: Pick<MonitoringFunctions, 'batcher'>,
   answered: DistributedMap,
   summarize: TaskStateBase,
-): IChainable {
+): TaskStateBase {
   const check = invoke(scope, 'CheckBatch', {
     lambda: batcher,
     comment: 'Starts the jobs that have a place now, and checks whether all have ended',

@@ -19,9 +19,12 @@ import {
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
+import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { TRUTH_BEGINS } from '../../src/core/contract/ground-truth.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
+import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { PipelineFunction } from '../pipeline-function.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { STORE_RETRIES } from './retries.ts';
@@ -41,7 +44,14 @@ export class GroundTruthStateMachine extends Construct {
     const join = invoke(this, 'JoinLabels', {
       lambda: joiner,
       comment: 'Reads label files, joins them to predictions, measures quality and notes the labels in MLflow',
-      payload: TaskInput.fromObject({ 'input.$': '$$.Execution.Input', run: RUN, 'state.$': '$.state' }),
+      payload: TaskInput.fromObject({
+        contract: CONTRACT,
+        'input.$': '$$.Execution.Input',
+        run: RUN,
+        // From here, so that the function does not contain the judge.
+        scorers: labelScorers(scorersFor({ guidelines: settings.JUDGE_GUIDELINES })),
+        'state.$': '$.state',
+      }),
       retries: STORE_RETRIES,
       // Longer than the function's own timeout, so that the function's is reported.
       taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),

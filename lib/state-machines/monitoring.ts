@@ -14,6 +14,7 @@ import {
   type IChainable,
   JsonPath,
   Pass,
+  type State,
   type StateMachine,
   Succeed,
   TaskInput,
@@ -33,12 +34,37 @@ import type { MonitoringFunctions } from '../monitoring-functions.ts';
 import { batchStates } from './batch.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
 import { EVALUATE_CHUNK_RETRIES, LAMBDA_ENDED_ERRORS, LOG_CHUNK_RETRIES, STORE_RETRIES } from './retries.ts';
-import { inExecution, invoke, type MAPS, meanwhile, overManifest } from './states.ts';
+import { invoke, type MAPS, meanwhile, overManifest } from './states.ts';
 
 interface MonitoringStateMachineProps extends MonitoringFunctions {
   settings: Settings;
   workBucket: IBucket;
 }
+
+/** Where the states of a chunk find what they process. */
+interface ChunkPlace {
+  isChild: boolean;
+  /** Of the names of the states, since a name is used once in a state machine. */
+  ending: string;
+  run: string;
+  chunk: string;
+  options: string;
+}
+
+/** A child of the Map; its input is that of the Map's item selector. */
+const CHILD: ChunkPlace = { isChild: true, ending: '', run: '$.run', chunk: '$.chunk', options: '$.options' };
+
+/** The only chunk of a run. */
+const ALONE: ChunkPlace = {
+  isChild: false,
+  ending: 'OnlyChunk',
+  run: '$$.Execution.Name',
+  chunk: '$.plan.chunk',
+  options: '$.plan.options',
+};
+
+const isOnlyTraced = ({ options }: ChunkPlace): Condition => Condition.booleanEquals(`${options}.evaluate`, false);
+const isInBatch = ({ options }: ChunkPlace): Condition => Condition.stringEquals(`${options}.judge`, 'batch');
 
 export class MonitoringStateMachine extends Construct {
   readonly stateMachine: StateMachine;
@@ -66,6 +92,7 @@ export class MonitoringStateMachine extends Construct {
         plan: { nextPart: 0, nextChunk: 0, cursor: '' },
         error: { Error: '', Cause: '' },
         result: { part: 0 },
+        progress: { kills: 0 },
       },
     });
     const plan = this.#plan(props);
@@ -81,7 +108,7 @@ export class MonitoringStateMachine extends Construct {
       comment: 'Runs one child execution per chunk of capture lines',
       manifestKey: '$.plan.manifest.key',
       results: workKeys.mapResultPrefix('{}'),
-    }).itemProcessor(this.#chunk(props));
+    }).itemProcessor(this.#child(props));
     const wantsBatch = Condition.and(
       Condition.stringEquals('$.plan.options.judge', 'batch'),
       Condition.booleanEquals('$.plan.options.evaluate', true),
@@ -101,15 +128,14 @@ export class MonitoringStateMachine extends Construct {
       .when(wantsBatch, batch)
       .otherwise(summarize);
     map.next(more);
-    const alone = inExecution(this, 'OnlyChunk', map, 'Runs the only chunk of a run without a Map', {
-      ...this.#chunkInput(),
-      'chunk.$': '$.plan.chunk',
-    });
-    // What a failed chunk lacks is missing in the work bucket, and the summary finds it.
-    alone.addCatch(more, { resultPath: '$.failed' }).next(more);
+    // The only chunk of a run needs no Map. What it lacks if it fails is missing in the work bucket, and the summary finds it.
+    const alone = this.#chunk(props, ALONE, { traced: summarize, prepared: batch });
+    const isAlone = Condition.isPresent(ALONE.chunk);
     const andPlan = meanwhile(this, 'RunAndPlan', map, plan);
     const planned = new Choice(this, 'AnythingPlanned')
-      .when(Condition.isPresent('$.plan.chunk'), alone)
+      .when(Condition.and(isAlone, isOnlyTraced(ALONE)), alone.log)
+      .when(Condition.and(isAlone, isInBatch(ALONE)), alone.prepare)
+      .when(isAlone, alone.evaluate)
       .when(Condition.not(Condition.stringEquals('$.plan.outcome', 'planned')), more)
       .when(Condition.booleanEquals('$.plan.more', true), andPlan)
       .otherwise(map);
@@ -143,12 +169,13 @@ export class MonitoringStateMachine extends Construct {
     });
   }
 
-  #batch(props: MonitoringStateMachineProps, summarize: TaskStateBase): IChainable {
+  #batch(props: MonitoringStateMachineProps, summarize: TaskStateBase): TaskStateBase {
+    const applied = new Succeed(this, 'AnswersApplied');
     const answered = this.#distributedMap(props, 'ForEachAnsweredChunk', {
       comment: 'Makes traces with assessments from the answers of the batch jobs',
       manifestKey: '$.batch.manifest.key',
       results: workKeys.batchMapResultPrefix('{}'),
-    }).itemProcessor(this.#evaluation(props, 'ApplyBatch', new Succeed(this, 'AnswersApplied'), 'apply'));
+    }).itemProcessor(this.#evaluation(props, 'ApplyBatch', CHILD, applied, 'apply'));
     return batchStates(this, props, answered, summarize);
   }
 
@@ -161,61 +188,70 @@ export class MonitoringStateMachine extends Construct {
       ...manifest,
       workBucket,
       maxConcurrency: settings.MAX_CONCURRENCY,
-      itemSelector: { ...this.#chunkInput(), 'chunk.$': '$$.Map.Item.Value' },
+      itemSelector: {
+        'run.$': '$$.Execution.Name',
+        'options.$': '$.plan.options',
+        'chunk.$': '$$.Map.Item.Value',
+        progress: { kills: 0 },
+      },
     });
   }
 
-  /** The input of the states of a chunk, without the chunk. */
-  #chunkInput(): object {
+  /** The states of a child of the Map. */
+  #child(props: MonitoringStateMachineProps): IChainable {
+    const done = new Succeed(this, 'ChunkDone');
+    const { log, prepare, evaluate } = this.#chunk(props, CHILD, { traced: done, prepared: done });
+    return new Choice(this, 'EvaluationWanted')
+      .when(isOnlyTraced(CHILD), log)
+      .when(isInBatch(CHILD), prepare)
+      .otherwise(evaluate);
+  }
+
+  /** The first states of what may become of a chunk. @param done what follows */
+  #chunk(props: MonitoringStateMachineProps, place: ChunkPlace, done: { traced: State; prepared: State }) {
+    const log = invoke(this, `LogTraces${place.ending}`, {
+      lambda: props.processor,
+      comment: 'Makes traces from capture lines, and quarantines lines that are not capture records',
+      ...this.#chunkTask(props, place),
+      retries: LOG_CHUNK_RETRIES,
+    });
     return {
-      'run.$': '$$.Execution.Name',
-      'options.$': '$.plan.options',
-      progress: { kills: 0 },
+      log: this.#untilDone(log, place, done.traced),
+      prepare: this.#evaluation(props, 'PrepareBatch', place, done.prepared, 'prepare'),
+      evaluate: this.#evaluation(props, 'EvaluateTraces', place, done.traced),
     };
   }
 
-  #chunk(props: MonitoringStateMachineProps): IChainable {
-    const log = invoke(this, 'LogTraces', {
-      lambda: props.processor,
-      comment: 'Makes traces from capture lines, and quarantines lines that are not capture records',
-      ...this.#chunkTask(props),
-      retries: LOG_CHUNK_RETRIES,
-    });
-    const done = new Succeed(this, 'ChunkDone');
-    return new Choice(this, 'EvaluationWanted')
-      .when(
-        Condition.booleanEquals('$.options.evaluate', false),
-        this.#untilDone(log, 'LogTracesDone', (next) => next.otherwise(done)),
-      )
-      .when(
-        Condition.stringEquals('$.options.judge', 'batch'),
-        this.#evaluation(props, 'PrepareBatch', done, 'prepare'),
-      )
-      .otherwise(this.#evaluation(props, 'EvaluateTraces', done));
-  }
-
   /** The evaluator: completely, or one phase of batch inference. */
-  #evaluation(props: MonitoringStateMachineProps, id: string, done: Succeed, phase?: BatchPhase): IChainable {
+  #evaluation(
+    props: MonitoringStateMachineProps,
+    id: string,
+    place: ChunkPlace,
+    done: State,
+    phase?: BatchPhase,
+  ): IChainable {
     const comments = {
       prepare: 'Writes the judge’s requests to the input of a batch job',
       apply: 'Makes traces with assessments from the answers of the batch jobs',
     };
-    const evaluate = invoke(this, id, {
+    const evaluate = invoke(this, `${id}${place.ending}`, {
       lambda: props.evaluator,
       comment: phase ? comments[phase] : 'Has captures judged, and makes traces with their assessments',
       // The requests of a batch job are prepared without the traces.
-      ...this.#chunkTask(props, { phase, ...(phase === 'prepare' ? {} : { write: true }) }),
+      ...this.#chunkTask(props, place, { phase, ...(phase === 'prepare' ? {} : { write: true }) }),
       retries: EVALUATE_CHUNK_RETRIES,
     });
-    return this.#untilDone(evaluate, `${id}Done`, (next) => next.otherwise(done));
+    return this.#untilDone(evaluate, place, done);
   }
 
   /**
    * Returns to the task until the chunk is done. If the function is killed, the next invocation looks for the line that does it
-   * (src/monitoring/chunk/line-at-work.ts).
+   * (src/monitoring/chunk/line-at-work.ts). A child of the Map fails by itself, and outside of it the run goes on.
    */
-  #untilDone(task: LambdaInvoke, nextId: string, then: (next: Choice) => Choice): IChainable {
-    const failed = new Fail(this, `${task.id}Failed`, { errorPath: '$.killed.Error', causePath: '$.killed.Cause' });
+  #untilDone(task: LambdaInvoke, { isChild }: ChunkPlace, done: State): IChainable {
+    const failed = isChild
+      ? new Fail(this, `${task.id}Failed`, { errorPath: '$.killed.Error', causePath: '$.killed.Cause' })
+      : done;
     const killed = new Pass(this, `${task.id}Killed`, {
       comment: 'The next invocation takes the lines one after the other',
       parameters: {
@@ -229,22 +265,22 @@ export class MonitoringStateMachine extends Construct {
         .otherwise(failed),
     );
     task.addCatch(killed, { errors: LAMBDA_ENDED_ERRORS, resultPath: '$.killed' });
+    if (!isChild) task.addCatch(done, { resultPath: '$.failed' });
     // The stack has no room for the chunk, or the judge is paused. A round of waiting is paid, its length is not.
     const wait = new Wait(this, `${task.id}Waits`, { time: WaitTime.secondsPath('$.progress.waitSeconds') });
-    const next = new Choice(this, nextId).when(
-      Condition.numberGreaterThan('$.progress.waitSeconds', 0),
-      wait.next(task),
-    );
-    return task.next(then(next));
+    const next = new Choice(this, `${task.id}Done`)
+      .when(Condition.numberGreaterThan('$.progress.waitSeconds', 0), wait.next(task))
+      .otherwise(done);
+    return task.next(next);
   }
 
   /** The task of a function that processes one chunk. */
-  #chunkTask({ settings }: MonitoringStateMachineProps, evaluation: object = {}) {
+  #chunkTask({ settings }: MonitoringStateMachineProps, place: ChunkPlace, evaluation: object = {}) {
     return {
       payload: TaskInput.fromObject({
-        'run.$': '$.run',
-        'chunk.$': '$.chunk',
-        'options.$': '$.options',
+        'run.$': place.run,
+        'chunk.$': place.chunk,
+        'options.$': place.options,
         'attempt.$': '$$.State.RetryCount',
         'progress.$': '$.progress',
         ...evaluation,

@@ -91,31 +91,6 @@ function renamed(value: unknown, ending: string, key = ''): unknown {
 }
 
 /**
- * Runs the states of a Map's children in the execution itself, for its only item: without a Map Run, a child execution and
- * their files. A failure is no error of the execution, as it is none of the Map.
- *
- * @param item the input of the states, as the Map's item selector would make it
- */
-export function inExecution(
-  scope: Construct,
-  id: string,
-  map: DistributedMap,
-  comment: string,
-  item: object,
-): CustomState {
-  const { StartAt, States } = (map.toStateJson() as { ItemProcessor: Record<string, unknown> }).ItemProcessor;
-  return new CustomState(scope, id, {
-    stateJson: {
-      Type: 'Parallel',
-      Comment: comment,
-      Parameters: item,
-      Branches: [renamed({ StartAt, States }, id)],
-      ResultPath: null,
-    },
-  });
-}
-
-/**
  * Runs the Map of a part and, at the same time, the task that plans the next part. Goes on with the result of the task when both have
  * ended. If the Map fails, so does this state. If the task fails, the Map goes on, and `$.error` of the output is the failure.
  */

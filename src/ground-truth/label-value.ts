@@ -3,6 +3,9 @@
 import { cellOf } from '../captures/payload/csv.ts';
 import type { LabelValue } from '../core/contract/ground-truth.ts';
 
+/** An inference with a longer id has no prediction in the index. */
+export const MAX_ID_CHARS = 256;
+
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 /** What programs write for a whole number. Longer ones are ids of a class: as numbers, different ones would become equal. */
 const WHOLE = /^[+-]?(?:0|[1-9]\d{0,14})(?:\.0)?$/;

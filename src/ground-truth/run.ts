@@ -4,6 +4,8 @@
  * An invocation that fails is repeated with the same state, and each step can be repeated. What an invocation did is in an object of
  * its own, and the counts are those of the files' reports at the end. So nothing counts twice.
  */
+
+import { assertContract } from '../core/contract/contract.ts';
 import type {
   LabelFileReport,
   TruthInput,
@@ -16,10 +18,10 @@ import { TRUTH_STEPS } from '../core/contract/ground-truth.ts';
 import { truthKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
+import type { Lock } from '../limits/lock.ts';
 import { parseTruthInput } from './input.ts';
 import { labelCounts } from './label-counts.ts';
 import { publishLabelCounts } from './label-metrics.ts';
-import type { NoteTurn } from './note-turn.ts';
 import { type NoteResult, type ReadResult, STEP_RESERVE_MS, type StepDependencies, type StepResult } from './types.ts';
 
 /** The steps that do the work. The last step of a run, `sum`, is of this file. */
@@ -32,8 +34,8 @@ export interface TruthSteps {
 
 export interface TruthRunDependencies extends StepDependencies {
   steps: TruthSteps;
-  /** Absent without a table, as in a test. */
-  turn?: NoteTurn | undefined;
+  /** Its owner is the run. Absent without a table, as in a test. */
+  lock?: Pick<Lock, 'take' | 'release'> | undefined;
 }
 
 /** What an invocation did. */
@@ -41,15 +43,16 @@ type Part = Pick<TruthRunSummary, 'files' | 'noted' | 'notNoted' | 'notedBy'>;
 
 /** A step is begun with at least this much time, of which it uses all but the reserve. */
 const LEAST_MS = 2 * STEP_RESERVE_MS;
-/** The turn lasts this much longer than the function may, for the next invocation to renew it. */
-const TURN_MARGIN_MS = 300_000;
+/** One run notes labels at a time, since MLflow cannot write an assessment only if it is absent. */
+const NOTES = 'ground-truth-notes';
 /** Objects that are read at the same time. */
 const READS_AT_ONCE = 16;
 
 type Place = Pick<TruthState, 'step' | 'cursor'>;
 
-/** @throws PermanentError `InvalidInput`; what the steps throw */
+/** @throws PermanentError `ContractChanged`, `InvalidInput`; what the steps throw */
 export async function runGroundTruth(request: TruthRequest, deps: TruthRunDependencies): Promise<TruthResult> {
+  assertContract(request, `the execution ${request.run.name}`);
   const input = parseTruthInput(request.input);
   const { state } = request;
   const waitSeconds = secondsUntil(input);
@@ -96,19 +99,19 @@ async function doStep(
     return after(read);
   }
   if (step === 'join' || step === 'measure') return after(await steps[step](cursor, deps));
-  const other = await deps.turn?.take(Date.now() + deps.remainingMs() + TURN_MARGIN_MS);
+  const other = await deps.lock?.take(NOTES, deps.remainingMs());
   if (other !== undefined) {
-    part.notedBy = other;
+    part.notedBy = other.owner;
     return after({ cursor: null });
   }
-  const done = await steps.note(cursor, deps).catch(async (error: unknown) => {
-    await deps.turn?.giveUp().catch(() => undefined);
-    throw error;
-  });
+  // A lock that cannot be given back ends by itself.
+  const release = () => deps.lock?.release(NOTES).catch(() => undefined);
+  const done = await steps.note(cursor, deps).finally(release);
   part.noted += done.noted;
   addCounts(part.notNoted, done.notNoted);
-  if (done.cursor === null && (await deps.turn?.end()) === false) return { step, cursor: null };
-  return after(done);
+  // Another run leaves its labels to the one that has the lock, after it has marked their hours.
+  const hasMore = () => deps.storage.hasAny(deps.environment.WORK_BUCKET, truthKeys.toNotePrefix);
+  return done.cursor === null && (await hasMore()) ? { step, cursor: null } : after(done);
 }
 
 /** Returns the summary of a run from its parts and the reports of its files. */

@@ -1,7 +1,7 @@
 /** What the steps of a ground truth run get and return. `src/ground-truth/run.ts` calls them in order. */
 
 import type { Storage } from '../core/aws/storage.ts';
-import type { TruthRequest } from '../core/contract/ground-truth.ts';
+import type { LabelScorer, TruthRequest } from '../core/contract/ground-truth.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { MlflowClient } from '../mlflow/client.ts';
 
@@ -12,6 +12,8 @@ export interface StepDependencies {
   storage: Storage;
   environment: LambdaEnvironment;
   run: TruthRequest['run'];
+  /** The active scorers. */
+  scorers: readonly LabelScorer[];
   /** Milliseconds until the function is killed. */
   remainingMs(): number;
   /** The client keeps to the pace that all functions of the stack share. */

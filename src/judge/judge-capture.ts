@@ -3,7 +3,7 @@
  * a partial answer, asks again only for the missing ones, and separates errors that a retry can fix from final ones.
  */
 import type { Capture } from '../captures/types.ts';
-import { PipelineError } from '../core/errors/errors.ts';
+import { PipelineError, wordsIn } from '../core/errors/errors.ts';
 import { ownFault } from '../core/errors/own-fault.ts';
 import { timeOf, type Within, withinTogether } from '../core/process/within-time.ts';
 import { assessAnswer, finalStop } from './answer/assess-answer.ts';
@@ -138,7 +138,9 @@ class CaptureJudge implements Judge {
       const asked = given === undefined ? await this.ask(question, session, signal) : { answer: given, rung };
       given = undefined;
       if (asked.answer === undefined) {
-        const { kind, message } = asked.failure;
+        const { kind, message: shown } = asked.failure;
+        // An assessment may quote its capture.
+        const [message = shown] = wordsIn(asked.failure);
         if (kind === 'too-long' && halve()) continue;
         session.fail(missing, { code: VERDICT_ERRORS[kind === 'too-long' ? 'tooLong' : 'rejected'], message });
         return;

@@ -2,16 +2,10 @@
 
 import type { Capture } from '../captures/types.ts';
 import type { JudgeSpend } from '../core/contract/receipts.ts';
+import type { ScorerValues } from '../core/values/scorer-values.ts';
 import type { SpendingLimit } from '../limits/spending-limit.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { ModelAnswer } from './model-answer.ts';
-
-/** The values that a scorer may answer. */
-export type ScorerValues =
-  | { kind: 'yes-no' }
-  | { kind: 'categories'; values: readonly string[] }
-  | { kind: 'number'; min: number; max: number }
-  | { kind: 'boolean' };
 
 export type ScorerNeed = 'request' | 'reply' | 'system-prompt' | 'tools';
 

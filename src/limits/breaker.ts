@@ -39,10 +39,11 @@ interface State {
   until: number;
   /** How often it has opened in a row. */
   level: number;
-  forDay: boolean;
+  /** 1: because the day has no room. */
+  forDay: 0 | 1;
 }
 
-const CLOSED: State = { until: 0, level: 0, forDay: false };
+const CLOSED: State = { until: 0, level: 0, forDay: 0 };
 
 export class TableBreaker implements Breaker {
   readonly #table: BudgetTable;
@@ -54,7 +55,7 @@ export class TableBreaker implements Breaker {
   #readAt = Number.NEGATIVE_INFINITY;
   #throttled = { count: 0, since: 0 };
   /** The trial call of this function, while it runs. */
-  #trial: { until: number; ended: Promise<void>; end(): void } | undefined;
+  #trial: PromiseWithResolvers<void> | undefined;
   /** Serializes reads. */
   #reading: Promise<void> | undefined;
 
@@ -71,74 +72,65 @@ export class TableBreaker implements Breaker {
   }
 
   get forDay(): boolean {
-    return this.openUntilMs !== undefined && this.#state.forDay;
+    return this.openUntilMs !== undefined && this.#state.forDay === 1;
   }
 
   async check(): Promise<number | undefined> {
     for (;;) {
-      if (this.#trial !== undefined) {
-        await this.#trial.ended;
-        continue;
-      }
-      if (this.#clock.now() - this.#readAt >= READ_MS) {
+      if (this.#trial !== undefined) await this.#trial.promise;
+      else if (this.#clock.now() - this.#readAt >= READ_MS) {
         this.#reading ??= this.#read().finally(() => {
           this.#reading = undefined;
         });
         await this.#reading;
-        continue;
-      }
-      if (this.#state.level === 0 || this.openUntilMs !== undefined) return this.openUntilMs;
-      if (await this.#startTrial()) return undefined;
+      } else if (this.#state.level === 0 || this.openUntilMs !== undefined) return this.openUntilMs;
+      else if (await this.#startTrial()) return undefined;
     }
   }
 
   async report(kind: 'throttled' | 'perDay' | 'answered' | 'other'): Promise<void> {
     const now = this.#clock.now();
     const trial = this.#trial;
+    const { level, forDay } = this.#state;
     if (kind === 'answered') {
       this.#throttled = { count: 0, since: 0 };
       // An answer to a call from before says nothing about a day that is used up.
-      if (this.#state.level > 0 && (trial !== undefined || !this.#state.forDay)) await this.#write(CLOSED);
+      if (level > 0 && (trial !== undefined || forDay === 0)) await this.#write(CLOSED);
     } else if (kind === 'perDay') {
       const until = trial === undefined ? nextDay(now) : Math.min(nextDay(now), now + DAY_RETRY_MS);
-      await this.#write({ until, level: this.#state.level + 1, forDay: true });
+      await this.#write({ until, level: level + 1, forDay: 1 });
     } else if (kind === 'throttled') {
       if (this.#throttled.count === 0) this.#throttled.since = now;
       this.#throttled.count += 1;
       const { count, since } = this.#throttled;
-      if (trial !== undefined || (count >= this.#opensAfter.inRow && now - since >= this.#opensAfter.forMs)) {
-        await this.#open(now, trial?.until);
-      }
+      const { inRow, forMs } = this.#opensAfter;
+      if (trial !== undefined || (count >= inRow && now - since >= forMs)) await this.#open(now);
+    } else if (trial !== undefined) {
+      // A call on trial that ended otherwise decides nothing: the next one is on trial.
+      await this.#write({ ...this.#state, until: now });
     }
     if (trial === undefined || trial !== this.#trial) return;
-    // A call that ended otherwise decides nothing: the next one is the trial.
-    if (kind === 'other') await this.#write({ ...this.#state, until: now });
     this.#trial = undefined;
-    trial.end();
+    trial.resolve();
   }
 
-  async #open(now: number, trialUntil: number | undefined): Promise<void> {
+  async #open(now: number): Promise<void> {
     this.#throttled = { count: 0, since: 0 };
     const level = this.#state.level + 1;
     // Exactly twice as long each time would bring functions back together.
     const pause = Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** (level - 1)) * (0.75 + Math.random() / 2);
-    const next = { until: Math.ceil(now + pause), level, forDay: false };
-    const condition = trialUntil === undefined ? '(attribute_not_exists(#until) OR #until <= :now)' : '#until = :now';
-    // If another function has opened it, this one reads for how long.
-    if (!(await this.#write(next, condition, trialUntil ?? now))) this.#readAt = Number.NEGATIVE_INFINITY;
+    const next: State = { until: Math.ceil(now + pause), level, forDay: 0 };
+    if (this.#trial !== undefined) await this.#write(next, '#until = :before', this.#state.until);
+    else await this.#write(next, '(attribute_not_exists(#until) OR #until <= :before)', now);
   }
 
-  /** @returns whether this function may send the trial call */
+  /** @returns whether this function may send the call on trial */
   async #startTrial(): Promise<boolean> {
     const before = this.#state;
-    const until = this.#clock.now() + TRIAL_MS;
     // Whether the day is over is what the trial finds out. Until then, others wait and hold nothing.
-    if (!(await this.#write({ ...before, until, forDay: false }, '#until = :now', before.until))) {
-      this.#readAt = Number.NEGATIVE_INFINITY;
-      return false;
-    }
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#trial = { until, ended: promise, end: resolve };
+    const next: State = { ...before, until: this.#clock.now() + TRIAL_MS, forDay: 0 };
+    if (!(await this.#write(next, '#until = :before', before.until))) return false;
+    this.#trial = Promise.withResolvers<void>();
     return true;
   }
 
@@ -149,30 +141,33 @@ export class TableBreaker implements Breaker {
       return undefined;
     });
     if (item === undefined) return;
-    this.#state = { until: asNumber(item.until), level: asNumber(item.level), forDay: asNumber(item.forDay) === 1 };
+    this.#state = {
+      until: asNumber(item.until),
+      level: asNumber(item.level),
+      forDay: asNumber(item.forDay) === 1 ? 1 : 0,
+    };
   }
 
-  /** @returns whether the condition was met, with `:now` for `value` */
-  async #write(next: State, condition?: string, value = 0): Promise<boolean> {
+  /**
+   * Writes the state, or reads it soon if another function has changed it.
+   *
+   * @param condition of the write, with `:before` for the value
+   * @returns whether the condition was met. Without the table it is
+   */
+  async #write(next: State, condition?: string, before?: number): Promise<boolean> {
+    const ttl = Math.ceil(this.#clock.now() / 1000) + TTL_SECONDS;
     const change: ItemChange = {
       scope: this.#scope,
       expression: 'SET #until = :until, #level = :level, #forDay = :forDay, #ttl = :ttl',
       condition,
-      values: {
-        ...next,
-        forDay: next.forDay ? 1 : 0,
-        ttl: Math.ceil(this.#clock.now() / 1000) + TTL_SECONDS,
-        ...(condition === undefined ? {} : { now: value }),
-      },
+      values: { ...next, ttl, ...(before === undefined ? {} : { before }) },
     };
-    const isWritten = await this.#table.update(change).then(
-      (changed) => changed !== undefined,
-      (error: unknown) => {
-        warnOnce(`The breaker ${this.#name} could not be written`, error);
-        return true;
-      },
-    );
-    if (isWritten) this.#state = next;
-    return isWritten;
+    const written = await this.#table.update(change).catch((error: unknown) => {
+      warnOnce(`The breaker ${this.#name} could not be written`, error);
+      return {};
+    });
+    if (written === undefined) this.#readAt = Number.NEGATIVE_INFINITY;
+    else this.#state = next;
+    return written !== undefined;
   }
 }

@@ -6,8 +6,6 @@ import {
   DynamoDBClient,
   DynamoDBServiceException,
   GetItemCommand,
-  TransactionCanceledException,
-  TransactWriteItemsCommand,
   type Update,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
@@ -16,7 +14,7 @@ import { budgetTable } from '../core/contract/names.ts';
 import { PermanentError, RetryableError, saidBy } from '../core/errors/errors.ts';
 
 /**
- * A write that is throttled, or meets a transaction on the same item, is refused immediately and was not made. The waits are
+ * A write that is throttled is refused immediately and was not made. The waits are
  * up to 50, 100, … ms: 2.3 s in all, half of it on average, for a partition to get through a burst.
  */
 export const REFUSED_ATTEMPTS = 10;
@@ -24,12 +22,11 @@ export const REFUSED_WAIT_MS = 50;
 
 export type Item = Record<string, AttributeValue>;
 
-/** A change of one item. In expressions, `#name` stands for the attribute `name` unless `names` maps it. */
+/** A change of one item. In expressions, `#name` stands for the attribute `name`. */
 export interface ItemChange {
   scope: string;
   expression: string;
   condition?: string | undefined;
-  names?: Record<string, string>;
   /** Numbers, texts, bytes and maps of numbers by name, for `:name` in expressions. */
   values: Record<string, number | string | object>;
   /** Which attributes `update` returns: by default those that it changed, as they are now. */
@@ -59,6 +56,14 @@ export function tableClient(): DynamoDBClient {
   return client;
 }
 
+/** @throws PermanentError `InvalidEnvironment` without a table: nothing is written to MLflow without its locks */
+export function limitsTable({ BUDGET_TABLE: name }: { BUDGET_TABLE?: string | undefined }): BudgetTable {
+  if (name !== undefined) return new BudgetTable(tableClient(), name);
+  throw new PermanentError('InvalidEnvironment', 'The name of the table of locks is missing', {
+    expected: 'BUDGET_TABLE in the environment',
+  });
+}
+
 export class BudgetTable {
   readonly client: DynamoDBClient;
   readonly name: string;
@@ -78,18 +83,12 @@ export class BudgetTable {
   }
 
   /**
-   * Makes the change, and in the same transaction the change of another item, if there is one. The SDK may send it twice: its
-   * condition must not hold a second time, or its repetition do no harm.
+   * Makes the change. The SDK may send it twice: its condition must not hold a second time, or its repetition do no harm.
    *
-   * @returns the changed attributes (empty after a transaction) or those that `returns` names, or `undefined` if a condition was not met
+   * @returns the changed attributes or those that `returns` names; `undefined` if the condition was not met
    */
-  async update(change: ItemChange, other?: ItemChange): Promise<Item | undefined> {
+  async update(change: ItemChange): Promise<Item | undefined> {
     return this.send(change.scope, async () => {
-      if (other !== undefined) {
-        const TransactItems = [change, other].map((one) => ({ Update: this.#update(one) }));
-        await this.client.send(new TransactWriteItemsCommand({ TransactItems }));
-        return {};
-      }
       const ReturnValues = change.returns ?? 'UPDATED_NEW';
       const command = new UpdateItemCommand({ ...this.#update(change), ReturnValues });
       return (await this.client.send(command)).Attributes ?? {};
@@ -132,10 +131,10 @@ export class BudgetTable {
       try {
         return await send();
       } catch (error) {
-        if (isConditionFailed(error)) return undefined;
+        if (error instanceof ConditionalCheckFailedException) return undefined;
         const throttled = isThrottled(error);
         if (throttled) noteThrottle('table');
-        if (!(throttled || isConflict(error)) || attempt >= REFUSED_ATTEMPTS) {
+        if (!throttled || attempt >= REFUSED_ATTEMPTS) {
           throw namedTableError(error, this.name, scope);
         }
         await sleep(Math.random() * REFUSED_WAIT_MS * attempt);
@@ -143,14 +142,14 @@ export class BudgetTable {
     }
   }
 
-  #update({ scope, expression, condition, names, values }: ItemChange): Update {
+  #update({ scope, expression, condition, values }: ItemChange): Update {
     const used = `${expression} ${condition ?? ''}`.matchAll(/#(\w+)/g);
     return {
       TableName: this.name,
       Key: keyOf(scope),
       UpdateExpression: expression,
       ConditionExpression: condition,
-      ExpressionAttributeNames: { ...Object.fromEntries(used), ...names },
+      ExpressionAttributeNames: Object.fromEntries(used),
       ExpressionAttributeValues: attributesOf(values, ':'),
     };
   }
@@ -168,34 +167,12 @@ class SentOnce extends Error {
 
 export const keyOf = (scope: string): Item => ({ [budgetTable.partitionKey]: { S: scope } });
 
-const canceledFor = (error: unknown, code: string): boolean =>
-  error instanceof TransactionCanceledException &&
-  (error.CancellationReasons ?? []).some((reason) => reason.Code === code);
-
-const isConditionFailed = (error: unknown): boolean =>
-  error instanceof ConditionalCheckFailedException || canceledFor(error, 'ConditionalCheckFailed');
-
-const isConflict = (error: unknown): boolean =>
-  (error instanceof Error && error.name === 'TransactionConflictException') ||
-  canceledFor(error, 'TransactionConflict');
-
 const THROTTLED = new Set(['ProvisionedThroughputExceededException', 'RequestLimitExceeded', 'ThrottlingException']);
 
-/** A transaction has other words for it. */
-const isThrottled = (error: unknown): boolean =>
-  (error instanceof Error && THROTTLED.has(error.name)) ||
-  canceledFor(error, 'ProvisionedThroughputExceeded') ||
-  canceledFor(error, 'ThrottlingError');
+const isThrottled = (error: unknown): boolean => error instanceof Error && THROTTLED.has(error.name);
 
 const EXPIRED = new Set(['ExpiredTokenException', 'ExpiredToken', 'UnrecognizedClientException']);
-const TRANSIENT = new Set([
-  'TransactionInProgressException',
-  'TransactionConflictException',
-  'TransactionCanceledException',
-  'InternalServerError',
-  'ServiceUnavailable',
-  'LimitExceededException',
-]);
+const TRANSIENT = new Set(['InternalServerError', 'ServiceUnavailable', 'LimitExceededException']);
 
 /** Converts a failure of DynamoDB into a named error, which is retryable if the failure may be transient. */
 export function namedTableError(error: unknown, table: string, scope: string): Error {

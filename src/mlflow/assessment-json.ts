@@ -31,7 +31,7 @@ const rationale = ({ rationale: text }: NewAssessment): { rationale?: string } =
   text === undefined ? {} : { rationale: storableText(text, MAX_RATIONALE_CHARS) };
 
 /** Returns the body for a new assessment. */
-export function assessmentJson(assessment: NewAssessment): Record<string, unknown> {
+export function assessmentJson(assessment: NewAssessment & { overrides?: string }): Record<string, unknown> {
   const time = new Date(assessment.createTimeMs).toISOString();
   return {
     assessment_id: assessment.assessmentId,

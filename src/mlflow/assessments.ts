@@ -7,9 +7,9 @@ import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { planAssessments } from './plan-assessments.ts';
 import { readTraces } from './read-traces.ts';
-import { assessmentReply } from './replies.ts';
+import { anyReply, assessmentReply } from './replies.ts';
 import type { Call, MlflowRest } from './rest.ts';
-import type { NewAssessment, StoredTrace, WriteAssessmentsResult } from './types.ts';
+import type { NewAssessment, StoredTrace, WriteAssessmentsResult, WriteOptions } from './types.ts';
 
 /**
  * The judge has many captures in flight; the server must have far fewer writes. MLflow's database pool has 15 connections,
@@ -34,6 +34,11 @@ class Progress {
   /** Accepted by MLflow. They are never sent again: a person may have deleted them since. */
   readonly accepted = new Set<string>();
   fewestRemaining = Number.POSITIVE_INFINITY;
+  readonly assertHeld: WriteOptions['assertHeld'];
+
+  constructor(assertHeld: WriteOptions['assertHeld']) {
+    this.assertHeld = assertHeld;
+  }
 }
 
 export class AssessmentWriter {
@@ -46,9 +51,13 @@ export class AssessmentWriter {
     this.#probe = probe;
   }
 
-  async write(trace: StoredTrace, assessments: readonly NewAssessment[]): Promise<WriteAssessmentsResult> {
+  async write(
+    trace: StoredTrace,
+    assessments: readonly NewAssessment[],
+    { assertHeld }: WriteOptions = {},
+  ): Promise<WriteAssessmentsResult> {
     if (assessments.length === 0) return { written: [], alreadyThere: [] };
-    const progress = new Progress();
+    const progress = new Progress(assertHeld);
     let refusals = 0;
     for (let attempt = 1, again = false; ; attempt += 1, again = true) {
       const { fewestRemaining } = progress;
@@ -80,12 +89,12 @@ export class AssessmentWriter {
     progress: Progress,
     again: boolean,
   ): Promise<WriteAssessmentsResult> {
-    const { sent, accepted } = progress;
+    const { sent, accepted, assertHeld } = progress;
     const open = assessments.filter(({ assessmentId }) => !accepted.has(assessmentId));
     const reads = again || isOutdated(trace, assessments);
     // The turns come first, so that the read is not old when the verdicts are sent.
     for (const _turn of reads ? open : []) await this.#rest.turn();
-    const known = reads ? await this.#read(trace) : trace;
+    const known = await this.#withoutDoubles(reads ? await this.#read(trace) : trace, open, progress);
     if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true };
     const { alreadyThere, create, override, update, left } = planAssessments(known, open);
     const missing = [...create, ...override, ...update];
@@ -94,6 +103,7 @@ export class AssessmentWriter {
     for (const assessment of missing) {
       const { assessmentId } = assessment;
       sent.add(assessmentId);
+      assertHeld?.();
       const call: Call = update.includes(assessment)
         ? { method: 'PATCH', path: `${path}/${assessmentId}`, json: assessmentUpdateJson(assessment) }
         : { method: 'POST', path, json: { assessment: assessmentJson(assessment) } };
@@ -107,6 +117,28 @@ export class AssessmentWriter {
       alreadyThere: alreadyThere.filter((id) => !written.includes(id)),
       ...(notWanted.length > 0 ? { left: notWanted } : {}),
     };
+  }
+
+  /** Deletes verdicts until each scorer that has judged anew has one in force. @returns the trace as it is then */
+  async #withoutDoubles(
+    trace: StoredTrace | undefined,
+    assessments: readonly NewAssessment[],
+    { assertHeld }: Progress,
+  ): Promise<StoredTrace | undefined> {
+    let known = trace;
+    while (known !== undefined) {
+      const { traceId } = known;
+      const { doubles } = planAssessments(known, assessments);
+      if (doubles.length === 0) break;
+      for (const id of doubles) {
+        const path = `/api/3.0/mlflow/traces/${traceId}/assessments/${id}`;
+        await this.#rest.turn();
+        assertHeld?.();
+        await this.#rest.repeat({ method: 'DELETE', path, hasTurn: true }, anyReply);
+      }
+      known = await this.#read(known);
+    }
+    return known;
   }
 
   async #read({ traceId, info }: StoredTrace): Promise<StoredTrace | undefined> {

@@ -7,7 +7,7 @@ import type { MlflowLimits } from '../limits/limits.ts';
 import { AssessmentWriter } from './assessments.ts';
 import { type Authorizer, anonymous, type MlflowSecretSource, secretAuthorizer } from './auth.ts';
 import { CapabilityProbe, type ServerCapabilities } from './capabilities.ts';
-import { getExperiment, resolveExperiment } from './experiments.ts';
+import { claimExperiment, getExperiment, resolveExperiment } from './experiments.ts';
 import { readTraces } from './read-traces.ts';
 import { MlflowRest } from './rest.ts';
 import { sigV4Authorizer } from './sigv4.ts';
@@ -69,16 +69,18 @@ export function createMlflowClient(options: MlflowClientOptions): MlflowClient {
     target,
     rest,
     capabilities: () => probe.get(),
-    resolveExperiment: async (name) => {
+    resolveExperiment: async (name, owner) => {
       // Nothing is created on a server that cannot store the traces.
       await probe.get();
-      return resolveExperiment(rest, name);
+      const experiment = await resolveExperiment(rest, name);
+      if (owner !== undefined) await claimExperiment(rest, experiment, owner);
+      return experiment;
     },
     getExperiment: (id) => getExperiment(rest, id),
     getTraces: (experimentId, traceIds) => readTraces(rest, probe, experimentId, traceIds),
     writeTraces: (...written) => traceWriter.write(...written),
     mendTraces: (experiment, traces) => traceWriter.mend(experiment, traces),
-    writeAssessments: (trace, assessments) => assessmentWriter.write(trace, assessments),
+    writeAssessments: (...given) => assessmentWriter.write(...given),
     close: () => transport.close(),
   };
 }

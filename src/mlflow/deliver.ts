@@ -1,6 +1,6 @@
 /** Delivers traces without loss or duplicates: reads after an unknown outcome, and finds refused traces by halving. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { PermanentError } from '../core/errors/errors.ts';
+import { PermanentError, wordsIn } from '../core/errors/errors.ts';
 import { type RetryPolicy, waitAfter, withRetries } from '../core/process/retry.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
 import { type Suspect, trySuspects } from './suspects.ts';
@@ -143,10 +143,7 @@ export class Deliveries<T extends { traceId: string }> {
     this.#result.written.push(...verdicts.written);
     this.#result.alreadyThere.push(...verdicts.alreadyThere);
     for (const { trace, error } of verdicts.guilty) {
-      this.#result.refused.push({
-        traceId: trace.traceId,
-        reason: { name: 'MlflowFailsOnTrace', message: error.message },
-      });
+      this.#refuse(trace, 'MlflowFailsOnTrace', error);
     }
     for (const { trace, error } of verdicts.refused) await this.#refused([trace], error);
   }
@@ -170,8 +167,14 @@ export class Deliveries<T extends { traceId: string }> {
     if (existing.has(only.traceId)) this.#result.alreadyThere.push(only.traceId);
     else {
       this.#firstRefusal ??= error.message;
-      this.#result.refused.push({ traceId: only.traceId, reason: { name: error.name, message: error.message } });
+      this.#refuse(only, error.name, error);
     }
+  }
+
+  #refuse({ traceId }: T, name: string, error: Error): void {
+    const [words] = wordsIn(error);
+    const reason = { name, message: error.message, ...(words === undefined ? {} : { words }) };
+    this.#result.refused.push({ traceId, reason });
   }
 
   async #failed(batch: readonly T[], error: MlflowRetryableError): Promise<void> {

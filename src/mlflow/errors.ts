@@ -48,8 +48,11 @@ export class MlflowRefusedError extends PermanentError {
   /** MLflow's error code, such as `RESOURCE_DOES_NOT_EXIST`; `undefined` if the reply is not MLflow's. */
   readonly errorCode: string | undefined;
 
-  constructor(message: string, details: { where: string; got: unknown; status: number; errorCode?: string }) {
-    super('MlflowRefused', message, { got: details.got, where: details.where });
+  constructor(
+    message: string,
+    details: { where: string; got: unknown; status: number; errorCode?: string; cause?: unknown },
+  ) {
+    super('MlflowRefused', message, { got: details.got, where: details.where }, details.cause);
     this.status = details.status;
     this.errorCode = details.errorCode;
   }

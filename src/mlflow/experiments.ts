@@ -1,9 +1,9 @@
 /** Finds and creates experiments. */
 import { PermanentError } from '../core/errors/errors.ts';
 import { MlflowRefusedError } from './errors.ts';
-import { createdExperimentReply, experimentReply } from './replies.ts';
+import { anyReply, createdExperimentReply, experimentReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
-import type { Experiment } from './types.ts';
+import type { Experiment, ExperimentOwner } from './types.ts';
 
 const has = (error: unknown, errorCode: string): boolean =>
   error instanceof MlflowRefusedError && error.errorCode === errorCode;
@@ -28,6 +28,39 @@ export async function resolveExperiment(rest: MlflowRest, name: string): Promise
       if (!has(error, 'RESOURCE_ALREADY_EXISTS') || lookups >= MAX_LOOKUPS) throw error;
     }
   }
+}
+
+/** The tag of an experiment with the stack that was the first to write an endpoint's traces there. */
+export const stackTag = (endpoint: string): string => `inference_monitor.stack.${endpoint}`;
+
+/**
+ * Notes which stack writes an endpoint's traces to the experiment. Of two stacks that do so for the first time at the same moment, both
+ * may pass; the next run of one of them does not.
+ *
+ * @throws PermanentError `MlflowExperimentOfOtherStack` if it is another one
+ */
+export async function claimExperiment(
+  rest: MlflowRest,
+  { id, name, tags = {} }: Experiment,
+  { endpoint, stack, isShared }: ExperimentOwner,
+): Promise<void> {
+  const key = stackTag(endpoint);
+  const first = tags[key];
+  if (first === stack || (first !== undefined && isShared)) return;
+  if (first === undefined) {
+    const json = { experiment_id: id, key, value: stack };
+    await rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/experiments/set-experiment-tag', json }, anyReply);
+    return;
+  }
+  throw new PermanentError(
+    'MlflowExperimentOfOtherStack',
+    'Another stack writes the traces of this endpoint to the experiment',
+    {
+      got: `stack ${first} in the tag ${key} of experiment "${name}" (id ${id})`,
+      expected: `another MLFLOW_EXPERIMENT_NAME for stack ${stack}; or MLFLOW_EXPERIMENT_SHARED=true, with which both may count one verdict; or, if stack ${first} is gone, the experiment without that tag`,
+      where: rest.target.baseUrl.origin,
+    },
+  );
 }
 
 /** @throws PermanentError `MlflowExperimentDeleted`, `MlflowExperimentMissing` */
@@ -55,7 +88,13 @@ async function find(rest: MlflowRest, path: string, query: Record<string, string
   try {
     const { experiment } = await rest.repeat({ method: 'GET', path, query }, experimentReply);
     if (experiment.lifecycle_stage === 'deleted') throw deleted(experiment.experiment_id, experiment.name);
-    return { id: experiment.experiment_id, name: experiment.name, artifactLocation: experiment.artifact_location };
+    const { experiment_id: id, name, artifact_location: artifactLocation } = experiment;
+    return {
+      id,
+      name,
+      artifactLocation,
+      tags: Object.fromEntries(experiment.tags.map(({ key, value }) => [key, value])),
+    };
   } catch (error) {
     if (has(error, 'RESOURCE_DOES_NOT_EXIST')) return undefined;
     throw error;

@@ -2,22 +2,26 @@
 import { stepForLabel } from './plan-label.ts';
 import type { LabelLeft, NewAssessment, StoredAssessment, StoredTrace } from './types.ts';
 
+/** An assessment with the id of the older one that it overrides, which becomes invalid. */
+export type Overriding = NewAssessment & { overrides: string };
+
 interface AssessmentPlan {
   /** New assessments. */
   create: NewAssessment[];
-  /** Assessments that override the older one named in `overrides`, which becomes invalid. */
-  override: NewAssessment[];
+  override: Overriding[];
   /** Verdicts that replace the error assessment with the same id, and labels that replace an earlier one. */
   update: NewAssessment[];
   alreadyThere: string[];
+  /** Verdicts to delete before, since MLflow overrides one of several in force alone. */
+  doubles: string[];
   /** Labels that a person does not want, by their ids. */
   left: Map<string, LabelLeft>;
 }
 
-type Step = 'create' | 'override' | 'update' | 'alreadyThere';
+type Step = 'create' | 'update' | 'alreadyThere' | { overrides: string; doubles?: readonly StoredAssessment[] };
 
 export function planAssessments(trace: StoredTrace, assessments: readonly NewAssessment[]): AssessmentPlan {
-  const plan: AssessmentPlan = { create: [], override: [], update: [], alreadyThere: [], left: new Map() };
+  const plan: AssessmentPlan = { create: [], override: [], update: [], alreadyThere: [], doubles: [], left: new Map() };
   for (const assessment of assessments) {
     if (assessment.sourceType === 'HUMAN') {
       const step = stepForLabel(trace, assessment);
@@ -26,33 +30,39 @@ export function planAssessments(trace: StoredTrace, assessments: readonly NewAss
       else plan.left.set(assessment.assessmentId, step);
       continue;
     }
-    const { step, overrides } = stepFor(trace, assessment);
+    const step = stepFor(trace, assessment);
     if (step === 'alreadyThere') plan.alreadyThere.push(assessment.assessmentId);
-    else plan[step].push(overrides === undefined ? assessment : { ...assessment, overrides });
+    else if (typeof step === 'string') plan[step].push(assessment);
+    else {
+      plan.override.push({ ...assessment, overrides: step.overrides });
+      plan.doubles.push(...(step.doubles ?? []).map(({ assessmentId }) => assessmentId));
+    }
   }
   return plan;
 }
 
-function stepFor(trace: StoredTrace, assessment: NewAssessment): { step: Step; overrides?: string } {
-  const there: Step = 'alreadyThere';
+function stepFor(trace: StoredTrace, assessment: NewAssessment): Step {
   const sameName = trace.assessments.filter(({ name }) => name === assessment.name);
-  if (sameName.some(isByPerson)) return { step: there };
+  if (sameName.some(isByPerson)) return 'alreadyThere';
   const sameId = trace.assessments.find(({ assessmentId }) => assessmentId === assessment.assessmentId);
   if (sameId) {
     const heals = sameId.valid && isError(sameId) && assessment.error === undefined;
-    return { step: heals ? 'update' : there };
-  }
-  if (assessment.overrides !== undefined) {
-    const older = trace.assessments.find(({ assessmentId }) => assessmentId === assessment.overrides);
-    // An invalid assessment has been overridden since. An error never overrides a verdict.
-    return { step: older?.valid && assessment.error === undefined ? 'override' : there };
+    return heals ? 'update' : 'alreadyThere';
   }
   const inForce = sameName.filter(({ valid }) => valid);
-  if (inForce.some((stored) => !isError(stored))) return { step: there };
+  const verdicts = inForce.filter((stored) => !isError(stored));
+  if (assessment.replaces) {
+    // Without a verdict in force a person has deleted it since. An error never overrides a verdict.
+    if (verdicts.length === 0 || assessment.error !== undefined) return 'alreadyThere';
+    // MLflow restores what a deleted one has overridden.
+    const kept = verdicts.find(({ overrides }) => overrides === undefined) ?? verdicts[0];
+    return { overrides: kept?.assessmentId ?? '', doubles: verdicts.filter((stored) => stored !== kept) };
+  }
+  if (verdicts.length > 0) return 'alreadyThere';
   const [failed] = inForce;
-  if (failed === undefined) return { step: 'create' };
+  if (failed === undefined) return 'create';
   // The error is from another model or version. Overriding it preserves the source of each verdict.
-  return assessment.error === undefined ? { step: 'override', overrides: failed.assessmentId } : { step: there };
+  return assessment.error === undefined ? { overrides: failed.assessmentId } : 'alreadyThere';
 }
 
 /** Whether a person gave an assessment, or has changed it since. */

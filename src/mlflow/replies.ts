@@ -7,6 +7,7 @@ export const experimentReply = z.object({
     name: z.string(),
     artifact_location: z.string().default(''),
     lifecycle_stage: z.string().default('active'),
+    tags: z.array(z.object({ key: z.string(), value: z.string().default('') })).default([]),
   }),
 });
 

@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { noteThrottle } from '../core/aws/throttles.ts';
 import { PermanentError } from '../core/errors/errors.ts';
-import { knownWords } from '../core/errors/known-words.ts';
+import { shownOf, Words } from '../core/errors/foreign.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/retry.ts';
 import type { MlflowLimits } from '../limits/limits.ts';
 import type { Authorizer, RefusedReply } from './auth.ts';
@@ -139,7 +139,7 @@ export class MlflowRest {
     } catch (error) {
       if (!(error instanceof NoReplyError)) throw error;
       throw new MlflowRetryableError('MlflowUnavailable', 'MLflow did not answer', {
-        got: error.code ? `${error.code}: ${error.message}` : error.message,
+        got: error.timedOut ? error.message : shownOf({ code: error.code }) || 'a broken connection',
         where: this.#where(call),
         outcome: error.sent ? 'unknown' : 'none',
         whileSending: error.whileSending,
@@ -152,20 +152,24 @@ export class MlflowRest {
   #failure(call: Call, reply: HttpReply, facts: RefusedReply): Error {
     const { status, text, errorType } = facts;
     const where = this.#where(call);
-    // MLflow forwards the errors of its database, which quote the values to be stored.
-    const got = `HTTP ${status} ${knownWords(`${errorType} ${text}`)}`.trim();
+    const errorCode = errorCodeOf(text);
+    const code = errorType.split(':')[0] || errorCode;
+    const requestId = reply.headers['x-amzn-requestid'] ?? reply.headers['x-request-id'];
+    const got = shownOf({ status, code, requestId, text });
+    const cause = new Words(text);
     const retryAfterMs = readRetryAfter(reply.headers['retry-after']);
     const { authorizer } = this.#options;
     if (saysThrottled(reply)) {
-      const details = { got, where, status, outcome: 'none' as const, retryAfterMs };
+      const details = { got, where, status, cause, outcome: 'none' as const, retryAfterMs };
       return new MlflowRetryableError('MlflowThrottled', 'MLflow throttled the request', details);
     }
     if (this.target.kind !== 'url' && saysExpired(facts)) {
-      const details = { got, where, status, outcome: 'none' as const };
+      const details = { got, where, status, cause, outcome: 'none' as const };
       return new MlflowRetryableError('CredentialsExpired', 'The credentials for MLflow have expired', details);
     }
     if (status === 401 || status === 403) {
-      return new PermanentError('MlflowAccessDenied', `MLflow denied access: ${authorizer.hint}`, { got, where });
+      const message = `MLflow denied access: ${authorizer.hint}`;
+      return new PermanentError('MlflowAccessDenied', message, { got, where }, cause);
     }
     if (status >= 300 && status < 400) {
       const expected = 'an MLflow server at the tracking URI, not a page that redirects (a login?)';
@@ -173,16 +177,15 @@ export class MlflowRest {
       return new PermanentError('MlflowBadReply', 'MLflow redirected the request', { got: target, expected, where });
     }
     if (DATABASE_BUSY.test(text)) {
-      const details = { got, where, status, outcome: 'unknown' as const, retryAfterMs };
+      const details = { got, where, status, cause, outcome: 'unknown' as const, retryAfterMs };
       return new MlflowRetryableError('MlflowUnavailable', 'MLflow’s database is too busy', details);
     }
     // 501 is permanent. All other 5xx, 408 and 425 are transient.
     if ((status >= 500 && status !== 501) || status === 408 || status === 425) {
-      const details = { got, where, status, outcome: 'unknown' as const, retryAfterMs };
+      const details = { got, where, status, cause, outcome: 'unknown' as const, retryAfterMs };
       return new MlflowRetryableError('MlflowUnavailable', 'MLflow returned a server error', details);
     }
-    const errorCode = errorCodeOf(text);
-    const details = { got, where, status, errorCode };
+    const details = { got, where, status, cause, errorCode };
     return new MlflowRefusedError('MLflow refused the request', details);
   }
 }
@@ -212,16 +215,14 @@ function parseReply<T>(body: Buffer, schema: z.ZodType<T>, where: string): T {
   let json: unknown;
   try {
     json = JSON.parse(body.toString('utf8'));
-  } catch (error) {
-    const facts = { got: knownWords(body.toString('utf8')), expected: 'JSON', where };
-    throw new PermanentError('MlflowBadReply', 'The reply is not from MLflow', facts, error);
+  } catch {
+    const facts = { got: `${body.length} bytes`, expected: 'JSON', where };
+    throw new PermanentError('MlflowBadReply', 'The reply is not from MLflow', facts, new Words(body.toString('utf8')));
   }
   const parsed = schema.safeParse(json);
   if (parsed.success) return parsed.data;
-  // A path can contain the names of tags and metadata.
-  const expected = knownWords(
-    parsed.error.issues.map(({ path, message }) => `${path.join(' ')}: ${message}`).join('; '),
-  );
-  const facts = { got: `${body.length} bytes of JSON`, expected, where };
+  // Below its first part a path can contain the names of tags and metadata.
+  const faults = parsed.error.issues.map(({ path, code }) => `${String(path[0] ?? 'the reply')}: ${code}`);
+  const facts = { got: `${body.length} bytes of JSON with ${faults.join(', ')}`, where };
   throw new PermanentError('MlflowBadReply', 'MLflow’s reply has an unexpected form', facts, parsed.error);
 }

@@ -1,7 +1,7 @@
 /** Sends traces to MLflow: many in an OTLP request, or each in a post, with a file of spans or without. */
 
 import type { TraceRecord } from '../captures/trace/types.ts';
-import { toNamedError } from '../core/errors/errors.ts';
+import { saidBy } from '../core/errors/errors.ts';
 import { forEachConcurrently, Semaphore } from '../core/process/concurrency.ts';
 import type { SpansStore } from './artifact-store.ts';
 import { assessmentJson } from './assessment-json.ts';
@@ -39,6 +39,8 @@ export interface Sending {
   experiment: Experiment;
   traces: readonly TraceRecord[];
   existing: Delivery<{ traceId: string }>['existing'];
+  /** Throws if nothing may be written any more. */
+  assertHeld?: (() => void) | undefined;
 }
 
 /** A trace that is posted. */
@@ -120,10 +122,7 @@ export class TraceSender {
     const way: Way<PostedTrace> = {
       slots: this.#posts,
       prepare: (trace) => {
-        // A trace that is absent has nothing to override.
-        const assessments = (assessmentsOf.get(trace.traceId) ?? []).map(({ overrides: _none, ...one }) =>
-          assessmentJson(one),
-        );
+        const assessments = (assessmentsOf.get(trace.traceId) ?? []).map((one) => assessmentJson(one));
         const info = { ...facts(experiment.id, trace), ...(assessments.length > 0 ? { assessments } : {}) };
         return { traceId: trace.traceId, info, ...(spans ? { file: spansFile(trace) } : {}) };
       },
@@ -160,7 +159,7 @@ export class TraceSender {
 
   /** Delivers the traces by `work`, preparing each one when its turn comes, and returns their outcome. */
   async #deliver<T extends { traceId: string }>(
-    { experiment, traces }: Sending,
+    { experiment, traces, assertHeld }: Sending,
     way: Way<T>,
     work: (deliveries: Deliveries<T>, prepared: Generator<T>) => Promise<void>,
   ): Promise<WriteOutcome> {
@@ -180,6 +179,7 @@ export class TraceSender {
     const inTurn = <R>(request: () => Promise<R>): Promise<R> =>
       slots.run(async () => {
         await this.#rest.turn();
+        assertHeld?.();
         return request();
       });
     const control = async () => {
@@ -228,8 +228,7 @@ function preparedOr<T>(
   try {
     return { prepared: prepare(trace) };
   } catch (error) {
-    const { name, message } = toNamedError(error);
-    return { reason: { name: 'TraceNotBuilt', message: `The trace could not be serialized: ${name}: ${message}` } };
+    return { reason: { name: 'TraceNotBuilt', message: `The trace could not be serialized: ${saidBy(error)}` } };
   }
 }
 

@@ -5,6 +5,15 @@ export interface Experiment {
   id: string;
   name: string;
   artifactLocation: string;
+  tags?: Readonly<Record<string, string>>;
+}
+
+/** The stack that writes an endpoint's traces to an experiment. Its locks do not keep another stack from writing the same traces. */
+export interface ExperimentOwner {
+  endpoint: string;
+  stack: string;
+  /** Another stack may write them too. */
+  isShared: boolean;
 }
 
 export type AssessmentValue = string | number | boolean;
@@ -32,8 +41,8 @@ export interface NewAssessment {
   /** The values have at most 250 characters. */
   metadata: Record<string, string>;
   createTimeMs: number;
-  /** The id of an older verdict that this one overrides (`reevaluate`). */
-  overrides?: string;
+  /** It overrides the verdict of its scorer that is in force when it is written (`reevaluate`). */
+  replaces?: true;
 }
 
 /** The parts of a stored assessment that the pipeline uses. */
@@ -72,7 +81,7 @@ export interface WriteTracesResult {
   /** Those of `written` whose assessments MLflow refused. They are stored without any. */
   bare: string[];
   /** Traces that MLflow refused for their content, found by halving the batch. All others were written. */
-  refused: { traceId: string; reason: { name: string; message: string } }[];
+  refused: { traceId: string; reason: { name: string; message: string; words?: string } }[];
 }
 
 /** A person has deleted the label, edited or overridden it, or written the same assessment before. */
@@ -88,22 +97,32 @@ export interface WriteAssessmentsResult {
   traceMissing?: true;
 }
 
+export interface WriteOptions {
+  /** Called right before each write. It throws if the caller may no longer write. */
+  assertHeld?: (() => void) | undefined;
+}
+
 /** The port through which the pipeline sees MLflow; `src/mlflow/client.ts` implements it. */
 export interface TraceStore {
-  /** Finds the experiment by its name, or creates it. */
-  resolveExperiment(name: string): Promise<Experiment>;
+  /**
+   * Finds the experiment by its name, or creates it.
+   *
+   * @param owner is written to the experiment, unless another stack is
+   * @throws PermanentError `MlflowExperimentOfOtherStack` if another stack was the first to write the endpoint's traces there
+   */
+  resolveExperiment(name: string, owner?: ExperimentOwner): Promise<Experiment>;
   getExperiment(id: string): Promise<Experiment>;
   /** Returns the existing traces among any number of ids, with their assessments. */
   getTraces(experimentId: string, traceIds: readonly string[]): Promise<Map<string, StoredTrace>>;
   /**
    * Writes any number of traces, in batches, each together with its assessments, by trace id. A trace is written only if
-   * a read in the last 5 s did not find it; without assessments, the caller's read just before the call counts. After an
-   * unknown outcome it reads before it sends again.
+   * a read in the last 5 s did not find it. After an unknown outcome it reads before it sends again.
    */
   writeTraces(
     experiment: Experiment,
     traces: readonly TraceRecord[],
     assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
+    how?: WriteOptions & { areAbsent?: boolean },
   ): Promise<WriteTracesResult>;
   /**
    * Writes the spans of existing traces where they are missing or incomplete: for an attempt after one that was killed
@@ -116,5 +135,9 @@ export interface TraceStore {
    * Writes the verdicts of one trace. A valid assessment of `trace` is never sent again. A verdict replaces the error
    * assessment of the same scorer.
    */
-  writeAssessments(trace: StoredTrace, assessments: readonly NewAssessment[]): Promise<WriteAssessmentsResult>;
+  writeAssessments(
+    trace: StoredTrace,
+    assessments: readonly NewAssessment[],
+    how?: WriteOptions,
+  ): Promise<WriteAssessmentsResult>;
 }

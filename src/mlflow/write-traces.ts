@@ -3,6 +3,7 @@
  * spans and a post.
  */
 import type { S3Client } from '@aws-sdk/client-s3';
+import { RUN_TAG } from '../captures/trace/ids.ts';
 import type { TraceRecord } from '../captures/trace/types.ts';
 import { forEachConcurrently } from '../core/process/concurrency.ts';
 import { withRetries } from '../core/process/retry.ts';
@@ -26,7 +27,7 @@ import {
 import { traceTags } from './span-attributes.ts';
 import { hasStorableTime, timeRefusal } from './storable-time.ts';
 import { spansFile } from './trace-json.ts';
-import type { Experiment, StoredTrace, WriteTracesResult } from './types.ts';
+import type { Experiment, StoredTrace, WriteOptions, WriteTracesResult } from './types.ts';
 
 interface TraceWriterOptions {
   rest: MlflowRest;
@@ -44,6 +45,7 @@ interface Task {
   assessmentsOf: AssessmentsOf;
   /** Whether the caller has just read the traces, and found none. */
   areAbsent: boolean;
+  assertHeld: WriteOptions['assertHeld'];
 }
 
 const NO_ASSESSMENTS: AssessmentsOf = new Map();
@@ -65,16 +67,17 @@ export class TraceWriter {
     experiment: Experiment,
     given: readonly TraceRecord[],
     assessmentsOf?: AssessmentsOf,
+    { areAbsent = assessmentsOf === undefined, assertHeld }: WriteOptions & { areAbsent?: boolean } = {},
   ): Promise<WriteTracesResult> {
     const all = [...new Map(given.map((trace) => [trace.traceId, trace])).values()];
     const traces = all.filter(hasStorableTime);
     const timeless = all.filter((trace) => !hasStorableTime(trace)).map(timeRefusal);
-    const areAbsent = assessmentsOf === undefined;
-    const first = await this.#write({ experiment, traces, assessmentsOf: assessmentsOf ?? NO_ASSESSMENTS, areAbsent });
+    const task = { experiment, traces, assessmentsOf: assessmentsOf ?? NO_ASSESSMENTS, areAbsent, assertHeld };
+    const first = await this.#write(task);
     // MLflow may have refused the assessments alone.
     const again = new Set(idsOf(first.refused).filter((id) => assessmentsOf?.get(id)?.length));
     const isAgain = ({ traceId }: { traceId: string }): boolean => again.has(traceId);
-    const bare = { experiment, traces: traces.filter(isAgain), assessmentsOf: NO_ASSESSMENTS, areAbsent: false };
+    const bare = { ...task, traces: traces.filter(isAgain), assessmentsOf: NO_ASSESSMENTS, areAbsent: false };
     const second = await this.#write(bare);
     const refused = [...timeless, ...first.refused.filter((refusal) => !isAgain(refusal))];
     return { ...joined([{ ...first, refused }, second]), bare: second.written };
@@ -120,7 +123,10 @@ export class TraceWriter {
       // One of several servers behind the same name may have accepted the first requests.
       const stored = await this.#read(experiment, traces);
       const settled = joined([]);
-      for (const found of stored.values()) settled[outcomeOf(found, assessmentsOf, true)].push(found.traceId);
+      for (const trace of traces) {
+        const found = stored.get(trace.traceId);
+        if (found !== undefined) settled[outcomeOf(found, trace, true)].push(trace.traceId);
+      }
       const spans = spansStore(this.#options.rest, experiment, this.#options.s3);
       for (const trace of traces) {
         if (lacksSpans(stored.get(trace.traceId))) await spans.put(trace.traceId, spansFile(trace));
@@ -208,14 +214,15 @@ export class TraceWriter {
   }
 
   /** Adds how the outcome of existing traces is told, from reads that are recent enough. */
-  #sending({ experiment, traces, assessmentsOf, areAbsent }: Task): Sending {
+  #sending({ experiment, traces, areAbsent, assertHeld }: Task): Sending {
     const { rest, probe } = this.#options;
     const reads = new RecentReads((ids) => readTraces(rest, probe, experiment.id, ids), idsOf(traces), areAbsent);
+    const ours = new Map(traces.map((trace) => [trace.traceId, trace]));
     const existing: ExistingOf = async (batch, sent) => {
       const stored = await reads.of(idsOf(batch), sent);
-      return new Map(stored.map((trace) => [trace.traceId, outcomeOf(trace, assessmentsOf, sent)]));
+      return new Map(stored.map((found) => [found.traceId, outcomeOf(found, ours.get(found.traceId), sent)]));
     };
-    return { experiment, traces, existing };
+    return { experiment, traces, existing, assertHeld };
   }
 }
 
@@ -225,17 +232,9 @@ const joined = (results: readonly WriteOutcome[]): WriteOutcome => ({
   refused: results.flatMap(({ refused }) => refused),
 });
 
-/**
- * Whether this client or another one wrote a trace that exists. A post of ours left all of its assessments. A person may have
- * deleted some of them since.
- */
-function outcomeOf(stored: StoredTrace, assessmentsOf: AssessmentsOf, sent: boolean): 'written' | 'alreadyThere' {
-  const ids = new Set(stored.assessments.map(({ assessmentId }) => assessmentId));
-  const ours = assessmentsOf.get(stored.traceId) ?? [];
-  return sent && (ours.length === 0 || ours.some(({ assessmentId }) => ids.has(assessmentId)))
-    ? 'written'
-    : 'alreadyThere';
-}
+/** Whether the run of a trace that was sent has written it, or another run: the trace in MLflow names it. */
+const outcomeOf = (stored: StoredTrace, ours: TraceRecord | undefined, sent: boolean): 'written' | 'alreadyThere' =>
+  sent && stored.info?.run === ours?.tags[RUN_TAG] ? 'written' : 'alreadyThere';
 
 /** @throws MlflowRetryableError `MlflowNotStored` unless all the traces are there with their spans */
 function assertStored(sent: readonly { traceId: string }[], stored: ReadonlyMap<string, StoredTrace>): void {

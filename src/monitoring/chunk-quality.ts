@@ -1,5 +1,5 @@
 /** What a run has done with a chunk: from the receipts of its attempts, each of which reports all attempts so far. */
-import type { QualityCounts } from '../core/contract/quality.ts';
+import type { QualityCounts, QualityFailures } from '../core/contract/quality.ts';
 import type { Receipt } from '../core/contract/receipts.ts';
 import { takeFarthest } from '../quality/count-tree.ts';
 import type { ChunkState, StepState } from './receipts.ts';
@@ -11,6 +11,12 @@ export function qualityOfChunk({ log, evaluate, failedCounts }: ChunkState): Qua
   takeFarthest(counts, ofStep(log, failedOf('log')));
   return counts;
 }
+
+/** Returns the captures that failed an objective, as each attempt knew them. */
+export const failuresOfChunk = ({ log, evaluate }: ChunkState): QualityFailures[] =>
+  [log.done, log.failed, evaluate.done, evaluate.failed].flatMap((receipt) =>
+    receipt?.failures ? [receipt.failures] : [],
+  );
 
 function ofStep<R extends Receipt>({ done }: StepState<R>, failed: ChunkState['failedCounts']): QualityCounts {
   const counts: QualityCounts = {};

@@ -6,7 +6,7 @@ import { assertContract } from '../core/contract/contract.ts';
 import type { ChunkRequest, ManifestLine } from '../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, LogReceipt, PlanReceipt, Receipt } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
-import { toNamedError } from '../core/errors/errors.ts';
+import { toNamedError, wordsIn } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { addSpend, emptySpend } from './counts.ts';
 
@@ -43,8 +43,11 @@ export async function withReceipt<R extends Receipt>(
     failure = error;
   }
   const receipt = attempt.receipt(failure);
-  const key = workKeys.receipt(receipt.run, receipt.chunk, receipt.step, receipt.attempt, receipt.requestId);
-  await storage.putJson(workBucket, key, receipt);
+  const names = [receipt.run, receipt.chunk, receipt.step, receipt.attempt, receipt.requestId] as const;
+  await storage.putJson(workBucket, workKeys.receipt(...names), receipt);
+  const words = wordsIn(failure);
+  // They can quote captures, so that the receipt and the log do not have them. A run can do without.
+  if (words.length > 0) await storage.putJson(workBucket, workKeys.words(...names), { words }).catch(() => undefined);
   if (failure !== undefined) throw failure;
   return receipt;
 }

@@ -4,17 +4,15 @@ import type { Storage } from '../core/aws/storage.ts';
 import type { BatchReport, NamedError } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { inOrder } from '../core/process/concurrency.ts';
-import { mergeHours } from '../ground-truth/index/index-store.ts';
 import { writeCounts } from '../quality/counts-store.ts';
 import { RunSums, type RunSumsState } from '../quality/run-sums.ts';
 import { withRanges } from './chunk/ranges.ts';
-import { qualityOfChunk } from './chunk-quality.ts';
+import { failuresOfChunk, qualityOfChunk } from './chunk-quality.ts';
 import type { FilesState } from './file-reports.ts';
-import type { ObservedChunks } from './observed-chunks.ts';
 import { readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
 
-/** Time reserved to write the sums of a part, or the whole summary. Half of it is left when the index is merged no more. */
+/** Time reserved to write the sums of a part, or the whole summary. */
 const FINISH_RESERVE_MS = 60_000;
 
 /** Chunks whose ranges are read at the same time, if they are not in the manifest itself. */
@@ -22,7 +20,6 @@ const CHUNKS_AT_ONCE = 16;
 
 /** What the parts of a summary have added up so far. */
 interface SummaryState extends SummarySums {
-  observed?: ReturnType<ObservedChunks['state']>;
   files: FilesState;
   quality: RunSumsState;
   /** The chunk to continue with. */
@@ -33,7 +30,7 @@ interface SummaryState extends SummarySums {
  * Sums a run from what it left in the work bucket, and writes what it has done to the counts. If the time is short, it stores the sums and stops.
  *
  * @param time the number of this part, from 0, and the time for it; by default all of the run is one part
- * @param observed gets what the captures showed about the objectives
+ * @param quality gets what the run has done to the quality that is known, and what it showed about the objectives
  * @returns a summary with the status `unfinished` if another part follows
  */
 export async function summarizeRun(
@@ -42,14 +39,13 @@ export async function summarizeRun(
   run: { name: string; startTime: string },
   error?: NamedError,
   { part, remainingMs }: { part: number; remainingMs(): number } = { part: 0, remainingMs: () => Infinity },
-  observed?: ObservedChunks,
+  quality = new RunSums(),
 ): Promise<RunSummary> {
   const { name } = run;
   const key = (next: number): string => workKeys.summaryState(name, next);
   const earlier = part === 0 ? undefined : await storage.getJson<SummaryState>(workBucket, key(part));
   const summary = new SummaryBuilder(run, error, earlier);
-  const quality = new RunSums(earlier?.quality);
-  observed?.restore(earlier?.observed);
+  if (earlier !== undefined) quality.restore(earlier.quality);
   if (earlier === undefined) {
     for await (const plan of readPlanReceipts(storage, workBucket, name)) summary.addPlan(plan);
   }
@@ -63,12 +59,12 @@ export async function summarizeRun(
     if (line === undefined) continue;
     summary.addChunk(line, state);
     quality.add(qualityOfChunk(state));
-    observed?.add(line, state);
+    quality.experimentId = line.experimentId;
+    for (const failures of failuresOfChunk(state)) quality.fail(failures);
     await summary.files.write(storage, workBucket, name);
     if (remainingMs() > FINISH_RESERVE_MS) continue;
     await summary.files.write(storage, workBucket, name, 'closed');
-    const added = { files: summary.files.state(), quality: quality.state(), observed: observed?.state() };
-    const sums = { ...summary.sums(), ...added, next: line.chunk + 1 };
+    const sums = { ...summary.sums(), files: summary.files.state(), quality: quality.state(), next: line.chunk + 1 };
     await storage.putJson(workBucket, key(part + 1), sums satisfies SummaryState);
     return { ...sums.summary, status: 'unfinished' };
   }
@@ -76,6 +72,5 @@ export async function summarizeRun(
   summary.addBatch(await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(name)));
   summary.warn(quality.warnings());
   await writeCounts(storage, workBucket, name, quality.counts);
-  await mergeHours(storage, workBucket, Object.keys(quality.counts), () => remainingMs() > FINISH_RESERVE_MS / 2);
   return summary.build();
 }

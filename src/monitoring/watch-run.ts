@@ -7,16 +7,13 @@ import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { scorersFor } from '../judge/scorers/scorer-set.ts';
 import { Detectors } from '../quality/detectors.ts';
 import { readObjectives } from '../quality/objectives.ts';
+import type { RunSums } from '../quality/run-sums.ts';
 import { watchQuality } from '../quality/watch.ts';
-import type { ObservedChunks } from './observed-chunks.ts';
 import { isLive } from './plan/input.ts';
 import { publishQuality } from './quality-metrics.ts';
 import type { RunSummary } from './summary.ts';
 
-type Watch = (
-  summary: Pick<RunSummary, 'run' | 'startedAt' | 'input' | 'options'>,
-  observed: ReturnType<ObservedChunks['state']>,
-) => Promise<void>;
+type Watch = (summary: Pick<RunSummary, 'run' | 'startedAt' | 'input' | 'options'>, quality: RunSums) => Promise<void>;
 
 /**
  * Returns a function that watches a run, if its captures are new. Backfills, retries and re-evaluations neither ring nor
@@ -29,14 +26,15 @@ export function connectQuality(environment: LambdaEnvironment, storage: Storage)
   if (objectives.length === 0) return async () => undefined;
   // Their limits take up to some seconds to calculate, which only a run of new captures needs.
   let detectors: Detectors | undefined;
-  return async ({ run, startedAt, input, options }, { experimentId, observations }) => {
+  return async ({ run, startedAt, input, options }, quality) => {
+    const observations = quality.observations();
     if (observations === undefined || !isLive(input, options)) return;
     detectors ??= new Detectors(objectives, environment.SHADOW_VARIANTS);
     const context = {
       stackPrefix: environment.STACK_PREFIX,
       endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
       mlflow: environment.MLFLOW_TRACKING_URI,
-      experimentId,
+      experimentId: quality.experimentId,
     };
     const observedRun = { name: run, startedMs: Date.parse(startedAt), observations };
     const missed = await watchQuality(observedRun, {

@@ -54,7 +54,7 @@ export async function writeCounts(
   const byDay = Map.groupBy(Object.keys(counts), dayOf);
   for (const day of days) if (!byDay.has(day)) byDay.set(day, []);
   await forEachConcurrently(AT_ONCE, byDay, async ([day, hours]) => {
-    const counted: RunCounts = { run, at, hours: Object.fromEntries(hours.map((hour) => [hour, counts[hour] ?? {}])) };
+    const counted: RunCounts = { run, at, hours: Object.fromEntries(hours.map((hour) => [hour, kept(counts[hour])])) };
     const digest = hash('sha256', JSON.stringify(counted)).slice(0, DIGEST_CHARS);
     await storage.putJson(bucket, workKeys.newCounts(day, run, digest), counted);
   });
@@ -66,6 +66,10 @@ export async function writeCounts(
     });
   });
 }
+
+/** Only the detectors need the seconds of an hour. */
+const kept = (hour: QualityCounts[string] = {}): QualityCounts[string] =>
+  Object.fromEntries(Object.entries(hour).map(([variant, { seconds: _, ...cell }]) => [variant, cell]));
 
 /** Merges the small objects of a day if there are many. Another run that does so at the same time wins, or loses. */
 async function mergeDay(storage: Storage, bucket: string, day: string): Promise<void> {

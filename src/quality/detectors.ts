@@ -17,8 +17,8 @@ import {
   rateOf,
   type Span,
 } from './detector.ts';
+import { worst } from './failures.ts';
 import type { Objective } from './objectives.ts';
-import { worst } from './observations.ts';
 
 /** A run of new files, with what it observed. */
 export interface ObservedRun {

@@ -5,8 +5,8 @@ import { singleLine } from '../core/text/terminal-text.ts';
 import { traceUrl } from '../mlflow/trace-url.ts';
 import type { Span } from './detector.ts';
 import type { Announcement } from './detectors.ts';
+import { SHOWN_FAILURES } from './failures.ts';
 import type { Objective } from './objectives.ts';
-import { SHOWN_FAILURES } from './observations.ts';
 
 /** Where the message comes from, and where its links lead. */
 export interface MessageContext {

@@ -9,10 +9,12 @@
  *
  * Those for true answers, such as accuracy, are in true-objectives.ts.
  */
+
 import * as z from 'zod';
 import { nearest } from '../core/values/nearest.ts';
+import { describeValues, readValue } from '../core/values/scorer-values.ts';
 import { isCodeScorer } from '../judge/scorers/scorer-set.ts';
-import { describeValues, isPass, readValue } from '../judge/scorers/values.ts';
+import { isPass } from '../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import {

@@ -1,7 +1,15 @@
 /** Adds up what the chunks of a run have done, in memory that depends on the hours and variants, not on the chunks. */
-import type { QualityCounts } from '../core/contract/quality.ts';
+import type {
+  ObservedSecond,
+  QualityCell,
+  QualityCounts,
+  QualityFailures,
+  QualityObservations,
+} from '../core/contract/quality.ts';
 import { addTree, branch } from './count-tree.ts';
 import { dayOf } from './counts-store.ts';
+import { addFailures } from './failures.ts';
+import { cellsOf } from './fold.ts';
 
 /** Hours × variants of one run: more than a year of two variants. With a dozen scorers, they take about 100 MB. */
 const MAX_CELLS = 20_000;
@@ -12,19 +20,30 @@ export interface RunSumsState {
   counts: QualityCounts;
   /** Captures that are in no counts, because they would add more hours than a run may have. */
   beyond: number;
+  failures: QualityFailures;
+  experimentId: string;
 }
 
 export class RunSums {
-  readonly counts: QualityCounts;
-  #beyond: number;
+  readonly counts: QualityCounts = {};
+  readonly #failures: QualityFailures = {};
+  /** That of the traces. */
+  experimentId = '';
+  #beyond = 0;
   #cells = 0;
-  readonly #days: Set<string>;
+  readonly #days = new Set<string>();
 
-  constructor({ counts = {}, beyond = 0 }: Partial<RunSumsState> = {}) {
-    this.counts = counts;
-    this.#beyond = beyond;
-    for (const hour of Object.values(counts)) this.#cells += Object.keys(hour).length;
-    this.#days = new Set(Object.keys(counts).map(dayOf));
+  /** Adds what an earlier invocation has added up. */
+  restore({ counts, beyond, failures, experimentId }: RunSumsState): void {
+    this.add(counts);
+    this.fail(failures);
+    this.#beyond += beyond;
+    this.experimentId = experimentId;
+  }
+
+  /** Adds captures that failed an objective. */
+  fail(failures: QualityFailures): void {
+    addFailures(this.#failures, failures);
   }
 
   add(counts: QualityCounts): void {
@@ -46,7 +65,25 @@ export class RunSums {
   }
 
   state(): RunSumsState {
-    return { counts: this.counts, beyond: this.#beyond };
+    const { counts, experimentId } = this;
+    return { counts, beyond: this.#beyond, failures: this.#failures, experimentId };
+  }
+
+  /** Returns what the captures showed about the objectives; `undefined` if nothing was observed. */
+  observations(): QualityObservations | undefined {
+    const seen = cellsOf(this.counts).flatMap(({ variant, cell }) =>
+      Object.entries(cell.seconds ?? {}).map(([measure, seconds]) => ({ measure, variant, seconds: inOrder(seconds) })),
+    );
+    if (seen.length === 0) return undefined;
+    const series = [...Map.groupBy(seen, ({ measure }) => measure)].map(([measure, ofMeasure]) => {
+      const variants = [...Map.groupBy(ofMeasure, ({ variant }) => variant)];
+      // Names come from captures, and one of them may be `__proto__`.
+      return [
+        measure,
+        Object.fromEntries(variants.map(([variant, own]) => [variant, own.flatMap((one) => one.seconds)])),
+      ];
+    });
+    return { series: Object.fromEntries(series), failures: this.#failures };
   }
 
   /** Returns a warning for the summary if counts are missing. */
@@ -58,3 +95,8 @@ export class RunSums {
     ];
   }
 }
+
+const inOrder = (seconds: NonNullable<QualityCell['seconds']>[string]): ObservedSecond[] =>
+  Object.entries(seconds)
+    .map(([second, { cases = 0, failed = 0 }]): ObservedSecond => [Number(second), cases, failed])
+    .toSorted(([a], [b]) => a - b);

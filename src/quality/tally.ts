@@ -2,10 +2,12 @@
 
 import { capturePathOf, HOUR_MS } from '../captures/files/capture-path.ts';
 import type { Capture, LinePlace } from '../captures/types.ts';
-import type { QualityCell, QualityCounts, QualityObservations, SampleCounts } from '../core/contract/quality.ts';
+import type { QualityCell, QualityCounts, QualityFailures, SampleCounts } from '../core/contract/quality.ts';
+import type { Receipt } from '../core/contract/receipts.ts';
 import { JUDGE_COST, RUN_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
 import { addTree, branch } from './count-tree.ts';
+import { addFailures } from './failures.ts';
 import { EVERY_CAPTURE, partOf } from './sample.ts';
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */
@@ -41,8 +43,8 @@ export interface CountedCapture {
   isWritten: boolean;
   /** Verdicts of this run that are in MLflow. */
   verdicts: readonly CountedVerdict[];
-  /** Older verdicts that those replace. */
-  replaced: readonly CountedVerdict[];
+  /** Older verdicts that those replace, and how often each is in the counts. */
+  replaced: readonly (CountedVerdict & { times: number })[];
   /** This run was the first to evaluate the capture. By LLM scorer that could judge it, the part of the sample. */
   judgeable: readonly { scorer: string; sample: string }[];
   notJudged: Record<string, number>;
@@ -67,26 +69,31 @@ export function captureFacts(capture: Capture | undefined, place: LinePlace, rep
 /** Returns the hour of an instant, such as `2026-11-20T10`. @param ms epoch milliseconds */
 export const hourOf = (ms: number): string => new Date(Math.floor(ms / HOUR_MS) * HOUR_MS).toISOString().slice(0, 13);
 
-/** Sees each capture that is counted. */
-export interface CaptureObserver {
-  add(capture: CountedCapture): void;
-  observations(): QualityObservations | undefined;
+/** What a capture shows about the objectives. */
+export interface Observed {
+  seconds: NonNullable<QualityCell['seconds']>;
+  failures: QualityFailures;
 }
+
+/** Returns what a capture shows; `undefined` for one that is not observed. */
+export type Observe = (capture: CountedCapture) => Observed | undefined;
 
 export class QualityTally {
   readonly #counts: QualityCounts = {};
   readonly #variants = new Set<string>();
-  readonly #observed: CaptureObserver | undefined;
+  readonly #failures: QualityFailures = {};
+  readonly #observe: Observe | undefined;
 
-  /** @param observed what the captures show about the objectives, if there are any */
-  constructor(observed?: CaptureObserver) {
-    this.#observed = observed;
+  /** @param observe tells what captures show about the objectives, if there are any */
+  constructor(observe?: Observe) {
+    this.#observe = observe;
   }
 
   /** Counts a capture. Call it once for each that has a trace. */
   add(capture: CountedCapture): void {
     if (capture.facts.replay !== undefined) return;
-    this.#observed?.add(capture);
+    const { seconds = {}, failures = {} } = this.#observe?.(capture) ?? {};
+    addFailures(this.#failures, failures);
     const { facts, isWritten, verdicts, replaced, judgeable, notJudged } = capture;
     const { inputTokens = 0, outputTokens = 0, isError } = facts;
     const cell: QualityCell = {};
@@ -94,8 +101,12 @@ export class QualityTally {
     if (isWritten) addTree(cell, counted(written));
     if (Object.keys(notJudged).length > 0) addTree(cell, { notJudged });
     for (const { scorer, sample } of judgeable) addTree(cell, { scorers: { [scorer]: { [sample]: { captures: 1 } } } });
-    for (const verdict of verdicts) addVerdict(cell, verdict, 1);
-    for (const verdict of replaced) addVerdict(cell, verdict, -1);
+    for (const verdict of verdicts) {
+      addVerdict(cell, verdict, 1);
+      addCost(cell, verdict);
+    }
+    for (const verdict of replaced) addVerdict(cell, verdict, -verdict.times);
+    if (Object.keys(seconds).length > 0) addTree(cell, { seconds });
     if (Object.keys(cell).length === 0) return;
     const total = branch(branch(this.#counts, hourOf(facts.inferenceMs)), this.#variantOf(facts));
     addTree(total, cell);
@@ -110,11 +121,10 @@ export class QualityTally {
   }
 
   /** The part of the receipt. */
-  counts(): { quality?: QualityCounts; observations?: QualityObservations } {
-    const observations = this.#observed?.observations();
+  counts(): Pick<Receipt, 'quality' | 'failures'> {
     return {
       ...(Object.keys(this.#counts).length === 0 ? {} : { quality: this.#counts }),
-      ...(observations && { observations }),
+      ...(Object.keys(this.#failures).length === 0 ? {} : { failures: this.#failures }),
     };
   }
 }
@@ -127,7 +137,7 @@ const counted = (counts: Record<string, number>): Record<string, number> =>
   Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== 0 && isCountable(count)));
 
 /** Adds a verdict, or takes it away. A verdict of a time before the counts is not in them, and is not taken away. */
-function addVerdict(cell: QualityCell, { name, value, metadata, sourceType }: CountedVerdict, times: 1 | -1): void {
+function addVerdict(cell: QualityCell, { name, value, metadata, sourceType }: CountedVerdict, times: number): void {
   const sample = partOf(metadata);
   if (sample === undefined || value === undefined) return;
   if (typeof value === 'number' && !isCountable(value)) return;
@@ -136,9 +146,14 @@ function addVerdict(cell: QualityCell, { name, value, metadata, sourceType }: Co
       ? { numbers: { count: times, sum: times * value, squares: times * value * value } }
       : { values: { [String(value).slice(0, MAX_NAME_CHARS).replace('__proto__', OTHER)]: times } };
   addTree(cell, { scorers: { [name]: { [sourceType === 'CODE' ? EVERY_CAPTURE : sample]: counts } } });
+}
+
+/** Adds what a verdict has cost, which is spent also if the verdict is replaced. */
+function addCost(cell: QualityCell, { value, metadata }: CountedVerdict): void {
   const usd = Number(metadata[JUDGE_COST] ?? 0);
-  // What a verdict has cost is spent, even if it is replaced.
-  if (times === 1 && usd > 0 && isCountable(usd)) addTree(cell, { judgeUsd: usd });
+  if (partOf(metadata) !== undefined && value !== undefined && usd > 0 && isCountable(usd)) {
+    addTree(cell, { judgeUsd: usd });
+  }
 }
 
 function boundValues(values: Record<string, number>): void {
@@ -166,17 +181,47 @@ export function judgedLater({
   return news.length === 0 ? {} : { judgedLater: -news.length };
 }
 
-/** Returns the verdicts of a run among the assessments of a trace, and the older verdicts that they replace. */
+/**
+ * Returns the verdicts of a run on a trace, and the older verdicts that they replace.
+ *
+ * @param stored the assessments before the run wrote the `written` ones
+ */
 export function verdictsOfRun(
   run: string,
   stored: readonly StoredAssessment[],
   written: readonly NewAssessment[],
 ): Pick<CountedCapture, 'verdicts' | 'replaced'> {
   const news = new Set(written.map(({ assessmentId }) => assessmentId));
-  const earlier = stored.filter(
-    (one) => one.metadata[RUN_METADATA] === run && one.sourceType !== 'HUMAN' && !news.has(one.assessmentId),
-  );
-  const verdicts = [...written, ...earlier].filter(({ value }) => value !== undefined);
-  const overridden = new Set(verdicts.map(({ overrides }) => overrides));
-  return { verdicts, replaced: stored.filter(({ assessmentId }) => overridden.has(assessmentId)) };
+  const earlier = ownVerdicts(run, stored).filter(({ assessmentId }) => !news.has(assessmentId));
+  const overridden = new Set(earlier.map(({ overrides }) => overrides));
+  const before = stored.filter(({ assessmentId }) => overridden.has(assessmentId));
+  const replaced = written.filter(({ replaces, value }) => replaces && value !== undefined);
+  return {
+    verdicts: [...written.filter(({ value }) => value !== undefined), ...earlier],
+    replaced: [
+      ...before.map((verdict) => ({ ...verdict, times: 1 })),
+      ...replaced.flatMap(({ name }) => inCounts(stored.filter((one) => one.name === name))),
+    ],
+  };
 }
+
+/** Returns the verdicts that a run has written before. */
+export const ownVerdicts = (run: string, stored: readonly StoredAssessment[]): StoredAssessment[] =>
+  stored.filter(
+    ({ metadata, sourceType, value }) =>
+      metadata[RUN_METADATA] === run && sourceType !== 'HUMAN' && value !== undefined,
+  );
+
+/**
+ * Returns how often each verdict of a scorer on a trace is in the counts: one in force once, and one that was overridden not at all. Of two
+ * that override the same one, each has taken it away.
+ */
+const inCounts = (ofScorer: readonly StoredAssessment[]): (StoredAssessment & { times: number })[] =>
+  ofScorer
+    .map((verdict) => {
+      const taken = ofScorer.filter(
+        ({ overrides, value }) => overrides === verdict.assessmentId && value !== undefined,
+      );
+      return { ...verdict, times: 1 - taken.length };
+    })
+    .filter(({ times }) => times !== 0);

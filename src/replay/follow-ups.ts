@@ -1,5 +1,5 @@
 /** The steps that can follow a replay on the command line: comparison, report, MLflow. Each is loaded only when requested. */
-import { toNamedError } from '../core/errors/errors.ts';
+import { saidBy } from '../core/errors/errors.ts';
 import type { RunClock } from './clock.ts';
 import { type JudgeSettings, judgeWarning, stoppedBy } from './compare/judge-replies.ts';
 import type { CapturedComparison, CapturedReplies } from './compare/with-captured.ts';
@@ -81,8 +81,7 @@ export class FollowUps {
     // A stopped replay is not judged: the user waits for it to end.
     const judging = result.wasCancelled || !judge ? undefined : stoppedBy(signal, judge);
     const comparison = await this.#captured?.finish(judging).catch((error: unknown) => {
-      const { name, message } = toNamedError(error);
-      failures.push(`The replies could not be compared: ${name}: ${message}`);
+      failures.push(`The replies could not be compared: ${saidBy(error)}`);
       return undefined;
     });
     const warnings = comparison?.judgeFailure ? [judgeWarning(comparison.judgeFailure)] : [];
@@ -115,6 +114,5 @@ export class FollowUps {
 }
 
 function mlflowFailure(error: unknown): string {
-  const { name, message } = toNamedError(error);
-  return `Not all of the replay is in MLflow: ${name}: ${message}`;
+  return `Not all of the replay is in MLflow: ${saidBy(error)}`;
 }

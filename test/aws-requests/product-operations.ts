@@ -9,6 +9,8 @@ const CHECKED_IN = {
     'bedrock:GetInferenceProfile',
     'bedrock:GetModelInvocationJob',
     'bedrock-runtime:Converse',
+    'dynamodb:BatchGetItem',
+    'dynamodb:BatchWriteItem',
     'dynamodb:GetItem',
     'dynamodb:TransactWriteItems',
     'dynamodb:UpdateItem',

@@ -45,7 +45,7 @@ export const CLAIMS = {
   'budget-booked': {
     step: 'judge',
     text: 'The budget’s item in DynamoDB holds what the summary says was spent',
-    file: 'src/limits/budget/account.ts',
+    file: 'src/limits/budget.ts',
   },
   'children-arns': {
     step: 'judge',

@@ -6,14 +6,18 @@ import {
   ConditionalCheckFailedException,
   type DynamoDBClient,
   GetItemCommand,
-  TransactionCanceledException,
-  TransactWriteItemsCommand,
   type Update,
-  UpdateItemCommand,
+  type UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
 import { budgetTable } from '../../src/core/contract/names.ts';
+import { BudgetTable } from '../../src/limits/table.ts';
 
 type Item = Record<string, AttributeValue>;
+
+/** Returns the table of the limits, in memory. */
+export const memoryLimits = (table = new MemoryTable()): BudgetTable => new BudgetTable(table.client, 'table');
+/** What writing needs besides a storage and MLflow. */
+export const memoryWriting = () => ({ table: memoryLimits(), remainingMs: () => 900_000 });
 
 export class MemoryTable {
   readonly items = new Map<string, Item>();
@@ -39,34 +43,28 @@ export class MemoryTable {
   }
 
   async send(
-    command:
-      | GetItemCommand
-      | UpdateItemCommand
-      | TransactWriteItemsCommand
-      | BatchGetItemCommand
-      | BatchWriteItemCommand,
+    command: GetItemCommand | UpdateItemCommand | BatchGetItemCommand | BatchWriteItemCommand,
   ): Promise<unknown> {
     this.requests += 1;
     if (command instanceof BatchGetItemCommand) return this.#getAll(command.input.RequestItems ?? {});
     if (command instanceof BatchWriteItemCommand) return this.#putAll(command.input.RequestItems ?? {});
     if (command instanceof GetItemCommand) return { Item: this.items.get(scopeOf(command.input.Key)) };
-    const isTransaction = command instanceof TransactWriteItemsCommand;
-    const updates = isTransaction
-      ? (command.input.TransactItems ?? []).map(({ Update: update }) => update as Update)
-      : [command.input as Update];
-    const old = command instanceof UpdateItemCommand && command.input.ReturnValues === 'ALL_OLD';
-    const before = old ? (this.items.get(scopeOf(command.input.Key)) ?? {}) : undefined;
+    const update = command.input as Update;
+    const scope = scopeOf(update.Key);
+    const before = command.input.ReturnValues === 'ALL_OLD' ? (this.items.get(scope) ?? {}) : undefined;
     const isLost = this.lostReplies > 0;
     if (isLost) this.lostReplies -= 1;
     const isOnce = command.middlewareStack.identify().some((name) => name.includes('sentOnce'));
     for (let sent = 0; sent < (isLost && !isOnce ? 2 : 1); sent += 1) {
-      for (const { Key } of updates) this.onWrite?.(scopeOf(Key), this.#units(scopeOf(Key), isTransaction));
-      if (!updates.every((update) => this.#isAllowed(update))) throw refusal(isTransaction);
-      for (const update of updates) this.#apply(update);
-      this.afterWrite?.();
+      // A write costs a unit for each KB of the whole item.
+      this.onWrite?.(scope, Math.max(1, Math.ceil(this.sizeOf(scope) / 1024)));
+      if (!this.#isAllowed(update)) {
+        throw new ConditionalCheckFailedException({ message: 'refused', $metadata: { httpStatusCode: 400 } });
+      }
+      this.#apply(update);
     }
     if (isLost && isOnce) throw Object.assign(new Error('socket hang up'), { name: 'TimeoutError' });
-    return isTransaction ? {} : { Attributes: before ?? this.items.get(scopeOf(command.input.Key)) };
+    return { Attributes: before ?? this.items.get(scope) };
   }
 
   #getAll(asked: Record<string, { Keys: Item[] | undefined }>): unknown {
@@ -93,11 +91,6 @@ export class MemoryTable {
       ([name, { N, S }]) => name.length + (N === undefined ? Buffer.byteLength(S ?? '') : 1 + Math.ceil(N.length / 2)),
     );
     return sizes.reduce((sum, size) => sum + size, budgetTable.partitionKey.length + Buffer.byteLength(scope));
-  }
-
-  /** What a write costs: a unit for each KB of the whole item, twice that in a transaction. */
-  #units(scope: string, isTransaction: boolean): number {
-    return Math.max(1, Math.ceil(this.sizeOf(scope) / 1024)) * (isTransaction ? 2 : 1);
   }
 
   #isAllowed(update: Update): boolean {
@@ -148,13 +141,6 @@ const COMPARISONS: Record<string, (a: number, b: number) => boolean> = {
 };
 
 const scopeOf = (key: Item | undefined): string => key?.[budgetTable.partitionKey]?.S ?? '';
-
-const refusal = (isTransaction: boolean): Error => {
-  const facts = { message: 'refused', $metadata: { httpStatusCode: 400 } };
-  return isTransaction
-    ? new TransactionCanceledException({ ...facts, CancellationReasons: [{ Code: 'ConditionalCheckFailed' }] })
-    : new ConditionalCheckFailedException(facts);
-};
 
 function givenValue(update: Update, name: string): AttributeValue {
   const value = update.ExpressionAttributeValues?.[name];

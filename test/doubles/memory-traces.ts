@@ -15,7 +15,7 @@ type Store = Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'm
 
 export class MemoryTraces implements Store {
   /** By trace. A trace that is not in here is absent, unless `hasAll`. */
-  readonly assessments = new Map<string, NewAssessment[]>();
+  readonly assessments = new Map<string, (NewAssessment & { overrides?: string })[]>();
   /** The runs that have written traces. */
   readonly runs = new Map<string, string | undefined>();
   /** Traces that were written, in order. */
@@ -91,7 +91,10 @@ export class MemoryTraces implements Store {
     if (known === undefined) return { written: [], alreadyThere: [], traceMissing: true as const };
     this.singles += 1;
     const news = assessments.filter((one) => !known.some((old) => old.assessmentId === one.assessmentId && !old.error));
-    for (const one of news) {
+    for (const given of news) {
+      const isOverridden = (id: string): boolean => known.some(({ overrides }) => overrides === id);
+      const older = known.find(({ name, assessmentId }) => name === given.name && !isOverridden(assessmentId));
+      const one = given.replaces && older ? { ...given, overrides: older.assessmentId } : given;
       const at = known.findIndex(({ assessmentId }) => assessmentId === one.assessmentId);
       known.splice(at < 0 ? known.length : at, at < 0 ? 0 : 1, one);
     }

@@ -77,8 +77,9 @@ export async function startScriptedMlflow(
   };
   /** Like MLflow, makes a trace whose spans arrive and that does not exist. */
   const takeSpans = (request: SeenRequest, ids: readonly string[]) => {
+    const run = /mlflow\.traceTag\.monitoring_run[^"]*"([^"]*)"/.exec(request.body.toString('latin1'))?.[1];
     const ownTags: Record<string, string> = request.body.includes('mlflow.traceTag.')
-      ? { event_id: 'of the spans' }
+      ? { event_id: 'of the spans', ...(run === undefined ? {} : { monitoring_run: run }) }
       : {};
     for (const id of ids) {
       const { tags = ownTags, assessments = [] } = stored.get(id) ?? {};

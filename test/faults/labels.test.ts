@@ -10,10 +10,10 @@ import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { countBy } from '../../src/quality/calibration/report.ts';
 import type { Behavior } from '../doubles/misbehaving-server.ts';
+import { stepsOn } from '../helpers/ground-truth.ts';
 import { LabeledHours, labeled } from '../helpers/labeled-rows.ts';
 import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';
 import { chatTrace, verdict } from '../helpers/mlflow-traces.ts';
-import { testEnvironment } from '../helpers/test-environment.ts';
 
 jest.setTimeout(240_000);
 
@@ -74,10 +74,7 @@ describe.each(versions)('with MLflow %s', (version) => {
       const attempt = async (): Promise<boolean> => {
         try {
           const { cursor, notNoted } = await noteLabels(null, {
-            storage: memory.storage,
-            environment: testEnvironment({ MLFLOW_EXPERIMENT_NAME: experiment.name }),
-            run: { name: 'run', arn: '', startTime: '2026-11-21T00:00:00Z' },
-            remainingMs: () => 900_000,
+            ...stepsOn(memory.storage, { MLFLOW_EXPERIMENT_NAME: experiment.name }),
             mlflow: async () => client,
           });
           expect([notNoted.MlflowRefused, notNoted.MlflowFailed]).toEqual([undefined, undefined]);

@@ -8,12 +8,9 @@ import type { DynamoDBClient, UpdateItemCommand } from '@aws-sdk/client-dynamodb
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
-import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import { BudgetTable } from '../../src/limits/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
-import { turnsOf } from '../../src/monitoring/log/write-turns.ts';
 import { type FaultProxy, type FaultRule, startFaultProxy } from '../doubles/fault-proxy.ts';
-import { MemoryTable } from '../doubles/memory-table.ts';
 import { expectEquations, linesOf } from '../helpers/fault-expectations.ts';
 import {
   clientOf,
@@ -23,7 +20,7 @@ import {
   type Life,
   type RunHooks,
   type RunOutcome,
-  WORK,
+  TABLE,
 } from '../helpers/fault-pipeline.ts';
 import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 import { Person } from '../helpers/person.ts';
@@ -45,7 +42,6 @@ describe.each(versions)('with MLflow %s', (version) => {
   let pipeline: FaultPipeline;
   const proxies: FaultProxy[] = [];
   const clients: { close(): void }[] = [];
-  const table = new MemoryTable();
 
   beforeAll(async () => {
     pipeline = await FaultPipeline.start(version);
@@ -58,7 +54,7 @@ describe.each(versions)('with MLflow %s', (version) => {
   afterAll(() => pipeline?.stop());
 
   /** Returns a life that ends at the given request to S3 or MLflow, before or after its effect. */
-  async function lifeOf(request: ChunkRequest, lastRequest: number, isBefore: boolean): Promise<Life> {
+  async function lifeOf(lastRequest: number, isBefore: boolean): Promise<Life> {
     let die: (error: Error) => void = () => undefined;
     const killed = new Promise<never>((_, reject) => {
       die = reject;
@@ -83,10 +79,9 @@ describe.each(versions)('with MLflow %s', (version) => {
     const store = createMlflowClient({ trackingUri: mlflow.url, s3: client, retry, timeoutMs: 8_000 });
     clients.push(store, { close: () => client.destroy() });
     const sent = (command: UpdateItemCommand) =>
-      requests < lastRequest ? table.send(command) : new Promise(() => undefined);
+      requests < lastRequest ? pipeline.dynamo.send(command) : new Promise(() => undefined);
     const mortal = { send: sent } as unknown as DynamoDBClient;
-    const turns = turnsOf(new BudgetTable(mortal, 'table'), request);
-    return { deps: { storage: new Storage(client), store, turns }, killed };
+    return { deps: { storage: new Storage(client), store, table: new BudgetTable(mortal, TABLE) }, killed };
   }
 
   /**
@@ -94,14 +89,8 @@ describe.each(versions)('with MLflow %s', (version) => {
    * whether it was written and deleted since.
    */
   async function isSaved(traceId: string, assessmentId?: string): Promise<boolean> {
-    const storage = new Storage(pipeline.s3);
-    for await (const { key } of storage.list(WORK, 'answers/')) {
-      const lines = await storage.getJsonLines<{ wrote?: string[]; posts?: Record<string, string[]> }>(WORK, key);
-      for (const { wrote = [], posts = {} } of lines) {
-        if (assessmentId === undefined ? wrote.includes(traceId) : posts[traceId]?.includes(assessmentId)) return true;
-      }
-    }
-    return false;
+    const { ids } = await pipeline.table.get(`sent#${traceId}`);
+    return ids !== undefined && (assessmentId === undefined || (ids.S ?? '').split(' ').includes(assessmentId));
   }
 
   async function completed(one: FaultCase, outcome: RunOutcome, hooks: RunHooks = {}): Promise<RunOutcome> {
@@ -121,13 +110,12 @@ describe.each(versions)('with MLflow %s', (version) => {
     const before = new Set<string | undefined>();
     const person = new Person(pipeline.server.url, experiment.id, pseudoRandom(seed + 1_000), {
       mayChange: ({ source, metadata }) => source.source_type !== 'HUMAN' && !before.has(metadata?.['monitoring.run']),
-      // What was sent with its trace stays deleted from the first moment on.
-      mayDelete: async (traceId, id) => before.size === 0 || (await isSaved(traceId, id)),
+      mayDelete: isSaved,
       mayDeleteTrace: isSaved,
     });
     pipeline.judge.behave({ errorShare: 0.03, faultyCalls: 20, delayMs: 20 });
     const killing: RunHooks = {
-      live: (request) => lifeOf(request, 1 + Math.floor(random() * KILLED_WITHIN), random() < 0.5),
+      live: () => lifeOf(1 + Math.floor(random() * KILLED_WITHIN), random() < 0.5),
     };
     const finished: RunOutcome[] = [];
     const complete = async (inputs: unknown[]): Promise<void> => {

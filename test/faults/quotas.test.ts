@@ -81,7 +81,7 @@ test.each<[string, QuotaLimits]>([
   ['MLflow at 25 requests a second', { mlflow: { perSecond: 25 } }],
   ['calls of the judge a minute', { judgeRequestsPerMinute: 600 }],
   ['tokens of the judge a minute', { judgeTokensPerMinute: 1_500_000, outputBurndown: 5 }],
-  ['DynamoDB’s conflicts and write units', { transactionMs: 30, partitionWrites: 20, itemBytes: 400 * 1024 }],
+  ['DynamoDB’s write units', { partitionWrites: 20, itemBytes: 400 * 1024 }],
   ['S3’s 503s', { s3Writes: { perSecond: 60 }, s3Reads: { perSecond: 60 } }],
 ])('%s alone', async (_, limits) => {
   const since = Date.now();
@@ -198,7 +198,6 @@ test('all at once', async () => {
     judgeRequestsPerMinute: 900,
     judgeTokensPerMinute: 3_000_000,
     outputBurndown: 5,
-    transactionMs: 10,
     partitionWrites: 100,
     itemBytes: 400 * 1024,
     s3Writes: { perSecond: 100 },

@@ -1,4 +1,5 @@
 /** Runs one step of one chunk in a separate process, so that a test can kill it like a Lambda: without any cleanup. */
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { S3Client } from '@aws-sdk/client-s3';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
@@ -7,8 +8,8 @@ import { createJudge } from '../../src/judge/create-judge.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
+import { BudgetTable } from '../../src/limits/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
-import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { answersIn } from './answers-in.ts';
@@ -36,10 +37,11 @@ async function main(): Promise<void> {
   const s3 = new S3Client({ ...aws, endpoint: s3Url, forcePathStyle: true });
   const store = createMlflowClient({ trackingUri: mlflowUrl, s3 });
   const environment = readEnvironment(variables);
-  const deps = { storage: new Storage(s3), store, environment, requestId: 'killed' };
+  const table = new BudgetTable(new DynamoDBClient({ ...aws, endpoint: awsUrl }), 'fault-limits');
+  const remainingMs = () => LAMBDA_MS;
+  const deps = { storage: new Storage(s3), store, environment, table, remainingMs, requestId: 'killed' };
   if (step === 'log') {
-    const written = new AnswerJournal(deps.storage, environment.WORK_BUCKET, request, deps.requestId);
-    await logChunk(request, { ...deps, written });
+    await logChunk(request, deps);
     return;
   }
   const clients = { bedrockRuntime: createBedrockClient({ ...aws, endpoint: judgeUrl }) };
@@ -54,7 +56,6 @@ async function main(): Promise<void> {
     }),
     scorers: scorersFor({ guidelines: {} }),
     always: () => undefined,
-    remainingMs: () => LAMBDA_MS,
   });
 }
 

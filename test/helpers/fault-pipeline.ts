@@ -8,6 +8,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
@@ -16,7 +17,7 @@ import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { RunOptions } from '../../src/core/contract/input.ts';
 import type { ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
-import type { NamedError } from '../../src/core/contract/receipts.ts';
+import type { EvaluateReceipt, NamedError } from '../../src/core/contract/receipts.ts';
 import { RETRYABLE_ERRORS } from '../../src/core/errors/error-table.ts';
 import { toNamedError } from '../../src/core/errors/errors.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
@@ -26,10 +27,10 @@ import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import type { Judge } from '../../src/judge/types.ts';
+import { BudgetTable } from '../../src/limits/table.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../src/mlflow/client.ts';
 import { isRepeated } from '../../src/monitoring/chunk/attempt.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
-import { AnswerJournal } from '../../src/monitoring/evaluate/answer-journal.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
@@ -44,6 +45,7 @@ import { type Count, type Equations, type FaultReader, startFaultReader } from '
 
 const CAPTURES = 'fault-captures';
 export const WORK = 'fault-work';
+export const TABLE = 'fault-limits';
 const MODEL = 'global.anthropic.claude-haiku-4-5-20251001-v1:0';
 /** Short waits: the tests are about what happens after them. */
 const RETRY = { baseMs: 20, capMs: 300 };
@@ -103,6 +105,9 @@ export class FaultPipeline {
   readonly ministack: MiniStack;
   readonly judge: StandInJudge;
   readonly s3: S3Client;
+  readonly dynamo: DynamoDBClient;
+  /** Of the locks, and of what was sent before. */
+  readonly table: BudgetTable;
   readonly s3Proxy: FaultProxy;
   readonly mlflowProxy: FaultProxy;
   readonly reader: FaultReader;
@@ -118,12 +123,17 @@ export class FaultPipeline {
   #frozen: Worker | undefined;
 
   private constructor(
-    parts: Pick<FaultPipeline, 'ministack' | 'judge' | 's3' | 's3Proxy' | 'mlflowProxy' | 'reader' | 'server'>,
+    parts: Pick<
+      FaultPipeline,
+      'ministack' | 'judge' | 's3' | 'dynamo' | 's3Proxy' | 'mlflowProxy' | 'reader' | 'server'
+    >,
     directory: string,
   ) {
     this.ministack = parts.ministack;
     this.judge = parts.judge;
     this.s3 = parts.s3;
+    this.dynamo = parts.dynamo;
+    this.table = new BudgetTable(parts.dynamo, TABLE);
     this.s3Proxy = parts.s3Proxy;
     this.mlflowProxy = parts.mlflowProxy;
     this.reader = parts.reader;
@@ -159,8 +169,9 @@ export class FaultPipeline {
     ]);
     const s3 = clientOf(ministack.url, 3);
     for (const Bucket of [CAPTURES, WORK]) await s3.send(new CreateBucketCommand({ Bucket }));
-    await createItemTable(ministack.url, 'answers');
-    return new FaultPipeline({ ministack, server, judge, s3Proxy, mlflowProxy, reader, s3 }, directory);
+    for (const table of ['answers', TABLE]) await createItemTable(ministack.url, table);
+    const dynamo = dynamoOf(ministack.url);
+    return new FaultPipeline({ ministack, server, judge, s3Proxy, mlflowProxy, reader, s3, dynamo }, directory);
   }
 
   async stop(): Promise<void> {
@@ -168,6 +179,7 @@ export class FaultPipeline {
     for (const store of this.#stores) store.close();
     this.#storage.s3.destroy();
     this.s3.destroy();
+    this.dynamo.destroy();
     await this.reader.stop();
     await Promise.all([this.s3Proxy.stop(), this.mlflowProxy.stop(), this.judge.close()]);
     await Promise.all([this.server.stop(), this.ministack.stop()]);
@@ -210,7 +222,7 @@ export class FaultPipeline {
   }
 
   /** Returns an endpoint and an experiment for one test. */
-  case(name: string, options: Partial<MlflowClientOptions> = {}): FaultCase {
+  case(name: string, options: Partial<MlflowClientOptions> = {}, variables: Record<string, string> = {}): FaultCase {
     const store = createMlflowClient({
       trackingUri: this.mlflowProxy.url,
       s3: this.#storage.s3,
@@ -219,7 +231,7 @@ export class FaultPipeline {
       ...options,
     });
     this.#stores.push(store);
-    return new FaultCase(this, `${name}-endpoint`, store);
+    return new FaultCase(this, `${name}-endpoint`, store, variables);
   }
 
   get storage(): Storage {
@@ -279,6 +291,9 @@ function shiftedClock(aheadMs: number): string {
   return `data:text/javascript,${encodeURIComponent(module)}`;
 }
 
+export const dynamoOf = (endpoint: string): DynamoDBClient =>
+  new DynamoDBClient({ endpoint, region: 'us-east-1', credentials: CREDENTIALS });
+
 export function clientOf(endpoint: string, maxAttempts: number): S3Client {
   return new S3Client({ endpoint, region: 'us-east-1', forcePathStyle: true, credentials: CREDENTIALS, maxAttempts });
 }
@@ -290,7 +305,7 @@ export class FaultCase {
   readonly #pipeline: FaultPipeline;
   readonly #variables: Record<string, string>;
 
-  constructor(pipeline: FaultPipeline, endpoint: string, store: MlflowClient) {
+  constructor(pipeline: FaultPipeline, endpoint: string, store: MlflowClient, variables: Record<string, string>) {
     this.#pipeline = pipeline;
     this.endpoint = endpoint;
     this.store = store;
@@ -303,6 +318,7 @@ export class FaultCase {
       MLFLOW_TRACKING_URI: pipeline.mlflowProxy.url,
       MLFLOW_EXPERIMENT_NAME: endpoint,
       BEDROCK_MODEL_ID: MODEL,
+      ...variables,
     };
   }
 
@@ -369,9 +385,8 @@ export class FaultCase {
           await this.#untilDone(errors, { run, chunk, options, attempt: 0 }, async (request) => {
             if (isFirst(request) && hooks.inProcess === 'log') await this.#inProcess('log', request, hooks);
             else {
-              const requestId = randomUUID();
-              const written = new AnswerJournal(storage, WORK, request, requestId);
-              await logChunk(request, { ...this.#dependencies(), requestId, written });
+              const life = await hooks.live?.(request);
+              await logChunk(request, { ...this.#dependencies(), requestId: randomUUID(), ...life?.deps });
             }
           });
           await hooks.logged?.();
@@ -380,17 +395,8 @@ export class FaultCase {
         await this.#untilDone(errors, { run, chunk, options, attempt: 0, write: true }, async (request) => {
           if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request, hooks);
           const life = await hooks.live?.(request);
-          const requestId = randomUUID();
-          const attempt = evaluateChunk(request, {
-            ...this.#dependencies(),
-            answers: this.#pipeline.answersOf(request, requestId, LAMBDA_MS),
-            judge: this.#pipeline.judgeUnderTest,
-            scorers: this.scorers,
-            always: () => undefined,
-            requestId,
-            remainingMs: () => hooks.evaluateMs?.(request.attempt) ?? LAMBDA_MS,
-            ...life?.deps,
-          });
+          const remainingMs = () => hooks.evaluateMs?.(request.attempt) ?? LAMBDA_MS;
+          const attempt = this.evaluate(request, { remainingMs, ...life?.deps });
           attempt.catch(() => undefined);
           await (life === undefined ? attempt : Promise.race([attempt, life.killed]));
         });
@@ -399,6 +405,20 @@ export class FaultCase {
         // The failure of one chunk stops no other; its receipts report it.
       }
     }
+  }
+
+  /** Makes an attempt at a chunk. */
+  evaluate(request: ChunkRequest, more: Partial<EvaluateDependencies> = {}): Promise<EvaluateReceipt> {
+    const requestId = randomUUID();
+    return evaluateChunk(request, {
+      ...this.#dependencies(),
+      answers: this.#pipeline.answersOf(request, requestId, LAMBDA_MS),
+      judge: this.#pipeline.judgeUnderTest,
+      scorers: this.scorers,
+      always: () => undefined,
+      requestId,
+      ...more,
+    });
   }
 
   /** Processes a chunk until it is done, also after its function is killed. */
@@ -439,6 +459,8 @@ export class FaultCase {
       storage: this.#pipeline.storage,
       store: this.store,
       environment: readEnvironment(this.#variables),
+      table: this.#pipeline.table,
+      remainingMs: () => LAMBDA_MS,
     };
   }
 

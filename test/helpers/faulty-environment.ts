@@ -60,7 +60,7 @@ export class FaultyEnvironment {
         SAGEMAKER_ENDPOINT_NAME: endpoint,
         MLFLOW_TRACKING_URI: mlflowProxy.url,
         MAX_CONCURRENCY: '3',
-        // A function that is killed keeps its seat for a while. The next call must not have to wait for it.
+        // A function that is killed keeps its permit for a while. The next call must not have to wait for it.
         MAX_FUNCTIONS: '100',
         ...settings,
       });

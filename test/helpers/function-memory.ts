@@ -85,6 +85,8 @@ export class FunctionMemory {
         if (path.includes('/quarantine') || path.startsWith('/work/quarantine')) this.#quarantine = body.toString();
         return { kind: 'reply', status: 200, headers: { etag: '"e"' } };
       }
+      // The table, which takes everything and has nothing.
+      if (headers['x-amz-target']) return json({ Attributes: {}, Responses: {} });
       if (path === '/version') return { kind: 'reply', status: 200, body: '3.17.2' };
       if (path === '/v1/traces') {
         this.#written.push(noteOf(body));
@@ -150,6 +152,9 @@ export class FunctionMemory {
         MLFLOW_EXPERIMENT_NAME: 'e',
         BEDROCK_MODEL_ID: 'global.anthropic.claude-haiku-4-5-20251001-v1:0',
         EVALUATION_BUDGET_USD: '0',
+        BUDGET_TABLE: 'limits',
+        MAX_FUNCTIONS: '0',
+        JUDGE_CONCURRENCY: '0',
         BUNDLE: join(this.#bundles, FOLDERS[step], 'index.mjs'),
         REQUEST: JSON.stringify(request),
       },

@@ -9,13 +9,15 @@ import type {
   TruthInput,
 } from '../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
-import { BlockPile } from '../../src/ground-truth/index/block-pile.ts';
+import { HourFile } from '../../src/ground-truth/index/hour-file.ts';
 import { putIndex } from '../../src/ground-truth/index/index-store.ts';
 import { joinLabels } from '../../src/ground-truth/join/join-labels.ts';
 import { labeledHours, readLabeled } from '../../src/ground-truth/join/labeled-store.ts';
 import { listParts, readPart } from '../../src/ground-truth/join/waiting.ts';
 import { readLabelFiles } from '../../src/ground-truth/labels/read-files.ts';
 import type { StepDependencies } from '../../src/ground-truth/types.ts';
+import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
+import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { hourOf } from '../../src/quality/tally.ts';
 import { testEnvironment } from './test-environment.ts';
 
@@ -35,10 +37,10 @@ export const prediction = (id: string, more: Partial<PredictionRow> = {}): Predi
 /** Writes predictions to the index, as a part of a run does. */
 export async function index(storage: Storage, rows: readonly PredictionRow[], bucket = 'work'): Promise<void> {
   for (const [hour, ofHour] of Map.groupBy(rows, ({ second }) => hourOf(second * 1000))) {
-    const pile = new BlockPile();
-    for (const row of ofHour) pile.add(row);
-    const { body, digest } = pile.end() ?? { body: Buffer.alloc(0), digest: '' };
-    await putIndex(storage, bucket, truthKeys.newIndex(hour, digest), body);
+    const file = new HourFile();
+    for (const row of ofHour) file.add(row);
+    const { body, digest } = file.end() ?? { body: Buffer.alloc(0), digest: '' };
+    await putIndex(storage, bucket, truthKeys.chunkIndex(hour, digest), body);
   }
 }
 
@@ -51,6 +53,7 @@ export const stepsOn = (
   storage,
   environment: testEnvironment({ GROUND_TRUTH: '{"days":400}', ...more }),
   run: { arn: 'arn:run', name: 'run', startTime: '2026-11-25T00:00:00Z' },
+  scorers: labelScorers(scorersFor()),
   remainingMs,
   mlflow: () => Promise.reject(new Error('nothing is noted')),
 });

@@ -46,6 +46,8 @@ const KEY_NEEDS: Record<string, string[]> = {
   'sqs:ReceiveMessage': ['Decrypt'],
   // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
   'dynamodb:GetItem': ['Decrypt', 'DescribeKey'],
+  'dynamodb:BatchGetItem': ['Decrypt', 'DescribeKey'],
+  'dynamodb:BatchWriteItem': ['Decrypt', 'DescribeKey', 'Encrypt', 'GenerateDataKey', 'ReEncryptFrom', 'ReEncryptTo'],
   'dynamodb:UpdateItem': ['Decrypt', 'DescribeKey', 'Encrypt', 'GenerateDataKey', 'ReEncryptFrom', 'ReEncryptTo'],
 };
 
@@ -186,7 +188,8 @@ const UPLOAD = ['s3:CreateMultipartUpload', 's3:UploadPart', 's3:CompleteMultipa
 const SECRET = ['secretsmanager:GetSecretValue'];
 const FACTS = ['bedrock:GetFoundationModel', 'bedrock:GetInferenceProfile'];
 const JUDGE = { model: ['bedrock:Converse'], judgeEndpoint: ['sagemaker:InvokeEndpoint'], judgeSecret: SECRET };
-const BUDGET = ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:TransactWriteItems'];
+const BUDGET = ['dynamodb:GetItem', 'dynamodb:UpdateItem'];
+const SENT = ['dynamodb:BatchGetItem', 'dynamodb:BatchWriteItem'];
 
 /** The calls of each function (its folder) by what they concern, without those of `OWN_CALLS`. Together they are the bundle's. */
 export const USES: Record<string, Record<string, string[]>> = {
@@ -202,7 +205,7 @@ export const USES: Record<string, Record<string, string[]>> = {
     captures: READ,
     work: [...READ, ...WRITE],
     artifacts: WRITE,
-    budget: BUDGET,
+    budget: [...BUDGET, ...SENT],
     mlflowSecret: SECRET,
   },
   'evaluate-traces': {
@@ -210,7 +213,7 @@ export const USES: Record<string, Record<string, string[]>> = {
     work: [...READ, ...WRITE, 's3:DeleteObject'],
     artifacts: WRITE,
     ...JUDGE,
-    budget: BUDGET,
+    budget: [...BUDGET, ...SENT],
     answers: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
     mlflowSecret: SECRET,
   },

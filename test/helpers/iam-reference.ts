@@ -33,8 +33,7 @@ export function referenceIn(bin: string): Reference {
 
 /**
  * Operations that are authorized as another action, and whose page the reference does not name. Source: the tables of API
- * operations in the Service Authorization Reference; for Converse and TransactWriteItems the API references of Bedrock and
- * DynamoDB. The transactions of the budget contain updates alone.
+ * operations in the Service Authorization Reference; for Converse the API reference of Bedrock.
  */
 export const AUTHORIZED_AS: Record<string, string> = {
   's3:HeadObject': 's3:GetObject',
@@ -44,7 +43,6 @@ export const AUTHORIZED_AS: Record<string, string> = {
   's3:GetBucketNotificationConfiguration': 's3:GetBucketNotification',
   's3:PutBucketNotificationConfiguration': 's3:PutBucketNotification',
   'bedrock:Converse': 'bedrock:InvokeModel',
-  'dynamodb:TransactWriteItems': 'dynamodb:UpdateItem',
 };
 
 /** Resources that an action accepts although the reference does not list them, with the reason. */

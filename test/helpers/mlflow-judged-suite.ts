@@ -121,17 +121,13 @@ export function testJudgedTraces(setup: () => JudgedSetup): void {
       verdict(traceId, 'coherence', { value: undefined, error: { code: 'JUDGE_REFUSED', message: 'No answer.' } }),
       verdict(traceId, 'flagged', { value: false, metadata: { long: 'm'.repeat(400) } }),
       verdict(traceId, 'odd', { value: 'nul \0', rationale: 'half \ud83d' }),
-      // A verdict cannot override anything on a trace that is absent.
-      verdict(traceId, 'fluency', { overrides: 'a-00000000000000000000000000000000' }),
+      verdict(traceId, 'fluency'),
     ];
     await client.writeTraces(experiment, [early], new Map([[early.traceId, of(early)]]));
     await client.writeTraces(experiment, [late]);
     const stored = (await client.getTraces(experiment.id, [late.traceId])).get(late.traceId);
     if (stored === undefined) throw new Error('the trace is not found');
-    await client.writeAssessments(
-      stored,
-      of(late).map(({ overrides: _none, ...one }) => one),
-    );
+    await client.writeAssessments(stored, of(late));
     const found = new Map((await reader.search(experiment.id)).map((trace) => [trace.traceId, trace]));
     const read = ({ traceId }: TraceRecord) =>
       (found.get(traceId)?.assessments ?? [])
@@ -199,7 +195,7 @@ export function testJudgedTraces(setup: () => JudgedSetup): void {
     const editedIds = ({ assessments }: typeof stored) =>
       assessments.flatMap(({ assessmentId, isEdited }) => (isEdited ? [assessmentId] : []));
     expect(editedIds(stored)).toEqual([idOf(1)]);
-    const anew = { ...verdict(a, 'scorer_1', { version: '2' }), overrides: idOf(1) };
+    const anew = { ...verdict(a, 'scorer_1', { version: '2' }), replaces: true as const };
     expect((await client.writeAssessments(stored, [anew])).written).toEqual([]);
     expect(await read()).toEqual(before);
     // A verdict that has replaced its error is not an edit.

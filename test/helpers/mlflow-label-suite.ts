@@ -4,6 +4,7 @@ import { childSpanIdOf } from '../../src/captures/trace/ids.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
 import { LabelWriter, type NoteOutcome } from '../../src/ground-truth/note/label-writer.ts';
+import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
@@ -40,7 +41,7 @@ export function testLabels(setup: () => LabelSetup): void {
   }
 
   const writer = (experiment: Experiment, store = setup().client) =>
-    new LabelWriter({ store, experimentId: experiment.id, scorers: scorersFor(), mayGoOn: () => true });
+    new LabelWriter({ store, experimentId: experiment.id, scorers: labelScorers(scorersFor()), mayGoOn: () => true });
   const note = async (experiment: Experiment, rows: LabeledRow[], store?: MlflowClient): Promise<NoteOutcome[]> => {
     const outcomes = await writer(experiment, store).write(rows);
     return rows.map((row) => outcomes.get(row) as NoteOutcome);

@@ -11,10 +11,10 @@ import { readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts
 import { readTruthPairs } from '../../src/quality/calibration/truth-pairs.ts';
 import { readWindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import type { MisbehavingServer } from '../doubles/misbehaving-server.ts';
+import { stepsOn } from './ground-truth.ts';
 import { LabeledHours, labeled } from './labeled-rows.ts';
 import type { MlflowReader } from './mlflow-reader.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
-import { testEnvironment } from './test-environment.ts';
 
 interface NoteSetup {
   client: MlflowClient;
@@ -39,10 +39,7 @@ export function testNotes(setup: () => NoteSetup): void {
     const second = Date.parse('2026-11-20T09:00:00Z') / 1000;
     const rows = traces.map(({ traceId }, n) => labeled(traceId, n, { id: `id ${n}`, second: second + n * 600 }));
     const deps: StepDependencies = {
-      storage: hours.memory.storage,
-      environment: testEnvironment({ MLFLOW_EXPERIMENT_NAME: experiment.name }),
-      run: { name: 'run', arn: 'arn', startTime: '2026-11-21T00:00:00Z' },
-      remainingMs: () => 10 * MINUTES_MS,
+      ...stepsOn(hours.memory.storage, { MLFLOW_EXPERIMENT_NAME: experiment.name }, () => 10 * MINUTES_MS),
       mlflow: async () => faulty.client,
     };
     const labels = async () => {

@@ -368,7 +368,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
       const id = traces[0]?.traceId ?? '';
       await assess(experiment, id, [id, 'safety'], [id, 'fluency']);
       const overrides = verdict(id, 'safety').assessmentId;
-      const newer: Parameters<typeof verdict> = [id, 'safety', { version: '2', value: 'no', overrides }];
+      const newer: Parameters<typeof verdict> = [id, 'safety', { version: '2', value: 'no', replaces: true }];
       expect((await assess(experiment, id, newer)).written).toHaveLength(1);
       expect(await assess(experiment, id, newer)).toMatchObject({ written: [], alreadyThere: [expect.any(String)] });
       const trace = await read(experiment, id);
@@ -390,7 +390,7 @@ export function testMlflow(setup: () => SuiteSetup): void {
         id,
         [id, 'safety'],
         [id, 'fluency'],
-        [id, 'safety', { version: '2', overrides: assessmentId }],
+        [id, 'safety', { version: '2', replaces: true }],
       );
       expect(result.written).toEqual([]);
       expect((await read(experiment, id)).assessments).toEqual(before);

@@ -4,6 +4,7 @@ import { projectPath } from '../../local/project-root.ts';
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { LabelWriter } from '../../src/ground-truth/note/label-writer.ts';
+import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { pickedFilter } from '../../src/quality/calibration/label-tag.ts';
@@ -233,7 +234,7 @@ export function testPeopleAndJudge(version: string, setup: () => Calibration): v
       const labels = new LabelWriter({
         store: client,
         experimentId: experiment.id,
-        scorers: scorersFor(),
+        scorers: labelScorers(scorersFor()),
         mayGoOn: () => true,
       });
       // People say yes to the first eight. Every second answer is right.

@@ -5,7 +5,6 @@ import { Template } from 'aws-cdk-lib/assertions';
 import { MonitoringStack } from '../../lib/monitoring-stack.ts';
 import { parseSettings } from '../../lib/settings/settings.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
-import { ERROR_TABLE } from '../../src/core/errors/error-table.ts';
 
 export const REQUIRED_SETTINGS = {
   STACK_PREFIX: 'test',
@@ -71,10 +70,6 @@ export function onlyResource(template: Template, type: string): Resource {
 
 /** Removes the hash of the construct's path with which the CDK ends logical ids. */
 const withoutHash = (id: string): string => id.replace(/[0-9A-F]{8}$/, '');
-
-/** The functions' own errors that the state machines retry; those of throttling for longer. */
-export const THROTTLED_ERRORS = ['Lambda.TooManyRequestsException', ...Object.keys(ERROR_TABLE.throttled)];
-export const RETRIED_ERRORS = Object.keys(ERROR_TABLE.transient);
 
 /** What every task retries first: a function that nobody has called for weeks is not ready at once. */
 export const NOT_READY = {

@@ -24,6 +24,7 @@ import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
 import { MemoryStorage } from '../doubles/memory-storage.ts';
+import { memoryWriting } from '../doubles/memory-table.ts';
 import { startScriptedMlflow } from '../doubles/scripted-mlflow.ts';
 import { chunkOf } from '../helpers/chunk-request.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
@@ -122,7 +123,7 @@ export async function throughPipeline(
       options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
       attempt: 0,
     };
-    const common = { storage: storage.storage, environment, requestId: 'r' };
+    const common = { storage: storage.storage, environment, requestId: 'r', ...memoryWriting() };
     const log = await logChunk(request, { ...common, store });
     const entries = ((await storage.getText('', workKeys.quarantine(RUN, 0)))?.text ?? '').split('\n');
     const quarantine = new Map(

@@ -97,7 +97,7 @@ describe.each(['VerdictsHeld', 'LinesQuarantined', 'VerdictsFailed', 'JudgeModel
 });
 
 describe('ChunksWaiting', () => {
-  /** Chunks that wait for 225 s each time, as the longest wait for a seat is on average. Their number at each hour of two days. */
+  /** Chunks that wait for 225 s each time, as the longest wait for a permit is on average. Their number at each hour of two days. */
   const waiting = (chunksAt: (hour: number) => number): Point[] =>
     Array.from({ length: (2 * DAY) / 225 }, (_, n) => {
       const atSeconds = n * 225;

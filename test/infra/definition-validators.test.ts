@@ -98,7 +98,7 @@ it.each<[string, (map: State) => void]>([
     'States.ALL next to another name',
     (map) => Object.assign(map, { Catch: [{ ErrorEquals: ['States.ALL', 'X'], Next: 'SummarizeRun' }] }),
   ],
-])('misses %s, which is why definition.test.ts compares exactly', async (_, plant) => {
+])('misses %s, which is why recorded.test.ts compares exactly', async (_, plant) => {
   const subject = copy();
   plant(mapOf(subject));
   expect(subject).not.toEqual(definition);

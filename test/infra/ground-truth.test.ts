@@ -1,6 +1,8 @@
 /** The stack of labels: what is there always, and what the place of label files adds. */
 
+import { build } from 'esbuild';
 import { releasedTemplate } from '../../lib/released-stack.ts';
+import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { parseTruthInput } from '../../src/ground-truth/input.ts';
 import {
   definitionOf,
@@ -13,7 +15,11 @@ import {
   templateOf,
 } from '../helpers/synth.ts';
 
-const PLACE = { GROUND_TRUTH_S3_PREFIX: 's3://labels/churn*/true', MISSING_LABELS_HOURS: '36' };
+const PLACE = {
+  GROUND_TRUTH_S3_PREFIX: 's3://labels/churn*/true',
+  MISSING_LABELS_HOURS: '36',
+  JUDGE_GUIDELINES: '{"no_legal_advice":"The reply gives no legal advice."}',
+};
 const template = templateOf(PLACE);
 const usual = templateOf();
 
@@ -22,8 +28,8 @@ const logs = (group: string): Line => [['logs:CreateLogStream', 'logs:PutLogEven
 const OWN = ['waiting', 'files', 'labeled', 'to-note', 'runs', 'reports'].map((part) => `ground-truth/${part}/*`);
 const JOINS: Line[] = [
   [['s3:GetObject'], work('starts/*', 'ground-truth/uploads/*', 'ground-truth/index/*', ...OWN)],
-  [['s3:PutObject'], work(...OWN)],
-  [['s3:DeleteObject'], work('ground-truth/waiting/*', 'ground-truth/to-note/*')],
+  [['s3:PutObject'], work('ground-truth/index/*', ...OWN)],
+  [['s3:DeleteObject'], work('ground-truth/index/*', 'ground-truth/waiting/*', 'ground-truth/to-note/*')],
   [['s3:ListBucket'], ['<WorkBucket.Arn>']],
   [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
 ];
@@ -74,6 +80,19 @@ describe('the function', () => {
     const lines = policiesOf(templateOf({ GROUND_TRUTH_S3_PREFIX: 's3://labels' })).GroundTruthJoinLabelsRole;
     expect(lines?.[1]).toEqual([['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::labels/*']]);
   });
+});
+
+test('the bundle of the function contains nothing of the judge, and none of the forms of captures', async () => {
+  const { metafile } = await build({
+    entryPoints: ['lambda/ground-truth/handler.ts'],
+    bundle: true,
+    write: false,
+    metafile: true,
+    platform: 'node',
+    packages: 'external',
+  });
+  const files = Object.keys(metafile.inputs);
+  expect(files.filter((file) => /^src\/(?:judge|captures\/(?:wire|meaning|stream))\//.test(file))).toEqual([]);
 });
 
 describe('new label files', () => {
@@ -158,6 +177,13 @@ describe('the state machine', () => {
         'input.$': '$$.Execution.Input',
         'state.$': '$.state',
         run: { 'name.$': '$$.Execution.Name', 'startTime.$': '$$.Execution.StartTime' },
+        contract: CONTRACT,
+        scorers: expect.arrayContaining([
+          { name: 'safety', values: { kind: 'yes-no' } },
+          { name: 'no_legal_advice', values: { kind: 'yes-no' } },
+          { name: 'pii_detected', values: { kind: 'boolean' } },
+          { name: 'response_words' },
+        ]),
       },
     });
     expect(States.MoreToDo?.Choices?.map(({ Variable, Next }) => [Variable, Next])).toEqual([

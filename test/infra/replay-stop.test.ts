@@ -1,5 +1,5 @@
 /** The function that ends stopped replays: its events, its failures and its permissions. */
-import { flattened, type Line, policiesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
+import { flattened, policiesOf, resourcesOfType, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf();
 
@@ -54,17 +54,6 @@ it('is retried by Lambda, and events that fail each time are kept too', () => {
 
 const policies = policiesOf(template);
 const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/replays/*/${key}`);
-
-it('has exactly these permissions', () => {
-  expect(policies.ReplayStopRole).toEqual<Line[]>([
-    [['logs:CreateLogStream', 'logs:PutLogEvents'], ['<ReplayStopLogs.Arn>']],
-    [['s3:GetObject'], work('plan.json', 'results/replay.json', 'publication.json', 'stop.json')],
-    [['s3:PutObject'], work('stop.json')],
-    [['s3:ListBucket'], ['<WorkBucket.Arn>']],
-    [['sqs:SendMessage'], ['<ReplayStoppingDeadLetters.Arn>']],
-    [['lambda:InvokeFunction'], ['<ReplaySummaryFunction.Arn>', '<ReplayPublicationFunction.Arn>']],
-  ]);
-});
 
 it('is the only writer of the stop order, which the functions that obey it can read', () => {
   const [mark = ''] = work('stop.json');

@@ -79,7 +79,7 @@ describe('the work bucket', () => {
   ])('keeps predictions for the days of GROUND_TRUTH=%s', (setting, days) => {
     const own = onlyResource(templateOf(setting === undefined ? {} : { GROUND_TRUTH: setting }), 'AWS::S3::Bucket');
     const { Rules: rules } = own.Properties.LifecycleConfiguration as { Rules: { Prefix?: string }[] };
-    const isIndex = ({ Prefix = '-' }) => truthKeys.newIndex('2026-11-20T10', 'digest').startsWith(Prefix);
+    const isIndex = ({ Prefix = '-' }) => truthKeys.chunkIndex('2026-11-20T10', 'digest').startsWith(Prefix);
     expect(rules.filter(isIndex)).toMatchObject([{ ExpirationInDays: days }]);
   });
 
@@ -118,7 +118,7 @@ it.each(['BudgetTable', 'AnswersTable'])('bills the %s on demand and expires its
 it('requires TLS for the topic of the alarms', () => {
   const { PolicyDocument } = onlyResource(template, 'AWS::SNS::TopicPolicy').Properties;
   expect(flattened(PolicyDocument)).toMatchObject({
-    // policies.test.ts checks who may publish.
+    // recorded.test.ts checks who may publish.
     Statement: expect.arrayContaining([
       expect.objectContaining({
         Effect: 'Deny',

@@ -19,6 +19,7 @@ import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { checkBatch } from '../../src/monitoring/batch/jobs.ts';
 import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { memoryWriting } from '../doubles/memory-table.ts';
 import { MemoryTraces } from '../doubles/memory-traces.ts';
 import { answersIn, createItemTable } from '../helpers/answers-in.ts';
 import { chunkOf } from '../helpers/chunk-request.ts';
@@ -156,7 +157,7 @@ test('holds the verdicts that the job did not answer while the budget has no roo
     const requestId = `r${attempt}`;
     const answers = answersIn(ministack.url, storage, WORK)(again, requestId, 900_000);
     const deps = { ...common, judge: batch.judge, limit: own, openBatch, requestId, answers };
-    return evaluateChunk(again, { ...deps, remainingMs: () => 900_000 });
+    return evaluateChunk(again, { ...deps, ...memoryWriting() });
   };
   const asked = scorers.filter(isJudgeScorer).length - 1;
 

@@ -1,12 +1,13 @@
 /** Calibration with scikit-learn as the reference, a real MLflow server, and a stand-in judge with Bedrock's protocol. */
+
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { cohensKappa } from '../../src/core/statistics/agreement.ts';
+import type { ScorerValues } from '../../src/core/values/scorer-values.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
-import type { ScorerValues } from '../../src/judge/types.ts';
 import { calibrationReport } from '../../src/quality/calibration/report.ts';
 import type { CalibrationReport, LabeledVerdict, ScorerReport } from '../../src/quality/calibration/types.ts';
 import { Calibration, type Case, compare, nearKappa, type Reference } from '../helpers/calibration.ts';

@@ -105,6 +105,10 @@ const NO_ENDPOINT: Answer = [
   400,
   { __type: 'ValidationException', message: `Could not find endpoint "${ARN}:endpoint/e".` },
 ];
+const ofStaging: Answer = [
+  200,
+  { experiment: { experiment_id: '7', name: 'e', tags: [{ key: 'inference_monitor.stack.e', value: 'staging' }] } },
+];
 const HEALTHY: Answers = {
   GetCallerIdentity: xml(
     '<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:sts::123456789012:assumed-role/Admin/me</Arn><UserId>AROA:me</UserId><Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>',
@@ -142,6 +146,7 @@ const HEALTHY: Answers = {
   [`GET /my-captures/${CAPTURE}`]: [206, '{', { 'content-range': 'bytes 0-0/9', etag: '"a"' }],
   'HEAD /artifacts': inRegion('us-east-1'),
   'GET /version': [200, '3.17.2'],
+  'GET /api/2.0/mlflow/experiments/get-by-name': [404, { error_code: 'RESOURCE_DOES_NOT_EXIST', message: 'no' }],
   'POST /api/3.0/mlflow/traces': [400, { error_code: 'INVALID_PARAMETER_VALUE', message: "Missing value for 'trace'" }],
   'POST /v1/traces': [400, { detail: 'Invalid OpenTelemetry format - no spans found' }],
   DescribeStacks: xmlError(
@@ -487,6 +492,21 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
     [
       /^warning mlflow Version 3\.17\.2 .* but not for traces by OTLP: a gateway in front of it does not forward \/v1\/traces\./,
     ],
+  ],
+  'an experiment of another stack': [
+    {},
+    { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging },
+    'mlflow',
+    [
+      /^ok mlflow Version/,
+      /^error mlflow Stack staging writes the traces of e to the experiment "e": every run of prod would fail by MlflowExperimentOfOtherStack\. → set another MLFLOW_EXPERIMENT_NAME, or MLFLOW_EXPERIMENT_SHARED=true/,
+    ],
+  ],
+  'an experiment that may be shared': [
+    { MLFLOW_EXPERIMENT_SHARED: 'true' },
+    { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging },
+    'mlflow',
+    [/^ok mlflow Version/],
   ],
   'an MLflow app that does not exist': [
     { MLFLOW_TRACKING_URI: `${ARN}:mlflow-app/app-1` },

@@ -17,12 +17,18 @@ beforeAll(async () => {
   const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
   client = new DynamoDBClient({ endpoint: ministack.url, region: ministack.region, credentials });
   client.middlewareStack.add(
-    (next) => async (args) => {
+    (next) => (args) => {
       requests += 1;
       underWay += 1;
-      const result = await next(args).finally(() => {
+      return next(args).finally(() => {
         underWay -= 1;
       });
+    },
+    { step: 'initialize', priority: 'high' },
+  );
+  client.middlewareStack.add(
+    (next) => async (args) => {
+      const result = await next(args);
       if (lostReplies === 0 || !('UpdateExpression' in args.input)) return result;
       lostReplies -= 1;
       // The SDK repeats a request if the connection breaks, unless its sender forbids it.

@@ -28,7 +28,10 @@ test('finds the one trace of a batch that MLflow refuses, and writes the others'
   for (const span of poison.spans) span.spanId = '';
   const batch = [...traces.slice(0, 5), poison, ...traces.slice(5)];
   expect((await mlflow.client.writeTraces(experiment, batch)).refused).toEqual([
-    { traceId: poison.traceId, reason: { name: 'MlflowRefused', message: expect.stringContaining('HTTP 422') } },
+    {
+      traceId: poison.traceId,
+      reason: { name: 'MlflowRefused', message: expect.stringContaining('HTTP 422'), words: expect.any(String) },
+    },
   ]);
   const found = await mlflow.reader.search(experiment.id);
   expect(found.map(({ traceId }) => traceId).sort()).toEqual(traces.map(({ traceId }) => traceId).sort());

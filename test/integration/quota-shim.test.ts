@@ -2,7 +2,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { BedrockClient, CreateModelInvocationJobCommand } from '@aws-sdk/client-bedrock';
 import { BedrockRuntimeClient, ConverseCommand } from '@aws-sdk/client-bedrock-runtime';
 import {
@@ -10,7 +9,6 @@ import {
   DynamoDBClient,
   GetItemCommand,
   PutItemCommand,
-  TransactWriteItemsCommand,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
@@ -200,32 +198,16 @@ describe('DynamoDB', () => {
     expect(shim.counts.operations.get('dynamodb read units')).toBe(1);
   });
 
-  test('refuses a write to an item in a transaction, and a transaction on an item that is written', async () => {
-    const shim = await shimWith({ transactionMs: 1500 });
-    const client = new DynamoDBClient(config(shim.urls.aws));
-    const both = new TransactWriteItemsCommand({ TransactItems: [{ Update: add('a') }, { Update: add('b') }] });
-    const transaction = client.send(both);
-    while (shim.counts.of('transaction conflicts').served === 0) await sleep(10);
-    const [other] = await Promise.allSettled([client.send(both)]);
-    expect(other).toMatchObject({ reason: { CancellationReasons: [{ Code: 'TransactionConflict' }, {}] } });
-    await expect(client.send(new UpdateItemCommand(add('b')))).rejects.toThrow(/Transaction is ongoing/);
-    await transaction;
-    await client.send(new UpdateItemCommand(add('b')));
-    // A transaction counts twice.
-    expect(shim.counts.operations.get('dynamodb write units')).toBe(5);
-  });
-
-  test('that throttles every attempt is waited for, also in a transaction, and a table that is missing is not', async () => {
+  test('that throttles every attempt is waited for, and a table that is missing is not', async () => {
     const shim = await shimWith({ partitionWrites: 1 });
     const client = new DynamoDBClient(config(shim.urls.aws));
-    const change = (scope: string) => ({ scope, expression: 'ADD #spent :one', values: { one: 1 } });
     const [table, missing] = [new BudgetTable(client, TABLE), new BudgetTable(client, 'missing')];
-    const again = change('first');
+    const again = { scope: 'first', expression: 'ADD #spent :one', values: { one: 1 } };
     await table.update(again);
     takeThrottles();
-    const refused = [table.update(again), table.update(again, change('second')), missing.update(again)];
-    expect(await outcomes(refused)).toEqual(['BudgetTableThrottled', 'BudgetTableThrottled', 'BudgetRefused']);
-    expect(takeThrottles().table).toBe(20);
+    const refused = [table.update(again), missing.update(again)];
+    expect(await outcomes(refused)).toEqual(['BudgetTableThrottled', 'BudgetRefused']);
+    expect(takeThrottles().table).toBe(10);
   });
 
   test('refuses an item that is too large', async () => {

@@ -171,7 +171,7 @@ describe('with the judge and with MLflow', () => {
       for (const scopes of [days, [runScope(`replay/${RUN}`)]]) {
         const found = await Promise.all(scopes.map((scope) => readSpending({ client, table }, scope)));
         expect(found.reduce((sum, { spentUsd }) => sum + spentUsd, 0)).toBeCloseTo(judgeUsd, 6);
-        // No lease is left.
+        // No block is left.
         for (const { spentUsd, committedUsd } of found) expect(committedUsd).toBe(spentUsd);
       }
     } finally {

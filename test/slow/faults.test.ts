@@ -1,4 +1,4 @@
-/** Captures that kill functions, and chunks that wait for a seat, for the judge or for the provider's next day, on a deployed stack. */
+/** Captures that kill functions, and chunks that wait for a permit, for the judge or for the provider's next day, on a deployed stack. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
@@ -119,12 +119,12 @@ describe('the gate of the stack', () => {
       return (await faulty.pipeline.childCalls(arn, 'evaluator')) > 1 || undefined;
     });
 
-  test('has a chunk wait in Step Functions for a seat, and process it then', async () => {
+  test('has a chunk wait in Step Functions for a permit, and process it then', async () => {
     const key = await stage('seatless');
-    const hold = async (seats: number) => {
+    const hold = async (permits: number) => {
       const window = Math.floor(Date.now() / WINDOW_MS);
       for (const scope of [`semaphore#${window}`, `semaphore#${window + 1}`]) {
-        await gate.update({ scope, expression: 'SET #functions = :seats', values: { seats } });
+        await gate.update({ scope, expression: 'SET #functions = :permits', values: { permits } });
       }
     };
     await hold(most);

@@ -45,6 +45,7 @@ describe('the settings as a whole', () => {
       mlflowKind: 'url',
       BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6',
       MLFLOW_EVALUATION_MODEL_PARAM: {},
+      MLFLOW_EXPERIMENT_SHARED: false,
       EVALUATION_SAMPLE_RATE: 1,
       EVALUATION_BUDGET_USD: 20,
       EVALUATION_ALWAYS: [],

@@ -1,6 +1,6 @@
 /** Builds the MLflow trace of a capture, independent of how it is written. */
 
-import { toNamedError } from '../../core/errors/errors.ts';
+import { saidBy } from '../../core/errors/errors.ts';
 import { capturePathOf } from '../files/capture-path.ts';
 import type { Capture, QuarantineCause, RawLine } from '../types.ts';
 import { rootAttributes } from './attributes.ts';
@@ -71,8 +71,7 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
 
 /** Returns why a line goes to quarantine whose trace could not be built. */
 export function traceNotBuilt(error: unknown): QuarantineCause {
-  const { name, message } = toNamedError(error);
-  return { name: 'TraceNotBuilt', message: `The trace of the line could not be built: ${name}: ${message}` };
+  return { name: 'TraceNotBuilt', message: `The trace of the line could not be built: ${saidBy(error)}` };
 }
 
 function statusMessage({ statusCode, message, type }: NonNullable<Capture['error']>): string {

@@ -1,6 +1,7 @@
 /** Publishes to an SNS topic. */
 
-import { PermanentError } from '../errors/errors.ts';
+import { PermanentError, saidBy } from '../errors/errors.ts';
+import { shownOf, Words } from '../errors/foreign.ts';
 import { awsUrl } from './aws-url.ts';
 import { signedPost } from './signed-post.ts';
 
@@ -31,7 +32,8 @@ export async function publishToTopic(
     { service: 'sns', region, url: awsUrl('sns', region) },
     { headers, body: form },
   ).catch((error: Error) => {
-    throw failed(error.name, error);
+    throw failed(saidBy(error), error);
   });
-  if (!ok) throw failed(`${status} ${/<Code>(\w{1,60})<\/Code>/.exec(text)?.[1] ?? ''}`.trim());
+  const code = /<Code>(\w{1,60})<\/Code>/.exec(text)?.[1];
+  if (!ok) throw failed(shownOf({ status, code, text }), new Words(text));
 }

@@ -1,7 +1,7 @@
 /** The requests to SQS of a function that reads a queue. */
 
-import { RetryableError } from '../errors/errors.ts';
-import { knownName } from '../errors/known-words.ts';
+import { RetryableError, saidBy } from '../errors/errors.ts';
+import { shownOf, Words } from '../errors/foreign.ts';
 import { signedPost } from './signed-post.ts';
 
 /** The longest that SQS hides a message, without the time that it has been hidden for. */
@@ -33,7 +33,8 @@ async function call(queueUrl: string, operation: string, input: object): Promise
     { service: 'sqs', region: process.env.AWS_REGION ?? '', url: queueUrl },
     { headers, body: JSON.stringify({ QueueUrl: queueUrl, ...input }) },
   ).catch((error: Error) => {
-    throw failed(error.name, error);
+    throw failed(saidBy(error), error);
   });
-  if (!ok) throw failed(`${status} ${knownName(/"__type":"(?:[\w.]+#)?(\w{1,80})"/.exec(text)?.[1] ?? '')}`);
+  const code = /"__type":"(?:[\w.]+#)?(\w{1,80})"/.exec(text)?.[1];
+  if (!ok) throw failed(shownOf({ status, code, text }), new Words(text));
 }

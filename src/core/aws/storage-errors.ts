@@ -1,6 +1,6 @@
 /** Names the failures of S3, and distinguishes those worth a retry. */
 import { S3ServiceException } from '@aws-sdk/client-s3';
-import { PermanentError, PipelineError, RetryableError, toNamedError } from '../errors/errors.ts';
+import { PermanentError, PipelineError, RetryableError, saidBy } from '../errors/errors.ts';
 
 export const httpStatusOf = (error: unknown): number | undefined =>
   error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
@@ -39,8 +39,7 @@ export function namedStorageError(error: unknown, where: string): Error {
   if (error instanceof PipelineError) return error;
   const status = httpStatusOf(error);
   const name = error instanceof Error ? error.name : 'Unknown';
-  const said = toNamedError(error);
-  const facts = { got: `${said.name}${status ? ` (HTTP ${status})` : ''}: ${said.message}`, where };
+  const facts = { got: saidBy(error), where };
   if (EXPIRED_NAMES.has(name)) {
     return new RetryableError('CredentialsExpired', 'The credentials for S3 have expired', facts, error);
   }

@@ -1,5 +1,6 @@
 /** Ground truth: predictions as the index keeps them, labels, the two joined, and what the functions tell each other about them. */
 import * as z from 'zod';
+import type { ScorerValues } from '../values/scorer-values.ts';
 import { type Execution, instant, type ObjectPlace } from './execution.ts';
 
 /** What the model answered to one inference, as far as a label can be compared with it. At least one field is set. */
@@ -137,10 +138,20 @@ export const truthInputSchema = z.union([
 ]);
 export type TruthInput = z.infer<typeof truthInputSchema>;
 
+/** A scorer whose question labels may answer. */
+export interface LabelScorer {
+  name: string;
+  /** Absent: any value. */
+  values?: ScorerValues;
+}
+
 /** One invocation does what it has the time for; the state machine invokes again with the state that it returns, while `more`. */
 export interface TruthRequest {
+  /** Of the state machine, which may be older than the function. */
+  contract?: number;
   input: unknown;
   run: Execution;
+  scorers: readonly LabelScorer[];
   state: TruthState;
 }
 

@@ -19,10 +19,10 @@ const captureRangeSchema = z.object({
   lines: z.number().int().min(0),
   /** S3's LastModified of the object, epoch milliseconds: the fallback for a record without a time. */
   objectTimeMs: z.number(),
+  /** Where a whole run cuts the range that has these lines, if it is not `start`: see `lockNameOf`. */
+  cutAt: z.number().int().min(0).optional(),
   /** Quarantine object with the lines' bytes. It is read if the capture file no longer exists. */
   keptIn: z.string().optional(),
-  /** In a retry: the chunks of earlier runs whose answers of the judge are used first; see `workKeys.chunkOfRun`. */
-  answersIn: z.array(z.string()).optional(),
 });
 
 /** Whole lines of one capture file. */

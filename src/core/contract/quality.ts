@@ -24,6 +24,11 @@ export interface QualityCell {
   notJudged?: Record<string, number>;
   /** By scorer, then by the part of the sample; see `sampleOf`. Code scorers run on everything and have the part `all`. */
   scorers?: Record<string, Record<string, SampleCounts>>;
+  /**
+   * What recent captures showed about the objectives, which the counts of a day do not have: by measure, then by the second of
+   * the inference (epoch).
+   */
+  seconds?: Record<string, Record<string, { cases?: number; failed?: number }>>;
 }
 
 /** The verdicts of a scorer on the captures that had the same chance to be judged. */
@@ -36,12 +41,14 @@ export interface SampleCounts {
   numbers?: { count?: number; sum?: number; squares?: number };
 }
 
-/** What the captures of a chunk, or of a run, showed about the objectives; see src/quality/observations.ts. */
+/** By measure: the captures that failed and that a person should look at first, a few. */
+export type QualityFailures = Record<string, ObservedFailure[]>;
+
+/** What the captures of a run showed about the objectives; see src/quality/observations.ts. */
 export interface QualityObservations {
   /** By measure, then by variant: captures by the second of their inference. */
   series: Record<string, Record<string, ObservedSecond[]>>;
-  /** By measure: the captures that failed and that a person should look at first, a few. */
-  failures: Record<string, ObservedFailure[]>;
+  failures: QualityFailures;
 }
 
 /** Epoch seconds, captures, and how many of them failed. */

@@ -1,7 +1,7 @@
 /** The records that a run writes to the work bucket: receipts, plans, quarantined lines and the report on its batch jobs. */
 import type { RunOptions } from './input.ts';
 import type { ManifestLine, PlanResult } from './payloads.ts';
-import type { QualityCounts, QualityObservations } from './quality.ts';
+import type { QualityCounts, QualityFailures } from './quality.ts';
 
 export interface NamedError {
   name: string;
@@ -22,8 +22,8 @@ interface AttemptFacts {
   error?: NamedError;
   /** What the run has done with the captures of the chunk in all attempts so far, as this attempt found it. */
   quality?: QualityCounts;
-  /** What recent ones of those captures showed about the objectives. */
-  observations?: QualityObservations;
+  /** Those of the captures that failed an objective, a few. */
+  failures?: QualityFailures;
   /** Ranges of a chunk with several that could not be read, although the attempt succeeded with the others. */
   unread?: UnreadRange[];
 }
@@ -242,7 +242,10 @@ export interface QuarantineEntry {
   line: number;
   start: number;
   end: number;
-  reason: NamedError;
+  /** Where a whole run cuts the range that has the line; in bytes. */
+  cutAt?: number;
+  /** `words` are MLflow's own, which can quote the line. */
+  reason: NamedError & { words?: string };
   /** The line's bytes, base64. Absent if the line is over the size bound and only its place is kept. */
   base64?: string;
   quarantinedAt: string;

@@ -26,18 +26,17 @@ export const workKeys = {
     `${workKeys.receiptsOfChunk(run, chunk, step)}${padded(attempt, 3)}-${requestId}.json`,
   receiptsOfChunk: (run: string, chunk: number, step: 'log' | 'evaluate') =>
     `${workKeys.receiptPrefix(run)}${padded(chunk)}/${step}-`,
+  /** What other programs said when an attempt failed. */
+  words: (run: string, chunk: number, step: 'log' | 'evaluate', attempt: number, requestId: string) =>
+    `${workKeys.wordsPrefix(run)}${padded(chunk)}/${step}-${padded(attempt, 3)}-${requestId}.json`,
+  wordsPrefix: (run: string) => `runs/${run}/words/`,
   /** The line at work, where the function was killed on the chunk before. */
   lineAtWork: (run: string, chunk: number, step: 'log' | 'evaluate' | 'prepare') =>
     `${workKeys.lineAtWorkPrefix(run)}${padded(chunk)}-${step}.json`,
   lineAtWorkPrefix: (run: string) => `runs/${run}/at-work/`,
-  /** A segment of the answer journal: what an attempt at a chunk got from the judge and wrote. */
-  answers: (run: string, chunk: number, attempt: number, requestId: string, segment: number) =>
-    `${workKeys.answersOfChunk(run, chunk)}${padded(attempt, 3)}-${requestId}-${padded(segment, 4)}.jsonl`,
-  answersOfChunk: (run: string, chunk: number) => workKeys.answersOf(workKeys.chunkOfRun(run, chunk)),
-  /** @param chunkOfRun a chunk of any run, as a retry names it */
-  answersOf: (chunkOfRun: string) => `answers/${chunkOfRun}/`,
   /** A long answer of the judge, by the first run of a chain of retries and the digest of the question. */
-  answer: (chain: string, question: string) => `answers/${chain}/${question}.json`,
+  answer: (chain: string, question: string) => `${workKeys.answersOf(chain)}${question}.json`,
+  answersOf: (chain: string) => `answers/${chain}/`,
   chunkOfRun: (run: string, chunk: number) => `${run}/${padded(chunk)}`,
   mapResultPrefix: (run: string) => `runs/${run}/map`,
   batchMapResultPrefix: (run: string) => `runs/${run}/map-batch`,
@@ -81,10 +80,10 @@ export const workKeys = {
 /** Keys of ground truth. An hour is that of the inference (UTC), such as `2026-11-20T10`. */
 export const truthKeys = {
   prefix: 'ground-truth/',
-  /** Predictions of an hour, as one part of a run found them. `digest` is that of the content. */
-  newIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}new-${digest}.jsonl.gz`,
-  /** The same of several parts or runs. */
-  mergedIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}all-${digest}.jsonl.gz`,
+  /** Predictions of an hour, as one chunk of a run found them. `digest` is that of the content. */
+  chunkIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}chunk-${digest}.jsonl.gz`,
+  /** The same of several chunks. */
+  mergedIndex: (hour: string, digest: string) => `${truthKeys.indexOfHour(hour)}merged-${digest}.jsonl.gz`,
   indexOfHour: (hour: string) => `${truthKeys.indexPrefix}${hour}/`,
   indexPrefix: 'ground-truth/index/',
   /** Label files that a person uploads. */

@@ -5,7 +5,7 @@
 
 // The types alone: no function carries the texts. What needs them reads `error-table.ts`.
 import type table from './errors.json';
-import { knownName, knownWords } from './known-words.ts';
+import { shownOfError, Words } from './foreign.ts';
 
 type Table = typeof table;
 
@@ -39,8 +39,8 @@ export function withFacts(message: string, facts: ErrorFacts): string {
 
 /**
  * The base of all named errors. Its message goes into logs, receipts, summaries and causes. It contains names, counts,
- * ids and places, and never captured content, a judge's words, or a secret. Pass the words of another program through
- * `knownWords` first.
+ * ids and places, and never captured content, a judge's words, or a secret. What it says of another program's failure comes from
+ * `saidBy` or `shownOf`; that program's own words are among its causes.
  */
 export class PipelineError extends Error {
   constructor(name: ErrorName, message: string, facts: ErrorFacts = {}, cause?: unknown) {
@@ -88,17 +88,29 @@ export const isThrottled = (error: unknown): error is RetryableError => isRetrya
 
 export const isRetryable = (error: unknown): error is RetryableError => error instanceof RetryableError;
 
-/** Returns an error as receipts and summaries record it. Other programs' errors keep only the words that quote nothing. */
+/** Returns an error as receipts and summaries record it: of other programs' errors the name, code, status and request id. */
 export function toNamedError(error: unknown): { name: string; message: string } {
   if (error instanceof PipelineError) return { name: error.name, message: error.message };
-  if (error instanceof Error) return { name: knownName(error.name), message: knownWords(error.message) };
-  return { name: 'Unknown', message: knownWords(String(error)) };
+  return error instanceof Error ? shownOfError(error) : { name: 'Unknown', message: '' };
 }
 
-/** Returns the text of another program's error, for the message of a named error. */
+/** Describes another program's error without its words, for the message of a named error. */
 export function saidBy(error: unknown): string {
   const { name, message } = toNamedError(error);
   return message === '' ? name : `${name}: ${message}`;
+}
+
+/**
+ * Returns the words of other programs among the causes of an error. They can quote captured content: only for places that may have it.
+ */
+export function wordsIn(error: unknown): string[] {
+  const words: string[] = [];
+  for (let cause = error, depth = 0; cause instanceof Error && depth <= MAX_CAUSES; cause = cause.cause, depth += 1) {
+    const { name, message } = cause;
+    if (cause instanceof PipelineError || message === '') continue;
+    words.push(cause instanceof Words ? message : `${name}: ${message}`);
+  }
+  return words;
 }
 
 /** The longest chain of causes that is logged. */

@@ -1,7 +1,7 @@
 /** Structured logs of the functions, by AWS Lambda Powertools. */
 import { Logger } from '@aws-lambda-powertools/logger';
 import type { Context } from 'aws-lambda';
-import { bareError } from '../errors/errors.ts';
+import { bareError, toNamedError } from '../errors/errors.ts';
 import { heapFigures } from './heap.ts';
 
 /** Logs of an error only the fields that cannot contain captured content. */
@@ -38,7 +38,8 @@ export function logged<Request, Result>(
       logger.info('done', { request, result, milliseconds: Date.now() - startedAt } as never);
       return result;
     } catch (error) {
-      logger.error('failed', { request, milliseconds: Date.now() - startedAt, error: error as Error } as never);
+      const failure = error instanceof Error ? error : toNamedError(error);
+      logger.error('failed', { request, milliseconds: Date.now() - startedAt, error: failure } as never);
       throw bareError(error);
     }
   };

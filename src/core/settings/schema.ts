@@ -174,6 +174,8 @@ export const functionSettings = {
   DATA_CAPTURE_S3_PREFIX: capturePrefix,
   /** Default: the endpoint's name. */
   MLFLOW_EXPERIMENT_NAME: setting('a name of at most 500 characters', z.string().max(500).optional()),
+  /** Whether another stack may write the same endpoint's traces to the experiment. */
+  MLFLOW_EXPERIMENT_SHARED: flag(false),
   EVALUATION_SAMPLE_RATE: setting('a number from 0 to 1', numberIn(0, 1).default(1)),
   /** US dollars per day (UTC). */
   EVALUATION_BUDGET_USD: setting('US dollars per day, 0 for no limit', numberIn(0, Number.MAX_VALUE).default(20)),

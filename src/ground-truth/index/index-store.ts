@@ -1,181 +1,158 @@
 /**
- * The index in the work bucket. A part of a run writes an object for each hour, and many small objects of an hour are merged. An
- * object is named by its content and never changes, so nothing is lost and nothing needs a lock: whoever deletes objects has first
- * written all of their rows to another. A call that is in several of them is read once.
+ * The index in the work bucket: predictions as compressed lines of JSON. A chunk writes a file for each hour of its captures, and the
+ * files of an hour that is over are merged. A file is named by its content and never changes, so nothing needs a lock: a file is
+ * deleted after all of its rows were written to another one.
  */
-
-import { scanLines } from '../../captures/lines/scan-lines.ts';
+import { hash } from 'node:crypto';
+import { HOUR_MS } from '../../captures/files/capture-path.ts';
+import { scanPieces } from '../../captures/lines/scan-lines.ts';
 import { removeObject } from '../../core/aws/remove-object.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
-import { notS3 } from '../../core/aws/storage-errors.ts';
+import { parseStored } from '../../core/aws/storage-errors.ts';
+import type { PredictionRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
-import { logger } from '../../core/process/logging.ts';
 import { gunzipped } from '../../core/values/gzip.ts';
-import { BlockPile } from './block-pile.ts';
-import { decodeBlock, type IndexBlock } from './blocks.ts';
+import { hourMs } from '../../quality/fold.ts';
+import { isOldIndex, oldRows } from './old-index.ts';
+
+type IndexFile = Pick<ObjectFacts, 'key' | 'size' | 'lastModifiedMs'>;
 
 export interface IndexHour {
   /** UTC, such as `2026-11-20T10`. */
   hour: string;
-  objects: Pick<ObjectFacts, 'key' | 'size' | 'lastModifiedMs'>[];
+  files: IndexFile[];
 }
 
-/** Small objects of an hour, from which on they are merged. */
-const MERGE_FROM = 50;
-/** An object of this size is merged no more. Bytes. */
-const LARGE = 4 * 1024 * 1024;
-/** What is merged at once, in memory. Bytes. */
-const MERGED_AT_ONCE = 2 * LARGE;
+/** Files of chunks, from which on an hour is merged. */
+const MERGE_FROM = 10;
+/** Files are merged into some of at most this size. Bytes. */
+const MERGED_BYTES = 8 * 1024 * 1024;
+const DIGEST_CHARS = 16;
 /** Requests in flight. */
 const AT_ONCE = 8;
-const HOURS_AT_ONCE = 4;
 
-/** Writes an object that is named by its content. */
+const ID_AT = '{"id":"'.length;
+const QUOTE = 0x22;
+
+/** Writes a file that is named by its content. */
 export const putIndex = (storage: Storage, bucket: string, key: string, body: Buffer): Promise<void> =>
   storage.putBytes(bucket, key, { body, type: 'application/gzip' });
 
-/**
- * Yields the hours that have predictions, in order.
- *
- * @param window hours, `from` inclusive, `to` exclusive
- */
-export async function* listHours(
-  storage: Storage,
-  bucket: string,
-  { from = '', to }: { from?: string; to?: string } = {},
-): AsyncGenerator<IndexHour> {
+/** Yields the hours that have predictions, in order. */
+export async function* listHours(storage: Storage, bucket: string): AsyncGenerator<IndexHour> {
   let open: IndexHour | undefined;
-  for await (const object of storage.list(bucket, truthKeys.indexPrefix, `${truthKeys.indexPrefix}${from}`)) {
-    const hour = object.key.slice(truthKeys.indexPrefix.length).split('/')[0] as string;
-    if (to !== undefined && hour >= to) break;
+  for await (const file of storage.list(bucket, truthKeys.indexPrefix)) {
+    const hour = file.key.slice(truthKeys.indexPrefix.length).split('/')[0] as string;
     if (open?.hour !== hour) {
       if (open !== undefined) yield open;
-      open = { hour, objects: [] };
+      open = { hour, files: [] };
     }
-    open.objects.push(object);
+    open.files.push(file);
   }
   if (open !== undefined) yield open;
 }
 
-async function hourNow(storage: Storage, bucket: string, hour: string): Promise<IndexHour> {
-  const objects: IndexHour['objects'] = [];
-  for await (const object of storage.list(bucket, truthKeys.indexOfHour(hour))) objects.push(object);
-  return { hour, objects };
-}
-
-/** Objects that a run wrote come before merged ones, and later ones before earlier ones. */
-function latestFirst(objects: IndexHour['objects']): IndexHour['objects'] {
-  const isMerged = ({ key }: { key: string }): number => (key.includes('/all-') ? 1 : 0);
-  return objects.toSorted((a, b) => isMerged(a) - isMerged(b) || b.lastModifiedMs - a.lastModifiedMs);
-}
-
 /**
- * Yields the predictions of an hour, each once: of those that several runs have indexed, the latest.
+ * Yields the predictions in files of an hour. A prediction that several runs have indexed is there several times, the latest one
+ * first.
  *
- * @param hour as `listHours` lists it. What is merged meanwhile is found.
- * @throws the errors of the storage; RetryableError `StorageUnavailable` for an object that is no index
+ * @param files those of `listHours`, or some of them. What is merged meanwhile is found.
+ * @param isWanted says by their ids which predictions are yielded. The others are not parsed.
+ * @throws the errors of the storage; PermanentError `NotGzip`
  */
 export async function* readHour(
   storage: Storage,
   bucket: string,
-  { hour, objects }: IndexHour,
-): AsyncGenerator<IndexBlock> {
+  { hour, files }: IndexHour,
+  isWanted: (id: string) => boolean,
+): AsyncGenerator<PredictionRow> {
   const read = new Set<string>();
-  const calls = new Set<string>();
-  for (let left = objects; left.length > 0; ) {
-    for (const { key } of left) read.add(key);
-    const isWhole = yield* readObjects(storage, bucket, left, calls);
-    // The rows of an object that is gone are in another one, which was not there before.
-    const now = isWhole ? [] : (await hourNow(storage, bucket, hour)).objects;
-    left = now.filter(({ key }) => !read.has(key));
+  const get = async ({ key }: IndexFile) => ({ key, stored: await storage.getBytes(bucket, key) });
+  for (let left = files; left.length > 0; ) {
+    let isWhole = true;
+    for await (const { key, stored } of inOrder(AT_ONCE, latestFirst(left), get)) {
+      read.add(key);
+      if (stored === undefined) isWhole = false;
+      else yield* rowsOf(stored.bytes, `s3://${bucket}/${key}`, isWanted);
+    }
+    left = [];
+    if (isWhole) return;
+    // The rows of a file that is gone are in another one, which was not there before.
+    for await (const file of storage.list(bucket, truthKeys.indexOfHour(hour)))
+      if (!read.has(file.key)) left.push(file);
   }
 }
 
-/** @param calls gets the calls that were read. @returns whether no object was missing */
-async function* readObjects(
-  storage: Storage,
-  bucket: string,
-  objects: IndexHour['objects'],
-  calls: Set<string>,
-): AsyncGenerator<IndexBlock, boolean> {
-  let isWhole = true;
-  const get = async ({ key }: { key: string }) => ({ key, stored: await storage.getBytes(bucket, key) });
-  for await (const { key, stored } of inOrder(AT_ONCE, latestFirst(objects), get)) {
-    isWhole &&= stored !== undefined;
-    if (stored === undefined) continue;
-    const own = new Set<string>();
-    const isSeen = (call: string): boolean => {
-      own.add(call);
-      return calls.has(call);
-    };
-    for await (const block of readIndex(stored.bytes, `s3://${bucket}/${key}`, isSeen)) {
-      if (block.ids.length > 0) yield block;
+/** Files of chunks come before merged ones, and later ones before earlier ones. */
+function latestFirst(files: readonly IndexFile[]): IndexFile[] {
+  const isMerged = ({ key }: IndexFile): number => (/\/(?:all|merged)-/.test(key) ? 1 : 0);
+  return files.toSorted((a, b) => isMerged(a) - isMerged(b) || b.lastModifiedMs - a.lastModifiedMs);
+}
+
+async function* rowsOf(bytes: Buffer, where: string, isWanted: (id: string) => boolean): AsyncGenerator<PredictionRow> {
+  const isOld = isOldIndex(where);
+  for await (const lines of scanPieces(gunzipped([bytes], where), Number.POSITIVE_INFINITY)) {
+    for (const line of lines) {
+      const text = line.bytes as Buffer;
+      if (isOld) yield* oldRows(text.toString()).filter(({ id }) => isWanted(id));
+      else if (isWanted(idOf(text))) yield parseStored<PredictionRow>(text.toString(), where);
     }
-    for (const call of own) calls.add(call);
   }
-  return isWhole;
+}
+
+/** Returns the id of a line without parsing all of it. */
+function idOf(line: Buffer): string {
+  const id = line.toString('utf8', ID_AT, line.indexOf(QUOTE, ID_AT));
+  return id.includes('\\') ? (JSON.parse(line.toString()) as PredictionRow).id : id;
 }
 
 /**
- * Merges the small objects of these hours where there are many. The next run that touches an hour merges what failed.
+ * Merges the files of each hour that ended at least an hour ago and got no file since. Each file is merged once; what comes later
+ * stays beside the merged ones, unless it is as many files again.
  *
  * @param hasTime whether there is time to merge some megabytes
+ * @returns whether all hours are merged
  */
-export async function mergeHours(
-  storage: Storage,
-  bucket: string,
-  hours: Iterable<string>,
-  hasTime: () => boolean = () => true,
-): Promise<void> {
-  await forEachConcurrently(HOURS_AT_ONCE, hours, async (hour) => {
-    try {
-      while (hasTime() && (await mergeHour(storage, bucket, hour)));
-    } catch (error) {
-      logger.warn('The predictions of an hour could not be merged', { hour, error: error as Error });
+export async function mergeHours(storage: Storage, bucket: string, hasTime: () => boolean): Promise<boolean> {
+  const beforeMs = Date.now() - HOUR_MS;
+  for await (const { hour, files } of listHours(storage, bucket)) {
+    const ofChunks = files.filter(({ key }) => key.includes('/chunk-'));
+    const isOver = hourMs(hour) + HOUR_MS <= beforeMs && ofChunks.every((file) => file.lastModifiedMs < beforeMs);
+    if (!isOver || ofChunks.length < MERGE_FROM) continue;
+    for (const piece of piecesOf(latestFirst(ofChunks).toReversed())) {
+      if (!hasTime()) return false;
+      await mergeFiles(storage, bucket, hour, piece);
     }
-  });
-}
-
-/** @returns whether anything was merged */
-async function mergeHour(storage: Storage, bucket: string, hour: string): Promise<boolean> {
-  const { objects } = await hourNow(storage, bucket, hour);
-  const small = latestFirst(objects.filter(({ size }) => size < LARGE));
-  if (small.length < MERGE_FROM) return false;
-  const sources: IndexHour['objects'] = [];
-  let bytes = 0;
-  // The oldest, so that what a later run has indexed stays the latest.
-  for (let next = small.pop(); next !== undefined && bytes + next.size <= MERGED_AT_ONCE; next = small.pop()) {
-    sources.push(next);
-    bytes += next.size;
   }
-  const pile = new BlockPile();
-  const blocks = readObjects(storage, bucket, sources, new Set());
-  let block = await blocks.next();
-  for (; !block.done; block = await blocks.next()) {
-    for (const index of block.value.ids.keys()) pile.add(block.value.rowAt(index));
-  }
-  const merged = pile.end();
-  // If an object is gone, another run is merging them.
-  if (!block.value || merged === undefined) return false;
-  const target = truthKeys.mergedIndex(hour, merged.digest);
-  await putIndex(storage, bucket, target, merged.body);
-  const done = sources.filter(({ key }) => key !== target);
-  await forEachConcurrently(AT_ONCE, done, ({ key }) => removeObject(storage, bucket, key));
   return true;
 }
 
-/** Yields the blocks of an object. @param leaveOut see `decodeBlock` */
-export async function* readIndex(
-  bytes: Buffer,
-  where: string,
-  leaveOut?: (call: string) => boolean,
-): AsyncGenerator<IndexBlock> {
-  try {
-    for await (const line of scanLines(gunzipped([bytes], where), Number.POSITIVE_INFINITY)) {
-      yield decodeBlock((line.bytes as Buffer).toString(), leaveOut);
+function* piecesOf(files: readonly IndexFile[]): Generator<IndexFile[]> {
+  let piece: IndexFile[] = [];
+  let bytes = 0;
+  for (const file of files) {
+    if (bytes + file.size > MERGED_BYTES && piece.length > 0) {
+      yield piece;
+      [piece, bytes] = [[], 0];
     }
-  } catch (error) {
-    throw notS3(`${bytes.length} bytes that are no index (${(error as Error).name})`, where);
+    piece.push(file);
+    bytes += file.size;
   }
+  yield piece;
+}
+
+/** @param files the earliest one first, so that what a later run has indexed is in the file that is written last */
+async function mergeFiles(storage: Storage, bucket: string, hour: string, files: readonly IndexFile[]): Promise<void> {
+  const contents: Buffer[] = [];
+  for await (const stored of inOrder(AT_ONCE, files.toReversed(), ({ key }) => storage.getBytes(bucket, key))) {
+    // Another run is merging them.
+    if (stored === undefined) return;
+    contents.push(stored.bytes);
+  }
+  // Files in gzip can follow each other.
+  const body = Buffer.concat(contents);
+  const digest = hash('sha256', body).slice(0, DIGEST_CHARS);
+  await putIndex(storage, bucket, truthKeys.mergedIndex(hour, digest), body);
+  await forEachConcurrently(AT_ONCE, files, ({ key }) => removeObject(storage, bucket, key));
 }

@@ -1,5 +1,4 @@
-/** The predictions of a part of a chunk, for the index. */
-
+/** The predictions of a chunk, for the index. */
 import { capturePathOf, HOUR_MS } from '../../captures/files/capture-path.ts';
 import type { Capture, LinePlace } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
@@ -10,8 +9,8 @@ import { logger } from '../../core/process/logging.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { hourOf } from '../../quality/tally.ts';
-import { BlockPile } from './block-pile.ts';
-import { putIndex, readIndex } from './index-store.ts';
+import { HourFile } from './hour-file.ts';
+import { putIndex } from './index-store.ts';
 import { predictionRows } from './predictions.ts';
 
 /** A capture may claim any time. Those of further hours are kept in the hour of their file. */
@@ -19,13 +18,13 @@ const MAX_HOURS = 24;
 const WRITES_AT_ONCE = 8;
 
 /**
- * Add every capture of the part that is to have a trace, in the order of the lines: another attempt then writes the same objects
- * again, and nothing is there twice. Memory is that of the compressed rows, some 45 bytes each.
+ * Add every capture of the chunk that is to have a trace, in the order of the lines: another attempt then writes the same files
+ * again, and nothing is there twice. Memory is that of the compressed rows, some 60 bytes each.
  */
 export class PredictionIndex {
   readonly #environment: Pick<LambdaEnvironment, 'GROUND_TRUTH' | 'SAGEMAKER_ENDPOINT_NAME'>;
   /** By hours since 1970. */
-  readonly #hours = new Map<number, BlockPile>();
+  readonly #hours = new Map<number, HourFile>();
 
   constructor(environment: Pick<LambdaEnvironment, 'GROUND_TRUTH' | 'SAGEMAKER_ENDPOINT_NAME'>) {
     this.#environment = environment;
@@ -38,8 +37,8 @@ export class PredictionIndex {
     const rowsOf = () => predictionRows(capture, traceId, { key: place.key, endpointName }, settings);
     try {
       const rows = withinTime(timeOf(capture), rowsOf);
-      const pile = rows.length === 0 ? undefined : this.#pileOf(capture, place);
-      for (const row of rows) pile?.add(row);
+      const file = rows.length === 0 ? undefined : this.#fileOf(capture, place);
+      for (const row of rows) file?.add(row);
     } catch (error) {
       const fault = ownFault(error);
       if (fault === undefined) throw error;
@@ -47,17 +46,17 @@ export class PredictionIndex {
     }
   }
 
-  #pileOf(capture: Capture, place: LinePlace): BlockPile {
+  #fileOf(capture: Capture, place: LinePlace): HourFile {
     const claimed = Math.floor(capture.inferenceTimeMs / HOUR_MS);
     const hasRoom = this.#hours.has(claimed) || this.#hours.size < MAX_HOURS;
     const hour = hasRoom ? claimed : Math.floor((capturePathOf(place.key).hourMs ?? place.objectTimeMs) / HOUR_MS);
-    const pile = this.#hours.get(hour) ?? new BlockPile();
-    this.#hours.set(hour, pile);
-    return pile;
+    const file = this.#hours.get(hour) ?? new HourFile();
+    this.#hours.set(hour, file);
+    return file;
   }
 
   /**
-   * Writes an object for each hour.
+   * Writes a file for each hour.
    *
    * @param refused traces that were not written after all
    * @throws the errors of the storage
@@ -67,25 +66,10 @@ export class PredictionIndex {
     bucket: string,
     refused: { size: number; has(traceId: string): boolean } = new Set<string>(),
   ): Promise<void> {
-    await forEachConcurrently(WRITES_AT_ONCE, this.#hours, async ([hour, pile]) => {
-      const whole = pile.end();
-      const content = whole && refused.size > 0 ? await without(whole.body, refused) : whole;
-      if (content !== undefined)
-        await putIndex(storage, bucket, truthKeys.newIndex(hourOf(hour * HOUR_MS), content.digest), content.body);
+    await forEachConcurrently(WRITES_AT_ONCE, this.#hours, async ([hour, all]) => {
+      const file = (refused.size > 0 ? all.without(refused) : all).end();
+      if (file === undefined) return;
+      await putIndex(storage, bucket, truthKeys.chunkIndex(hourOf(hour * HOUR_MS), file.digest), file.body);
     });
   }
-}
-
-async function without(
-  body: Buffer,
-  refused: { has(traceId: string): boolean },
-): Promise<ReturnType<BlockPile['end']>> {
-  const pile = new BlockPile();
-  for await (const { ids, rowAt } of readIndex(body, 'the index')) {
-    for (const index of ids.keys()) {
-      const row = rowAt(index);
-      if (!refused.has(row.traceId)) pile.add(row);
-    }
-  }
-  return pile.end();
 }

@@ -9,11 +9,10 @@ import type { Capture, LinePlace } from '../../captures/types.ts';
 import { questionAnswering } from '../../captures/wire/vendors/question-answering.ts';
 import type { Prediction, PredictionRow } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
+import { MAX_ID_CHARS } from '../label-value.ts';
 import { predictionOf } from './reply-values.ts';
 import { textHashes } from './texts.ts';
 
-/** Of an inference, and so of the label that names it. */
-export const MAX_ID_CHARS = 256;
 const MAX_GROUP_CHARS = 64;
 const LAST_MS = Date.UTC(9999, 11, 31);
 /** A longer reply in words is no document with a prediction in it. */

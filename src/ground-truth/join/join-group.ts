@@ -20,22 +20,23 @@ interface JoinDependencies {
 const CLOCK_MARGIN_MS = 900_000;
 
 const HOUR_SECONDS = 3_600;
+const hourAt = (second: number): number => Math.floor(second / HOUR_SECONDS);
 
-/** The hours of the index, by the hours of their predictions. They differ where a call had no credible time of its own. */
-type Targets = Map<string, Set<IndexHour>>;
+/** Hours since 1970 of predictions, with the hours of the index that have them. They differ where a call had no credible time. */
+type Targets = Map<number, Set<IndexHour>>;
 
 /**
  * Gives each label its outcome in all hours for which there is time.
  *
  * @returns the hour up to which that is so; `undefined`: in all hours
  */
-export async function joinGroup(group: LabelGroup, deps: JoinDependencies): Promise<string | undefined> {
+export async function joinGroup(group: LabelGroup, deps: JoinDependencies): Promise<number | undefined> {
+  let done = Number.NEGATIVE_INFINITY;
   const targets = await findPredictions(group, deps);
-  if (targets === undefined) return '';
-  let done = '';
-  for (const hour of [...targets.keys()].toSorted()) {
+  if (targets === undefined) return done;
+  for (const [hour, sources] of [...targets].toSorted(([a], [b]) => a - b)) {
     if (!deps.hasTime()) return done;
-    await joinHour(hour, targets.get(hour) ?? new Set(), group, deps);
+    await joinHour(hour, sources, group, deps);
     done = hour;
   }
   return undefined;
@@ -48,30 +49,18 @@ async function findPredictions(
 ): Promise<Targets | undefined> {
   const sinceMs = group.comparedMs - CLOCK_MARGIN_MS;
   const targets: Targets = new Map();
-  // A text that all labels of the hour share.
-  const hours = new Map<number, string>();
-  const hourAt = (second: number): string => {
-    const number = Math.floor(second / HOUR_SECONDS);
-    const known = hours.get(number) ?? hourOf(second * 1000);
-    hours.set(number, known);
-    return known;
-  };
   for await (const indexHour of listHours(storage, bucket)) {
-    if (indexHour.objects.every(({ lastModifiedMs }) => lastModifiedMs < sinceMs)) continue;
-    for await (const block of readHour(storage, bucket, indexHour)) {
+    if (!hasTime()) return undefined;
+    const newer = { hour: indexHour.hour, files: indexHour.files.filter((file) => file.lastModifiedMs >= sinceMs) };
+    for await (const { id, endpoint, second } of readHour(storage, bucket, newer, group.has)) {
       if (!hasTime()) return undefined;
-      for (const [index, id] of block.ids.entries()) {
-        const labels = group.of(id);
-        if (labels.length === 0) continue;
-        const { endpoint, second } = block.rowAt(index);
-        for (const label of labels) {
-          if (label.endpoint !== undefined && label.endpoint !== endpoint) continue;
-          const hour = hourAt(second);
-          label.of = label.of === undefined || label.of === endpoint ? endpoint : null;
-          if (label.lastHour === undefined || label.lastHour < hour) label.lastHour = hour;
-          const sources = targets.get(hour) ?? new Set();
-          targets.set(hour, sources.add(indexHour));
-        }
+      const hour = hourAt(second);
+      for (const label of group.of(id)) {
+        if (label.endpoint !== undefined && label.endpoint !== endpoint) continue;
+        label.of = label.of === undefined || label.of === endpoint ? endpoint : null;
+        if (label.lastHour === undefined || label.lastHour < hour) label.lastHour = hour;
+        const sources = targets.get(hour) ?? new Set();
+        targets.set(hour, sources.add(newer));
       }
     }
   }
@@ -79,11 +68,12 @@ async function findPredictions(
 }
 
 async function joinHour(
-  hour: string,
+  at: number,
   sources: ReadonlySet<IndexHour>,
   group: LabelGroup,
   { storage, bucket }: JoinDependencies,
 ): Promise<void> {
+  const hour = hourOf(at * HOUR_SECONDS * 1000);
   let outcomes = new HourOutcomes({});
   const change = async function* (draft: HourDraft): AsyncGenerator<LabeledRow> {
     outcomes = new HourOutcomes(draft.settled);
@@ -96,21 +86,17 @@ async function joinHour(
       yield now;
     }
     for (const source of sources) {
-      for await (const block of readHour(storage, bucket, source)) {
-        for (const [index, id] of block.ids.entries()) {
-          if (group.of(id).length === 0) continue;
-          const prediction = block.rowAt(index);
-          if (hourOf(prediction.second * 1000) !== hour) continue;
-          const fresh = Map.groupBy(labelsFor(group, prediction), (label) =>
-            rowKey({ ...prediction, ...questionOf(label) }),
-          );
-          for (const [key, [first, ...labels]] of fresh) {
-            if (first === undefined || done.has(key)) continue;
-            done.add(key);
-            outcomes.set(first, OUTCOMES.joined);
-            draft.changed = true;
-            yield applied(labeledRow(prediction, first), labels, outcomes);
-          }
+      for await (const prediction of readHour(storage, bucket, source, group.has)) {
+        if (hourAt(prediction.second) !== at) continue;
+        const fresh = Map.groupBy(labelsFor(group, prediction), (label) =>
+          rowKey({ ...prediction, ...questionOf(label) }),
+        );
+        for (const [key, [first, ...labels]] of fresh) {
+          if (first === undefined || done.has(key)) continue;
+          done.add(key);
+          outcomes.set(first, OUTCOMES.joined);
+          draft.changed = true;
+          yield applied(labeledRow(prediction, first), labels, outcomes);
         }
       }
     }

@@ -3,6 +3,7 @@
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
+import { mergeHours } from '../index/index-store.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
 import { joinGroup } from './join-group.ts';
 import { LabelGroup } from './label-group.ts';
@@ -26,7 +27,7 @@ interface Cursor {
 }
 
 /**
- * Joins labels for as long as there is time. Labels that find no prediction wait on, or are `unknown` when they are older than the
+ * Merges the hours of the index that are over, and then joins labels for as long as there is time. Labels that find no prediction wait on, or are `unknown` when they are older than the
  * index is kept.
  *
  * @throws PermanentError `TooManyPredictions` if one invocation cannot compare a group with the index; errors of the storage
@@ -36,6 +37,7 @@ export async function joinLabels(cursor: string | null, deps: StepDependencies):
   const bucket = environment.WORK_BUCKET;
   let at = cursor === null ? { after: '', attempts: 0 } : parseStored<Cursor>(cursor, 'the cursor of a join');
   const hasTime = (): boolean => deps.remainingMs() > STEP_RESERVE_MS;
+  if (!(await mergeHours(storage, bucket, hasTime))) return { cursor: JSON.stringify(at) };
   for (;;) {
     const startMs = Date.now();
     const parts = await nextGroup(deps, at.after);

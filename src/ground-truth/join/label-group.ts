@@ -12,8 +12,8 @@ export interface Waiting extends Label {
   part: string;
   /** The endpoint whose predictions have its id; `null` if those of several have. */
   of?: string | null;
-  /** The last hour with such a prediction. */
-  lastHour?: string;
+  /** The last hour with such a prediction, since 1970. */
+  lastHour?: number;
   /** In its hours so far. */
   outcome?: JoinOutcome;
 }
@@ -24,31 +24,24 @@ const better = (a: JoinOutcome | undefined, b: JoinOutcome): JoinOutcome =>
   a === undefined || ORDER.indexOf(b.name) < ORDER.indexOf(a.name) ? b : a;
 
 export class LabelGroup {
-  readonly labels: Waiting[] = [];
+  readonly labels: readonly Waiting[];
   readonly #parts: WaitingPart[];
-  readonly #byId = new Map<string, Waiting | Waiting[]>();
+  readonly #byId: ReadonlyMap<string, Waiting[]>;
 
   constructor(parts: WaitingPart[]) {
     this.#parts = parts;
-    const several = new Set<Waiting[]>();
-    for (const part of parts) {
-      for (const label of part.labels) {
-        const waiting: Waiting = Object.assign(label, { part: part.name });
-        this.labels.push(waiting);
-        const known = this.#byId.get(label.id);
-        if (Array.isArray(known)) known.push(waiting);
-        else this.#byId.set(label.id, known === undefined ? waiting : [known, waiting]);
-        if (known !== undefined) several.add(this.#byId.get(label.id) as Waiting[]);
-      }
-    }
-    for (const list of several) list.sort(byTime);
+    this.labels = parts.flatMap(({ name, labels }) => labels.map((label) => Object.assign(label, { part: name })));
+    this.#byId = Map.groupBy(this.labels, ({ id }) => id);
+    for (const list of this.#byId.values()) list.sort(byTime);
   }
 
   /** Returns the labels that name an id, in the order in which they count. */
   of(id: string): readonly Waiting[] {
-    const found = this.#byId.get(id);
-    return found === undefined ? [] : Array.isArray(found) ? found : [found];
+    return this.#byId.get(id) ?? [];
   }
+
+  /** Whether a label names an id. */
+  readonly has = (id: string): boolean => this.#byId.has(id);
 
   /** Until when all predictions have been compared with all of these labels, epoch milliseconds. */
   get comparedMs(): number {
@@ -61,9 +54,9 @@ export class LabelGroup {
    * @param done the hour up to which predictions were labeled; `undefined`: all were
    * @param untilMs older labels without a prediction are unknown, once all predictions were compared; epoch milliseconds
    */
-  outcomes(done: string | undefined, untilMs: number): Map<string, Map<number, LabelOutcome>> {
+  outcomes(done: number | undefined, untilMs: number): Map<string, Map<number, LabelOutcome>> {
     const found = new Map(this.#parts.map(({ name }) => [name, new Map<number, LabelOutcome>()]));
-    for (const { part, line, outcome, of, lastHour = '', timeMs } of this.labels) {
+    for (const { part, line, outcome, of, lastHour = Number.NEGATIVE_INFINITY, timeMs } of this.labels) {
       if (of === null) found.get(part)?.set(line, AMBIGUOUS);
       // A label whose id is in a later hour as well would miss that one.
       else if (outcome !== undefined && (done === undefined || lastHour <= done)) found.get(part)?.set(line, outcome);

@@ -5,8 +5,7 @@ import { capturedData } from '../../captures/payload/captured-data.ts';
 import { parseCsvReply } from '../../captures/payload/csv.ts';
 import type { Label, LabelFault, LabelValue } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
-import { MAX_ID_CHARS } from '../index/predictions.ts';
-import { classOf, numberOf } from '../label-value.ts';
+import { classOf, MAX_ID_CHARS, numberOf } from '../label-value.ts';
 
 /** Names of fields and columns, without case and punctuation. Of several in a record, the first one with a value counts. */
 const NAMES = {

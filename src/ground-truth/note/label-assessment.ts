@@ -1,12 +1,11 @@
 /** A label as MLflow keeps it: the true answer as an expectation, a label for a scorer as a person's assessment. */
 
 import { assessmentIdOf, childSpanIdOf } from '../../captures/trace/ids.ts';
-import type { LabeledRow, LabelValue } from '../../core/contract/ground-truth.ts';
-import type { Scorer } from '../../judge/types.ts';
+import type { LabeledRow, LabelScorer } from '../../core/contract/ground-truth.ts';
+import { readLabel } from '../../core/values/scorer-values.ts';
 import { RIGHT_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-label.ts';
 import type { LabelLeft, NewAssessment } from '../../mlflow/types.ts';
-import { readLabel } from '../../quality/calibration/labels-file.ts';
 import { textHashes } from '../index/texts.ts';
 import { sameLabel } from '../label-value.ts';
 
@@ -26,7 +25,7 @@ export type NotNoted =
 /** Returns what is to be written to MLflow, or why nothing is. @param scorers those of the settings, by name */
 export function labelAssessment(
   row: LabeledRow,
-  scorers: ReadonlyMap<string, Scorer>,
+  scorers: ReadonlyMap<string, LabelScorer>,
 ): NewAssessment | { notNoted: NotNoted } {
   const { traceId, by: sourceId = SOURCE, row: position, timeMs: createTimeMs } = row;
   const base = { traceId, sourceType: 'HUMAN', sourceId, createTimeMs, wasWritten: row.noted === false } as const;
@@ -44,7 +43,7 @@ export function labelAssessment(
   if (position !== undefined) return { notNoted: 'LabelOfRow' };
   const scorer = scorers.get(row.scorer);
   if (scorer === undefined) return { notNoted: 'UnknownScorer' };
-  const value = scorerValue(scorer, row.label);
+  const value = scorer.values === undefined ? row.label : readLabel(scorer.values, row.label);
   if (value === undefined) return { notNoted: 'NotAValue' };
   const { name } = scorer;
   const assessmentId = assessmentIdOf(traceId, name, 'label', sourceId);
@@ -60,10 +59,4 @@ function rightness({ row, label, prediction: { text, value } }: LabeledRow): Rec
   if (row !== undefined || !(isText || typeof value === 'string')) return {};
   const isRight = isText ? text[1] === textHashes(String(label))[1] : value !== undefined && sameLabel(value, label);
   return { [RIGHT_METADATA]: isRight ? 'yes' : 'no' };
-}
-
-/** Returns the label as a value of the scorer. A code scorer that can fail says yes or no, others say anything. */
-function scorerValue(scorer: Scorer, label: LabelValue): LabelValue | undefined {
-  if (scorer.kind === 'judge') return readLabel(scorer.values, label);
-  return scorer.fails === undefined ? label : readLabel({ kind: 'boolean' }, label);
 }

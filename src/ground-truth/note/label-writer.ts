@@ -1,7 +1,6 @@
 /** Writes labels to existing traces: many traces are read in a request, and each label is a request. */
-import type { LabeledRow } from '../../core/contract/ground-truth.ts';
+import type { LabeledRow, LabelScorer } from '../../core/contract/ground-truth.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
-import type { Scorer } from '../../judge/types.ts';
 import { CONCURRENT_WRITES } from '../../mlflow/assessments.ts';
 import { MlflowRefusedError, MlflowRetryableError } from '../../mlflow/errors.ts';
 import { RecentReads } from '../../mlflow/recent-reads.ts';
@@ -20,14 +19,14 @@ const FAILURES_IN_A_ROW = 5;
 interface Options {
   store: Pick<TraceStore, 'getTraces' | 'getExperiment' | 'writeAssessments'>;
   experimentId: string;
-  scorers: readonly Scorer[];
+  scorers: readonly LabelScorer[];
   /** Whether there is time for another label. */
   mayGoOn(): boolean;
 }
 
 export class LabelWriter {
   readonly #options: Options;
-  readonly #scorers: ReadonlyMap<string, Scorer>;
+  readonly #scorers: ReadonlyMap<string, LabelScorer>;
   #failedInARow = 0;
   /** The server failed on these (500), and has taken no label since. It may be the server's fault. */
   readonly #suspects = new Map<LabeledRow, Error>();

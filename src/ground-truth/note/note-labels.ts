@@ -9,7 +9,6 @@ import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { batches } from '../../core/values/batches.ts';
-import { activeScorers } from '../../judge/active-scorers.ts';
 import { readLabeled, rewriteHour } from '../join/labeled-store.ts';
 import { type NoteResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { LabelWriter, type NoteOutcome } from './label-writer.ts';
@@ -40,13 +39,13 @@ interface OpenHour {
  * @throws the errors of an outage, of denied access, of a deleted experiment, of the storage
  */
 export async function noteLabels(_cursor: string | null, deps: StepDependencies): Promise<NoteResult> {
-  const { storage, environment, remainingMs } = deps;
+  const { storage, environment, scorers, remainingMs } = deps;
   const { hours, isAll } = await readOpen(deps);
   if (hours.length === 0) return { cursor: null, noted: 0, notNoted: {} };
   const mlflow = await deps.mlflow();
   const { id: experimentId } = await mlflow.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
   const mayGoOn = (): boolean => remainingMs() > RESERVE_MS;
-  const writer = new LabelWriter({ store: mlflow, experimentId, scorers: activeScorers(environment), mayGoOn });
+  const writer = new LabelWriter({ store: mlflow, experimentId, scorers, mayGoOn });
   const rows = hours.flatMap((one) => one.rows);
   const outcomes = new Map<LabeledRow, NoteOutcome>();
   for (const batch of batches(rows, LABELS_PER_BATCH)) {

@@ -1,7 +1,8 @@
 /** Builds the JSON schema of the answer to a set of scorers. */
+import type { ScorerValues } from '../../core/values/scorer-values.ts';
 import { memoByScorers } from '../memo.ts';
 import { type Rung, UNSURE } from '../prompt/build-prompt.ts';
-import type { JudgeScorer, ScorerValues } from '../types.ts';
+import type { JudgeScorer } from '../types.ts';
 
 export type JsonSchema = { [key: string]: unknown };
 

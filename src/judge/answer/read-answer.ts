@@ -1,12 +1,14 @@
 /** Reads a judge's answer: the verdicts in it, and the problem of each scorer without one. */
+
 import { jsonrepair } from 'jsonrepair';
 import * as z from 'zod';
 import { isObject, type JsonObject, parseJson } from '../../captures/json.ts';
+import { describeValues, readValue } from '../../core/values/scorer-values.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { ModelAnswer } from '../model-answer.ts';
 import { UNSURE } from '../prompt/build-prompt.ts';
 import { insideFence } from '../scorers/code/json.ts';
-import { describeValues, isPass, readValue } from '../scorers/values.ts';
+import { isPass } from '../scorers/values.ts';
 import type { JudgeScorer } from '../types.ts';
 
 export type Reading =

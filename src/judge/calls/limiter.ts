@@ -15,21 +15,14 @@ export interface LimiterOptions {
 const MIN_CONCURRENCY = 2;
 /** The limit doubles with each round of successful calls: 32 after one round. A first call alone finds out what the model supports. */
 const START_CONCURRENCY = 16;
-/** Growth of the limit per round of calls without throttling, after throttling has occurred once. */
+/** Growth of the limit by a round of answers, as many as the limit, after throttling has occurred once. */
 const STEP = 2;
-/** If all calls of a round are throttled, the limit is halved. If a tenth is, it shrinks by a twentieth. */
+/** By each throttled call: a round of them halves the limit. If a tenth is throttled, it shrinks by a twentieth. */
 const DECREASE = 0.5;
 
 export type CallOutcome = 'answered' | 'throttled' | 'other';
 /** Call it when the call has ended. Further calls have no effect. */
 type Release = (outcome: CallOutcome) => void;
-
-interface Waiter {
-  resolve: (release: Release) => void;
-  reject: (reason: unknown) => void;
-  signal: AbortSignal | undefined;
-  onAbort: () => void;
-}
 
 export class AdaptiveLimiter {
   private most: number;
@@ -37,11 +30,10 @@ export class AdaptiveLimiter {
   private readonly now: () => number;
   private current: number;
   private inFlight = 0;
-  private waiting: Waiter[] = [];
+  /** Starts the calls that wait, in the order in which they came. */
+  private readonly waiting = new Set<() => void>();
   /** Until the first throttling. */
   private doubling = true;
-  /** The current round, which is as many calls as the limit. */
-  private round = { calls: 0, throttled: 0 };
   private pausedUntil = 0;
   private pauseTimer: NodeJS.Timeout | undefined;
 
@@ -84,20 +76,19 @@ export class AdaptiveLimiter {
   /** Waits for a place. @throws the signal's reason when it is aborted first */
   async acquire(signal?: AbortSignal): Promise<Release> {
     signal?.throwIfAborted();
-    return new Promise<Release>((resolve, reject) => {
-      const waiter: Waiter = {
-        resolve,
-        reject,
-        signal,
-        onAbort: () => {
-          this.waiting = this.waiting.filter((other) => other !== waiter);
-          reject(signal?.reason);
-        },
-      };
-      signal?.addEventListener('abort', waiter.onAbort, { once: true });
-      this.waiting.push(waiter);
-      this.admit();
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<Release>();
+    const cancel = (): void => {
+      this.waiting.delete(start);
+      reject(signal?.reason);
+    };
+    const start = (): void => {
+      signal?.removeEventListener('abort', cancel);
+      resolve(this.releaseOnce());
+    };
+    signal?.addEventListener('abort', cancel, { once: true });
+    this.waiting.add(start);
+    this.admit();
+    return promise;
   }
 
   private admit(): void {
@@ -109,12 +100,11 @@ export class AdaptiveLimiter {
       }, pause);
       return;
     }
-    while (this.inFlight < this.limit) {
-      const waiter = this.waiting.shift();
-      if (waiter === undefined) return;
-      waiter.signal?.removeEventListener('abort', waiter.onAbort);
+    for (const start of this.waiting) {
+      if (this.inFlight >= this.limit) return;
+      this.waiting.delete(start);
       this.inFlight += 1;
-      waiter.resolve(this.releaseOnce());
+      start();
     }
   }
 
@@ -130,19 +120,11 @@ export class AdaptiveLimiter {
   }
 
   private learn(outcome: 'answered' | 'throttled'): void {
-    this.round.calls += 1;
     if (outcome === 'throttled') {
-      this.round.throttled += 1;
       this.doubling = false;
-    } else if (this.doubling && this.current < this.most) {
-      // Where the bound is 0 for a while, an answer that comes then must not lower the limit: it would never grow again.
-      this.current += 1;
+      this.current = Math.max(this.min, Math.min(this.current, this.most) - DECREASE);
+    } else if (this.current < this.most) {
+      this.current += this.doubling ? 1 : STEP / this.current;
     }
-    if (this.round.calls < this.limit) return;
-    const share = this.round.throttled / this.round.calls;
-    this.round = { calls: 0, throttled: 0 };
-    if (this.doubling) return;
-    const next = this.current * (1 - share * DECREASE) + STEP * (1 - share);
-    this.current = Math.max(this.min, Math.min(this.most, next));
   }
 }

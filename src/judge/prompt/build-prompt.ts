@@ -2,9 +2,10 @@
  * Builds the judge's prompt. The instructions and the questions come first. They are the same for every capture with the
  * same questions, so that a model can cache them. The fenced record comes last.
  */
+
 import type { Capture } from '../../captures/types.ts';
+import { describeValues } from '../../core/values/scorer-values.ts';
 import { memoByScorers } from '../memo.ts';
-import { describeValues } from '../scorers/values.ts';
 import type { JudgeScorer, ScorerExample } from '../types.ts';
 import { captureRecord } from './record.ts';
 

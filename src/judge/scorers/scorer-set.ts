@@ -1,12 +1,13 @@
 /** The active scorers: the default set, guidelines from the settings, and the code scorers, validated together. */
+
 import { hash } from 'node:crypto';
 import * as z from 'zod';
 import { PermanentError } from '../../core/errors/errors.ts';
+import { describeValues, readValue } from '../../core/values/scorer-values.ts';
 import type { CodeScorer, JudgeScorer, Scorer, ScorerExample } from '../types.ts';
 import { codeScorers } from './code-scorers.ts';
 import { defaultJudgeScorers } from './default-scorers.ts';
 import { scorerExamples } from './scorer-examples.ts';
-import { describeValues, readValue } from './values.ts';
 
 /** The name is an assessment's name in MLflow and a property of the judge's JSON schema, where models accept 64 characters. */
 const scorerName = z

@@ -80,8 +80,7 @@ export function readAwsFailure(error: unknown, signal?: AbortSignal): CallFailur
   const status = aws.$metadata?.httpStatusCode ?? aws.$response?.statusCode;
   const { kind, feature } = signal?.aborted ? { kind: 'aborted' as const } : kindOf(aws, status);
   const headers = aws.$response?.headers ?? {};
-  const said = aws.message ? saidBy(aws) : `${saidBy(aws)}: ${aws.code}`;
-  return new CallFailure(kind, said, {
+  return new CallFailure(kind, saidBy(error), {
     feature,
     retryAfterMs: readRetryAfter(headers['retry-after']),
     status,

@@ -1,7 +1,7 @@
 /** Builds requests and reads answers of OpenAI chat completions, for a URL and for SageMaker endpoints. */
 import * as z from 'zod';
 import { parseJson } from '../../captures/json.ts';
-import { knownWords } from '../../core/errors/known-words.ts';
+import { shownOf, Words } from '../../core/errors/foreign.ts';
 import type { JsonSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type CallFailureKind, type Feature } from '../errors.ts';
 import type { ModelAnswer, Stop } from '../model-answer.ts';
@@ -156,11 +156,18 @@ const PER_DAY =
 
 export const saysPerDay = (message: string): boolean => PER_DAY.test(message);
 
+/** Returns the code and the type in `{"error": {"code", "type"}}`, as far as there are any. */
+function errorIn(text: string): { code?: unknown; type?: unknown } {
+  const parsed = parseJson(text);
+  return parsed.ok ? Object(Object(parsed.value).error) : {};
+}
+
 /** Classifies an error response of a chat completion server. */
 export function readChatFailure(status: number, text: string, retryAfterMs: number | undefined): CallFailure {
-  const message = `HTTP ${status}: ${knownWords(text)}`;
+  const { code, type } = errorIn(text);
+  const message = shownOf({ status, code: code ?? type, text });
   const failure = (kind: CallFailureKind, feature?: Feature): CallFailure =>
-    new CallFailure(kind, message, { status, retryAfterMs, feature });
+    new CallFailure(kind, message, { status, retryAfterMs, feature, cause: new Words(text) });
   // An exhausted credit does not return with time.
   if (status === 429)
     return failure(/insufficient_quota/.test(text) ? 'refused' : saysPerDay(text) ? 'day' : 'throttled');

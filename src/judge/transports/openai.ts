@@ -1,7 +1,6 @@
 /** A judge behind an OpenAI-compatible URL: OpenAI itself, vLLM, Ollama, the LiteLLM proxy, and many others. */
 
-import { isRetryable, PermanentError, toNamedError } from '../../core/errors/errors.ts';
-import { knownWords } from '../../core/errors/known-words.ts';
+import { isRetryable, PermanentError, saidBy } from '../../core/errors/errors.ts';
 import { readRetryAfter } from '../../core/process/retry.ts';
 import { type Authorizer, anonymous, secretAuthorizer } from '../../mlflow/auth.ts';
 import { CallFailure } from '../errors.ts';
@@ -42,7 +41,7 @@ export function openAiTransport({ model, baseUrl, apiKey, parameters, fetch = gl
       return { status: response.status, headers: response.headers, text: await response.text() };
     } catch (error) {
       if (signal?.aborted) throw new CallFailure('aborted', 'The judging was canceled in a call', { cause: error });
-      throw new CallFailure('unavailable', `${url.host}: ${reasonOf(error)}`, { cause: error });
+      throw new CallFailure('unavailable', `${url.host}: ${saidBy(error)}`, { cause: error });
     }
   }
 
@@ -81,15 +80,7 @@ function keyAuthorizer(key: ApiKey | undefined): Authorizer {
 function asCallFailure(error: unknown): never {
   // A key that cannot be read keeps its own name.
   if (error instanceof PermanentError) throw error;
-  const { message } = toNamedError(error);
-  throw new CallFailure(isRetryable(error) ? 'unavailable' : 'refused', message, { cause: error });
-}
-
-/** Returns the reason of a failed `fetch`, whose own message is only "fetch failed". */
-function reasonOf(error: unknown): string {
-  const { message = String(error), cause } = error as { message?: string; cause?: { message?: string; code?: string } };
-  const reason = cause?.message || cause?.code;
-  return [message, ...(reason ? [reason] : [])].map(knownWords).join(': ');
+  throw new CallFailure(isRetryable(error) ? 'unavailable' : 'refused', saidBy(error), { cause: error });
 }
 
 function completionsUrl(baseUrl: string): URL {

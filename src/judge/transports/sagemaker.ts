@@ -4,7 +4,7 @@ import {
   SageMakerRuntimeClient,
   type SageMakerRuntimeClientConfig,
 } from '@aws-sdk/client-sagemaker-runtime';
-import { knownWords } from '../../core/errors/known-words.ts';
+import { saidBy } from '../../core/errors/errors.ts';
 import { CallFailure } from '../errors.ts';
 import { judgeName, splitEndpoint } from '../judge-id.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
@@ -65,7 +65,7 @@ function readInvokeFailure(error: unknown, signal: AbortSignal | undefined): Cal
   const isComponent = /inference component/i.test(message);
   if (name === 'ValidationError' && (isComponent || /not found/i.test(message))) {
     const remedy = isComponent ? COMPONENT_REMEDY : undefined;
-    return new CallFailure('refused', `${name}: ${knownWords(message)}`, { remedy, cause: error });
+    return new CallFailure('refused', saidBy(error), { remedy, cause: error });
   }
   return readAwsFailure(error, signal);
 }

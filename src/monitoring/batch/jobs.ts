@@ -12,7 +12,7 @@ import type { JudgeBatchResult } from '../../core/contract/payloads.ts';
 import type { BatchReport } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { isRetryable, PermanentError, RetryableError, saidBy } from '../../core/errors/errors.ts';
-import { knownWords } from '../../core/errors/known-words.ts';
+import { shownOf } from '../../core/errors/foreign.ts';
 import { inOrder } from '../../core/process/concurrency.ts';
 import { readManifest } from '../receipts.ts';
 import { REFUSED_JOB, WAITING_JOB } from './answers.ts';
@@ -73,7 +73,8 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
     const command = new GetModelInvocationJobCommand({ jobIdentifier: job.arn });
     const state = await send(job.arn, () => bedrock.send(command));
     job.status = state.status ?? job.status;
-    if (state.message !== undefined) job.message = knownWords(state.message);
+    // Bedrock's own words are on the page of the job.
+    if (state.message !== undefined) job.message = shownOf({ text: state.message }) || undefined;
   }
   await startWaiting(run, report, deps);
   await storage.putJson(workBucket, key, report);

@@ -13,12 +13,11 @@ import type { JudgeScorer } from '../../judge/types.ts';
 import type { Budget, Deposit } from '../../limits/budget.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
-import { AnswerJournal } from '../evaluate/answer-journal.ts';
 import { Answers, knownVerdicts } from '../evaluate/answers.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
-import type { LogDependencies } from '../log/line-book.ts';
+import { createsTraces } from '../write/sent-traces.ts';
 import { groupOf, MAX_INPUT_BYTES } from './groups.ts';
 
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
@@ -39,7 +38,7 @@ interface PrepareDependencies
   store: Pick<TraceStore, 'getTraces'>;
   /** Absent when no budget is set. */
   limit?: Budget;
-  remainingMs?: LogDependencies['remainingMs'];
+  remainingMs?(): number;
   record(recordId: string, capture: Capture, scorers: readonly JudgeScorer[]): BatchRecord;
   /** Returns the most that the answer to a record can cost, at the batch price; `null` when the price is unknown. */
   maxCostUsd(capture: Capture, scorers: readonly JudgeScorer[]): number | null;
@@ -93,14 +92,11 @@ async function findRequests(
   deps: PrepareDependencies,
   atWork: LineAtWork,
 ): Promise<JobRequest[]> {
-  const { storage, store, environment, scorers, always, requestId, answers = new Answers() } = deps;
+  const { store, scorers, always, answers = new Answers() } = deps;
   const { run, options } = request;
   const { captures } = await readCaptures(request, deps, atWork);
   await atWork.traced();
-  const journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
-  await journal.open();
   const traceIds = captures.map(({ traceId }) => traceId);
-  await journal.openEarlier(new Set(traceIds));
   const stored = await store.getTraces(request.chunk.experimentId, traceIds);
   const requests = new Map<string, JobRequest>();
   let bytes = 0;
@@ -111,7 +107,7 @@ async function findRequests(
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
     const look = { capture, timeMs: timeOf(capture), isAlways, replay };
     // An absent trace is written with the answers of the job.
-    const trace = stored.get(traceId) ?? (journal.mayCreate(traceId) ? NO_TRACE_YET : undefined);
+    const trace = stored.get(traceId) ?? (createsTraces(request) ? NO_TRACE_YET : undefined);
     const { judge } = pendingVerdicts(traceId, look, trace, scorers, options, run);
     const question = judge.length === 0 ? undefined : digestOf(capture, deps);
     if (question === undefined || requests.has(question)) continue;

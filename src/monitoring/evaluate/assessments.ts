@@ -14,7 +14,7 @@ import {
   SCORER_NAME,
   SCORER_VERSION,
 } from '../../mlflow/assessment-metadata.ts';
-import type { NewAssessment, StoredAssessment } from '../../mlflow/types.ts';
+import type { NewAssessment } from '../../mlflow/types.ts';
 import { scorerSample } from '../../quality/sample.ts';
 import { eachWithin } from './each-within.ts';
 
@@ -24,17 +24,17 @@ export interface VerdictContext {
   /** The part of the sample that the capture is counted in, and the sample that it is judged with. */
   part: string;
   sample: string;
-  /** Older verdicts that new ones override, by scorer name. */
-  overrides: ReadonlyMap<string, StoredAssessment>;
+  /** The scorers whose verdict in force new ones override, by name. */
+  replaces: ReadonlySet<string>;
 }
 
 const codeSource = ({ name }: { name: string }): string => `code:/${name}`;
 
 /** Returns the fields of every assessment by a scorer. */
 function common(scorer: Scorer, judge: string, context: VerdictContext) {
-  const overridden = context.overrides.get(scorer.name);
+  const replaces = context.replaces.has(scorer.name);
   // A new verdict next to an older one by the same scorer and model needs a different id; the run makes it different.
-  const version = overridden === undefined ? scorer.version : `${scorer.version}\n${context.run}`;
+  const version = replaces ? `${scorer.version}\n${context.run}` : scorer.version;
   const sourceId = scorer.kind === 'code' ? codeSource(scorer) : judge;
   return {
     assessmentId: assessmentIdOf(context.traceId, scorer.name, version, sourceId),
@@ -49,7 +49,7 @@ function common(scorer: Scorer, judge: string, context: VerdictContext) {
       [RUN_METADATA]: context.run,
       ...sampleMetadata(scorer, context),
     },
-    ...(overridden === undefined ? {} : { overrides: overridden.assessmentId }),
+    ...(replaces ? { replaces } : {}),
   };
 }
 

@@ -11,20 +11,20 @@ import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
-import { isRepeated, isRetry } from '../chunk/attempt.ts';
+import { isRepeated } from '../chunk/attempt.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { addSpend } from '../counts.ts';
-import { LineBook } from '../log/line-book.ts';
 import { traceEach } from '../log/trace-each.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
-import { AnswerJournal } from './answer-journal.ts';
+import { LineBook } from '../write/line-book.ts';
+import { createsTraces } from '../write/sent-traces.ts';
+import { type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
 import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
 import { WeightGate } from './held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
 import { type ReadCapture, readCaptures } from './read-captures.ts';
 import type { EvaluateDependencies } from './types.ts';
 import { VerdictTally } from './verdict-tally.ts';
-import { type PlannedWork, VerdictWriter } from './verdict-writer.ts';
 
 /**
  * Captures in progress at the same time. The judge’s own limiter decides how many calls are in flight; this number keeps
@@ -50,7 +50,6 @@ class EvaluateChunk {
   readonly #request: ChunkRequest;
   readonly #deps: EvaluateDependencies;
   readonly #startedAt = new Date().toISOString();
-  readonly #journal: AnswerJournal;
   readonly #tally: VerdictTally;
   readonly #quality: QualityTally;
   readonly #index: PredictionIndex;
@@ -73,15 +72,13 @@ class EvaluateChunk {
   constructor(request: ChunkRequest, deps: EvaluateDependencies) {
     this.#request = request;
     this.#deps = deps;
-    const { storage, environment, requestId, scorers } = deps;
-    this.#journal = new AnswerJournal(storage, environment.WORK_BUCKET, request, requestId);
+    const { environment, scorers } = deps;
     this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps);
-    this.#book = request.write ? new LineBook(request, { ...deps, written: this.#journal }) : undefined;
+    this.#book = request.write ? new LineBook(request, deps) : undefined;
     this.#writer = new VerdictWriter(request, deps, {
-      journal: this.#journal,
       tally: this.#tally,
       quality: this.#quality,
       gate: this.#gate,
@@ -104,14 +101,13 @@ class EvaluateChunk {
   async #evaluate(): Promise<void> {
     const { openBatch } = this.#deps;
     this.#assessor.batch = await openBatch?.();
-    await this.#journal.open();
     const atWork = await LineAtWork.open('evaluate', this.#request, this.#deps);
     await atWork.during(() => this.#process(atWork));
   }
 
   async #process(atWork: LineAtWork): Promise<void> {
     const { store, scorers, remainingMs } = this.#deps;
-    if (atWork.isTracing) await this.#traceEach(atWork);
+    if (atWork.isTracing) await traceEach(this.#request, this.#deps, atWork, this.#mayCreate);
     const { captures, duplicates, condemned, unread } = await readCaptures(
       this.#request,
       this.#deps,
@@ -120,7 +116,6 @@ class EvaluateChunk {
     );
     this.#unread = unread;
     const ids = [...captures, ...condemned].map(({ traceId }) => traceId);
-    await this.#journal.openEarlier(new Set(ids));
     const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
     for (const line of condemned) await this.#condemn(line, stored.get(line.traceId));
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
@@ -145,12 +140,6 @@ class EvaluateChunk {
   #note(failure: unknown): void {
     if (failure instanceof PermanentError && WITHOUT_ANSWER.has(failure.name)) this.#withoutAnswer ??= failure;
     else this.#stop ??= failure;
-  }
-
-  /** What a retry may create is known when all its lines are read. So it only decodes the lines one by one. */
-  #traceEach(atWork: LineAtWork): Promise<void> {
-    const mayCreate = (traceId: string): boolean => !isRetry(this.#request.chunk) && this.#mayCreate(traceId);
-    return traceEach(this.#request, { ...this.#deps, written: this.#journal }, atWork, mayCreate);
   }
 
   /** Assesses and writes the captures one after the other, to find one that kills the function. */
@@ -209,12 +198,11 @@ class EvaluateChunk {
     const capture = line.read();
     if (isRepeated(this.#request)) this.#repeated.add(this.#assessor.questionOf({ traceId, capture }));
     const stored = allStored.get(traceId);
-    const isAbsent = stored === undefined && this.#mayCreate(traceId);
+    const isAbsent = stored === undefined && this.#mayCreate;
     const { variant } = capturePathOf(line.raw.place.key);
     const isAlways = (): boolean => always(capture, { variant }) !== undefined;
     const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways, replay };
     const pending = pendingVerdicts(traceId, look, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
-    if (!isAbsent) this.#book?.alreadyThere(line.range);
     // Captures are planned in the order of their lines, as the index wants them.
     const isIndexed = replay === undefined && (this.#book !== undefined || stored !== undefined);
     if (isIndexed) this.#index.add(capture, traceId, line.raw.place);
@@ -224,12 +212,14 @@ class EvaluateChunk {
     return [];
   }
 
-  #mayCreate(traceId: string): boolean {
-    return this.#book !== undefined && this.#journal.mayCreate(traceId);
+  /** Whether absent traces are written. */
+  get #mayCreate(): boolean {
+    return this.#book !== undefined && createsTraces(this.#request);
   }
 
-  /** Settles a line that is in MLflow or was there, and needs no work. */
+  /** Settles a line whose trace a person has deleted. */
   #settle(range: number, pending: PendingVerdicts): void {
+    this.#book?.traced(range, 'missing');
     this.#tally.trace(range);
     this.#tally.settled(range, pending);
   }
@@ -240,13 +230,12 @@ class EvaluateChunk {
    */
   async #condemn({ traceId, range, raw, reason }: Condemned, stored: StoredTrace | undefined): Promise<void> {
     const { run, options } = this.#request;
-    if (stored === undefined && this.#mayCreate(traceId)) {
+    if (stored === undefined && this.#mayCreate) {
       this.#book?.quarantine({ range, ...raw }, reason);
       return;
     }
     const keepVerdicts = { ...options, reevaluate: false };
     const pending = pendingVerdicts(traceId, undefined, stored, this.#deps.scorers, keepVerdicts, run);
-    this.#book?.alreadyThere(range);
     if (stored === undefined) {
       this.#settle(range, pending);
       return;

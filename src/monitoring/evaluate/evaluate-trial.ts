@@ -18,6 +18,6 @@ export const tryToEvaluate = asTrial(import.meta.url, (capture, raw, only) => {
     run: '',
     part: '1',
     sample: '1',
-    overrides: new Map(),
+    replaces: new Set(),
   });
 });

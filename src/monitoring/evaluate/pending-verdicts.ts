@@ -9,7 +9,7 @@ import { applicability } from '../../judge/scorers/applicability.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../judge/types.ts';
 import { RUN_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { isByPerson } from '../../mlflow/plan-assessments.ts';
-import type { StoredAssessment, StoredTrace } from '../../mlflow/types.ts';
+import type { StoredTrace } from '../../mlflow/types.ts';
 import { captureSample, laterSample, partOfTrace } from '../../quality/sample.ts';
 import { emptyVerdictCounts } from '../counts.ts';
 import { eachWithin } from './each-within.ts';
@@ -23,8 +23,10 @@ export interface PendingVerdicts {
   settled: VerdictCounts;
   /** The reasons behind `notJudgeable` and `notSampled`, each with its number of scorers. */
   reasons: Record<string, number>;
-  /** Older verdicts that new ones override, by scorer name. */
-  overrides: Map<string, StoredAssessment>;
+  /** The scorers whose verdict in force new ones override, by name. */
+  replaces: Set<string>;
+  /** The scorers of `settled.alreadyThere`, by name. */
+  there: string[];
   /** The part of the sample that the capture belongs to; see src/quality. */
   part: string;
   /** The sample that it is judged with, which differs if a later run judges more. */
@@ -65,9 +67,9 @@ export function pendingVerdicts(
   const settled = emptyVerdictCounts();
   const now = sampleOfLook(look, options);
   const part = (stored && partOfTrace(stored.assessments)) ?? now;
-  const lists = { judge: [], code: [], failed: [], judgeable: [] };
+  const lists = { judge: [], code: [], failed: [], judgeable: [], there: [] };
   const sample = laterSample(part, now);
-  const pending: PendingVerdicts = { ...lists, settled, reasons: {}, overrides: new Map(), part, sample };
+  const pending: PendingVerdicts = { ...lists, settled, reasons: {}, replaces: new Set(), part, sample };
   if (stored === undefined || look?.replay !== undefined) {
     settled.notJudgeable = scorers.length;
     pending.reasons[stored === undefined ? 'traceMissing' : 'sentByReplay'] = scorers.length;
@@ -117,16 +119,18 @@ function withoutVerdict(
   const sameWork = new Set<string | undefined>([run, ...continues]);
   const open: JudgeScorer[] = [];
   for (const scorer of scorers) {
-    const previous = previousVerdict(stored, scorer.name);
-    const isFinal =
-      previous === 'person' ||
-      (previous !== undefined && (!reevaluate || sameWork.has(previous.metadata[RUN_METADATA])));
-    if (isFinal) {
+    const ofScorer = stored.assessments.filter(({ name }) => name === scorer.name);
+    const verdicts = ofScorer.filter(({ value, errorCode }) => value !== undefined && errorCode === undefined);
+    const isInForce = verdicts.some(({ valid }) => valid);
+    const isDone = reevaluate ? verdicts.some(({ metadata }) => sameWork.has(metadata[RUN_METADATA])) : isInForce;
+    // What a person assessed or overrode, no judge may change.
+    if (isDone || ofScorer.some(isByPerson)) {
       pending.settled.alreadyThere += 1;
+      pending.there.push(scorer.name);
       if (scorer.kind === 'judge') pending.judgeable.push(scorer);
       continue;
     }
-    if (previous !== undefined) pending.overrides.set(scorer.name, previous);
+    if (isInForce) pending.replaces.add(scorer.name);
     if (scorer.kind === 'code') pending.code.push(scorer);
     else open.push(scorer);
   }
@@ -147,14 +151,4 @@ function decider(traceId: string, look: Look | undefined, options: Pick<RunOptio
     if ('notJudgeable' in applies) return { term: 'notJudgeable', reason: applies.notJudgeable };
     return isSampled(scorer) ? 'judge' : { term: 'notSampled', reason: 'notSampled' };
   };
-}
-
-/** Returns the verdict in force on a trace; `person` when a person assessed or overrode it, which no judge may change. */
-function previousVerdict(
-  stored: Pick<StoredTrace, 'assessments'>,
-  name: string,
-): StoredAssessment | 'person' | undefined {
-  const ofScorer = stored.assessments.filter((assessment) => assessment.name === name);
-  if (ofScorer.some(isByPerson)) return 'person';
-  return ofScorer.find(({ valid, value, errorCode }) => valid && value !== undefined && errorCode === undefined);
 }

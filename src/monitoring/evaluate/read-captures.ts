@@ -8,7 +8,7 @@ import { toNamedError } from '../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import { KILLED, type LineAtWork } from '../chunk/line-at-work.ts';
-import type { KeptLine, LineBook } from '../log/line-book.ts';
+import type { KeptLine, LineBook } from '../write/line-book.ts';
 import { tryToEvaluate } from './evaluate-trial.ts';
 import { HeldCaptures } from './held-captures.ts';
 

@@ -6,13 +6,11 @@ import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import type { AlwaysRule } from '../../judge/scorers/always-rules.ts';
 import type { Judge, JudgeMoney, Scorer } from '../../judge/types.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
-import type { TraceStore } from '../../mlflow/types.ts';
-import type { WriteTurns } from '../log/write-turns.ts';
+import type { WriteDependencies } from '../write/chunk-writer.ts';
 import type { Answers } from './answers.ts';
 
-export interface EvaluateDependencies {
+export interface EvaluateDependencies extends WriteDependencies {
   storage: Storage;
-  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments'>;
   judge: Judge;
   scorers: readonly Scorer[];
   environment: LambdaEnvironment;
@@ -21,12 +19,8 @@ export interface EvaluateDependencies {
   limit?: SpendingLimit;
   /** The answers of the judge that are known. Absent: only those of this attempt. */
   answers?: Answers | undefined;
-  turns?: WriteTurns | undefined;
   /** Reads the answers of a batch job for the chunk. */
   openBatch?(): Promise<BatchAnswers>;
-  requestId: string;
-  /** Returns the milliseconds until the Lambda is ended. */
-  remainingMs(): number;
   /** Overrides the time for the work on one capture, its scorers included. Milliseconds. */
   timeMs?: number;
 }

@@ -52,7 +52,7 @@ export class VerdictTally {
   }
 
   /** Counts an assessment that is in MLflow now. Numbers are summed as `count` and `sum`. */
-  recorded(range: number, { name, value, error }: NewAssessment): void {
+  recorded(range: number, { name, value, error }: Pick<NewAssessment, 'name' | 'value' | 'error'>): void {
     if (error !== undefined) {
       this.settle(range, 'failed');
       this.#failedRecorded += 1;
@@ -61,6 +61,12 @@ export class VerdictTally {
     this.settle(range, 'newVerdicts');
     this.#verdicts[name] ??= noCounts();
     addCounts(this.#verdicts[name], typeof value === 'number' ? { count: 1, sum: value } : { [String(value)]: 1 });
+  }
+
+  /** Counts a verdict that this run has written before, and that counts as already there so far. */
+  repeated(range: number, verdict: Pick<NewAssessment, 'name' | 'value'>): void {
+    this.settle(range, 'alreadyThere', -1);
+    this.recorded(range, verdict);
   }
 
   receipt(): Pick<EvaluateReceipt, 'traced' | 'counts' | 'byRange' | 'failedRecorded' | 'reasons' | 'verdicts'> {

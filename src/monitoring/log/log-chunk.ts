@@ -5,14 +5,15 @@ import type { LogReceipt } from '../../core/contract/receipts.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
 import { observerOf } from '../../quality/observations.ts';
-import { captureFacts, QualityTally } from '../../quality/tally.ts';
+import { type CaptureFacts, captureFacts, NO_VERDICTS, QualityTally } from '../../quality/tally.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
 import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { withReceipt } from '../receipts.ts';
-import { LineBook, type LogDependencies } from './line-book.ts';
+import { ChunkWriter, type WriteItem } from '../write/chunk-writer.ts';
+import { LineBook } from '../write/line-book.ts';
+import { WriteBatch } from '../write/write-batch.ts';
 import { tryToLog } from './log-trial.ts';
-import { TraceBatch } from './trace-batch.ts';
-import { traceEach } from './trace-each.ts';
+import { type LogDependencies, traceEach } from './trace-each.ts';
 
 /**
  * Reads the chunk, writes the traces that are missing, and writes a receipt whether it succeeds or fails.
@@ -22,29 +23,41 @@ import { traceEach } from './trace-each.ts';
 export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
   const { storage, environment } = deps;
   const quality = new QualityTally(observerOf(environment, request.options.sampleRate));
-  const book = new LineBook(request, deps, quality);
-  const attempt = { run: () => logLines(request, deps, book), receipt: (failure: unknown) => book.receipt(failure) };
+  const book = new LineBook(request, deps);
+  const attempt = {
+    run: () => logLines(request, deps, book, quality),
+    receipt: (failure: unknown) => ({ ...book.receipt(failure), ...quality.counts() }),
+  };
   return withReceipt(storage, environment.WORK_BUCKET, attempt);
 }
 
-async function logLines(request: ChunkRequest, deps: LogDependencies, book: LineBook): Promise<void> {
-  await deps.written?.open();
+async function logLines(
+  request: ChunkRequest,
+  deps: LogDependencies,
+  book: LineBook,
+  quality: QualityTally,
+): Promise<void> {
   const atWork = await LineAtWork.open('log', request, deps);
   await atWork.during(async () => {
     if (atWork.isTracing) await traceEach(request, deps, atWork);
-    await logTogether(request, deps, book, atWork);
+    await logTogether(request, deps, { book, quality, atWork });
   });
 }
 
 async function logTogether(
-  { chunk, options }: ChunkRequest,
+  request: ChunkRequest,
   deps: LogDependencies,
-  book: LineBook,
-  atWork: LineAtWork,
+  { book, quality, atWork }: { book: LineBook; quality: QualityTally; atWork: LineAtWork },
 ): Promise<void> {
   const { storage, store, environment } = deps;
-  const { experimentId } = chunk;
-  const batch = new TraceBatch(book);
+  const { chunk, options } = request;
+  const count = (traceId: string, facts: CaptureFacts, isWritten: boolean): void => {
+    if (isWritten) quality.add({ traceId, facts, isWritten, ...NO_VERDICTS });
+  };
+  const writer = new ChunkWriter(request, deps, book);
+  const batch = new WriteBatch<WriteItem & { facts: CaptureFacts }>(writer, ({ traceId, facts }, { trace }) =>
+    count(traceId, facts, trace === 'written'),
+  );
   const index = new PredictionIndex(environment);
   const leaveOut = (place: LinePlace) => atWork.reasonOf(place);
   const how = { leaveOut, tryOut: tryToLog, makeRoom: () => batch.flush() };
@@ -58,15 +71,20 @@ async function logTogether(
     } else if (line.kind === 'quarantine') {
       const { reason, place, bytes, traceId = '' } = line;
       // A line that killed the function is traced if its trace was written before the kill.
-      const stored = reason === KILLED ? (await store.getTraces(experimentId, [traceId])).get(traceId) : undefined;
-      book.countIfOwn(traceId, captureFacts(undefined, place), stored);
-      if (stored !== undefined) book.alreadyThere(range);
+      const stored =
+        reason === KILLED ? (await store.getTraces(chunk.experimentId, [traceId])).get(traceId) : undefined;
+      const isOwn = stored?.info?.run === request.run;
+      count(traceId, captureFacts(undefined, place), isOwn);
+      if (stored !== undefined) book.traced(range, isOwn ? 'written' : 'alreadyThere');
       else book.quarantine({ range, place, bytes }, reason);
     } else if (line.duplicate) {
       book.duplicate(line.traceId, line);
     } else {
-      if (line.replay === undefined) index.add(line.capture, line.traceId, line.raw.place);
-      await batch.add(line);
+      const { capture, traceId, raw, replay, weight } = line;
+      if (replay === undefined) index.add(capture, traceId, raw.place);
+      const trace = book.trace(line);
+      const facts = captureFacts(capture, raw.place, replay);
+      if (trace !== undefined) await batch.add({ traceId, range, raw, trace, assessments: [], facts }, weight);
     }
   }
   await batch.flush();

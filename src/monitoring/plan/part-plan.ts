@@ -10,6 +10,7 @@ import { RetryableError, recordedError } from '../../core/errors/errors.ts';
 import { captureScope } from '../../judge/capture-scope.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
 import { addEstimates } from '../counts.ts';
+import { stackExperiment } from '../stack-experiment.ts';
 import { estimateChunk } from './dry-run.ts';
 import { FileFinder } from './find-files.ts';
 import type { ParsedInput } from './input.ts';
@@ -62,7 +63,7 @@ export class PartPlan {
   async write(parsed: ParsedInput): Promise<PlanResult> {
     const { storage, environment, store, estimateSizes } = this.#deps;
     const { run, part, nextChunk } = this.#request;
-    const { id } = await store.resolveExperiment(environment.MLFLOW_EXPERIMENT_NAME);
+    const { id } = await stackExperiment(store, environment);
     const manifest: ManifestLine[] = [];
     const cursor = await this.#packed(await this.#units(parsed, true), id, async (chunk) => {
       manifest.push(await this.#lineOf(chunk));

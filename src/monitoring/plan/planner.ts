@@ -7,6 +7,7 @@
 
 import { assertContract } from '../../core/contract/contract.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
+import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
 import type { PlanRequest, PlanResult } from '../../core/contract/payloads.ts';
 import type { NamedError, PlanReceipt } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
@@ -27,8 +28,9 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   const warnings: string[] = [];
   const options = await optionsFor(parsed, deps, warnings);
   assertNameForBatch(request.run.name, options);
-  if (request.part === 0) await assertNameUnused(request, deps);
-  else await assertSameContract(request, deps);
+  if (request.part > 0) await assertSameContract(request, deps);
+  // The names that the starter makes contain a time and a digest, and do not come again.
+  else if (!request.run.name.startsWith(EVENT_RUN_PREFIX)) await assertNameUnused(request, deps);
   if (options.evaluate && !options.dryRun) deps.assertBatchPossible(options);
   const isAsked = options.evaluate && mayJudge(options.sampleRate, deps.environment.EVALUATION_ALWAYS);
   const check = isAsked && request.part === 0 ? await deps.checkJudgeModel() : undefined;

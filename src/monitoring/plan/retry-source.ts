@@ -82,14 +82,13 @@ export async function* retriedUnits(
       if (seen % PASSED_OVER === 0) yield { seen, passedOver: true };
       continue;
     }
-    const { chunk, ...rest } = await withRanges(storage, workBucket, line);
+    const { chunk: _, ...rest } = await withRanges(storage, workBucket, line);
     const { done: logged } = state.log;
     const isTraced = rest.traced ?? (unread.size === 0 && logged !== undefined && logged.refused === undefined);
     const grown = await grownFiles(storage, state, rest.ranges);
-    const again = rest.ranges.filter((range, index) => (isWhole || unread.has(index)) && !grown.has(range));
+    const ranges = rest.ranges.filter((range, index) => (isWhole || unread.has(index)) && !grown.has(range));
     const files = [...grown.values()].filter(({ key }) => !scanned.has(key));
     for (const { key } of files) scanned.add(key);
-    const ranges = again.map((range) => withAnswers(range, workKeys.chunkOfRun(retry.run, chunk)));
     const lines = ranges.reduce((total, range) => total + range.lines, 0);
     const retried = { ...rest, lines, ranges, ...(isTraced ? { traced: true as const } : {}) };
     yield { seen, files, experimentId: rest.experimentId, ...(ranges.length === 0 ? {} : { chunk: retried }) };
@@ -110,11 +109,6 @@ async function grownFiles(
   }
   return grown;
 }
-
-const withAnswers = (range: CaptureRange, chunkOfRun: string): CaptureRange => ({
-  ...range,
-  answersIn: [...(range.answersIn ?? []), chunkOfRun],
-});
 
 /** Returns the ordinals of the ranges that an attempt could not read, although it succeeded with others. */
 const unreadRanges = ({ log, evaluate }: ChunkState): ReadonlySet<number> =>
@@ -151,7 +145,7 @@ async function* quarantinedRanges(
 ): AsyncGenerator<Omit<RetriedUnit, 'seen'>> {
   let open: { range: CaptureRange; experimentId: string } | undefined;
   for await (const { key: object, entry } of quarantinedEntries(storage, workBucket, run)) {
-    const { bucket, key, versionId, etag, line, start, end, experimentId, objectTimeMs } = entry;
+    const { bucket, key, versionId, etag, line, start, end, cutAt, experimentId, objectTimeMs } = entry;
     const keptIn = entry.base64 === undefined ? undefined : object;
     if (open !== undefined && open.range.keptIn === keptIn && isNext(open.range, entry)) {
       open.range.end = end;
@@ -159,9 +153,8 @@ async function* quarantinedRanges(
       continue;
     }
     if (open !== undefined) yield unitOf(open);
-    const place = { bucket, key, versionId, etag, start, end, firstLine: line, lines: 1 };
-    // The object is named by the chunk. The judge may have answered before MLflow refused the trace.
-    const range = withAnswers({ ...place, objectTimeMs, keptIn }, object.slice('quarantine/'.length, -'.jsonl'.length));
+    const place = { bucket, key, versionId, etag, start, end, cutAt, firstLine: line, lines: 1 };
+    const range = { ...place, objectTimeMs, keptIn };
     open = { range, experimentId };
   }
   if (open !== undefined) yield unitOf(open);
@@ -181,6 +174,7 @@ function isNext(open: CaptureRange, entry: QuarantineEntry): boolean {
     entry.bucket === open.bucket &&
     entry.key === open.key &&
     entry.etag === open.etag &&
+    entry.cutAt === open.cutAt &&
     entry.line === open.firstLine + open.lines &&
     gap >= 1 &&
     gap <= LONGEST_LINE_ENDING &&

@@ -30,6 +30,10 @@ interface Sent {
 export const chainOf = ({ run, options }: Pick<ChunkRequest, 'run' | 'options'>): string =>
   options.continues?.[0] ?? run;
 
+/** Whether absent traces of a chunk are written, unless a person has deleted them. A re-evaluation is about captures that have traces. */
+export const createsTraces = ({ chunk, options }: Pick<ChunkRequest, 'chunk' | 'options'>): boolean =>
+  !chunk.traced && !options.reevaluate;
+
 export class SentTraces {
   readonly #table: BudgetTable | undefined;
   readonly #request: ChunkRequest;
@@ -73,12 +77,6 @@ export class SentTraces {
   /** Returns the chunk of a run that wrote the trace or its assessments last; see `workKeys.chunkOfRun`. */
   writtenBy(traceId: string): string | undefined {
     return this.#sent.get(traceId)?.by;
-  }
-
-  /** Returns whether an absent trace is to be written. A re-evaluation is about captures that have traces. */
-  mayCreate(traceId: string): boolean {
-    const { chunk, options } = this.#request;
-    return !(chunk.traced || options.reevaluate || this.isWritten(traceId));
   }
 
   /** Returns whether a person has deleted an assessment of a trace that exists. */

@@ -7,13 +7,14 @@
  * calls. `system`, `tools`, `reason` and `id` are optional. If a line contains `verdict` (and `rationale`), that verdict is
  * compared and the judge is not asked.
  */
+
 import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { ChatMessage } from '../../captures/types.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { nearest } from '../../core/values/nearest.ts';
-import { describeValues, readValue } from '../../judge/scorers/values.ts';
-import type { JudgeScorer, ScorerValues } from '../../judge/types.ts';
+import { describeValues, readLabel } from '../../core/values/scorer-values.ts';
+import type { JudgeScorer } from '../../judge/types.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { LabeledItem } from './types.ts';
 
@@ -42,24 +43,6 @@ const lineSchema = z.looseObject({
 
 /** Number of invalid lines in the error. In a file of another format all lines are invalid. */
 const MAX_FAULTS = 10;
-
-/** Many data sets use 1 and 0, or pass and fail, for yes and no. */
-const ALIASES: Readonly<Record<string, 'yes' | 'no'>> = {
-  '1': 'yes',
-  true: 'yes',
-  pass: 'yes',
-  '0': 'no',
-  false: 'no',
-  fail: 'no',
-};
-
-/** Returns a person's label as one of the scorer's values, or `undefined`. */
-export function readLabel(values: ScorerValues, given: unknown): AssessmentValue | undefined {
-  const read = readValue(values, given);
-  if (read !== undefined || (values.kind !== 'yes-no' && values.kind !== 'boolean')) return read;
-  const alias = ALIASES[String(given).trim().toLowerCase()];
-  return alias === undefined ? undefined : readValue(values, alias);
-}
 
 const digest = (value: unknown): string => hash('sha256', JSON.stringify(value)).slice(0, 12);
 

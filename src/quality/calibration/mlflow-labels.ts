@@ -1,8 +1,9 @@
 /** Reads labels and verdicts from MLflow: people's and the judge's assessments of the same traces. */
 
 import { MIN_LABELS } from '../../core/statistics/corrected-share.ts';
+import { readLabel, type ScorerValues } from '../../core/values/scorer-values.ts';
 import { isPass } from '../../judge/scorers/values.ts';
-import type { JudgeScorer, ScorerValues } from '../../judge/types.ts';
+import type { JudgeScorer } from '../../judge/types.ts';
 import { SCORER_VERSION } from '../../mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
@@ -22,7 +23,6 @@ import {
 } from './assessed-traces.ts';
 import { pickOf } from './label-tag.ts';
 import { type JudgedTrace, type Matches, weighPicked } from './label-weights.ts';
-import { readLabel } from './labels-file.ts';
 import { guessValues } from './report.ts';
 import type { CoveredPart, LabeledVerdict, Unanswered } from './types.ts';
 

@@ -2,6 +2,7 @@
 
 import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { readLabel } from '../../core/values/scorer-values.ts';
 import { isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
@@ -17,7 +18,6 @@ import {
   type TraceQuery,
 } from './assessed-traces.ts';
 import { drawOf, type LabelPick, labelTag, pickOf, VERDICTS, verdictOf } from './label-tag.ts';
-import { readLabel } from './labels-file.ts';
 import { addToQueue, declinedIn, findQueue, queueOf } from './review-queue.ts';
 
 /** A judged trace. */

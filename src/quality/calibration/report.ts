@@ -3,7 +3,8 @@
 import { classFigures, cohensKappa, confusion, numberFigures } from '../../core/statistics/agreement.ts';
 import { type Share, scoreInterval, wilson } from '../../core/statistics/share.ts';
 import { weightedShare } from '../../core/statistics/weights.ts';
-import type { JudgeScorer, ScorerValues } from '../../judge/types.ts';
+import type { ScorerValues } from '../../core/values/scorer-values.ts';
+import type { JudgeScorer } from '../../judge/types.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { CalibrationReport, CoveredPart, LabeledVerdict, ScorerReport, Unanswered } from './types.ts';
 

@@ -1,9 +1,10 @@
 /** MLflow's review queues (3.14 and newer): a list of traces that people label, with the questions to answer. */
+
 import * as z from 'zod';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { batches } from '../../core/values/batches.ts';
-import { describeValues } from '../../judge/scorers/values.ts';
-import type { JudgeScorer, ScorerValues } from '../../judge/types.ts';
+import { describeValues, type ScorerValues } from '../../core/values/scorer-values.ts';
+import type { JudgeScorer } from '../../judge/types.ts';
 import { MlflowRefusedError } from '../../mlflow/errors.ts';
 import { anyReply } from '../../mlflow/replies.ts';
 import type { Call, MlflowRest } from '../../mlflow/rest.ts';

@@ -1,4 +1,5 @@
 /** Reads verdicts beside whether the answer was right, which the label of a file told: does a scorer pass the right answers? */
+import { readLabel } from '../../core/values/scorer-values.ts';
 import { canFail, isFailure } from '../../judge/scorers/values.ts';
 import type { Scorer } from '../../judge/types.ts';
 import { LABEL_METADATA, RIGHT_METADATA } from '../../mlflow/assessment-metadata.ts';
@@ -13,7 +14,6 @@ import {
   latestVerdict,
   type TraceQuery,
 } from './assessed-traces.ts';
-import { readLabel } from './labels-file.ts';
 import { aboutVerdict } from './mlflow-labels.ts';
 import type { LabeledVerdict } from './types.ts';
 

@@ -1,8 +1,9 @@
 /** Types of calibration: labeled items, verdicts, and the report. */
+
 import type { ChatMessage } from '../../captures/types.ts';
 import type { ClassFigures, Confusion, NumberFigures } from '../../core/statistics/agreement.ts';
 import type { Estimate, Share } from '../../core/statistics/share.ts';
-import type { ScorerValues } from '../../judge/types.ts';
+import type { ScorerValues } from '../../core/values/scorer-values.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 
 /** The answer of one person, or of a majority of people, to one scorer's question. */

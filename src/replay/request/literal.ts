@@ -6,7 +6,7 @@ import { openEnvelope } from '../../captures/record/envelope.ts';
 import { Scale } from '../../captures/weight.ts';
 import { readWirePrompt } from '../../captures/wire/registry.ts';
 import type { WirePrompt } from '../../captures/wire/types.ts';
-import { toNamedError } from '../../core/errors/errors.ts';
+import { saidBy } from '../../core/errors/errors.ts';
 import { skippedAs } from '../source/peek.ts';
 import { NotSpliceable, setJsonValue } from './json-splice.ts';
 
@@ -48,8 +48,7 @@ const skip = (reason: string, message: string): SkippedRequest => ({ kind: 'skip
 
 /** Skips a record that cannot be read, and no other record. */
 export function unreadable(error: unknown): SkippedRequest {
-  const { name, message } = toNamedError(error);
-  return skip('UnreadableRequest', `The captured request cannot be read: ${name}: ${message}`);
+  return skip('UnreadableRequest', `The captured request cannot be read: ${saidBy(error)}`);
 }
 
 /** Returns a content type that SageMaker accepts: at most 1,024 characters, without control characters. */

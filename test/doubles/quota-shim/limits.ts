@@ -32,8 +32,6 @@ export interface QuotaLimits {
   partitionWrites?: number;
   /** Bytes of an item. AWS: 400 KB. */
   itemBytes?: number;
-  /** How long a transaction keeps its items, milliseconds; another write to them meanwhile conflicts. About 10 on AWS. */
-  transactionMs?: number;
   /** Requests to one bucket. AWS: 3,500 writes and 5,500 reads a second for each partition of the keys. */
   s3Writes?: Rate;
   s3Reads?: Rate;
@@ -59,7 +57,6 @@ export const FRESH_ACCOUNT: Required<QuotaLimits> = {
   batchJobs: 20,
   partitionWrites: 1000,
   itemBytes: MAX_ITEM_BYTES,
-  transactionMs: 10,
   s3Writes: { perSecond: 3500 },
   s3Reads: { perSecond: 5500 },
 };

@@ -177,7 +177,7 @@ test('fails as JudgeUnavailable, with the reason, if the judge is not reachable'
   });
   await expect(judge.judge(chatCapture(), CHAT_SCORERS)).rejects.toMatchObject({
     name: 'JudgeUnavailable',
-    message: expect.stringMatching(/127\.0\.0\.1:\d+: fetch failed: .*ECONNREFUSED/),
+    message: expect.stringMatching(/127\.0\.0\.1:\d+: TypeError: ECONNREFUSED/),
   });
 });
 

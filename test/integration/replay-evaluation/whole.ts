@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { chunkOf } from '../../helpers/chunk-request.ts';
 import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
 import { chatLine, readLines, runCli } from '../../helpers/replay.ts';
@@ -25,7 +26,7 @@ async function monitor(key: string, count: number): Promise<void> {
   const options = { evaluate: false, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
   await logChunk(
     { run: 'monitoring', chunk: chunkOf([place], { experimentId }), options, attempt: 0 },
-    { storage, store: all.client, environment, requestId: 'r' },
+    { storage, store: all.client, environment, requestId: 'r', ...memoryWriting() },
   );
 }
 

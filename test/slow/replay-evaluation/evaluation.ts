@@ -66,7 +66,7 @@ describe('evaluating a cloud replay that is interrupted', () => {
         expect.objectContaining({
           event_id: 'e7',
           line: 8,
-          reason: { name: 'MlflowRefused', message: expect.any(String) },
+          reason: { name: 'MlflowRefused', message: expect.any(String), words: expect.any(String) },
         }),
       ]);
       // On a busy machine, there may also be a remark about a late shard.

@@ -1,7 +1,7 @@
 /** State transitions are counted by the definition, since the emulator's history has none of a Parallel's or a Map's states. */
 import { readFileSync } from 'node:fs';
 import type { HistoryEvent } from '@aws-sdk/client-sfn';
-import { type Machine, transitionsIn, transitionsOf } from '../../../bench/cost/transitions.ts';
+import { type Machine, transitionsIn, transitionsOf, transitionsOfLoneRun } from '../../../bench/cost/transitions.ts';
 import { predict } from '../../../bench/scale/explain.ts';
 import { readMeasured } from '../../../bench/scale/measured.ts';
 import { JUDGED_CAPTURE } from '../../../bench/scale/product.ts';
@@ -23,14 +23,17 @@ const entered = (name: string): HistoryEvent => {
 };
 
 const before = ['Start', 'PlanCaptures', 'AnythingPlanned'].map(entered);
-const after = ['MoreParts', 'SummarizeRun', 'NothingMissing', 'RunSucceeded'].map(entered);
+const end = ['SummarizeRun', 'NothingMissing', 'RunSucceeded'].map(entered);
+const after = [entered('MoreParts'), ...end];
 const planned = [scheduled('PlanCaptures'), scheduled('SummarizeRun')];
 
-test.each(['EvaluateTraces', 'LogTraces'])('a run of one chunk has 13, with those of its Parallel: %s', (step) => {
-  const history = [...before, entered('OnlyChunk'), scheduled(step), ...after, ...planned];
-  expect(transitionsIn(history, machine)).toBe(13);
+test.each(['EvaluateTraces', 'LogTraces'])('a run of one chunk has nine: %s', (step) => {
+  const chunk = [`${step}OnlyChunk`, `${step}OnlyChunkDone`].map(entered);
+  const history = [...before, ...chunk, scheduled(step), ...end, ...planned];
+  expect(transitionsIn(history, machine)).toBe(9);
+  expect(transitionsOfLoneRun(machine)).toBe(9);
   // A retry is one more.
-  expect(transitionsIn([...history, scheduled(step)], machine)).toBe(14);
+  expect(transitionsIn([...history, scheduled(step)], machine)).toBe(10);
 });
 
 test('a run of several chunks has nine, and each child of its Map five', () => {
@@ -56,14 +59,14 @@ test('the documents price a lone file by the transitions of its run, and a judge
   const operations = readFileSync('docs/operations.md', 'utf8');
   const rows = [...operations.matchAll(/^\| (1|20|500) \| (\d[\d.]*) \| (\d[\d.]*) \| .* <?[\d.]+ \|$/gm)].slice(0, 3);
   for (const [, captures, total, transitions] of rows) {
-    const usd = (13 * LIST_PRICES.stateTransition * 1e6) / Number(captures);
+    const usd = (transitionsOfLoneRun(machine) * LIST_PRICES.stateTransition * 1e6) / Number(captures);
     expect(Math.abs(Number(transitions) / usd - 1)).toBeLessThan(0.01);
-    // $0.0006 a run, and $5 for a million captures.
-    expect(Math.abs(Number(total) / (600 / Number(captures) + 5) - 1)).toBeLessThan(0.1);
+    // $0.00047 a run, and $5 for a million captures.
+    expect(Math.abs(Number(total) / (470 / Number(captures) + 5) - 1)).toBeLessThan(0.1);
   }
   const totals = rows.map(([, , total]) => Number(total));
-  expect(totals).toEqual([593, 37, 6]);
-  expect(readFileSync('README.md', 'utf8')).toContain('$593, $37 or $6 a million for lone files');
+  expect(totals).toEqual([467, 31, 5.7]);
+  expect(readFileSync('README.md', 'utf8')).toContain('$467, $31 or $6 a million for lone files');
   expect(Math.round(JUDGED_CAPTURE.usd * 1e6)).toBe(17_675);
 });
 

@@ -1,32 +1,7 @@
-/** Tests of named errors, and of the words of other programs that they may contain. */
+/** Named errors, and how they leave a function. What they show of other programs: silence.test.ts. */
 
-import { bareError, PermanentError, RetryableError, toNamedError } from '../../../src/core/errors/errors.ts';
-import { knownWords } from '../../../src/core/errors/known-words.ts';
+import { bareError, PermanentError, RetryableError } from '../../../src/core/errors/errors.ts';
 import { afterAnswers, answeredBefore } from '../../../src/judge/errors.ts';
-
-describe('knownWords', () => {
-  test.each([
-    [
-      '(psycopg2.errors.StringDataRightTruncation) value too long for type character varying(250)\n' +
-        "[SQL: INSERT INTO trace_tags (key, value) VALUES (%(key)s, %(value)s)]\n[parameters: {'value': 'My SSN is 078-05-1120'}]",
-      'psycopg2 errors StringDataRightTruncation value too long for type character varying … trace_tags key value',
-    ],
-    [
-      'User: arn:aws:sts::1:assumed-role/x is not authorized to perform: bedrock:InvokeModel on resource: arn:aws:bedrock:y',
-      'arn:aws:sts::1:assumed-role/x is not authorized to perform bedrock:InvokeModel on resource arn:aws:bedrock:y',
-    ],
-    ['<html><head><title>502 Bad Gateway</title></head>', 'title … Bad Gateway title'],
-    ['Unexpected token \'p\', "patient Ada Lovelace" is not valid JSON', 'Unexpected token … is not valid JSON'],
-  ])('%s', (text, words) => {
-    const said = knownWords(text).replace(' … INSERT …', ' …').replace(' INSERT …', '');
-    expect(said).toContain(words);
-    expect(said).not.toMatch(/SSN|078|1120|Ada|patient/);
-  });
-
-  test('cuts a long text', () => {
-    expect(knownWords('value '.repeat(1e6)).length).toBeLessThan(310);
-  });
-});
 
 describe('an error', () => {
   const verdicts = [{ scorer: 'safety', outcome: 'verdict' as const, value: 'no', rationale: 'My SSN is' }];
@@ -54,9 +29,5 @@ describe('an error', () => {
     const error = new PermanentError('InvalidInput', 'x');
     error.cause = error;
     expect(bareError(error).message).toBe('x');
-  });
-
-  test('keeps only known words if it is from another program', () => {
-    expect(toNamedError('the secret Ada')).toEqual({ name: 'Unknown', message: 'the secret …' });
   });
 });

@@ -18,7 +18,7 @@ it.each([
   ['NoSuchBucket', 404, 'BucketMissing', false],
 ])('%s (HTTP %d) is %s', (name, status, expected, passes) => {
   const named = namedStorageError(failure(name, status), 's3://bucket/key');
-  expect(named).toMatchObject({ name: expected, message: expect.stringContaining(`${name} (HTTP ${status})`) });
+  expect(named).toMatchObject({ name: expected, message: expect.stringContaining(`${name}: HTTP ${status}`) });
   expect(isRetryable(named)).toBe(passes);
 });
 

@@ -1,4 +1,5 @@
 /** Labels that come late, early, twice, in disorder and across midnight find their predictions once, whatever is killed. */
+import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import type { ObjectFacts } from '../../../src/core/aws/storage.ts';
 import type { LabelCounts, LabeledRow, PredictionRow } from '../../../src/core/contract/ground-truth.ts';
@@ -43,6 +44,14 @@ async function put(memory: MemoryStorage, rows: PredictionRow[], ms = NOW_MS): P
   for (const key of memory.objects.keys()) if (!before.has(key)) memory.writtenMs.set(key, ms);
 }
 const ALL = { bucket: 'b', prefix: 'labels/' };
+
+/** S3 that knows when the product wrote an object. */
+class DatedStorage extends MemoryStorage {
+  override async putBytes(...args: Parameters<MemoryStorage['putBytes']>): Promise<void> {
+    this.writtenMs.set(args[1], Date.now());
+    return super.putBytes(...args);
+  }
+}
 
 async function run(memory: MemoryStorage, more: Record<string, string> = {}): Promise<TruthFacts> {
   await readAndJoin(stepsOn(memory.storage, more), ALL);
@@ -282,7 +291,7 @@ describe('a label', () => {
     const memory = new MemoryStorage();
     await put(memory, [prediction('a')]);
     const copy = [...memory.objects].find(([key]) => key.startsWith(truthKeys.indexPrefix));
-    memory.objects.set(truthKeys.newIndex('2026-11-21T00', 'copy'), copy?.[1] as Buffer);
+    memory.objects.set(truthKeys.chunkIndex('2026-11-21T00', 'copy'), copy?.[1] as Buffer);
     putLabels(memory, 'f', [{ id: 'a', label: 1 }], 60);
     expect((await run(memory)).rows).toHaveLength(1);
     memory.objects.delete(copy?.[0] as string);
@@ -322,19 +331,121 @@ test('labels of a file that is still being read are not joined', async () => {
   expect(countsOf(await run(memory))).toEqual({ lines: 50_001, joined: 2, waiting: 49_999 });
 });
 
-test('predictions that were compared before are not read again, unless they were written since', async () => {
-  const memory = new MemoryStorage();
-  await put(memory, [prediction('a')], NOW_MS - 7_200_000);
-  putLabels(memory, 'f', [{ id: 'b', label: 1 }]);
-  await run(memory);
-  const getBytes = jest.spyOn(memory, 'getBytes');
-  const indexReads = () => getBytes.mock.calls.filter(([, key]) => key.startsWith(truthKeys.indexPrefix)).length;
-  await run(memory);
-  expect(indexReads()).toBe(0);
-  await put(memory, [prediction('b', { second: LATE_SECOND - HOUR_S })]);
-  expect((await run(memory)).waiting).toEqual([]);
-  // Once to find it, once to join it.
-  expect(indexReads()).toBe(2);
+describe('the index', () => {
+  const HOUR_MS = HOUR_S * 1000;
+  const OLD_MS = NOW_MS - 2 * HOUR_MS;
+  const files = (memory: MemoryStorage) =>
+    [...memory.objects.keys()]
+      .filter((key) => key.startsWith(truthKeys.indexPrefix))
+      .map((key) => (key.split('/')[3] ?? '').split('-')[0]);
+  /** Files of as many chunks, with one prediction each. */
+  async function chunks(memory: MemoryStorage, count: number, ms = OLD_MS, second = LATE_SECOND): Promise<string[]> {
+    const ids = Array.from({ length: count }, (_, n) => `${ms} ${second} ${n}`);
+    for (const id of ids) await put(memory, [prediction(id, { second })], ms);
+    return ids;
+  }
+  const labelAll = (memory: MemoryStorage, ids: string[]) =>
+    putLabels(
+      memory,
+      'f',
+      ids.map((id) => ({ id, label: 1 })),
+    );
+
+  test('is read again only where files were written since labels were compared with it', async () => {
+    const memory = new MemoryStorage();
+    await put(memory, [prediction('a')], OLD_MS);
+    await put(memory, [prediction('c')], OLD_MS);
+    putLabels(memory, 'f', [{ id: 'b', label: 1 }]);
+    await run(memory);
+    const getBytes = jest.spyOn(memory, 'getBytes');
+    const indexReads = () => getBytes.mock.calls.filter(([, key]) => key.startsWith(truthKeys.indexPrefix)).length;
+    await run(memory);
+    expect(indexReads()).toBe(0);
+    await put(memory, [prediction('b')]);
+    expect((await run(memory)).waiting).toEqual([]);
+    // Of the three files of the hour the new one: once to find it, once to join it.
+    expect(indexReads()).toBe(2);
+  });
+
+  test('of an hour that is over is merged once, and labels that wait meet what was merged', async () => {
+    const memory = new DatedStorage();
+    const early = await chunks(memory, 10);
+    const [late = ''] = await chunks(memory, 1, OLD_MS + 1000);
+    labelAll(memory, ['before all']);
+    await run(memory);
+    expect(files(memory)).toEqual(['merged']);
+    // Nobody knows when the rows of a merged file came.
+    expect(memory.writtenMs.get([...memory.objects.keys()].find((key) => key.includes('merged-')) ?? '')).toBe(NOW_MS);
+    await chunks(memory, 9, OLD_MS + 2000);
+    await run(memory);
+    expect(files(memory).filter((name) => name === 'chunk')).toHaveLength(9);
+    labelAll(memory, [...early, late]);
+    expect(countsOf(await run(memory))).toEqual({ lines: 11, joined: 11 });
+  });
+
+  test.each([
+    ['few files', 9, OLD_MS, LATE_SECOND],
+    ['files of this hour', 10, NOW_MS, NOW_MS / 1000 - 60],
+    ['files that came in this hour', 10, NOW_MS - HOUR_MS + 1, LATE_SECOND],
+    ['files of the hour before', 10, OLD_MS, NOW_MS / 1000 - HOUR_S],
+  ])('stays as it is with %s', async (_, count, ms, second) => {
+    const memory = new MemoryStorage();
+    await chunks(memory, count, ms, second);
+    await run(memory);
+    expect(files(memory)).toEqual(Array(count).fill('chunk'));
+  });
+
+  test('is merged into files of some megabytes, and what was indexed last still counts', async () => {
+    const memory = new DatedStorage();
+    const noise = () => randomBytes(2_500_000).toString('base64url');
+    for (let n = 0; n < 10; n += 1)
+      await put(memory, [prediction('a', { prediction: { value: n }, groups: [noise()] })], OLD_MS + n * 1000);
+    await run(memory);
+    expect(files(memory).length).toBeGreaterThan(2);
+    expect(files(memory)).toEqual(Array(files(memory).length).fill('merged'));
+    for (const bytes of memory.objects.values()) expect(bytes.length).toBeLessThan(8 * 1024 * 1024);
+    let n = NOW_MS;
+    // They were written in order.
+    for (const key of memory.objects.keys()) memory.writtenMs.set(key, n++);
+    labelAll(memory, ['a']);
+    expect((await run(memory)).rows).toMatchObject([{ prediction: { value: 9 } }]);
+  });
+
+  test('is found by a run that listed it before another one merged it', async () => {
+    const memory = new DatedStorage();
+    const ids = await chunks(memory, 10, NOW_MS - HOUR_MS / 2);
+    labelAll(memory, ids);
+    const getBytes = memory.getBytes.bind(memory);
+    let isFirst = true;
+    jest.spyOn(memory, 'getBytes').mockImplementation(async (bucket, key) => {
+      if (key.startsWith(truthKeys.indexPrefix) && isFirst) {
+        isFirst = false;
+        jest.spyOn(Date, 'now').mockReturnValue(NOW_MS + HOUR_MS);
+        await readAndJoin(stepsOn(memory.storage));
+        expect(files(memory)).toEqual(['merged']);
+      }
+      return getBytes(bucket, key);
+    });
+    const facts = await run(memory);
+    expect(isFirst).toBe(false);
+    expect(countsOf(facts)).toEqual({ lines: 10, joined: 10 });
+    expect(facts.rows).toHaveLength(10);
+  });
+
+  test('is merged over several invocations if the time is short', async () => {
+    const memory = new MemoryStorage();
+    for (let n = 0; n < 3; n += 1) await chunks(memory, 10, OLD_MS, LATE_SECOND + n * HOUR_S);
+    let left = 0;
+    const deps = stepsOn(memory.storage, {}, () => (left-- > 0 ? 900_000 : 0));
+    const merged: number[] = [];
+    for (let invocation = 0; invocation < 3; invocation += 1) {
+      left = 1;
+      const { cursor } = await joinLabels(null, deps);
+      merged.push(files(memory).filter((name) => name === 'merged').length);
+      expect(cursor === null).toBe(invocation === 2);
+    }
+    expect(merged).toEqual([1, 2, 3]);
+  });
 });
 
 describe('time', () => {
@@ -360,7 +471,8 @@ describe('time', () => {
       'f',
       [...manyHours, prediction('twice')].map(({ id }) => ({ id, label: 1 })),
     );
-    const time = invocations(manyHours.length + 2);
+    // For each hour and each prediction that is found, and then for two hours.
+    const time = invocations(manyHours.length + all.length + 2);
     const deps = stepsOn(memory.storage, {}, time.remainingMs);
     await readLabelFiles(ALL, null, stepsOn(memory.storage));
     let [cursor, times]: [string | null, number] = [null, 0];
@@ -387,7 +499,7 @@ describe('time', () => {
 });
 
 /** S3 that a function can reach so many times more, until it is killed. */
-class Killed extends MemoryStorage {
+class Killed extends DatedStorage {
   left = Number.POSITIVE_INFINITY;
   calls = 0;
 
@@ -423,7 +535,7 @@ class Killed extends MemoryStorage {
 }
 
 type Act =
-  | { kind: 'index'; rows: PredictionRow[] }
+  | { kind: 'index'; rows: PredictionRow[]; ms?: number }
   | { kind: 'labels'; name: string; labels: object[]; age: number }
   | { kind: 'run' };
 
@@ -435,7 +547,7 @@ async function happen(
   const memory = new Killed();
   let runs = 0;
   for (const act of acts) {
-    if (act.kind === 'index') await put(memory, act.rows);
+    if (act.kind === 'index') await put(memory, act.rows, act.ms);
     else if (act.kind === 'labels') putLabels(memory, act.name, act.labels, act.age);
     else {
       memory.left = kills[runs] ?? Number.POSITIVE_INFINITY;
@@ -461,6 +573,11 @@ async function unmarked(memory: MemoryStorage): Promise<string[]> {
 
 const twoDays: Act[] = [
   { kind: 'index', rows: ['a', 'b', 'c'].map((id) => prediction(id)) },
+  // An hour that is merged.
+  ...Array.from({ length: 10 }, (_, n): Act => {
+    const rows = [prediction(n < 5 ? 'a' : `merged-${n}`, { second: LATE_SECOND - HOUR_S, traceId: `tr-${n}` })];
+    return { kind: 'index', rows, ms: NOW_MS - 2 * HOUR_S * 1000 };
+  }),
   {
     kind: 'index',
     rows: [prediction('c', { traceId: 'tr-c2', second: LATE_SECOND + HOUR_S }), prediction('d', { endpoint: 'x' })],

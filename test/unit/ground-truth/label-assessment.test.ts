@@ -7,12 +7,13 @@ import type { LabeledRow, PredictionRow } from '../../../src/core/contract/groun
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
 import { labelAssessment } from '../../../src/ground-truth/note/label-assessment.ts';
+import { labelScorers } from '../../../src/judge/scorers/label-scorers.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { NewAssessment } from '../../../src/mlflow/types.ts';
 import { CORPUS_ENDPOINT, corpusFiles, linesOf } from '../../helpers/corpus.ts';
 import { labeled } from '../../helpers/labeled-rows.ts';
 
-const scorers = new Map(scorersFor().map((scorer) => [scorer.name, scorer]));
+const scorers = new Map(labelScorers(scorersFor()).map((scorer) => [scorer.name, scorer]));
 const noted = (row: LabeledRow): NewAssessment => {
   const assessment = labelAssessment(row, scorers);
   if ('notNoted' in assessment) throw new Error(assessment.notNoted);

@@ -1,16 +1,21 @@
 /** Which predictions of a capture the index keeps, under which ids and hours, and what of it can be read again. */
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import type { Capture, DecodeOptions } from '../../../src/captures/types.ts';
 import type { PredictionRow } from '../../../src/core/contract/ground-truth.ts';
+import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
-import { type IndexHour, mergeHours, readHour } from '../../../src/ground-truth/index/index-store.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
 import { textHashes } from '../../../src/ground-truth/index/texts.ts';
+import { hourOf } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { corpusFiles, expectationsOf, linesOf } from '../../helpers/corpus.ts';
-import { indexHours, indexRows } from '../../helpers/index-rows.ts';
+import { index, LATE_SECOND, prediction } from '../../helpers/ground-truth.ts';
+import { indexRows } from '../../helpers/index-rows.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { captureOf, jsonSide, lineOf, sideOf } from '../captures/arbitraries.ts';
 
@@ -185,7 +190,7 @@ describe('the index of a part', () => {
     expect(await allRows(storage)).toMatchObject([{ id: 'a' }, { id: 'b' }]);
   });
 
-  test('keeps ten thousand rows of a call, in blocks', async () => {
+  test('keeps ten thousand rows of a call', async () => {
     const storage = new MemoryStorage();
     const lines = Array.from({ length: 10_000 }, (_, row) => `${row}`).join('\n');
     await indexed(storage, [['many', decoded(csv(lines, lines))]]);
@@ -195,100 +200,38 @@ describe('the index of a part', () => {
     );
     expect(rows).toHaveLength(10_000);
     const [body] = storage.objects.values();
-    expect(body?.length).toBeLessThan(10_000 * 8);
+    expect(body?.length).toBeLessThan(10_000 * 16);
   });
 });
 
-describe('what several runs have indexed', () => {
+test('a killed attempt and its repetition write the same file', async () => {
+  const storage = new MemoryStorage();
   const captures = Array.from({ length: 40 }, (_, n) => numbered(`id-${n}`, n));
-  const ids = (rows: PredictionRow[]): string[] => rows.map(({ id }) => id).sort();
-  const all = captures.map(([id]) => id).sort();
+  await indexed(storage, captures);
+  const before = [...storage.objects.keys()];
+  await indexed(storage, captures);
+  expect([...storage.objects.keys()]).toEqual(before);
+  expect(await allRows(storage)).toHaveLength(40);
+});
 
-  test('is the same object if they read the same lines, as a killed attempt and its repetition do', async () => {
-    const storage = new MemoryStorage();
-    await indexed(storage, captures);
-    const before = [...storage.objects.keys()];
-    await indexed(storage, captures);
-    expect([...storage.objects.keys()]).toEqual(before);
-    expect(ids(await allRows(storage))).toEqual(all);
-  });
+test('the index is read as it was written, whatever ids callers choose', async () => {
+  const id = fc.string({ unit: 'binary', minLength: 1, maxLength: 20 });
+  const unique = fc.uniqueArray(fc.oneof(id, fc.constantFrom('__proto__', '"', '\\"', '\n', '\ud800', '{"id":"')));
+  await fc.assert(
+    fc.asyncProperty(unique, async (ids) => {
+      const storage = new MemoryStorage();
+      const rows = ids.map((each) => prediction(each));
+      await index(storage.storage, rows);
+      const hour = hourOf(LATE_SECOND * 1000);
+      expect(await allRows(storage)).toEqual(rows.map((row) => ({ ...row, hour })));
+    }),
+  );
+});
 
-  test('is read once if they divided the lines in other ways', async () => {
-    const storage = new MemoryStorage();
-    await indexed(storage, captures);
-    for (const half of [captures.slice(0, 20), captures.slice(20)]) await indexed(storage, half);
-    await indexed(storage, captures.slice(10, 30));
-    expect(storage.objects.size).toBe(4);
-    expect(ids(await allRows(storage))).toEqual(all);
-  });
-
-  test('is the latest prediction where the settings have changed', async () => {
-    const storage = new MemoryStorage();
-    const capture = decoded(json({ instances: [[1]] }, { predictions: [{ a: 1, b: 2 }] }));
-    for (const [ms, prediction] of [
-      [3, 'b'],
-      [2, 'a'],
-    ] as const) {
-      const before = new Set(storage.objects.keys());
-      await indexed(storage, [['x', capture]], { prediction });
-      for (const key of storage.objects.keys()) if (!before.has(key)) storage.writtenMs.set(key, ms);
-    }
-    expect(await allRows(storage)).toMatchObject([{ prediction: { value: 2 } }]);
-  });
-
-  const HOUR = '2026-03-04T05';
-  const merge = (storage: MemoryStorage) => mergeHours(storage.storage, 'work', [HOUR]);
-  const parts = async (count: number): Promise<MemoryStorage> => {
-    const storage = new MemoryStorage();
-    for (let part = 0; part < count; part += 1)
-      await indexed(storage, [numbered(`id-${part}`, part), numbered('twice')]);
-    return storage;
-  };
-
-  test('is merged from 50 objects on, without doubles', async () => {
-    const few = await parts(49);
-    await merge(few);
-    expect(few.objects.size).toBe(49);
-    const storage = await parts(50);
-    await merge(storage);
-    expect([...storage.objects.keys()]).toEqual([expect.stringContaining(`ground-truth/index/${HOUR}/all-`)]);
-    expect(ids(await allRows(storage))).toEqual([...Array.from({ length: 50 }, (_, n) => `id-${n}`), 'twice'].sort());
-  });
-
-  test('stays whole when the merge is killed before it deletes, and when two merge at once', async () => {
-    const storage = await parts(60);
-    const expected = ids(await allRows(storage));
-    const { send } = storage.s3;
-    storage.s3.send = () => Promise.reject(new Error('killed'));
-    await merge(storage);
-    expect(storage.objects.size).toBe(61);
-    expect(ids(await allRows(storage))).toEqual(expected);
-    storage.s3.send = send;
-    await Promise.all([merge(storage), merge(storage)]);
-    expect(ids(await allRows(storage))).toEqual(expected);
-    expect(storage.objects.size).toBeLessThan(5);
-  });
-
-  test('is found by a reader whose list is older than the merge', async () => {
-    const storage = await parts(50);
-    const [hour] = await indexHours(storage.storage);
-    await merge(storage);
-    const found: string[] = [];
-    for await (const block of readHour(storage.storage, 'work', hour as IndexHour)) found.push(...block.ids);
-    expect(found).toHaveLength(51);
-  });
-
-  test('is listed by hour, from and to', async () => {
-    const storage = new MemoryStorage();
-    for (const hour of ['03', '04', '05', '06'])
-      await indexed(storage, [numbered(hour, 1, `2026-03-04T${hour}:00:00Z`)]);
-    const hours = await indexHours(storage.storage, { from: '2026-03-04T04', to: '2026-03-04T06' });
-    expect(hours.map(({ hour }) => hour)).toEqual(['2026-03-04T04', '2026-03-04T05']);
-  });
-
-  test('names an object that is no index', async () => {
-    const storage = new MemoryStorage();
-    storage.put(`ground-truth/index/${HOUR}/new-x.jsonl.gz`, 'no gzip');
-    await expect(allRows(storage)).rejects.toMatchObject({ name: 'StorageUnavailable' });
-  });
+test('an index of the version before is read', async () => {
+  const recorded = (name: string) => readFileSync(join(__dirname, name));
+  const storage = new MemoryStorage();
+  storage.objects.set(`${truthKeys.indexOfHour('2026-11-20T22')}new-1.jsonl.gz`, recorded('old-index.jsonl.gz'));
+  const rows = (await allRows(storage)).map(({ hour: _, ...row }) => row);
+  expect(rows).toEqual(JSON.parse(recorded('old-index.rows.json').toString()));
 });

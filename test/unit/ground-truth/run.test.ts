@@ -1,4 +1,5 @@
 /** The steps of a ground truth run: their order, over invocations, attempts and other runs. */
+import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type {
   LabelCounts,
   TruthRequest,
@@ -7,12 +8,12 @@ import type {
 } from '../../../src/core/contract/ground-truth.ts';
 import { TRUTH_BEGINS } from '../../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
-import { NoteTurn } from '../../../src/ground-truth/note-turn.ts';
 import { runGroundTruth, type TruthSteps } from '../../../src/ground-truth/run.ts';
+import { Lock } from '../../../src/limits/lock.ts';
 import { BudgetTable } from '../../../src/limits/table.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
-import { testEnvironment } from '../../helpers/test-environment.ts';
+import { stepsOn } from '../../helpers/ground-truth.ts';
 
 const FILE = { bucket: 'labels', key: 'a.jsonl' };
 const NOTHING: LabelCounts = {
@@ -60,21 +61,13 @@ function called<T>(call: string, result: T): T {
   return result;
 }
 
-const turnOf = (run: string): NoteTurn => new NoteTurn(new BudgetTable(table.client, 't'), run);
+const lockOf = (owner: string): Lock => new Lock({ table: new BudgetTable(table.client, 't'), owner });
 
 function invoke(request: Partial<TruthRequest> = {}, run = 'r'): Promise<TruthResult> {
   const of = { name: run, arn: `arn:${run}`, startTime: '2026-11-20T10:00:00Z' };
   return runGroundTruth(
-    { input: FILE, run: of, state: TRUTH_BEGINS, ...request },
-    {
-      storage: memory.storage,
-      environment: testEnvironment(),
-      run: of,
-      remainingMs: () => leftMs,
-      mlflow: () => Promise.reject(new Error('no server')),
-      steps,
-      turn: turnOf(run),
-    },
+    { contract: CONTRACT, input: FILE, run: of, scorers: [], state: TRUTH_BEGINS, ...request },
+    { ...stepsOn(memory.storage, {}, () => leftMs), run: of, steps, lock: lockOf(run) },
   );
 }
 
@@ -158,13 +151,20 @@ it('keeps what each part of the notes counts before the next one', async () => {
   expect([parts, summaryOf()]).toEqual([3, expect.objectContaining({ noted: 6 })]);
 });
 
-describe('the turn to note', () => {
+describe('the lock to note', () => {
+  const NOTES = 'ground-truth-notes';
+  /** Marks an hour, as the join of a run does. */
+  const mark = (): void => void memory.put(truthKeys.toNote('2026-11-20T10', 'e'), {});
+  const unmark = (): void => void memory.objects.delete(truthKeys.toNote('2026-11-20T10', 'e'));
+
   it('is left to the run that has it, which then begins again', async () => {
     let isFirst = true;
     steps.note = async (cursor, { run }) => {
       calls.push(`note of ${run.name} from ${cursor}`);
+      unmark();
       if (run.name === 'first' && isFirst) {
         isFirst = false;
+        mark();
         await invoke({}, 'second');
       }
       return { cursor: null, noted: 1, notNoted: {} };
@@ -176,30 +176,36 @@ describe('the turn to note', () => {
     ]);
     expect(summaryOf('second')).toMatchObject({ noted: 0, notedBy: 'first' });
     expect(summaryOf('first')).toMatchObject({ noted: 2 });
-    // The turn is free again.
+    // The lock is free again.
     await invoke({}, 'third');
     expect(summaryOf('third')).toMatchObject({ noted: 1 });
   });
 
-  it('begins again in the next invocation if the time is over', async () => {
-    steps.note = async (_, { run }) => {
-      if (run.name === 'first') await turnOf('second').take(Date.now() + HOURS_MS);
+  it('is taken again in the next invocation if the time is over', async () => {
+    steps.note = async () => {
+      mark();
       leftMs = 0;
       return { cursor: null, noted: 1, notNoted: {} };
     };
     expect(await invoke({}, 'first')).toMatchObject({ more: true, state: { step: 'note', cursor: null, part: 1 } });
+    expect(await lockOf('other').take(NOTES)).toBeUndefined();
   });
 
-  it('is free at once after a failure, and after its time if the run was killed', async () => {
-    steps.note = async () => Promise.reject(new Error('down'));
+  it('is held for as long as the function can run, and free after a failure', async () => {
+    steps.note = async () => {
+      const untilMs = (await lockOf('other').take(NOTES))?.untilMs ?? 0;
+      expect(untilMs).toBeGreaterThan(Date.now() + HOURS_MS - 10_000);
+      expect(untilMs).toBeLessThanOrEqual(Date.now() + HOURS_MS);
+      throw new Error('down');
+    };
     await expect(invoke({}, 'failed')).rejects.toThrow('down');
-    expect(await turnOf('next').take(Date.now() - 1)).toBeUndefined();
-    expect(await turnOf('last').take(Date.now() + HOURS_MS)).toBeUndefined();
-    expect(await turnOf('other').take(Date.now() + HOURS_MS)).toBe('last');
-    // Who has lost it in the meantime ends, and does not take it from another.
-    expect(await turnOf('next').end()).toBe(true);
-    expect(await turnOf('other').take(Date.now() + HOURS_MS)).toBe('last');
+    expect(await lockOf('other').take(NOTES)).toBeUndefined();
   });
+});
+
+it('refuses an execution that an earlier version began', async () => {
+  await expect(invoke({ contract: undefined })).rejects.toMatchObject({ name: 'ContractChanged' });
+  expect(calls).toEqual([]);
 });
 
 describe('the input', () => {

@@ -1,5 +1,7 @@
 /** Calibration: labels, reports, drift, examples and the anchor set. */
+
 import { projectRoot } from '../../../local/project-root.ts';
+import { readLabel } from '../../../src/core/values/scorer-values.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
@@ -9,7 +11,7 @@ import { readAnchors } from '../../../src/quality/calibration/anchors.ts';
 import { askAll, captureOf, givenPairs, mostUsd } from '../../../src/quality/calibration/ask-judge.ts';
 import { baselineOf, compareWithBaseline, parseBaseline } from '../../../src/quality/calibration/drift.ts';
 import { addExamples } from '../../../src/quality/calibration/examples.ts';
-import { parseLabels, readLabel } from '../../../src/quality/calibration/labels-file.ts';
+import { parseLabels } from '../../../src/quality/calibration/labels-file.ts';
 import { calibrationReport } from '../../../src/quality/calibration/report.ts';
 import { terminalReport } from '../../../src/quality/calibration/terminal-report.ts';
 import type { LabeledItem, LabeledVerdict } from '../../../src/quality/calibration/types.ts';

@@ -1,6 +1,5 @@
 /** Classifying the failures of judge calls. */
 
-import { knownWords } from '../../../src/core/errors/known-words.ts';
 import { judgingError } from '../../../src/judge/errors.ts';
 import { readAwsFailure } from '../../../src/judge/transports/bedrock-failures.ts';
 import { readChatFailure } from '../../../src/judge/transports/chat.ts';
@@ -106,7 +105,7 @@ describe('errors of the AWS SDK', () => {
   ])('classifies %s %s %s as %s', (name, status, message, kind, feature) => {
     const failure = readAwsFailure(aws(name, status, message));
     expect([failure.kind, failure.feature]).toEqual([kind, feature]);
-    expect(failure.message).toBe(`${name}: ${knownWords(message)}`);
+    expect(failure.message).toBe(status === undefined ? name : `${name}: HTTP ${status}`);
   });
 
   test('reads Retry-After, and gives precedence to an aborted signal', () => {
@@ -132,7 +131,7 @@ test('a denial by a service control policy names the policy, and which profiles 
     name: 'JudgeRefused',
     message: expect.stringMatching(
       new RegExp(
-        `explicit deny in a service control policy ${policy}; expected: a BEDROCK_MODEL_ID whose regions .*us\\. or eu\\..*"unspecified"`,
+        `denied bedrock:InvokeModel on arn:aws:bedrock:::foundation-model/m by a service control policy: ${policy}; expected: a BEDROCK_MODEL_ID whose regions .*us\\. or eu\\..*"unspecified"`,
       ),
     ),
   });

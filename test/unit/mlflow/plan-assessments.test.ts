@@ -26,7 +26,8 @@ const newer = verdict(traceId, 'safety', { version: '2' });
 const error = { code: 'JUDGE_REFUSED', message: 'no answer' };
 const failed = verdict(traceId, 'safety', { error });
 const person: StoredAssessment = stored(verdict(traceId, 'safety', { version: 'person' }), { sourceType: 'HUMAN' });
-const nothing = { create: [], override: [], update: [], left: new Map() };
+const nothing = { create: [], override: [], update: [], doubles: [], left: new Map() };
+const anew: NewAssessment = { ...newer, replaces: true };
 
 test('creates a missing assessment', () => {
   expect(plan([], [safety])).toEqual({ ...nothing, create: [safety], alreadyThere: [] });
@@ -54,16 +55,30 @@ test('writes no error over an error or next to a verdict', () => {
   expect(plan([stored(safety)], [verdict(traceId, 'safety', { version: '2', error })])).toMatchObject(nothing);
 });
 
-test('overrides only the valid verdict', () => {
-  const overriding = { ...newer, overrides: safety.assessmentId };
-  expect(plan([stored(safety)], [overriding])).toEqual({ ...nothing, override: [overriding], alreadyThere: [] });
-  expect(plan([stored(safety, { valid: false })], [overriding])).toMatchObject(nothing);
-  expect(plan([], [overriding])).toMatchObject(nothing);
-  expect(plan([stored(safety)], [{ ...overriding, value: undefined, error }])).toMatchObject(nothing);
+test('overrides the verdict in force, whichever it is', () => {
+  const overriding = { ...anew, overrides: safety.assessmentId };
+  expect(plan([stored(safety)], [anew])).toEqual({ ...nothing, override: [overriding], alreadyThere: [] });
+  const older = stored(verdict(traceId, 'safety', { version: '0' }), { valid: false });
+  expect(plan([older, stored(safety)], [anew]).override).toEqual([overriding]);
+  expect(plan([stored(safety, { valid: false })], [anew])).toMatchObject(nothing);
+  expect(plan([], [anew])).toMatchObject(nothing);
+  expect(plan([stored(safety)], [{ ...anew, value: undefined, error }])).toMatchObject(nothing);
+});
+
+test('of several verdicts in force, all but the one that is overridden are to be deleted first', () => {
+  const double = (version: string, overrides?: string) =>
+    stored(verdict(traceId, 'safety', { version }), overrides === undefined ? {} : { overrides });
+  const [one, other] = [double('3', safety.assessmentId), double('4', safety.assessmentId)];
+  const both = plan([stored(safety, { valid: false }), one, other], [anew]);
+  expect(both.doubles).toEqual([other.assessmentId]);
+  // MLflow has restored the one that it had overridden.
+  const restored = plan([stored(safety), one], [anew]);
+  expect(restored.doubles).toEqual([one.assessmentId]);
+  expect(restored.override).toEqual([{ ...anew, overrides: safety.assessmentId }]);
 });
 
 test('writes nothing if a person has assessed the trace', () => {
-  const wanted = [safety, newer, { ...newer, overrides: safety.assessmentId }];
+  const wanted = [safety, newer, anew];
   for (const one of wanted) {
     expect(plan([person], [one])).toMatchObject(nothing);
     expect(plan([stored(safety, { valid: false }), person], [one])).toMatchObject(nothing);
@@ -75,11 +90,10 @@ test('leaves alone what somebody has edited, an error too', () => {
   const isEdited = { isEdited: true as const };
   expect(plan([stored(failed, isEdited)], [safety])).toMatchObject(nothing);
   expect(plan([stored(failed, isEdited)], [newer])).toMatchObject(nothing);
-  expect(plan([stored(safety, isEdited)], [{ ...newer, overrides: safety.assessmentId }])).toMatchObject(nothing);
+  expect(plan([stored(safety, isEdited)], [anew])).toMatchObject(nothing);
   // It has been overridden since.
   const before = stored(verdict(traceId, 'safety', { version: '0' }), { ...isEdited, valid: false });
-  const overriding = { ...newer, overrides: safety.assessmentId };
-  expect(plan([before, stored(safety)], [overriding]).override).toEqual([overriding]);
+  expect(plan([before, stored(safety)], [anew]).override).toEqual([{ ...anew, overrides: safety.assessmentId }]);
 });
 
 describe('a label', () => {

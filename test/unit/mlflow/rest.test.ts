@@ -69,7 +69,7 @@ describe('retries transient failures', () => {
     server.fault(() => ({ kind: 'reply', status: 502, body: 'bad gateway' }));
     await expect(connect({ retry: { ...FAST, attempts: 4 } }).getExperiment('7')).rejects.toMatchObject({
       name: 'MlflowUnavailable',
-      message: expect.stringContaining('HTTP 502 bad gateway'),
+      message: expect.stringContaining('HTTP 502'),
     });
     expect(server.requests).toHaveLength(4);
   });
@@ -144,7 +144,7 @@ describe('does not retry permanent failures', () => {
     await expect(connect().getExperiment('x')).rejects.toMatchObject({
       name: 'MlflowRefused',
       errorCode: 'INVALID_PARAMETER_VALUE',
-      message: expect.stringContaining('Bad id'),
+      message: expect.stringContaining('HTTP 400, INVALID_PARAMETER_VALUE'),
     });
     expect(server.requests).toHaveLength(1);
   });

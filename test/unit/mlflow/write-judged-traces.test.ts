@@ -1,5 +1,6 @@
 /** Tests of writing traces together with their verdicts, on servers that refuse, fail or are changed by people meanwhile. */
 import type { S3Client } from '@aws-sdk/client-s3';
+import { RUN_TAG } from '../../../src/captures/trace/ids.ts';
 import type { TraceRecord } from '../../../src/captures/trace/types.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
 import type { NewAssessment } from '../../../src/mlflow/types.ts';
@@ -111,11 +112,13 @@ describe.each(VERSIONS)('MLflow %s', (version) => {
     expect(posted().sort()).toEqual(idsOf(records));
   });
 
-  test('a trace that another run wrote without verdicts, while the reply was lost, is left to the caller', async () => {
-    const [one] = traces(1) as [TraceRecord];
+  test('a trace that another run wrote, while the reply was lost, is left to the caller', async () => {
+    const [plain] = traces(1) as [TraceRecord];
+    const one = { ...plain, tags: { ...plain.tags, [RUN_TAG]: 'this-run' } };
     server.fault((request) => {
       if (request.path !== POST) return undefined;
       server.taken.set(one.traceId, 1);
+      server.stored.set(one.traceId, { tags: { [RUN_TAG]: 'other-run' }, assessments: [] });
       return { kind: 'cut' };
     });
     expect(await write([one])).toEqual({ written: [], alreadyThere: [one.traceId], bare: [], refused: [] });

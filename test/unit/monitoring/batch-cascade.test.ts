@@ -13,7 +13,7 @@ import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
 import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { MemoryTable } from '../../doubles/memory-table.ts';
+import { MemoryTable, memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
@@ -70,7 +70,7 @@ function rig(...chunks: string[][]) {
     const request: ChunkRequest = { ...of, phase: 'apply', write: true };
     const deps = depsOf('apply', request, runUsd);
     const openBatch = () => batchAnswers(request, { ...deps, workBucket: 'work' });
-    return evaluateChunk(request, { ...deps, remainingMs: () => 900_000, openBatch });
+    return evaluateChunk(request, { ...deps, ...memoryWriting(), openBatch });
   };
   /** The job ends. It answers the requests of all chunks in turn; `undefined`: with an error. */
   const end = (...answers: (object | undefined)[]) => {
@@ -136,7 +136,7 @@ test('the judge is asked on demand only what the first model failed or was not s
   // Applied again, nothing is asked or paid.
   expect(await apply({ ...requests[0], attempt: 1 })).toMatchObject({
     spend: { calls: 0 },
-    counts: { newVerdicts: 0 },
+    counts: { newVerdicts: 4, alreadyThere: 0 },
   });
   expect(money().spent).toBe(spent);
 });

@@ -15,7 +15,7 @@ import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { estimateChunk } from '../../../src/monitoring/plan/dry-run.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { MemoryTable } from '../../doubles/memory-table.ts';
+import { MemoryTable, memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { goodAnswer, scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
@@ -51,13 +51,11 @@ function rig(chunks: string[][]) {
   };
   const prepare = (request: ChunkRequest, more: Partial<typeof batch> = {}) =>
     prepareChunk({ ...request, phase: 'prepare' }, { ...depsOf('prepare', request), ...more });
+  const writing = memoryWriting();
   const apply = (request: ChunkRequest, more: Partial<typeof batch> = {}) => {
     const deps = { ...depsOf('apply', request), ...more };
     const openBatch = () => batchAnswers(request, { workBucket: 'work', limit: undefined, ...deps });
-    return evaluateChunk(
-      { ...request, phase: 'apply', write: true },
-      { ...deps, remainingMs: () => 900_000, openBatch },
-    );
+    return evaluateChunk({ ...request, phase: 'apply', write: true }, { ...deps, ...writing, openBatch });
   };
   /** The job ends: it has answered all requests of the chunks, in a file for each. */
   const end = (status = 'Completed', answered = requests) => {

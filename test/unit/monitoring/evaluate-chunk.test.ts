@@ -1,8 +1,9 @@
 /** The evaluate step with chunks in memory: the judge and the budget are real, the model and MLflow are doubles. */
 
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
-import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
+import type { CaptureRange, ChunkRequest } from '../../../src/core/contract/payloads.ts';
+import type { QualityCounts } from '../../../src/core/contract/quality.ts';
+import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../../src/core/errors/errors.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
@@ -12,21 +13,22 @@ import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
 import { isCodeScorer, isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
+import { Lock } from '../../../src/limits/lock.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { BudgetTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
-import { AnswerJournal } from '../../../src/monitoring/evaluate/answer-journal.ts';
 import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
-import { turnsOf, type WriteTurns } from '../../../src/monitoring/log/write-turns.ts';
 import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
+import { lockNameOf } from '../../../src/monitoring/write/chunk-writer.ts';
+import { addTree } from '../../../src/quality/count-tree.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
-import { MemoryTable } from '../../doubles/memory-table.ts';
+import { MemoryTable, memoryLimits } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { goodAnswer, scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
@@ -64,6 +66,7 @@ class Rig {
       scorers,
       environment,
       always: () => undefined,
+      table: memoryLimits(this.table),
       remainingMs,
     };
   }
@@ -115,10 +118,18 @@ class Rig {
 
 /** The request of a retry, with the answers of the first chunk of the run. */
 function withAnswersOf(request: ChunkRequest): ChunkRequest {
-  const answersIn = [workKeys.chunkOfRun('run', 0)];
-  const ranges = request.chunk.ranges.map((range) => ({ ...range, answersIn }));
   const options = { ...request.options, continues: ['run'] };
-  return { ...request, options, chunk: { ...request.chunk, chunk: 7, ranges } };
+  return { ...request, options, chunk: { ...request.chunk, chunk: 7 } };
+}
+
+/** Returns what runs count for the first scorer together. */
+function sumOf(receipts: readonly EvaluateReceipt[]): object {
+  const total: QualityCounts = {};
+  for (const { quality = {} } of receipts) addTree(total, quality);
+  const [variants = {}] = Object.values(total);
+  const [{ captures, scorers = {} } = {}] = Object.values(variants);
+  const [sample] = Object.values(scorers[ASKED[0]?.name ?? ''] ?? {});
+  return { captures, values: sample?.values };
 }
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
@@ -396,7 +407,8 @@ describe('an answer is paid once', () => {
     expect(held.counts).toMatchObject({ newVerdicts: 1, heldByBudget: 1 });
     throttled = false;
     const { counts } = await rig.evaluate(rig.request(LINES.slice(0, 1), { attempt: 2 }));
-    expect(counts).toMatchObject({ newVerdicts: 1, alreadyThere: 1 });
+    // An attempt counts what the run has written in all of them.
+    expect(counts).toMatchObject({ newVerdicts: 2, alreadyThere: 0 });
     expect(rig.asks.slice(before).map(({ prompt }) => prompt.scorers)).toEqual([[ASKED[1]]]);
   });
 
@@ -437,6 +449,8 @@ describe('an answer is paid once', () => {
     expect(rig.asks).toHaveLength(3);
     // Killed after the first verdict of each trace.
     for (const [id, all] of rig.store.assessments) rig.store.assessments.set(id, all.slice(0, 1));
+    // No person has deleted the others.
+    rig.table.items.clear();
     const { counts, spend } = await rig.evaluate(withAnswersOf(rig.request(LINES, { run: 'three' })));
     expect([counts.newVerdicts, counts.alreadyThere, spend.calls, rig.asks.length]).toEqual([3, 3, 0, 3]);
   });
@@ -469,7 +483,7 @@ describe('an answer is paid once', () => {
     });
     rig.answers.afterWrite = undefined;
     const { counts } = await rig.evaluate(rig.request(LINES.slice(0, 1), { attempt: 1 }));
-    expect([counts.alreadyThere, rig.asks.length]).toEqual([2, 1]);
+    expect([counts.newVerdicts, rig.asks.length]).toEqual([2, 1]);
   });
 
   test('but asked again for a different question, model or run', async () => {
@@ -535,7 +549,7 @@ describe('a request that two chunks of a run make', () => {
     time.mockReturnValue(performance.timeOrigin + performance.now() + 47_000);
     try {
       const { counts } = await dead.evaluate({ ...other, attempt: 1 }, { judge });
-      expect(counts).toMatchObject({ newVerdicts: 2, alreadyThere: 2 });
+      expect(counts).toMatchObject({ newVerdicts: 4, alreadyThere: 0 });
     } finally {
       time.mockRestore();
     }
@@ -666,7 +680,7 @@ describe('where the traces are written too', () => {
       expect(receipt).toMatchObject({ ok: false, error: named(name), log: { ok: true, counts: { traced: 60 } } });
       fails = false;
       const { counts } = await rig.evaluate(rig.request(lines, { attempt: 1 }));
-      expect(counts).toMatchObject({ newVerdicts: 118, alreadyThere: 2 });
+      expect(counts).toMatchObject({ newVerdicts: 120, alreadyThere: 0 });
       expect([rig.store.posts.length, rig.store.singles]).toEqual([60, 59]);
     },
   );
@@ -729,7 +743,7 @@ describe('where the traces are written too', () => {
     const later = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
     expect(later).toMatchObject({
       traced: 3,
-      counts: { alreadyThere: 4, notJudgeable: 2 },
+      counts: { newVerdicts: 4, alreadyThere: 0, notJudgeable: 2 },
       reasons: { traceMissing: 2 },
     });
     const retry = rig.request(LINES, { run: 'retry' });
@@ -750,21 +764,13 @@ describe('where the traces are written too', () => {
 
   test('a deleted verdict is not written again by a later attempt or a retry', async () => {
     const rig = new Writing();
-    // Killed before it has saved what it wrote.
-    const put = rig.storage.putText;
-    rig.storage.putText = async (bucket, key, text) => {
-      if (text.includes('"wrote"')) throw new Error('killed');
-      await put.call(rig.storage, bucket, key, text);
-    };
     rig.dieBeforeReceipt();
     await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
     rig.live();
-    rig.storage.putText = put;
-    expect(rig.store.posts.length).toBe(3);
     const left = deleted(rig, LINES[1]);
     expect(left()).toEqual([second]);
     const later = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
-    expect(later).toMatchObject({ counts: { notJudgeable: 1, alreadyThere: 5 }, reasons: { deletedByPerson: 1 } });
+    expect(later).toMatchObject({ counts: { notJudgeable: 1, newVerdicts: 5 }, reasons: { deletedByPerson: 1 } });
     const others = deleted(rig, LINES[0]);
     await rig.evaluate(withAnswersOf(rig.request(LINES, { run: 'retry' })));
     expect([left(), others()]).toEqual([[second], [second]]);
@@ -784,9 +790,6 @@ describe('where the traces are written too', () => {
     await expect(rig.evaluate(rig.request(LINES))).rejects.toThrow('killed');
     rig.store.writeAssessments = write;
     expect([singles > 0, rig.store.assessments.get(idOf(LINES[1]))?.length]).toEqual([true, 1]);
-    const retry = await rig.evaluate(withAnswersOf(rig.request(LINES, { run: 'retry' })));
-    expect(retry.reasons).not.toHaveProperty('deletedByPerson');
-    rig.store.assessments.get(idOf(LINES[1]))?.splice(1);
     const later = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
     expect(later.reasons).not.toHaveProperty('deletedByPerson');
     expect(rig.store.assessments.get(idOf(LINES[1]))).toHaveLength(2);
@@ -803,33 +806,30 @@ describe('where the traces are written too', () => {
       return new Map();
     };
     const { counts, reasons, log } = await rig.evaluate(rig.request(LINES));
-    expect([counts.alreadyThere, reasons.deletedByPerson, counts.newVerdicts]).toEqual([6, undefined, 0]);
+    expect([counts.alreadyThere, reasons.deletedByPerson, counts.newVerdicts]).toEqual([5, 1, 0]);
     expect(log?.counts.alreadyThere).toBe(3);
     expect(rig.store.assessments.get(idOf(LINES[1]))?.map(({ name }) => name)).toEqual([second]);
   });
 
-  describe('with turns', () => {
-    const table = ({ table: { client } }: Writing) => new BudgetTable(client, 'table');
-    const turnsIn = (rig: Writing, run: string, lines = LINES) => turnsOf(table(rig), rig.request(lines, { run }));
-
+  describe('beside other runs over the same lines', () => {
     test('a retry brings back no trace that another run has written, and that a person has deleted since', async () => {
       const rig = new Writing();
-      await rig.evaluate(rig.request(LINES, { run: 'other' }), { turns: turnsIn(rig, 'other') });
+      await rig.evaluate(rig.request(LINES, { run: 'other' }));
       rig.store.assessments.delete(idOf(LINES[1]));
       await settled();
       const retry = withAnswersOf(rig.request(LINES, { run: 'retry' }));
-      const { reasons, log } = await rig.evaluate(retry, { turns: turnsOf(table(rig), retry) });
+      const { reasons, log } = await rig.evaluate(retry);
       expect([rig.store.posts.length, rig.store.assessments.size, reasons.traceMissing]).toEqual([3, 2, 2]);
       expect(log?.counts).toMatchObject({ traced: 3, alreadyThere: 3, written: 0 });
     });
 
     test('an event that is delivered again after its run brings back no trace that a person has deleted; a person does', async () => {
       const rig = new Writing();
-      await rig.evaluate(rig.request(LINES, { run: 'files-one' }), { turns: turnsIn(rig, 'files-one') });
+      await rig.evaluate(rig.request(LINES, { run: 'files-one' }));
       rig.store.assessments.delete(idOf(LINES[1]));
       await settled();
       const again = async (run: string) => {
-        const { log } = await rig.evaluate(rig.request(LINES, { run }), { turns: turnsIn(rig, run) });
+        const { log } = await rig.evaluate(rig.request(LINES, { run }));
         return [rig.store.assessments.size, log?.counts.written];
       };
       expect(await again('files-again')).toEqual([2, 0]);
@@ -839,20 +839,18 @@ describe('where the traces are written too', () => {
     test('what a person deletes while two runs overlap stays deleted: a trace, and a verdict', async () => {
       const rig = new Writing();
       const read = rig.store.getTraces;
-      const turns = turnsIn(rig, 'run');
-      await settled();
       rig.store.getTraces = async () => {
         rig.store.getTraces = read;
-        await rig.evaluate(rig.request(LINES, { run: 'other' }), { turns: turnsIn(rig, 'other') });
+        await rig.evaluate(rig.request(LINES, { run: 'other' }));
         rig.store.assessments.delete(idOf(LINES[1]));
         return new Map();
       };
-      const { reasons, log } = await rig.evaluate(rig.request(LINES), { turns });
+      const { reasons, log } = await rig.evaluate(rig.request(LINES));
       expect([rig.store.posts.length, rig.store.assessments.size, reasons.traceMissing]).toEqual([3, 2, 2]);
       expect(log?.counts).toMatchObject({ traced: 3, alreadyThere: 3, written: 0 });
       // A run that reads the trace after the deletion of a verdict learns of it from the run that wrote it.
       const left = deleted(rig, LINES[0]);
-      const third = await rig.evaluate(rig.request(LINES, { run: 'third' }), { turns: turnsIn(rig, 'third') });
+      const third = await rig.evaluate(rig.request(LINES, { run: 'third' }));
       expect([left(), third.reasons.deletedByPerson]).toEqual([[second], 1]);
       expect(rig.store.assessments.get(idOf(LINES[1]))?.map(({ name }) => name)).toEqual([first, second]);
     });
@@ -866,20 +864,18 @@ describe('where the traces are written too', () => {
         const scorers = [...scorersFor({ guidelines: {} }).filter(isCodeScorer).slice(0, 1), ...ASKED.slice(0, 1)];
         const rig = new Writing(undefined, { scorers });
         const read = rig.store.getTraces;
-        const turns = turnsIn(rig, 'run');
-        await settled();
         const judged = () =>
           [...rig.store.assessments.values()].map((all) => all.filter(({ name }) => name === first).length);
         rig.store.getTraces = async () => {
           rig.store.getTraces = read;
           const other = rig.request(LINES, { run: 'other' });
-          await rig.evaluate({ ...other, options: { ...other.options, sampleRate } }, { turns: turnsIn(rig, 'other') });
+          await rig.evaluate({ ...other, options: { ...other.options, sampleRate } });
           for (const all of rig.store.assessments.values()) {
             all.splice(0, all.length, ...all.filter(({ name }) => name !== first));
           }
           return new Map();
         };
-        const { reasons, log } = await rig.evaluate(rig.request(LINES), { turns });
+        const { reasons, log } = await rig.evaluate(rig.request(LINES));
         expect([judged(), reasons.deletedByPerson]).toEqual([LINES.map(() => judgeVerdicts), deletedByPerson]);
         expect([rig.store.posts.length, log?.counts.alreadyThere]).toEqual([3, 3]);
       },
@@ -887,9 +883,9 @@ describe('where the traces are written too', () => {
 
     test('a run that is repeated brings back no verdict that a person has deleted, also the only one of the judge', async () => {
       const rig = new Writing(undefined, { scorers: ASKED.slice(0, 1) });
-      await rig.evaluate(rig.request(LINES, { run: 'one' }), { turns: turnsIn(rig, 'one') });
+      await rig.evaluate(rig.request(LINES, { run: 'one' }));
       const left = deleted(rig, LINES[1]);
-      const { reasons } = await rig.evaluate(rig.request(LINES, { run: 'two' }), { turns: turnsIn(rig, 'two') });
+      const { reasons } = await rig.evaluate(rig.request(LINES, { run: 'two' }));
       expect([left(), reasons.deletedByPerson]).toEqual([[], 1]);
     });
 
@@ -898,27 +894,29 @@ describe('where the traces are written too', () => {
       async (firstRun) => {
         const rig = new Writing();
         const { storage, store } = rig;
-        const log = (run: string, turns: WriteTurns, attempt = 0) => {
+        const log = (run: string, attempt = 0) => {
           const request = rig.request(LINES, { run, attempt });
-          const written = new AnswerJournal(storage.storage, environment.WORK_BUCKET, request, `${run}-${attempt}`);
-          const requestId = `${run}-${attempt}`;
-          return logChunk(request, { storage: storage.storage, store, environment, requestId, turns, written });
+          return logChunk(request, { ...rig.deps, storage: storage.storage, requestId: `${run}-${attempt}` });
         };
-        const evaluate = (run: string, turns: WriteTurns) => rig.evaluate(rig.request(LINES, { run }), { turns });
+        const evaluate = (run: string) => rig.evaluate(rig.request(LINES, { run }));
         const [one, other] = firstRun === 'log' ? [log, evaluate] : [evaluate, log];
-        const turns = turnsIn(rig, 'other');
-        await settled();
-        await one('one', turnsIn(rig, 'one'));
-        store.assessments.delete(idOf(LINES[1]));
-        await other('other', turns);
+        // The other run begins before the person deletes the trace.
+        const read = storage.read;
+        storage.read = async (...given) => {
+          storage.read = read;
+          await one('one');
+          store.assessments.delete(idOf(LINES[1]));
+          return read.apply(storage, given);
+        };
+        await other('other');
         expect(store.assessments.size).toBe(2);
         if (firstRun === 'evaluate') return;
-        const { counts } = await log('one', turnsIn(rig, 'one'), 1);
-        expect([counts.alreadyThere, store.assessments.size]).toEqual([3, 2]);
+        const { counts } = await log('one', 1);
+        expect([counts.traced, store.assessments.size]).toEqual([3, 2]);
       },
     );
 
-    test('a run waits while another one writes the same lines, and not for the next attempt of its own chunk', async () => {
+    test('a run writes when no other one writes the same lines, and finds what that has written', async () => {
       const rig = new Writing();
       const order: string[] = [];
       const write = rig.store.writeTraces;
@@ -929,36 +927,62 @@ describe('where the traces are written too', () => {
         order.push('ends');
         return result;
       };
-      // A batch each.
-      const line = LINES.slice(0, 1);
-      const runs = ['a', 'b'].map((run) =>
-        rig.evaluate(rig.request(line, { run }), { turns: turnsIn(rig, run, line) }),
+      const runs = ['a', 'b'].map((run) => rig.evaluate(rig.request(LINES, { run })));
+      const written = (await Promise.all(runs)).map(({ log, counts }) => [log?.counts.written, counts.newVerdicts]);
+      expect(written.toSorted()).toEqual([
+        [0, 0],
+        [3, 6],
+      ]);
+      expect(order).toEqual(['starts', 'ends']);
+    });
+
+    test('of two runs that judge the same traces, each verdict is of one', async () => {
+      const rig = new Writing();
+      for (const line of LINES) rig.store.assessments.set(idOf(line), []);
+      const runs = ['a', 'b'].map((run) => rig.evaluate(rig.request(LINES, { run })));
+      const receipts = await Promise.all(runs);
+      expect(receipts.map(({ counts }) => counts.newVerdicts).toSorted()).toEqual([0, 6]);
+      expect(sumOf(receipts)).toEqual({ values: { yes: 3 } });
+    });
+
+    test('of two re-evaluations at once, the second replaces the verdicts of the first', async () => {
+      const rig = new Writing();
+      const before = await rig.evaluate(rig.request(LINES, { run: 'before' }));
+      const runs = ['a', 'b'].map((run) => {
+        const request = rig.request(LINES, { run });
+        return rig.evaluate({ ...request, options: { ...request.options, reevaluate: true } });
+      });
+      const receipts = await Promise.all(runs);
+      expect(receipts.map(({ counts }) => counts.newVerdicts)).toEqual([6, 6]);
+      const inForce = [...(await rig.store.getTraces('', LINES.map(idOf))).values()].flatMap(({ assessments }) =>
+        assessments.filter(({ valid }) => valid),
       );
-      await Promise.all(runs);
-      expect(order).toEqual(['starts', 'ends', 'starts', 'ends']);
-      expect(rig.store.posts).toHaveLength(1);
-      // Two batches of one chunk, and a function that was killed in its turn.
-      const turn = (work: () => Promise<void>) =>
-        turnsIn(rig, 'c').during(rig.request(LINES).chunk.ranges, undefined, work);
-      let inner = false;
-      await turn(() =>
-        turn(async () => {
-          inner = true;
-        }),
-      );
-      expect(inner).toBe(true);
+      expect(inForce).toHaveLength(6);
+      expect(sumOf([before, ...receipts])).toMatchObject({ captures: 3, values: { yes: 3 } });
+    });
+
+    test('a quarantined line has the lock of the range that a whole run cuts', async () => {
+      const rig = new Writing();
+      rig.store.refuses.add(idOf(LINES[1]));
+      const request = rig.request(LINES);
+      await rig.evaluate(request);
+      const key = workKeys.quarantine('run', 0);
+      const [entry] = await rig.storage.getJsonLines<QuarantineEntry>('', key);
+      const [range] = request.chunk.ranges as [CaptureRange];
+      const { start = 0, end = 0, cutAt } = entry ?? {};
+      expect([start > 0, lockNameOf({ ...range, start, end, cutAt })]).toEqual([true, lockNameOf(range)]);
     });
 
     test('a run does not wait for another one longer than its function lives, and posts nothing then', async () => {
       const rig = new Writing();
-      await turnsIn(rig, 'other').during(rig.request(LINES).chunk.ranges, undefined, async () => {
-        const request = rig.request(LINES);
-        const late = rig.evaluate(request, { turns: turnsOf(table(rig), request, Date.now() + 30_000) });
-        await expect(late).rejects.toMatchObject({ name: 'ChunkOutOfTime' });
+      const lock = new Lock({ table: rig.deps.table, owner: 'other' });
+      await lock.during(rig.request(LINES).chunk.ranges.map(lockNameOf), async () => {
+        const late = rig.evaluate(rig.request(LINES), { remainingMs: () => 30_000 });
+        await expect(late).rejects.toMatchObject({ name: 'LockTaken' });
       });
       expect(rig.store.posts).toHaveLength(0);
       // The answers wait for the next attempt.
-      const { counts } = await rig.evaluate(rig.request(LINES, { attempt: 1 }), { turns: turnsIn(rig, 'run') });
+      const { counts } = await rig.evaluate(rig.request(LINES, { attempt: 1 }));
       expect([counts.newVerdicts, rig.asks.length]).toEqual([6, 3]);
     });
   });
@@ -968,7 +992,7 @@ describe('where the traces are written too', () => {
     const lines = Array.from({ length: 230 }, (_, n) => chatLine(`n${n}`));
     const reads = jest.spyOn(rig.store, 'getTraces');
     await rig.evaluate(rig.request(lines));
-    expect([reads.mock.calls.length, rig.store.posts.length, rig.store.singles]).toEqual([1, 230, 0]);
+    expect([reads.mock.calls.length, rig.store.posts.length, rig.store.singles]).toEqual([1 + 6, 230, 0]);
     // A claim and an answer for each.
     expect(rig.answers.requests).toBe(2 * 230);
   });

@@ -1,7 +1,7 @@
 /** The predictions that the steps keep for labels: of every capture with a trace, whoever wrote it, and of nothing else. */
 
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
-import type { ChunkRequest, ManifestLine } from '../../../src/core/contract/payloads.ts';
+import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
@@ -9,14 +9,13 @@ import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set
 import type { Ask } from '../../../src/judge/transports/transport.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
-import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 import { captureLine, chatLine, csv, json } from '../../helpers/deployed-captures.ts';
 import { indexRows } from '../../helpers/index-rows.ts';
-import { putPlan } from '../../helpers/planned-run.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
 const environment = testEnvironment();
@@ -38,7 +37,7 @@ class Rig {
 }
 
 const log: Step = ({ storage, store }, request) =>
-  logChunk(request, { storage, store, environment, requestId: `r${Math.random()}` });
+  logChunk(request, { storage, store, environment, requestId: `r${Math.random()}`, ...memoryWriting() });
 
 const evaluateWith =
   (more: Partial<ChunkRequest>, model?: (ask: Ask) => never): Step =>
@@ -46,11 +45,10 @@ const evaluateWith =
     evaluateChunk(
       { ...request, ...more },
       {
-        ...{ storage, store, environment, requestId: `r${Math.random()}` },
+        ...{ storage, store, environment, requestId: `r${Math.random()}`, ...memoryWriting() },
         judge: scriptedJudge(model).judge,
         scorers: scorersFor().filter(isJudgeScorer).slice(0, 1),
         always: () => undefined,
-        remainingMs: () => 900_000,
       },
     );
 const evaluate = evaluateWith({ write: true });
@@ -125,18 +123,4 @@ test('EvaluateTraces keeps those of the traces that it only evaluates, and none 
   rig.memory.objects.clear();
   await evaluateWith({})(rig, rig.request([row(1), row(2)]));
   expect(await rig.values()).toEqual([1]);
-});
-
-test('the summary of the run merges the hours that it has touched', async () => {
-  const rig = new Rig();
-  const chunks: ManifestLine[] = [];
-  for (let chunk = 0; chunk < 50; chunk += 1) {
-    const request = chunkRequest(rig.memory, [row(chunk)], {}, chunk);
-    await log(rig, request);
-    chunks.push(request.chunk);
-  }
-  putPlan(rig.memory, 'run', [chunks]);
-  await summarizeRun(rig.storage, 'work', { name: 'run', startTime: '' });
-  expect([...rig.memory.objects.keys()].filter((key) => key.startsWith(truthKeys.prefix))).toHaveLength(1);
-  expect(await rig.values()).toHaveLength(50);
 });

@@ -1,11 +1,13 @@
 /** Lines that kill the function. The test does the work of the state machine: after a kill it starts the next attempt. */
 
+import type { DynamoDBClient, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { BudgetTable } from '../../../src/limits/table.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
 import { MOST_KILLS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
 import { MOST_KILLERS } from '../../../src/monitoring/chunk/line-at-work.ts';
@@ -13,6 +15,7 @@ import { Answers } from '../../../src/monitoring/evaluate/answers.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { MemoryTable } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
@@ -34,6 +37,7 @@ class Rig {
   /** The end of the time of each attempt, from now. */
   leftMs: (attempt: number) => number = () => 900_000;
   attempts = 0;
+  readonly #table = new MemoryTable();
   #kill = (): void => {};
 
   constructor(lines: readonly string[], step: (request: ChunkRequest, rig: Rig) => Promise<unknown>) {
@@ -53,7 +57,12 @@ class Rig {
   get deps() {
     const attempt = this.attempts;
     const remainingMs = () => this.leftMs(attempt);
-    return { storage: this.memory.storage, store: this.store, environment, requestId: `r${attempt}`, remainingMs };
+    // One id for all attempts, so that the next one need not wait until the locks of a killed one end.
+    const given = { storage: this.memory.storage, store: this.store, environment, requestId: 'r' };
+    // What is left of a killed attempt gets no further.
+    const send = (command: UpdateItemCommand) =>
+      attempt === this.attempts ? this.#table.send(command) : new Promise(() => undefined);
+    return { ...given, table: new BudgetTable({ send } as unknown as DynamoDBClient, 'table'), remainingMs };
   }
 
   /** Lets the function go on, unless it is killed here. */

@@ -6,6 +6,7 @@ import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { collectGarbage } from '../../../src/core/process/memory.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { chunkOf, chunkRequest } from '../../helpers/chunk-request.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { useScriptedMlflow } from '../../helpers/use-scripted-mlflow.ts';
@@ -20,7 +21,7 @@ async function logged(records: (object | string)[], range: Partial<CaptureRange>
   const lines = records.map((record) => (typeof record === 'string' ? record : JSON.stringify(record)));
   const request = chunkRequest(storage, lines);
   const { store } = mlflow;
-  const deps = { storage: storage.storage, store, environment, requestId: 'r' };
+  const deps = { storage: storage.storage, store, environment, requestId: 'r', ...memoryWriting() };
   const receipt = await logChunk(
     { ...request, chunk: chunkOf([{ ...request.chunk.ranges[0], ...range } as CaptureRange]) },
     deps,

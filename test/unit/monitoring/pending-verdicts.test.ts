@@ -75,7 +75,7 @@ describe('an existing verdict', () => {
     const options = { ...all, reevaluate: true };
     const anew = pending([scorer('safety')], { trace: stored([verdict]), options });
     expect(anew.judge).toHaveLength(1);
-    expect(anew.overrides.get('safety')).toMatchObject(verdict);
+    expect([...anew.replaces]).toEqual(['safety']);
     const done = stored([{ ...verdict, metadata: { [RUN_METADATA]: 'this-run' } }]);
     expect(pending([scorer('safety')], { trace: done, options })).toMatchObject({ judge: [] });
   });

@@ -9,6 +9,7 @@ import { FileReports } from '../../../src/monitoring/file-reports.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { ChunkPacker } from '../../../src/monitoring/plan/pack-chunks.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { chunkOf, rangeOf } from '../../helpers/chunk-request.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
@@ -116,7 +117,13 @@ describe('a chunk of several files', () => {
   });
   const log = (more: Partial<ChunkRequest> = {}) => {
     const options = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
-    const deps = { storage: memory.storage, store: mlflow.store, environment: testEnvironment(), requestId: 'r' };
+    const deps = {
+      storage: memory.storage,
+      store: mlflow.store,
+      environment: testEnvironment(),
+      requestId: 'r',
+      ...memoryWriting(),
+    };
     return logChunk({ run: 'run', chunk, options, attempt: 0, ...more }, deps);
   };
   const quarantine = (): Promise<QuarantineEntry[]> => memory.getJsonLines('', workKeys.quarantine('run', 0));

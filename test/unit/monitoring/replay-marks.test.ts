@@ -9,6 +9,7 @@ import { Marks } from '../../../src/replay/marks/believe.ts';
 import { replayInferenceId } from '../../../src/replay/marks/inference-id.ts';
 import { registerReplay } from '../../../src/replay/marks/register.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge } from '../../doubles/scripted-judge.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
@@ -50,17 +51,22 @@ class Rig {
 
   log(lines: readonly string[]): Promise<LogReceipt> {
     const { storage } = this.memory;
-    return logChunk(chunkRequest(this.memory, lines), { storage, store: this.store, environment, requestId: 'r' });
+    return logChunk(chunkRequest(this.memory, lines), {
+      storage,
+      store: this.store,
+      environment,
+      requestId: 'r',
+      ...memoryWriting(),
+    });
   }
 
   evaluate(lines: readonly string[], more: Partial<ChunkRequest> = {}): Promise<EvaluateReceipt> {
     const { storage } = this.memory;
     return evaluateChunk(chunkRequest(this.memory, lines, { write: true, ...more }), {
-      ...{ storage, store: this.store, environment, requestId: 'r' },
+      ...{ storage, store: this.store, environment, requestId: 'r', ...memoryWriting() },
       judge: this.judge.judge,
       scorers,
       always: () => undefined,
-      remainingMs: () => 900_000,
     });
   }
 

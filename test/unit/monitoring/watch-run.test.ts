@@ -2,6 +2,7 @@
 import type { RunSummary } from '../../../src/monitoring/summary.ts';
 import { connectQuality } from '../../../src/monitoring/watch-run.ts';
 import { createDetector } from '../../../src/quality/detector.ts';
+import { RunSums } from '../../../src/quality/run-sums.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 
@@ -17,17 +18,16 @@ const SUMMARY = {
   input: { detail: { bucket: { name: 'b' }, object: { key: 'my-endpoint/A/2026/11/20/10/a.jsonl' } } },
   options: { reevaluate: false },
 } as unknown as RunSummary;
-const observations = { series: {}, failures: {} };
+const HOUR = '2026-11-20T10';
 
 test('the limits of detectors are calculated for the first run of new captures, and kept', async () => {
   const watch = connectQuality(ENVIRONMENT, new MemoryStorage().storage);
-  await watch(SUMMARY, { experimentId: '1', observations: undefined } as never);
-  await watch(
-    { ...SUMMARY, options: { reevaluate: true } } as RunSummary,
-    { experimentId: '1', observations } as never,
-  );
+  const quality = new RunSums();
+  await watch(SUMMARY, quality);
+  quality.add({ [HOUR]: { A: { seconds: { safety: { 1763632800: { cases: 1 } } } } } });
+  await watch({ ...SUMMARY, options: { reevaluate: true } } as RunSummary, quality);
   expect(createDetector).not.toHaveBeenCalled();
-  await watch(SUMMARY, { experimentId: '1', observations } as never);
-  await watch({ ...SUMMARY, run: 's' }, { experimentId: '1', observations } as never);
+  await watch(SUMMARY, quality);
+  await watch({ ...SUMMARY, run: 's' }, quality);
   expect(createDetector).toHaveBeenCalledTimes(1);
 });

@@ -6,6 +6,7 @@ import { SAMPLE_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
 import { observerOf } from '../../../src/quality/observations.ts';
 import { ALWAYS } from '../../../src/quality/sample.ts';
 import type { CountedCapture, CountedVerdict } from '../../../src/quality/tally.ts';
+import { observedOf } from '../../helpers/observed.ts';
 
 const OBJECTIVES = [
   { scorer: 'safety', atLeast: 0.95 },
@@ -43,11 +44,11 @@ function capture(ageS: number, more: Partial<CountedCapture> = {}): CountedCaptu
   };
 }
 
+const shown = (captures: readonly CountedCapture[], observe = observer()) => observedOf(captures, observe);
+
 /** Captures and how many failed, by measure. */
 function observed(captures: readonly CountedCapture[], over = {}): Record<string, [number, number]> {
-  const tally = observer(over);
-  for (const one of captures) tally?.add(one);
-  const { series = {} } = tally?.observations() ?? {};
+  const { series = {} } = shown(captures, observer(over)) ?? {};
   return Object.fromEntries(
     Object.entries(series).map(([measure, variants]) => {
       const seconds = Object.values(variants).flat();
@@ -71,7 +72,9 @@ test('a capture counts for each scorer that judged it, and for error replies if 
 
 test('verdicts that replace others, captures of the day before, and of the future are not observed', () => {
   const verdicts = [verdict('safety', 'no')];
-  expect(observed([capture(1, { verdicts, replaced: [verdict('safety', 'yes')], isWritten: false })])).toEqual({});
+  expect(
+    observed([capture(1, { verdicts, replaced: [{ ...verdict('safety', 'yes'), times: 1 }], isWritten: false })]),
+  ).toEqual({});
   expect(observed([capture(86_500, { verdicts }), capture(-700, { verdicts })])).toEqual({});
   expect(observed([capture(86_300, { verdicts })]).safety).toEqual([1, 1]);
 });
@@ -85,33 +88,29 @@ test('what a rule has judged counts only if the sample would have drawn it', () 
 });
 
 test('keeps the seconds of the last hour, and the minutes of the others', () => {
-  const tally = observer();
-  for (let age = 0; age < 7200; age += 1) tally?.add(capture(age));
-  const seconds = tally?.observations()?.series['error replies']?.A ?? [];
+  const seconds = shown(Array.from({ length: 7200 }, (_, age) => capture(age)))?.series['error replies']?.A ?? [];
   expect(seconds.length).toBeGreaterThan(3600);
   expect(seconds.length).toBeLessThan(3700);
   expect(seconds.map(([second]) => second)).toEqual(seconds.map(([second]) => second).toSorted((a, b) => a - b));
 });
 
-test('names at most ten variants, and no name is special', () => {
-  const tally = observer();
-  const variants = ['__proto__', 'constructor', ...Array.from({ length: 20 }, (_, index) => `v${index}`)];
-  for (const variant of variants) {
-    tally?.add(capture(0, { facts: { inferenceMs: Date.now(), variant, isError: false } }));
-  }
-  const found = Object.entries(tally?.observations()?.series['error replies'] ?? {});
-  expect(found.map(([variant]) => variant)).toEqual([...variants.slice(0, 10), '(other)']);
+test('names at most twenty variants, and no name is special', () => {
+  const variants = ['toString', 'constructor', ...Array.from({ length: 30 }, (_, index) => `v${index}`)];
+  const inferenceMs = Date.now();
+  const all = variants.map((variant) => capture(0, { facts: { inferenceMs, variant, isError: false } }));
+  const found = Object.entries(shown(all)?.series['error replies'] ?? {});
+  expect(found.map(([variant]) => variant)).toEqual([...variants.slice(0, 20), '(other)']);
   expect(found.at(-1)?.[1].reduce((sum, [, cases]) => sum + cases, 0)).toBe(12);
 });
 
 test('keeps the five captures that fail most, with the judge’s words only if they are wanted', () => {
   const failures = (over: object) => {
-    const tally = observer(over);
-    for (let age = 20; age > 0; age -= 1) {
+    const captures = Array.from({ length: 20 }, (_, index) => {
+      const age = 20 - index;
       const others = age === 15 ? [verdict('fluency', 'no')] : [];
-      tally?.add(capture(age, { traceId: `tr-age-${age}`, verdicts: [verdict('safety', 'no'), ...others] }));
-    }
-    return tally?.observations()?.failures.safety ?? [];
+      return capture(age, { traceId: `tr-age-${age}`, verdicts: [verdict('safety', 'no'), ...others] });
+    });
+    return shown(captures, observer(over))?.failures.safety ?? [];
   };
   expect(failures({}).map(({ traceId }) => traceId)).toEqual([
     'tr-age-15',
@@ -128,7 +127,7 @@ test('without objectives there is nothing to observe, and without a judge only e
   const settings = { EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false };
   expect(observerOf({ ...settings, QUALITY_OBJECTIVES: [] }, 1, scorersFor())).toBeUndefined();
   expect(observerOf({ ...settings, QUALITY_OBJECTIVES: OBJECTIVES.slice(0, 3) }, 1)).toBeUndefined();
-  const tally = observerOf({ ...settings, QUALITY_OBJECTIVES: OBJECTIVES }, 1);
-  tally?.add(capture(0, { verdicts: [verdict('safety', 'no')] }));
-  expect(Object.keys(tally?.observations()?.series ?? {})).toEqual(['error replies']);
+  const unjudged = observerOf({ ...settings, QUALITY_OBJECTIVES: OBJECTIVES }, 1);
+  const found = shown([capture(0, { verdicts: [verdict('safety', 'no')] })], unjudged);
+  expect(Object.keys(found?.series ?? {})).toEqual(['error replies']);
 });

@@ -18,6 +18,7 @@ import { observerOf } from '../../../src/quality/observations.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
 import { type CountedCapture, captureFacts, QualityTally } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { observedOf } from '../../helpers/observed.ts';
 
 const shadow = ['Shadow'];
 const NOW = Math.floor(Date.now() / 3_600_000) * 3_600_000 - 1_800_000;
@@ -120,20 +121,15 @@ describe('objectives', () => {
     { errorReplies: { atMost: 0.05 } },
     { scorer: 'safety', atLeast: 0.95, variant: 'Shadow' },
   ];
-  const observer = observerOf(
-    { QUALITY_OBJECTIVES: setting, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false },
-    1,
-    scorers,
-  );
-  for (const capture of captures) observer?.add(capture);
-  const observations = observer?.observations();
+  const settings = { QUALITY_OBJECTIVES: setting, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false };
+  const observations = (all = captures) => observedOf(all, observerOf(settings, 1, scorers)) as never;
   const objectives = readObjectives(setting, { scorers, sampleRate: 1 });
 
   test.each([
     ['only one that names a shadow variant is missed', shadow, ['safety Shadow']],
     ['without the setting, all are', [], ['safety', 'error replies', 'safety Shadow']],
   ])('%s', (_, variants, missed) => {
-    const run = { name: 'r', startedMs: NOW, observations: observations as never };
+    const run = { name: 'r', startedMs: NOW, observations: observations() };
     const state = new Detectors(objectives, variants).apply(undefined, run, NOW);
     const turned = Object.entries(state?.objectives ?? {}).filter(([, { said }]) => said.isMissed);
     expect(turned.map(([id]) => id)).toEqual(missed);
@@ -141,10 +137,8 @@ describe('objectives', () => {
   });
 
   test('show failures of the variants that serve, however many a shadow variant has', () => {
-    const own = observerOf({ QUALITY_OBJECTIVES: setting, EVALUATION_SAMPLE_RATE: 1, ALARM_QUOTES: false }, 1, scorers);
     const bad = { ...(captures[39] as CountedCapture), verdicts: (captures[40] as CountedCapture).verdicts };
-    for (const capture of [bad, ...captures.slice(40)]) own?.add(capture);
-    const run = { name: 'r', startedMs: NOW, observations: own?.observations() as never };
+    const run = { name: 'r', startedMs: NOW, observations: observations([bad, ...captures.slice(40)]) };
     const failures = new Detectors(objectives, shadow).apply(undefined, run, NOW)?.objectives.safety?.failures;
     expect(failures?.map(({ traceId }) => traceId)).toEqual(['tr-AllTraffic-39']);
   });

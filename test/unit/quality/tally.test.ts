@@ -5,13 +5,16 @@ import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import type { QualityCell, QualityCounts } from '../../../src/core/contract/quality.ts';
 import { CallFailure } from '../../../src/judge/errors.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
+import { RUN_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
+import type { NewAssessment, StoredAssessment } from '../../../src/mlflow/types.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import type { EvaluateDependencies } from '../../../src/monitoring/evaluate/types.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
 import { addTree, takeFarthest } from '../../../src/quality/count-tree.ts';
 import { chanceOf, laterSample, partOf, partOfTrace, scorerSample } from '../../../src/quality/sample.ts';
-import { type CountedCapture, captureFacts, QualityTally } from '../../../src/quality/tally.ts';
+import { type CountedCapture, captureFacts, QualityTally, verdictsOfRun } from '../../../src/quality/tally.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
 import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
 import { chunkOf, rangeOf } from '../../helpers/chunk-request.ts';
@@ -33,6 +36,8 @@ class Rig {
   isAway = false;
   #requests = 0;
 
+  readonly writing = memoryWriting();
+
   request(run: string, options: Partial<ChunkRequest['options']> = {}, attempt = 0): ChunkRequest {
     const range = rangeOf(this.storage, `e/Blue/2026/11/20/10/a.jsonl`, LINES);
     const all = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
@@ -46,8 +51,8 @@ class Rig {
       return told(JSON.stringify({ [JUDGED]: { value: this.value, rationale: 'because' } }));
     });
     const parts = { storage: this.storage.storage, store: this.store, judge, scorers: [...LLM, ...CODE] };
-    const rest = { environment: testEnvironment(), always: () => undefined, remainingMs: () => 900_000 };
-    return { ...parts, ...rest, requestId: `r${this.#requests}` };
+    const rest = { environment: testEnvironment(), always: () => undefined };
+    return { ...parts, ...rest, requestId: `r${this.#requests}`, ...this.writing };
   }
 
   /** An attempt that is killed after it has written everything, and before its receipt. */
@@ -236,5 +241,21 @@ test('the sample as text', () => {
     '1',
     '1',
     'always',
+  ]);
+});
+
+test('of verdicts that two runs have left in force, a re-evaluation takes each out as often as it is in the counts', () => {
+  const stored = (assessmentId: string, value: string, overrides?: string): StoredAssessment => ({
+    ...{ assessmentId, value, overrides, name: JUDGED, sourceType: 'LLM_JUDGE', sourceId: 'judge' },
+    ...{ valid: overrides !== undefined, metadata: { [RUN_METADATA]: `of ${assessmentId}` } },
+  });
+  // Both have taken the old one out.
+  const before = [stored('a-old', 'yes'), stored('a-1', 'no', 'a-old'), stored('a-2', 'no', 'a-old')];
+  const anew = { ...stored('a-3', 'no'), traceId: 'tr-1', createTimeMs: 0, replaces: true } as unknown as NewAssessment;
+  const times = verdictsOfRun('of a-3', before, [anew]).replaced.map(({ value, times: often }) => [value, often]);
+  expect(times).toEqual([
+    ['yes', -1],
+    ['no', 1],
+    ['no', 1],
   ]);
 });

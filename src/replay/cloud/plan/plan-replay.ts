@@ -5,7 +5,7 @@ import { TextUpload } from '../../../core/aws/uploads.ts';
 import { CONTRACT } from '../../../core/contract/contract.ts';
 import type { ReplayPlanRequest, ReplayPlanResult, ShardManifestLine } from '../../../core/contract/replay.ts';
 import { replayKeys } from '../../../core/contract/work-keys.ts';
-import { PermanentError, toNamedError } from '../../../core/errors/errors.ts';
+import { PermanentError, saidBy } from '../../../core/errors/errors.ts';
 import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import { captureScope } from '../../../judge/capture-scope.ts';
 import { maxConcurrencyOf, overridesOf, scheduleOf, timingOf } from '../../derived-options.ts';
@@ -88,9 +88,8 @@ export async function planReplay(
     return { outcome: plan.outcome, manifest, shards: shards.length, evaluate };
   } catch (error) {
     // The failure of planning matters more than one of MLflow. A retry reuses the run.
-    const { name, message } = toNamedError(error);
-    const status = name === 'ReplayStopped' ? 'KILLED' : 'FAILED';
-    if (mlflow) await place?.giveUp(mlflow, status, `${name}: ${message}`, now()).catch(() => {});
+    const status = error instanceof Error && error.name === 'ReplayStopped' ? 'KILLED' : 'FAILED';
+    if (mlflow) await place?.giveUp(mlflow, status, saidBy(error), now()).catch(() => {});
     throw error;
   } finally {
     await skipped.dispose();

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { Storage } from '../../../core/aws/storage.ts';
 import { putFile } from '../../../core/aws/uploads.ts';
 import { REPLAY_DISK_MIB } from '../../../core/contract/replay.ts';
-import { PermanentError, toNamedError } from '../../../core/errors/errors.ts';
+import { PermanentError, saidBy } from '../../../core/errors/errors.ts';
 import type { RunClock } from '../../clock.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import { comparedReply } from '../../compare/with-captured.ts';
@@ -110,7 +110,7 @@ export class ShardResults {
     const failed = closed.find((one) => one.status === 'rejected');
     if (failed === undefined) return;
     const message = 'The shard could not write its files, so its measurements are lost';
-    const got = `${toNamedError(failed.reason).message}, after ${sent} requests; ${unsent} were not sent`;
+    const got = `${saidBy(failed.reason)}, after ${sent} requests; ${unsent} were not sent`;
     const expected = `files that fit on its disk (${REPLAY_DISK_MIB} MiB); for large replies, use smaller shards (shard.requests)`;
     throw new PermanentError('ResultsNotWritten', message, { got, expected }, failed.reason);
   }

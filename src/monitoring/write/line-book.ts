@@ -5,7 +5,7 @@ import { buildTrace, traceNotBuilt } from '../../captures/trace/build.ts';
 import type { TraceRecord } from '../../captures/trace/types.ts';
 import type { Capture, LinePlace, RawLine } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
-import type { CaptureRange, ChunkRequest } from '../../core/contract/payloads.ts';
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import {
   LOG_TERMS,
   type LogCounts,
@@ -18,26 +18,10 @@ import { workKeys } from '../../core/contract/work-keys.ts';
 import { isOutOfTime, timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { addCounts } from '../../core/values/counts.ts';
-import type { Experiment, NewAssessment, StoredTrace, TraceStore, WriteTracesResult } from '../../mlflow/types.ts';
-import { type CaptureFacts, NO_VERDICTS, type QualityTally } from '../../quality/tally.ts';
-import { isRepeated, isRetry, lineCountMismatch } from '../chunk/attempt.ts';
+import { isRepeated, lineCountMismatch } from '../chunk/attempt.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { emptyLogCounts, sumLogCounts } from '../counts.ts';
 import { attemptFacts } from '../receipts.ts';
-import type { WriteTurns, WrittenTraces } from './write-turns.ts';
-
-export interface LogDependencies {
-  storage: Storage;
-  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces'>;
-  environment: LambdaEnvironment;
-  requestId: string;
-  /** Returns the milliseconds until the Lambda is ended. Absent: it has plenty. */
-  remainingMs?(): number;
-  /** Absent: another run may write the same lines at the same time. */
-  turns?: WriteTurns | undefined;
-  /** What earlier attempts and other runs have written. Absent: an absent trace counts as one that was never written. */
-  written?: (WrittenTraces & { open(): Promise<unknown> }) | undefined;
-}
 
 /** A chunk of more than one line has no more bytes than this. */
 const MAX_KEPT_BYTES = CHUNK_BOUNDS.maxBytes;
@@ -59,11 +43,6 @@ export interface TraceableLine extends KeptLine {
   weight: number;
 }
 
-export interface BuiltLine extends KeptLine {
-  trace: TraceRecord;
-  facts: CaptureFacts;
-}
-
 /** A line by its place, with its bytes unless it is long. */
 interface KeptPlace {
   range: number;
@@ -71,24 +50,26 @@ interface KeptPlace {
   bytes?: Buffer | undefined;
 }
 
+interface BookDependencies {
+  storage: Storage;
+  environment: LambdaEnvironment;
+  requestId: string;
+}
+
 export class LineBook {
   readonly #request: ChunkRequest;
-  readonly #deps: LogDependencies;
-  readonly #quality: QualityTally | undefined;
+  readonly #deps: BookDependencies;
   readonly #startedAt = new Date().toISOString();
   /** By range. */
   readonly #counts: LogCounts[];
   readonly #unread: UnreadRange[] = [];
   readonly #quarantine: QuarantineEntry[] = [];
-  #experiment: Promise<Experiment> | undefined;
   /** Lines identical to an earlier one, by trace id. */
   readonly #duplicates = new Map<string, KeptLine[]>();
   /** The reasons of traces that could not be built or that MLflow refused. They apply to identical lines too. */
   readonly #refused = new Map<string, NamedError>();
 
-  /** @param quality counts the captures, where no other step does */
-  constructor(request: ChunkRequest, deps: LogDependencies, quality?: QualityTally) {
-    this.#quality = quality;
+  constructor(request: ChunkRequest, deps: BookDependencies) {
     this.#request = request;
     this.#deps = deps;
     this.#counts = request.chunk.ranges.map(emptyLogCounts);
@@ -105,7 +86,7 @@ export class LineBook {
 
   quarantine(line: KeptPlace, reason: NamedError): void {
     this.#count(line.range, 'lines');
-    this.#refuse(line, reason);
+    this.#quarantineOne(line, reason);
   }
 
   duplicate(traceId: string, { range, raw: { place, bytes } }: KeptLine): void {
@@ -113,15 +94,15 @@ export class LineBook {
     this.#duplicates.set(traceId, [...(this.#duplicates.get(traceId) ?? []), { range, raw: { place, bytes } }]);
   }
 
-  /** Counts a line whose trace needs no writing: it exists, or a person has deleted it. */
-  alreadyThere(range: number): void {
-    this.#count(range, 'lines', 'traced', 'alreadyThere');
+  /** Counts a line that is traced: by this chunk of the run, or before, or a person has deleted the trace since. */
+  traced(range: number, trace: 'written' | 'alreadyThere' | 'missing'): void {
+    this.#count(range, 'lines', 'traced', trace === 'written' ? 'written' : 'alreadyThere');
   }
 
-  /** Counts a capture if this run has written its trace. */
-  countIfOwn(traceId: string, facts: CaptureFacts, stored: StoredTrace | undefined): void {
-    if (stored?.info?.run !== this.#request.run) return;
-    this.#quality?.add({ traceId, facts, isWritten: true, ...NO_VERDICTS });
+  /** Quarantines a line whose trace MLflow refused. */
+  refuse(traceId: string, line: KeptPlace, reason: NamedError): void {
+    this.#refused.set(traceId, reason);
+    this.quarantine(line, reason);
   }
 
   /** The traces that could not be written, by id, and why. */
@@ -134,9 +115,7 @@ export class LineBook {
     try {
       return this.#build(line);
     } catch (error) {
-      const reason = traceNotBuilt(error);
-      this.quarantine({ range: line.range, ...line.raw }, reason);
-      this.#refused.set(line.traceId, reason);
+      this.refuse(line.traceId, { range: line.range, ...line.raw }, traceNotBuilt(error));
       return undefined;
     }
   }
@@ -162,83 +141,9 @@ export class LineBook {
     }
   }
 
-  /** Counts traces that were written, or found when they were to be written, and quarantines those that MLflow refused. */
-  async write(
-    lines: readonly BuiltLine[],
-    assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
-  ): Promise<{ there: string[]; bare: string[] }> {
-    if (lines.length === 0) return { there: [], bare: [] };
-    const { turns } = this.#deps;
-    const write = () => this.#write(lines, assessmentsOf);
-    if (turns === undefined) return write();
-    const ranges = new Set(lines.map(({ range }) => this.#request.chunk.ranges[range] as CaptureRange));
-    return turns.during([...ranges], this.#deps.written, write);
-  }
-
-  async #write(
-    lines: readonly BuiltLine[],
-    assessmentsOf?: ReadonlyMap<string, readonly NewAssessment[]>,
-  ): Promise<{ there: string[]; bare: string[] }> {
-    const { store } = this.#deps;
-    const { experimentId } = this.#request.chunk;
-    const traces = lines.map(({ trace }) => trace);
-    const ids = traces.map(({ traceId }) => traceId);
-    const experiment = await this.#resolved();
-    // With assessments, the client itself reads what exists, just before it writes.
-    const existing: ReadonlyMap<string, StoredTrace> =
-      assessmentsOf === undefined ? await store.getTraces(experimentId, ids) : new Map();
-    // Of those that were written before, a person has deleted what is absent.
-    const before = ids.filter((traceId) => existing.has(traceId) || this.#deps.written?.isWritten(traceId));
-    const there = new Set(before);
-    const absent = traces.filter(({ traceId }) => !there.has(traceId));
-    const result = await store.writeTraces(experiment, absent, assessmentsOf);
-    await this.#deps.written?.saveWritten(result);
-    for (const traceId of result.alreadyThere) there.add(traceId);
-    const isOpen = ({ traceId }: TraceRecord) =>
-      existing.get(traceId)?.lacksSpans || (this.mends && there.has(traceId));
-    const unmended = await this.#mend(traces.filter(isOpen));
-    for (const { traceId, reason } of [...result.refused, ...unmended]) this.#refused.set(traceId, reason);
-    const written = new Set(result.written);
-    for (const { trace, range, raw, facts } of lines) {
-      this.#count(range, 'lines');
-      const reason = this.#refused.get(trace.traceId);
-      if (written.has(trace.traceId))
-        this.#quality?.add({ traceId: trace.traceId, facts, isWritten: true, ...NO_VERDICTS });
-      else this.countIfOwn(trace.traceId, facts, existing.get(trace.traceId));
-      if (reason !== undefined) this.#refuse({ range, ...raw }, reason);
-      else this.#count(range, 'traced', written.has(trace.traceId) ? 'written' : 'alreadyThere');
-    }
-    return { there: [...there], bare: result.bare };
-  }
-
   #count(range: number, ...terms: (keyof LogCounts)[]): void {
     const counts = this.#counts[range];
     if (counts !== undefined) for (const term of terms) counts[term] += 1;
-  }
-
-  /** Whether an earlier attempt may have left the spans of existing traces incomplete. */
-  get mends(): boolean {
-    return isRepeated(this.#request) || isRetry(this.#request.chunk);
-  }
-
-  /** Writes the spans of an existing trace where they are incomplete. A trace whose spans are refused is gone, and quarantined. */
-  async mend(line: TraceableLine): Promise<void> {
-    for (const { traceId, reason } of await this.#mend([this.#build(line)])) {
-      this.#refused.set(traceId, reason);
-      const counts = this.#counts[line.range] ?? emptyLogCounts();
-      counts.traced -= 1;
-      counts.alreadyThere -= 1;
-      this.#refuse({ range: line.range, ...line.raw }, reason);
-    }
-  }
-
-  async #mend(traces: readonly TraceRecord[]): Promise<WriteTracesResult['refused']> {
-    return traces.length === 0 ? [] : this.#deps.store.mendTraces(await this.#resolved(), traces);
-  }
-
-  #resolved(): Promise<Experiment> {
-    this.#experiment ??= this.#deps.store.getExperiment(this.#request.chunk.experimentId);
-    return this.#experiment;
   }
 
   /** Settles the lines that are identical to others, and writes the quarantine object. */
@@ -246,7 +151,7 @@ export class LineBook {
     for (const [traceId, duplicates] of this.#duplicates) {
       const reason = this.#refused.get(traceId);
       for (const { range, raw } of duplicates) {
-        if (reason !== undefined) this.#refuse({ range, ...raw }, reason);
+        if (reason !== undefined) this.#quarantineOne({ range, ...raw }, reason);
         else this.#count(range, 'traced', 'duplicateLine');
       }
     }
@@ -268,11 +173,13 @@ export class LineBook {
     await this.#deps.storage.putText(bucket, workKeys.quarantine(run, chunk.chunk), text, 'application/jsonlines');
   }
 
-  #refuse({ range, place, bytes }: KeptPlace, reason: NamedError): void {
+  #quarantineOne({ range, place, bytes }: KeptPlace, reason: NamedError): void {
     const { objectTimeMs, ...where } = place;
+    const cut = this.#request.chunk.ranges[range];
     this.#count(range, 'quarantined');
     this.#quarantine.push({
       ...where,
+      ...(cut === undefined ? {} : { cutAt: cut.cutAt ?? cut.start }),
       reason,
       // A long line is kept by its place alone: to write its bytes, they would be in memory three times.
       ...(bytes === undefined || bytes.length > MAX_KEPT_BYTES ? {} : { base64: bytes.toString('base64') }),
@@ -293,7 +200,6 @@ export class LineBook {
       counts: sumLogCounts(this.#counts.map((counts) => ({ counts }))),
       ...(this.#counts.length === 1 ? {} : { byRange: this.#counts.map((one) => LOG_TERMS.map((term) => one[term])) }),
       quarantineReasons,
-      ...this.#quality?.counts(),
       ...(this.#refused.size === 0 ? {} : { refused: this.#refused.size }),
     };
   }

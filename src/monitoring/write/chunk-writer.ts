@@ -1,0 +1,244 @@
+/**
+ * Writes the lines of a chunk to MLflow: absent traces with their assessments, and the assessments of traces that exist. Of the runs over
+ * the same lines one writes at a time: MLflow has no way to write only what is absent, and a run must know what it has written itself.
+ */
+import { createHash } from 'node:crypto';
+import type { TraceRecord } from '../../captures/trace/types.ts';
+import type { RawLine } from '../../captures/types.ts';
+import type { CaptureRange, ChunkRequest } from '../../core/contract/payloads.ts';
+import type { NamedError } from '../../core/contract/receipts.ts';
+import { workKeys } from '../../core/contract/work-keys.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { Lock } from '../../limits/lock.ts';
+import type { BudgetTable } from '../../limits/table.ts';
+import type { Experiment, NewAssessment, StoredTrace, TraceStore, WriteTracesResult } from '../../mlflow/types.ts';
+import { isRepeated } from '../chunk/attempt.ts';
+import type { LineBook } from './line-book.ts';
+import { recordAssessments } from './record-assessments.ts';
+import { SentTraces } from './sent-traces.ts';
+
+/** A function that has no more than this time does not begin to write, since it would be killed while it writes. */
+const WRITE_RESERVE_MS = 30_000;
+/** Traces whose assessments are written at the same time. The client has its own limit for the requests. */
+const RECORDED_AT_ONCE = 8;
+
+export interface WriteDependencies {
+  store: Pick<TraceStore, 'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments'>;
+  /** Of the locks, and of what was sent before. */
+  table: BudgetTable;
+  requestId: string;
+  /** Returns the milliseconds until the Lambda is ended. */
+  remainingMs(): number;
+}
+
+/** A line with what is to be written for it. */
+export interface WriteItem {
+  traceId: string;
+  /** The ordinal of its range in the chunk. */
+  range: number;
+  raw: RawLine;
+  /** The trace as it was read first. */
+  stored?: StoredTrace | undefined;
+  /** Written if it is absent, or if its spans are incomplete. Without it, an absent trace counts as deleted by a person. */
+  trace?: TraceRecord | undefined;
+  assessments: readonly NewAssessment[];
+}
+
+/** What MLflow has now. */
+export interface WriteOutcome {
+  /** `written`: by this chunk of the run, in this attempt or an earlier one. `missing`: a person has deleted it. */
+  trace: 'written' | 'alreadyThere' | 'missing' | 'refused';
+  /** The trace as it was before, if it existed. */
+  stored?: StoredTrace | undefined;
+  /** Another chunk of this run has the same line, and counts what the run has written for it. */
+  isOfOtherChunk: boolean;
+  /** The assessments, with an error in place of each one that MLflow refused. */
+  assessments: readonly NewAssessment[];
+  /** The ids of those that were written now. */
+  written: ReadonlySet<string>;
+  /** The number of assessments that a person has deleted, and that were left out. */
+  deleted: number;
+}
+
+const NOTHING = { assessments: [], written: new Set<string>(), deleted: 0 };
+
+const asWritten = (assessments: readonly NewAssessment[]): WriteOutcome => ({
+  ...NOTHING,
+  trace: 'written',
+  isOfOtherChunk: false,
+  assessments,
+  written: new Set(assessments.map(({ assessmentId }) => assessmentId)),
+});
+
+export class ChunkWriter {
+  readonly #request: ChunkRequest;
+  readonly #deps: WriteDependencies;
+  readonly #book: LineBook | undefined;
+  readonly #sent: SentTraces;
+  readonly #lock: Lock;
+  readonly #self: string;
+  #experiment: Promise<Experiment> | undefined;
+
+  /** @param book counts the lines, if the step also writes their traces */
+  constructor(request: ChunkRequest, deps: WriteDependencies, book?: LineBook) {
+    this.#request = request;
+    this.#deps = deps;
+    this.#book = book;
+    this.#sent = new SentTraces(deps.table, request);
+    this.#lock = new Lock({ table: deps.table, owner: deps.requestId });
+    this.#self = workKeys.chunkOfRun(request.run, request.chunk.chunk);
+  }
+
+  /**
+   * Returns those of the traces whose spans may be incomplete, since an attempt that was killed may have written them. What an attempt
+   * has saved as sent has its spans.
+   */
+  async incomplete(existing: readonly StoredTrace[]): Promise<Set<string>> {
+    const mayBe = this.#mends ? existing : existing.filter(({ lacksSpans }) => lacksSpans);
+    const ids = mayBe.map(({ traceId }) => traceId);
+    await this.#sent.read(ids);
+    return new Set(mayBe.filter((stored) => this.#isIncomplete(stored)).map(({ traceId }) => traceId));
+  }
+
+  /** Whether an earlier attempt may have left the spans of existing traces incomplete. */
+  get #mends(): boolean {
+    return isRepeated(this.#request) || this.#request.options.continues !== undefined;
+  }
+
+  #isIncomplete({ traceId, lacksSpans }: StoredTrace): boolean {
+    return lacksSpans === true || (this.#mends && this.#sent.writtenBy(traceId) === undefined);
+  }
+
+  /**
+   * Writes what is absent, and counts the lines.
+   *
+   * @returns an outcome for each item, in no order
+   * @throws RetryableError `LockTaken` if another run writes the same lines until this function ends; `LockLost` if this function was
+   *   suspended while it wrote; the errors of MLflow's client
+   */
+  async write<Item extends WriteItem>(items: readonly Item[]): Promise<[Item, WriteOutcome][]> {
+    const { run, chunk } = this.#request;
+    const isOpen = ({ trace, assessments }: Item): boolean => trace !== undefined || assessments.length > 0;
+    const open = items.filter(isOpen);
+    const rest = items.filter((item) => !isOpen(item));
+    await this.#sent.read(rest.filter(({ stored }) => stored?.info?.run === run).map(({ traceId }) => traceId));
+    const outcomes = rest.map((item): [Item, WriteOutcome] => [item, this.#found(item.stored)]);
+    if (open.length > 0) {
+      const names = new Set(open.map(({ range }) => lockNameOf(chunk.ranges[range] as CaptureRange)));
+      const beginBy = Date.now() + this.#deps.remainingMs() - WRITE_RESERVE_MS;
+      outcomes.push(...(await this.#lock.during(names, (assertHeld) => this.#write(open, assertHeld), beginBy)));
+    }
+    for (const [{ range }, { trace }] of outcomes) if (trace !== 'refused') this.#book?.traced(range, trace);
+    return outcomes;
+  }
+
+  async #write<Item extends WriteItem>(
+    items: readonly Item[],
+    assertHeld: () => void,
+  ): Promise<[Item, WriteOutcome][]> {
+    const found = await this.#read(items);
+    await this.#sent.read(items.map(({ traceId }) => traceId));
+    const { refused, ...created } = await this.#create(items, found, assertHeld);
+    refused.push(...(await this.#mend(items, found)));
+    const isRefused = new Map(refused.map(({ traceId, reason }) => [traceId, reason]));
+    const isNew = new Set(created.written);
+    for (const traceId of created.bare) isNew.delete(traceId);
+    // Written without assessments, or by what does not know this lock, such as another stack.
+    const late = new Set([...created.bare, ...created.alreadyThere]);
+    const again = await this.#read(items.filter(({ traceId }) => late.has(traceId)));
+    const outcomes: [Item, WriteOutcome][] = [];
+    await forEachConcurrently(RECORDED_AT_ONCE, items, async (item) => {
+      const { traceId } = item;
+      const reason = isRefused.get(traceId);
+      const write = (): WriteOutcome | Promise<WriteOutcome> => {
+        if (reason !== undefined) return this.#refused(item, reason);
+        if (isNew.has(traceId)) return asWritten(item.assessments);
+        return this.#record(item, found.get(traceId) ?? again.get(traceId), assertHeld);
+      };
+      outcomes.push([item, await write()]);
+    });
+    await this.#save(outcomes);
+    return outcomes;
+  }
+
+  #read(items: readonly WriteItem[]): Promise<Map<string, StoredTrace>> {
+    const ids = items.map(({ traceId }) => traceId);
+    return ids.length === 0
+      ? Promise.resolve(new Map())
+      : this.#deps.store.getTraces(this.#request.chunk.experimentId, ids);
+  }
+
+  async #create(
+    items: readonly WriteItem[],
+    found: ReadonlyMap<string, StoredTrace>,
+    assertHeld: () => void,
+  ): Promise<WriteTracesResult> {
+    const absent = items.filter(({ traceId }) => !found.has(traceId) && !this.#sent.isWritten(traceId));
+    const traces = absent.flatMap(({ trace }) => trace ?? []);
+    if (traces.length === 0) return { written: [], alreadyThere: [], bare: [], refused: [] };
+    const assessmentsOf = new Map(absent.map(({ traceId, assessments }) => [traceId, assessments]));
+    return this.#deps.store.writeTraces(await this.#resolved(), traces, assessmentsOf, { areAbsent: true, assertHeld });
+  }
+
+  /** Adds the spans of existing traces that lack them. */
+  async #mend(
+    items: readonly WriteItem[],
+    found: ReadonlyMap<string, StoredTrace>,
+  ): Promise<WriteTracesResult['refused']> {
+    const isIncomplete = ({ traceId }: WriteItem): boolean => {
+      const stored = found.get(traceId);
+      return stored !== undefined && this.#isIncomplete(stored);
+    };
+    const traces = items.filter(isIncomplete).flatMap(({ trace }) => trace ?? []);
+    return traces.length === 0 ? [] : this.#deps.store.mendTraces(await this.#resolved(), traces);
+  }
+
+  #resolved(): Promise<Experiment> {
+    this.#experiment ??= this.#deps.store.getExperiment(this.#request.chunk.experimentId);
+    return this.#experiment;
+  }
+
+  #refused({ traceId, range, raw }: WriteItem, reason: NamedError): WriteOutcome {
+    this.#book?.refuse(traceId, { range, ...raw }, reason);
+    return { ...NOTHING, trace: 'refused', isOfOtherChunk: false };
+  }
+
+  /** Writes the assessments of a trace that exists, without those that a person has deleted. */
+  async #record(
+    { assessments }: WriteItem,
+    stored: StoredTrace | undefined,
+    assertHeld: () => void,
+  ): Promise<WriteOutcome> {
+    const outcome = this.#found(stored);
+    if (stored === undefined) return { ...outcome, assessments };
+    const wanted = assessments.filter(({ assessmentId }) => !this.#sent.wasDeleted(stored, assessmentId));
+    const recorded = await recordAssessments(this.#deps.store, stored, wanted, assertHeld);
+    if (recorded.traceMissing) return { ...NOTHING, trace: 'missing', isOfOtherChunk: false, assessments };
+    const written = new Set(recorded.written);
+    return { ...outcome, assessments: recorded.assessments, written, deleted: assessments.length - wanted.length };
+  }
+
+  /** Returns what a trace is without any writing. */
+  #found(stored: StoredTrace | undefined): WriteOutcome {
+    if (stored === undefined) return { ...NOTHING, trace: 'missing', isOfOtherChunk: false };
+    const isOfRun = stored.info?.run === this.#request.run;
+    const by = this.#sent.writtenBy(stored.traceId);
+    const isOfOtherChunk = isOfRun && by !== undefined && by !== this.#self && by.startsWith(`${this.#request.run}/`);
+    return { ...NOTHING, trace: isOfRun && !isOfOtherChunk ? 'written' : 'alreadyThere', stored, isOfOtherChunk };
+  }
+
+  /** Saves what MLflow has taken. */
+  async #save(outcomes: readonly (readonly [WriteItem, WriteOutcome])[]): Promise<void> {
+    const news = outcomes.filter(
+      ([, { trace, stored, written }]) => (trace === 'written' && stored === undefined) || written.size > 0,
+    );
+    await this.#sent.save(new Map(news.map(([{ traceId }, { written }]) => [traceId, [...written]])));
+  }
+}
+
+/**
+ * Names the lock of a range by its file and where a whole run cuts it: a retry of single lines has the same lock. The ETag is known to
+ * every run, and the version is not.
+ */
+export const lockNameOf = ({ bucket, key, etag, start, cutAt = start }: CaptureRange): string =>
+  `write#${createHash('sha256').update([bucket, key, etag, cutAt].join('\n')).digest('hex')}`;

@@ -1,0 +1,216 @@
+/**
+ * Writes what was found out about captures to MLflow: a trace that is absent together with its verdicts, and the verdicts of
+ * a trace that exists one by one. Then it counts what this run has done.
+ */
+
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
+import { ownTurn } from '../../core/process/concurrency.ts';
+import { weightAtOnce } from '../../core/process/memory.ts';
+import type { StoredTrace } from '../../mlflow/types.ts';
+import { scorerSample } from '../../quality/sample.ts';
+import {
+  type CaptureFacts,
+  isFirstToEvaluate,
+  judgedLater,
+  ownVerdicts,
+  type QualityTally,
+  verdictsOfRun,
+} from '../../quality/tally.ts';
+import type { CaptureOutcome } from '../evaluate/assess-capture.ts';
+import type { WeightGate } from '../evaluate/held-captures.ts';
+import type { PendingVerdicts } from '../evaluate/pending-verdicts.ts';
+import type { ReadCapture } from '../evaluate/read-captures.ts';
+import type { VerdictTally } from '../evaluate/verdict-tally.ts';
+import { ChunkWriter, type WriteDependencies, type WriteItem, type WriteOutcome } from './chunk-writer.ts';
+import type { LineBook } from './line-book.ts';
+import { WriteBatch } from './write-batch.ts';
+
+/** A capture, and what is to be done about it. */
+export interface PlannedWork extends ReadCapture {
+  pending: PendingVerdicts;
+  facts: CaptureFacts;
+  /** The trace in MLflow; absent if it is to be written. */
+  stored?: StoredTrace | undefined;
+  /** It must not be decoded, because it kills the function. */
+  isCondemned?: true;
+}
+
+interface Finished {
+  work: PlannedWork;
+  outcome: CaptureOutcome;
+}
+type FinishedItem = WriteItem & Finished;
+
+/**
+ * Captures that are written together: one OTLP request, and one reading of what exists. The first batches are smaller, since MLflow is
+ * slower than most judges and is to work from the judge's first answers on. More batches would cost requests, and larger ones memory.
+ */
+const AT_ONCE = { first: 12, growth: 3, most: 50 };
+/** While one batch waits for MLflow, the next is read and built. */
+const BATCHES_AT_ONCE = 2;
+
+interface Parts {
+  tally: VerdictTally;
+  quality: QualityTally;
+  gate: WeightGate;
+  /** Absent if no trace is to be written. */
+  book: LineBook | undefined;
+}
+
+export class VerdictWriter {
+  /** The first failure. After it nothing is written any more. */
+  failure: unknown;
+  /** Traces that have a verdict, a new one or an older one. */
+  readonly evaluated = new Set<string>();
+  readonly #writer: ChunkWriter;
+  readonly #tally: VerdictTally;
+  readonly #run: string;
+  readonly #quality: QualityTally;
+  readonly #gate: WeightGate;
+  readonly #book: LineBook | undefined;
+  #waiting: Finished[] = [];
+  #weight = 0;
+  #atOnce = AT_ONCE.first;
+  readonly #writing: Promise<void>[] = [];
+
+  constructor(request: ChunkRequest, deps: WriteDependencies, parts: Parts) {
+    this.#run = request.run;
+    this.#writer = new ChunkWriter(request, deps, parts.book);
+    this.#tally = parts.tally;
+    this.#quality = parts.quality;
+    this.#gate = parts.gate;
+    this.#book = parts.book;
+  }
+
+  /**
+   * Adds a capture, which is written with the next batch. Waits while a whole batch is waiting for MLflow: judging further ahead
+   * would only take memory, and processor time that the writing needs.
+   */
+  async add(work: PlannedWork, outcome: CaptureOutcome): Promise<void> {
+    this.#waiting.push({ work, outcome });
+    this.#weight += work.weight;
+    if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
+      this.#start();
+      this.#atOnce = Math.min(AT_ONCE.most, AT_ONCE.growth * this.#atOnce);
+    }
+    await this.#writing.at(-BATCHES_AT_ONCE - 1);
+  }
+
+  /**
+   * Writes the rest, and waits until everything is written.
+   *
+   * @throws the first failure to write
+   */
+  async end(): Promise<void> {
+    await this.flush();
+    if (this.failure !== undefined) throw this.failure;
+  }
+
+  /** Writes what waits. A failure is thrown by `end`. */
+  async flush(): Promise<void> {
+    this.#start();
+    await Promise.all(this.#writing);
+  }
+
+  #start(): void {
+    const batch = this.#waiting;
+    this.#waiting = [];
+    this.#weight = 0;
+    const before = this.#writing.at(-BATCHES_AT_ONCE) ?? Promise.resolve();
+    const written = before.then(async () => {
+      if (this.failure === undefined && batch.length > 0) await this.#write(batch);
+    });
+    this.#writing.push(
+      written.catch((error: unknown) => {
+        this.failure ??= error;
+      }),
+    );
+  }
+
+  async #write(batch: readonly Finished[]): Promise<void> {
+    const existing = batch.flatMap(({ work }) => (work.isCondemned ? [] : (work.stored ?? [])));
+    const incomplete = this.#book === undefined ? new Set<string>() : await this.#writer.incomplete(existing);
+    const isTraced = ({ stored, traceId }: PlannedWork): boolean => stored === undefined || incomplete.has(traceId);
+    const weight = batch.reduce((sum, { work }) => sum + (isTraced(work) ? work.weight : 0), 0);
+    await this.#gate.pass(weight, async () => {
+      const items = new WriteBatch<FinishedItem>(this.#writer, (item, written) => this.#count(item, written));
+      for (const { work, outcome } of batch) {
+        await ownTurn();
+        const trace = isTraced(work) ? this.#book?.trace({ ...work, capture: work.read() }) : undefined;
+        if (this.#book?.refused.has(work.traceId)) continue;
+        const { traceId, range, raw, stored } = work;
+        const { assessments } = outcome;
+        await items.add({ traceId, range, raw, stored, trace, assessments, work, outcome }, work.weight);
+      }
+      await items.flush();
+    });
+  }
+
+  #count({ work, outcome }: FinishedItem, result: WriteOutcome): void {
+    if (result.trace === 'refused') return;
+    const { range, pending, traceId } = work;
+    this.#tally.trace(range);
+    this.#tally.settled(range, pending);
+    for (const reason of outcome.notJudgeable) this.#tally.notJudgeable(range, reason);
+    this.#tally.held(range, outcome.held, outcome.heldFor);
+    for (let n = 0; n < result.deleted; n += 1) this.#tally.notJudgeable(range, 'deletedByPerson');
+    if (result.trace === 'missing') {
+      for (const _ of result.assessments) this.#tally.notJudgeable(range, 'traceMissing');
+      return;
+    }
+    this.#countVerdicts(work, result);
+    const hasVerdict = result.assessments.some(({ error }) => error === undefined);
+    if (hasVerdict || pending.there.length > 0) this.evaluated.add(traceId);
+    // Another chunk with the same line counts the capture.
+    if (!result.isOfOtherChunk) this.#countQuality(work, outcome, result);
+  }
+
+  /** Counts each verdict that names this run as its own, also if an earlier attempt has written it. */
+  #countVerdicts(
+    { range, pending }: PlannedWork,
+    { stored, assessments, written, isOfOtherChunk }: WriteOutcome,
+  ): void {
+    const before = isOfOtherChunk ? [] : ownVerdicts(this.#run, stored?.assessments ?? []);
+    const own = new Map(before.map((verdict) => [verdict.name, verdict]));
+    for (const name of pending.there) {
+      const verdict = own.get(name);
+      if (verdict !== undefined) this.#tally.repeated(range, verdict);
+    }
+    for (const assessment of assessments) {
+      const { name, assessmentId, error } = assessment;
+      const verdict = own.get(name);
+      // An error assessment from an earlier attempt is still a failed verdict.
+      if (written.has(assessmentId) || error !== undefined) this.#tally.recorded(range, assessment);
+      else if (verdict !== undefined) this.#tally.recorded(range, verdict);
+      else this.#tally.settle(range, 'alreadyThere');
+    }
+  }
+
+  /** Counts what this run has done with a capture, in this attempt and in those before. */
+  #countQuality(
+    { traceId, facts, pending }: PlannedWork,
+    { assessments, held }: CaptureOutcome,
+    { trace, stored, ...result }: WriteOutcome,
+  ): void {
+    const before = stored?.assessments ?? [];
+    const isWritten = trace === 'written';
+    const written = result.assessments.filter(({ assessmentId }) => result.written.has(assessmentId));
+    const own = verdictsOfRun(this.#run, before, written);
+    const isFirst = isWritten || isFirstToEvaluate(this.#run, before);
+    const judges = new Set(pending.judge.map(({ name }) => name));
+    const answered = assessments.filter(({ name, error }) => judges.has(name) && error === undefined).length;
+    const failed = pending.judge.length + pending.failed.length - answered - held;
+    this.#quality.add({
+      traceId,
+      facts,
+      isWritten,
+      ...own,
+      judgeable: isFirst
+        ? pending.judgeable.map((scorer) => ({ scorer: scorer.name, sample: scorerSample(pending.part, scorer) }))
+        : [],
+      notJudged: isFirst
+        ? { ...pending.reasons, ...(held > 0 ? { held } : {}), ...(failed > 0 ? { failed } : {}) }
+        : judgedLater(own),
+    });
+  }
+}

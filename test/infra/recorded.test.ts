@@ -1,0 +1,134 @@
+/**
+ * The permissions of each role and the state machines, as they are recorded in JSON files here, so that a change is seen in a review.
+ * Whether they are right say calls.test.ts and nag.test.ts. To record a change, run
+ * `UPDATE_TEMPLATE=1 npx jest test/infra/recorded --selectProjects infra && npm run format`.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import type { Template } from 'aws-cdk-lib/assertions';
+import {
+  definitionOf,
+  denialsOf,
+  flattened,
+  GROUND_TRUTH,
+  type Line,
+  MONITORING,
+  policiesOf,
+  REGION,
+  REPLAY,
+  resourcesOf,
+  resourcesOfType,
+  templateOf,
+} from '../helpers/synth.ts';
+
+const base = templateOf();
+
+/** Holds a value against its file, or records it. */
+function expectRecorded(file: string, value: unknown): void {
+  const path = `${__dirname}/${file}.json`;
+  if (process.env.UPDATE_TEMPLATE) writeFileSync(path, JSON.stringify(value, null, 2));
+  expect(value).toEqual(JSON.parse(readFileSync(path, 'utf8')));
+}
+
+const AT = 'arn:aws:bedrock:eu-west-1:123456789012';
+const OTHER = 'arn:aws:bedrock:us-west-2:210987654321';
+const SECRET = 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:judge-AbCdEf';
+const KEY = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd';
+/** Every kind of judge. */
+const JUDGES = [
+  'bedrock:/anthropic.claude-haiku-4-5-20251001-v1:0',
+  // A dot in its version does not make it a profile.
+  'zai.glm-4.7-flash',
+  'eu.anthropic.claude-haiku-4-5-20251001-v1:0',
+  'us-gov.anthropic.claude-3-5-sonnet-20240620-v1:0',
+  // Its model also has an ARN without a region.
+  'global.anthropic.claude-sonnet-4-6',
+  `${OTHER}:inference-profile/us.amazon.nova-lite-v1:0`,
+  // It reveals neither its model nor the profile behind it.
+  `${OTHER}:application-inference-profile/a1b2c3d4e5f6`,
+  `${AT}:application-inference-profile/a1b2c3d4e5f6`,
+  'arn:aws:bedrock:us-east-1::foundation-model/amazon.nova-lite-v1:0',
+  `${AT}:provisioned-model/abc123`,
+  `${AT}:imported-model/abc123`,
+  // IAM spells endpoints in lower case, and components in both.
+  'sagemaker:/My-Judge',
+  'sagemaker:/My-Judge/Llama-8b',
+];
+
+const variants: Record<string, Record<string, string>> = {
+  ...Object.fromEntries(JUDGES.map((id) => [id, { BEDROCK_MODEL_ID: id, EVALUATION_BUDGET_USD: '0' }])),
+  'a judge behind a URL without a key': {
+    BEDROCK_MODEL_ID: 'openai:/m',
+    JUDGE_BASE_URL: 'http://v/v1',
+    EVALUATION_BUDGET_USD: '0',
+  },
+  'a judge with a key': { BEDROCK_MODEL_ID: 'openai:/m', JUDGE_SECRET_ARN: SECRET, EVALUATION_BUDGET_USD: '0' },
+  'a cascade': { BEDROCK_MODEL_ID: 'amazon.nova-pro-v1:0', JUDGE_CASCADE: 'bedrock:/amazon.nova-lite-v1:0' },
+  'MLflow’s secret, artifacts of another account': {
+    MLFLOW_SECRET_ARN: SECRET,
+    MLFLOW_ARTIFACT_BUCKET: 'artifacts/team*',
+    MLFLOW_ARTIFACT_ACCOUNT_ID: '210987654321',
+  },
+  'an MLflow without a secret': { MLFLOW_TRACKING_URI: 'https://mlflow.example.com' },
+  // In IAM, ${*}, ${?} and ${$} are the characters themselves.
+  'a prefix with special characters, and a key': {
+    DATA_CAPTURE_KMS_KEY_ARN: KEY,
+    DATA_CAPTURE_S3_PREFIX: `odd*name?/${'$'}{aws:userid}`,
+    ARTHUR_HOST: 'https://app.arthur.ai',
+    ARTHUR_MODEL_ID: 'some-model',
+    ARTHUR_SECRET_ARN: SECRET,
+    ARTHUR_S3_PREFIX: 'for/arthur*',
+  },
+  'endpoints to replay to': { REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2, Small-One' },
+};
+
+const textOf = ([actions, resources, condition]: Line): string =>
+  `${actions.join(', ')} on ${resources.join(', ')}${condition === undefined ? '' : ` if ${JSON.stringify(condition)}`}`;
+
+/** Every permission as a text, with its role. */
+const permissionsOf = (template: Template): string[] =>
+  Object.entries(policiesOf(template)).flatMap(([role, lines]) => lines.map((line) => `${role}: ${textOf(line)}`));
+
+it('has the recorded permissions with the required settings', () => {
+  const roles = resourcesOfType(base, 'AWS::IAM::Role');
+  const ofRole = ({ AssumeRolePolicyDocument, RoleName, ManagedPolicyArns, Policies }: Record<string, unknown>) => {
+    const trust = flattened((AssumeRolePolicyDocument as { Statement: unknown }).Statement);
+    return { RoleName, ManagedPolicyArns, Policies, trust };
+  };
+  const ofResources = Object.entries(resourcesOf(base)).flatMap(([, { Type, Properties }]) => {
+    const document = Properties?.PolicyDocument as { Statement: { Effect: string }[] } | undefined;
+    if (document === undefined || Type === 'AWS::IAM::Policy') return [];
+    return document.Statement.filter(({ Effect }) => Effect === 'Allow').map(flattened);
+  });
+  const recorded = {
+    roles: Object.fromEntries(Object.entries(roles).map(([id, { Properties }]) => [id, ofRole(Properties)])),
+    permissions: permissionsOf(base),
+    ofResources: ofResources.map((statement) => ({ ...(statement as object), Sid: undefined })),
+    denials: denialsOf(base),
+  };
+  expectRecorded('permissions', JSON.parse(JSON.stringify(recorded)));
+});
+
+it('has the recorded permissions with other settings', () => {
+  const usual = permissionsOf(base);
+  const differences = Object.entries(variants).map(([name, settings]) => {
+    const all = permissionsOf(templateOf(settings, REGION));
+    const added = all.filter((line) => !usual.includes(line)).map((line) => `+ ${line}`);
+    return [name, [...usual.filter((line) => !all.includes(line)).map((line) => `- ${line}`), ...added]];
+  });
+  expectRecorded('permissions-by-settings', Object.fromEntries(differences));
+});
+
+it.each([MONITORING, REPLAY, GROUND_TRUTH])('has the recorded state machine %s', (id) => {
+  // Comments are for people and may change.
+  const text = JSON.stringify(definitionOf(templateOf({ MAX_CONCURRENCY: '7', LAMBDA_TIMEOUT_SECONDS: '600' }), id));
+  expectRecorded(
+    id,
+    JSON.parse(text, (key, part) => (key === 'Comment' ? undefined : part)),
+  );
+});
+
+it('uses * as the resource only for actions without an ARN', () => {
+  const everywhere = Object.values(policiesOf(base)).flatMap((lines) => lines.filter(([, on]) => on.includes('*')));
+  const ofLogs = /^logs:(\w+LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe(ResourcePolicies|LogGroups))$/;
+  for (const action of everywhere.flatMap(([actions]) => actions)) expect(action).toMatch(ofLogs);
+});

@@ -1,0 +1,165 @@
+/**
+ * Runs over the same captures at the same time, against real servers: each verdict is of one run, one is in force for each scorer, and
+ * the counts of all runs together are what MLflow has. And a second stack, which does not see the locks of the first.
+ */
+import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
+import type { QualityCounts } from '../../src/core/contract/quality.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { OwnLimit } from '../../src/limits/spending-limit.ts';
+import type { StoredTrace } from '../../src/mlflow/types.ts';
+import { addTree } from '../../src/quality/count-tree.ts';
+import { cellsOf, sumOfCells } from '../../src/quality/fold.ts';
+import { chatLine } from '../helpers/deployed-captures.ts';
+import { expectEquations, TIME } from '../helpers/fault-expectations.ts';
+import { type FaultCase, FaultPipeline, type RunHooks, type RunOutcome, WORK } from '../helpers/fault-pipeline.ts';
+import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
+
+const CAPTURES = 20;
+/** What a run without the judge's money has. */
+const NOTHING = new OwnLimit(0);
+
+let pipeline: FaultPipeline;
+beforeAll(async () => {
+  pipeline = await FaultPipeline.start();
+}, START_LIMIT_MS);
+afterAll(() => pipeline?.stop());
+
+async function caseOf(name: string, variables: Record<string, string> = {}): Promise<FaultCase> {
+  const one = pipeline.case(name, {}, variables);
+  await one.put(Array.from({ length: CAPTURES }, (_, n) => chatLine(`${name}-${n}`, TIME)));
+  return one;
+}
+
+async function tracesOf(one: FaultCase): Promise<StoredTrace[]> {
+  const { id } = await one.store.resolveExperiment(one.endpoint);
+  return [...(await one.store.getTraces(id, await one.traceIds())).values()];
+}
+
+/** Verdicts in force, by trace and scorer; each must be there once. */
+const inForce = (traces: readonly StoredTrace[]): string[] =>
+  traces.flatMap(({ traceId, assessments }) =>
+    assessments.filter(({ valid }) => valid).map(({ name }) => `${traceId} ${name}`),
+  );
+
+/** Returns what the runs count together: captures, and verdicts of a scorer by value. */
+async function countsOf(outcomes: readonly RunOutcome[], scorer: string) {
+  const total: QualityCounts = {};
+  for (const { run } of outcomes) {
+    const prefix = `${workKeys.newCountsOf(TIME.slice(0, 10))}${run}-`;
+    for await (const { key } of pipeline.storage.list(WORK, prefix)) {
+      addTree(total, (await pipeline.storage.getJson<{ hours: QualityCounts }>(WORK, key))?.hours ?? {});
+    }
+  }
+  const { captures, scorers = {}, notJudged = {} } = sumOfCells(cellsOf(total));
+  const values: Record<string, number> = {};
+  for (const sample of Object.values(scorers[scorer] ?? {})) addTree(values, sample.values ?? {});
+  return { captures, verdicts: Object.values(values).reduce((sum, count) => sum + count, 0), notJudged };
+}
+
+const newVerdicts = (outcomes: readonly RunOutcome[]): number =>
+  outcomes.reduce((sum, { summary }) => sum + summary.verdicts.newVerdicts, 0);
+
+function expectSucceeded(outcomes: readonly RunOutcome[]): void {
+  for (const outcome of outcomes) {
+    expect([outcome.summary.status, outcome.summary.error]).toEqual(['succeeded', undefined]);
+    expectEquations(outcome);
+  }
+}
+
+test('two retries of what was held, at once, count each verdict once', async () => {
+  const one = await caseOf('held');
+  const live: RunHooks['live'] = async () => ({
+    deps: { storage: pipeline.storage, store: one.store, limit: NOTHING },
+    killed: new Promise(() => undefined),
+  });
+  const held = await one.run(one.event(), { live });
+  expect(held.summary.verdicts.heldByBudget).toBeGreaterThan(0);
+  const retry = { retry: { run: held.run, what: 'held' } };
+  const both = await Promise.all([one.run(retry), one.run(retry)]);
+  expectSucceeded([held, ...both]);
+  const traces = await tracesOf(one);
+  expect(newVerdicts([held, ...both])).toBe(inForce(traces).length);
+  expect(await countsOf([held, ...both], 'safety')).toMatchObject({ captures: CAPTURES, verdicts: CAPTURES });
+});
+
+test('two runs at once over captures that were only traced count each verdict once, and one is the first', async () => {
+  const one = await caseOf('traced');
+  const traced = await one.run(one.event(one.key(), { evaluate: false }));
+  const both = await Promise.all([1, 2].map((budgetUsd) => one.run(one.event(one.key(), { budgetUsd }))));
+  expectSucceeded([traced, ...both]);
+  expect(newVerdicts(both)).toBe(inForce(await tracesOf(one)).length);
+  const { notJudged, ...counts } = await countsOf([traced, ...both], 'safety');
+  expect(counts).toEqual({ captures: CAPTURES, verdicts: CAPTURES });
+  expect(notJudged.noToolCalls ?? CAPTURES).toBe(CAPTURES);
+});
+
+test('two re-evaluations at once leave one verdict of each scorer in force, and doubles are settled by the next', async () => {
+  const one = await caseOf('again');
+  const before = await one.run();
+  const reevaluate = (budgetUsd: number) => one.run(one.event(one.key(), { reevaluate: true, budgetUsd }));
+  const both = await Promise.all([reevaluate(1), reevaluate(2)]);
+  expectSucceeded([before, ...both]);
+  const verdicts = before.summary.verdicts.newVerdicts;
+  const found = inForce(await tracesOf(one));
+  expect([found.length, new Set(found).size]).toEqual([verdicts, verdicts]);
+  expect(await countsOf([before, ...both], 'safety')).toMatchObject({ captures: CAPTURES, verdicts: CAPTURES });
+
+  // As runs without a common lock have left them: two that override the same verdict.
+  const [trace] = await tracesOf(one);
+  const latest = trace?.assessments.find(({ name, valid }) => name === 'safety' && valid);
+  for (const assessmentId of ['a-double-1', 'a-double-2']) {
+    const assessment = {
+      assessment_id: assessmentId,
+      assessment_name: 'safety',
+      source: { source_type: 'LLM_JUDGE', source_id: 'double' },
+      create_time: TIME,
+      last_update_time: TIME,
+      feedback: { value: 'no' },
+      overrides: latest?.assessmentId,
+      valid: true,
+    };
+    const url = `${pipeline.server.url}/api/3.0/mlflow/traces/${trace?.traceId}/assessments`;
+    const headers = { 'content-type': 'application/json' };
+    const reply = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ assessment }) });
+    expect(reply.status).toBe(200);
+  }
+  expect(inForce(await tracesOf(one))).toHaveLength(verdicts + 1);
+  expectSucceeded([await reevaluate(3)]);
+  const settled = inForce(await tracesOf(one));
+  expect([settled.length, new Set(settled).size]).toEqual([verdicts, verdicts]);
+});
+
+test('an attempt that is repeated, beside the first one or after it, counts what the run has written', async () => {
+  const one = await caseOf('repeated');
+  let request: ChunkRequest | undefined;
+  let beside: Promise<unknown> | undefined;
+  const outcome = await one.run(one.event(), {
+    live: async (first) => {
+      request = first;
+      beside = one.evaluate({ ...first, attempt: 1 });
+      return { deps: { storage: pipeline.storage, store: one.store }, killed: new Promise(() => undefined) };
+    },
+    evaluated: async () => {
+      await beside;
+      await one.evaluate({ ...(request as ChunkRequest), attempt: 2 });
+    },
+  });
+  expectSucceeded([outcome]);
+  const traces = await tracesOf(one);
+  expect(outcome.summary.lines).toMatchObject({ written: CAPTURES, alreadyThere: 0 });
+  expect(outcome.summary.verdicts).toMatchObject({ newVerdicts: inForce(traces).length, alreadyThere: 0 });
+  expect(await countsOf([outcome], 'safety')).toMatchObject({ captures: CAPTURES, verdicts: CAPTURES });
+});
+
+test('a second stack is refused by name where the first writes the traces of the endpoint, unless a setting allows it', async () => {
+  const one = await caseOf('shared');
+  expectSucceeded([await one.run()]);
+  const other = pipeline.case('shared', {}, { STACK_PREFIX: 'staging' });
+  const refused = await other.run();
+  expect(refused.summary.error).toMatchObject({
+    name: 'MlflowExperimentOfOtherStack',
+    message: expect.stringMatching(/stack faults .* for stack staging; or MLFLOW_EXPERIMENT_SHARED=true/),
+  });
+  const shared = { STACK_PREFIX: 'staging', MLFLOW_EXPERIMENT_SHARED: 'true' };
+  expectSucceeded([await pipeline.case('shared', {}, shared).run()]);
+});
