@@ -83,7 +83,6 @@ function grantWorkBucket(
     // A retry reads the records of an earlier run.
     read: ['starts', 'plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims', 'replayMarks'],
     write: ['plan', 'manifest', 'ranges', 'claims'],
-    upload: ['batchManifest'],
   });
   // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {

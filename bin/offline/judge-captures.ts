@@ -112,9 +112,7 @@ async function assessed(
   signal: AbortSignal | undefined,
 ): Promise<CaptureOutcome> {
   try {
-    const outcome = await assessor.assess(work, signal);
-    // Nobody else asks.
-    return outcome === 'claimed' ? { assessments: [], notJudgeable: [], held: 0 } : outcome;
+    return await assessor.assess(work, signal);
   } catch (failure) {
     return { assessments: [], notJudgeable: [], held: 0, failure };
   }

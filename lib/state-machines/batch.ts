@@ -3,25 +3,27 @@ import {
   Choice,
   Condition,
   type DistributedMap,
+  JsonPath,
+  Pass,
   TaskInput,
   type TaskStateBase,
   Wait,
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
 import type { MonitoringFunctions } from '../monitoring-functions.ts';
 import { RUN } from './pipeline.ts';
-import { BATCH_RETRIES, STORE_RETRIES } from './retries.ts';
+import { BATCH_RETRIES } from './retries.ts';
 import { invoke } from './states.ts';
 
 /**
- * @param planner gathers the chunks of all parts of the plan if the batcher cannot
  * @param answered the Map over all chunks after the jobs have ended
  * @param summarize what follows
  */
 export function batchStates(
   scope: Construct,
-  { batcher, planner }: Pick<MonitoringFunctions, 'batcher' | 'planner'>,
+  { batcher }: Pick<MonitoringFunctions, 'batcher'>,
   answered: DistributedMap,
   summarize: TaskStateBase,
 ): TaskStateBase {
@@ -34,20 +36,18 @@ export function batchStates(
   });
   const wait = new Wait(scope, 'WaitForBatch', { time: WaitTime.secondsPath('$.batch.pollSeconds') });
   answered.addCatch(summarize, { resultPath: '$.error' }).next(summarize);
-  const unknown = invoke(scope, 'JobsUnknown', {
-    lambda: planner,
-    comment: 'Gathers all chunks: the captures are traced even if nobody knows what became of the jobs',
-    payload: TaskInput.fromObject({ gather: true, run: RUN }),
+  const key = JsonPath.format(workKeys.batchManifest('{}'), JsonPath.stringAt('$$.Execution.Name'));
+  const unknown = new Pass(scope, 'JobsUnknown', {
+    comment: 'The captures are traced even if nobody knows what became of the jobs',
+    parameters: { manifest: { key } },
     resultPath: '$.batch',
-    retries: STORE_RETRIES,
   });
-  unknown.addCatch(summarize, { resultPath: '$.error' });
   check.addCatch(unknown, { resultPath: '$.error' });
   const ended = new Choice(scope, 'BatchEnded')
     .when(Condition.stringEquals('$.batch.outcome', 'ready'), answered)
     .when(Condition.stringEquals('$.batch.outcome', 'waiting'), wait.next(check))
     .otherwise(summarize);
   check.next(ended);
-  unknown.next(ended);
+  unknown.next(answered);
   return check;
 }

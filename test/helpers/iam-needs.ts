@@ -196,7 +196,7 @@ export const USES: Record<string, Record<string, string[]>> = {
   'start-runs': { work: [...READ, ...WRITE], machine: ['states:StartExecution'] },
   'plan-captures': {
     captures: READ,
-    work: [...READ, ...WRITE, ...UPLOAD],
+    work: [...READ, ...WRITE],
     executions: ['states:DescribeExecution'],
     modelFacts: FACTS,
     mlflowSecret: SECRET,

@@ -111,13 +111,7 @@ export interface JudgeBatchRequest {
   run: Execution;
 }
 
-/** The request to PlanCaptures to gather the chunks of all parts for the answers, when JudgeBatch cannot. */
-export interface GatherRequest {
-  gather: true;
-  run: Execution;
-}
-
-/** The result of JudgeBatch, and of PlanCaptures in its place. */
+/** The result of JudgeBatch. */
 export interface JudgeBatchResult {
   /**
    * `waiting`: check again after `pollSeconds`; `ready`: apply the answers to the manifest's chunks; `empty`: there are no chunks.

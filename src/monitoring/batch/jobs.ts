@@ -7,6 +7,7 @@ import {
 } from '@aws-sdk/client-bedrock';
 import type { Storage } from '../../core/aws/storage.ts';
 import { noteThrottle } from '../../core/aws/throttles.ts';
+import { TextUpload } from '../../core/aws/uploads.ts';
 import type { JudgeBatchResult } from '../../core/contract/payloads.ts';
 import type { BatchReport } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
@@ -14,7 +15,6 @@ import { isRetryable, PermanentError, RetryableError, saidBy } from '../../core/
 import { shownOf } from '../../core/errors/foreign.ts';
 import { inOrder } from '../../core/process/concurrency.ts';
 import { readManifest } from '../receipts.ts';
-import { writeBatchManifest } from './all-chunks.ts';
 import { REFUSED_JOB, WAITING_JOB } from './answers.ts';
 import { groupOf, MIN_BATCH_RECORDS } from './groups.ts';
 import type { PreparedChunk } from './prepare.ts';
@@ -65,11 +65,10 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
   const { storage, workBucket, bedrock } = deps;
   const key = workKeys.batchJobs(run);
   const kept = await storage.getJson<BatchReport>(workBucket, key);
+  // First, since the captures are traced by it whatever becomes of the jobs.
+  if (kept === undefined && !(await writeBatchManifest(run, deps))) return result('empty', run, {}, deps);
   const report = kept ?? (await newReport(run, deps));
-  if (kept === undefined) {
-    if (!(await writeBatchManifest(run, deps))) return result('empty', run, report, deps);
-    await storage.putJson(workBucket, key, report);
-  }
+  if (kept === undefined) await storage.putJson(workBucket, key, report);
   for (const job of report.jobs.filter(isActive)) {
     const command = new GetModelInvocationJobCommand({ jobIdentifier: job.arn });
     const state = await send(job.arn, () => bedrock.send(command));
@@ -80,6 +79,22 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
   await startWaiting(run, report, deps);
   await storage.putJson(workBucket, key, report);
   return result(report.jobs.every(isEnded) ? 'ready' : 'waiting', run, report, deps);
+}
+
+/**
+ * Writes the manifest of all chunks of the run for the Map that follows, also of those whose requests could not be prepared.
+ *
+ * @returns whether there are any
+ */
+async function writeBatchManifest(run: string, { storage, workBucket }: BatchDependencies): Promise<boolean> {
+  const manifest = new TextUpload(storage, workBucket, workKeys.batchManifest(run));
+  let isEmpty = true;
+  for await (const line of readManifest(storage, workBucket, run)) {
+    await manifest.writeLine(line);
+    isEmpty = false;
+  }
+  await manifest.close();
+  return !isEmpty;
 }
 
 /** Counts the requests of each job. What is too little for a job is left to Converse. */
@@ -116,7 +131,7 @@ async function startWaiting(run: string, { jobs }: BatchReport, deps: BatchDepen
 function result(
   outcome: JudgeBatchResult['outcome'],
   run: string,
-  { startedAt = new Date().toISOString() }: BatchReport,
+  { startedAt = new Date().toISOString() }: Pick<BatchReport, 'startedAt'>,
   { workBucket, pollSeconds }: BatchDependencies,
 ): JudgeBatchResult {
   const seconds = Math.round(((Date.now() - Date.parse(startedAt)) / 1000) * WAIT_SHARE);

@@ -3,11 +3,13 @@
  * with its cost. Chunks of a run, and the retries that continue a run, find each other’s answers there.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
+import { RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { asNumber, BudgetTable, type Item, type ItemChange, tableClient } from '../../limits/table.ts';
 import { addSpend, emptySpend } from '../counts.ts';
@@ -19,6 +21,10 @@ const KEPT_SECONDS = 90 * 86_400;
 /** A longer answer is an object in the work bucket. DynamoDB takes 400 KB. */
 const MAX_ITEM_BYTES = 300_000;
 const READS_AT_ONCE = 16;
+
+/** How often to look for the answer to a question that another chunk asks: first, and at last if its function was killed. */
+const POLL_MS = 1_000;
+const MAX_POLL_MS = 15_000;
 
 type Change = Pick<ItemChange, 'expression' | 'condition' | 'values'>;
 
@@ -50,7 +56,20 @@ export class AnswerTable extends Answers {
     this.#chunk = workKeys.chunkOfRun(request.run, request.chunk.chunk);
   }
 
-  override async take(question: string, isEnough: (kept: Kept) => boolean): Promise<Kept | 'claimed'> {
+  override async take(question: string, isEnough: (kept: Kept) => boolean, signal: AbortSignal): Promise<Kept> {
+    for (let pollMs = POLL_MS; ; pollMs = Math.min(MAX_POLL_MS, 2 * pollMs)) {
+      const kept = await this.#claim(question, isEnough);
+      if (kept !== undefined) return kept;
+      // Its answer is here within seconds, or its function has ended.
+      await sleep(pollMs, undefined, { signal }).catch((cause: unknown) => {
+        const where = `chunk ${this.#chunk}`;
+        throw new RetryableError('ChunkOutOfTime', 'Another chunk asks the judge the same', { where }, cause);
+      });
+    }
+  }
+
+  /** @returns `undefined` while another chunk asks the same */
+  async #claim(question: string, isEnough: (kept: Kept) => boolean): Promise<Kept | undefined> {
     const claim = {
       expression: 'SET #by = :by, #until = :until',
       condition: '(attribute_not_exists(#by) OR #by = :by OR #until < :now)',
@@ -62,7 +81,7 @@ export class AnswerTable extends Answers {
     const kept = await this.#keptIn(await this.#place.table.get(this.#scopeOf(question)));
     if (isEnough(kept)) return kept;
     const before = await this.#change(question, claim);
-    return before === undefined ? 'claimed' : this.#keptIn(before);
+    return before && this.#keptIn(before);
   }
 
   override async keep(question: string, { job: _, ...kept }: Kept, spend: JudgeSpend): Promise<void> {

@@ -31,11 +31,12 @@ export class Answers {
   readonly #kept = new Map<string, Kept>();
 
   /**
-   * Claims a question, unless what is kept about it is enough.
+   * Claims a question, unless what is kept about it is enough. Waits while another chunk asks the same.
    *
-   * @returns what is kept; `claimed` while another chunk asks the same
+   * @returns what is kept
+   * @throws RetryableError `ChunkOutOfTime` if the wait is aborted
    */
-  async take(question: string, _isEnough: (kept: Kept) => boolean): Promise<Kept | 'claimed'> {
+  async take(question: string, _isEnough: (kept: Kept) => boolean, _signal: AbortSignal): Promise<Kept> {
     return this.#kept.get(question) ?? NOTHING_KEPT;
   }
 

@@ -78,9 +78,8 @@ export class CaptureAssessor {
    * Returns the assessments of a capture, with the failure of the judge that ended the asking, if there was one.
    *
    * @param signal ends the asking; `undefined`: only the scorers without a judge assess the capture
-   * @returns `claimed` when the capture must wait, because another chunk is asking the judge the same
    */
-  async assess(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome | 'claimed'> {
+  async assess(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome> {
     try {
       return await this.#outcome(work, signal);
     } catch (error) {
@@ -104,14 +103,13 @@ export class CaptureAssessor {
     return this.errors(work, fault);
   }
 
-  async #outcome(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome | 'claimed'> {
+  async #outcome(work: Work, signal: AbortSignal | undefined): Promise<CaptureOutcome> {
     const { capture, pending } = work;
     await ownTurn();
     const { sourceId } = this.#deps.judge;
     const context = this.contextOf(work);
     const asks = pending.judge.length > 0 && signal !== undefined;
     const answered = asks ? await this.#answered(work, signal) : NOT_ASKED;
-    if (answered === 'claimed') return 'claimed';
     await ownTurn();
     const assessments = pending.failed.map(({ scorer, fault }) => failedAssessment(scorer, sourceId, context, fault));
     const notJudgeable: string[] = [];
@@ -129,7 +127,7 @@ export class CaptureAssessor {
   }
 
   /** Asks the judge for the verdicts that are not known. Of the captures with the same question, one asks at a time. */
-  async #answered(work: Work, signal: AbortSignal): Promise<Answered | 'claimed'> {
+  async #answered(work: Work, signal: AbortSignal): Promise<Answered> {
     const question = this.questionOf(work);
     while (this.#asking.has(question)) await this.#asking.get(question);
     const answered = this.#knownOrAsked(work, question, signal);
@@ -148,12 +146,12 @@ export class CaptureAssessor {
     }
   }
 
-  async #knownOrAsked(work: Work, question: string, signal: AbortSignal): Promise<Answered | 'claimed'> {
+  async #knownOrAsked(work: Work, question: string, signal: AbortSignal): Promise<Answered> {
     const { traceId, pending } = work;
     const about = { run: this.#run, traceId };
     const knownOf = (kept: Kept): Verdict[] => knownVerdicts(kept, about, pending.judge);
-    const kept = await this.#answers.take(question, (so) => knownOf(so).length === pending.judge.length);
-    if (kept === 'claimed') return kept;
+    const isEnough = (so: Kept): boolean => knownOf(so).length === pending.judge.length;
+    const kept = await this.#answers.take(question, isEnough, signal);
     const known = knownOf(kept);
     const open = pending.judge.filter(({ name }) => !known.some(({ scorer }) => scorer === name));
     if (open.length === 0) return { verdicts: known, held: 0 };

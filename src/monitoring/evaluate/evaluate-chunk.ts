@@ -2,7 +2,6 @@
  * Evaluates one chunk: the judge and the code scorers assess its captures, and then their traces are written with their
  * verdicts. A direct invocation only evaluates traces that exist.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { EvaluateReceipt, TakenOver, UnreadRange } from '../../core/contract/receipts.ts';
@@ -36,10 +35,6 @@ const CAPTURES_AT_ONCE = 48;
 
 /** Time reserved to write the traces of the chunk, with the verdicts that there are, and the receipt. */
 const FINISH_RESERVE_MS = 60_000;
-
-/** How often to check for the answer to a request that another chunk is asking: first, and at last if its function was killed. */
-const CLAIM_POLL_MS = 1_000;
-const MAX_CLAIM_POLL_MS = 15_000;
 
 /**
  * Assesses the captures of the chunk, writes them, and writes a receipt whether it succeeds or fails.
@@ -153,24 +148,14 @@ class EvaluateChunk {
   }
 
   /** Assesses the captures. Those that cannot be judged now are handed over to be written without the judge’s verdicts. */
-  async #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
-    let left = work;
-    for (let pollMs = CLAIM_POLL_MS; ; pollMs = Math.min(MAX_CLAIM_POLL_MS, 2 * pollMs)) {
-      const claimed: PlannedWork[] = [];
-      await forEachConcurrently(atWork.isEach ? 1 : CAPTURES_AT_ONCE, left, async (item) => {
-        if (atWork.isEach) await this.#writer.flush().then(() => atWork.begin(item.raw.place));
-        const outcome = await this.#assess(item, signal);
-        if (outcome === 'claimed') claimed.push(item);
-        else await this.#writer.add(item, outcome);
-      });
-      if (claimed.length === 0) return;
-      left = claimed;
-      // Another chunk is asking the same. Its answer is here within seconds, or its function has ended.
-      await sleep(pollMs, undefined, { signal }).catch(() => undefined);
-    }
+  #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
+    return forEachConcurrently(atWork.isEach ? 1 : CAPTURES_AT_ONCE, work, async (item) => {
+      if (atWork.isEach) await this.#writer.flush().then(() => atWork.begin(item.raw.place));
+      await this.#writer.add(item, await this.#assess(item, signal));
+    });
   }
 
-  async #assess(item: PlannedWork, signal: AbortSignal): Promise<CaptureOutcome | 'claimed'> {
+  async #assess(item: PlannedWork, signal: AbortSignal): Promise<CaptureOutcome> {
     const { weight, onlyTraced } = item;
     if (onlyTraced !== undefined) return this.#assessor.errors(item, onlyTraced.message, onlyTraced.name);
     const assess = (until?: AbortSignal) =>
@@ -179,7 +164,7 @@ class EvaluateChunk {
       try {
         signal.throwIfAborted();
         const outcome = await assess(signal);
-        if (outcome !== 'claimed') this.#note(outcome.failure);
+        this.#note(outcome.failure);
         return outcome;
       } catch (error) {
         this.#stop ??= signal.aborted ? this.#outOfTime(error) : error;

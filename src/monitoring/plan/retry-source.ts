@@ -82,16 +82,16 @@ export async function* retriedUnits(
       if (seen % PASSED_OVER === 0) yield { seen, passedOver: true };
       continue;
     }
-    const { chunk: _ordinal, ...rest } = await withRanges(storage, workBucket, line);
+    const { chunk: _, ...rest } = await withRanges(storage, workBucket, line);
     const { done: logged } = state.log;
     const isTraced = rest.traced ?? (unread.size === 0 && logged !== undefined && logged.refused === undefined);
     const grown = await grownFiles(storage, state, rest.ranges);
-    const again = rest.ranges.filter((range, index) => (isWhole || unread.has(index)) && !grown.has(range));
+    const ranges = rest.ranges.filter((range, index) => (isWhole || unread.has(index)) && !grown.has(range));
     const files = [...grown.values()].filter(({ key }) => !scanned.has(key));
     for (const { key } of files) scanned.add(key);
-    const lines = again.reduce((total, range) => total + range.lines, 0);
-    const retried = { ...rest, lines, ranges: again, ...(isTraced ? { traced: true as const } : {}) };
-    yield { seen, files, experimentId: rest.experimentId, ...(again.length === 0 ? {} : { chunk: retried }) };
+    const lines = ranges.reduce((total, range) => total + range.lines, 0);
+    const retried = { ...rest, lines, ranges, ...(isTraced ? { traced: true as const } : {}) };
+    yield { seen, files, experimentId: rest.experimentId, ...(ranges.length === 0 ? {} : { chunk: retried }) };
   }
 }
 

@@ -6,10 +6,8 @@ import {
 } from '@aws-sdk/client-bedrock';
 import { S3Client } from '@aws-sdk/client-s3';
 import { takeThrottles } from '../../../src/core/aws/throttles.ts';
-import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { BatchReport } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
-import { gatherChunks } from '../../../src/monitoring/batch/all-chunks.ts';
 import { WAITING_JOB } from '../../../src/monitoring/batch/answers.ts';
 import { groupOf } from '../../../src/monitoring/batch/groups.ts';
 import { checkBatch } from '../../../src/monitoring/batch/jobs.ts';
@@ -105,21 +103,8 @@ test('a hundred chunks share a job, which has at most 50,000 records, and a chun
   expect(manifest().match(/"chunk":\d+/g)).toHaveLength(202);
 });
 
-test('without the batcher, the chunks of all parts of the plan are gathered for the answers', async () => {
-  const { memory, deps, manifest } = rig(chunksOf(2, 1));
-  const line = (chunk: number) => ({ contract: CONTRACT, experimentId: '7', chunk });
-  putPlan(memory, 'run', [[line(0), line(1)], [line(2)]]);
-  const key = workKeys.batchManifest('run');
-  expect(await gatherChunks({ gather: true, run: { name: 'run' } as never }, deps)).toMatchObject({
-    outcome: 'ready',
-    manifest: { key },
-  });
-  const written = manifest().trim().split('\n');
-  expect(written.map((text) => JSON.parse(text))).toEqual([line(0), line(1), line(2)]);
-  const none = rig([]);
-  expect(await gatherChunks({ gather: true, run: { name: 'run' } as never }, none.deps)).toMatchObject({
-    outcome: 'empty',
-  });
+test('a run without chunks needs no job', async () => {
+  expect(await checkBatch('run', rig([]).deps)).toMatchObject({ outcome: 'empty' });
 });
 
 test('of 23 jobs 20 are under way, and the others start as jobs end, fail or expire, and nothing is refused', async () => {
