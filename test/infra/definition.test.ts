@@ -15,14 +15,30 @@ const definition = definitionOf(template) as {
   States: Record<string, Record<string, unknown>>;
 };
 
-it('runs the only chunk of a run in the execution, with the states of the Map’s children under other names', () => {
-  const { OnlyChunk, ForEachChunk } = definition.States as Record<
-    string,
-    { Branches?: object[]; ItemProcessor?: Record<string, unknown> }
-  >;
-  const { Branches } = OnlyChunk ?? {};
-  const { ProcessorConfig: _, ...children } = ForEachChunk?.ItemProcessor ?? {};
-  expect(JSON.parse(JSON.stringify(Branches).replaceAll('OnlyChunk', ''))).toEqual([children]);
+interface State {
+  Catch?: object[];
+  Default?: string;
+}
+
+it('runs the only chunk of a run in the execution, as a child of the Map would, and goes on if it fails', () => {
+  const { ForEachChunk } = definition.States as Record<string, { ItemProcessor: { States: Record<string, State> } }>;
+  const ofChild = ForEachChunk?.ItemProcessor.States ?? {};
+  const expected = ['LogTraces', 'EvaluateTraces', 'PrepareBatch'].flatMap((task) => {
+    const next = task === 'PrepareBatch' ? 'CheckBatch' : 'SummarizeRun';
+    const { Catch: caught = [], ...state } = ofChild[task] ?? {};
+    const onFailure = { ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: next };
+    return [
+      [task, { ...state, Catch: [...caught, onFailure] }],
+      ...['Killed', 'Waits'].map((ending) => [`${task}${ending}`, ofChild[`${task}${ending}`]]),
+      ...['Again', 'Done'].map((ending) => [`${task}${ending}`, { ...ofChild[`${task}${ending}`], Default: next }]),
+    ];
+  });
+  const own = Object.entries(definition.States).filter(([name]) => name.includes('OnlyChunk'));
+  const asChild = JSON.stringify(own)
+    .replaceAll('OnlyChunk', '')
+    .replaceAll('$$.Execution.Name', '$.run')
+    .replaceAll('$.plan.', '$.');
+  expect(Object.fromEntries(JSON.parse(asChild))).toEqual(Object.fromEntries(expected));
 });
 
 it('runs a part while the next one is planned, and lets its chunks end if that fails', () => {
@@ -54,9 +70,9 @@ it('neither retries nor swallows permanent errors, such as CaptureMissing', () =
   // What was prepared for a batch job before is asked first.
   expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.error","Next":"PartsFailed"/g)).toHaveLength(3);
   // A failed chunk without a Map fails as one in a Map: the summary finds what it lacks.
-  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed","Next":"MoreParts"/g)).toHaveLength(1);
+  expect(all.match(/"ErrorEquals":\["States\.ALL"\],"ResultPath":"\$\.failed"/g)).toHaveLength(3);
   // Planning that fails beside the Map of the part before it.
-  expect(all.match(/States\.ALL/g)).toHaveLength(9);
+  expect(all.match(/States\.ALL/g)).toHaveLength(10);
 });
 
 /** The longest time that the retries can take, in seconds. */

@@ -245,7 +245,11 @@ describe('a replay command whose judge or MLflow fails', () => {
           request_id: expect.any(String),
           file: expect.stringContaining('a.jsonl'),
           line: 4,
-          reason: { name: 'MlflowRefused', message: expect.any(String), words: expect.stringContaining('not this one') },
+          reason: {
+            name: 'MlflowRefused',
+            message: expect.any(String),
+            words: expect.stringContaining('not this one'),
+          },
         },
       ]);
       expect(await filesOf(await runInMlflow('refused'))).toContain('refused-traces.jsonl');
