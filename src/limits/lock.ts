@@ -41,6 +41,8 @@ export const HOLD_MS = 60_000;
 /** Those who wait try again after a random time of up to this, so that they do not return together. */
 const LONGEST_PAUSE_MS = 1_000;
 const NAMES_AT_ONCE = 16;
+/** Twice as long as a function lives. A lock that lasts longer is of one with a wrong clock, and would stay for as long: it counts as free. */
+const LONGEST_MS = 1_800_000;
 /** DynamoDB deletes the item this long after the lock has ended. */
 const KEPT_SECONDS = 86_400;
 
@@ -74,8 +76,10 @@ export class Lock {
    */
   async take(name: string, holdMs = HOLD_MS): Promise<Holder | undefined> {
     for (;;) {
-      const isFree = '(attribute_not_exists(#owner) OR #owner = :owner OR #until <= :now)';
-      if (await this.#write(name, holdMs, isFree, { now: this.#clock.now() })) return undefined;
+      const now = this.#clock.now();
+      const most = now + LONGEST_MS;
+      const isFree = '(attribute_not_exists(#owner) OR #owner = :owner OR #until <= :now OR #until > :most)';
+      if (await this.#write(name, holdMs, isFree, { now, most })) return undefined;
       const { owner, until } = await this.#table.get(scopeOf(name));
       // It may have been released in the meantime.
       if (owner?.S !== undefined) return { owner: owner.S, untilMs: asNumber(until) };
@@ -198,7 +202,7 @@ export class Lock {
     return done;
   }
 
-  async #write(name: string, holdMs: number, condition: string, values: { now?: number } = {}): Promise<boolean> {
+  async #write(name: string, holdMs: number, condition: string, values: Record<string, number> = {}): Promise<boolean> {
     const until = this.#clock.now() + holdMs;
     const made = await this.#table.update({
       scope: scopeOf(name),
