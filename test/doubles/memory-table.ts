@@ -62,6 +62,7 @@ export class MemoryTable {
         throw new ConditionalCheckFailedException({ message: 'refused', $metadata: { httpStatusCode: 400 } });
       }
       this.#apply(update);
+      this.afterWrite?.();
     }
     if (isLost && isOnce) throw Object.assign(new Error('socket hang up'), { name: 'TimeoutError' });
     return { Attributes: before ?? this.items.get(scope) };

@@ -1,6 +1,6 @@
 /** The steps of planning. A unit is planned completely or not at all, and names the cursor to continue from. */
 
-import { type ChunkBounds, scanChunks } from '../../captures/lines/chunks.ts';
+import { scanChunks } from '../../captures/lines/chunks.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import type { ListedFile } from '../../core/contract/input.ts';
 import type { CaptureRange } from '../../core/contract/payloads.ts';
@@ -42,8 +42,6 @@ export type RetriedUnit = { seen: number; files?: readonly ObjectFacts[] } & Par
 interface UnitLimits {
   /** Returns the milliseconds left for reading. */
   deadlineMs(): number;
-  /** The bounds of a chunk; by default those of every run. */
-  bounds?: ChunkBounds;
 }
 
 /** Objects that are read at the same time: 300,000 small ones at 40 ms each take 6 minutes. */
@@ -92,7 +90,7 @@ async function scanObject(storage: Storage, object: ObjectFacts, limits: UnitLim
   const timeout = AbortSignal.timeout(Math.max(1, limits.deadlineMs()));
   try {
     const stream = await storage.read(object, undefined, timeout);
-    for await (const { start, end, firstLine, lines } of scanChunks(stream, limits.bounds ?? CHUNK_BOUNDS)) {
+    for await (const { start, end, firstLine, lines } of scanChunks(stream, CHUNK_BOUNDS)) {
       // A chunk of blank lines needs no child.
       if (lines === 0) continue;
       const place = { bucket, key, versionId, etag, objectTimeMs: lastModifiedMs };
