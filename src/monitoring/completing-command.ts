@@ -55,12 +55,12 @@ function commonFolder(keys: readonly string[]): string {
   return first.slice(0, first.lastIndexOf('/', length - 1) + 1);
 }
 
-function flagsOf({ evaluate, reevaluate, sampleRate, judge, budgetUsd }: Partial<ExecutionInput>): string[] {
+/** The run's own budget is not among them: what was held by it would be held again, and a part of it is spent. */
+function flagsOf({ evaluate, reevaluate, sampleRate, judge }: Partial<ExecutionInput>): string[] {
   return [
     ...(evaluate === false ? ['--no-evaluate'] : []),
     ...(reevaluate ? ['--reevaluate'] : []),
     ...(sampleRate === undefined ? [] : ['--sample-rate', String(sampleRate)]),
     ...(judge === 'batch' ? ['--batch'] : []),
-    ...(budgetUsd === undefined ? [] : ['--budget', String(budgetUsd)]),
   ];
 }

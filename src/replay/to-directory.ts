@@ -1,6 +1,6 @@
 /** Runs a whole replay in one process, from the index of the captures to the result files. */
 
-import { toNamedError } from '../core/errors/errors.ts';
+import { saidBy } from '../core/errors/errors.ts';
 import type { Experiment } from '../mlflow/types.ts';
 import type { RunClock } from './clock.ts';
 import { maxConcurrencyOf, scheduleOf, sendingOf } from './derived-options.ts';
@@ -126,8 +126,6 @@ function send(request: ReplayRequest, results: ResultSet, signal: AbortSignal): 
   );
 }
 
-const describe = ({ name, message }: { name: string; message: string }): string => `${name}: ${message}`;
-
 /** @param unwritten why the result files could not be written, if that stopped the replay */
 function incompleteReason(outcome: SendOutcome, results: ResultSet, unwritten: unknown): string | undefined {
   const { stopped, unsent, unrecorded, failure = unwritten } = outcome;
@@ -135,13 +133,13 @@ function incompleteReason(outcome: SendOutcome, results: ResultSet, unwritten: u
   const own = neverSent(results.stats);
   const reasons: string[] = [];
   if (failure !== undefined) {
-    reasons.push(`${describe(failure instanceof Error ? failure : toNamedError(failure))}; ${unsent} requests unsent`);
+    const why = failure instanceof Error ? `${failure.name}: ${failure.message}` : saidBy(failure);
+    reasons.push(`${why}; ${unsent} requests unsent`);
   } else if (stopped) reasons.push(`stopped with ${unsent} requests unsent`);
   if (unread > 0) reasons.push(`${unread} requests unsent because their captures could no longer be read`);
   if (own !== undefined) reasons.push(own);
   if (unrecorded) {
-    const why = describe(toNamedError(unrecorded.why));
-    reasons.push(`${unrecorded.requests} requests sent but not recorded: ${why}`);
+    reasons.push(`${unrecorded.requests} requests sent but not recorded: ${saidBy(unrecorded.why)}`);
   }
   return reasons.length > 0 ? reasons.join('; ') : undefined;
 }

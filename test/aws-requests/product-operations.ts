@@ -12,7 +12,6 @@ const CHECKED_IN = {
     'dynamodb:BatchGetItem',
     'dynamodb:BatchWriteItem',
     'dynamodb:GetItem',
-    'dynamodb:TransactWriteItems',
     'dynamodb:UpdateItem',
     's3:GetObject',
     's3:HeadObject',

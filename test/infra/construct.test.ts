@@ -93,6 +93,7 @@ it('reads every prop as its setting', () => {
     JUDGE_CONCURRENCY: '5',
     JUDGE_TOKENS_PER_MINUTE: '70000',
     MLFLOW_REQUESTS_PER_SECOND: '12.5',
+    MLFLOW_EXPERIMENT_SHARED: 'true',
     CSV_HEADER: 'true',
     FEATURE_NAMES: '["age","income"]',
     MAX_LINE_BYTES: '100000',

@@ -62,7 +62,7 @@ describe('enough captures for a job', () => {
     const { options } = first.summary ?? {};
     const request = { run: first.name, chunk: JSON.parse(chunk ?? ''), options, attempt: 1, phase: 'apply' };
     const again = await stack.pipeline.invoke('evaluator', request);
-    expect(again).toMatchObject({ error: undefined, payload: { newVerdicts: 0, failed: 0 } });
+    expect(again).toMatchObject({ error: undefined, payload: { newVerdicts: 1500, failed: 0 } });
     expect(await stack.spending()).toEqual(before);
   });
 
@@ -89,7 +89,7 @@ test('fails the run by name when the job fails', async () => {
   const failed = await stack.judgeInBatch('unlucky', RECORDS);
   expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
   expect(failed.cause).toContain('JudgeBatchFailed');
-  expect(failed.cause).toContain('no capacity');
+  expect(failed.cause).toContain(':model-invocation-job/');
   expect(failed.summary?.spend.usd).toBe(0);
 });
 

@@ -506,6 +506,6 @@ describe('results are written even if files fail', () => {
       },
     );
     expect(records).toHaveLength(2);
-    expect(incomplete).toBe('1 requests sent but not recorded: TypeError: not this one');
+    expect(incomplete).toBe('1 requests sent but not recorded: TypeError');
   });
 });

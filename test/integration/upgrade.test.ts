@@ -50,7 +50,7 @@ async function expectDone(...args: string[]): Promise<CliResult> {
 /** Runs the command that an error of the upgrade names. */
 async function complete(text: string): Promise<void> {
   expect(text).toContain('ContractChanged');
-  const [, named = ''] = /inference-monitor (process [^"\n]+)/.exec(text) ?? [];
+  const [, named = ''] = /inference-monitor (process [^"\\\n]+)/.exec(text) ?? [];
   await expectDone(...named.trim().split(/\s+/));
 }
 

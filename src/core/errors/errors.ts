@@ -5,7 +5,7 @@
 
 // The types alone: no function carries the texts. What needs them reads `error-table.ts`.
 import type table from './errors.json';
-import { shownOfError, Words } from './foreign.ts';
+import { isError, shownOfError, Words } from './foreign.ts';
 
 type Table = typeof table;
 
@@ -91,7 +91,7 @@ export const isRetryable = (error: unknown): error is RetryableError => error in
 /** Returns an error as receipts and summaries record it: of other programs' errors the name, code, status and request id. */
 export function toNamedError(error: unknown): { name: string; message: string } {
   if (error instanceof PipelineError) return { name: error.name, message: error.message };
-  return error instanceof Error ? shownOfError(error) : { name: 'Unknown', message: '' };
+  return isError(error) ? shownOfError(error) : { name: 'Unknown', message: '' };
 }
 
 /** Describes another program's error without its words, for the message of a named error. */
@@ -105,7 +105,7 @@ export function saidBy(error: unknown): string {
  */
 export function wordsIn(error: unknown): string[] {
   const words: string[] = [];
-  for (let cause = error, depth = 0; cause instanceof Error && depth <= MAX_CAUSES; cause = cause.cause, depth += 1) {
+  for (let cause = error, depth = 0; isError(cause) && depth <= MAX_CAUSES; cause = cause.cause, depth += 1) {
     const { name, message } = cause;
     if (cause instanceof PipelineError || message === '') continue;
     words.push(cause instanceof Words ? message : `${name}: ${message}`);
@@ -122,9 +122,9 @@ const MAX_CAUSES = 5;
  */
 export function bareError(error: unknown, depth = 0): Error {
   const { name, message } = toNamedError(error);
-  const cause = error instanceof Error && depth < MAX_CAUSES ? error.cause : undefined;
+  const cause = isError(error) && depth < MAX_CAUSES ? error.cause : undefined;
   const bare = new Error(message, cause === undefined ? undefined : { cause: bareError(cause, depth + 1) });
-  const { message: original, stack = '' } = error instanceof Error ? error : { message };
+  const { message: original, stack = '' } = isError(error) ? error : { message };
   // A stack starts with the original message.
   const at = stack.indexOf(original);
   const frames = at < 0 ? '' : stack.slice(at + original.length).replace(/^[^\n]*/, '');

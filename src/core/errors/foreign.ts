@@ -4,6 +4,8 @@
  * the causes of an error, and are kept only where content is.
  */
 
+import { types } from 'node:util';
+
 /** The words of another program, as the cause of a named error. Logs have its place in the code alone. */
 export class Words extends Error {
   override readonly name = 'Words';
@@ -53,6 +55,9 @@ export function shownOf({ code, status, requestId, text = '' }: Failure): string
     .filter(Boolean)
     .join(', ');
 }
+
+/** Also for an error of another realm, such as that of `fetch` in a sandbox. */
+export const isError = (error: unknown): error is Error => types.isNativeError(error) || error instanceof Error;
 
 interface ForeignError extends Error {
   code?: unknown;

@@ -1,5 +1,6 @@
 /** Label files that the deployed stack reads by itself: what their rule starts, and what the captures start that they waited for. */
 import { PutObjectCommand } from '@aws-sdk/client-s3';
+import { CONTRACT } from '../../../src/core/contract/contract.ts';
 import type { LabelFileReport, TruthRunSummary } from '../../../src/core/contract/ground-truth.ts';
 import { TRUTH_BEGINS } from '../../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
@@ -102,7 +103,13 @@ describe('a label file', () => {
     const input = { bucket: pipeline.outputs.workBucket, key };
     // The emulator may answer before it has read the last lines of the log.
     await labels.until('the metric of a file that cannot be used', async () => {
-      const { error, payload, log } = await pipeline.invoke('joiner', { input, run, state: TRUTH_BEGINS });
+      const { error, payload, log } = await pipeline.invoke('joiner', {
+        contract: CONTRACT,
+        input,
+        run,
+        state: TRUTH_BEGINS,
+        scorers: [],
+      });
       expect({ error, payload }).toMatchObject({ payload: { more: false } });
       return /"LabelsInvalid":1\b/.test(log) ? true : undefined;
     });

@@ -1,6 +1,6 @@
 /** Throttling and failures: no verdict is lost or paid twice, the service is not flooded, and judging ends in time. */
 import { setTimeout } from 'node:timers/promises';
-import { PipelineError } from '../../../src/core/errors/errors.ts';
+import { PipelineError, wordsIn } from '../../../src/core/errors/errors.ts';
 import { forEachConcurrently } from '../../../src/core/process/concurrency.ts';
 import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
 import { JUDGE_RETRY } from '../../../src/judge/calls/model-caller.ts';
@@ -120,7 +120,7 @@ describe('lasting failures', () => {
     const error = await failureOf(rig.judge({ retry }).judge(captureOf(1), CHAT_SCORERS));
     expect(error).toMatchObject({ name: 'JudgeThrottled' });
     expect(answeredBefore(error)).toMatchObject({ verdicts: [], spend: { calls: 0, inputTokens: 0, usd: 0 } });
-    expect(error.message).toContain('got: ThrottlingException: Too many requests');
+    expect(error.message).toContain('got: ThrottlingException: HTTP 429');
     expect(error.message).toContain(`where: bedrock:/${MODEL}`);
     expect(error.cause).toBeInstanceOf(Error);
     expect(rig.standIn.counts.calls).toBe(4);
@@ -204,18 +204,22 @@ describe('lasting failures', () => {
 
 describe('refusals', () => {
   test.each([
-    ['denied', "AccessDeniedException: You don't have access"],
-    ['missing', 'ResourceNotFoundException: Could not resolve the foundation model'],
-    ['ended', 'ResourceNotFoundException: This model version has reached the end of its life'],
-    ['legacy', 'marked by provider as Legacy'],
-    ['invalid', 'ValidationException: The provided model identifier is invalid'],
-  ] as const)('stop the run with JudgeRefused at the first call of a model that is %s', async (state, message) => {
-    rig.behave({ models: { [MODEL]: { state } } });
-    const error = await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS));
-    expect(error).toMatchObject({ name: 'JudgeRefused' });
-    expect(error.message).toContain(message);
-    expect(rig.standIn.counts.calls).toBe(1);
-  });
+    ['denied', 'AccessDeniedException: HTTP 403', /You don't have access/],
+    ['missing', 'ResourceNotFoundException: HTTP 404', /Could not resolve the foundation model/],
+    ['ended', 'ResourceNotFoundException: HTTP 404', /This model version has reached the end of its life/],
+    ['legacy', 'ResourceNotFoundException: HTTP 404', /marked by provider as Legacy/],
+    ['invalid', 'ValidationException: HTTP 400', /The provided model identifier is invalid/],
+  ] as const)(
+    'stop the run with JudgeRefused at the first call of a model that is %s',
+    async (state, message, words) => {
+      rig.behave({ models: { [MODEL]: { state } } });
+      const error = await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS));
+      expect(error).toMatchObject({ name: 'JudgeRefused' });
+      expect(error.message).toContain(message);
+      expect(wordsIn(error).join()).toMatch(words);
+      expect(rig.standIn.counts.calls).toBe(1);
+    },
+  );
 
   test('are retryable for expired credentials', async () => {
     rig.behave({ errorShare: 1, errorStatus: 403, errorType: 'ExpiredTokenException' });

@@ -21,7 +21,7 @@ test.each([
   [{ ...event, evaluate: false }, `s3://b/${KEY} --no-evaluate`],
   [
     { bucket: 'b', prefix: 'e/', from: '2026-11-20T00:00:00Z', judge: 'batch', sampleRate: 0.1, budgetUsd: 5 },
-    's3://b/e/ --from 2026-11-20T00:00:00Z --sample-rate 0.1 --batch --budget 5',
+    's3://b/e/ --from 2026-11-20T00:00:00Z --sample-rate 0.1 --batch',
   ],
   [{ files: { key: 'starts/one.jsonl' } }, `s3://b/${KEY}`],
   [{ files: { key: 'starts/two.jsonl' } }, 's3://b/e/'],
