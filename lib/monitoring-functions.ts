@@ -97,7 +97,8 @@ function grantWorkBucket(
     remove: ['batchInput'],
   });
   grantWork(workBucket, batcher.role, {
-    read: ['plan', 'manifest', 'batchState'],
+    // The list of the files of a run that an upgrade has ended.
+    read: ['starts', 'plan', 'manifest', 'batchState'],
     write: ['batchState'],
     upload: ['batchState'],
   });

@@ -145,8 +145,8 @@ export class Lock {
   async #takeOne(name: string): Promise<void> {
     const use = this.#useOf(name);
     const now = this.#clock.now();
-    // Another piece of work has it, and renews it.
-    if (use.untilMs - now > HOLD_MS / 2) return;
+    // Another piece of work has it. The first renewal here comes after a third of the time, and a third must be left then.
+    if (use.untilMs - now > 0.75 * HOLD_MS) return;
     const other = await this.take(name);
     if (other === undefined) use.untilMs = now + HOLD_MS;
     else {

@@ -12,7 +12,7 @@ const PUT_AT_ONCE = 25;
 export async function getAll(table: BudgetTable, scopes: readonly string[]): Promise<Map<string, Item>> {
   const { client, name } = table;
   const found = new Map<string, Item>();
-  for (const keys of batches(scopes.map(keyOf), GOT_AT_ONCE)) {
+  for (const keys of batches([...new Set(scopes)].map(keyOf), GOT_AT_ONCE)) {
     await whole(table, keys, async (left) => {
       const command = new BatchGetItemCommand({ RequestItems: { [name]: { Keys: left, ConsistentRead: true } } });
       const { Responses = {}, UnprocessedKeys = {} } = await client.send(command);

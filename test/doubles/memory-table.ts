@@ -69,6 +69,8 @@ export class MemoryTable {
 
   #getAll(asked: Record<string, { Keys: Item[] | undefined }>): unknown {
     const [name = '', { Keys: keys = [] } = {}] = Object.entries(asked)[0] ?? [];
+    if (new Set(keys.map(scopeOf)).size < keys.length)
+      throw new Error('Provided list of item keys contains duplicates');
     const left = keys.splice(this.batchItems);
     const found = keys.map((key) => this.items.get(scopeOf(key))).filter((item) => item !== undefined);
     return { Responses: { [name]: found }, UnprocessedKeys: left.length > 0 ? { [name]: { Keys: left } } : {} };

@@ -16,7 +16,7 @@ import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts'
 import { LineAtWork } from '../chunk/line-at-work.ts';
 import { Answers, knownVerdicts } from '../evaluate/answers.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
-import { readCaptures } from '../evaluate/read-captures.ts';
+import { type HeavyLine, readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
 import { createsTraces } from '../write/sent-traces.ts';
 import { groupOf, MAX_INPUT_BYTES } from './groups.ts';
@@ -81,8 +81,10 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
     if (text !== '') await storage.putText(bucket, input, text, 'application/jsonlines');
     return prepared;
   } catch (error) {
-    // No request will be made with the money that was reserved so far.
-    await limit?.dropDeposit(deposit).catch(() => undefined);
+    // Without the input, no request will be made with the money that was reserved so far.
+    await removeObject(storage, bucket, input)
+      .then(() => limit?.dropDeposit(deposit))
+      .catch(() => undefined);
     throw error;
   } finally {
     heavy.close();
@@ -103,7 +105,10 @@ async function findRequests(
   const stored = await store.getTraces(request.chunk.experimentId, traceIds);
   const requests = new Map<string, JobRequest>();
   let bytes = 0;
-  for await (const { traceId, raw, read, replay } of eachOf(all.portions())) {
+  const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {
+    if (atWork.isEach) await atWork.begin(raw.place);
+  };
+  for await (const { traceId, raw, read, replay } of eachOf(all.portions(beforeHeavy))) {
     if (atWork.isEach) await atWork.begin(raw.place);
     const capture = read();
     const { variant } = capturePathOf(raw.place.key);

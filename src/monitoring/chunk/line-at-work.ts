@@ -88,8 +88,12 @@ export class LineAtWork {
     if (isKilled && at !== undefined) killers.push(at);
     if (killers.length > MOST_KILLERS) throw tooManyKillers(whereOf(request));
     const next = isKilled && at === undefined && stage === 'together' ? 'each' : stage;
-    const note = { stage: next, at, untilMs: Date.now() + (deps.remainingMs?.() ?? PLENTY_MS), killers };
-    return new LineAtWork(deps, request, step, [...prepared, ...killers], note);
+    const ends = Date.now() + (deps.remainingMs?.() ?? PLENTY_MS);
+    const note: Note = { stage: next, at: next === 'tracing' ? at : undefined, untilMs: ends, killers };
+    const opened = new LineAtWork(deps, request, step, [...prepared, ...killers], note);
+    // Until a line is noted, a kill must not look like the end of the attempt before.
+    if (next !== 'tracing') await opened.#save({});
+    return opened;
   }
 
   /** Whether the lines are to be traced one after the other, before anything else. */

@@ -23,7 +23,7 @@ import { type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
 import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
 import { WeightGate } from './held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
-import { type ReadCapture, readCaptures } from './read-captures.ts';
+import { type HeavyLine, type ReadCapture, readCaptures } from './read-captures.ts';
 import type { EvaluateDependencies } from './types.ts';
 import { VerdictTally } from './verdict-tally.ts';
 
@@ -118,7 +118,11 @@ class EvaluateChunk {
     const ids = [...all.captures, ...condemned, ...all.heavy].map(({ traceId }) => traceId);
     const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
-    const beforeHeavy = (): Promise<void> => this.#writer.flush().then(() => atWork.checkTime());
+    const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {
+      await this.#writer.flush();
+      if (atWork.isEach) await atWork.begin(raw.place);
+      else atWork.checkTime();
+    };
     try {
       for await (const captures of all.portions(beforeHeavy)) {
         for (const line of condemned.splice(0)) await this.#condemn(line, stored.get(line.traceId));
@@ -167,7 +171,7 @@ class EvaluateChunk {
         this.#note(outcome.failure);
         return outcome;
       } catch (error) {
-        this.#stop ??= signal.aborted ? this.#outOfTime(error) : error;
+        this.#note(signal.aborted ? this.#outOfTime(error) : error);
       }
     }
     // Without a signal, it does not wait for the judge.

@@ -26,6 +26,12 @@ export interface ReadCapture extends Line {
   onlyTraced?: NamedError | undefined;
 }
 
+/** A line that is worked on alone. */
+export interface HeavyLine extends Line {
+  /** Adds what the line turns out to be. */
+  read(): Promise<void>;
+}
+
 /** The captures of a chunk, and the lines that are none. */
 export class ChunkCaptures {
   readonly captures: ReadCapture[] = [];
@@ -34,8 +40,8 @@ export class ChunkCaptures {
   /** Lines that must not be decoded here, because they killed the function alone or are too heavy. */
   readonly condemned: (Line & { reason: NamedError })[] = [];
   readonly unread: UnreadRange[] = [];
-  /** Lines that are worked on one after the other, when nothing else is in memory. `read` adds what they turn out to be. */
-  readonly heavy: (Line & { read(): Promise<void> })[] = [];
+  /** Lines that are worked on one after the other, when nothing else is in memory. */
+  readonly heavy: HeavyLine[] = [];
   readonly #book: LineBook | undefined;
   readonly #held = new HeldCaptures();
 
@@ -67,11 +73,11 @@ export class ChunkCaptures {
    *
    * @param before is called before each heavy one, when the caller has done with those before
    */
-  async *portions(before?: () => Promise<void>): AsyncGenerator<ReadCapture[]> {
+  async *portions(before?: (line: HeavyLine) => Promise<void>): AsyncGenerator<ReadCapture[]> {
     yield this.captures.splice(0);
-    for (const { read } of this.heavy) {
-      await before?.();
-      await read();
+    for (const line of this.heavy) {
+      await before?.(line);
+      await line.read();
       yield this.captures.splice(0);
     }
   }

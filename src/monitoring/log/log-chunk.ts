@@ -61,7 +61,11 @@ async function logTogether(
     count(traceId, facts, trace === 'written'),
   );
   const index = new PredictionIndex(environment);
-  const leaveOut = (place: LinePlace) => atWork.reasonOf(place);
+  const leaveOut = async (place: LinePlace) => {
+    const reason = atWork.reasonOf(place);
+    if (reason === undefined && atWork.isEach) await batch.flush().then(() => atWork.begin(place));
+    return reason;
+  };
   for await (const read of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
     atWork.checkTime();
     const { range } = read;

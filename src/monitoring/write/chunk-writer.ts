@@ -142,7 +142,7 @@ export class ChunkWriter {
     const found = await this.#read(items);
     await this.#sent.read(items.map(({ traceId }) => traceId));
     const { refused, ...created } = await this.#create(items, found, assertHeld);
-    refused.push(...(await this.#mend(items, found)));
+    refused.push(...(await this.#mend(items, found, assertHeld)));
     const isRefused = new Map(refused.map(({ traceId, reason }) => [traceId, reason]));
     const isNew = new Set(created.written);
     for (const traceId of created.bare) isNew.delete(traceId);
@@ -187,13 +187,17 @@ export class ChunkWriter {
   async #mend(
     items: readonly WriteItem[],
     found: ReadonlyMap<string, StoredTrace>,
+    assertHeld: () => void,
   ): Promise<WriteTracesResult['refused']> {
     const isIncomplete = ({ traceId }: WriteItem): boolean => {
       const stored = found.get(traceId);
       return stored !== undefined && this.#isIncomplete(stored);
     };
     const traces = items.filter(isIncomplete).flatMap(({ trace }) => trace ?? []);
-    return traces.length === 0 ? [] : this.#deps.store.mendTraces(await this.#resolved(), traces);
+    if (traces.length === 0) return [];
+    const experiment = await this.#resolved();
+    assertHeld();
+    return this.#deps.store.mendTraces(experiment, traces);
   }
 
   #resolved(): Promise<Experiment> {

@@ -27,7 +27,7 @@ const NOTHING: LabelCounts = {
   ambiguous: 0,
   invalid: 0,
 };
-const HOURS_MS = 3_600_000;
+const LAMBDA_MS = 900_000;
 
 let memory: MemoryStorage;
 let table: MemoryTable;
@@ -42,7 +42,7 @@ beforeEach(() => {
   table = new MemoryTable();
   calls = [];
   published = [];
-  leftMs = HOURS_MS;
+  leftMs = LAMBDA_MS;
   steps = {
     read: async (input, cursor) => called(`read ${JSON.stringify(input)} ${cursor}`, { cursor: null, files: [] }),
     join: async (cursor) => called(`join ${cursor}`, { cursor: null }),
@@ -117,7 +117,7 @@ it('continues where the time of an invocation ended, and forgets nothing that it
   for (let part = 1; result.more; part += 1) {
     // Any attempt may be repeated: its first was killed at the end.
     await invoke({ state: result.state });
-    leftMs = HOURS_MS;
+    leftMs = LAMBDA_MS;
     result = await invoke({ state: result.state });
     if (part > 10) throw new Error('It does not end');
   }
@@ -194,8 +194,8 @@ describe('the lock to note', () => {
   it('is held for as long as the function can run, and free after a failure', async () => {
     steps.note = async () => {
       const untilMs = (await lockOf('other').take(NOTES))?.untilMs ?? 0;
-      expect(untilMs).toBeGreaterThan(Date.now() + HOURS_MS - 10_000);
-      expect(untilMs).toBeLessThanOrEqual(Date.now() + HOURS_MS);
+      expect(untilMs).toBeGreaterThan(Date.now() + LAMBDA_MS - 10_000);
+      expect(untilMs).toBeLessThanOrEqual(Date.now() + LAMBDA_MS);
       throw new Error('down');
     };
     await expect(invoke({}, 'failed')).rejects.toThrow('down');
