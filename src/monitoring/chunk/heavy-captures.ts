@@ -5,13 +5,14 @@
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { on } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TraceRecord } from '../../captures/trace/types.ts';
 import type { DecodedLine, DecodeOptions, RawLine } from '../../captures/types.ts';
 import type { ManifestLine } from '../../core/contract/payloads.ts';
+import { RetryableError, saidBy } from '../../core/errors/errors.ts';
 import { SMALL_MALLOC } from '../../core/process/malloc.ts';
 import { collectGarbage, functionMb, residentMb, roomMb } from '../../core/process/memory.ts';
 import { captureTimeMs } from '../../core/process/within-time.ts';
@@ -51,11 +52,15 @@ export class HeavyCaptures {
     this.#workOf = workOf;
   }
 
-  /** @returns `undefined` if the process was killed, or took too long */
+  /**
+   * @returns `undefined` if the process was killed, or took too long
+   * @throws RetryableError `HeavyProcessNotStarted`
+   */
   async work(raw: RawLine, options: DecodeOptions): Promise<WorkedLine | undefined> {
     this.#work ??= this.#workOf();
     const work = await this.#work;
-    const folder = mkdtempSync(join(tmpdir(), 'heavy-'));
+    sweep();
+    const folder = mkdtempSync(join(tmpdir(), `heavy-${process.pid}-`));
     try {
       writeFileSync(join(folder, FILES.line), raw.bytes);
       const job = { folder, place: raw.place, options, work };
@@ -94,10 +99,11 @@ export class HeavyCaptures {
         if (residentMb(child.pid) > KEPT_MB) this.close();
         return line;
       }
-    } catch {
-      // The process could not be started.
+    } catch (error) {
+      if (child.pid === undefined) throw notStarted(error);
     } finally {
       clearInterval(watch);
+      if (child.pid === undefined) this.close();
     }
     this.close();
     return line && { ...line, isCut: true };
@@ -129,11 +135,48 @@ export function heavyCapturesOf(
 }
 
 function start(heapMb: number): ChildProcess {
-  return fork(fileURLToPath(PROGRAM), [], {
-    serialization: 'advanced',
-    execArgv: ['--max-semi-space-size=1', `--max-old-space-size=${heapMb}`],
-    // Neither credentials nor settings: it reads what anyone has sent to the endpoint.
-    env: { ...SMALL_MALLOC, AWS_LAMBDA_FUNCTION_MEMORY_SIZE: String(functionMb()) },
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-  });
+  const { LD_LIBRARY_PATH = '' } = process.env;
+  try {
+    const child = fork(fileURLToPath(PROGRAM), [], {
+      serialization: 'advanced',
+      execArgv: ['--max-semi-space-size=1', `--max-old-space-size=${heapMb}`],
+      // Neither credentials nor settings: it reads what anyone has sent to the endpoint.
+      env: { ...SMALL_MALLOC, LD_LIBRARY_PATH, AWS_LAMBDA_FUNCTION_MEMORY_SIZE: String(functionMb()) },
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    });
+    // Without a listener, a failure to start would end the function.
+    child.on('error', () => undefined);
+    return child;
+  } catch (error) {
+    throw notStarted(error);
+  }
+}
+
+const notStarted = (error: unknown): RetryableError =>
+  new RetryableError(
+    'HeavyProcessNotStarted',
+    'The process for heavy captures did not start',
+    { got: saidBy(error) },
+    error,
+  );
+
+let isSwept = false;
+
+/** Removes the folders of functions that were killed: the one that follows may have the same disk. */
+function sweep(): void {
+  if (isSwept) return;
+  isSwept = true;
+  for (const name of readdirSync(tmpdir())) {
+    const pid = Number(/^heavy-(\d+)-/.exec(name)?.[1] ?? 0);
+    if (pid > 0 && (pid === process.pid || !isAlive(pid)))
+      rmSync(join(tmpdir(), name), { recursive: true, force: true });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }

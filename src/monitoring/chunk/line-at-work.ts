@@ -134,8 +134,10 @@ export class LineAtWork {
 
   /** Notes a line before it is processed alone. @throws RetryableError `ChunkOutOfTime` */
   async begin(place: LinePlace): Promise<void> {
+    // An attempt that ends here is continued with this line.
+    if (this.#note !== undefined) this.#note = { ...this.#note, at: lineId(place) };
     this.checkTime();
-    await this.#save({ at: lineId(place) });
+    await this.#save({});
   }
 
   /** @throws RetryableError `ChunkOutOfTime` if the function should end itself, before it is ended */

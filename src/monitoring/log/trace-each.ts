@@ -34,7 +34,7 @@ export async function traceEach(
   const { chunk, options } = request;
   for await (const read of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
     const line = read.kind === 'heavy' ? await read.read() : read;
-    if (line.kind !== 'capture' || !mayCreate) continue;
+    if (line.kind !== 'capture' || line.duplicate || !mayCreate) continue;
     const { range } = read;
     const { traceId, raw } = line;
     const trace = book.trace({ ...line, range });
