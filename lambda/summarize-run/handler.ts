@@ -14,6 +14,7 @@ import { countingThrottles, createMetrics } from '../../src/core/process/metrics
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { startForWaiting } from '../../src/ground-truth/start-waiting.ts';
 import { isCacheKnown, isCacheMissed } from '../../src/monitoring/cache-missed.ts';
+import { keepCounts } from '../../src/monitoring/keep-counts.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
@@ -32,7 +33,10 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   const failure = !error?.Error ? undefined : { name: error.Error, message: causeOf(error.Cause) };
   const time = { part, remainingMs: () => context.getRemainingTimeInMillis() };
   const quality = new RunSums();
-  const summary = await summarizeRun(storage, bucket, run, failure, time, quality);
+  const summary = await summarizeRun(storage, bucket, run, failure, time, quality).catch(async (refused: Error) => {
+    if (refused.name === 'ContractChanged') await keepCounts(storage, bucket, run.name);
+    throw refused;
+  });
   const key = workKeys.summary(run.name);
   const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
   if (result.more) return { ...result, ok: true, error: '', cause: '' };

@@ -189,6 +189,20 @@ export function unreportedAttempts({ evaluations }: ChunkState): number {
   return unreported;
 }
 
+/** Reads the receipts of a run, in the order of its chunks. @param from the ordinal of the first chunk */
+export const readReceipts = (
+  storage: Storage,
+  workBucket: string,
+  run: string,
+  from = 0,
+): AsyncGenerator<Receipt, void, undefined> =>
+  readAll<Receipt>(
+    storage,
+    workBucket,
+    workKeys.receiptPrefix(run),
+    from === 0 ? undefined : workKeys.receiptsFrom(run, from),
+  );
+
 /**
  * Reads the chunks of a run with their receipts, in the order of their ordinals. Both are sorted, so only a few are in memory.
  *
@@ -201,8 +215,7 @@ export async function* readChunks(
   run: string,
   from = 0,
 ): AsyncGenerator<{ line?: ManifestLine; state: ChunkState }> {
-  const after = from === 0 ? undefined : workKeys.receiptsFrom(run, from);
-  const receipts = readAll<Receipt>(storage, workBucket, workKeys.receiptPrefix(run), after);
+  const receipts = readReceipts(storage, workBucket, run, from);
   try {
     let next = await receipts.next();
     const take = async (chunk: number): Promise<ChunkState> => {
