@@ -123,7 +123,7 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
 }
 
 /** @throws PermanentError `NoClone` */
-export function requireClone(folder: string): void {
+function requireClone(folder: string): void {
   if (existsSync(join(folder, dirname(EXAMPLES_FILE)))) return;
   const expected = `a clone of the project, with ${EXAMPLES_FILE}, as the working directory`;
   const facts = { got: folder, expected };

@@ -191,7 +191,7 @@ function selectionOf(flags: DatasetFlags, { mlflow, experiment, settings }: Open
 }
 
 /** @throws PermanentError `NothingSelected` */
-export function checkSelected(selected: readonly unknown[]): void {
+function checkSelected(selected: readonly unknown[]): void {
   if (selected.length > 0) return;
   const expected = 'conditions that a trace of the window meets; MLflow’s page shows what there is';
   throw new PermanentError('NothingSelected', 'No trace meets the conditions', { got: '0 traces', expected });

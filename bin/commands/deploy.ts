@@ -37,7 +37,7 @@ const PLACES = [packagePath('package.json'), join(process.cwd(), 'package.json')
  *
  * @throws PermanentError `CdkMissing`
  */
-export function deployFile(file: string, places: readonly string[] = PLACES): string {
+function deployFile(file: string, places: readonly string[] = PLACES): string {
   for (const place of places) {
     try {
       return createRequire(place).resolve(file);

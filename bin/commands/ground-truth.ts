@@ -153,10 +153,7 @@ const isFaulty = ({ status, files }: TruthReport): boolean =>
 const instant = (ms: number | undefined): string | null => (ms === undefined ? null : new Date(ms).toISOString());
 
 /** @throws PermanentError `NoLabels`, with the hours that have some */
-export async function noLabels(
-  { storage, outputs }: DeployedStack,
-  { fromMs, toMs, variant }: TruthQuery,
-): Promise<never> {
+async function noLabels({ storage, outputs }: DeployedStack, { fromMs, toMs, variant }: TruthQuery): Promise<never> {
   const hours = await labeledHours(storage, outputs.workBucket);
   const [first, last] = [hours[0], hours.at(-1)];
   throw new PermanentError('NoLabels', 'No prediction there has a label', {

@@ -82,7 +82,7 @@ async function label(flags: LabelFlags): Promise<void> {
 }
 
 /** @throws PermanentError `ScorerWithoutPass` */
-export function withPass(scorer: JudgeScorer): JudgeScorer {
+function withPass(scorer: JudgeScorer): JudgeScorer {
   if (scorer.values.kind !== 'number') return scorer;
   const facts = { got: scorer.name, expected: 'a scorer whose values pass or fail' };
   throw new PermanentError('ScorerWithoutPass', 'A scorer that answers with numbers has no rate to correct', facts);

@@ -68,7 +68,7 @@ async function open(what: string | undefined, flags: OpenFlags): Promise<void> {
 }
 
 /** @throws PermanentError `TwoPages` */
-export function checkOnePage(what: string | undefined, { dashboard }: OpenFlags): void {
+function checkOnePage(what: string | undefined, { dashboard }: OpenFlags): void {
   if (!dashboard || what === undefined) return;
   const facts = { got: `${what} and --dashboard`, expected: 'one of them' };
   throw new PermanentError('TwoPages', 'Only one page can be opened', facts);
@@ -90,7 +90,7 @@ async function inConsole({ clients }: DeployedStack, link: (links: ConsoleLinks)
 }
 
 /** @throws PermanentError `NoConsole` */
-export function requireConsole(links: ConsoleLinks | undefined): ConsoleLinks {
+function requireConsole(links: ConsoleLinks | undefined): ConsoleLinks {
   if (links !== undefined) return links;
   const got = `AWS_ENDPOINT_URL=${process.env.AWS_ENDPOINT_URL}`;
   const expected = 'a stack on AWS. Of a run, “inference-monitor show” prints what there is';

@@ -70,7 +70,7 @@ const counted = ({ length }: readonly unknown[]): string => (length === 1 ? '1 f
  *
  * @throws PermanentError `OptionsNeedCaptures`
  */
-export function assertNoOptions(flags: RunFlags, { fresh }: Pick<UploadPlan, 'fresh'>): void {
+function assertNoOptions(flags: RunFlags, { fresh }: Pick<UploadPlan, 'fresh'>): void {
   const { dryRun: _, ...options } = inputOptions(flags);
   const given = [...Object.keys(options), ...(flags.name === undefined ? [] : ['name'])];
   if (given.length === 0 || (given.length === 1 && options.evaluate === true)) return;

@@ -60,10 +60,7 @@ const isToStartAgain = (report: RunReport, asked: RetryWhat | undefined): boolea
   (asked ?? 'failed') === 'failed' && !isPlanned(report);
 
 /** Decides what to retry. @throws PermanentError `RunGoesOn`, `NothingToRetry`, `RetryUnclear` */
-export function whatToRetry(
-  report: Pick<RunReport, 'run' | 'status' | 'summary'>,
-  asked: RetryWhat | undefined,
-): RetryWhat {
+function whatToRetry(report: Pick<RunReport, 'run' | 'status' | 'summary'>, asked: RetryWhat | undefined): RetryWhat {
   const { run, status, summary } = report;
   if (status === 'running') {
     const expected = `a run that has ended: inference-monitor follow ${run}`;

@@ -129,7 +129,7 @@ const RUN_HEAD = [
 const REPLAY_HEAD = ['replay', 'status', 'started (UTC)', 'took', 'sent', 'requests', 'asked'];
 
 /** Returns the table; on a narrow terminal a few lines for each run. */
-export function listText(found: readonly (ListedRun | ListedReplay)[], options: TextOptions): string {
+function listText(found: readonly (ListedRun | ListedReplay)[], options: TextOptions): string {
   if (found.length === 0) return 'There are no such runs.\n';
   const [head, rows] = found.some((one) => 'requests' in one)
     ? [REPLAY_HEAD, found.map((one) => replayRow(one as ListedReplay))]

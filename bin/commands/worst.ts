@@ -105,7 +105,7 @@ async function worst(flags: WorstFlags): Promise<void> {
 }
 
 /** Returns the text of the report. */
-export function worstText({ traces, judged, failing, worst: found }: WorstTraces, out: TextOptions): string {
+function worstText({ traces, judged, failing, worst: found }: WorstTraces, out: TextOptions): string {
   const total = `${traces} traces, ${judged} of them judged, ${failing} with a failing verdict`;
   const lines = worstLines(found, ({ url, traceId }) => url ?? `inference-monitor open ${traceId}`, out);
   return `${[...lines, total].join('\n')}\n`;

@@ -61,7 +61,7 @@ async function deployedPrefixes(lambda: LambdaClient): Promise<string[]> {
 }
 
 /** The error for a prefix that no stack has. It names the nearest of those that are deployed, or all of them. */
-export function notDeployed(prefix: string, region: string, prefixes: readonly string[]): PermanentError {
+function notDeployed(prefix: string, region: string, prefixes: readonly string[]): PermanentError {
   const like = nearest(prefix, prefixes);
   const deployed = like
     ? `; did you mean ${like}?`

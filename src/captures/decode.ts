@@ -1,7 +1,7 @@
 /** Decodes a line of a capture file. The entry point of this folder. */
 import { saidBy } from '../core/errors/errors.ts';
 import { weightAtOnce } from '../core/process/memory.ts';
-import { captureTimeMs, isOutOfTime, MIN_TIMED_BYTES, withinTime } from '../core/process/within-time.ts';
+import { captureTimeMs, MIN_TIMED_BYTES, withinTime } from '../core/process/within-time.ts';
 import { asText, isObject } from './json.ts';
 import { interpret } from './meaning/interpret.ts';
 import { announcedBy } from './payload/captured-data.ts';
@@ -31,10 +31,7 @@ export function decodeLine(raw: RawLine, options: DecodeOptions = {}): DecodedLi
 
 function decode(raw: RawLine, options: DecodeOptions, timeMs: number): DecodedLine {
   const scale = new Scale(options.maxWeight);
-  const limitOf = (error: unknown): { tooHeavy?: true; late?: true } => ({
-    ...(error instanceof TooHeavy ? { tooHeavy: true } : {}),
-    ...(isOutOfTime(error) ? { late: true } : {}),
-  });
+  const limitOf = (error: unknown): { tooHeavy?: true } => (error instanceof TooHeavy ? { tooHeavy: true } : {});
   try {
     scale.characters(raw.bytes.length);
     const opened = openEnvelope(raw.bytes, scale);

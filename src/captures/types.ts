@@ -190,8 +190,6 @@ export type DecodedLine = (
 ) & {
   /** The line was not decoded because its estimated memory exceeds `maxWeight`. */
   tooHeavy?: true;
-  /** The payloads were not decoded in time. The next attempt may succeed, and use more memory. */
-  late?: true;
 };
 
 export interface DecodeOptions {

@@ -175,7 +175,7 @@ const EXPIRED = new Set(['ExpiredTokenException', 'ExpiredToken', 'UnrecognizedC
 const TRANSIENT = new Set(['InternalServerError', 'ServiceUnavailable', 'LimitExceededException']);
 
 /** Converts a failure of DynamoDB into a named error, which is retryable if the failure may be transient. */
-export function namedTableError(error: unknown, table: string, scope: string): Error {
+function namedTableError(error: unknown, table: string, scope: string): Error {
   const name = error instanceof Error ? error.name : 'Unknown';
   const status = error instanceof DynamoDBServiceException ? error.$metadata.httpStatusCode : undefined;
   const facts = { got: saidBy(error), where: `table ${table}, item ${scope}` };

@@ -16,8 +16,7 @@ export interface TimeWindow {
 /** Returns the instant at which an hour of the counts starts. */
 export const hourMs = (hour: string): number => Date.parse(`${hour}:00:00Z`);
 
-export const isWithin = (hour: string, { fromMs, toMs }: TimeWindow): boolean =>
-  hourMs(hour) >= fromMs && hourMs(hour) < toMs;
+const isWithin = (hour: string, { fromMs, toMs }: TimeWindow): boolean => hourMs(hour) >= fromMs && hourMs(hour) < toMs;
 
 /** Reads the counts of a window: the sum over all runs. @param days that have counts */
 export async function readWindow(

@@ -26,7 +26,7 @@ import {
 } from './true-objectives.ts';
 
 /** More would ring falsely more often than once a year together: see detector.ts. */
-export const MAX_OBJECTIVES = 20;
+const MAX_OBJECTIVES = 20;
 
 /** The shares that may fail. Below and above, a change cannot be told within thousands of captures. */
 const [LEAST_FAILING, MOST_FAILING] = [0.0001, 0.95];

@@ -33,7 +33,7 @@ export interface WaitingPart {
 export const PART_LABELS = 25_000;
 /** Of each file; the counts are of all. */
 export const MAX_FAULTS = 100;
-export const MAX_REPLACED = 100;
+const MAX_REPLACED = 100;
 const DIGEST_CHARS = 20;
 const PART_DIGITS = 4;
 /** Others change the same report, if the file has many parts. */

@@ -34,7 +34,7 @@ export const priceOptions = (
 });
 
 /** Bedrock batch inference costs half the on-demand price. */
-export const BATCH_FACTOR = 0.5;
+const BATCH_FACTOR = 0.5;
 const TOKENS_PER_RATE = 1_000_000;
 
 /** `[input, output, cache read, cache write]`, by model, then by `""` (default), profile (`us`) or region (`eu-west-1`). */

@@ -38,7 +38,7 @@ const ruleSchema = z
   })
   .refine((rule) => Object.keys(rule).length > 1, { message: 'a rule needs a condition in addition to its name' });
 
-export const alwaysRulesSchema = z.array(ruleSchema);
+const alwaysRulesSchema = z.array(ruleSchema);
 type AlwaysRules = z.infer<typeof alwaysRulesSchema>;
 type Rule = AlwaysRules[number];
 

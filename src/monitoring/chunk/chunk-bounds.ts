@@ -9,7 +9,7 @@ import { MOST_KILLERS } from './line-at-work.ts';
  *
  * Bytes: decoding keeps the raw line, its text, the parsed payload and the serialized trace in memory. That is four to
  * seven times a line of text, and 250 bytes per value where a line has many values. Lines are weighed one by one
- * (formats/weight.ts), and only as many are kept in memory as there is room for. A single line over the bound is a
+ * (captures/weight.ts), and only as many are kept in memory as there is room for. A single line over the bound is a
  * separate chunk.
  */
 export const CHUNK_BOUNDS = { maxLines: 500, maxBytes: 8 * 1024 * 1024 };

@@ -85,7 +85,7 @@ async function* eachOf(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array
  *
  * @throws the errors of `Storage.read`
  */
-export async function openRange(
+async function openRange(
   storage: Storage,
   range: CaptureRange,
   workBucket: string,

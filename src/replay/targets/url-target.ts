@@ -35,7 +35,7 @@ const RESERVED = new Set([
 const NOT_A_NAME = 'not a header name';
 
 /** @throws PermanentError `InvalidHeader` */
-export function checkHeaders(headers: Record<string, string>): [string, string][] {
+function checkHeaders(headers: Record<string, string>): [string, string][] {
   return Object.entries(headers).map(([name, value]) => {
     const problem = RESERVED.has(name.toLowerCase())
       ? 'the replay sets this header itself'
