@@ -12,7 +12,7 @@ import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import { runGroundTruth } from '../../src/ground-truth/run.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
 import { Lock } from '../../src/limits/lock.ts';
-import { BudgetTable, tableClient } from '../../src/limits/table.ts';
+import { LimitsTable, tableClient } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 
 const environment = readEnvironment();
@@ -20,7 +20,7 @@ const storage = new Storage(createS3Client());
 const limits = connectLimits(environment);
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const { BUDGET_TABLE } = environment;
-const table = BUDGET_TABLE === undefined ? undefined : new BudgetTable(tableClient(), BUDGET_TABLE);
+const table = BUDGET_TABLE === undefined ? undefined : new LimitsTable(tableClient(), BUDGET_TABLE);
 const steps = { read: readLabelFiles, join: joinLabels, measure: measureLabels, note: noteLabels };
 
 const handle = (request: TruthRequest, context: Context): Promise<TruthResult> =>

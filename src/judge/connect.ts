@@ -4,7 +4,7 @@ import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import type { sharedSettings } from '../core/settings/schema.ts';
 import { Budget } from '../limits/budget.ts';
 import type { Limits } from '../limits/limits.ts';
-import { BudgetTable, tableClient } from '../limits/table.ts';
+import { LimitsTable, tableClient } from '../limits/table.ts';
 import { activeScorers } from './active-scorers.ts';
 import { type BatchRecord, batchRecord } from './batch/record.ts';
 import type { CallerOptions } from './calls/model-caller.ts';
@@ -139,7 +139,7 @@ export function connectBatchJudge(environment: FunctionSettings): BatchJudging {
 export function connectBudget(environment: LambdaEnvironment): (run: string, runUsd?: number) => Budget | undefined {
   const { BUDGET_TABLE: name, EVALUATION_BUDGET_USD: dailyUsd } = environment;
   if (name === undefined) return () => undefined;
-  const table = new BudgetTable(tableClient(), name);
+  const table = new LimitsTable(tableClient(), name);
   return (run, runUsd) =>
     dailyUsd === 0 && runUsd === undefined ? undefined : new Budget({ table, dailyUsd, runUsd, run });
 }

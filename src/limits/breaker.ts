@@ -4,7 +4,7 @@
  * answer closes the breaker, throttling opens it for twice as long.
  */
 import { type Clock, realClock } from './clock.ts';
-import { asNumber, type BudgetTable, type ItemChange } from './table.ts';
+import { asNumber, type ItemChange, type LimitsTable } from './table.ts';
 import { warnOnce } from './warn-once.ts';
 
 export interface Breaker {
@@ -46,7 +46,7 @@ interface State {
 const CLOSED: State = { until: 0, level: 0, forDay: 0 };
 
 export class TableBreaker implements Breaker {
-  readonly #table: BudgetTable;
+  readonly #table: LimitsTable;
   readonly #scope: string;
   readonly #name: string;
   readonly #clock: Clock;
@@ -59,7 +59,7 @@ export class TableBreaker implements Breaker {
   /** Serializes reads. */
   #reading: Promise<void> | undefined;
 
-  constructor(table: BudgetTable, name: string, clock: Clock = realClock, opensAfter = REQUESTS_REFUSED) {
+  constructor(table: LimitsTable, name: string, clock: Clock = realClock, opensAfter = REQUESTS_REFUSED) {
     this.#table = table;
     this.#name = name;
     this.#scope = `breaker#${name}`;

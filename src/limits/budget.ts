@@ -17,7 +17,7 @@
  */
 import { RetryableError } from '../core/errors/errors.ts';
 import { bookable, type SpendingLimit } from './spending-limit.ts';
-import { asNumber, type BudgetTable } from './table.ts';
+import { asNumber, type LimitsTable } from './table.ts';
 
 const NANOS_PER_USD = 1e9;
 /** Whole nanodollars, so that sums are not rounded: 9 million dollars fit. */
@@ -37,7 +37,7 @@ const COMMIT_ATTEMPTS = 3;
 const TTL_SECONDS = 62 * 86_400;
 
 export interface BudgetOptions {
-  table: BudgetTable;
+  table: LimitsTable;
   /** US dollars per day (UTC). If 0 or absent, there is no daily cap. */
   dailyUsd?: number | undefined;
   /** US dollars for the run. If absent, the run has no separate cap. */
@@ -61,7 +61,7 @@ export const runScope = (run: string): string => `run#${run}`;
 class Account {
   readonly scope: string;
   readonly cap: Nanos;
-  readonly #table: BudgetTable;
+  readonly #table: LimitsTable;
   readonly #now: () => number;
   /** What all functions have committed, as last seen. */
   #committed: Nanos | undefined;

@@ -7,7 +7,7 @@ import { type Breaker, TableBreaker } from './breaker.ts';
 import { realClock } from './clock.ts';
 import { type RateLimit, TableRateLimit } from './rate-limit.ts';
 import { type CallLimit, type Permits, TableSemaphore } from './semaphore.ts';
-import { BudgetTable, tableClient } from './table.ts';
+import { LimitsTable, tableClient } from './table.ts';
 
 /** What stands before the requests to MLflow. */
 export interface MlflowLimits {
@@ -62,7 +62,7 @@ const MLFLOW_REFUSED = { inRow: 5, forMs: 20_000 };
 export function connectLimits(settings: LimitSettings, limit?: CallLimit): Limits {
   const { BUDGET_TABLE: name, MAX_FUNCTIONS: functions, JUDGE_CONCURRENCY: calls } = settings;
   if (name === undefined) return {};
-  const table = new BudgetTable(tableClient(), name);
+  const table = new LimitsTable(tableClient(), name);
   const rate = (of: string, perSecond: number, keepMs: number): RateLimit | undefined => {
     if (perSecond === 0) return undefined;
     const most = Math.max(1, Math.floor(perSecond / LEAST_PER_SHARD));

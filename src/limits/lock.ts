@@ -20,7 +20,7 @@
 import { RetryableError } from '../core/errors/errors.ts';
 import { forEachConcurrently } from '../core/process/concurrency.ts';
 import { type Clock, realClock } from './clock.ts';
-import { asNumber, type BudgetTable } from './table.ts';
+import { asNumber, type LimitsTable } from './table.ts';
 
 /** Who has a lock, and until when if it is not renewed. */
 export interface Holder {
@@ -30,7 +30,7 @@ export interface Holder {
 }
 
 interface LockOptions {
-  table: BudgetTable;
+  table: LimitsTable;
   /** Up to 256 bytes. */
   owner: string;
   clock?: Clock;
@@ -57,7 +57,7 @@ interface Use {
 }
 
 export class Lock {
-  readonly #table: BudgetTable;
+  readonly #table: LimitsTable;
   readonly #owner: string;
   readonly #clock: Clock;
   readonly #uses = new Map<string, Use>();

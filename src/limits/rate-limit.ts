@@ -5,7 +5,7 @@
  * second, for as many units as it used in the last one. One that crashes loses at most such a share.
  */
 import { type Clock, realClock } from './clock.ts';
-import { asNumber, type BudgetTable } from './table.ts';
+import { asNumber, type LimitsTable } from './table.ts';
 import { warnOnce } from './warn-once.ts';
 
 export interface RateLimit {
@@ -16,7 +16,7 @@ export interface RateLimit {
 }
 
 interface RateLimitOptions {
-  table: BudgetTable;
+  table: LimitsTable;
   name: string;
   perSecond: number;
   /** Units that are not used this long after their time are lost, so that a pause is not made up for by a burst. */

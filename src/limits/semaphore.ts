@@ -4,7 +4,7 @@
  * those of the next one before it begins. So the permits of a function that crashes are free again when the window ends.
  */
 import { type Clock, realClock } from './clock.ts';
-import { asNumber, type BudgetTable, type Item } from './table.ts';
+import { asNumber, type Item, type LimitsTable } from './table.ts';
 import { warnOnce } from './warn-once.ts';
 
 export interface Permits {
@@ -23,7 +23,7 @@ export interface CallLimit {
 }
 
 interface SemaphoreOptions {
-  table: BudgetTable;
+  table: LimitsTable;
   /** Functions at the same time; 0: any number. */
   functions: number;
   /** Calls of the judge at the same time, in all functions; 0: any number. */

@@ -10,7 +10,7 @@ export interface SpendingLimit {
 /** Returns the cost to book for a call. A negative cost is booked as 0, so that it gives no money back. */
 export const bookable = (actualUsd: number): number => (actualUsd > 0 ? actualUsd : 0);
 
-/** A limit for one process, for the command line. Lambdas share a `LeasedBudget`. */
+/** A limit for one process, for the command line. Lambdas share a `Budget`. */
 export class OwnLimit implements SpendingLimit {
   readonly #usd: number;
   #spent = 0;

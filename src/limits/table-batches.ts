@@ -2,14 +2,14 @@
 import { BatchGetItemCommand, BatchWriteItemCommand } from '@aws-sdk/client-dynamodb';
 import { budgetTable } from '../core/contract/names.ts';
 import { batches } from '../core/values/batches.ts';
-import { attributesOf, type BudgetTable, type Item, type ItemChange, keyOf } from './table.ts';
+import { attributesOf, type Item, type ItemChange, keyOf, type LimitsTable } from './table.ts';
 
 /** DynamoDB's bounds of one request. */
 const GOT_AT_ONCE = 100;
 const PUT_AT_ONCE = 25;
 
-/** Returns those of the items that exist, by scope. @throws the errors of `BudgetTable` */
-export async function getAll(table: BudgetTable, scopes: readonly string[]): Promise<Map<string, Item>> {
+/** Returns those of the items that exist, by scope. @throws the errors of `LimitsTable` */
+export async function getAll(table: LimitsTable, scopes: readonly string[]): Promise<Map<string, Item>> {
   const { client, name } = table;
   const found = new Map<string, Item>();
   for (const keys of batches([...new Set(scopes)].map(keyOf), GOT_AT_ONCE)) {
@@ -23,9 +23,9 @@ export async function getAll(table: BudgetTable, scopes: readonly string[]): Pro
   return found;
 }
 
-/** Replaces the items. @throws the errors of `BudgetTable` */
+/** Replaces the items. @throws the errors of `LimitsTable` */
 export async function putAll(
-  table: BudgetTable,
+  table: LimitsTable,
   items: readonly Pick<ItemChange, 'scope' | 'values'>[],
 ): Promise<void> {
   const { client, name } = table;
@@ -43,7 +43,7 @@ export async function putAll(
 }
 
 /** @param send returns what DynamoDB has left out, which is sent again as if it had been throttled */
-async function whole<T>(table: BudgetTable, batch: T[], send: (left: T[]) => Promise<T[]>): Promise<void> {
+async function whole<T>(table: LimitsTable, batch: T[], send: (left: T[]) => Promise<T[]>): Promise<void> {
   let left = batch;
   await table.send('a batch', async () => {
     left = await send(left);

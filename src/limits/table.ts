@@ -1,4 +1,4 @@
-/** Reads and writes items of the stack's DynamoDB table: the budget's, and those of the gate. Failures become named errors. */
+/** Reads and writes items of the stack's DynamoDB table of limits. Failures become named errors. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type AttributeValue,
@@ -50,21 +50,21 @@ export const attributesOf = (values: ItemChange['values'], prefix = ''): Item =>
 
 let client: DynamoDBClient | undefined;
 
-/** Returns the client of the table. There is one in a process, so that the budget and the gate share its connections. */
+/** Returns the client of the table. There is one in a process, so that all limits share its connections. */
 export function tableClient(): DynamoDBClient {
   client ??= new DynamoDBClient({});
   return client;
 }
 
 /** @throws PermanentError `InvalidEnvironment` without a table: nothing is written to MLflow without its locks */
-export function limitsTable({ BUDGET_TABLE: name }: { BUDGET_TABLE?: string | undefined }): BudgetTable {
-  if (name !== undefined) return new BudgetTable(tableClient(), name);
+export function limitsTable({ BUDGET_TABLE: name }: { BUDGET_TABLE?: string | undefined }): LimitsTable {
+  if (name !== undefined) return new LimitsTable(tableClient(), name);
   throw new PermanentError('InvalidEnvironment', 'The name of the table of locks is missing', {
     expected: 'BUDGET_TABLE in the environment',
   });
 }
 
-export class BudgetTable {
+export class LimitsTable {
   readonly client: DynamoDBClient;
   readonly name: string;
 

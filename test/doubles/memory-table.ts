@@ -10,12 +10,12 @@ import {
   type UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
 import { budgetTable } from '../../src/core/contract/names.ts';
-import { BudgetTable } from '../../src/limits/table.ts';
+import { LimitsTable } from '../../src/limits/table.ts';
 
 type Item = Record<string, AttributeValue>;
 
 /** Returns the table of the limits, in memory. */
-export const memoryLimits = (table = new MemoryTable()): BudgetTable => new BudgetTable(table.client, 'table');
+export const memoryLimits = (table = new MemoryTable()): LimitsTable => new LimitsTable(table.client, 'table');
 /** What writing needs besides a storage and MLflow. */
 export const memoryWriting = () => ({ table: memoryLimits(), remainingMs: () => 900_000 });
 

@@ -8,7 +8,7 @@ import type { DynamoDBClient, UpdateItemCommand } from '@aws-sdk/client-dynamodb
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
 import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
-import { BudgetTable } from '../../src/limits/table.ts';
+import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { type FaultProxy, type FaultRule, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { expectEquations, linesOf } from '../helpers/fault-expectations.ts';
@@ -81,7 +81,7 @@ describe.each(versions)('with MLflow %s', (version) => {
     const sent = (command: UpdateItemCommand) =>
       requests < lastRequest ? pipeline.dynamo.send(command) : new Promise(() => undefined);
     const mortal = { send: sent } as unknown as DynamoDBClient;
-    return { deps: { storage: new Storage(client), store, table: new BudgetTable(mortal, TABLE) }, killed };
+    return { deps: { storage: new Storage(client), store, table: new LimitsTable(mortal, TABLE) }, killed };
   }
 
   /**

@@ -4,7 +4,7 @@
  */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
-import { BudgetTable } from '../../src/limits/table.ts';
+import { LimitsTable } from '../../src/limits/table.ts';
 import { MIN_BATCH_RECORDS } from '../../src/monitoring/batch/groups.ts';
 import type { QuotaLimits } from '../doubles/quota-shim/limits.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
@@ -162,7 +162,7 @@ test('tokens of the judge a day alone: what has no room is held, and judged when
     const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
     const dynamo = new DynamoDBClient({ endpoint, region, credentials });
     const scope = `breaker#judge#${BEDROCK_MODEL_ID}`;
-    const table = new BudgetTable(dynamo, BUDGET_TABLE);
+    const table = new LimitsTable(dynamo, BUDGET_TABLE);
     expect((await table.get(scope)).forDay?.N).toBe('1');
     await table.update({ scope, expression: 'SET #until = :now', values: { now: Date.now() } });
     dynamo.destroy();

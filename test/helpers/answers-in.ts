@@ -3,7 +3,7 @@ import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { budgetTable } from '../../src/core/contract/names.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
-import { BudgetTable } from '../../src/limits/table.ts';
+import { LimitsTable } from '../../src/limits/table.ts';
 import { AnswerTable } from '../../src/monitoring/evaluate/answer-table.ts';
 
 const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
@@ -25,7 +25,7 @@ export async function createItemTable(endpoint: string, TableName: string): Prom
 /** @returns a function that gives the answers of an attempt; they are in the table `answers` */
 export function answersIn(endpoint: string, storage: Storage, workBucket: string) {
   const client = new DynamoDBClient({ endpoint, region: 'us-east-1', credentials });
-  const place = { table: new BudgetTable(client, 'answers'), storage, workBucket };
+  const place = { table: new LimitsTable(client, 'answers'), storage, workBucket };
   return (request: ChunkRequest, requestId: string, ms: number): AnswerTable =>
     new AnswerTable(place, request, { requestId, untilMs: Date.now() + ms });
 }

@@ -8,7 +8,7 @@ import { createJudge } from '../../src/judge/create-judge.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
-import { BudgetTable } from '../../src/limits/table.ts';
+import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
@@ -37,7 +37,7 @@ async function main(): Promise<void> {
   const s3 = new S3Client({ ...aws, endpoint: s3Url, forcePathStyle: true });
   const store = createMlflowClient({ trackingUri: mlflowUrl, s3 });
   const environment = readEnvironment(variables);
-  const table = new BudgetTable(new DynamoDBClient({ ...aws, endpoint: awsUrl }), 'fault-limits');
+  const table = new LimitsTable(new DynamoDBClient({ ...aws, endpoint: awsUrl }), 'fault-limits');
   const remainingMs = () => LAMBDA_MS;
   const deps = { storage: new Storage(s3), store, environment, table, remainingMs, requestId: 'killed' };
   if (step === 'log') {

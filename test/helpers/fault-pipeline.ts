@@ -27,7 +27,7 @@ import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../src/judge/transports/bedrock.ts';
 import type { Judge } from '../../src/judge/types.ts';
-import { BudgetTable } from '../../src/limits/table.ts';
+import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient, type MlflowClient, type MlflowClientOptions } from '../../src/mlflow/client.ts';
 import { isRepeated } from '../../src/monitoring/chunk/attempt.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
@@ -107,7 +107,7 @@ export class FaultPipeline {
   readonly s3: S3Client;
   readonly dynamo: DynamoDBClient;
   /** Of the locks, and of what was sent before. */
-  readonly table: BudgetTable;
+  readonly table: LimitsTable;
   readonly s3Proxy: FaultProxy;
   readonly mlflowProxy: FaultProxy;
   readonly reader: FaultReader;
@@ -133,7 +133,7 @@ export class FaultPipeline {
     this.judge = parts.judge;
     this.s3 = parts.s3;
     this.dynamo = parts.dynamo;
-    this.table = new BudgetTable(parts.dynamo, TABLE);
+    this.table = new LimitsTable(parts.dynamo, TABLE);
     this.s3Proxy = parts.s3Proxy;
     this.mlflowProxy = parts.mlflowProxy;
     this.reader = parts.reader;

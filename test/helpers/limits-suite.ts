@@ -8,7 +8,7 @@ import type { Clock } from '../../src/limits/clock.ts';
 import { Lock } from '../../src/limits/lock.ts';
 import { TableRateLimit } from '../../src/limits/rate-limit.ts';
 import { type CallLimit, TableSemaphore, WINDOW_MS } from '../../src/limits/semaphore.ts';
-import { asNumber, BudgetTable } from '../../src/limits/table.ts';
+import { asNumber, LimitsTable } from '../../src/limits/table.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
 /** A new and empty table. */
@@ -23,19 +23,19 @@ export interface TestTable {
   idle?: () => Promise<void>;
 }
 
-const noTable = new BudgetTable({ send: () => Promise.reject(new Error('gone')) } as never, 't');
+const noTable = new LimitsTable({ send: () => Promise.reject(new Error('gone')) } as never, 't');
 
 const NOON = Date.UTC(2026, 10, 20, 12);
 
 export function limitsSuite(newTable: () => Promise<TestTable>): void {
-  let table: BudgetTable;
+  let table: LimitsTable;
   let time: VirtualClock;
   let requests: TestTable['requests'];
   let loseReply: TestTable['loseReply'];
   beforeEach(async () => {
     const { client, name, idle, ...rest } = await newTable();
     ({ requests, loseReply } = rest);
-    table = new BudgetTable(client, name);
+    table = new LimitsTable(client, name);
     time = new VirtualClock(idle);
   });
 

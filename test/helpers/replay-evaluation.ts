@@ -9,7 +9,7 @@ import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { createJudge } from '../../src/judge/create-judge.ts';
 import { priceCall, priceOptions } from '../../src/judge/pricing/prices.ts';
 import { Budget, runScope } from '../../src/limits/budget.ts';
-import { BudgetTable } from '../../src/limits/table.ts';
+import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { budgetRun } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
@@ -87,7 +87,7 @@ export class EvaluatedReplays {
       });
     this.cloud.limit = (run, runUsd) =>
       new Budget({
-        table: new BudgetTable(this.#dynamo, TABLE),
+        table: new LimitsTable(this.#dynamo, TABLE),
         dailyUsd: settings.EVALUATION_BUDGET_USD,
         runUsd,
         run,

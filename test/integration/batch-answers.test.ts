@@ -13,7 +13,7 @@ import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { Budget, runScope } from '../../src/limits/budget.ts';
-import { BudgetTable } from '../../src/limits/table.ts';
+import { LimitsTable } from '../../src/limits/table.ts';
 import type { NewAssessment, StoredTrace } from '../../src/mlflow/types.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
 import { checkBatch } from '../../src/monitoring/batch/jobs.ts';
@@ -115,7 +115,7 @@ test('a job asks nothing at a price that is unknown while there is a budget', as
   const common = { storage, store: storeThat(() => undefined), scorers, environment, always: () => undefined };
   const prepare = (limit?: Budget) =>
     prepareChunk(request, { ...common, ...batch, requestId: 'r', ...(limit && { limit }) });
-  const limit = new Budget({ table: new BudgetTable(dynamo, TABLE), run: 'unpriced', runUsd: 1 });
+  const limit = new Budget({ table: new LimitsTable(dynamo, TABLE), run: 'unpriced', runUsd: 1 });
   expect(await prepare(limit)).toMatchObject({ records: 0, held: [] });
   expect(await prepare()).toMatchObject({ records: 1 });
 });
@@ -123,7 +123,7 @@ test('a job asks nothing at a price that is unknown while there is a budget', as
 test('holds the verdicts that the job did not answer while the budget has no room, then asks for them, and pays once', async () => {
   const request = await requestOf(RUN);
   const batch = connectBatchJudge(environment);
-  const budgetOf = (runUsd: number) => new Budget({ table: new BudgetTable(dynamo, TABLE), run: RUN, runUsd });
+  const budgetOf = (runUsd: number) => new Budget({ table: new LimitsTable(dynamo, TABLE), run: RUN, runUsd });
   let written: NewAssessment[] = [];
   const store = storeThat((assessments) => (written = assessments));
   const common = { storage, store, scorers, environment, always: () => undefined, requestId: 'prepared' };
@@ -216,7 +216,7 @@ test('writes the requests of a chunk only after its money is reserved and its st
     },
   });
   const request = await requestOf('order-run');
-  const limit = new Budget({ table: new BudgetTable(dynamo, TABLE), run: 'order-run', runUsd: 1 });
+  const limit = new Budget({ table: new LimitsTable(dynamo, TABLE), run: 'order-run', runUsd: 1 });
   const common = {
     storage: noting,
     store: storeThat(() => undefined),

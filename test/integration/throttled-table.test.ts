@@ -4,7 +4,7 @@ import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { takeThrottles } from '../../src/core/aws/throttles.ts';
-import { BudgetTable } from '../../src/limits/table.ts';
+import { LimitsTable } from '../../src/limits/table.ts';
 import { type QuotaShim, startQuotaShim } from '../doubles/quota-shim/quota-shim.ts';
 
 const TABLE = 'quota-table';
@@ -42,7 +42,7 @@ afterAll(async () => {
 
 test('and a table that is missing is not', async () => {
   const client = clientOf(shim.urls.aws);
-  const [table, missing] = [new BudgetTable(client, TABLE), new BudgetTable(client, 'missing')];
+  const [table, missing] = [new LimitsTable(client, TABLE), new LimitsTable(client, 'missing')];
   const again = { scope: 'first', expression: 'ADD #spent :one', values: { one: 1 } };
   await table.update(again);
   takeThrottles();

@@ -2,7 +2,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
-import { BudgetTable } from '../../src/limits/table.ts';
+import { LimitsTable } from '../../src/limits/table.ts';
 import { isTraceWrite, isVerdictWrite } from '../doubles/fault-rules.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';
@@ -84,7 +84,7 @@ describe('a capture that kills the function each time', () => {
 describe('the gate of the stack', () => {
   const WINDOW_MS = 10_000;
   let dynamo: DynamoDBClient;
-  let gate: BudgetTable;
+  let gate: LimitsTable;
   let most = 0;
   let breaker = '';
 
@@ -100,7 +100,7 @@ describe('the gate of the stack', () => {
       region: environment.ministack.region,
       credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
     });
-    gate = new BudgetTable(dynamo, BUDGET_TABLE);
+    gate = new LimitsTable(dynamo, BUDGET_TABLE);
     most = Number(MAX_FUNCTIONS);
     breaker = `breaker#judge#${BEDROCK_MODEL_ID}`;
   });

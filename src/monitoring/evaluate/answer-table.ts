@@ -11,7 +11,7 @@ import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../core/contract
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
-import { asNumber, BudgetTable, type Item, type ItemChange, tableClient } from '../../limits/table.ts';
+import { asNumber, type Item, type ItemChange, LimitsTable, tableClient } from '../../limits/table.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import { chainOf } from '../write/sent-traces.ts';
 import { Answers, type Kept, NOTHING_KEPT } from './answers.ts';
@@ -29,7 +29,7 @@ const MAX_POLL_MS = 15_000;
 type Change = Pick<ItemChange, 'expression' | 'condition' | 'values'>;
 
 interface AnswerPlace {
-  table: BudgetTable;
+  table: LimitsTable;
   storage: Storage;
   workBucket: string;
 }
@@ -193,6 +193,6 @@ export function connectAnswers(
   workBucket: string,
 ): (request: ChunkRequest, asker: Asker) => AnswerTable | undefined {
   if (tableName === undefined) return () => undefined;
-  const place = { table: new BudgetTable(tableClient(), tableName), storage, workBucket };
+  const place = { table: new LimitsTable(tableClient(), tableName), storage, workBucket };
   return (request, asker) => new AnswerTable(place, request, asker);
 }

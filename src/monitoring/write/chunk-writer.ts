@@ -10,7 +10,7 @@ import type { NamedError } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { Lock } from '../../limits/lock.ts';
-import type { BudgetTable } from '../../limits/table.ts';
+import type { LimitsTable } from '../../limits/table.ts';
 import type { Experiment, NewAssessment, StoredTrace, TraceStore, WriteTracesResult } from '../../mlflow/types.ts';
 import { isRepeated, isRetry } from '../chunk/attempt.ts';
 import type { LineBook } from './line-book.ts';
@@ -28,7 +28,7 @@ export interface WriteDependencies {
     'getExperiment' | 'getTraces' | 'writeTraces' | 'mendTraces' | 'writeAssessments' | 'spansForm'
   >;
   /** Of the locks, and of what was sent before. */
-  table: BudgetTable;
+  table: LimitsTable;
   requestId: string;
   /** Returns the milliseconds until the Lambda is ended. */
   remainingMs(): number;

@@ -5,7 +5,7 @@
 import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
-import type { BudgetTable } from '../../limits/table.ts';
+import type { LimitsTable } from '../../limits/table.ts';
 import { getAll, putAll } from '../../limits/table-batches.ts';
 import type { StoredTrace } from '../../mlflow/types.ts';
 import { isRepeated } from '../chunk/attempt.ts';
@@ -35,7 +35,7 @@ export const createsTraces = ({ chunk, options }: Pick<ChunkRequest, 'chunk' | '
   !chunk.traced && !options.reevaluate;
 
 export class SentTraces {
-  readonly #table: BudgetTable | undefined;
+  readonly #table: LimitsTable | undefined;
   readonly #request: ChunkRequest;
   readonly #chain: string;
   readonly #sinceMs: number;
@@ -48,7 +48,7 @@ export class SentTraces {
    * @param table absent: nothing is known of other attempts
    * @param startedAtMs when this attempt began; epoch milliseconds
    */
-  constructor(table: BudgetTable | undefined, request: ChunkRequest, startedAtMs = Date.now()) {
+  constructor(table: LimitsTable | undefined, request: ChunkRequest, startedAtMs = Date.now()) {
     this.#table = table;
     this.#request = request;
     this.#chain = chainOf(request);

@@ -9,7 +9,7 @@ import { projectPath } from '../../../local/project-root.ts';
 import { deployedEnvironment } from '../../../local/smoke/smoke-steps.ts';
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
-import { asNumber, BudgetTable } from '../../../src/limits/table.ts';
+import { asNumber, LimitsTable } from '../../../src/limits/table.ts';
 import { artifactFolder } from '../../../src/mlflow/artifact-store.ts';
 import type { MlflowClient } from '../../../src/mlflow/client.ts';
 import { connectMlflow } from '../../../src/mlflow/connect.ts';
@@ -78,7 +78,7 @@ async function putAndFollow(canary: Canary, key: string, lines: readonly string[
 async function checkBudget(canary: Canary, { spend, endedAt }: RunSummary): Promise<void> {
   const environment = await deployedEnvironment(canary.clients, await canary.outputs());
   const client = new DynamoDBClient({});
-  const item = await new BudgetTable(client, environment.BUDGET_TABLE ?? '').get(`day#${endedAt.slice(0, 10)}`);
+  const item = await new LimitsTable(client, environment.BUDGET_TABLE ?? '').get(`day#${endedAt.slice(0, 10)}`);
   client.destroy();
   const usd = spend.usd ?? 0;
   const booked = asNumber(item.spent) / NANOS_PER_USD;

@@ -10,7 +10,7 @@ import { TRUTH_BEGINS } from '../../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../../src/core/contract/work-keys.ts';
 import { runGroundTruth, type TruthSteps } from '../../../src/ground-truth/run.ts';
 import { Lock } from '../../../src/limits/lock.ts';
-import { BudgetTable } from '../../../src/limits/table.ts';
+import { LimitsTable } from '../../../src/limits/table.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
 import { stepsOn } from '../../helpers/ground-truth.ts';
@@ -61,7 +61,7 @@ function called<T>(call: string, result: T): T {
   return result;
 }
 
-const lockOf = (owner: string): Lock => new Lock({ table: new BudgetTable(table.client, 't'), owner });
+const lockOf = (owner: string): Lock => new Lock({ table: new LimitsTable(table.client, 't'), owner });
 
 function invoke(request: Partial<TruthRequest> = {}, run = 'r'): Promise<TruthResult> {
   const of = { name: run, arn: `arn:${run}`, startTime: '2026-11-20T10:00:00Z' };

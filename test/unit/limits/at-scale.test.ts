@@ -4,18 +4,18 @@ import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
 import { Budget, dayScope } from '../../../src/limits/budget.ts';
 import { TableRateLimit } from '../../../src/limits/rate-limit.ts';
 import { TableSemaphore, WINDOW_MS, waitAfterRefusal } from '../../../src/limits/semaphore.ts';
-import { BudgetTable } from '../../../src/limits/table.ts';
+import { LimitsTable } from '../../../src/limits/table.ts';
 import { MemoryTable } from '../../doubles/memory-table.ts';
 import { VirtualClock } from '../../helpers/virtual-clock.ts';
 
 let memory: MemoryTable;
-let table: BudgetTable;
+let table: LimitsTable;
 let clock: VirtualClock;
 /** Write units by second and item. DynamoDB takes 1,000 a second to an item. */
 let units: Map<string, number>;
 beforeEach(() => {
   memory = new MemoryTable();
-  table = new BudgetTable(memory.client, 't');
+  table = new LimitsTable(memory.client, 't');
   clock = new VirtualClock();
   units = new Map();
   memory.onWrite = (scope, cost) => {

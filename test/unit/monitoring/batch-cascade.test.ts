@@ -6,7 +6,7 @@ import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { type BatchJudging, connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { Budget, runScope } from '../../../src/limits/budget.ts';
-import { BudgetTable } from '../../../src/limits/table.ts';
+import { LimitsTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
@@ -54,14 +54,14 @@ function rig(...chunks: string[][]) {
     const request = chunkRequest(memory, lines, {}, chunk);
     return { ...request, options: { ...request.options, judge: 'batch' } };
   });
-  const place = { table: new BudgetTable(new MemoryTable().client, 'answers'), storage, workBucket: 'work' };
+  const place = { table: new LimitsTable(new MemoryTable().client, 'answers'), storage, workBucket: 'work' };
   const depsOf = (phase: string, request: ChunkRequest, runUsd: number) => {
     const requestId = `${phase}-${request.chunk.chunk}-${request.attempt}`;
     return {
       ...{ storage, store, scorers, environment, always: () => undefined, requestId },
       ...batch,
       answers: new AnswerTable(place, request, { requestId, untilMs: Date.now() + 9e5 }),
-      limit: new Budget({ table: new BudgetTable(table.client, 'table'), run: 'run', runUsd }),
+      limit: new Budget({ table: new LimitsTable(table.client, 'table'), run: 'run', runUsd }),
     };
   };
   const prepare = (request: ChunkRequest, runUsd = 1) =>

@@ -6,7 +6,7 @@ import type { EvaluateReceipt } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { BudgetTable } from '../../../src/limits/table.ts';
+import { LimitsTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { MAX_INPUT_BYTES } from '../../../src/monitoring/batch/groups.ts';
@@ -37,7 +37,7 @@ function rig(chunks: string[][]) {
   const memory = new MemoryStorage();
   const { storage } = memory;
   const store = new MemoryTraces();
-  const place = { table: new BudgetTable(new MemoryTable().client, 'answers'), storage, workBucket: 'work' };
+  const place = { table: new LimitsTable(new MemoryTable().client, 'answers'), storage, workBucket: 'work' };
   const requests = chunks.map((lines, chunk): ChunkRequest => {
     const request = chunkRequest(memory, lines, {}, chunk);
     return { ...request, options: { ...request.options, judge: 'batch' } };

@@ -15,7 +15,7 @@ import type { Ask } from '../../../src/judge/transports/transport.ts';
 import type { CodeScorer, JudgeScorer, Scorer } from '../../../src/judge/types.ts';
 import { Lock } from '../../../src/limits/lock.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
-import { BudgetTable } from '../../../src/limits/table.ts';
+import { LimitsTable } from '../../../src/limits/table.ts';
 import { JUDGE_COST } from '../../../src/mlflow/assessment-metadata.ts';
 import { MlflowRefusedError } from '../../../src/mlflow/errors.ts';
 import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
@@ -83,7 +83,7 @@ class Rig {
     this.#requests += 1;
     const requestId = `r${this.#requests}`;
     const place = {
-      table: new BudgetTable(this.answers.client, 'answers'),
+      table: new LimitsTable(this.answers.client, 'answers'),
       storage: this.storage.storage,
       workBucket: 'work',
     };

@@ -7,7 +7,7 @@ import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../../src/
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { isCodeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { BudgetTable } from '../../../src/limits/table.ts';
+import { LimitsTable } from '../../../src/limits/table.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
 import { MOST_KILLS } from '../../../src/monitoring/chunk/chunk-bounds.ts';
 import { MOST_KILLERS } from '../../../src/monitoring/chunk/line-at-work.ts';
@@ -62,7 +62,7 @@ class Rig {
     // What is left of a killed attempt gets no further.
     const send = (command: UpdateItemCommand) =>
       attempt === this.attempts ? this.#table.send(command) : new Promise(() => undefined);
-    return { ...given, table: new BudgetTable({ send } as unknown as DynamoDBClient, 'table'), remainingMs };
+    return { ...given, table: new LimitsTable({ send } as unknown as DynamoDBClient, 'table'), remainingMs };
   }
 
   /** Lets the function go on, unless it is killed here. */

@@ -1,6 +1,6 @@
 /** What was sent for a trace, as attempts and runs tell each other. */
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
-import { BudgetTable } from '../../../src/limits/table.ts';
+import { LimitsTable } from '../../../src/limits/table.ts';
 import type { StoredTrace } from '../../../src/mlflow/types.ts';
 import { SentTraces } from '../../../src/monitoring/write/sent-traces.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
@@ -8,7 +8,7 @@ import { MemoryTable } from '../../doubles/memory-table.ts';
 import { chunkRequest } from '../../helpers/chunk-request.ts';
 
 const memory = new MemoryTable();
-const table = new BudgetTable(memory.client, 'table');
+const table = new LimitsTable(memory.client, 'table');
 const OPTIONS = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' } as const;
 beforeEach(() => memory.items.clear());
 
