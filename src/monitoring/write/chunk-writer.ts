@@ -109,7 +109,7 @@ export class ChunkWriter {
   }
 
   #isIncomplete({ traceId, lacksSpans }: StoredTrace): boolean {
-    return lacksSpans === true || (this.#mends && this.#sent.writtenBy(traceId) === undefined);
+    return lacksSpans === true || (this.#mends && !this.#sent.isOfChain(traceId));
   }
 
   /**
@@ -142,7 +142,11 @@ export class ChunkWriter {
     const found = await this.#read(items);
     await this.#sent.read(items.map(({ traceId }) => traceId));
     const { refused, ...created } = await this.#create(items, found, assertHeld);
-    refused.push(...(await this.#mend(items, found, assertHeld)));
+    const incomplete = items.filter(({ traceId, trace }) => {
+      const stored = found.get(traceId);
+      return trace !== undefined && stored !== undefined && this.#isIncomplete(stored);
+    });
+    refused.push(...(await this.#mend(incomplete, assertHeld)));
     const isRefused = new Map(refused.map(({ traceId, reason }) => [traceId, reason]));
     const isNew = new Set(created.written);
     for (const traceId of created.bare) isNew.delete(traceId);
@@ -160,7 +164,7 @@ export class ChunkWriter {
       };
       outcomes.push([item, await write()]);
     });
-    await this.#save(outcomes);
+    await this.#save(outcomes, new Set(incomplete.map(({ traceId }) => traceId)));
     return outcomes;
   }
 
@@ -184,16 +188,8 @@ export class ChunkWriter {
   }
 
   /** Adds the spans of existing traces that lack them. */
-  async #mend(
-    items: readonly WriteItem[],
-    found: ReadonlyMap<string, StoredTrace>,
-    assertHeld: () => void,
-  ): Promise<WriteTracesResult['refused']> {
-    const isIncomplete = ({ traceId }: WriteItem): boolean => {
-      const stored = found.get(traceId);
-      return stored !== undefined && this.#isIncomplete(stored);
-    };
-    const traces = items.filter(isIncomplete).flatMap(({ trace }) => trace ?? []);
+  async #mend(items: readonly WriteItem[], assertHeld: () => void): Promise<WriteTracesResult['refused']> {
+    const traces = items.flatMap(({ trace }) => trace ?? []);
     if (traces.length === 0) return [];
     const experiment = await this.#resolved();
     assertHeld();
@@ -234,12 +230,19 @@ export class ChunkWriter {
     return { ...NOTHING, trace: isOfRun && !isOfOtherChunk ? 'written' : 'alreadyThere', stored, isOfOtherChunk };
   }
 
-  /** Saves what MLflow has taken. */
-  async #save(outcomes: readonly (readonly [WriteItem, WriteOutcome])[]): Promise<void> {
-    const news = outcomes.filter(
-      ([, { trace, stored, written }]) => (trace === 'written' && stored === undefined) || written.size > 0,
-    );
-    await this.#sent.save(new Map(news.map(([{ traceId }, { written }]) => [traceId, [...written]])));
+  /**
+   * Saves what MLflow has taken. A trace that was mended may be of an attempt that was killed before it saved the trace: what it has
+   * counts as sent.
+   */
+  async #save(outcomes: readonly [WriteItem, WriteOutcome][], mended: ReadonlySet<string>): Promise<void> {
+    const sent = new Map<string, string[]>();
+    for (const [{ traceId }, { trace, stored, written }] of outcomes) {
+      const isMended = stored !== undefined && mended.has(traceId);
+      const isNew = trace === 'written' && stored === undefined;
+      const before = isMended ? stored.assessments.map(({ assessmentId }) => assessmentId) : [];
+      if (isNew || isMended || written.size > 0) sent.set(traceId, [...before, ...written]);
+    }
+    await this.#sent.save(sent);
   }
 }
 

@@ -74,6 +74,11 @@ export class SentTraces {
     return sent !== undefined && (sent.chain === this.#chain || sent.atMs >= this.#sinceMs);
   }
 
+  /** Returns whether a run of this chain has saved the trace. Of what another run saved, a killed attempt may have sent a part later. */
+  isOfChain(traceId: string): boolean {
+    return this.#sent.get(traceId)?.chain === this.#chain;
+  }
+
   /** Returns the chunk of a run that wrote the trace or its assessments last; see `workKeys.chunkOfRun`. */
   writtenBy(traceId: string): string | undefined {
     return this.#sent.get(traceId)?.by;
