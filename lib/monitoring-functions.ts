@@ -99,7 +99,7 @@ function grantWorkBucket(
   grantWork(workBucket, batcher.role, {
     // The list of the files of a run that an upgrade has ended.
     read: ['starts', 'plan', 'manifest', 'batchState'],
-    write: ['batchState'],
+    write: ['batchState', 'words'],
     upload: ['batchState'],
   });
   grantWork(workBucket, summarizer.role, {

@@ -25,7 +25,7 @@ import {
 import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 import { Person } from '../helpers/person.ts';
 
-jest.setTimeout(600_000);
+jest.setTimeout(1_500_000);
 
 const versions = process.env.FAULT_MLFLOW_VERSIONS?.split(',') ?? ['3.10.1', DEFAULT_MLFLOW_VERSION];
 const first = Number(process.env.FAULT_SEED ?? 1);

@@ -1,5 +1,8 @@
 /** Batch inference on the deployed path with a hundred captures in each run: faults of jobs, the budget, quotas, cascades. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { serviceError } from '../../local/stand-in-judge/http-answer.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
+import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { BatchStack, RECORDS, summaryOf } from '../helpers/deployed-batch.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import type { Outcome } from '../helpers/deployed-pipeline.ts';
@@ -18,7 +21,9 @@ describe('captures without verdicts', () => {
     const refused = await stack.judgeInBatch('unlucky', RECORDS);
     expect(refused).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
     expect(refused.cause).toContain('JudgeBatchRefused');
-    expect(refused.cause).toContain('does not support batch inference');
+    const storage = new Storage(stack.environment.clients.s3);
+    const words = await storage.getJson(stack.pipeline.outputs.workBucket, workKeys.batchWords(refused.name, 0));
+    expect(JSON.stringify(words)).toContain('does not support batch inference');
   });
 
   test('fails the run by name when the job fails, and a retry completes it', async () => {
@@ -26,7 +31,6 @@ describe('captures without verdicts', () => {
     const failed = await stack.judgeInBatch('unlucky', RECORDS);
     expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
     expect(failed.cause).toContain('JudgeBatchFailed');
-    expect(failed.cause).toContain('no capacity');
     expect(failed.summary?.spend.usd).toBe(0);
     const retried = await stack.run({ retry: { run: failed.name, what: 'failed' }, judge: 'converse' });
     expect(summaryOf(retried).verdictsByScorer.safety).toEqual({ yes: RECORDS });
@@ -89,14 +93,19 @@ test('a second run waits while the account’s quota has no place for its job, a
   }
 });
 
-test('traces the captures when the jobs cannot be started at all', async () => {
+test('traces the captures when the jobs can no longer be checked', async () => {
   const { workBucket } = stack.pipeline.outputs;
-  await stack.pipeline.setVariable('batcher', 'WORK_BUCKET', 'no-such-bucket');
+  const { batch } = stack.environment.judge;
+  batch.behavior = { delayMs: 60_000 };
+  const before = batch.jobs.length;
   try {
-    const failed = await stack.judgeInBatch('unpacked', RECORDS);
+    const run = stack.judgeInBatch('unknown', RECORDS);
+    while (batch.jobs.length === before) await sleep(100);
+    await stack.pipeline.setVariable('batcher', 'WORK_BUCKET', 'no-such-bucket');
+    const failed = await run;
     expect(failed.status).toBe('FAILED');
     expect(failed.summary).toMatchObject({ lines: { traced: RECORDS, lost: 0 }, spend: { usd: 0 } });
-    expect(stack.environment.judge.batch.records + stack.environment.judge.counts.calls).toBe(0);
+    expect(stack.environment.judge.counts.calls).toBe(0);
   } finally {
     await stack.pipeline.setVariable('batcher', 'WORK_BUCKET', workBucket);
   }

@@ -29,6 +29,8 @@ export const workKeys = {
   /** What other programs said when an attempt failed. */
   words: (run: string, chunk: number, step: 'log' | 'evaluate', attempt: number, requestId: string) =>
     `${workKeys.wordsPrefix(run)}${padded(chunk)}/${step}-${padded(attempt, 3)}-${requestId}.json`,
+  /** Why Bedrock refused a batch job. */
+  batchWords: (run: string, group: number) => `${workKeys.wordsPrefix(run)}batch-${padded(group)}.json`,
   wordsPrefix: (run: string) => `runs/${run}/words/`,
   /** The line at work, where the function was killed on the chunk before. */
   lineAtWork: (run: string, chunk: number, step: 'log' | 'evaluate' | 'prepare') =>

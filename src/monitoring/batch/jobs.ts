@@ -11,7 +11,7 @@ import { TextUpload } from '../../core/aws/uploads.ts';
 import type { JudgeBatchResult } from '../../core/contract/payloads.ts';
 import type { BatchReport } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
-import { isRetryable, PermanentError, RetryableError, saidBy } from '../../core/errors/errors.ts';
+import { isRetryable, PermanentError, RetryableError, saidBy, wordsIn } from '../../core/errors/errors.ts';
 import { shownOf } from '../../core/errors/foreign.ts';
 import { inOrder } from '../../core/process/concurrency.ts';
 import { readManifest } from '../receipts.ts';
@@ -144,7 +144,7 @@ function result(
 
 /** Creates a job. One that Bedrock refuses counts as failed: its chunks fail by name, and those of other jobs do not. */
 async function createJob(run: string, group: number, deps: BatchDependencies): Promise<Partial<BatchJob>> {
-  const { bedrock, workBucket, modelId, roleArn } = deps;
+  const { storage, bedrock, workBucket, modelId, roleArn } = deps;
   // The token makes a repeated request for the same run and group idempotent.
   const name = `monitoring-${hash('sha256', `${run}\n${group}`).slice(0, 32)}`;
   const where = `s3://${workBucket}/${workKeys.batchInputPrefix(run, group)}`;
@@ -163,6 +163,8 @@ async function createJob(run: string, group: number, deps: BatchDependencies): P
     return { arn: jobArn, status: 'Submitted' };
   } catch (error) {
     if (!(error instanceof PermanentError)) throw error;
+    // Such a job has no page in the console.
+    await storage.putJson(workBucket, workKeys.batchWords(run, group), { words: wordsIn(error) });
     return { status: REFUSED_JOB, message: error.message };
   }
 }
