@@ -13,7 +13,6 @@ import { terminalReport } from '../../src/quality/calibration/terminal-report.ts
 import type { CalibrationReport, Unanswered } from '../../src/quality/calibration/types.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonText } from '../cli/output.ts';
-import { calibrateJson } from '../json/calibrate.ts';
 import { compareWithPeople, type DataOptions, readGiven, say } from './calibration-data.ts';
 import { amount } from './numbers.ts';
 import { type CommandSettings, commandSettings } from './settings.ts';
@@ -113,7 +112,7 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
   if (options.saveBaseline !== undefined) {
     writeFileSync(options.saveBaseline, `${JSON.stringify(baselineOf(report), null, 1)}\n`);
   }
-  const json = jsonText(calibrateJson, report);
+  const json = jsonText('calibrate', report);
   const jsonFile = typeof options.json === 'string' && options.json !== '-' ? options.json : undefined;
   if (jsonFile !== undefined) writeFileSync(jsonFile, json);
   process.stdout.write(options.json === undefined || jsonFile !== undefined ? terminalReport(report) : json);

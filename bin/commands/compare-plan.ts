@@ -20,7 +20,6 @@ import { type GatePlan, planGate } from '../../src/replay/gate/plan.ts';
 import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { Pilot } from '../../src/replay/gate/unchanged.ts';
 import { writeJson } from '../cli/output.ts';
-import { planJson } from '../json/compare.ts';
 import { commandSettings } from './settings.ts';
 
 export interface PlanOptions {
@@ -58,7 +57,7 @@ export async function printPlan(runs: readonly RunData[], options: PlanOptions):
     return threshold?.kind === 'share' && threshold.share === 'judged_worse';
   });
   const judge = judged && (await costOf(judged.requests, runs.at(-1), earlier, found?.tokens, options.judgeModel));
-  if (json) writeJson(planJson, { ...plan, ...(judge ? { judge } : {}) });
+  if (json) writeJson('compare', { ...plan, ...(judge ? { judge } : {}) });
   else console.log(planText(plan, judge));
 }
 

@@ -16,7 +16,6 @@ import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
-import { comparisonJson } from '../json/compare.ts';
 import { checkOutputs, type GateFlags, type OutputFlags, withGateFile, writeOutputs } from './gate-flags.ts';
 import { amount } from './numbers.ts';
 import { qualityText } from './quality-text.ts';
@@ -181,7 +180,7 @@ async function compareOpened(
   const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, tolerated) : undefined;
   await writeComparison(directory, { comparison, gate, runs: [before, after] }, flags.report);
   const output = join(directory, COMPARISON_FILES.json);
-  if (flags.json) writeJson(comparisonJson, { ...comparison, gate });
+  if (flags.json) writeJson('compare', { ...comparison, gate });
   else console.log(comparisonText(comparison, gate, output));
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   if (gate) await writeOutputs(flags, gate, comparison, report);

@@ -1,6 +1,5 @@
 /** `inference-monitor dataset`: the captures of chosen traces as a file that replays, and as MLflow's evaluation dataset. */
 import { Command } from 'commander';
-import * as z from 'zod';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
@@ -16,6 +15,7 @@ import { jsonOption, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import {
   datasetRecord,
+  type MissingCapture,
   readDatasetCaptures,
   type Selection,
   selectTraces,
@@ -60,18 +60,17 @@ const condition = (text: string, before: VerdictCondition[] = []): VerdictCondit
 };
 
 /** What `--json` prints. */
-export const datasetJson = z.object({
-  file: z.string(),
+export interface DatasetReport {
+  file: string;
   /** Lines in the file. */
-  captures: z.number(),
+  captures: number;
   /** Older traces meet the conditions, too, which `--limit` leaves out. */
-  more: z.boolean(),
+  more: boolean;
   /** Selected traces that have no line in it. */
-  missing: z.array(z.object({ traceId: z.string(), reason: z.string() })),
+  missing: MissingCapture[];
   /** MLflow's evaluation dataset, with `--name`. */
-  dataset: z.object({ id: z.string(), name: z.string(), inserted: z.number(), updated: z.number() }).optional(),
-});
-type DatasetReport = z.infer<typeof datasetJson>;
+  dataset?: { id: string; name: string; inserted: number; updated: number };
+}
 
 export function datasetCommand(): Command {
   const command = new Command('dataset')
@@ -98,7 +97,7 @@ async function dataset(flags: DatasetFlags): Promise<void> {
     const report = await makeDataset(flags, opened);
     for (const { traceId, reason } of report.missing) say(`${singleLine(traceId)}: ${singleLine(reason)}`);
     if (report.more) say(`These are the newest ${flags.limit}. Older traces meet the conditions, too: --limit, --to.`);
-    if (flags.json) writeJson(datasetJson, report);
+    if (flags.json) writeJson('dataset', report);
     else process.stdout.write(datasetText(report));
     if (report.missing.length > 0) process.exitCode = EXIT.found;
   });

@@ -3,7 +3,6 @@ import { Command } from 'commander';
 import { followAndReport, type ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption } from '../cli/output.ts';
 import { isReplay } from '../cli/replays.ts';
-import { runsFollowedJson } from '../cli/run-json.ts';
 import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
 import { findExecution } from '../operate/find-execution.ts';
 
@@ -15,8 +14,6 @@ the run failed.
 Examples:
   inference-monitor follow files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
   inference-monitor follow last-week --json`;
-
-export const followJson = runsFollowedJson;
 
 export function followCommand(): Command {
   return new Command('follow')

@@ -10,15 +10,13 @@ import { startProgress } from '../cli/progress.ts';
 import { captureFilesAt, OfflineReader, openFile, parseLocation } from '../offline/capture-files.ts';
 import { Inspection } from '../offline/inspect.ts';
 import { describeLine } from '../offline/inspect-line.ts';
-import { type InspectReport, inspectSchema, type LineReport, lineSchema } from '../offline/reports.ts';
+import type { InspectReport, LineReport } from '../offline/reports.ts';
 import { inspectText, lineText, megabytes } from './inspect-text.ts';
 import { wholeNumberOption } from './numbers.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
 
 /** Reading more than this takes seconds. */
 const LONG_BYTES = 20e6;
-
-export const inspectJson = inspectSchema.or(lineSchema);
 
 const HELP = `
 Examples:
@@ -52,16 +50,15 @@ async function inspect(given: string, flags: InspectFlags): Promise<void> {
   const line = flags.line ?? location.line;
   if (line !== undefined) {
     const report = await inspectLine(location.path, line, settings);
-    if (flags.json) writeJson(lineSchema, report);
+    if (flags.json) writeJson('inspect', report);
     else process.stdout.write(lineText(report, terminal()));
     if (report.quarantined !== undefined) process.exitCode = EXIT.found;
     return;
   }
   const report = await inspectAll(location.path, settings);
-  if (flags.json) writeJson(inspectSchema, report);
+  if (flags.json) writeJson('inspect', report);
   else process.stdout.write(inspectText(report, terminal()));
-  const isClean =
-    report.captures + report.untried > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
+  const isClean = report.captures > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
   if (!isClean) process.exitCode = EXIT.found;
 }
 

@@ -145,7 +145,7 @@ class JudgedFiles {
   readonly scorers: readonly Scorer[];
   readonly #files: readonly SourceFile[];
   readonly #flags: JudgeFlags;
-  #counts = { quarantined: 0, untried: 0, selected: 0, isEnd: false };
+  #counts = { quarantined: 0, selected: 0, isEnd: false };
 
   constructor(files: readonly SourceFile[], flags: JudgeFlags, settings: CaptureSettings, scorers: readonly Scorer[]) {
     this.#files = files;
@@ -155,7 +155,7 @@ class JudgedFiles {
   }
 
   async *captures(): AsyncGenerator<SelectedCapture> {
-    this.#counts = { quarantined: 0, untried: 0, selected: 0, isEnd: false };
+    this.#counts = { quarantined: 0, selected: 0, isEnd: false };
     for await (const selected of selectCaptures(this.#lines(), this.scorers, this.#flags.limit)) {
       this.#counts.selected += 1;
       this.found = Math.max(this.found, this.#counts.selected);
@@ -170,7 +170,6 @@ class JudgedFiles {
       try {
         for await (const line of reader.lines(file, await openFile(file), this.#flags.line)) {
           if (line.kind === 'quarantine') this.#counts.quarantined += 1;
-          if (line.kind === 'untried') this.#counts.untried += 1;
           yield line;
         }
       } catch (error) {
@@ -182,11 +181,10 @@ class JudgedFiles {
   }
 
   remarks(): string[] {
-    const { quarantined, untried, selected, isEnd } = this.#counts;
+    const { quarantined, selected, isEnd } = this.#counts;
     return [
       ...(isEnd ? [] : [`Only the first ${selected} captures were judged: --limit ${this.#flags.limit}.`]),
       ...(quarantined === 0 ? [] : [`Lines that are no captures: ${quarantined}. inference-monitor inspect says why.`]),
-      ...(untried === 0 ? [] : [`Lines that are too large to read here: ${untried}. The stack tries them out.`]),
       ...(selected > 0 || quarantined === 0 ? [] : [`Expected: ${CAPTURE_FILES}.`]),
     ];
   }

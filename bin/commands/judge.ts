@@ -4,13 +4,11 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, terminal, writeJson } from '../cli/output.ts';
 import { stopOnSignals } from '../cli/stop-signals.ts';
 import { parseLocation } from '../offline/capture-files.ts';
-import { type JudgeReport, judgeSchema } from '../offline/reports.ts';
+import type { JudgeReport } from '../offline/reports.ts';
 import { say } from './calibration-data.ts';
 import { JUDGES, type JudgeFlags, judgeFiles } from './judge-run.ts';
 import { judgeText } from './judge-text.ts';
 import { amount, wholeNumberOption } from './numbers.ts';
-
-export const judgeJson = judgeSchema;
 
 /** At about two cents each, within the budget. */
 const DEFAULT_LIMIT = 50;
@@ -82,7 +80,7 @@ async function judge(given: string, flags: JudgeFlags & { all?: boolean; json?: 
       say('Nothing was asked.');
       return;
     }
-    if (flags.json) writeJson(judgeSchema, report);
+    if (flags.json) writeJson('judge', report);
     else process.stdout.write(judgeText(report, flags.all, terminal()));
     process.exitCode = stopping.signal.aborted ? EXIT.interrupted : exitCodeOf(report);
   } finally {

@@ -12,7 +12,6 @@ import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { checkNames } from '../cli/names.ts';
 import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { labelJson } from '../json/label.ts';
 import { experimentOf, progress, sayLeftOut } from './calibration-data.ts';
 import { countWithin } from './numbers.ts';
 import { commandSettings } from './settings.ts';
@@ -74,7 +73,7 @@ async function label(flags: LabelFlags): Promise<void> {
       progress('');
     }
     sayLeftOut({ filter: flags.filter, shadow: settings.SHADOW_VARIANTS });
-    if (flags.json) writeJson(labelJson, all);
+    if (flags.json) writeJson('label', all);
     else process.stdout.write(all.map((picks) => picksText(picks, terminal())).join('\n'));
   } finally {
     mlflow.close();

@@ -11,6 +11,7 @@ import {
   scheduleSeconds,
   timingOf,
 } from '../../src/replay/derived-options.ts';
+import type { DryRun } from '../../src/replay/dry-run.ts';
 import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
@@ -52,6 +53,12 @@ export interface ReplayFlags extends TargetFlags {
   inputs: boolean;
   quiet?: boolean;
   yes?: boolean;
+}
+
+/** What `--dry-run --json` prints. */
+export interface DryRunOutput extends DryRun {
+  /** Captured lines that are not sent, by reason. */
+  skipped: Record<string, number>;
 }
 
 /** The input of a replay. */
@@ -136,10 +143,8 @@ async function planOnly(
   };
   for (const line of skipped) count(line);
   const plan = await dryRun(files, index, scheduleOf(options), overridesOf(options), count, undefined, signal);
-  if (json) {
-    const { dryRunJson } = await import('../json/replay.ts');
-    writeJson(dryRunJson, { ...plan, skipped: Object.fromEntries(reasons) });
-  } else console.log(dryRunText(plan, reasons));
+  if (json) writeJson('replay', { ...plan, skipped: Object.fromEntries(reasons) });
+  else console.log(dryRunText(plan, reasons));
   // A replay without requests ends with the same code.
   if (plan.requests === 0) process.exitCode = EXIT.found;
 }

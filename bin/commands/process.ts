@@ -4,7 +4,6 @@ import type { BackfillInput } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
-import { processedJson } from '../cli/run-json.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
 import { type DeployedStack, stackOption, withStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
@@ -34,8 +33,6 @@ Examples:
   inference-monitor process --from 2026-11-20 --to 2026-11-21 --dry-run
   inference-monitor process my-endpoint/blue/ --from 7d --sample-rate 0.1 --budget 5 --name last-week
   inference-monitor process ./captures`;
-
-export const processJson = processedJson;
 
 export function processCommand(): Command {
   const command = new Command('process')

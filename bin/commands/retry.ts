@@ -5,7 +5,6 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
 import { isReplay } from '../cli/replays.ts';
-import { runsFollowedJson } from '../cli/run-json.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
 import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
@@ -24,8 +23,6 @@ A retry keeps the options of the run unless you set others, and judges nothing t
 Examples:
   inference-monitor retry files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
   inference-monitor retry last-week --what held --budget 20`;
-
-export const retryJson = runsFollowedJson;
 
 export function retryCommand(): Command {
   const command = new Command('retry')

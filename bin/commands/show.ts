@@ -3,7 +3,6 @@ import { Command } from 'commander';
 import { printReports, type ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption } from '../cli/output.ts';
 import { isReplay } from '../cli/replays.ts';
-import { runsFollowedJson } from '../cli/run-json.ts';
 import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
 import { findStackRun, readRunReport } from '../operate/run-report.ts';
 
@@ -15,8 +14,6 @@ added up from the receipts of its chunks, a request each. Receipts are kept for 
 Examples:
   inference-monitor show files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
   inference-monitor show last-week --json`;
-
-export const showJson = runsFollowedJson;
 
 export function showCommand(): Command {
   return new Command('show')

@@ -1,12 +1,11 @@
 /** All checks of `doctor`, in the order of their findings. Nothing is changed, and nothing is paid for. */
-import * as z from 'zod';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { checkAccount } from './account.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
 import { checkEnvironment } from './environment.ts';
-import { checked, type Finding, finding, findingSchema } from './finding.ts';
+import { checked, type Finding, finding } from './finding.ts';
 import { type Clients, type Ground, quickClients } from './ground.ts';
 import { checkJudge } from './judge.ts';
 import { checkMlflow } from './mlflow.ts';
@@ -20,13 +19,12 @@ export interface DoctorFlags {
   stack?: string;
 }
 
-export const diagnosisSchema = z.object({
+export interface Diagnosis {
   /** Whether nothing is broken. What could not be asked may be. */
-  healthy: z.boolean(),
-  counts: z.record(findingSchema.shape.level, z.number()),
-  findings: z.array(findingSchema),
-});
-export type Diagnosis = z.infer<typeof diagnosisSchema>;
+  healthy: boolean;
+  counts: Record<Finding['level'], number>;
+  findings: Finding[];
+}
 
 export async function diagnose(flags: DoctorFlags): Promise<Diagnosis> {
   const clients = quickClients(flags.region);

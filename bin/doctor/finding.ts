@@ -1,17 +1,15 @@
 /** What `doctor` finds: for each check what is, and what to do about it. */
-import * as z from 'zod';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 
-export const findingSchema = z.object({
+export interface Finding {
   /** What was checked, such as `endpoint`. */
-  check: z.string(),
+  check: string;
   /** `error`: the deployed stack fails or misses captures; `warning`: it may; `unknown`: this could not be asked from here. */
-  level: z.enum(['ok', 'warning', 'error', 'unknown']),
-  message: z.string(),
+  level: 'ok' | 'warning' | 'error' | 'unknown';
+  message: string;
   /** What a person can do. */
-  repair: z.string().optional(),
-});
-export type Finding = z.infer<typeof findingSchema>;
+  repair?: string;
+}
 
 export const finding = (level: Finding['level'], check: string, message: string, repair?: string): Finding => ({
   check,
