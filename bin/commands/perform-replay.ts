@@ -1,7 +1,6 @@
 /** Performs the replay command: source, target, replay, result files and exit code. */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import {
   type CaptureWindow,
@@ -16,7 +15,7 @@ import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
-import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, type ReplayOptions } from '../../src/replay/options.ts';
+import { checkOptions, type ReplayOptions } from '../../src/replay/options.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { openSource } from '../../src/replay/source/open-source.ts';
 import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
@@ -26,6 +25,7 @@ import { type ReplayResult, replayToDirectory } from '../../src/replay/to-direct
 import { confirmed } from '../cli/confirm.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { writeJson } from '../cli/output.ts';
+import { openStorage } from '../cli/storage.ts';
 import { prepareDirectory } from './replay-directory.ts';
 import { ReplayDisplay } from './replay-display.ts';
 import { ReplayStack } from './replay-stack.ts';
@@ -71,11 +71,6 @@ interface Captures {
 /** A unique name that sorts by time. */
 const newRunName = (): string =>
   `replay-${new Date().toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${randomBytes(2).toString('hex')}`;
-
-async function openStorage(): Promise<Storage> {
-  const { createS3Client, Storage } = await import('../../src/core/aws/storage.ts');
-  return new Storage(createS3Client());
-}
 
 /** Lines that were skipped before the result directory exists are kept in memory up to this number. */
 const MAX_EARLY_SKIPPED = 10_000;
@@ -221,13 +216,7 @@ function plannedSeconds(index: SortedIndex, options: ReplayOptions): number {
 
 /** Connects to the judge and MLflow before the first request, so that an unreachable one costs nothing. */
 async function connectServices(flags: ReplayFlags) {
-  const { judgeModel, judgeBudgetUsd } = flags;
-  const judge = flags.judge
-    ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(
-        judgeModel,
-        judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD,
-      )
-    : undefined;
+  const judge = flags.judge ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags) : undefined;
   const mlflow = flags.mlflow ? await (await import('./replay-mlflow.ts')).connectReplayMlflow(flags) : undefined;
   return { judge, mlflow };
 }

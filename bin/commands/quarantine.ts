@@ -6,10 +6,9 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { checkNames } from '../cli/names.ts';
 import { NewFile } from '../cli/new-file.ts';
 import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
-import { isReplay } from '../cli/replays.ts';
-import { machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { monitoringRun, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { type QuarantinedLine, quarantinedLines } from '../operate/quarantined-lines.ts';
-import { findStackRun, statusOfRun } from '../operate/run-report.ts';
+import { statusOfRun } from '../operate/run-report.ts';
 
 interface QuarantineFlags extends StackFlags {
   out?: string;
@@ -51,9 +50,8 @@ export function quarantineCommand(): Command {
 
 async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {
   await withStack(flags, async (stack) => {
-    const { clients, outputs, storage } = stack;
-    const { name, kind, status } = await findStackRun(clients, machinesOf(stack), outputs.workBucket, run);
-    if (kind === 'replay') throw isReplay(run);
+    const { outputs, storage } = stack;
+    const { name, status } = await monitoringRun(stack, run);
     const lines = quarantinedLines(storage, outputs.workBucket, name, flags.reason);
     const found = flags.out === undefined ? await collect(name, lines) : await writeLines(name, lines, flags.out);
     if (found.lines === 0 && flags.reason !== undefined) {

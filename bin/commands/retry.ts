@@ -4,11 +4,10 @@ import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
-import { isReplay } from '../cli/replays.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
-import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
+import { monitoringRun, stackOption, withStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
-import { findStackRun, isPlanned, type RunReport, readRunReport } from '../operate/run-report.ts';
+import { isPlanned, type RunReport, readRunReport } from '../operate/run-report.ts';
 
 interface RetryFlags extends RunFlags, ReportFlags {
   what?: RetryWhat;
@@ -38,9 +37,7 @@ export function retryCommand(): Command {
 async function retry(run: string, flags: RetryFlags): Promise<void> {
   await withStack(flags, async (stack) => {
     const { clients, outputs } = stack;
-    const found = await findStackRun(clients, machinesOf(stack), outputs.workBucket, run);
-    if (found.kind === 'replay') throw isReplay(run);
-    const report = await readRunReport(clients, outputs.workBucket, found);
+    const report = await readRunReport(clients, outputs.workBucket, await monitoringRun(stack, run));
     const options = inputOptions(flags);
     if (isToStartAgain(report, flags.what)) {
       notice('Planning did not come to its end: the input of the run is started again.');

@@ -2,9 +2,8 @@
 import { Command } from 'commander';
 import { printReports, type ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption } from '../cli/output.ts';
-import { isReplay } from '../cli/replays.ts';
-import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
-import { findStackRun, readRunReport } from '../operate/run-report.ts';
+import { monitoringRun, stackOption, withStack } from '../cli/stack.ts';
+import { readRunReport } from '../operate/run-report.ts';
 
 const HELP = `
 Shows what was lost, held back or quarantined, why, and which lines; failed chunks with their error; the commands that go on from
@@ -27,8 +26,7 @@ export function showCommand(): Command {
 async function show(run: string, flags: ReportFlags): Promise<void> {
   await withStack(flags, async (stack) => {
     const { clients, outputs } = stack;
-    const found = await findStackRun(clients, machinesOf(stack), outputs.workBucket, run);
-    if (found.kind === 'replay') throw isReplay(run);
-    await printReports(stack, [await readRunReport(clients, outputs.workBucket, found)], flags);
+    const report = await readRunReport(clients, outputs.workBucket, await monitoringRun(stack, run));
+    await printReports(stack, [report], flags);
   });
 }

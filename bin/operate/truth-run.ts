@@ -12,9 +12,7 @@ type Clients = Pick<AwsClients, 's3' | 'sfn'>;
 type Part = Pick<TruthRunSummary, 'files' | 'noted'>;
 
 export interface TruthProgress {
-  run: string;
   status: string;
-  startedMs: number;
   /** Label files that have been read, and labels that were written to MLflow. */
   files: number;
   noted: number;
@@ -36,7 +34,7 @@ export class TruthWatcher {
 
   async look(): Promise<TruthProgress> {
     const { name, arn } = this.#run;
-    const { status = 'RUNNING', startDate } = await describe(this.#clients, arn);
+    const { status = 'RUNNING' } = await describe(this.#clients, arn);
     const storage = new Storage(this.#clients.s3);
     for (;;) {
       const part = await storage.getJson<Part>(this.#workBucket, truthKeys.part(name, this.#parts.length));
@@ -44,9 +42,7 @@ export class TruthWatcher {
       this.#parts.push(part);
     }
     return {
-      run: name,
       status,
-      startedMs: startDate?.getTime() ?? 0,
       files: new Set(this.#parts.flatMap(({ files }) => files)).size,
       noted: this.#parts.reduce((sum, { noted }) => sum + noted, 0),
       news: [],
