@@ -5,7 +5,7 @@ import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { columnsOf, wrapped } from '../../src/core/text/wrap.ts';
 import { hasEnded } from '../operate/follow-runs.ts';
 import type { RunProgress } from '../operate/run-progress.ts';
-import { startProgress } from './progress.ts';
+import { shareBar, startProgress } from './progress.ts';
 
 export interface FollowDisplay {
   look(runs: readonly RunProgress[]): void;
@@ -96,7 +96,7 @@ export function progressText(
     ...batchJobs(runs),
   ];
   if (width === undefined) return runs.length === 1 ? `${runs[0]?.run}: ${facts.join(', ')}` : facts.join(', ');
-  const bar = barText(done / planned, Math.min(MAX_BAR, Math.floor(width / 6)));
+  const bar = shareBar(done / planned, Math.min(MAX_BAR, Math.floor(width / 6)));
   return joinFitting([`${bar} ${facts[0]}`, ...facts.slice(1)], width);
 }
 
@@ -122,11 +122,6 @@ function batchJobs(runs: readonly RunProgress[]): string[] {
   const jobs = runs.flatMap((run) => Object.entries(run.batchJobs ?? {}));
   return jobs.length === 0 ? [] : [`batch jobs: ${jobs.map(([status, count]) => `${count} ${status}`).join(', ')}`];
 }
-
-const barText = (share: number, width: number): string => {
-  const filled = Math.min(width, Math.floor(share * width));
-  return `${'█'.repeat(filled)}${'░'.repeat(width - filled)}`;
-};
 
 /** Joins the facts that fit, in their order. Those that do not are in the summary at the end. */
 function joinFitting(facts: readonly string[], width = Number.POSITIVE_INFINITY): string {

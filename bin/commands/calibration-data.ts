@@ -7,6 +7,7 @@ import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from '../../src/judge/types.ts';
+import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
@@ -125,12 +126,21 @@ async function askJudge(
   return asked;
 }
 
-/**
- * Returns the experiment of the settings.
- *
- * @throws PermanentError `MlflowExperimentMissing`
- */
-export async function experimentOf(rest: MlflowRest, settings: CommandSettings): Promise<Experiment> {
+/** Opens the experiment of the settings, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
+export async function withExperiment<T>(
+  settings: CommandSettings,
+  work: (mlflow: MlflowClient, experiment: Experiment) => Promise<T>,
+): Promise<T> {
+  const mlflow = mlflowOf(settings);
+  try {
+    return await work(mlflow, await experimentOf(mlflow.rest, settings));
+  } finally {
+    mlflow.close();
+  }
+}
+
+/** @throws PermanentError `MlflowExperimentMissing` */
+async function experimentOf(rest: MlflowRest, settings: CommandSettings): Promise<Experiment> {
   const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
   if (name === undefined) {
     throw new PermanentError('MlflowExperimentMissing', 'The source of the labels is missing', {
@@ -144,14 +154,12 @@ export async function experimentOf(rest: MlflowRest, settings: CommandSettings):
   throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', facts);
 }
 
-async function readFromMlflow(
+function readFromMlflow(
   options: DataOptions,
   settings: CommandSettings,
   all: readonly Scorer[],
 ): Promise<CalibrationReport> {
-  const mlflow = mlflowOf(settings);
-  try {
-    const experiment = await experimentOf(mlflow.rest, settings);
+  return withExperiment(settings, async (mlflow, experiment) => {
     const query = {
       experimentId: experiment.id,
       filter: options.filter,
@@ -171,7 +179,5 @@ async function readFromMlflow(
     const found = await readMlflowLabels(mlflow.rest, { ...query, scorers });
     progress('');
     return calibrationReport({ source: { kind: 'mlflow', where: whereIn(found.traces) }, scorers, ...found });
-  } finally {
-    mlflow.close();
-  }
+  });
 }
