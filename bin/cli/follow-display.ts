@@ -7,15 +7,8 @@ import { hasEnded } from '../operate/follow-runs.ts';
 import type { RunProgress } from '../operate/run-progress.ts';
 import { shareBar, startProgress } from './progress.ts';
 
-export interface FollowDisplay {
-  look(runs: readonly RunProgress[]): void;
-  /** Shows that nothing has begun yet. */
-  wait(text: string): void;
-  end(): void;
-}
-
 /** Shows what is followed on a stream. */
-export function followDisplay(output: NodeJS.WriteStream): FollowDisplay {
+export function followDisplay(output: NodeJS.WriteStream) {
   const progress = startProgress(output);
   const pace = new FollowPace();
   const isTerminal = output.isTTY === true;
@@ -24,8 +17,9 @@ export function followDisplay(output: NodeJS.WriteStream): FollowDisplay {
     for (const part of wrapped(singleLine(line), width)) progress.log(part);
   };
   return {
-    wait: (text) => progress.show(text),
-    look(runs) {
+    /** Shows that nothing has begun yet. */
+    wait: (text: string) => progress.show(text),
+    look(runs: readonly RunProgress[]) {
       for (const { run, news } of runs) for (const line of news) log(runs.length > 1 ? `${run}: ${line}` : line);
       const width = isTerminal ? columnsOf(output) - 1 : undefined;
       progress.show(progressText(runs, pace.add(runs, Date.now()), Date.now(), width));

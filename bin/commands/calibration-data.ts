@@ -21,6 +21,7 @@ import { calibrationReport } from '../../src/quality/calibration/report.ts';
 import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/truth-pairs.ts';
 import type { CalibrationReport, LabeledItem } from '../../src/quality/calibration/types.ts';
 import { checkNames } from '../cli/names.ts';
+import { notice } from '../cli/output.ts';
 import type { CommandSettings } from './settings.ts';
 
 export interface DataOptions {
@@ -34,10 +35,6 @@ export interface DataOptions {
   budgetUsd: number;
 }
 
-/** Writes to standard error, because the report on standard output may be piped. */
-export const say = (text: string): void => {
-  process.stderr.write(`${text}\n`);
-};
 /** Replaces the current line of the terminal. */
 export const progress = (text: string): void => {
   if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
@@ -46,7 +43,7 @@ export const progress = (text: string): void => {
 /** Says which shadow variants a query of traces leaves out. */
 export function sayLeftOut(query: Pick<TraceQuery, 'shadow' | 'filter'>): void {
   const variants = shadowLeftOut(query).join(', ');
-  if (variants !== '') say(`Left out: the traces of shadow variants (${variants}).`);
+  if (variants !== '') notice(`Left out: the traces of shadow variants (${variants}).`);
 }
 
 /** @throws PermanentError `FileUnreadable` */
@@ -114,7 +111,7 @@ async function askJudge(
   const most = mostUsd(items, { judge, scorers, ask });
   const cost = most === null ? 'an unknown amount' : most === 0 ? 'nothing' : `${most.toFixed(2)} dollars at most`;
   const names = judgeModels(settings).map(judgeName).join(' behind ');
-  say(`Asking ${names} about ${items.length} labels, which costs ${cost}.`);
+  notice(`Asking ${names} about ${items.length} labels, which costs ${cost}.`);
   const asked = await askAll(items, {
     judge,
     scorers,

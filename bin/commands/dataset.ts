@@ -11,7 +11,7 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { checkNames } from '../cli/names.ts';
 import { assertNew, NewFile } from '../cli/new-file.ts';
-import { jsonOption, writeJson } from '../cli/output.ts';
+import { jsonOption, notice, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import {
   datasetRecord,
@@ -21,7 +21,7 @@ import {
   selectTraces,
   type VerdictCondition,
 } from '../operate/dataset.ts';
-import { progress, say, sayLeftOut } from './calibration-data.ts';
+import { progress, sayLeftOut } from './calibration-data.ts';
 import { countWithin } from './numbers.ts';
 
 interface DatasetFlags extends MlflowFlags, WindowFlags {
@@ -95,8 +95,9 @@ export function datasetCommand(): Command {
 async function dataset(flags: DatasetFlags): Promise<void> {
   await withMlflow(flags, async (opened) => {
     const report = await makeDataset(flags, opened);
-    for (const { traceId, reason } of report.missing) say(`${singleLine(traceId)}: ${singleLine(reason)}`);
-    if (report.more) say(`These are the newest ${flags.limit}. Older traces meet the conditions, too: --limit, --to.`);
+    for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);
+    if (report.more)
+      notice(`These are the newest ${flags.limit}. Older traces meet the conditions, too: --limit, --to.`);
     if (flags.json) writeJson('dataset', report);
     else process.stdout.write(datasetText(report));
     if (report.missing.length > 0) process.exitCode = EXIT.found;

@@ -66,25 +66,14 @@ export async function inspectAll(path: string, settings: CaptureSettings): Promi
   const scorers = activeScorers(settings);
   const always = createAlwaysRule(settings.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
   const inspection = new Inspection({ settings, scorers, always, sampleRate: settings.EVALUATION_SAMPLE_RATE });
-  const reader = new OfflineReader(settings);
   const progress = startProgress(process.stderr);
   let bytes = 0;
-  const files = await captureFilesAt(path);
-  for (const file of files) {
-    try {
-      const opened = await openFile(file);
-      inspection.addFile(file, opened.isGzip);
-      for await (const line of reader.lines(file, opened)) {
-        inspection.add(line);
-        const { end, start } = line.kind === 'capture' ? line.raw.place : line.place;
-        bytes += end - start + 1;
-        // A small file is read before anybody could read about it.
-        if (bytes > LONG_BYTES) progress.show(`${megabytes(bytes)} read`);
-      }
-    } catch (error) {
-      if (!(error instanceof PermanentError) || files.length === 1) throw error;
-      inspection.addUnreadable(file.name, error.message);
-    }
+  for await (const line of new OfflineReader(settings).linesOf(await captureFilesAt(path), inspection)) {
+    inspection.add(line);
+    const { end, start } = line.kind === 'capture' ? line.raw.place : line.place;
+    bytes += end - start + 1;
+    // A small file is read before anybody could read about it.
+    if (bytes > LONG_BYTES) progress.show(`${megabytes(bytes)} read`);
   }
   progress.end();
   return inspection.report();

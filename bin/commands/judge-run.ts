@@ -17,11 +17,11 @@ import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { checkNames } from '../cli/names.ts';
+import { notice } from '../cli/output.ts';
 import { bar, startProgress } from '../cli/progress.ts';
-import { type OfflineLine, OfflineReader, openCaptures, openFile } from '../offline/capture-files.ts';
+import { type OfflineLine, OfflineReader, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
 import type { JudgeReport } from '../offline/reports.ts';
-import { say } from './calibration-data.ts';
 import { dollars } from './inspect-text.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
 
@@ -91,7 +91,7 @@ async function judgeOpened(
   const { report, failure } = await judgeCaptures(files.captures(), { judge, limit, scorers, signal, onCapture });
   progress.end();
   if (failure !== undefined && report.verdicts.length === 0 && !signal.aborted) throw failure;
-  for (const remark of files.remarks()) say(remark);
+  for (const remark of files.remarks()) notice(remark);
   const thresholds = (flags.threshold ?? []).map(({ scorer, atLeast }) => {
     const share = report.scorers.find(({ name }) => name === scorer)?.passes;
     return { scorer, atLeast, holds: share !== null && share !== undefined && share.value >= atLeast };
@@ -164,18 +164,12 @@ class JudgedFiles {
   }
 
   async *#lines(): AsyncGenerator<OfflineLine> {
-    const reader = new OfflineReader(this.settings);
     this.unreadable = [];
-    for (const file of this.#files) {
-      try {
-        for await (const line of reader.lines(file, await openFile(file), this.#flags.line)) {
-          if (line.kind === 'quarantine') this.#counts.quarantined += 1;
-          yield line;
-        }
-      } catch (error) {
-        if (!(error instanceof PermanentError) || this.#files.length === 1) throw error;
-        this.unreadable.push({ file: file.name, message: error.message });
-      }
+    const addUnreadable = (file: string, message: string) => void this.unreadable.push({ file, message });
+    const lines = new OfflineReader(this.settings).linesOf(this.#files, { addUnreadable }, this.#flags.line);
+    for await (const line of lines) {
+      if (line.kind === 'quarantine') this.#counts.quarantined += 1;
+      yield line;
     }
     this.#counts.isEnd = true;
   }
@@ -212,7 +206,7 @@ async function agreed(
   const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
   const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;
   const cost = most === 0 ? 'it costs nothing' : `about ${dollars(likely)}, ${limit}`;
-  say(`Asking ${models.map(judgeName).join(' behind ')} about ${files.found} captures: ${cost}.`);
+  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${files.found} captures: ${cost}.`);
   if (cap !== null && cap <= CONFIRM_USD) return true;
   return confirmed(`This may cost ${cap === null ? 'an unknown amount' : `up to ${dollars(cap)}`}. Go on?`, yes);
 }

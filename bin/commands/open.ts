@@ -8,11 +8,10 @@ import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { hasBrowser, openInBrowser } from '../cli/browser.ts';
 import { type ConsoleLinks, consoleLinks } from '../cli/links.ts';
 import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
-import { jsonOption, writeJson } from '../cli/output.ts';
+import { jsonOption, notice, writeJson } from '../cli/output.ts';
 import { type DeployedStack, withStack } from '../cli/stack.ts';
 import { findExecution } from '../operate/find-execution.ts';
 import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/sagemaker.ts';
-import { say } from './calibration-data.ts';
 
 interface OpenFlags extends MlflowFlags {
   dashboard?: boolean;
@@ -59,10 +58,12 @@ async function open(what: string | undefined, flags: OpenFlags): Promise<void> {
   if (flags.json) return writeJson('open', page);
   process.stdout.write(`${page.url}\n`);
   if (page.expiresInSeconds !== undefined) {
-    say(`This address contains a login: it works once, within ${page.expiresInSeconds / 60} minutes. Do not share it.`);
+    notice(
+      `This address contains a login: it works once, within ${page.expiresInSeconds / 60} minutes. Do not share it.`,
+    );
   }
   if (flags.print || !hasBrowser()) return;
-  if (!(await openInBrowser(page.url))) say('No browser could be started: open the address yourself.');
+  if (!(await openInBrowser(page.url))) notice('No browser could be started: open the address yourself.');
 }
 
 /** @throws PermanentError `TwoPages` */

@@ -119,6 +119,12 @@ function traceable(line: OfflineLine): OfflineLine {
   }
 }
 
+/** Who is told about files. */
+interface FilesTold {
+  addFile?(file: SourceFile, isGzip: boolean): void;
+  addUnreadable(file: string, message: string): void;
+}
+
 /** Decodes the lines of one file after another. Lines that are identical to one of the latest are marked as duplicates. */
 export class OfflineReader {
   readonly #settings: ReadSettings;
@@ -129,6 +135,20 @@ export class OfflineReader {
     // The id of the experiment is not known here: the ids serve only to recognize identical lines.
     const of = { experimentId: '', seen: new LatestIds() };
     this.#decoder = new LineDecoder(settings, of, { maxWeight: maxWeight() });
+  }
+
+  /** Yields the lines of files. Of several, one that cannot be read, or not to its end, is told. @param only of a line */
+  async *linesOf(files: readonly SourceFile[], told: FilesTold, only?: number): AsyncGenerator<OfflineLine> {
+    for (const file of files) {
+      try {
+        const opened = await openFile(file);
+        told.addFile?.(file, opened.isGzip);
+        yield* this.lines(file, opened, only);
+      } catch (error) {
+        if (!(error instanceof PermanentError) || files.length === 1) throw error;
+        told.addUnreadable(file.name, error.message);
+      }
+    }
   }
 
   /**

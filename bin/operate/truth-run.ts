@@ -11,14 +11,6 @@ import { type RunStatus, statusOfRun } from './run-report.ts';
 type Clients = Pick<AwsClients, 's3' | 'sfn'>;
 type Part = Pick<TruthRunSummary, 'files' | 'noted'>;
 
-export interface TruthProgress {
-  status: string;
-  /** Label files that have been read, and labels that were written to MLflow. */
-  files: number;
-  noted: number;
-  news: string[];
-}
-
 /** Looks at one run. */
 export class TruthWatcher {
   readonly #clients: Clients;
@@ -32,7 +24,7 @@ export class TruthWatcher {
     this.#run = run;
   }
 
-  async look(): Promise<TruthProgress> {
+  async look() {
     const { name, arn } = this.#run;
     const { status = 'RUNNING' } = await describe(this.#clients, arn);
     const storage = new Storage(this.#clients.s3);
@@ -43,9 +35,10 @@ export class TruthWatcher {
     }
     return {
       status,
+      /** Label files that have been read, and labels that were written to MLflow. */
       files: new Set(this.#parts.flatMap(({ files }) => files)).size,
       noted: this.#parts.reduce((sum, { noted }) => sum + noted, 0),
-      news: [],
+      news: [] as string[],
     };
   }
 }
