@@ -10,7 +10,7 @@ import { EXIT } from './exit-codes.ts';
 import { followDisplay } from './follow-display.ts';
 import { notice, terminal, writeJson } from './output.ts';
 import { commandText, nextSteps, runLinks } from './run-hints.ts';
-import { runAsJson, runsFollowedJson } from './run-json.ts';
+import { runAsJson } from './run-json.ts';
 import { runsText } from './run-text.ts';
 import type { DeployedStack, StackFlags } from './stack.ts';
 import { Stopped, stopOnSignals } from './stop-signals.ts';
@@ -104,7 +104,7 @@ export async function printReports(
     const estimate = isDryRun(page.report) ? page.report.summary?.estimate : undefined;
     return { ...page, expectedSeconds: estimate && expectedSeconds(estimate, earlier) };
   });
-  if (json) writeJson(runsFollowedJson, { runs: withTime.map(runAsJson) });
+  if (json) writeJson('follow', { runs: withTime.map(runAsJson) });
   else process.stdout.write(runsText(withTime, terminal(), stackFlag));
 }
 

@@ -5,17 +5,10 @@ import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { columnsOf, wrapped } from '../../src/core/text/wrap.ts';
 import { hasEnded } from '../operate/follow-runs.ts';
 import type { RunProgress } from '../operate/run-progress.ts';
-import { startProgress } from './progress.ts';
-
-export interface FollowDisplay {
-  look(runs: readonly RunProgress[]): void;
-  /** Shows that nothing has begun yet. */
-  wait(text: string): void;
-  end(): void;
-}
+import { shareBar, startProgress } from './progress.ts';
 
 /** Shows what is followed on a stream. */
-export function followDisplay(output: NodeJS.WriteStream): FollowDisplay {
+export function followDisplay(output: NodeJS.WriteStream) {
   const progress = startProgress(output);
   const pace = new FollowPace();
   const isTerminal = output.isTTY === true;
@@ -24,8 +17,9 @@ export function followDisplay(output: NodeJS.WriteStream): FollowDisplay {
     for (const part of wrapped(singleLine(line), width)) progress.log(part);
   };
   return {
-    wait: (text) => progress.show(text),
-    look(runs) {
+    /** Shows that nothing has begun yet. */
+    wait: (text: string) => progress.show(text),
+    look(runs: readonly RunProgress[]) {
       for (const { run, news } of runs) for (const line of news) log(runs.length > 1 ? `${run}: ${line}` : line);
       const width = isTerminal ? columnsOf(output) - 1 : undefined;
       progress.show(progressText(runs, pace.add(runs, Date.now()), Date.now(), width));
@@ -96,7 +90,7 @@ export function progressText(
     ...batchJobs(runs),
   ];
   if (width === undefined) return runs.length === 1 ? `${runs[0]?.run}: ${facts.join(', ')}` : facts.join(', ');
-  const bar = barText(done / planned, Math.min(MAX_BAR, Math.floor(width / 6)));
+  const bar = shareBar(done / planned, Math.min(MAX_BAR, Math.floor(width / 6)));
   return joinFitting([`${bar} ${facts[0]}`, ...facts.slice(1)], width);
 }
 
@@ -122,11 +116,6 @@ function batchJobs(runs: readonly RunProgress[]): string[] {
   const jobs = runs.flatMap((run) => Object.entries(run.batchJobs ?? {}));
   return jobs.length === 0 ? [] : [`batch jobs: ${jobs.map(([status, count]) => `${count} ${status}`).join(', ')}`];
 }
-
-const barText = (share: number, width: number): string => {
-  const filled = Math.min(width, Math.floor(share * width));
-  return `${'█'.repeat(filled)}${'░'.repeat(width - filled)}`;
-};
 
 /** Joins the facts that fit, in their order. Those that do not are in the summary at the end. */
 function joinFitting(facts: readonly string[], width = Number.POSITIVE_INFINITY): string {

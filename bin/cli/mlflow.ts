@@ -2,9 +2,8 @@
 import { Option } from 'commander';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
-import { mlflowOf } from '../../src/mlflow/connect.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import { experimentOf } from '../commands/calibration-data.ts';
+import { withExperiment } from '../commands/calibration-data.ts';
 import { type CaptureSettings, captureSettings } from '../commands/settings.ts';
 import { deployedSettings, type StackFlags, withStack } from './stack.ts';
 
@@ -39,10 +38,5 @@ export async function withMlflow<T>(flags: MlflowFlags, work: (opened: OpenedMlf
   const deployed = isDeployed ? await withStack(flags, deployedSettings) : {};
   const given = { MLFLOW_TRACKING_URI: flags.trackingUri, MLFLOW_EXPERIMENT_NAME: flags.experiment };
   const settings = captureSettings(given, { ...own, ...deployed });
-  const mlflow = mlflowOf(settings);
-  try {
-    return await work({ mlflow, settings, experiment: await experimentOf(mlflow.rest, settings) });
-  } finally {
-    mlflow.close();
-  }
+  return withExperiment(settings, (mlflow, experiment) => work({ mlflow, settings, experiment }));
 }

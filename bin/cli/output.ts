@@ -1,20 +1,20 @@
 /** How commands print: data to stdout, as text or as JSON; everything else to stderr. */
 import { styleText } from 'node:util';
 import { Option } from 'commander';
-import type * as z from 'zod';
 import { columnsOf, wrapped } from '../../src/core/text/wrap.ts';
 import { PLAIN, type Style } from '../../src/quality/rates-text.ts';
+import type { JsonOutputs } from '../json.ts';
 
 /** The option of every command that prints data. */
 export const jsonOption = (what = 'print the result as JSON'): Option => new Option('--json', what);
 
-/** A result of the command's published schema, as text. */
-export const jsonText = <T extends z.ZodType>(_schema: T, value: z.input<T>): string =>
+/** A command's result as JSON text. */
+export const jsonText = <C extends keyof JsonOutputs>(_command: C, value: JsonOutputs[C]): string =>
   `${JSON.stringify(value, null, 2)}\n`;
 
-/** Prints a result of the command's published schema. */
-export const writeJson = <T extends z.ZodType>(schema: T, value: z.input<T>): void => {
-  process.stdout.write(jsonText(schema, value));
+/** Prints a command's result as JSON. */
+export const writeJson = <C extends keyof JsonOutputs>(command: C, value: JsonOutputs[C]): void => {
+  process.stdout.write(jsonText(command, value));
 };
 
 export interface TextOptions {

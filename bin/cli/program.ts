@@ -24,16 +24,18 @@ export async function programFor(words: readonly string[], version: string): Pro
     .configureHelp({ showGlobalOptions: true })
     .exitOverride()
     // The group of the command `help`, which Commander adds.
-    .commandsGroup(GROUPS.setUp)
+    .commandsGroup('Set up:')
     .hook('preAction', async (_, command) => {
       useDotenvRegion();
       await (await import('./acts-on.ts')).sayPlaces(command);
     })
     .addHelpText('after', HELP);
-  for (const [name, entry] of Object.entries(COMMANDS)) {
-    const command = loadsAll || name === asked ? await entry.load() : new Command(name);
-    command.copyInheritedSettings(program);
-    program.addCommand(command.description(entry.summary).helpGroup(GROUPS[entry.group]));
+  for (const [heading, entries] of Object.entries(GROUPS)) {
+    for (const [name, entry] of Object.entries(entries)) {
+      const command = loadsAll || name === asked ? await entry.load() : new Command(name);
+      command.copyInheritedSettings(program);
+      program.addCommand(command.description(entry.summary).helpGroup(heading));
+    }
   }
   return program;
 }

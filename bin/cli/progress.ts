@@ -74,8 +74,12 @@ export function startProgress(output: NodeJS.WriteStream): ProgressLine {
 
 const BAR_WIDTH = 20;
 
-/** Draws a bar such as `████████░░░░░░░░░░░░ 4/10`. */
-export function bar(done: number, total: number): string {
-  const filled = total === 0 ? BAR_WIDTH : Math.floor((done / total) * BAR_WIDTH);
-  return `${'█'.repeat(filled)}${'░'.repeat(BAR_WIDTH - filled)} ${done}/${total}`;
+/** Draws a bar, such as `████████░░░░░░░░░░░░` for a share of 0.4. */
+export function shareBar(share: number, width = BAR_WIDTH): string {
+  const filled = Math.min(width, Math.floor(share * width));
+  return `${'█'.repeat(filled)}${'░'.repeat(width - filled)}`;
 }
+
+/** Draws a bar such as `████████░░░░░░░░░░░░ 4/10`. */
+export const bar = (done: number, total: number): string =>
+  `${shareBar(total === 0 ? 1 : done / total)} ${done}/${total}`;

@@ -1,6 +1,7 @@
 /** What a person may do next with a run: commands to copy, and pages to open. */
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { shellWord } from '../../src/core/text/shell-word.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 import { consoleLinks } from './links.ts';
@@ -12,13 +13,9 @@ export interface Hint {
   command: string;
 }
 
-/** Puts a word in quotes if a shell would not take it as it is. */
-export const quoted = (word: string): string =>
-  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
-
 /** Formats a command to copy. @param stack `--stack` of the command at hand */
 export const commandText = (words: readonly string[], stack?: string): string =>
-  ['inference-monitor', ...words, ...(stack === undefined ? [] : ['--stack', stack])].map(quoted).join(' ');
+  ['inference-monitor', ...words, ...(stack === undefined ? [] : ['--stack', stack])].map(shellWord).join(' ');
 
 /** Returns the commands with which a run goes on. */
 export function nextSteps(report: HintedRun, stack?: string): Hint[] {

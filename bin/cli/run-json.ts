@@ -1,124 +1,80 @@
 /** What the commands about runs print with `--json`. */
-import * as z from 'zod';
-import { RUN_STATUSES, type RunReport } from '../operate/run-report.ts';
+import type { CostEstimate } from '../../src/core/contract/receipts.ts';
+import type { FailedChunk } from '../../src/monitoring/failed-chunk.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { RunPage } from './run-text.ts';
 
-const count = z.number();
-const namedError = z.object({ name: z.string(), message: z.string() });
-
-/** A run, as `process`, `follow`, `retry` and `show` print it. */
-export const runJson = z.object({
-  run: z.string(),
-  arn: z.string().nullable(),
-  status: z.enum(RUN_STATUSES),
-  startedAt: z.string().nullable(),
-  endedAt: z.string().nullable(),
-  /** In words. */
-  asked: z.string(),
-  error: namedError.nullable(),
-  /** Whether the run has written its summary. If not, the figures are those of the receipts so far. */
-  isFinal: z.boolean(),
-  /** `null`: nothing of the run is in the work bucket. */
-  figures: z
-    .object({
-      outcome: z.string(),
-      files: count,
-      lines: z.object({ planned: count, traced: count, quarantined: count, outsideWindow: count, lost: count }),
-      verdicts: z.record(z.string(), count),
-      verdictsByScorer: z.record(z.string(), z.record(z.string(), count)),
-      reasons: z.record(z.string(), count),
-      judge: z.object({ calls: count, inputTokens: count, outputTokens: count, usd: count.nullable() }),
-      estimate: z
-        .object({ captures: count, judgedCaptures: count, judgeCalls: count, usd: count.nullable() })
-        .nullable(),
-      /** Of a dry run, by the pace of earlier runs. */
-      expectedSeconds: count.nullable(),
-      failedChunks: z.array(
-        z.object({
-          chunk: count,
-          step: z.string(),
-          key: z.string(),
-          firstLine: count,
-          lines: count,
-          error: namedError,
-        }),
-      ),
-      failedFiles: z.array(z.object({ key: z.string(), error: namedError })),
-      warnings: z.array(z.string()),
-    })
-    .nullable(),
-  quarantined: z.array(
-    z.object({
-      reason: z.string(),
-      count,
-      /** The first few. */
-      lines: z.array(z.object({ key: z.string(), line: count, message: z.string() })),
-    }),
-  ),
-  openBatchJobs: z.array(z.string()),
-  next: z.array(z.object({ why: z.string(), command: z.string() })),
-  links: z.record(z.string(), z.string()),
-});
-
-export const runsFollowedJson = z.object({ runs: z.array(runJson) });
+export interface RunsFollowed {
+  runs: ReturnType<typeof runAsJson>[];
+}
 
 /** What `process` prints. */
-export const processedJson = runsFollowedJson.extend({
+export interface ProcessOutput extends RunsFollowed {
   /** Files of this machine that were put into the bucket, or would be. Their runs are not in `runs`, as they are not followed. */
-  files: z.array(z.object({ path: z.string(), key: z.string(), bytes: count })).optional(),
-});
+  files?: { path: string; key: string; bytes: number }[];
+}
 
-/** Returns a run as JSON. */
-export function runAsJson({ report, next, links, expectedSeconds }: RunPage): z.input<typeof runJson> {
-  const { summary, quarantined } = report;
+/** Returns a run as `process`, `follow`, `retry` and `show` print it. */
+export function runAsJson({ report, next, links, expectedSeconds }: RunPage) {
+  const { run, arn, status, startedAt, endedAt, asked, error, isFinal, openBatchJobs, summary } = report;
   return {
-    run: report.run,
-    arn: report.arn ?? null,
-    status: report.status,
-    startedAt: report.startedAt ?? null,
-    endedAt: report.endedAt ?? null,
-    asked: report.asked,
-    error: report.error ?? null,
-    isFinal: report.isFinal,
-    figures: summary === undefined ? null : { ...figuresOf(summary), expectedSeconds: expectedSeconds ?? null },
-    quarantined: quarantined.map(({ reason, count: of, lines }) => ({
+    run,
+    arn: arn ?? null,
+    status,
+    startedAt: startedAt ?? null,
+    endedAt: endedAt ?? null,
+    /** In words. */
+    asked,
+    error: error ?? null,
+    /** Whether the run has written its summary. If not, the figures are those of the receipts so far. */
+    isFinal,
+    /** `null`: nothing of the run is in the work bucket. */
+    figures: summary === undefined ? null : figuresOf(summary, expectedSeconds),
+    quarantined: report.quarantined.map(({ reason, count, lines }) => ({
       reason,
-      count: of,
+      count,
+      /** The first few. */
       lines: lines.map(({ key, line, reason: { message } }) => ({ key, line, message })),
     })),
-    openBatchJobs: report.openBatchJobs,
-    next: [...next],
-    links: { ...links },
+    openBatchJobs,
+    next,
+    links,
   };
 }
 
-function figuresOf(
-  summary: NonNullable<RunReport['summary']>,
-): Omit<NonNullable<z.input<typeof runJson>['figures']>, 'expectedSeconds'> {
-  const { lines, verdicts, spend, estimate } = summary;
+function figuresOf(summary: RunSummary, expectedSeconds: number | undefined) {
+  const { lines, spend, estimate } = summary;
   const { planned, traced, quarantined, outsideWindow, lost } = lines;
+  const { calls, inputTokens, outputTokens, usd } = spend;
   return {
     outcome: summary.status,
     files: summary.objects,
     lines: { planned, traced, quarantined, outsideWindow, lost },
-    verdicts: { ...verdicts },
+    verdicts: summary.verdicts,
     verdictsByScorer: summary.verdictsByScorer,
     reasons: summary.reasons,
-    judge: { calls: spend.calls, inputTokens: spend.inputTokens, outputTokens: spend.outputTokens, usd: spend.usd },
-    estimate: estimate
-      ? {
-          captures: estimate.captures,
-          judgedCaptures: estimate.judgedCaptures,
-          judgeCalls: estimate.judgeCalls,
-          usd: estimate.usd,
-        }
-      : null,
-    failedChunks: summary.failedChunks.map(({ chunk, step, key, firstLine, lines: of, error }) => ({
-      ...{ chunk, step, key, firstLine },
-      lines: of,
-      error,
-    })),
+    judge: { calls, inputTokens, outputTokens, usd },
+    estimate: estimate ? expected(estimate) : null,
+    /** Of a dry run, by the pace of earlier runs. */
+    expectedSeconds: expectedSeconds ?? null,
+    failedChunks: summary.failedChunks.map(shownChunk),
     failedFiles: (summary.failedFiles?.first ?? []).map(({ key, error }) => ({ key, error })),
     warnings: summary.warnings ?? [],
   };
 }
+
+const shownChunk = ({ chunk, step, key, firstLine, lines, error }: FailedChunk) => ({
+  chunk,
+  step,
+  key,
+  firstLine,
+  lines,
+  error,
+});
+
+const expected = ({ captures, judgedCaptures, judgeCalls, usd }: CostEstimate) => ({
+  captures,
+  judgedCaptures,
+  judgeCalls,
+  usd,
+});

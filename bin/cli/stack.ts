@@ -3,10 +3,12 @@ import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { Option } from 'commander';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
+import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { functionSettings } from '../../src/core/settings/schema.ts';
 import { type AwsClients, destroyClients, environmentClients } from '../operate/aws-clients.ts';
 import type { StateMachines } from '../operate/find-execution.ts';
+import { type FoundRun, findStackRun } from '../operate/run-report.ts';
 import { readStackOutputs, stackPrefix } from '../operate/stack-outputs.ts';
 
 export interface DeployedStack {
@@ -39,6 +41,20 @@ export async function withStack<T>(flags: StackFlags, work: (stack: DeployedStac
   } finally {
     destroyClients(clients);
   }
+}
+
+/**
+ * Finds a monitoring run, also one that Step Functions has forgotten.
+ *
+ * @throws PermanentError `NotAMonitoringRun`, `NoSuchRun`, `AmbiguousRun`
+ */
+export async function monitoringRun(stack: DeployedStack, run: string): Promise<FoundRun> {
+  const found = await findStackRun(stack.clients, machinesOf(stack), stack.outputs.workBucket, run);
+  if (found.kind !== 'replay') return found;
+  throw new PermanentError('NotAMonitoringRun', 'The run is a cloud replay', {
+    got: run,
+    expected: 'a monitoring run; for replays there are inference-monitor runs --replays, stop and compare',
+  });
 }
 
 /** Returns the state machines of a stack. */

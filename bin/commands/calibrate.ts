@@ -1,7 +1,7 @@
 /** `inference-monitor calibrate`: measures how often the judge agrees with people. */
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
@@ -12,10 +12,9 @@ import { addExamples, MAX_EXAMPLES } from '../../src/quality/calibration/example
 import { terminalReport } from '../../src/quality/calibration/terminal-report.ts';
 import type { CalibrationReport, Unanswered } from '../../src/quality/calibration/types.ts';
 import { EXIT } from '../cli/exit-codes.ts';
-import { jsonText } from '../cli/output.ts';
-import { calibrateJson } from '../json/calibrate.ts';
-import { compareWithPeople, type DataOptions, readGiven, say } from './calibration-data.ts';
-import { amount } from './numbers.ts';
+import { jsonText, notice } from '../cli/output.ts';
+import { compareWithPeople, type DataOptions, readGiven } from './calibration-data.ts';
+import { amount, share } from './numbers.ts';
 import { type CommandSettings, commandSettings } from './settings.ts';
 
 /** Default for the most that one calibration may spend. The anchor set costs about one dollar. */
@@ -34,12 +33,6 @@ interface CalibrateOptions extends DataOptions {
   addExamples?: boolean | number;
   minAgreement?: number;
 }
-
-const shareOfOne = (text: string): number => {
-  const value = amount(text);
-  if (value > 1) throw new InvalidArgumentError('expected a number from 0 to 1');
-  return value;
-};
 
 const HELP = `
 Sources of labels (choose one):
@@ -92,7 +85,7 @@ export function calibrateCommand(): Command {
       `show the judge corrected disagreements from now on, at most count (default ${MAX_EXAMPLES}) per scorer; changes the scorer's version`,
       amount,
     )
-    .option('--min-agreement <share>', 'fail if a scorer agrees less often', shareOfOne)
+    .option('--min-agreement <share>', 'fail if a scorer agrees less often', share)
     .addHelpText('after', HELP)
     .action(calibrate);
 }
@@ -113,12 +106,12 @@ async function calibrate(options: CalibrateOptions): Promise<void> {
   if (options.saveBaseline !== undefined) {
     writeFileSync(options.saveBaseline, `${JSON.stringify(baselineOf(report), null, 1)}\n`);
   }
-  const json = jsonText(calibrateJson, report);
+  const json = jsonText('calibrate', report);
   const jsonFile = typeof options.json === 'string' && options.json !== '-' ? options.json : undefined;
   if (jsonFile !== undefined) writeFileSync(jsonFile, json);
   process.stdout.write(options.json === undefined || jsonFile !== undefined ? terminalReport(report) : json);
   if (options.addExamples !== undefined) writeExamples(report, settings, options.addExamples);
-  for (const file of [jsonFile, options.saveBaseline]) if (file !== undefined) say(`Wrote ${file}`);
+  for (const file of [jsonFile, options.saveBaseline]) if (file !== undefined) notice(`Wrote ${file}`);
   setExitCode(report, options.minAgreement);
 }
 
@@ -133,14 +126,14 @@ function requireClone(folder: string): void {
 function setExitCode(report: CalibrationReport, minAgreement = 0): void {
   if (report.drift?.verdict === 'drifted') process.exitCode = EXIT.found;
   if (report.pairs.length === 0) {
-    say('No label has a verdict, so nothing can be compared.');
-    for (const line of whyUnanswered(report.unanswered)) say(line);
+    notice('No label has a verdict, so nothing can be compared.');
+    for (const line of whyUnanswered(report.unanswered)) notice(line);
     process.exitCode = EXIT.found;
   }
   for (const { name, agreement } of report.scorers) {
     if (agreement === null || agreement.value >= minAgreement) continue;
     const got = `${(agreement.value * 100).toFixed(1)}%`;
-    say(`${name} agrees with too few labels; got: ${got}; expected: at least ${minAgreement * 100}%`);
+    notice(`${name} agrees with too few labels; got: ${got}; expected: at least ${minAgreement * 100}%`);
     process.exitCode = EXIT.found;
   }
 }
@@ -157,7 +150,7 @@ export function whyUnanswered(unanswered: readonly Unanswered[]): string[] {
 function writeExamples(report: CalibrationReport, settings: CommandSettings, count: boolean | number): void {
   const { examples, added } = addExamples(scorerExamples, report.pairs, count === true ? MAX_EXAMPLES : Number(count));
   if (Object.keys(added).length === 0) {
-    say('No example was added. An example is a disagreement on a short text that a person corrected with a reason.');
+    notice('No example was added. An example is a disagreement on a short text that a person corrected with a reason.');
     return;
   }
   writeFileSync(EXAMPLES_FILE, `${JSON.stringify(examples, null, 2)}\n`);
@@ -165,7 +158,7 @@ function writeExamples(report: CalibrationReport, settings: CommandSettings, cou
   for (const [name, { length }] of Object.entries(added)) {
     const version = scorers.find((scorer) => scorer.name === name)?.version;
     const suffix = version === undefined ? '' : `, version ${version}`;
-    say(`${name}: ${length} example${length === 1 ? '' : 's'} added${suffix}`);
+    notice(`${name}: ${length} example${length === 1 ? '' : 's'} added${suffix}`);
   }
-  say(`Wrote ${EXAMPLES_FILE}; deploy the stack to judge with these examples`);
+  notice(`Wrote ${EXAMPLES_FILE}; deploy the stack to judge with these examples`);
 }

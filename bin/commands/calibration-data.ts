@@ -7,6 +7,7 @@ import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer, Scorer } from '../../src/judge/types.ts';
+import type { MlflowClient } from '../../src/mlflow/client.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
@@ -20,6 +21,7 @@ import { calibrationReport } from '../../src/quality/calibration/report.ts';
 import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/truth-pairs.ts';
 import type { CalibrationReport, LabeledItem } from '../../src/quality/calibration/types.ts';
 import { checkNames } from '../cli/names.ts';
+import { notice } from '../cli/output.ts';
 import type { CommandSettings } from './settings.ts';
 
 export interface DataOptions {
@@ -33,10 +35,6 @@ export interface DataOptions {
   budgetUsd: number;
 }
 
-/** Writes to standard error, because the report on standard output may be piped. */
-export const say = (text: string): void => {
-  process.stderr.write(`${text}\n`);
-};
 /** Replaces the current line of the terminal. */
 export const progress = (text: string): void => {
   if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
@@ -45,7 +43,7 @@ export const progress = (text: string): void => {
 /** Says which shadow variants a query of traces leaves out. */
 export function sayLeftOut(query: Pick<TraceQuery, 'shadow' | 'filter'>): void {
   const variants = shadowLeftOut(query).join(', ');
-  if (variants !== '') say(`Left out: the traces of shadow variants (${variants}).`);
+  if (variants !== '') notice(`Left out: the traces of shadow variants (${variants}).`);
 }
 
 /** @throws PermanentError `FileUnreadable` */
@@ -113,7 +111,7 @@ async function askJudge(
   const most = mostUsd(items, { judge, scorers, ask });
   const cost = most === null ? 'an unknown amount' : most === 0 ? 'nothing' : `${most.toFixed(2)} dollars at most`;
   const names = judgeModels(settings).map(judgeName).join(' behind ');
-  say(`Asking ${names} about ${items.length} labels, which costs ${cost}.`);
+  notice(`Asking ${names} about ${items.length} labels, which costs ${cost}.`);
   const asked = await askAll(items, {
     judge,
     scorers,
@@ -125,12 +123,21 @@ async function askJudge(
   return asked;
 }
 
-/**
- * Returns the experiment of the settings.
- *
- * @throws PermanentError `MlflowExperimentMissing`
- */
-export async function experimentOf(rest: MlflowRest, settings: CommandSettings): Promise<Experiment> {
+/** Opens the experiment of the settings, does the work and closes the client. @throws PermanentError `MlflowExperimentMissing`, … */
+export async function withExperiment<T>(
+  settings: CommandSettings,
+  work: (mlflow: MlflowClient, experiment: Experiment) => Promise<T>,
+): Promise<T> {
+  const mlflow = mlflowOf(settings);
+  try {
+    return await work(mlflow, await experimentOf(mlflow.rest, settings));
+  } finally {
+    mlflow.close();
+  }
+}
+
+/** @throws PermanentError `MlflowExperimentMissing` */
+async function experimentOf(rest: MlflowRest, settings: CommandSettings): Promise<Experiment> {
   const name = settings.MLFLOW_EXPERIMENT_NAME ?? settings.SAGEMAKER_ENDPOINT_NAME;
   if (name === undefined) {
     throw new PermanentError('MlflowExperimentMissing', 'The source of the labels is missing', {
@@ -144,14 +151,12 @@ export async function experimentOf(rest: MlflowRest, settings: CommandSettings):
   throw new PermanentError('MlflowExperimentMissing', 'The experiment does not exist', facts);
 }
 
-async function readFromMlflow(
+function readFromMlflow(
   options: DataOptions,
   settings: CommandSettings,
   all: readonly Scorer[],
 ): Promise<CalibrationReport> {
-  const mlflow = mlflowOf(settings);
-  try {
-    const experiment = await experimentOf(mlflow.rest, settings);
+  return withExperiment(settings, async (mlflow, experiment) => {
     const query = {
       experimentId: experiment.id,
       filter: options.filter,
@@ -171,7 +176,5 @@ async function readFromMlflow(
     const found = await readMlflowLabels(mlflow.rest, { ...query, scorers });
     progress('');
     return calibrationReport({ source: { kind: 'mlflow', where: whereIn(found.traces) }, scorers, ...found });
-  } finally {
-    mlflow.close();
-  }
+  });
 }

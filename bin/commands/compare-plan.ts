@@ -1,7 +1,6 @@
 /** `inference-monitor compare --plan`: how many requests a gate needs, and what its judge would cost. Nothing is sent. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { compareRuns } from '../../src/replay/compare/compare-runs.ts';
 import { repliesData } from '../../src/replay/compare/compared-data.ts';
@@ -20,7 +19,7 @@ import { type GatePlan, planGate } from '../../src/replay/gate/plan.ts';
 import type { Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { Pilot } from '../../src/replay/gate/unchanged.ts';
 import { writeJson } from '../cli/output.ts';
-import { planJson } from '../json/compare.ts';
+import { openStorage } from '../cli/storage.ts';
 import { commandSettings } from './settings.ts';
 
 export interface PlanOptions {
@@ -31,7 +30,6 @@ export interface PlanOptions {
   captures?: string;
   judgeModel?: string;
   json?: boolean;
-  openStorage(): Promise<Storage>;
   signal: AbortSignal;
 }
 
@@ -58,7 +56,7 @@ export async function printPlan(runs: readonly RunData[], options: PlanOptions):
     return threshold?.kind === 'share' && threshold.share === 'judged_worse';
   });
   const judge = judged && (await costOf(judged.requests, runs.at(-1), earlier, found?.tokens, options.judgeModel));
-  if (json) writeJson(planJson, { ...plan, ...(judge ? { judge } : {}) });
+  if (json) writeJson('compare', { ...plan, ...(judge ? { judge } : {}) });
   else console.log(planText(plan, judge));
 }
 
@@ -104,7 +102,7 @@ interface CountedCaptures {
 }
 
 /** Counts the requests that a replay of the captures would send. */
-async function countCaptures(captures: string, { openStorage, signal }: PlanOptions): Promise<CountedCaptures> {
+async function countCaptures(captures: string, { signal }: PlanOptions): Promise<CountedCaptures> {
   if (/^\d+$/.test(captures)) return { requests: Number(captures) };
   const { openSource } = await import('../../src/replay/source/open-source.ts');
   const { indexCaptures } = await import('../../src/replay/source/index-captures.ts');

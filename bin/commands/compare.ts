@@ -1,7 +1,6 @@
 /** `inference-monitor compare`: compares two replays of the same captures, and can gate a release. */
 import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
 import { type Difference, STATISTICS } from '../../src/replay/compare/differences.ts';
@@ -16,7 +15,7 @@ import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
-import { comparisonJson } from '../json/compare.ts';
+import { openStorage } from '../cli/storage.ts';
 import { checkOutputs, type GateFlags, type OutputFlags, withGateFile, writeOutputs } from './gate-flags.ts';
 import { amount } from './numbers.ts';
 import { qualityText } from './quality-text.ts';
@@ -98,11 +97,6 @@ function tolerance(text: string): number {
   return percent;
 }
 
-async function openStorage(): Promise<Storage> {
-  const { createS3Client, Storage } = await import('../../src/core/aws/storage.ts');
-  return new Storage(createS3Client());
-}
-
 function checkPlan(locations: readonly string[], { plan, captures }: CompareFlags): void {
   if (plan) return;
   if (captures !== undefined) {
@@ -149,7 +143,7 @@ async function compare(
 async function plan(runs: readonly RunData[], flags: CompareFlags, signal: AbortSignal): Promise<void> {
   const { printPlan } = await import('./compare-plan.ts');
   const { threshold: thresholds, zeroTolerance = 100 * ZERO_TOLERANCE } = flags;
-  await printPlan(runs, { ...flags, thresholds, zeroTolerance: zeroTolerance / 100, openStorage, signal });
+  await printPlan(runs, { ...flags, thresholds, zeroTolerance: zeroTolerance / 100, signal });
 }
 
 async function compareOpened(
@@ -158,12 +152,7 @@ async function compareOpened(
   stopping: CommandStopping,
 ): Promise<void> {
   const { signal } = stopping;
-  const judging = flags.judge
-    ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(
-        flags.judgeModel,
-        flags.judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD,
-      )
-    : undefined;
+  const judging = flags.judge ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags) : undefined;
   signal.throwIfAborted();
   stopping.started = true;
   stopping.say(
@@ -181,7 +170,7 @@ async function compareOpened(
   const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, tolerated) : undefined;
   await writeComparison(directory, { comparison, gate, runs: [before, after] }, flags.report);
   const output = join(directory, COMPARISON_FILES.json);
-  if (flags.json) writeJson(comparisonJson, { ...comparison, gate });
+  if (flags.json) writeJson('compare', { ...comparison, gate });
   else console.log(comparisonText(comparison, gate, output));
   const report = flags.report ? join(directory, COMPARISON_FILES.page) : undefined;
   if (gate) await writeOutputs(flags, gate, comparison, report);

@@ -1,6 +1,5 @@
 /** `inference-monitor dataset`: the captures of chosen traces as a file that replays, and as MLflow's evaluation dataset. */
 import { Command } from 'commander';
-import * as z from 'zod';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
@@ -12,16 +11,17 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { checkNames } from '../cli/names.ts';
 import { assertNew, NewFile } from '../cli/new-file.ts';
-import { jsonOption, writeJson } from '../cli/output.ts';
+import { jsonOption, notice, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import {
   datasetRecord,
+  type MissingCapture,
   readDatasetCaptures,
   type Selection,
   selectTraces,
   type VerdictCondition,
 } from '../operate/dataset.ts';
-import { progress, say, sayLeftOut } from './calibration-data.ts';
+import { progress, sayLeftOut } from './calibration-data.ts';
 import { countWithin } from './numbers.ts';
 
 interface DatasetFlags extends MlflowFlags, WindowFlags {
@@ -60,18 +60,17 @@ const condition = (text: string, before: VerdictCondition[] = []): VerdictCondit
 };
 
 /** What `--json` prints. */
-export const datasetJson = z.object({
-  file: z.string(),
+export interface DatasetReport {
+  file: string;
   /** Lines in the file. */
-  captures: z.number(),
+  captures: number;
   /** Older traces meet the conditions, too, which `--limit` leaves out. */
-  more: z.boolean(),
+  more: boolean;
   /** Selected traces that have no line in it. */
-  missing: z.array(z.object({ traceId: z.string(), reason: z.string() })),
+  missing: MissingCapture[];
   /** MLflow's evaluation dataset, with `--name`. */
-  dataset: z.object({ id: z.string(), name: z.string(), inserted: z.number(), updated: z.number() }).optional(),
-});
-type DatasetReport = z.infer<typeof datasetJson>;
+  dataset?: { id: string; name: string; inserted: number; updated: number };
+}
 
 export function datasetCommand(): Command {
   const command = new Command('dataset')
@@ -96,9 +95,10 @@ export function datasetCommand(): Command {
 async function dataset(flags: DatasetFlags): Promise<void> {
   await withMlflow(flags, async (opened) => {
     const report = await makeDataset(flags, opened);
-    for (const { traceId, reason } of report.missing) say(`${singleLine(traceId)}: ${singleLine(reason)}`);
-    if (report.more) say(`These are the newest ${flags.limit}. Older traces meet the conditions, too: --limit, --to.`);
-    if (flags.json) writeJson(datasetJson, report);
+    for (const { traceId, reason } of report.missing) notice(`${singleLine(traceId)}: ${singleLine(reason)}`);
+    if (report.more)
+      notice(`These are the newest ${flags.limit}. Older traces meet the conditions, too: --limit, --to.`);
+    if (flags.json) writeJson('dataset', report);
     else process.stdout.write(datasetText(report));
     if (report.missing.length > 0) process.exitCode = EXIT.found;
   });

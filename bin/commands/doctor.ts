@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, terminal, writeJson } from '../cli/output.ts';
 import { stackOption } from '../cli/stack.ts';
-import { type DoctorFlags, diagnose, diagnosisSchema } from '../doctor/diagnose.ts';
+import { type DoctorFlags, diagnose } from '../doctor/diagnose.ts';
 import { diagnosisText } from '../doctor/text.ts';
 
 const HELP = `
@@ -15,9 +15,6 @@ Examples:
   inference-monitor doctor --model eu.anthropic.claude-haiku-4-5-20251001-v1:0 --region eu-west-1
   inference-monitor doctor --json | jq '.findings[] | select(.level == "error")'`;
 
-/** What `--json` prints. */
-export const doctorJson = diagnosisSchema;
-
 export function doctorCommand(): Command {
   return new Command('doctor')
     .option('--model <id>', 'a Bedrock model id, inference profile or ARN (default: BEDROCK_MODEL_ID)')
@@ -27,7 +24,7 @@ export function doctorCommand(): Command {
     .addHelpText('after', HELP)
     .action(async ({ json, ...flags }: DoctorFlags & { json?: boolean }) => {
       const diagnosis = await diagnose(flags);
-      if (json) writeJson(diagnosisSchema, diagnosis);
+      if (json) writeJson('doctor', diagnosis);
       else process.stdout.write(diagnosisText(diagnosis, terminal()));
       if (!diagnosis.healthy) process.exitCode = EXIT.found;
     });

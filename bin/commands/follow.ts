@@ -1,11 +1,9 @@
 /** `inference-monitor follow`: follows a run to its end. */
 import { Command } from 'commander';
-import { followAndReport, type ReportFlags } from '../cli/follow-and-report.ts';
+import { followAndReport, printReports, type ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption } from '../cli/output.ts';
-import { isReplay } from '../cli/replays.ts';
-import { runsFollowedJson } from '../cli/run-json.ts';
-import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
-import { findExecution } from '../operate/find-execution.ts';
+import { monitoringRun, stackOption, withStack } from '../cli/stack.ts';
+import { readRunReport } from '../operate/run-report.ts';
 
 const HELP = `
 A bar shows the lines that have an outcome, the rate, the time left, the judge's dollars and failed chunks; in a pipe, a line every
@@ -15,8 +13,6 @@ the run failed.
 Examples:
   inference-monitor follow files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
   inference-monitor follow last-week --json`;
-
-export const followJson = runsFollowedJson;
 
 export function followCommand(): Command {
   return new Command('follow')
@@ -29,8 +25,10 @@ export function followCommand(): Command {
 
 async function follow(run: string, flags: ReportFlags): Promise<void> {
   await withStack(flags, async (stack) => {
-    const { name, executionArn: arn, kind } = await findExecution(stack.clients.sfn, machinesOf(stack), run);
-    if (kind === 'replay') throw isReplay(run);
-    await followAndReport(stack, [{ name, arn }], flags);
+    const found = await monitoringRun(stack, run);
+    const { name, executionArn: arn } = found;
+    if (arn === undefined)
+      await printReports(stack, [await readRunReport(stack.clients, stack.outputs.workBucket, found)], flags);
+    else await followAndReport(stack, [{ name, arn }], flags);
   });
 }

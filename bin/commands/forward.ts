@@ -1,12 +1,10 @@
 /** `inference-monitor forward`: puts files that are there already, or those that failed, into the queue. */
 import { Command } from 'commander';
-import type * as z from 'zod';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { type DeployedStack, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { forwardJson } from '../json/forward.ts';
 import { type Forwarding, filesToForward, findForwarding, putBack, sendEvents } from '../operate/forwarding.ts';
 
 interface ForwardFlags extends WindowFlags, StackFlags {
@@ -16,7 +14,15 @@ interface ForwardFlags extends WindowFlags, StackFlags {
   json?: boolean;
 }
 
-type Report = z.input<typeof forwardJson>;
+/** What `--json` prints. */
+export interface ForwardReport {
+  /** Files of the window, or about as many dead letters. */
+  files: number;
+  /** Those of the files. */
+  bytes: number;
+  /** `false` with `--dry-run`. */
+  queued: boolean;
+}
 
 const HELP = `
 New files are forwarded by themselves. This sends the events of older ones to the same queue, and ends. A file that Arthur has got
@@ -57,8 +63,8 @@ async function forward(flags: ForwardFlags): Promise<void> {
     const { files, bytes } = flags.failed
       ? { files: await putBack(lambda, forwarding, flags.dryRun ?? false), bytes: 0 }
       : await queueFiles(stack, forwarding, flags);
-    const report: Report = { files, bytes, queued: !flags.dryRun };
-    if (flags.json) writeJson(forwardJson, report);
+    const report = { files, bytes, queued: !flags.dryRun };
+    if (flags.json) writeJson('forward', report);
     else process.stdout.write(reportText(report, flags));
   });
 }
@@ -79,7 +85,7 @@ async function queueFiles(
   return sum;
 }
 
-function reportText({ files, bytes, queued }: Report, { failed }: ForwardFlags): string {
+function reportText({ files, bytes, queued }: ForwardReport, { failed }: ForwardFlags): string {
   const [count, size] = [files, bytes].map((number) => number.toLocaleString('en-US'));
   if (failed) return `About ${count} dead letters${queued ? ': SQS is putting them back' : ''}.\n`;
   return `${count} files, ${size} bytes${queued ? ': their events are in the queue' : ''}.\n`;

@@ -2,7 +2,8 @@
 import { Command, Option } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
-import { TRUTH_PERIODS, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
+import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
+import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { truthTable } from '../../src/ground-truth/measure/table-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { unlessInterrupted } from '../cli/follow-and-report.ts';
@@ -11,13 +12,18 @@ import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-hints.ts';
 import { type DeployedStack, type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { groundTruthJson } from '../json/ground-truth.ts';
 import { findExecution } from '../operate/find-execution.ts';
 import { followRuns } from '../operate/follow-runs.ts';
 import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
 import { type StartedExecution, startNamed } from '../operate/start-execution.ts';
 import { truthFigures } from '../operate/truth-figures.ts';
-import { readTruthReport, type TruthReport, TruthWatcher, waitingLabels } from '../operate/truth-run.ts';
+import {
+  readTruthReport,
+  type TruthReport,
+  TruthWatcher,
+  type WaitingLabels,
+  waitingLabels,
+} from '../operate/truth-run.ts';
 import { truthReportText, waitingText } from '../operate/truth-text.ts';
 import { truthSettings } from './settings.ts';
 
@@ -25,6 +31,15 @@ interface TruthFlags extends StackFlags, WindowFlags, Pick<TruthQuery, 'by' | 'v
   run?: string;
   detach?: boolean;
   json?: boolean;
+}
+
+/** What `--json` prints. */
+export interface GroundTruthOutput {
+  /** `null`: no labels were given. */
+  run: TruthReport | null;
+  waiting: WaitingLabels;
+  /** `null`: no prediction has a label. */
+  quality: (TruthFigures & { window: Record<'from' | 'to', string | null>; by: TruthBy | null }) | null;
 }
 
 const HELP = `
@@ -135,7 +150,7 @@ async function print(
   if (json) {
     const window = { from: instant(query.fromMs), to: instant(query.toMs) };
     const quality = figures === undefined ? null : { window, by: query.by ?? null, ...figures };
-    return writeJson(groundTruthJson, { run: report ?? null, waiting, quality });
+    return writeJson('ground-truth', { run: report ?? null, waiting, quality });
   }
   const out = terminal();
   const text = [

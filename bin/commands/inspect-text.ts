@@ -50,21 +50,15 @@ const notText = (not: Readonly<Record<string, number>>): string =>
 
 export function inspectText(report: InspectReport, out: TextOptions): string {
   const page = new Page(out);
-  const { files, bytes, gzip, lines, captures, duplicates, times, needTrial, untried } = report;
+  const { files, bytes, gzip, lines, captures, duplicates, times } = report;
   const quarantined = report.quarantined.reduce((sum, { count }) => sum + count, 0);
   page.add(`${some(files, 'file')}, ${megabytes(bytes)}, ${some(lines, 'line')}`, 'bold');
-  const apart = untried > 0 ? `, ${whole(untried)} not tried here` : '';
-  page.add(`${some(captures, 'capture')}, ${some(duplicates, 'duplicate')}, ${whole(quarantined)} quarantined${apart}`);
+  page.add(`${some(captures, 'capture')}, ${some(duplicates, 'duplicate')}, ${whole(quarantined)} quarantined`);
   if (times) page.add(`captured ${time(times.first)} to ${time(times.last)} UTC`);
   if (gzip > 0)
     page.add(`${some(gzip, 'file')} compressed or named *.gz: the stack reads only uncompressed *.jsonl`, 'red');
-  if (captures + untried === 0) page.add(`No line is a capture. Expected: ${CAPTURE_FILES}.`, 'red');
+  if (captures === 0) page.add(`No line is a capture. Expected: ${CAPTURE_FILES}.`, 'red');
   for (const { file, message } of report.unreadable) page.add(`${singleLine(file)}: ${singleLine(message)}`, 'red');
-  if (needTrial.count > 0) {
-    page.add(
-      `${some(needTrial.count, 'line')} large: the stack tries out how much of it the memory of its functions allows, LAMBDA_MEMORY_MB (${needTrial.at.map(placeText).join(', ')})`,
-    );
-  }
   if (quarantined > 0) page.section('Quarantined');
   for (const { name, count, at } of report.quarantined) {
     page.add(`  ${name}: ${whole(count)}`, 'red');
@@ -148,11 +142,6 @@ function addValue(page: Page, title: string, value: unknown): void {
 export function lineText(report: LineReport, out: TextOptions): string {
   const page = new Page(out);
   page.add(placeText(report), 'bold');
-  if (report.needsTrial) {
-    page.add(
-      'The line is large: the stack tries out how much of it the memory of its functions allows, LAMBDA_MEMORY_MB.',
-    );
-  }
   const { quarantined, trace, format, wireFormat, notes = [] } = report;
   if (quarantined !== undefined)
     page.add(`quarantined: ${quarantined.name}: ${singleLine(quarantined.message)}`, 'red');

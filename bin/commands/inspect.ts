@@ -10,15 +10,13 @@ import { startProgress } from '../cli/progress.ts';
 import { captureFilesAt, OfflineReader, openFile, parseLocation } from '../offline/capture-files.ts';
 import { Inspection } from '../offline/inspect.ts';
 import { describeLine } from '../offline/inspect-line.ts';
-import { type InspectReport, inspectSchema, type LineReport, lineSchema } from '../offline/reports.ts';
+import type { InspectReport, LineReport } from '../offline/reports.ts';
 import { inspectText, lineText, megabytes } from './inspect-text.ts';
 import { wholeNumberOption } from './numbers.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
 
 /** Reading more than this takes seconds. */
 const LONG_BYTES = 20e6;
-
-export const inspectJson = inspectSchema.or(lineSchema);
 
 const HELP = `
 Examples:
@@ -52,16 +50,15 @@ async function inspect(given: string, flags: InspectFlags): Promise<void> {
   const line = flags.line ?? location.line;
   if (line !== undefined) {
     const report = await inspectLine(location.path, line, settings);
-    if (flags.json) writeJson(lineSchema, report);
+    if (flags.json) writeJson('inspect', report);
     else process.stdout.write(lineText(report, terminal()));
     if (report.quarantined !== undefined) process.exitCode = EXIT.found;
     return;
   }
   const report = await inspectAll(location.path, settings);
-  if (flags.json) writeJson(inspectSchema, report);
+  if (flags.json) writeJson('inspect', report);
   else process.stdout.write(inspectText(report, terminal()));
-  const isClean =
-    report.captures + report.untried > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
+  const isClean = report.captures > 0 && report.quarantined.length === 0 && report.unreadable.length === 0;
   if (!isClean) process.exitCode = EXIT.found;
 }
 
@@ -69,25 +66,14 @@ export async function inspectAll(path: string, settings: CaptureSettings): Promi
   const scorers = activeScorers(settings);
   const always = createAlwaysRule(settings.EVALUATION_ALWAYS, scorers.filter(isCodeScorer));
   const inspection = new Inspection({ settings, scorers, always, sampleRate: settings.EVALUATION_SAMPLE_RATE });
-  const reader = new OfflineReader(settings);
   const progress = startProgress(process.stderr);
   let bytes = 0;
-  const files = await captureFilesAt(path);
-  for (const file of files) {
-    try {
-      const opened = await openFile(file);
-      inspection.addFile(file, opened.isGzip);
-      for await (const line of reader.lines(file, opened)) {
-        inspection.add(line);
-        const { end, start } = line.kind === 'capture' ? line.raw.place : line.place;
-        bytes += end - start + 1;
-        // A small file is read before anybody could read about it.
-        if (bytes > LONG_BYTES) progress.show(`${megabytes(bytes)} read`);
-      }
-    } catch (error) {
-      if (!(error instanceof PermanentError) || files.length === 1) throw error;
-      inspection.addUnreadable(file.name, error.message);
-    }
+  for await (const line of new OfflineReader(settings).linesOf(await captureFilesAt(path), inspection)) {
+    inspection.add(line);
+    const { end, start } = line.kind === 'capture' ? line.raw.place : line.place;
+    bytes += end - start + 1;
+    // A small file is read before anybody could read about it.
+    if (bytes > LONG_BYTES) progress.show(`${megabytes(bytes)} read`);
   }
   progress.end();
   return inspection.report();

@@ -17,11 +17,11 @@ import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { checkNames } from '../cli/names.ts';
+import { notice } from '../cli/output.ts';
 import { bar, startProgress } from '../cli/progress.ts';
-import { type OfflineLine, OfflineReader, openCaptures, openFile } from '../offline/capture-files.ts';
+import { type OfflineLine, OfflineReader, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
 import type { JudgeReport } from '../offline/reports.ts';
-import { say } from './calibration-data.ts';
 import { dollars } from './inspect-text.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
 
@@ -91,7 +91,7 @@ async function judgeOpened(
   const { report, failure } = await judgeCaptures(files.captures(), { judge, limit, scorers, signal, onCapture });
   progress.end();
   if (failure !== undefined && report.verdicts.length === 0 && !signal.aborted) throw failure;
-  for (const remark of files.remarks()) say(remark);
+  for (const remark of files.remarks()) notice(remark);
   const thresholds = (flags.threshold ?? []).map(({ scorer, atLeast }) => {
     const share = report.scorers.find(({ name }) => name === scorer)?.passes;
     return { scorer, atLeast, holds: share !== null && share !== undefined && share.value >= atLeast };
@@ -145,7 +145,7 @@ class JudgedFiles {
   readonly scorers: readonly Scorer[];
   readonly #files: readonly SourceFile[];
   readonly #flags: JudgeFlags;
-  #counts = { quarantined: 0, untried: 0, selected: 0, isEnd: false };
+  #counts = { quarantined: 0, selected: 0, isEnd: false };
 
   constructor(files: readonly SourceFile[], flags: JudgeFlags, settings: CaptureSettings, scorers: readonly Scorer[]) {
     this.#files = files;
@@ -155,7 +155,7 @@ class JudgedFiles {
   }
 
   async *captures(): AsyncGenerator<SelectedCapture> {
-    this.#counts = { quarantined: 0, untried: 0, selected: 0, isEnd: false };
+    this.#counts = { quarantined: 0, selected: 0, isEnd: false };
     for await (const selected of selectCaptures(this.#lines(), this.scorers, this.#flags.limit)) {
       this.#counts.selected += 1;
       this.found = Math.max(this.found, this.#counts.selected);
@@ -164,29 +164,21 @@ class JudgedFiles {
   }
 
   async *#lines(): AsyncGenerator<OfflineLine> {
-    const reader = new OfflineReader(this.settings);
     this.unreadable = [];
-    for (const file of this.#files) {
-      try {
-        for await (const line of reader.lines(file, await openFile(file), this.#flags.line)) {
-          if (line.kind === 'quarantine') this.#counts.quarantined += 1;
-          if (line.kind === 'untried') this.#counts.untried += 1;
-          yield line;
-        }
-      } catch (error) {
-        if (!(error instanceof PermanentError) || this.#files.length === 1) throw error;
-        this.unreadable.push({ file: file.name, message: error.message });
-      }
+    const addUnreadable = (file: string, message: string) => void this.unreadable.push({ file, message });
+    const lines = new OfflineReader(this.settings).linesOf(this.#files, { addUnreadable }, this.#flags.line);
+    for await (const line of lines) {
+      if (line.kind === 'quarantine') this.#counts.quarantined += 1;
+      yield line;
     }
     this.#counts.isEnd = true;
   }
 
   remarks(): string[] {
-    const { quarantined, untried, selected, isEnd } = this.#counts;
+    const { quarantined, selected, isEnd } = this.#counts;
     return [
       ...(isEnd ? [] : [`Only the first ${selected} captures were judged: --limit ${this.#flags.limit}.`]),
       ...(quarantined === 0 ? [] : [`Lines that are no captures: ${quarantined}. inference-monitor inspect says why.`]),
-      ...(untried === 0 ? [] : [`Lines that are too large to read here: ${untried}. The stack tries them out.`]),
       ...(selected > 0 || quarantined === 0 ? [] : [`Expected: ${CAPTURE_FILES}.`]),
     ];
   }
@@ -214,7 +206,7 @@ async function agreed(
   const cap = budget === 0 ? most : Math.min(budget, most ?? budget);
   const limit = budget === 0 ? 'without a limit (--budget 0)' : `and never more than ${dollars(budget)} (--budget)`;
   const cost = most === 0 ? 'it costs nothing' : `about ${dollars(likely)}, ${limit}`;
-  say(`Asking ${models.map(judgeName).join(' behind ')} about ${files.found} captures: ${cost}.`);
+  notice(`Asking ${models.map(judgeName).join(' behind ')} about ${files.found} captures: ${cost}.`);
   if (cap !== null && cap <= CONFIRM_USD) return true;
   return confirmed(`This may cost ${cap === null ? 'an unknown amount' : `up to ${dollars(cap)}`}. Go on?`, yes);
 }

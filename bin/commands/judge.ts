@@ -1,16 +1,13 @@
 /** `inference-monitor judge`: verdicts on the captures of files, here and now, to write guidelines and scorers. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { EXIT } from '../cli/exit-codes.ts';
-import { jsonOption, terminal, writeJson } from '../cli/output.ts';
+import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
 import { stopOnSignals } from '../cli/stop-signals.ts';
 import { parseLocation } from '../offline/capture-files.ts';
-import { type JudgeReport, judgeSchema } from '../offline/reports.ts';
-import { say } from './calibration-data.ts';
+import type { JudgeReport } from '../offline/reports.ts';
 import { JUDGES, type JudgeFlags, judgeFiles } from './judge-run.ts';
 import { judgeText } from './judge-text.ts';
 import { amount, wholeNumberOption } from './numbers.ts';
-
-export const judgeJson = judgeSchema;
 
 /** At about two cents each, within the budget. */
 const DEFAULT_LIMIT = 50;
@@ -74,15 +71,15 @@ function addThreshold(text: string, before: Threshold[] = []): Threshold[] {
 
 async function judge(given: string, flags: JudgeFlags & { all?: boolean; json?: boolean }): Promise<void> {
   const { path, line } = parseLocation(given);
-  const stopping = stopOnSignals(() => say('Stopping. Press Ctrl-C again to leave immediately.'));
+  const stopping = stopOnSignals(() => notice('Stopping. Press Ctrl-C again to leave immediately.'));
   try {
     const report = await judgeFiles(path, { line, ...flags }, stopping.signal);
     if (report === undefined) {
       process.exitCode = EXIT.notDone;
-      say('Nothing was asked.');
+      notice('Nothing was asked.');
       return;
     }
-    if (flags.json) writeJson(judgeSchema, report);
+    if (flags.json) writeJson('judge', report);
     else process.stdout.write(judgeText(report, flags.all, terminal()));
     process.exitCode = stopping.signal.aborted ? EXIT.interrupted : exitCodeOf(report);
   } finally {

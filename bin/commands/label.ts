@@ -5,15 +5,13 @@ import { tableText } from '../../src/core/text/table-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
-import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { pickedFilter } from '../../src/quality/calibration/label-tag.ts';
 import { type LabelPicks, pickLabels } from '../../src/quality/calibration/pick-labels.ts';
 import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { checkNames } from '../cli/names.ts';
 import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { labelJson } from '../json/label.ts';
-import { experimentOf, progress, sayLeftOut } from './calibration-data.ts';
+import { progress, sayLeftOut, withExperiment } from './calibration-data.ts';
 import { countWithin } from './numbers.ts';
 import { commandSettings } from './settings.ts';
 
@@ -63,9 +61,7 @@ async function label(flags: LabelFlags): Promise<void> {
   checkNames('LLM scorer', flags.scorer, names);
   const chosen = scorers.filter(({ name }) => flags.scorer.includes(name)).map(withPass);
   const window = windowOfFlags(flags);
-  const mlflow = mlflowOf(settings);
-  try {
-    const experiment = await experimentOf(mlflow.rest, settings);
+  await withExperiment(settings, async (mlflow, experiment) => {
     const all: LabelPicks[] = [];
     for (const scorer of chosen) {
       const query = { experimentId: experiment.id, filter: flags.filter, shadow: settings.SHADOW_VARIANTS, ...window };
@@ -74,11 +70,9 @@ async function label(flags: LabelFlags): Promise<void> {
       progress('');
     }
     sayLeftOut({ filter: flags.filter, shadow: settings.SHADOW_VARIANTS });
-    if (flags.json) writeJson(labelJson, all);
+    if (flags.json) writeJson('label', all);
     else process.stdout.write(all.map((picks) => picksText(picks, terminal())).join('\n'));
-  } finally {
-    mlflow.close();
-  }
+  });
 }
 
 /** @throws PermanentError `ScorerWithoutPass` */

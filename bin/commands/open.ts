@@ -1,7 +1,6 @@
 /** `inference-monitor open`: the pages of MLflow and of the AWS console about a stack. */
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { Argument, Command, Option } from 'commander';
-import * as z from 'zod';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { tracesUrl, traceUrl } from '../../src/mlflow/trace-url.ts';
@@ -9,11 +8,10 @@ import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { hasBrowser, openInBrowser } from '../cli/browser.ts';
 import { type ConsoleLinks, consoleLinks } from '../cli/links.ts';
 import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
-import { jsonOption, writeJson } from '../cli/output.ts';
+import { jsonOption, notice, writeJson } from '../cli/output.ts';
 import { type DeployedStack, withStack } from '../cli/stack.ts';
 import { findExecution } from '../operate/find-execution.ts';
 import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/sagemaker.ts';
-import { say } from './calibration-data.ts';
 
 interface OpenFlags extends MlflowFlags {
   dashboard?: boolean;
@@ -38,12 +36,11 @@ Examples:
 const TRACE = /^tr-[0-9a-f]{32}$/;
 
 /** What `--json` prints. */
-export const openJson = z.object({
-  url: z.string(),
+export interface OpenedPage {
+  url: string;
   /** Seconds until the login in the address ends. Absent: it contains none. */
-  expiresInSeconds: z.number().optional(),
-});
-type Page = z.infer<typeof openJson>;
+  expiresInSeconds?: number;
+}
 
 export function openCommand(): Command {
   const command = new Command('open')
@@ -58,13 +55,15 @@ export function openCommand(): Command {
 async function open(what: string | undefined, flags: OpenFlags): Promise<void> {
   checkOnePage(what, flags);
   const page = await pageOf(what, flags);
-  if (flags.json) return writeJson(openJson, page);
+  if (flags.json) return writeJson('open', page);
   process.stdout.write(`${page.url}\n`);
   if (page.expiresInSeconds !== undefined) {
-    say(`This address contains a login: it works once, within ${page.expiresInSeconds / 60} minutes. Do not share it.`);
+    notice(
+      `This address contains a login: it works once, within ${page.expiresInSeconds / 60} minutes. Do not share it.`,
+    );
   }
   if (flags.print || !hasBrowser()) return;
-  if (!(await openInBrowser(page.url))) say('No browser could be started: open the address yourself.');
+  if (!(await openInBrowser(page.url))) notice('No browser could be started: open the address yourself.');
 }
 
 /** @throws PermanentError `TwoPages` */
@@ -74,7 +73,7 @@ function checkOnePage(what: string | undefined, { dashboard }: OpenFlags): void 
   throw new PermanentError('TwoPages', 'Only one page can be opened', facts);
 }
 
-function pageOf(what: string | undefined, flags: OpenFlags): Promise<Page> {
+function pageOf(what: string | undefined, flags: OpenFlags): Promise<OpenedPage> {
   if (flags.dashboard) return withStack(flags, (stack) => inConsole(stack, dashboardOf(stack)));
   if (what !== undefined && !TRACE.test(what)) return withStack(flags, (stack) => runPage(stack, what));
   return withMlflow(flags, (opened) => mlflowPage(opened, what));
@@ -85,7 +84,7 @@ const dashboardOf =
   (links: ConsoleLinks): string =>
     links.dashboard(resourceNames(prefix).dashboard);
 
-async function inConsole({ clients }: DeployedStack, link: (links: ConsoleLinks) => string): Promise<Page> {
+async function inConsole({ clients }: DeployedStack, link: (links: ConsoleLinks) => string): Promise<OpenedPage> {
   return { url: link(requireConsole(consoleLinks(await clients.lambda.config.region()))) };
 }
 
@@ -97,13 +96,13 @@ function requireConsole(links: ConsoleLinks | undefined): ConsoleLinks {
   throw new PermanentError('NoConsole', 'An emulated AWS has no console with pages to open', { got, expected });
 }
 
-async function runPage(stack: DeployedStack, run: string): Promise<Page> {
+async function runPage(stack: DeployedStack, run: string): Promise<OpenedPage> {
   const { stateMachineArn: monitoring, replayStateMachineArn: replay } = stack.outputs;
   const { executionArn } = await findExecution(stack.clients.sfn, { monitoring, replay }, run);
   return inConsole(stack, (links) => links.execution(executionArn));
 }
 
-async function mlflowPage({ mlflow: { target }, experiment }: OpenedMlflow, traceId?: string): Promise<Page> {
+async function mlflowPage({ mlflow: { target }, experiment }: OpenedMlflow, traceId?: string): Promise<OpenedPage> {
   const pageOn = (server: string | undefined): string | undefined =>
     traceId === undefined ? tracesUrl(server, experiment.id) : traceUrl(server, experiment.id, traceId);
   const url = pageOn(webPageOf(target));

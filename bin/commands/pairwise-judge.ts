@@ -6,15 +6,20 @@ import { parseJudgeId } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
 import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import type { JudgeSettings } from '../../src/replay/compare/judge-replies.ts';
+import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
 import { commandSettings } from './settings.ts';
 
-/**
- * @param model overrides BEDROCK_MODEL_ID
- * @param budgetUsd US dollars; 0 means no limit
- * @throws PermanentError `InvalidSettings`, `InvalidJudge`, `JudgePriceUnknown`, `JudgeCredentialsMissing`
- */
-export async function connectPairwiseJudge(model: string | undefined, budgetUsd: number): Promise<JudgeSettings> {
-  const settings = commandSettings({ BEDROCK_MODEL_ID: model });
+interface PairwiseFlags {
+  /** Overrides BEDROCK_MODEL_ID. */
+  judgeModel?: string | undefined;
+  /** US dollars; 0 means no limit. */
+  judgeBudgetUsd?: number | undefined;
+}
+
+/** @throws PermanentError `InvalidSettings`, `InvalidJudge`, `JudgePriceUnknown`, `JudgeCredentialsMissing` */
+export async function connectPairwiseJudge(flags: PairwiseFlags): Promise<JudgeSettings> {
+  const { judgeModel, judgeBudgetUsd: budgetUsd = DEFAULT_JUDGE_BUDGET_USD } = flags;
+  const settings = commandSettings({ BEDROCK_MODEL_ID: judgeModel });
   const budget = budgetUsd === 0 ? undefined : budgetUsd;
   requireKnownPrice(settings.BEDROCK_MODEL_ID, budget, priceOptions(settings));
   await requireCredentials(settings.BEDROCK_MODEL_ID);

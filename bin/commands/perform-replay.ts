@@ -1,7 +1,6 @@
 /** Performs the replay command: source, target, replay, result files and exit code. */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import {
   type CaptureWindow,
@@ -11,11 +10,12 @@ import {
   scheduleSeconds,
   timingOf,
 } from '../../src/replay/derived-options.ts';
+import type { DryRun } from '../../src/replay/dry-run.ts';
 import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { tooManyFailed } from '../../src/replay/measure/error-rate.ts';
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
-import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, type ReplayOptions } from '../../src/replay/options.ts';
+import { checkOptions, type ReplayOptions } from '../../src/replay/options.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
 import { openSource } from '../../src/replay/source/open-source.ts';
 import type { SortedIndex } from '../../src/replay/source/sorted-index.ts';
@@ -25,6 +25,7 @@ import { type ReplayResult, replayToDirectory } from '../../src/replay/to-direct
 import { confirmed } from '../cli/confirm.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { writeJson } from '../cli/output.ts';
+import { openStorage } from '../cli/storage.ts';
 import { prepareDirectory } from './replay-directory.ts';
 import { ReplayDisplay } from './replay-display.ts';
 import { ReplayStack } from './replay-stack.ts';
@@ -54,6 +55,12 @@ export interface ReplayFlags extends TargetFlags {
   yes?: boolean;
 }
 
+/** What `--dry-run --json` prints. */
+export interface DryRunOutput extends DryRun {
+  /** Captured lines that are not sent, by reason. */
+  skipped: Record<string, number>;
+}
+
 /** The input of a replay. */
 interface Captures {
   files: readonly SourceFile[];
@@ -64,11 +71,6 @@ interface Captures {
 /** A unique name that sorts by time. */
 const newRunName = (): string =>
   `replay-${new Date().toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}-${randomBytes(2).toString('hex')}`;
-
-async function openStorage(): Promise<Storage> {
-  const { createS3Client, Storage } = await import('../../src/core/aws/storage.ts');
-  return new Storage(createS3Client());
-}
 
 /** Lines that were skipped before the result directory exists are kept in memory up to this number. */
 const MAX_EARLY_SKIPPED = 10_000;
@@ -136,10 +138,8 @@ async function planOnly(
   };
   for (const line of skipped) count(line);
   const plan = await dryRun(files, index, scheduleOf(options), overridesOf(options), count, undefined, signal);
-  if (json) {
-    const { dryRunJson } = await import('../json/replay.ts');
-    writeJson(dryRunJson, { ...plan, skipped: Object.fromEntries(reasons) });
-  } else console.log(dryRunText(plan, reasons));
+  if (json) writeJson('replay', { ...plan, skipped: Object.fromEntries(reasons) });
+  else console.log(dryRunText(plan, reasons));
   // A replay without requests ends with the same code.
   if (plan.requests === 0) process.exitCode = EXIT.found;
 }
@@ -216,13 +216,7 @@ function plannedSeconds(index: SortedIndex, options: ReplayOptions): number {
 
 /** Connects to the judge and MLflow before the first request, so that an unreachable one costs nothing. */
 async function connectServices(flags: ReplayFlags) {
-  const { judgeModel, judgeBudgetUsd } = flags;
-  const judge = flags.judge
-    ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(
-        judgeModel,
-        judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD,
-      )
-    : undefined;
+  const judge = flags.judge ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags) : undefined;
   const mlflow = flags.mlflow ? await (await import('./replay-mlflow.ts')).connectReplayMlflow(flags) : undefined;
   return { judge, mlflow };
 }

@@ -6,7 +6,6 @@ import { comeBack, type ReportFlags, reportRuns, unlessInterrupted } from '../cl
 import { followDisplay } from '../cli/follow-display.ts';
 import { notice, writeJson } from '../cli/output.ts';
 import { commandText } from '../cli/run-hints.ts';
-import { processedJson } from '../cli/run-json.ts';
 import { inputOptions, type RunFlags } from '../cli/run-options.ts';
 import type { DeployedStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
@@ -59,7 +58,7 @@ export async function processLocal(
 function printFiles(bucket: string, fresh: UploadPlan['fresh'], { json }: LocalFlags): void {
   const files = fresh.map(({ path, key, bytes }) => ({ path, key, bytes }));
   const lines = files.map(({ path, key }) => `${singleLine(`${path} → s3://${bucket}/${key}`)}\n`);
-  if (json) writeJson(processedJson, { runs: [], files });
+  if (json) writeJson('process', { runs: [], files });
   else process.stdout.write(lines.join(''));
 }
 

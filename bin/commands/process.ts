@@ -4,18 +4,14 @@ import type { BackfillInput } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
-import { processedJson } from '../cli/run-json.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
 import { type DeployedStack, stackOption, withStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
+import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { captureSource, type StackCaptures } from '../operate/capture-source.ts';
-import { instantMs } from './instants.ts';
 import { processLocal } from './process-local.ts';
 
-interface ProcessFlags extends RunFlags, ReportFlags {
-  from?: string;
-  to?: string;
-}
+type ProcessFlags = RunFlags & ReportFlags & WindowFlags;
 
 const HELP = `
 A source is s3://bucket/key.jsonl, s3://bucket/prefix/, a key or a prefix in the stack's capture bucket, or a file or a folder on
@@ -35,8 +31,6 @@ Examples:
   inference-monitor process my-endpoint/blue/ --from 7d --sample-rate 0.1 --budget 5 --name last-week
   inference-monitor process ./captures`;
 
-export const processJson = processedJson;
-
 export function processCommand(): Command {
   const command = new Command('process')
     .argument('[source]', 'captures in S3, or a file or a folder')
@@ -50,7 +44,7 @@ export function processCommand(): Command {
 }
 
 async function processCaptures(source: string | undefined, flags: ProcessFlags): Promise<void> {
-  const range = rangeOf(flags, Date.now());
+  const range = rangeOf(flags);
   // An empty source is a variable of the shell that is not set, and would mean all captures.
   if (source === '' || (source === undefined && range.from === undefined)) {
     throw new PermanentError('SourceMissing', 'It is not said which captures to process', {
@@ -78,17 +72,10 @@ const capturesOf = ({ outputs }: DeployedStack): StackCaptures => ({
 });
 
 /** @throws PermanentError `InvalidTime` */
-function rangeOf({ from, to }: ProcessFlags, nowMs: number): Pick<BackfillInput, 'from' | 'to'> {
-  const [fromMs, toMs] = [from, to].map((text) => (text === undefined ? undefined : instantMs(text, nowMs)));
-  if (fromMs !== undefined && toMs !== undefined && fromMs >= toMs) {
-    throw new PermanentError('InvalidTime', '--from is not before --to', {
-      got: `--from ${from} --to ${to}`,
-      expected: 'an earlier --from; --to is exclusive',
-    });
-  }
-  const instant = (ms: number): string => new Date(ms).toISOString();
+function rangeOf(flags: ProcessFlags): Pick<BackfillInput, 'from' | 'to'> {
+  const { fromMs, toMs } = windowOfFlags(flags);
   return {
-    ...(fromMs === undefined ? {} : { from: instant(fromMs) }),
-    ...(toMs === undefined ? {} : { to: instant(toMs) }),
+    ...(fromMs === undefined ? {} : { from: new Date(fromMs).toISOString() }),
+    ...(toMs === undefined ? {} : { to: new Date(toMs).toISOString() }),
   };
 }

@@ -1,16 +1,14 @@
 /** `inference-monitor quarantine`: the lines of a run that could not become traces. */
 import { Command } from 'commander';
-import * as z from 'zod';
 import { tableText } from '../../src/core/text/table-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { checkNames } from '../cli/names.ts';
 import { NewFile } from '../cli/new-file.ts';
 import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
-import { isReplay } from '../cli/replays.ts';
-import { machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { monitoringRun, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { type QuarantinedLine, quarantinedLines } from '../operate/quarantined-lines.ts';
-import { findStackRun, statusOfRun } from '../operate/run-report.ts';
+import { statusOfRun } from '../operate/run-report.ts';
 
 interface QuarantineFlags extends StackFlags {
   out?: string;
@@ -28,23 +26,16 @@ Examples:
   inference-monitor quarantine files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
   inference-monitor quarantine last-week --reason NotJson --out not-json.jsonl`;
 
-export const quarantineJson = z.object({
-  run: z.string(),
-  lines: z.number(),
+/** What `--json` prints. */
+export interface Quarantined {
+  run: string;
+  lines: number;
   /** `null`: nothing was written. */
-  out: z.string().nullable(),
+  out: string | null;
   /** Lines of which only the place is known: they are over the size bound, and their file is gone. */
-  withoutBytes: z.array(z.object({ key: z.string(), line: z.number() })),
-  reasons: z.array(
-    z.object({
-      reason: z.string(),
-      lines: z.number(),
-      first: z.object({ key: z.string(), line: z.number(), message: z.string() }),
-    }),
-  ),
-});
-
-type Quarantined = z.input<typeof quarantineJson>;
+  withoutBytes: { key: string; line: number }[];
+  reasons: { reason: string; lines: number; first: { key: string; line: number; message: string } }[];
+}
 
 export function quarantineCommand(): Command {
   return new Command('quarantine')
@@ -59,9 +50,8 @@ export function quarantineCommand(): Command {
 
 async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {
   await withStack(flags, async (stack) => {
-    const { clients, outputs, storage } = stack;
-    const { name, kind, status } = await findStackRun(clients, machinesOf(stack), outputs.workBucket, run);
-    if (kind === 'replay') throw isReplay(run);
+    const { outputs, storage } = stack;
+    const { name, status } = await monitoringRun(stack, run);
     const lines = quarantinedLines(storage, outputs.workBucket, name, flags.reason);
     const found = flags.out === undefined ? await collect(name, lines) : await writeLines(name, lines, flags.out);
     if (found.lines === 0 && flags.reason !== undefined) {
@@ -79,7 +69,7 @@ async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {
     }
     // Lines of which only the place is known are not in the file.
     if (flags.out !== undefined && found.withoutBytes.length > 0) process.exitCode = EXIT.found;
-    if (flags.json) writeJson(quarantineJson, found);
+    if (flags.json) writeJson('quarantine', found);
     else process.stdout.write(quarantineText(found));
   });
 }

@@ -22,7 +22,6 @@ import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/qua
 import { checkNames } from '../cli/names.ts';
 import { jsonOption, jsonText, type TextOptions, terminal } from '../cli/output.ts';
 import { type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
-import { ratesJson } from '../json/rates.ts';
 import { instantMs } from './instants.ts';
 import { type LabelReader, labelReader } from './read-labels.ts';
 import { commandSettings } from './settings.ts';
@@ -95,6 +94,11 @@ export interface RatesReport {
   /** What was compared, if anything was. */
   compared?: { before: string; after: string; differences: RateDifference[] };
   warnings: string[];
+}
+
+/** What `--json` prints. */
+export interface RatesOutput extends Omit<RatesReport, 'window'> {
+  window: { from: string; to: string };
 }
 
 type ReportQuery = Pick<RatesQuery, 'active' | 'shadow'> & { nowMs: number; readLabels?: LabelReader | undefined };
@@ -202,7 +206,7 @@ function noCounts(window: TimeWindow, days: readonly string[]): PermanentError {
 /** Formats the report as the flags say. */
 export function textOf(report: RatesReport, { json, csv }: RatesFlags, out: TextOptions = terminal()): string {
   const { window, by, groups, shadow, compared } = report;
-  if (json === true) return jsonText(ratesJson, { ...report, window: isoWindow(window) });
+  if (json === true) return jsonText('rates', { ...report, window: isoWindow(window) });
   if (csv === true) return ratesCsv([...groups, ...shadow], window);
   const differences =
     compared === undefined

@@ -2,13 +2,12 @@
 
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
-import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { LEFT_OUT } from '../../src/quality/calibration/mlflow-labels.ts';
 import { countBy } from '../../src/quality/calibration/report.ts';
 import type { Unanswered } from '../../src/quality/calibration/types.ts';
 import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/fold.ts';
-import { experimentOf, progress } from './calibration-data.ts';
+import { progress, withExperiment } from './calibration-data.ts';
 import type { CommandSettings } from './settings.ts';
 
 /** Labels, and what a person should know of those that are missing. */
@@ -23,30 +22,21 @@ export function labelReader(
   only: readonly string[] | undefined,
 ): LabelReader {
   return async ({ fromMs, toMs }) => {
+    const query = {
+      ...{ fromMs, toMs, only },
+      scorers: active.filter(isJudgeScorer),
+      progress: (traces: number) => progress(`${traces} traces read for their labels`),
+    };
     try {
-      const mlflow = mlflowOf(settings);
-      try {
-        const experiment = await experimentOf(mlflow.rest, settings);
-        const { labels, covered, unanswered } = await readWindowLabels(mlflow.rest, {
-          experimentId: experiment.id,
-          fromMs,
-          toMs,
-          scorers: active.filter(isJudgeScorer),
-          only,
-          progress: (traces) => progress(`${traces} traces read for their labels`),
-        });
-        progress('');
-        return { labels, covered, warnings: leftOut(unanswered) };
-      } finally {
-        mlflow.close();
-      }
+      const { labels, covered, unanswered } = await withExperiment(settings, (mlflow, { id: experimentId }) =>
+        readWindowLabels(mlflow.rest, { experimentId, ...query }),
+      );
+      progress('');
+      return { labels, covered, warnings: leftOut(unanswered) };
     } catch (error) {
       const { name, message } = error as Error;
-      return {
-        labels: [],
-        covered: new Map(),
-        warnings: [`No rate is corrected, because people’s labels cannot be read; ${name}: ${message}`],
-      };
+      const warning = `No rate is corrected, because people’s labels cannot be read; ${name}: ${message}`;
+      return { labels: [], covered: new Map(), warnings: [warning] };
     }
   };
 }

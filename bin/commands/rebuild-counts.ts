@@ -5,7 +5,6 @@ import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-
 import { dayOf } from '../../src/quality/counts-store.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
-import { rebuildCountsJson } from '../json/rebuild-counts.ts';
 import { instantMs } from './instants.ts';
 
 interface RebuildFlags extends StackFlags {
@@ -44,7 +43,7 @@ async function rebuild({ from, to, dryRun = false, json, stack }: RebuildFlags):
     (first === undefined || one >= first) && (last === undefined || one <= last);
   await withStack({ stack }, async ({ storage, outputs }) => {
     const result = await rebuildCounts(storage, outputs.workBucket, isInside, !dryRun);
-    if (json === true) writeJson(rebuildCountsJson, result);
+    if (json === true) writeJson('rebuild-counts', result);
     else process.stdout.write(rebuiltText(result, dryRun));
   });
 }

@@ -4,6 +4,7 @@ import { singleLine } from '../../src/core/text/terminal-text.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import type { RunStats } from '../../src/replay/measure/run-stats.ts';
 import type { SendProgress } from '../../src/replay/send/job.ts';
+import { shareBar } from '../cli/progress.ts';
 
 const TERMINAL_MS = 500;
 const PLAIN_MS = 5_000;
@@ -78,10 +79,8 @@ export class ReplayDisplay {
       return;
     }
     const share = seconds ? elapsed / seconds : total ? sent / total : 0;
-    const filled = Math.round(BAR * Math.min(1, share));
-    const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR - filled)}`;
     const lines = [
-      `${bar} ${clock(elapsed)}${seconds ? ` / ${clock(seconds)}` : ''}  ${rate.toFixed(1)} requests/s  ${inFlight} in flight`,
+      `${shareBar(share, BAR)} ${clock(elapsed)}${seconds ? ` / ${clock(seconds)}` : ''}  ${rate.toFixed(1)} requests/s  ${inFlight} in flight`,
       counts,
       `${latency}, from the scheduled time p99 ${ms(at('effective_latency', 99))}`,
       `schedule lag p50 ${ms(at('credit_to_start_latency', 50))}, p99 ${ms(at('credit_to_start_latency', 99))}`,

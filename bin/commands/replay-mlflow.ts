@@ -4,7 +4,6 @@ import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
-import type { MlflowPorts } from '../../src/replay/publish/publish.ts';
 import { commandSettings } from './settings.ts';
 
 export interface ReplayMlflowFlags {
@@ -13,16 +12,8 @@ export interface ReplayMlflowFlags {
   experiment?: string;
 }
 
-export interface ReplayMlflow extends MlflowPorts {
-  /** Returns the trace id of a captured line. Absent if the experiment of the captures is unknown. */
-  traceIdOf?: (line: Buffer) => string;
-  /** Address of the server's web page, if it has one. */
-  url?: string;
-  close(): void;
-}
-
 /** @throws PermanentError `InvalidSettings`, `MlflowTrackingUriMissing`, and errors of the server */
-export async function connectReplayMlflow(flags: ReplayMlflowFlags): Promise<ReplayMlflow> {
+export async function connectReplayMlflow(flags: ReplayMlflowFlags) {
   const settings = commandSettings({ MLFLOW_TRACKING_URI: flags.trackingUri });
   const s3 = async () => (await import('../../src/core/aws/storage.ts')).createS3Client();
   const client = mlflowOf(settings, await s3());
@@ -35,7 +26,9 @@ export async function connectReplayMlflow(flags: ReplayMlflowFlags): Promise<Rep
     client,
     experiment,
     s3,
+    /** Address of the server's web page, if it has one. */
     url: webPageOf(client.target),
+    /** Returns the trace id of a captured line. Absent if the experiment of the captures is unknown. */
     ...(capturesId === undefined ? {} : { traceIdOf: (line: Buffer) => traceIdOf(capturesId, line) }),
     close: () => client.close(),
   };

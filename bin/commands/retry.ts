@@ -4,12 +4,10 @@ import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
-import { isReplay } from '../cli/replays.ts';
-import { runsFollowedJson } from '../cli/run-json.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
-import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
+import { monitoringRun, stackOption, withStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
-import { findStackRun, isPlanned, type RunReport, readRunReport } from '../operate/run-report.ts';
+import { isPlanned, type RunReport, readRunReport } from '../operate/run-report.ts';
 
 interface RetryFlags extends RunFlags, ReportFlags {
   what?: RetryWhat;
@@ -25,8 +23,6 @@ Examples:
   inference-monitor retry files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
   inference-monitor retry last-week --what held --budget 20`;
 
-export const retryJson = runsFollowedJson;
-
 export function retryCommand(): Command {
   const command = new Command('retry')
     .argument('<run>', 'name or ARN of the execution')
@@ -41,9 +37,7 @@ export function retryCommand(): Command {
 async function retry(run: string, flags: RetryFlags): Promise<void> {
   await withStack(flags, async (stack) => {
     const { clients, outputs } = stack;
-    const found = await findStackRun(clients, machinesOf(stack), outputs.workBucket, run);
-    if (found.kind === 'replay') throw isReplay(run);
-    const report = await readRunReport(clients, outputs.workBucket, found);
+    const report = await readRunReport(clients, outputs.workBucket, await monitoringRun(stack, run));
     const options = inputOptions(flags);
     if (isToStartAgain(report, flags.what)) {
       notice('Planning did not come to its end: the input of the run is started again.');

@@ -1,6 +1,5 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
 import { Command, Option } from 'commander';
-import * as z from 'zod';
 import { durationText } from '../../src/core/text/duration-text.ts';
 import { tableText } from '../../src/core/text/table-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
@@ -27,38 +26,12 @@ Examples:
   inference-monitor runs --from 7d --status failed
   inference-monitor runs --replays`;
 
-const count = z.number();
-
-export const runsJson = z.object({
-  runs: z.array(
-    z.object({
-      run: z.string(),
-      arn: z.string(),
-      status: z.enum(RUN_STATUSES),
-      startedAt: z.string(),
-      endedAt: z.string().nullable(),
-      /** In words. */
-      asked: z.string(),
-      /** `null`: the run has not written a summary. */
-      figures: z
-        .object({
-          outcome: z.string(),
-          lines: count,
-          traced: count,
-          quarantined: count,
-          heldVerdicts: count,
-          lostLines: count,
-          failedVerdicts: count,
-          usd: count.nullable(),
-        })
-        .nullable(),
-      /** Only of replays. */
-      requests: z.object({ sent: count, planned: count }).nullable(),
-    }),
-  ),
+/** What `--json` prints. */
+export interface RunsOutput {
+  runs: ReturnType<typeof asJson>[];
   /** There are older ones, which `--limit` leaves out. */
-  more: z.boolean(),
-});
+  more: boolean;
+}
 
 export function runsCommand(): Command {
   return new Command('runs')
@@ -82,13 +55,13 @@ async function runs(flags: RunsFlags): Promise<void> {
       : await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, options);
     const found = listed.slice(0, flags.limit);
     const more = listed.length > found.length;
-    if (flags.json) writeJson(runsJson, { runs: found.map(asJson), more });
+    if (flags.json) writeJson('runs', { runs: found.map(asJson), more });
     else process.stdout.write(listText(found, terminal()));
     if (more) notice(`These are the newest ${flags.limit}, and there are more: --limit, --from, --to.`);
   });
 }
 
-function asJson(one: ListedRun | ListedReplay): z.input<typeof runsJson>['runs'][number] {
+function asJson(one: ListedRun | ListedReplay) {
   const summary = 'summary' in one ? one.summary : undefined;
   return {
     run: one.run,
@@ -96,7 +69,9 @@ function asJson(one: ListedRun | ListedReplay): z.input<typeof runsJson>['runs']
     status: one.status,
     startedAt: one.startedAt,
     endedAt: one.endedAt ?? null,
+    /** In words. */
     asked: one.asked,
+    /** `null`: the run has not written a summary. */
     figures: summary
       ? {
           outcome: summary.status,
@@ -109,6 +84,7 @@ function asJson(one: ListedRun | ListedReplay): z.input<typeof runsJson>['runs']
           usd: summary.spend.usd,
         }
       : null,
+    /** Only of replays. */
     requests: ('requests' in one && one.requests) || null,
   };
 }

@@ -2,10 +2,8 @@
 import { Command } from 'commander';
 import { printReports, type ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption } from '../cli/output.ts';
-import { isReplay } from '../cli/replays.ts';
-import { runsFollowedJson } from '../cli/run-json.ts';
-import { machinesOf, stackOption, withStack } from '../cli/stack.ts';
-import { findStackRun, readRunReport } from '../operate/run-report.ts';
+import { monitoringRun, stackOption, withStack } from '../cli/stack.ts';
+import { readRunReport } from '../operate/run-report.ts';
 
 const HELP = `
 Shows what was lost, held back or quarantined, why, and which lines; failed chunks with their error; the commands that go on from
@@ -15,8 +13,6 @@ added up from the receipts of its chunks, a request each. Receipts are kept for 
 Examples:
   inference-monitor show files-2026-11-20T10-00-00-0a1b2c3d4e5f6071
   inference-monitor show last-week --json`;
-
-export const showJson = runsFollowedJson;
 
 export function showCommand(): Command {
   return new Command('show')
@@ -30,8 +26,7 @@ export function showCommand(): Command {
 async function show(run: string, flags: ReportFlags): Promise<void> {
   await withStack(flags, async (stack) => {
     const { clients, outputs } = stack;
-    const found = await findStackRun(clients, machinesOf(stack), outputs.workBucket, run);
-    if (found.kind === 'replay') throw isReplay(run);
-    await printReports(stack, [await readRunReport(clients, outputs.workBucket, found)], flags);
+    const report = await readRunReport(clients, outputs.workBucket, await monitoringRun(stack, run));
+    await printReports(stack, [report], flags);
   });
 }

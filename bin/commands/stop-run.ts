@@ -2,9 +2,28 @@
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { nextSteps } from '../cli/run-hints.ts';
 import { type DeployedStack, machinesOf, type StackFlags } from '../cli/stack.ts';
-import type { StopResult } from '../json/stop.ts';
 import { type FoundExecution, findExecution } from '../operate/find-execution.ts';
 import { readRunReport } from '../operate/run-report.ts';
+
+/** What `stop --json` prints. `status` is that of the execution, as Step Functions names it. */
+export type StopResult =
+  | {
+      kind: 'run';
+      run: string;
+      status: string;
+      /** ARNs of jobs at Bedrock that go on. */
+      openBatchJobs: string[];
+    }
+  | {
+      kind: 'replay';
+      run: string;
+      status: string;
+      /** Requests; absent: nothing was sent, or there are no results yet. */
+      sent?: number | undefined;
+      requests?: number | undefined;
+      /** Where the results are, in S3. */
+      results?: string;
+    };
 
 export async function stopRun(
   stack: DeployedStack,

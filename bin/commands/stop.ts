@@ -11,9 +11,8 @@ import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { type DeployedStack, machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
-import { type StopResult, stopJson } from '../json/stop.ts';
 import { type FoundExecution, findExecution } from '../operate/find-execution.ts';
-import { stopRun } from './stop-run.ts';
+import { type StopResult, stopRun } from './stop-run.ts';
 
 const HELP = `
 A run: no further chunk starts. Functions at work finish their part, within 15 minutes. What is in MLflow stays, and the
@@ -46,7 +45,7 @@ async function stop(asked: string, flags: StackFlags & { json?: boolean }): Prom
   await withStack(flags, async (stack) => {
     const found = await findExecution(stack.clients.sfn, machinesOf(stack), asked);
     const stopped = await (found.kind === 'replay' ? stopReplay(stack, found, say) : stopRun(stack, found, flags, say));
-    if (flags.json) writeJson(stopJson, stopped);
+    if (flags.json) writeJson('stop', stopped);
   });
 }
 

@@ -1,6 +1,5 @@
 /** `inference-monitor worst`: the traces with the worst verdicts, with the judge's words and links. */
 import { Command } from 'commander';
-import * as z from 'zod';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { type MlflowFlags, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
@@ -33,37 +32,6 @@ Examples:
   inference-monitor worst --stack prod --json`;
 
 const MOST = 1000;
-
-const verdictJson = z.object({
-  scorer: z.string(),
-  value: z.union([z.string(), z.number(), z.boolean()]),
-  by: z.enum(['person', 'judge', 'code']),
-  /** The person, the judge's model, or the code scorer. */
-  source: z.string(),
-  rationale: z.string(),
-  failed: z.boolean(),
-  severity: z.number(),
-});
-
-/** What `--json` prints. */
-export const worstJson = z.object({
-  /** Traces that were read, those with a verdict, and those with a failing one. */
-  traces: z.number(),
-  judged: z.number(),
-  failing: z.number(),
-  worst: z.array(
-    z.object({
-      traceId: z.string(),
-      url: z.string().optional(),
-      time: z.string(),
-      variant: z.string(),
-      failing: z.array(verdictJson),
-      verdicts: z.number(),
-      request: z.string(),
-      reply: z.string(),
-    }),
-  ),
-});
 
 export function worstCommand(): Command {
   const command = new Command('worst')
@@ -99,7 +67,7 @@ async function worst(flags: WorstFlags): Promise<void> {
     });
     progress('');
     sayLeftOut(chosen);
-    if (flags.json) writeJson(worstJson, found);
+    if (flags.json) writeJson('worst', found);
     else process.stdout.write(worstText(found, terminal()));
   });
 }

@@ -3,9 +3,9 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import type { CheckedSettings } from '../../src/core/settings/schema.ts';
 import { queryAws } from '../operate/aws-query.ts';
-import { type Finding, finding } from './finding.ts';
+import { type Found, findingsOf } from './finding.ts';
 
-const CHECK = 'account';
+const { ok, warning, error: broken } = findingsOf('account');
 
 /** Without these nothing else can be asked. */
 const USELESS = new Set(['AwsCredentialsMissing', 'AwsCredentialsExpired', 'AwsCredentialsInvalid', 'ClockSkewed']);
@@ -15,24 +15,17 @@ export async function checkAccount(
   lambda: LambdaClient,
   settings: Partial<CheckedSettings>,
   region: { name: string; source: string },
-): Promise<Finding[]> {
+): Promise<Found> {
   try {
     const reply = await queryAws(lambda, 'sts', 'GetCallerIdentity');
     const [account = ''] = reply('Account');
-    return [
-      finding(
-        'ok',
-        CHECK,
-        `You are ${reply('Arn')[0]}, in the account ${account} and the region ${region.name} (from ${region.source}).`,
-      ),
-      ...foreignArns(settings, account),
-    ];
+    const where = `in the account ${account} and the region ${region.name} (from ${region.source})`;
+    return [ok(`You are ${reply('Arn')[0]}, ${where}.`), foreignArns(settings, account)];
   } catch (error) {
     const failure = awsFailure(error);
     if (failure === undefined || !USELESS.has(failure.name)) throw error;
     const [what = '', got = '', expected = ''] = failure.message.split(/; (?:got|expected): /);
-    const repair = `${expected}. The checks that ask AWS are left out`;
-    return [finding('error', CHECK, `${what} (${got}).`, repair)];
+    return broken(`${what} (${got}).`, `${expected}. The checks that ask AWS are left out`);
   }
 }
 
@@ -50,11 +43,11 @@ export async function callerOf(region?: string, profile?: string): Promise<strin
 }
 
 /** ARNs of another account work only if its policies allow it. */
-function foreignArns(settings: Partial<CheckedSettings>, account: string): Finding[] {
-  return Object.entries(settings).flatMap(([name, value]) => {
+function foreignArns(settings: Partial<CheckedSettings>, account: string): Found {
+  return Object.entries(settings).map(([name, value]) => {
     const own = typeof value === 'string' && value.startsWith('arn:') ? value.split(':')[4] : undefined;
-    if (!own || own === account) return [];
+    if (!own || own === account) return undefined;
     const message = `${name} is an ARN of the account ${own}, and you are in ${account}.`;
-    return [finding('warning', CHECK, message, `use the credentials of the account of the stack, or correct ${name}`)];
+    return warning(message, `use the credentials of the account of the stack, or correct ${name}`);
   });
 }

@@ -7,10 +7,11 @@ import {
   S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { callAws } from '../operate/aws-json.ts';
-import { type Finding, finding } from './finding.ts';
+import { type Finding, type Found, findingsOf } from './finding.ts';
 import type { Ground } from './ground.ts';
 
-const CHECK = 'captures';
+const { ok, warning } = findingsOf('captures');
+const events = findingsOf('events');
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
@@ -46,28 +47,26 @@ const ago = (ms: number): string => {
   return hours < 48 ? `${hours} hours` : `${Math.floor(hours / 24)} days`;
 };
 
-export async function checkArrivals(ground: Ground, bucket: string): Promise<Finding[]> {
+export async function checkArrivals(ground: Ground, bucket: string): Promise<Found> {
   const { s3, capturePrefix: prefix = '' } = ground;
   const where = `s3://${bucket}/${prefix}`;
   const newest = await newestCapture(s3, bucket, prefix);
   if (newest === undefined) {
     const repair = 'check DATA_CAPTURE_S3_PREFIX, and call the endpoint: its first captures come within minutes';
-    return [finding('warning', CHECK, `There are no captures under ${where}.`, repair)];
+    return warning(`There are no captures under ${where}.`, repair);
   }
   const unread = await readFault(s3, bucket, newest.key);
-  if (unread !== undefined) return [unread];
+  if (unread !== undefined) return unread;
   const age = Date.now() - newest.time.getTime();
   const message = `The newest capture under ${where} came ${ago(age)} ago.`;
-  if (age <= DAY_MS) return [finding('ok', CHECK, message)];
+  if (age <= DAY_MS) return ok(message);
   const calls = await invocations(ground).catch(() => undefined);
-  if (calls === 0) {
-    return [finding('warning', CHECK, `${message} Nobody called the endpoint in the last 24 hours.`, 'call it')];
-  }
+  if (calls === 0) return warning(`${message} Nobody called the endpoint in the last 24 hours.`, 'call it');
   const used =
     calls === undefined ? '' : ` The endpoint had ${calls.toLocaleString('en-US')} invocations in the last 24 hours.`;
   const repair =
     'check that Data Capture is on, and that the disk of its instances is less than 75% full (CapturesMissing in docs/runbook.md)';
-  return [finding('warning', CHECK, `${message}${used}`, repair)];
+  return warning(`${message}${used}`, repair);
 }
 
 async function readFault(s3: S3Client, Bucket: string, Key: string): Promise<Finding | undefined> {
@@ -81,7 +80,7 @@ async function readFault(s3: S3Client, Bucket: string, Key: string): Promise<Fin
       error.name === 'InvalidObjectState'
         ? 'it is archived: a backfill reports it as CaptureArchived'
         : 'allow yourself s3:GetObject, and set DATA_CAPTURE_KMS_KEY_ARN if a KMS key of yours encrypts it';
-    return finding('warning', CHECK, `s3://${Bucket}/${Key} could not be read (${error.name}).`, repair);
+    return warning(`s3://${Bucket}/${Key} could not be read (${error.name}).`, repair);
   }
 }
 
@@ -113,22 +112,20 @@ async function invocations({ lambda, settings }: Ground): Promise<number> {
 }
 
 /** Checks that the bucket sends events to EventBridge. The deployment switches it on. @param isDeployed `undefined` if unknown */
-export async function checkEvents({ s3 }: Ground, Bucket: string, isDeployed: boolean | undefined): Promise<Finding[]> {
+export async function checkEvents({ s3 }: Ground, Bucket: string, isDeployed: boolean | undefined): Promise<Found> {
   const reply = await s3.send(new GetBucketNotificationConfigurationCommand({ Bucket }));
   const { TopicConfigurations = [], QueueConfigurations = [], LambdaFunctionConfigurations = [] } = reply;
   const others = TopicConfigurations.length + QueueConfigurations.length + LambdaFunctionConfigurations.length;
   const kept = others === 0 ? '' : ` Its other notifications (${others}) stay.`;
-  if (reply.EventBridgeConfiguration !== undefined) {
-    return [finding('ok', 'events', `The bucket ${Bucket} sends its events to EventBridge.${kept}`)];
-  }
+  if (reply.EventBridgeConfiguration) return events.ok(`The bucket ${Bucket} sends its events to EventBridge.${kept}`);
   if (isDeployed === false) {
-    return [finding('ok', 'events', `The deployment lets the bucket ${Bucket} send its events to EventBridge.${kept}`)];
+    return events.ok(`The deployment lets the bucket ${Bucket} send its events to EventBridge.${kept}`);
   }
   if (isDeployed === undefined) {
     const message = `The bucket ${Bucket} does not send its events to EventBridge, which a deployment switches on.`;
-    return [finding('warning', 'events', message, 'deploy the stack, or switch it on if it is deployed')];
+    return events.warning(message, 'deploy the stack, or switch it on if it is deployed');
   }
   const message = `The bucket ${Bucket} does not send its events to EventBridge: new captures are not processed.`;
   const repair = `switch it on: S3 console, ${Bucket}, Properties, Amazon EventBridge. Then process what came since then`;
-  return [finding('error', 'events', message, repair)];
+  return events.error(message, repair);
 }

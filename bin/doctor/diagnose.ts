@@ -1,18 +1,24 @@
 /** All checks of `doctor`, in the order of their findings. Nothing is changed, and nothing is paid for. */
-import * as z from 'zod';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
-import type { Settings } from '../../src/core/settings/schema.ts';
 import { checkAccount } from './account.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
-import { checkEnvironment } from './environment.ts';
-import { checked, type Finding, finding, findingSchema } from './finding.ts';
+import { environmentChecks } from './environment.ts';
+import { type Check, checkAll, checked, type Finding, type Found, findingsOf } from './finding.ts';
 import { type Clients, type Ground, quickClients } from './ground.ts';
 import { checkJudge } from './judge.ts';
 import { checkMlflow } from './mlflow.ts';
 import { checkBedrock, checkLambda, checkStates } from './quotas.ts';
 import { checkSettingsFor } from './settings.ts';
-import { checkAlarms, checkDelivery, checkDeployed, findStack, isInUse, stateFinding } from './stack.ts';
+import {
+  checkAlarms,
+  checkDelivery,
+  checkDeployed,
+  findStack,
+  isInUse,
+  type StackGround,
+  stateFinding,
+} from './stack.ts';
 
 export interface DoctorFlags {
   model?: string;
@@ -20,13 +26,12 @@ export interface DoctorFlags {
   stack?: string;
 }
 
-export const diagnosisSchema = z.object({
+export interface Diagnosis {
   /** Whether nothing is broken. What could not be asked may be. */
-  healthy: z.boolean(),
-  counts: z.record(findingSchema.shape.level, z.number()),
-  findings: z.array(findingSchema),
-});
-export type Diagnosis = z.infer<typeof diagnosisSchema>;
+  healthy: boolean;
+  counts: Record<Finding['level'], number>;
+  findings: Finding[];
+}
 
 export async function diagnose(flags: DoctorFlags): Promise<Diagnosis> {
   const clients = quickClients(flags.region);
@@ -40,6 +45,35 @@ export async function diagnose(flags: DoctorFlags): Promise<Diagnosis> {
   }
 }
 
+/** What is around the stack. */
+const AROUND: readonly Check<Ground>[] = [
+  ['endpoint', 'sagemaker:DescribeEndpoint, DescribeEndpointConfig and ListEndpoints', checkEndpoint],
+  ['captures', 's3:ListBucket', checkCaptures],
+  ['mlflow', 'access to MLflow', checkMlflow],
+  ['artifacts', 's3:ListBucket', checkArtifacts],
+  ['judge', 'bedrock:GetFoundationModel and bedrock:GetInferenceProfile', checkJudge],
+  ['quota', 'servicequotas:ListServiceQuotas', checkBedrock],
+  ['lambda', 'lambda:GetAccountSettings', checkLambda],
+  ['states', 'servicequotas:ListServiceQuotas', checkStates],
+];
+
+const STACK: Check<Ground> = [
+  'stack',
+  'cloudformation:DescribeStacks and cloudformation:DescribeStackResources',
+  checkStack,
+];
+
+/** What is deployed. */
+const DEPLOYED: readonly Check<StackGround>[] = [
+  ['deployed', 'lambda:GetFunctionConfiguration', checkDeployed],
+  [
+    'delivery',
+    'events:DescribeRule, events:ListTargetsByRule, lambda:ListEventSourceMappings, sqs:GetQueueUrl and sqs:GetQueueAttributes',
+    checkDelivery,
+  ],
+  ['alarms', 'cloudwatch:DescribeAlarms', checkAlarms],
+];
+
 async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]> {
   const region = await clients.lambda.config.region().catch(() => undefined);
   const read = checkSettingsFor(region, { BEDROCK_MODEL_ID: flags.model, STACK_PREFIX: flags.stack });
@@ -47,16 +81,24 @@ async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]>
   if (region === undefined) {
     const repair =
       'set AWS_REGION (also in .env), choose a profile with a region, or give --region. The checks that ask AWS are left out';
-    return [finding('error', 'account', 'The region of the stack is not known.', repair), ...findings];
+    return [findingsOf('account').error('The region of the stack is not known.', repair), ...findings];
   }
   const account = await checked('account', 'sts:GetCallerIdentity', () =>
     checkAccount(clients.lambda, settings, { name: region, source: sourceOfRegion(flags) }),
   );
   if (account.some(({ level }) => level === 'error')) return [...account, ...findings];
   const { SAGEMAKER_ENDPOINT_NAME: endpoint, DATA_CAPTURE_S3_PREFIX = endpoint && `${endpoint}/` } = settings;
-  const ground: Ground = { ...clients, region, settings, capturePrefix: DATA_CAPTURE_S3_PREFIX };
-  const asked = await Promise.all([...aroundStack(ground, flags, complete)]);
-  return [...account, ...findings, ...asked.flat()];
+  const { STACK_PREFIX: prefix } = settings;
+  const stack = prefix === undefined ? Promise.resolve(undefined) : findStack(clients, prefix);
+  const isDeployed = stack.then(
+    (found) => found !== undefined && isInUse(found),
+    () => undefined,
+  );
+  const isNamed = flags.stack !== undefined;
+  const facts = { region, settings, complete, capturePrefix: DATA_CAPTURE_S3_PREFIX, stack, isDeployed, isNamed };
+  const ground: Ground = { ...clients, ...facts };
+  const asked = await checkAll([...AROUND, ...environmentChecks(ground), STACK], ground);
+  return [...account, ...findings, ...asked];
 }
 
 /** Who says what the region is, in the order of precedence. */
@@ -66,57 +108,13 @@ function sourceOfRegion(flags: DoctorFlags): string {
   return named === dotenvOfCommand().AWS_REGION ? '.env' : 'AWS_REGION of the environment';
 }
 
-function aroundStack(ground: Ground, { stack }: DoctorFlags, complete: Settings | undefined): Promise<Finding[]>[] {
-  const { lambda, settings } = ground;
-  const { STACK_PREFIX: prefix } = settings;
-  const found = prefix === undefined ? Promise.resolve(undefined) : findStack(ground, prefix);
-  const deployed = found.then(
-    (one) => one !== undefined && isInUse(one),
-    () => undefined,
-  );
-  return [
-    checked('endpoint', 'sagemaker:DescribeEndpoint, DescribeEndpointConfig and ListEndpoints', () =>
-      checkEndpoint(ground),
-    ),
-    checked('captures', 's3:ListBucket', () => checkCaptures(ground, deployed)),
-    checked('mlflow', 'access to MLflow', () => checkMlflow(ground)),
-    checked('artifacts', 's3:ListBucket', () => checkArtifacts(ground)),
-    checked('judge', 'bedrock:GetFoundationModel and bedrock:GetInferenceProfile', () => checkJudge(ground)),
-    checked('quota', 'servicequotas:ListServiceQuotas', () => checkBedrock(lambda, settings)),
-    checked('lambda', 'lambda:GetAccountSettings', () => checkLambda(lambda, settings)),
-    checked('states', 'servicequotas:ListServiceQuotas', () => checkStates(lambda)),
-    checkEnvironment(ground),
-    ...(prefix === undefined
-      ? []
-      : [
-          checked('stack', 'cloudformation:DescribeStacks and cloudformation:DescribeStackResources', async () =>
-            checkStack(ground, prefix, await found, { isNamed: stack !== undefined, complete }),
-          ),
-        ]),
-  ];
-}
-
-/** @param isNamed whether the person says that there is a stack */
-async function checkStack(
-  ground: Ground,
-  prefix: string,
-  found: Awaited<ReturnType<typeof findStack>>,
-  { isNamed, complete }: { isNamed: boolean; complete: Settings | undefined },
-): Promise<Finding[]> {
+async function checkStack(ground: Ground): Promise<Found> {
+  const { STACK_PREFIX: prefix } = ground.settings;
+  if (prefix === undefined) return undefined;
+  const found = await ground.stack;
   if (found === undefined) {
     const message = `No stack with STACK_PREFIX=${prefix} is deployed in ${ground.region}.`;
-    return [finding(isNamed ? 'error' : 'warning', 'stack', message, 'deploy it: inference-monitor deploy')];
+    return findingsOf('stack')[ground.isNamed ? 'error' : 'warning'](message, 'deploy it: inference-monitor deploy');
   }
-  const state = stateFinding(found);
-  if (!isInUse(found)) return [state];
-  const checks = [
-    checked('deployed', 'lambda:GetFunctionConfiguration', () => checkDeployed(ground, prefix, complete)),
-    checked(
-      'delivery',
-      'events:DescribeRule, events:ListTargetsByRule, lambda:ListEventSourceMappings, sqs:GetQueueUrl and sqs:GetQueueAttributes',
-      () => checkDelivery(ground, prefix),
-    ),
-    checked('alarms', 'cloudwatch:DescribeAlarms', () => checkAlarms(ground, prefix)),
-  ];
-  return [state, ...(await Promise.all(checks)).flat()];
+  return [stateFinding(found), isInUse(found) && (await checkAll(DEPLOYED, { ...ground, prefix }))];
 }

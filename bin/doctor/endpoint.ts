@@ -11,11 +11,12 @@ import {
   listEndpoints,
   shadowVariantsOf,
 } from '../operate/sagemaker.ts';
-import { type Finding, finding } from './finding.ts';
+import { type Finding, type Found, findingsOf } from './finding.ts';
 import type { Ground } from './ground.ts';
 
 const CHECK = 'endpoint';
-const CAPTURE = 'capture';
+const { warning } = findingsOf(CHECK);
+const capture = findingsOf('capture');
 
 const BROKEN = new Set(['OutOfService', 'Failed', 'Deleting', 'UpdateRollbackFailed']);
 
@@ -29,6 +30,7 @@ export async function checkServing(
   setting: string,
   check = CHECK,
 ): Promise<{ endpoint?: Endpoint; found: Finding }> {
+  const { ok, error, warning: doubt } = findingsOf(check);
   const endpoint = await describeEndpoint(lambda, name);
   if (endpoint === undefined) {
     const names = await listEndpoints(lambda).catch(() => []);
@@ -38,33 +40,33 @@ export async function checkServing(
     );
     const repair =
       near === undefined ? `correct ${setting}, or the region` : `did you mean ${near}? Correct ${setting}`;
-    return { found: finding('error', check, `There is no endpoint ${name} in ${region}.`, repair) };
+    return { found: error(`There is no endpoint ${name} in ${region}.`, repair) };
   }
   const { EndpointStatus: status, FailureReason: reason } = endpoint;
   const message = `The endpoint ${name} is ${status}${reason ? ` (${reason})` : ''}.`;
-  if (status === 'InService') return { endpoint, found: finding('ok', check, message) };
-  const repair = BROKEN.has(status) ? 'update or recreate it' : 'wait until it is InService';
-  return { endpoint, found: finding(BROKEN.has(status) ? 'error' : 'warning', check, message, repair) };
+  if (status === 'InService') return { endpoint, found: ok(message) };
+  if (BROKEN.has(status)) return { endpoint, found: error(message, 'update or recreate it') };
+  return { endpoint, found: doubt(message, 'wait until it is InService') };
 }
 
-export async function checkEndpoint(ground: Ground): Promise<Finding[]> {
+export async function checkEndpoint(ground: Ground): Promise<Found> {
   const { SAGEMAKER_ENDPOINT_NAME: name, ENDPOINT_VARIANTS: counted = [] } = ground.settings;
-  if (name === undefined) return [];
+  if (name === undefined) return undefined;
   const { endpoint, found } = await checkServing(ground, name, 'SAGEMAKER_ENDPOINT_NAME');
-  if (endpoint === undefined) return [found];
+  if (endpoint === undefined) return found;
   const variants = (endpoint.ProductionVariants ?? []).map(({ VariantName }) => VariantName);
   const missed = variants.filter((variant) => !counted.includes(variant));
   const uncounted = `The endpoint has the variants ${variants.join(', ')}, and ENDPOINT_VARIANTS is ${counted.join(', ')}: the alarm about missing captures does not count the others.`;
   return [
     found,
-    ...(missed.length > 0 ? [finding('warning', CHECK, uncounted, `set ENDPOINT_VARIANTS=${variants.join(',')}`)] : []),
-    ...(await checkShadow(ground, endpoint)),
-    ...(await checkCapture(ground, endpoint)),
+    missed.length > 0 && warning(uncounted, `set ENDPOINT_VARIANTS=${variants.join(',')}`),
+    await checkShadow(ground, endpoint),
+    await checkCapture(ground, endpoint),
   ];
 }
 
 /** Compares the shadow variants of the settings with those that the endpoint has now. */
-async function checkShadow({ lambda, settings }: Ground, endpoint: Endpoint): Promise<Finding[]> {
+async function checkShadow({ lambda, settings }: Ground, endpoint: Endpoint): Promise<Found> {
   const { SHADOW_VARIANTS: named = [] } = settings;
   const there = await shadowVariantsOf(lambda, endpoint);
   const unnamed = there.filter((variant) => !named.includes(variant));
@@ -73,63 +75,54 @@ async function checkShadow({ lambda, settings }: Ground, endpoint: Endpoint): Pr
   const counted = `The endpoint has the shadow variants ${there.join(', ')}, and SHADOW_VARIANTS does not name ${unnamed.join(', ')}: replies that reach nobody count in the endpoint's rates, objectives and alarms.`;
   const left = `SHADOW_VARIANTS names ${ended.join(', ')}, no shadow variant of the endpoint now: its replies are left out of the endpoint's rates, objectives and alarms.`;
   const keep = `${set}; if it serves nobody, keep the name while you look at its captures`;
-  return [
-    ...(unnamed.length > 0 ? [finding('warning', CHECK, counted, set)] : []),
-    ...(ended.length > 0 ? [finding('warning', CHECK, left, keep)] : []),
-  ];
+  return [unnamed.length > 0 && warning(counted, set), ended.length > 0 && warning(left, keep)];
 }
 
 /** Checks DataCaptureConfig. Its options are in the endpoint's configuration alone. */
-async function checkCapture(ground: Ground, endpoint: Endpoint): Promise<Finding[]> {
+async function checkCapture(ground: Ground, endpoint: Endpoint): Promise<Found> {
   const { EndpointName: name, DataCaptureConfig: summary } = endpoint;
   if (!summary?.EnableCapture) {
-    return [finding('error', CAPTURE, `Data Capture is off: the endpoint ${name} captures nothing.`, ENABLE)];
+    return capture.error(`Data Capture is off: the endpoint ${name} captures nothing.`, ENABLE);
   }
   const { CaptureStatus: status, CurrentSamplingPercentage: share, DestinationS3Uri: to } = summary;
   if (status === 'Stopped') {
-    const message = `Data Capture of the endpoint ${name} is stopped.`;
-    return [finding('error', CAPTURE, message, `start it again: ${ENABLE}`)];
+    return capture.error(`Data Capture of the endpoint ${name} is stopped.`, `start it again: ${ENABLE}`);
   }
   const { DataCaptureConfig: config } = await describeEndpointConfig(ground.lambda, endpoint);
-  const wrong = [
-    ...samplingFaults(share),
-    ...sideFaults(config),
-    ...placeFaults(ground, to, name),
-    ...(await keyFaults(ground, summary.KmsKeyId)),
+  const faults = [
+    share > 0 ? undefined : capture.error('Data Capture samples 0% of the requests.', 'raise its sampling percentage'),
+    sideFault(config),
+    placeFault(ground, to, name),
+    await keyFault(ground, summary.KmsKeyId),
   ];
-  if (wrong.length > 0) return wrong;
-  return [finding('ok', CAPTURE, `${share}% of the requests are captured to ${to}, ${contentTypes(config)}.`)];
+  if (faults.some(Boolean)) return faults;
+  return capture.ok(`${share}% of the requests are captured to ${to}, ${contentTypes(config)}.`);
 }
 
-const samplingFaults = (share: number): Finding[] =>
-  share > 0
-    ? []
-    : [finding('error', CAPTURE, 'Data Capture samples 0% of the requests.', 'raise its sampling percentage')];
-
-function sideFaults(config: CaptureConfig | undefined): Finding[] {
+function sideFault(config: CaptureConfig | undefined): Finding | undefined {
   const modes = (config?.CaptureOptions ?? []).map(({ CaptureMode }) => CaptureMode);
   const has = (side: 'Input' | 'Output'): boolean => modes.includes(side) || modes.includes('InputAndOutput');
-  if (modes.length === 0 || (has('Input') && has('Output'))) return [];
+  if (modes.length === 0 || (has('Input') && has('Output'))) return undefined;
   const [only, lost] = has('Input')
     ? ['requests', 'no reply can be judged, and replays have nothing to compare with']
     : ['replies', 'the judge does not see what was asked, and nothing can be replayed'];
-  return [finding('warning', CAPTURE, `Only ${only} are captured: ${lost}.`, 'capture Input and Output')];
+  return capture.warning(`Only ${only} are captured: ${lost}.`, 'capture Input and Output');
 }
 
-function placeFaults({ settings, capturePrefix = '' }: Ground, to: string, name: string): Finding[] {
+function placeFault({ settings, capturePrefix = '' }: Ground, to: string, name: string): Finding | undefined {
   const place = captureLocation(to, name);
   const bucket = settings.DATA_CAPTURE_S3_BUCKET;
-  if (place === undefined || bucket === undefined) return [];
+  if (place === undefined || bucket === undefined) return undefined;
   // A setting that is longer selects a variant, a shorter one several endpoints.
   const fits = place.prefix.startsWith(capturePrefix) || capturePrefix.startsWith(place.prefix);
-  if (place.bucket === bucket && fits) return [];
+  if (place.bucket === bucket && fits) return undefined;
   const message = `The captures go to s3://${place.bucket}/${place.prefix}, and the settings say s3://${bucket}/${capturePrefix}: no capture would be processed.`;
   const prefix = place.prefix === `${name}/` ? '' : ` and DATA_CAPTURE_S3_PREFIX=${place.prefix}`;
-  return [finding('error', CAPTURE, message, `set DATA_CAPTURE_S3_BUCKET=${place.bucket}${prefix}`)];
+  return capture.error(message, `set DATA_CAPTURE_S3_BUCKET=${place.bucket}${prefix}`);
 }
 
-async function keyFaults({ lambda, settings }: Ground, key: string | undefined): Promise<Finding[]> {
-  if (!key) return [];
+async function keyFault({ lambda, settings }: Ground, key: string | undefined): Promise<Finding | undefined> {
+  if (!key) return undefined;
   const own = settings.DATA_CAPTURE_KMS_KEY_ARN;
   const idOf = (arn: string): string => arn.split('/').at(-1) ?? '';
   // It may be the id or the ARN of a key or of an alias.
@@ -137,9 +130,9 @@ async function keyFaults({ lambda, settings }: Ground, key: string | undefined):
     ? await callAws<{ KeyMetadata?: { Arn?: string } }>(lambda, 'kms', 'DescribeKey', { KeyId: key })
     : {};
   const arn = KeyMetadata?.Arn ?? key;
-  if (own !== undefined && idOf(own) === idOf(arn)) return [];
+  if (own !== undefined && idOf(own) === idOf(arn)) return undefined;
   const message = `The captures are encrypted with the KMS key ${arn}, and DATA_CAPTURE_KMS_KEY_ARN is ${own ?? 'not set'}: the functions could not read them.`;
-  return [finding('error', CAPTURE, message, "set DATA_CAPTURE_KMS_KEY_ARN to that key's ARN")];
+  return capture.error(message, "set DATA_CAPTURE_KMS_KEY_ARN to that key's ARN");
 }
 
 function contentTypes(config: CaptureConfig | undefined): string {

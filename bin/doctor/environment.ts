@@ -3,7 +3,7 @@ import { callAws } from '../operate/aws-json.ts';
 import { queryAws } from '../operate/aws-query.ts';
 import { hasInferenceComponent } from '../operate/sagemaker.ts';
 import { checkServing } from './endpoint.ts';
-import { checked, type Finding, finding } from './finding.ts';
+import { type Check, type Found, findingsOf } from './finding.ts';
 import type { Ground } from './ground.ts';
 
 const KEYS = [
@@ -14,11 +14,16 @@ const KEYS = [
 ] as const;
 const SECRETS = ['MLFLOW_SECRET_ARN', 'JUDGE_SECRET_ARN', 'REPLAY_HEADERS_SECRET_ARN', 'ARTHUR_SECRET_ARN'] as const;
 
+const vpc = findingsOf('vpc');
+const keys = findingsOf('keys');
+const secrets = findingsOf('secrets');
+const replays = findingsOf('replays');
+
 const numbered = (name: string, ids: readonly string[]): Record<string, string> =>
   Object.fromEntries(ids.map((id, index) => [`${name}.${index + 1}`, id]));
 
 /** Subnets and security groups exist, all in one VPC. */
-async function checkVpc({ lambda, settings }: Ground): Promise<Finding[]> {
+async function checkVpc({ lambda, settings }: Ground): Promise<Found> {
   const { VPC_SUBNET_IDS: subnets = [], VPC_SECURITY_GROUP_IDS: groups = [] } = settings;
   try {
     const ofSubnets = await queryAws(lambda, 'ec2', 'DescribeSubnets', numbered('SubnetId', subnets));
@@ -30,87 +35,69 @@ async function checkVpc({ lambda, settings }: Ground): Promise<Finding[]> {
     });
     const found = ofGroups('groupId');
     if (vpcs.length === 1 && groups.every((id) => found.includes(id))) {
-      return [
-        finding('ok', 'vpc', `${subnets.length} subnets and ${groups.length} security groups are in ${vpcs[0]}.`),
-      ];
+      return vpc.ok(`${subnets.length} subnets and ${groups.length} security groups are in ${vpcs[0]}.`);
     }
     const message = `The subnets and security groups are not in one VPC: the subnets are in ${vpcs.join(', ')}.`;
-    return [finding('error', 'vpc', message, 'use those of one VPC in VPC_SUBNET_IDS and VPC_SECURITY_GROUP_IDS')];
+    return vpc.error(message, 'use those of one VPC in VPC_SUBNET_IDS and VPC_SECURITY_GROUP_IDS');
   } catch (error) {
     const { name, message } = error as Error;
     if (!name.startsWith('Invalid')) throw error;
-    return [finding('error', 'vpc', `${message}.`, 'correct VPC_SUBNET_IDS and VPC_SECURITY_GROUP_IDS')];
+    return vpc.error(`${message}.`, 'correct VPC_SUBNET_IDS and VPC_SECURITY_GROUP_IDS');
   }
 }
 
-const isMissing = ({ name }: Error): boolean => name === 'NotFoundException' || name === 'ResourceNotFoundException';
+const orMissing = (error: Error): undefined => {
+  if (error.name !== 'NotFoundException' && error.name !== 'ResourceNotFoundException') throw error;
+};
 
-async function checkKey({ lambda }: Ground, setting: string, arn: string): Promise<Finding[]> {
+async function checkKey({ lambda }: Ground, setting: string, KeyId: string): Promise<Found> {
   type Reply = { KeyMetadata?: { KeyState?: string } };
-  const reply = await callAws<Reply>(lambda, 'kms', 'DescribeKey', { KeyId: arn }).catch((error: Error) => {
-    if (!isMissing(error)) throw error;
-    return undefined;
-  });
-  if (reply === undefined)
-    return [finding('error', 'keys', `${setting}: there is no key ${arn}.`, `correct ${setting}`)];
+  const reply = await callAws<Reply>(lambda, 'kms', 'DescribeKey', { KeyId }).catch(orMissing);
+  if (reply === undefined) return keys.error(`${setting}: there is no key ${KeyId}.`, `correct ${setting}`);
   const state = reply.KeyMetadata?.KeyState;
-  if (state === 'Enabled') return [finding('ok', 'keys', `The key of ${setting} is enabled.`)];
-  const repair = 'enable it, or cancel its deletion';
-  return [
-    finding('error', 'keys', `The key of ${setting} is ${state}: nothing can be read or written with it.`, repair),
-  ];
+  if (state === 'Enabled') return keys.ok(`The key of ${setting} is enabled.`);
+  const message = `The key of ${setting} is ${state}: nothing can be read or written with it.`;
+  return keys.error(message, 'enable it, or cancel its deletion');
 }
 
-async function checkSecret({ lambda }: Ground, setting: string, arn: string): Promise<Finding[]> {
+async function checkSecret({ lambda }: Ground, setting: string, SecretId: string): Promise<Found> {
   type Reply = { DeletedDate?: number };
-  const reply = await callAws<Reply>(lambda, 'secretsmanager', 'DescribeSecret', { SecretId: arn }).catch(
-    (error: Error) => {
-      if (!isMissing(error)) throw error;
-      return undefined;
-    },
-  );
-  if (reply !== undefined && !reply.DeletedDate) return [finding('ok', 'secrets', `The secret of ${setting} exists.`)];
+  const reply = await callAws<Reply>(lambda, 'secretsmanager', 'DescribeSecret', { SecretId }).catch(orMissing);
+  if (reply !== undefined && !reply.DeletedDate) return secrets.ok(`The secret of ${setting} exists.`);
   const what = reply === undefined ? 'there is no secret' : 'it is scheduled for deletion:';
-  return [finding('error', 'secrets', `${setting}: ${what} ${arn}.`, `create the secret, or correct ${setting}`)];
+  return secrets.error(`${setting}: ${what} ${SecretId}.`, `create the secret, or correct ${setting}`);
 }
 
-async function checkReplays(ground: Ground): Promise<Finding[]> {
+async function checkReplays(ground: Ground): Promise<Found> {
   const { REPLAY_ENDPOINT_NAMES: endpoints = [], REPLAY_INFERENCE_COMPONENT_NAMES: components = [] } = ground.settings;
   const serving = endpoints.map(
     async (name) => (await checkServing(ground, name, 'REPLAY_ENDPOINT_NAMES', 'replays')).found,
   );
   const existing = components.map(async (name) => {
-    if (await hasInferenceComponent(ground.lambda, name)) {
-      return finding('ok', 'replays', `The inference component ${name} exists.`);
-    }
-    const repair = 'correct REPLAY_INFERENCE_COMPONENT_NAMES';
-    return finding('error', 'replays', `There is no inference component ${name} in ${ground.region}.`, repair);
+    if (await hasInferenceComponent(ground.lambda, name)) return replays.ok(`The inference component ${name} exists.`);
+    const message = `There is no inference component ${name} in ${ground.region}.`;
+    return replays.error(message, 'correct REPLAY_INFERENCE_COMPONENT_NAMES');
   });
   return Promise.all([...serving, ...existing]);
 }
 
 /** Only what is set is checked. */
-export async function checkEnvironment(ground: Ground): Promise<Finding[]> {
-  const { settings } = ground;
-  const each = <N extends keyof typeof settings>(
-    names: readonly N[],
+export function environmentChecks({ settings }: Ground): Check<Ground>[] {
+  const each = (
+    names: readonly (keyof typeof settings)[],
     check: string,
     action: string,
-    make: (ground: Ground, setting: string, arn: string) => Promise<Finding[]>,
-  ) =>
+    make: (ground: Ground, setting: string, arn: string) => Promise<Found>,
+  ): Check<Ground>[] =>
     names.flatMap((name) => {
       const arn = settings[name];
-      return typeof arn === 'string' ? [checked(check, action, () => make(ground, name, arn))] : [];
+      return typeof arn === 'string' ? [[check, action, (ground: Ground) => make(ground, name, arn)]] : [];
     });
-  const checks = [
-    ...(settings.VPC_SUBNET_IDS?.length
-      ? [checked('vpc', 'ec2:DescribeSubnets and ec2:DescribeSecurityGroups', () => checkVpc(ground))]
-      : []),
+  const hasVpc = settings.VPC_SUBNET_IDS?.length;
+  return [
+    ...(hasVpc ? [['vpc', 'ec2:DescribeSubnets and ec2:DescribeSecurityGroups', checkVpc] as const] : []),
     ...each(KEYS, 'keys', 'kms:DescribeKey', checkKey),
     ...each(SECRETS, 'secrets', 'secretsmanager:DescribeSecret', checkSecret),
-    checked('replays', 'sagemaker:DescribeEndpoint and sagemaker:DescribeInferenceComponent', () =>
-      checkReplays(ground),
-    ),
+    ['replays', 'sagemaker:DescribeEndpoint and sagemaker:DescribeInferenceComponent', checkReplays],
   ];
-  return (await Promise.all(checks)).flat();
 }

@@ -4,7 +4,7 @@ import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { nameOperations } from '../../src/core/errors/aws-failures.ts';
-import type { CheckedSettings } from '../../src/core/settings/schema.ts';
+import type { CheckedSettings, Settings } from '../../src/core/settings/schema.ts';
 
 export interface Clients {
   bedrock: BedrockClient;
@@ -14,12 +14,26 @@ export interface Clients {
   s3: S3Client;
 }
 
+/** The state of a CloudFormation stack. */
+export interface DeployedState {
+  name: string;
+  status: string;
+}
+
 export interface Ground extends Clients {
   region: string;
   /** The valid ones, with defaults. */
   settings: Partial<CheckedSettings>;
+  /** As the stack has them, if all are valid. */
+  complete: Settings | undefined;
   /** Ends with `/`. */
   capturePrefix: string | undefined;
+  /** The stack of STACK_PREFIX. */
+  stack: Promise<DeployedState | undefined>;
+  /** Whether its functions are there; `undefined` if that could not be asked. */
+  isDeployed: Promise<boolean | undefined>;
+  /** The person says that there is a stack. */
+  isNamed: boolean;
 }
 
 const QUICK = { maxAttempts: 2, requestHandler: { connectionTimeout: 5_000 } };

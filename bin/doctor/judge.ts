@@ -4,32 +4,25 @@ import { isStandIn, judgeModels, judgeName, parseJudgeId, splitEndpoint } from '
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
 import { PRICE_SOURCE, priceRemedy, ratesOf } from '../../src/judge/pricing/prices.ts';
 import { checkServing } from './endpoint.ts';
-import { checked, type Finding, finding } from './finding.ts';
+import { checked, type Finding, type Found, findingsOf } from './finding.ts';
 import type { Ground } from './ground.ts';
 
 const CHECK = 'judge';
+const prices = findingsOf('price');
+const access = findingsOf('access');
 
 /** The judge that the settings name, and the first model of a cascade; none in a region without a default. */
-export async function checkJudge(ground: Ground): Promise<Finding[]> {
+export async function checkJudge(ground: Ground): Promise<Found> {
   const { BEDROCK_MODEL_ID, JUDGE_CASCADE } = ground.settings;
-  if (BEDROCK_MODEL_ID === undefined) return [];
+  if (BEDROCK_MODEL_ID === undefined) return undefined;
   const models = judgeModels({ BEDROCK_MODEL_ID, JUDGE_CASCADE });
-  return (await Promise.all(models.map((model) => checkModel(ground, model)))).flat();
+  return Promise.all(models.map((model) => checkModel(ground, model)));
 }
 
-async function checkModel(ground: Ground, model: string): Promise<Finding[]> {
-  const { bedrock, region, settings } = ground;
+async function checkModel(ground: Ground, model: string): Promise<Found> {
+  const { bedrock, settings } = ground;
   const { scheme, name } = parseJudgeId(model);
-  const rates = ratesOf(model, { region, overrides: settings.JUDGE_PRICES });
-  const price = isStandIn(model)
-    ? finding('ok', 'price', `The ${judgeName(model)} costs nothing.`)
-    : rates === null
-      ? finding('warning', 'price', `The price of ${model} is unknown.`, `set ${priceRemedy(model)}`)
-      : finding(
-          'ok',
-          'price',
-          `${rates.input} and ${rates.output} US dollars per million input and output tokens (${PRICE_SOURCE}).`,
-        );
+  const price = priceOf(ground, model);
   if (scheme === 'sagemaker') {
     const setting = model === settings.JUDGE_CASCADE ? 'JUDGE_CASCADE' : 'BEDROCK_MODEL_ID';
     const { found } = await checkServing(ground, splitEndpoint(name).endpoint, setting, CHECK);
@@ -39,26 +32,32 @@ async function checkModel(ground: Ground, model: string): Promise<Finding[]> {
   // The answer of an emulator does not apply to Bedrock.
   const asked = process.env.AWS_ENDPOINT_URL_BEDROCK ?? process.env.AWS_ENDPOINT_URL;
   const source = asked ? ` (The answer is from ${asked}, not from Bedrock.)` : '';
-  const exists = finding(state === 'denied' ? 'unknown' : level, CHECK, `${message}${source}`);
+  const exists = findingsOf(CHECK)[state === 'denied' ? 'unknown' : level](`${message}${source}`);
   if (foundationModel === undefined || level === 'error') return [exists, price];
   const isProfile = name !== foundationModel;
-  const access = checked('access', 'bedrock:GetFoundationModelAvailability', () =>
+  const usable = await checked('access', 'bedrock:GetFoundationModelAvailability', () =>
     checkAccess(ground, foundationModel, isProfile),
   );
-  return [exists, ...(await access), price];
+  return [exists, usable, price];
+}
+
+function priceOf({ region, settings }: Ground, model: string): Finding {
+  if (isStandIn(model)) return prices.ok(`The ${judgeName(model)} costs nothing.`);
+  const rates = ratesOf(model, { region, overrides: settings.JUDGE_PRICES });
+  if (rates === null) return prices.warning(`The price of ${model} is unknown.`, `set ${priceRemedy(model)}`);
+  const both = `${rates.input} and ${rates.output} US dollars per million input and output tokens`;
+  return prices.ok(`${both} (${PRICE_SOURCE}).`);
 }
 
 const USE_ONCE =
   "use the model once in the account, in the playground of the Bedrock console, which also has its vendor's form: the functions cannot subscribe to it";
 
 /** Whether the account may use a foundation model. A profile may route to other regions than its own. */
-async function checkAccess({ bedrock, region }: Ground, modelId: string, isProfile: boolean): Promise<Finding[]> {
+async function checkAccess({ bedrock, region }: Ground, modelId: string, isProfile: boolean): Promise<Found> {
   const reply = await bedrock.send(new GetFoundationModelAvailabilityCommand({ modelId }));
   const { agreementAvailability, authorizationStatus, entitlementAvailability, regionAvailability } = reply;
   if (regionAvailability === 'NOT_AVAILABLE' && !isProfile) {
-    return [
-      finding('error', 'access', `${modelId} is not available in ${region}.`, 'set BEDROCK_MODEL_ID to a profile'),
-    ];
+    return access.error(`${modelId} is not available in ${region}.`, 'set BEDROCK_MODEL_ID to a profile');
   }
   const agreement = agreementAvailability?.status;
   const refusals = [
@@ -66,6 +65,6 @@ async function checkAccess({ bedrock, region }: Ground, modelId: string, isProfi
     authorizationStatus === 'AUTHORIZED' ? '' : `the account is ${authorizationStatus}`,
     entitlementAvailability === 'AVAILABLE' ? '' : `the entitlement is ${entitlementAvailability}`,
   ].filter(Boolean);
-  if (refusals.length === 0) return [finding('ok', 'access', `The account may use ${modelId}.`)];
-  return [finding('error', 'access', `The account may not use ${modelId}: ${refusals.join(', ')}.`, USE_ONCE)];
+  if (refusals.length === 0) return access.ok(`The account may use ${modelId}.`);
+  return access.error(`The account may not use ${modelId}: ${refusals.join(', ')}.`, USE_ONCE);
 }

@@ -9,13 +9,16 @@ import { findExperiment, stackTag } from '../../src/mlflow/experiments.ts';
 import type { Call } from '../../src/mlflow/rest.ts';
 import { describeMlflow } from '../operate/sagemaker.ts';
 import { bucketOf } from './buckets.ts';
-import { checked, type Finding, finding } from './finding.ts';
+import { checked, type Finding, type Found, findingsOf } from './finding.ts';
 import type { Ground } from './ground.ts';
 
 const CHECK = 'mlflow';
+const { ok, warning, error: broken } = findingsOf(CHECK);
 
 /** A person waits, and a private address does not answer from here. */
 const QUICK = { timeoutMs: 5_000, retry: { attempts: 2 } };
+
+const OWN_LOGIN = 'check your own login; the functions have theirs';
 
 /** A trace without content, which every server refuses before it stores anything. */
 const REST: Call = { method: 'POST', path: '/api/3.0/mlflow/traces', json: {} };
@@ -41,42 +44,41 @@ async function isOpen({ rest }: MlflowClient, call: Call): Promise<Writable> {
   }
 }
 
-export async function checkMlflow(ground: Ground): Promise<Finding[]> {
+export async function checkMlflow(ground: Ground): Promise<Found> {
   const { settings } = ground;
   const { MLFLOW_TRACKING_URI: uri } = settings;
-  if (uri === undefined) return [];
+  if (uri === undefined) return undefined;
   const managed = uri.startsWith('arn:')
     ? await checked(CHECK, 'sagemaker:DescribeMlflowApp or DescribeMlflowTrackingServer', () =>
         checkManaged(ground, uri),
       )
     : [];
   if (managed.some(({ level }) => level === 'error')) return managed;
-  return [...managed, ...(await checkServer(settings))];
+  return [managed, await checkServer(settings)];
 }
 
 /** What SageMaker says of a managed MLflow: its state, and the bucket of its artifacts. */
-async function checkManaged({ lambda, settings, region }: Ground, uri: string): Promise<Finding[]> {
+async function checkManaged({ lambda, settings, region }: Ground, uri: string): Promise<Found> {
   const found = await describeMlflow(lambda, uri);
   const ask = 'correct MLFLOW_TRACKING_URI: aws sagemaker list-mlflow-apps';
-  if (found === undefined) return [finding('error', CHECK, `There is no ${uri} in ${region}.`, ask)];
+  if (found === undefined) return broken(`There is no ${uri} in ${region}.`, ask);
   const { status, artifactStore = '' } = found;
-  const faults: Finding[] = [];
-  if (/Fail|Delet|Stop/.test(status)) {
-    faults.push(
-      finding('error', CHECK, `${uri} is ${status}.`, 'start or repair it, or set another MLFLOW_TRACKING_URI'),
-    );
-  } else if (/ing$|InProgress/.test(status)) {
-    faults.push(finding('warning', CHECK, `${uri} is ${status}.`, 'wait until it is ready'));
-  }
-  const { MLFLOW_ARTIFACT_BUCKET: own } = settings;
-  if (own !== undefined && artifactStore !== '' && bucketOf(own) !== bucketOf(artifactStore)) {
-    const message = `MLflow stores artifacts in ${artifactStore}, and MLFLOW_ARTIFACT_BUCKET is ${own}: no spans could be written.`;
-    faults.push(finding('error', 'artifacts', message, `set MLFLOW_ARTIFACT_BUCKET=${artifactStore}`));
-  }
-  return faults;
+  return [stateFault(uri, status), artifactFault(settings.MLFLOW_ARTIFACT_BUCKET, artifactStore)];
 }
 
-async function checkServer(settings: Ground['settings']): Promise<Finding[]> {
+function stateFault(uri: string, status: string): Found {
+  const message = `${uri} is ${status}.`;
+  if (/Fail|Delet|Stop/.test(status)) return broken(message, 'start or repair it, or set another MLFLOW_TRACKING_URI');
+  return /ing$|InProgress/.test(status) && warning(message, 'wait until it is ready');
+}
+
+function artifactFault(own: string | undefined, store: string): Found {
+  if (own === undefined || store === '' || bucketOf(own) === bucketOf(store)) return undefined;
+  const message = `MLflow stores artifacts in ${store}, and MLFLOW_ARTIFACT_BUCKET is ${own}: no spans could be written.`;
+  return findingsOf('artifacts').error(message, `set MLFLOW_ARTIFACT_BUCKET=${store}`);
+}
+
+async function checkServer(settings: Ground['settings']): Promise<Found> {
   const { MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD, MLFLOW_TRACKING_TOKEN } = process.env;
   const login = { MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD, MLFLOW_TRACKING_TOKEN };
   const client = mlflowOf({ ...settings, ...login }, undefined, QUICK);
@@ -88,54 +90,41 @@ async function checkServer(settings: Ground['settings']): Promise<Finding[]> {
     const shut = open.filter(([, state]) => state !== 'yes');
     const found = `Version ${version ?? 'unknown, used like 3.2'} answers at ${origin}`;
     if (shut.length === 0) {
-      const ok = finding('ok', CHECK, `${found}, and takes traces by ${open.map(([name]) => name).join(' and ')}.`);
-      return [ok, ...(await checkOwner(client, settings))];
+      const takes = ok(`${found}, and takes traces by ${open.map(([name]) => name).join(' and ')}.`);
+      return [takes, await checkOwner(client, settings)];
     }
-    return shut.map(([name, state]) =>
-      state === 'denied'
-        ? finding(
-            'warning',
-            CHECK,
-            `${found}, and denies you to write by ${name}.`,
-            'check your own login; the functions have theirs',
-          )
-        : finding(
-            name === 'OTLP' ? 'warning' : 'error',
-            CHECK,
-            `${found}, but not for traces by ${name}: a gateway in front of it does not forward ${name === 'OTLP' ? OTLP.path : REST.path}.`,
-            name === 'OTLP' ? 'forward it: writing by REST is slower' : 'forward it',
-          ),
-    );
+    return shut.map(([name, state]) => {
+      if (state === 'denied') return warning(`${found}, and denies you to write by ${name}.`, OWN_LOGIN);
+      const shutText = `${found}, but not for traces by ${name}: a gateway in front of it does not forward`;
+      if (name === 'OTLP') return warning(`${shutText} ${OTLP.path}.`, 'forward it: writing by REST is slower');
+      return broken(`${shutText} ${REST.path}.`, 'forward it');
+    });
   } catch (error) {
-    return [unreachable(error)];
+    return unreachable(error);
   } finally {
     client.close();
   }
 }
 
 /** Whether another stack writes the endpoint's traces to the experiment: then no run of this one starts. */
-async function checkOwner({ rest }: MlflowClient, settings: Ground['settings']): Promise<Finding[]> {
+async function checkOwner({ rest }: MlflowClient, settings: Ground['settings']): Promise<Found> {
   const { SAGEMAKER_ENDPOINT_NAME: endpoint, STACK_PREFIX: stack, MLFLOW_EXPERIMENT_SHARED: isShared } = settings;
   const { MLFLOW_EXPERIMENT_NAME: name = endpoint } = settings;
-  if (endpoint === undefined || name === undefined || stack === undefined || isShared) return [];
+  if (endpoint === undefined || name === undefined || stack === undefined || isShared) return undefined;
   const first = (await findExperiment(rest, name))?.tags?.[stackTag(endpoint)];
-  if (first === undefined || first === stack) return [];
-  return [
-    finding(
-      'error',
-      CHECK,
-      `Stack ${first} writes the traces of ${endpoint} to the experiment "${name}": every run of ${stack} would fail by MlflowExperimentOfOtherStack.`,
-      `set another MLFLOW_EXPERIMENT_NAME, or MLFLOW_EXPERIMENT_SHARED=true; if ${first} is gone, delete the experiment's tag ${stackTag(endpoint)}`,
-    ),
-  ];
+  if (first === undefined || first === stack) return undefined;
+  return broken(
+    `Stack ${first} writes the traces of ${endpoint} to the experiment "${name}": every run of ${stack} would fail by MlflowExperimentOfOtherStack.`,
+    `set another MLFLOW_EXPERIMENT_NAME, or MLFLOW_EXPERIMENT_SHARED=true; if ${first} is gone, delete the experiment's tag ${stackTag(endpoint)}`,
+  );
 }
 
 function unreachable(error: unknown): Finding {
   const { name, message } = toNamedError(error);
-  if (name === 'MlflowTooOld') return finding('error', CHECK, `${message}.`, 'set another MLFLOW_TRACKING_URI');
+  if (name === 'MlflowTooOld') return broken(`${message}.`, 'set another MLFLOW_TRACKING_URI');
   const repair =
     name === 'MlflowAccessDenied'
-      ? 'check your own login; the functions have theirs'
+      ? OWN_LOGIN
       : 'correct MLFLOW_TRACKING_URI, or start the server. The functions may reach it nevertheless, for example in a VPC';
-  return finding('warning', CHECK, `It could not be asked from here (${name}: ${message}).`, repair);
+  return warning(`It could not be asked from here (${name}: ${message}).`, repair);
 }

@@ -7,7 +7,11 @@ import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { resolveModel } from '../../src/judge/pricing/prices.ts';
 import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
 import { callAws } from '../operate/aws-json.ts';
-import { type Finding, finding } from './finding.ts';
+import { type Found, findingsOf } from './finding.ts';
+import type { Ground } from './ground.ts';
+
+const functions = findingsOf('lambda');
+const quota = findingsOf('quota');
 
 const MINUTES_PER_DAY = 1_440;
 const number = (value: number): string => value.toLocaleString('en-US');
@@ -16,26 +20,24 @@ const number = (value: number): string => value.toLocaleString('en-US');
 const OTHERS = 2;
 
 /** New accounts have 10 concurrent invocations in place of 1,000. */
-export async function checkLambda(client: LambdaClient, settings: Partial<CheckedSettings>): Promise<Finding[]> {
-  const { AccountLimit } = await client.send(new GetAccountSettingsCommand({}));
+export async function checkLambda({ lambda, settings }: Ground): Promise<Found> {
+  const { AccountLimit } = await lambda.send(new GetAccountSettingsCommand({}));
   const { MAX_FUNCTIONS: ours = 0 } = settings;
   const limit = AccountLimit?.ConcurrentExecutions ?? 0;
   const free = AccountLimit?.UnreservedConcurrentExecutions ?? limit;
   const found = `${number(limit)} concurrent invocations in the account, ${number(free)} not reserved; the chunks of all runs take up to MAX_FUNCTIONS=${ours}`;
-  if (ours > 0 && ours + OTHERS <= free) return [finding('ok', 'lambda', `${found}.`)];
+  if (ours > 0 && ours + OTHERS <= free) return functions.ok(`${found}.`);
   const message = `${found}, which leaves too few for planning, replays and other functions.`;
-  return [
-    finding('warning', 'lambda', message, 'lower MAX_FUNCTIONS, or raise the quota L-B99A9384 in Service Quotas'),
-  ];
+  return functions.warning(message, 'lower MAX_FUNCTIONS, or raise the quota L-B99A9384 in Service Quotas');
 }
 
 /** The quotas of Step Functions' state transitions, which are small in new accounts and grow with use. */
-export async function checkStates(client: LambdaClient): Promise<Finding[]> {
-  const quotas = (await listQuotas(client, 'states')).filter(({ QuotaName = '' }) =>
+export async function checkStates({ lambda }: Ground): Promise<Found> {
+  const quotas = (await listQuotas(lambda, 'states')).filter(({ QuotaName = '' }) =>
     /state ?transition/i.test(QuotaName),
   );
   const text = quotas.map(({ QuotaName, Value = 0 }) => `${QuotaName}: ${number(Value)}`).join('; ');
-  return text === '' ? [] : [finding('ok', 'states', `${text}.`)];
+  return text !== '' && findingsOf('states').ok(`${text}.`);
 }
 
 export interface ServiceQuota {
@@ -78,13 +80,13 @@ export function quotasOf(
 const LINE_BYTES = 3_000;
 
 /** The captures a day that the quotas of the judge's model allow, by the lengths of the estimator. */
-export async function checkBedrock(client: LambdaClient, settings: Partial<CheckedSettings>): Promise<Finding[]> {
+export async function checkBedrock({ lambda, settings }: Ground): Promise<Found> {
   const { BEDROCK_MODEL_ID: main, JUDGE_CASCADE: judge = main } = settings;
-  if (judge === undefined || parseJudgeId(judge).scheme !== 'bedrock') return [];
-  const found = quotasOf(judge, await listQuotas(client, 'bedrock'));
+  if (judge === undefined || parseJudgeId(judge).scheme !== 'bedrock') return undefined;
+  const found = quotasOf(judge, await listQuotas(lambda, 'bedrock'));
   if (found.length === 0) {
     const message = `Service Quotas has no quota of ${judge} under its name.`;
-    return [finding('warning', 'quota', message, 'look for it there, under Amazon Bedrock')];
+    return quota.warning(message, 'look for it there, under Amazon Bedrock');
   }
   // Of a cascade, the model that is asked about every capture.
   const asked = { ...(settings as CheckedSettings), BEDROCK_MODEL_ID: judge, JUDGE_CASCADE: undefined };
@@ -100,12 +102,8 @@ export async function checkBedrock(client: LambdaClient, settings: Partial<Check
   const perDay = Math.floor(Math.min(...found.map(({ unit, perDay }) => perDay / (perCapture[unit] ?? 1))));
   const quotas = found.map(({ name }) => name).join(', ');
   const message = `${quotas}: about ${number(perDay)} captures a day, at ${number(tokens)} tokens each (${number(size.inputTokens)} in, ${number(size.outputTokens)} out${burndown > 1 ? `, which count ${burndown}-fold` : ''})`;
-  if (perDay > 0) {
-    return [
-      finding('ok', 'quota', `${message}. More are throttled.`, 'lower EVALUATION_SAMPLE_RATE, or raise the quota'),
-    ];
-  }
-  return [finding('error', 'quota', `${message}. Every call is throttled.`, 'raise the quota in Service Quotas')];
+  if (perDay === 0) return quota.error(`${message}. Every call is throttled.`, 'raise the quota in Service Quotas');
+  return quota.ok(`${message}. More are throttled.`, 'lower EVALUATION_SAMPLE_RATE, or raise the quota');
 }
 
 /** Bedrock has some 1,500 quotas. */

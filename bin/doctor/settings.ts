@@ -6,7 +6,9 @@ import { withDefaultJudge } from '../../src/core/settings/default-judge.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
 import { readEach } from '../../src/core/settings/variables.ts';
-import { type Finding, finding } from './finding.ts';
+import { type Finding, findingsOf } from './finding.ts';
+
+const { ok, warning, error: broken } = findingsOf('settings');
 
 interface ReadSettings {
   /** The valid ones, with defaults. */
@@ -30,7 +32,7 @@ export function checkSettingsFor(region: string | undefined, flags: Record<strin
     findings: [
       ...slips(SETTING_NAMES, dotenv, process.env).map((slip) => {
         const [message = '', repair] = slip.split('; ');
-        return finding('warning', 'names', `${message}.`, repair);
+        return findingsOf('names').warning(`${message}.`, repair);
       }),
       ...findings,
     ],
@@ -42,13 +44,12 @@ function faultsOf(
 ): Pick<ReadSettings, 'complete' | 'findings'> {
   if (REQUIRED_SETTING_NAMES.every((name) => variables[name] === undefined)) {
     const message = `None of ${REQUIRED_SETTING_NAMES.join(', ')} is set. The checks that need them are left out.`;
-    const findings = [finding('warning', 'settings', message, 'inference-monitor init writes .env')];
-    return { complete: undefined, findings };
+    return { complete: undefined, findings: [warning(message, 'inference-monitor init writes .env')] };
   }
   try {
     const complete = parseSettings(variables);
-    const doubts = doubtsAbout(complete).map((doubt) => finding('warning', 'settings', `${doubt}.`));
-    const fine = finding('ok', 'settings', 'All required settings are set, and all are valid.');
+    const doubts = doubtsAbout(complete).map((doubt) => warning(`${doubt}.`));
+    const fine = ok('All required settings are set, and all are valid.');
     return { complete, findings: doubts.length > 0 ? doubts : [fine] };
   } catch (error) {
     if ((error as Error).name !== 'InvalidSettings') throw error;
@@ -60,5 +61,5 @@ function faultsOf(
 /** A line such as `NAME: got …; expected: …`. */
 function faultIn(line: string): Finding {
   const [message = '', expected] = line.trim().split(/; expected: (.*)/s);
-  return finding('error', 'settings', `${message}.`, expected === undefined ? undefined : `set it to: ${expected}`);
+  return broken(`${message}.`, expected === undefined ? undefined : `set it to: ${expected}`);
 }

@@ -5,23 +5,27 @@ import { functionEnvironment, replayEnvironment } from '../../lib/settings/funct
 import { SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
-import type { Settings } from '../../src/core/settings/schema.ts';
 import { callAws } from '../operate/aws-json.ts';
-import { type Finding, finding } from './finding.ts';
-import type { Clients } from './ground.ts';
+import { type Finding, type Found, findingsOf } from './finding.ts';
+import type { Clients, DeployedState, Ground } from './ground.ts';
 
-const doesNotExist = (error: Error): undefined => {
-  if (error.name !== 'ResourceNotFoundException' && !/does not exist/.test(error.message)) throw error;
+const { ok, warning, error } = findingsOf('stack');
+
+/** A stack whose functions are there. */
+export interface StackGround extends Ground {
+  /** Its STACK_PREFIX. */
+  prefix: string;
+}
+
+const doesNotExist = (fault: Error): undefined => {
+  if (fault.name !== 'ResourceNotFoundException' && !/does not exist/.test(fault.message)) throw fault;
   return undefined;
 };
 
 /** The CloudFormation stack of a prefix, which is one of its own name or one of somebody's CDK app; `undefined` if there is none. */
-export async function findStack(
-  { cloudFormation }: Clients,
-  prefix: string,
-): Promise<{ name: string; status: string } | undefined> {
+export async function findStack({ cloudFormation }: Clients, prefix: string): Promise<DeployedState | undefined> {
   const { stack, processor } = resourceNames(prefix);
-  const describe = async (StackName: string): Promise<{ name: string; status: string } | undefined> => {
+  const describe = async (StackName: string): Promise<DeployedState | undefined> => {
     const reply = await cloudFormation.send(new DescribeStacksCommand({ StackName })).catch(doesNotExist);
     const status = reply?.Stacks?.[0]?.StackStatus;
     return status === undefined ? undefined : { name: StackName, status };
@@ -35,22 +39,22 @@ export async function findStack(
 }
 
 /** Whether its functions are there: not while it is created or deleted, nor after its creation has failed. */
-export const isInUse = ({ status }: { status: string }): boolean =>
+export const isInUse = ({ status }: DeployedState): boolean =>
   !/^(CREATE_(?!COMPLETE)|ROLLBACK_|DELETE_|REVIEW_)/.test(status);
 
 /** What to do about the state of a deployment. */
-export function stateFinding({ name, status }: { name: string; status: string }): Finding {
+export function stateFinding({ name, status }: DeployedState): Finding {
   const message = `The stack ${name} is ${status}.`;
-  if (/^(CREATE|UPDATE|IMPORT)_COMPLETE$/.test(status)) return finding('ok', 'stack', message);
-  if (/IN_PROGRESS$/.test(status)) return finding('warning', 'stack', message, 'wait until it is complete');
+  if (/^(CREATE|UPDATE|IMPORT)_COMPLETE$/.test(status)) return ok(message);
+  if (/IN_PROGRESS$/.test(status)) return warning(message, 'wait until it is complete');
   if (status === 'UPDATE_ROLLBACK_COMPLETE') {
     const what = `${message} The last deployment failed, and the one before it runs.`;
-    return finding('warning', 'stack', what, "look for the cause in the stack's events, and deploy again");
+    return warning(what, "look for the cause in the stack's events, and deploy again");
   }
   const repair = status.startsWith('ROLLBACK')
     ? 'delete the stack'
     : "continue its rollback in CloudFormation's console";
-  return finding('error', 'stack', message, `look for the cause in the stack's events, ${repair}, and deploy again`);
+  return error(message, `look for the cause in the stack's events, ${repair}, and deploy again`);
 }
 
 const MAX_SHOWN = 60;
@@ -58,23 +62,21 @@ const shown = (value: string | undefined): string =>
   value === undefined ? 'not set' : value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value || 'empty';
 
 /** Whether the stack was deployed by a version that reads and writes what this one does; an old one does not say which it is. */
-function contractFinding(deployed: string | undefined): Finding[] {
-  if (deployed === String(CONTRACT)) return [];
+function contractFinding(deployed: string | undefined): Found {
+  if (deployed === String(CONTRACT)) return undefined;
+  const { warning: doubt } = findingsOf('version');
   const is = `contract ${deployed ?? 'unknown'}, here ${CONTRACT}`;
   if (Number(deployed) > CONTRACT) {
     const repair = 'update this command line before it starts, stops or retries runs';
-    return [finding('warning', 'version', `The stack was deployed by a newer version (${is}).`, repair)];
+    return doubt(`The stack was deployed by a newer version (${is}).`, repair);
   }
   const repair = 'deploy again when its runs have ended: they cannot be continued by another version';
-  return [finding('warning', 'version', `The stack was deployed by an older version (${is}).`, repair)];
+  return doubt(`The stack was deployed by an older version (${is}).`, repair);
 }
 
 /** Compares what the settings, if they are complete, would deploy with the functions that are deployed. */
-export async function checkDeployed(
-  { lambda }: Clients,
-  prefix: string,
-  settings: Settings | undefined,
-): Promise<Finding[]> {
+export async function checkDeployed({ lambda, prefix, complete: settings }: StackGround): Promise<Found> {
+  const deployed = findingsOf('deployed');
   const { processor, replayer } = resourceNames(prefix);
   const configuration = (FunctionName: string) => lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
   const [ours, replays] = await Promise.all([configuration(processor), configuration(replayer)]);
@@ -88,7 +90,7 @@ export async function checkDeployed(
     VPC_SUBNET_IDS: settings.VPC_SUBNET_IDS.toSorted().join(','),
     VPC_SECURITY_GROUP_IDS: settings.VPC_SECURITY_GROUP_IDS.toSorted().join(','),
   };
-  const deployed: Record<string, string | undefined> = {
+  const found: Record<string, string | undefined> = {
     ...replays.Environment?.Variables,
     ...ours.Environment?.Variables,
     LAMBDA_MEMORY_MB: String(ours.MemorySize),
@@ -96,20 +98,21 @@ export async function checkDeployed(
     VPC_SUBNET_IDS: (ours.VpcConfig?.SubnetIds ?? []).toSorted().join(','),
     VPC_SECURITY_GROUP_IDS: (ours.VpcConfig?.SecurityGroupIds ?? []).toSorted().join(','),
   };
-  const different = SETTING_NAMES.filter((name) => expected[name] !== deployed[name]).map((name) => {
-    const message = `${name} is deployed as ${shown(deployed[name])}, and here it is ${shown(expected[name])}.`;
-    return finding('warning', 'deployed', message, 'deploy again, or correct the setting');
+  const different = SETTING_NAMES.filter((name) => expected[name] !== found[name]).map((name) => {
+    const message = `${name} is deployed as ${shown(found[name])}, and here it is ${shown(expected[name])}.`;
+    return deployed.warning(message, 'deploy again, or correct the setting');
   });
-  const same = finding('ok', 'deployed', "The functions' settings are those of .env and the environment.");
-  return [...version, ...(different.length > 0 ? different : [same])];
+  const same = deployed.ok("The functions' settings are those of .env and the environment.");
+  return [version, different.length > 0 ? different : same];
 }
 
 /** The dead letters of a rule's target. @param what they are */
-async function lettersOf({ lambda }: Clients, Rule: string, what: string): Promise<Finding[]> {
+async function lettersOf({ lambda }: Clients, Rule: string, what: string): Promise<Found> {
+  const { ok: fine, error: broken } = findingsOf('letters');
   type Reply = { Targets?: { DeadLetterConfig?: { Arn?: string } }[] };
   const { Targets = [] } = await callAws<Reply>(lambda, 'events', 'ListTargetsByRule', { Rule });
   const QueueName = Targets[0]?.DeadLetterConfig?.Arn?.split(':').at(-1);
-  if (QueueName === undefined) return [];
+  if (QueueName === undefined) return undefined;
   const { QueueUrl } = await callAws<{ QueueUrl: string }>(lambda, 'sqs', 'GetQueueUrl', { QueueName });
   const { Attributes = {} } = await callAws<{ Attributes?: Record<string, string> }>(
     lambda,
@@ -118,20 +121,21 @@ async function lettersOf({ lambda }: Clients, Rule: string, what: string): Promi
     { QueueUrl, AttributeNames: ['ApproximateNumberOfMessages'] },
   );
   const waiting = Number(Attributes.ApproximateNumberOfMessages ?? 0);
-  if (waiting === 0) return [finding('ok', 'letters', `No dead letters of ${what}.`)];
+  if (waiting === 0) return fine(`No dead letters of ${what}.`);
   const message = `${waiting} dead letters of ${what} wait in the queue ${QueueName}.`;
-  return [finding('error', 'letters', message, 'repair their cause, then move them back: docs/runbook.md')];
+  return broken(message, 'repair their cause, then move them back: docs/runbook.md');
 }
 
 /** The way of a new capture to its run: the rule and the queue's mapping are on, and no event was left over. */
-export async function checkDelivery(clients: Clients, prefix: string): Promise<Finding[]> {
-  const { rule, starter, replayStopRule } = resourceNames(prefix);
-  const { lambda } = clients;
+export async function checkDelivery(ground: StackGround): Promise<Found> {
+  const { rule, starter, replayStopRule } = resourceNames(ground.prefix);
+  const { ok: fine, error: broken } = findingsOf('delivery');
+  const { lambda } = ground;
   const [{ State: ruleState }, { EventSourceMappings = [] }, ...letters] = await Promise.all([
     callAws<{ State?: string }>(lambda, 'events', 'DescribeRule', { Name: rule }),
     lambda.send(new ListEventSourceMappingsCommand({ FunctionName: starter })),
-    lettersOf(clients, rule, 'captures that started no run'),
-    lettersOf(clients, replayStopRule, 'replays that could not be ended'),
+    lettersOf(ground, rule, 'captures that started no run'),
+    lettersOf(ground, replayStopRule, 'replays that could not be ended'),
   ]);
   const mapping = EventSourceMappings[0]?.State ?? 'missing';
   const off = [
@@ -140,9 +144,9 @@ export async function checkDelivery(clients: Clients, prefix: string): Promise<F
   ];
   const running =
     off.length === 0
-      ? finding('ok', 'delivery', 'New captures start runs.')
-      : finding('error', 'delivery', `New captures start no runs: ${off.join(', ')}.`, 'enable it, or deploy again');
-  return [running, ...letters.flat()];
+      ? fine('New captures start runs.')
+      : broken(`New captures start no runs: ${off.join(', ')}.`, 'enable it, or deploy again');
+  return [running, letters];
 }
 
 interface Alarm {
@@ -151,7 +155,8 @@ interface Alarm {
 }
 
 /** The alarms that ring. */
-export async function checkAlarms({ lambda }: Clients, prefix: string): Promise<Finding[]> {
+export async function checkAlarms({ lambda, prefix }: StackGround): Promise<Found> {
+  const { ok: fine, error: broken } = findingsOf('alarms');
   const AlarmNamePrefix = `sagemaker-monitoring-${prefix}-`;
   const input = { AlarmNamePrefix, StateValue: 'ALARM' };
   const reply = await callAws<{ MetricAlarms?: Alarm[] }>(lambda, 'monitoring', 'DescribeAlarms', input);
@@ -159,16 +164,11 @@ export async function checkAlarms({ lambda }: Clients, prefix: string): Promise<
   const ringing = (reply.MetricAlarms ?? []).filter(({ AlarmName }) =>
     /^(?:Quality-|[A-Za-z]+$)/.test(AlarmName.slice(AlarmNamePrefix.length)),
   );
-  if (ringing.length === 0) return [finding('ok', 'alarms', 'No alarm rings.')];
+  if (ringing.length === 0) return fine('No alarm rings.');
   return ringing.map(({ AlarmName, AlarmDescription = '' }) => {
     const id = AlarmName.slice(AlarmNamePrefix.length);
     const section = id.startsWith('Quality-') ? 'QualityMissed' : id;
     const [what = ''] = AlarmDescription.split(/\. (?:What to do|Section)/);
-    return finding(
-      'error',
-      'alarms',
-      `The alarm ${AlarmName} rings: ${what}.`,
-      `section ${section} of docs/runbook.md`,
-    );
+    return broken(`The alarm ${AlarmName} rings: ${what}.`, `section ${section} of docs/runbook.md`);
   });
 }

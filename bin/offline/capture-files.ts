@@ -6,8 +6,8 @@ import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { readLines } from '../../src/captures/lines/read-lines.ts';
 import { buildTrace, traceNotBuilt } from '../../src/captures/trace/build.ts';
-import type { LinePlace } from '../../src/captures/types.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { functionMb } from '../../src/core/process/memory.ts';
 import { type LightLine, LineDecoder, type ReadSettings } from '../../src/monitoring/chunk/decode-lines.ts';
 import { localFiles } from '../../src/replay/source/files.ts';
 import { openSource } from '../../src/replay/source/open-source.ts';
@@ -80,11 +80,11 @@ function unreadable(name: string, error: unknown): PermanentError {
   return new PermanentError('CaptureUnreadable', 'The file cannot be read', { got, where: name }, error);
 }
 
-/** A line as the pipeline would take it. `untried`: only a function can say, and here it is not read. */
-export type OfflineLine = (Exclude<LightLine, { kind: 'outsideWindow' }> | { kind: 'untried'; place: LinePlace }) & {
-  /** Whether the line is decoded whole depends on the memory of the function, which tries it out. */
-  needsTrial?: true;
-};
+/** A line as the pipeline would take it. */
+export type OfflineLine = Exclude<LightLine, { kind: 'outsideWindow' }>;
+
+/** Half of the heap: the estimates of the weight are for the worst case. */
+const maxWeight = (): number => (functionMb() * 1024 * 1024) / 2;
 
 /** The number of the latest lines among which identical ones are noticed. */
 export const REMEMBERED_LINES = 100_000;
@@ -119,6 +119,12 @@ function traceable(line: OfflineLine): OfflineLine {
   }
 }
 
+/** Who is told about files. */
+interface FilesTold {
+  addFile?(file: SourceFile, isGzip: boolean): void;
+  addUnreadable(file: string, message: string): void;
+}
+
 /** Decodes the lines of one file after another. Lines that are identical to one of the latest are marked as duplicates. */
 export class OfflineReader {
   readonly #settings: ReadSettings;
@@ -127,7 +133,22 @@ export class OfflineReader {
   constructor(settings: ReadSettings) {
     this.#settings = settings;
     // The id of the experiment is not known here: the ids serve only to recognize identical lines.
-    this.#decoder = new LineDecoder(settings, { experimentId: '', seen: new LatestIds() }, {});
+    const of = { experimentId: '', seen: new LatestIds() };
+    this.#decoder = new LineDecoder(settings, of, { maxWeight: maxWeight() });
+  }
+
+  /** Yields the lines of files. Of several, one that cannot be read, or not to its end, is told. @param only of a line */
+  async *linesOf(files: readonly SourceFile[], told: FilesTold, only?: number): AsyncGenerator<OfflineLine> {
+    for (const file of files) {
+      try {
+        const opened = await openFile(file);
+        told.addFile?.(file, opened.isGzip);
+        yield* this.lines(file, opened, only);
+      } catch (error) {
+        if (!(error instanceof PermanentError) || files.length === 1) throw error;
+        told.addUnreadable(file.name, error.message);
+      }
+    }
   }
 
   /**
@@ -144,10 +165,8 @@ export class OfflineReader {
       const { line: number } = line.kind === 'line' ? line.raw.place : line.place;
       if (only !== undefined && number !== only) continue;
       const read = await this.#decoder.decode(line);
-      const trial = read.kind === 'heavy' ? ({ needsTrial: true } as const) : {};
       const decoded = read.kind === 'heavy' ? await read.read() : read;
-      if (decoded.kind === 'quarantine' && decoded.tooHeavy) yield { kind: 'untried', place: decoded.place, ...trial };
-      else if (decoded.kind !== 'outsideWindow') yield { ...traceable(decoded), ...trial };
+      if (decoded.kind !== 'outsideWindow') yield traceable(decoded);
       if (only !== undefined) return;
     }
   }

@@ -17,8 +17,7 @@ const endpointIn = (key: string): string | undefined => hourPathOf(key)?.base.sp
 
 export function describeLine(line: OfflineLine, settings: LineSettings, scorers: readonly Scorer[]): LineReport {
   const { key, line: number } = line.kind === 'capture' ? line.raw.place : line.place;
-  const facts = { file: key, line: number, ...(line.needsTrial && { needsTrial: true as const }) };
-  if (line.kind === 'untried') return facts;
+  const facts = { file: key, line: number };
   if (line.kind === 'quarantine') return { ...facts, quarantined: line.reason };
   const { capture, raw } = line;
   const endpointName = settings.SAGEMAKER_ENDPOINT_NAME ?? (endpointIn(key) || 'my-endpoint');

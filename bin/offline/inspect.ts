@@ -48,8 +48,6 @@ export class Inspection {
   readonly #options: InspectOptions;
   readonly #estimator: ReturnType<typeof createCostEstimator>;
   readonly #quarantined = new Tally<Place & { message: string }>();
-  readonly #needTrial = new Tally();
-  #untried = 0;
   readonly #unreadable: InspectReport['unreadable'] = [];
   readonly #notes = new Tally();
   readonly #models = new Tally();
@@ -82,9 +80,7 @@ export class Inspection {
     this.#sums.lines += 1;
     const { key, line: number } = line.kind === 'capture' ? line.raw.place : line.place;
     const place = { file: key, line: number };
-    if (line.needsTrial) this.#needTrial.add('', place);
-    if (line.kind === 'untried') this.#untried += 1;
-    else if (line.kind === 'quarantine') {
+    if (line.kind === 'quarantine') {
       this.#quarantined.add(line.reason.name, { ...place, message: line.reason.message });
     } else if (line.duplicate) {
       this.#sums.duplicates += 1;
@@ -139,8 +135,6 @@ export class Inspection {
     return {
       ...this.#sums,
       quarantined: this.#quarantined.sorted(),
-      needTrial: this.#needTrial.sorted().map(({ count, at }) => ({ count, at }))[0] ?? { count: 0, at: [] },
-      untried: this.#untried,
       unreadable: this.#unreadable,
       ...(this.#firstMs <= this.#lastMs && { times: { first: iso(this.#firstMs), last: iso(this.#lastMs) } }),
       formats: [...this.#formats.values()].sort((a, b) => b.captures - a.captures),

@@ -31,7 +31,7 @@ const DEFAULT_VARIANT = 'AllTraffic';
 
 const SUFFIX = '.jsonl';
 
-/** Number of lines that are searched for a time. A record's time is at its end, so complete lines are read. */
+/** Lines that are searched for a time, or for a capture. A record's time is at its end, so complete lines are read. */
 const LINES_READ = 20;
 
 /** The end of a path in Data Capture's layout: endpoint, variant, year, month, day, hour, file. */
@@ -106,21 +106,28 @@ function unlessTaken(key: string, taken: Set<string>): string {
 
 const hourPath = (time: Date): string => time.toISOString().slice(0, 13).replace(/[-T]/g, '/');
 
-/** Returns the time of the first record that has one, else the file's modification time. */
-async function hourOfFirstRecord(file: string): Promise<Date> {
+/** Yields the first lines of a file. */
+export async function* firstLines(file: string): AsyncGenerator<string> {
   const stream = createReadStream(file, { end: DEFAULT_MAX_LINE_BYTES });
   const lines = createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY });
   try {
     let read = 0;
     for await (const line of lines) {
-      const time = inferenceTime(line);
-      if (time) return time;
+      yield line;
       read += 1;
-      if (read >= LINES_READ) break;
+      if (read >= LINES_READ) return;
     }
   } finally {
     lines.close();
     stream.destroy();
+  }
+}
+
+/** Returns the time of the first record that has one, else the file's modification time. */
+async function hourOfFirstRecord(file: string): Promise<Date> {
+  for await (const line of firstLines(file)) {
+    const time = inferenceTime(line);
+    if (time) return time;
   }
   return statSync(file).mtime;
 }

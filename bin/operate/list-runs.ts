@@ -21,22 +21,8 @@ interface ListOptions {
   limit: number;
 }
 
-export interface ListedRun {
-  run: string;
-  arn: string;
-  status: RunStatus;
-  startedAt: string;
-  endedAt?: string | undefined;
-  /** What it was asked to do, in words. */
-  asked: string;
-  /** Absent if the run has not written one. */
-  summary?: RunSummary | undefined;
-}
-
-export interface ListedReplay extends Omit<ListedRun, 'summary'> {
-  /** Absent until the results are summarized. */
-  requests?: { sent: number; planned: number } | undefined;
-}
+export type ListedRun = Awaited<ReturnType<typeof listRuns>>[number];
+export type ListedReplay = Awaited<ReturnType<typeof listReplays>>[number];
 
 /** Step Functions' names of the statuses that a list can be limited to. */
 const FILTERS: Partial<Record<RunStatus, ExecutionStatus>> = {
@@ -55,13 +41,14 @@ export async function listRuns(
   stateMachineArn: string,
   workBucket: string,
   options: ListOptions,
-): Promise<ListedRun[]> {
+) {
   const storage = new Storage(clients.s3);
-  const read = async (item: ExecutionListItem): Promise<ListedRun> => {
+  const read = async (item: ExecutionListItem) => {
     const facts = factsOf(item);
     const summary = await storage.getJson<RunSummary>(workBucket, workKeys.summary(facts.run));
     // The summary of a run that planned nothing has none.
     const asked = summary?.input ?? (await inputOf(clients, facts.arn));
+    // Without a summary if the run has not written one.
     return { ...facts, asked: inputWords(asked, summary?.objects), summary };
   };
   return collect(inOrder(READS_AT_ONCE, executions(clients, stateMachineArn, options), read));
@@ -73,9 +60,9 @@ export async function listReplays(
   replayStateMachineArn: string,
   workBucket: string,
   options: ListOptions,
-): Promise<ListedReplay[]> {
+) {
   const storage = new Storage(clients.s3);
-  const read = async (item: ExecutionListItem): Promise<ListedReplay> => {
+  const read = async (item: ExecutionListItem) => {
     const facts = factsOf(item);
     const figures = await storage.getJson<{ sent: number; requests: number }>(
       workBucket,
@@ -85,6 +72,7 @@ export async function listReplays(
     return {
       ...facts,
       asked: `to ${Object.values(target ?? {}).join(' ') || 'an unknown target'}`,
+      /** Absent until the results are summarized. */
       requests: figures && { sent: figures.sent, planned: figures.requests },
     };
   };

@@ -22,12 +22,6 @@ interface LabelFile {
   copyTo(key: string): Promise<void>;
 }
 
-export interface PlacedLabels {
-  input: TruthInput;
-  files: number;
-  bytes: number;
-}
-
 export const LABEL_FILES = 'files that end in .jsonl, .json or .csv, or the same with .gz';
 const S3 = /^s3:\/\/([^/]+)\/?(.*)$/;
 const DIGEST_CHARS = 16;
@@ -45,7 +39,7 @@ export async function placeLabels(
   workBucket: string,
   source: string,
   watched?: string,
-): Promise<PlacedLabels> {
+): Promise<{ input: TruthInput; files: number; bytes: number }> {
   const [, bucket, key = ''] = S3.exec(source) ?? [];
   const files = await (bucket === undefined
     ? filesOfMachine(storage, workBucket, source)

@@ -2,8 +2,8 @@
 import type { S3Client } from '@aws-sdk/client-s3';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
-import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 
 export interface ReasonWithLines {
@@ -38,27 +38,19 @@ export async function readReasons(
       all.count += count;
       wanted.set(reason, Math.min(count, MAX_LINES_SHOWN - all.lines.length));
     }
-    await take(workBucket, run, wanted);
-  }
-  return [...found.values()].sort((a, b) => b.count - a.count);
-
-  /** Stops reading as soon as it can, since the objects contain the lines themselves. */
-  async function take(workBucket: string, run: string, wanted: Map<string, number>): Promise<void> {
+    // Ends as soon as it can, since the objects contain the lines themselves.
     const isDone = () => [...wanted.values()].every((count) => count <= 0);
-    if (isDone()) return;
-    for await (const { key } of storage.list(workBucket, workKeys.quarantinePrefix(run))) {
-      const { text = '' } = (await storage.getText(workBucket, key)) ?? {};
-      for (const json of text.split('\n').filter(Boolean)) {
-        const entry = JSON.parse(json) as QuarantineEntry;
-        const left = wanted.get(entry.reason.name) ?? 0;
-        if (left <= 0) continue;
-        wanted.set(entry.reason.name, left - 1);
-        const { name, message } = entry.reason;
-        found.get(name)?.lines.push({ key: entry.key, line: entry.line, reason: { name, message } });
-      }
-      if (isDone()) return;
+    if (isDone()) continue;
+    for await (const { entry } of quarantinedEntries(storage, workBucket, run)) {
+      const { name, message } = entry.reason;
+      const left = wanted.get(name) ?? 0;
+      if (left <= 0) continue;
+      wanted.set(name, left - 1);
+      found.get(name)?.lines.push({ key: entry.key, line: entry.line, reason: { name, message } });
+      if (isDone()) break;
     }
   }
+  return [...found.values()].sort((a, b) => b.count - a.count);
 }
 
 /**

@@ -13,18 +13,17 @@ import type { RunOptions } from '../../src/core/contract/input.ts';
 import type { BatchReport, PlanReceipt, Receipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
+import { emptyChunkState, foldReceipt } from '../../src/monitoring/receipts.ts';
+import { SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './aws-clients.ts';
 
 export interface RunProgress {
   run: string;
-  arn: string;
   /** Of the execution: RUNNING, SUCCEEDED, FAILED, TIMED_OUT, ABORTED or PENDING_REDRIVE. */
   status: string;
-  error?: string | undefined;
-  cause?: string | undefined;
   startedMs: number;
   /** `undefined` until the first part is planned. */
-  planned?: { files: number; lines: number; chunks: number; more: boolean; options: RunOptions } | undefined;
+  planned?: { lines: number; chunks: number; more: boolean; options: RunOptions } | undefined;
   chunks: { done: number; failed: number };
   /** Lines with an outcome. */
   lines: number;
@@ -36,8 +35,6 @@ export interface RunProgress {
   batchJobs?: Record<string, number> | undefined;
   /** What is new for a person since the last look: warnings, and the first attempt that failed with each error. */
   news: string[];
-  /** What the run was asked to do. */
-  input: unknown;
 }
 
 /** Receipts that one look reads at most. The rest follows with the next look, and the summary has all of them. */
@@ -60,13 +57,13 @@ export class RunWatcher {
   readonly #whole = new Set<number>();
   readonly #maps = new Map<string, { done: number; failed: number; running: boolean }>();
   readonly #told = new Set<string>();
-  #plans: PlanReceipt[] = [];
+  readonly #builder: SummaryBuilder;
+  #plan: PlanReceipt | undefined;
   #lastPlan = '';
   /** The receipt behind which the next look goes on; empty: it begins anew. */
   #resume = '';
   #news: string[] = [];
   #lines = 0;
-  #usd: number | null = 0;
 
   /** @param run its name, and the ARN of its execution */
   constructor(clients: Pick<AwsClients, 's3' | 'sfn'>, workBucket: string, run: { name: string; arn: string }) {
@@ -75,6 +72,7 @@ export class RunWatcher {
     this.#workBucket = workBucket;
     this.#run = run.name;
     this.#arn = run.arn;
+    this.#builder = new SummaryBuilder({ name: run.name, startTime: '' });
   }
 
   /** Looks once. Requests: two or three of Step Functions, a few of S3, and those for new receipts. */
@@ -90,10 +88,9 @@ export class RunWatcher {
     return { ...this.#facts(execution), batchJobs, news };
   }
 
-  #facts({ status, error, cause, startDate, input }: DescribeExecutionCommandOutput): Omit<RunProgress, 'news'> {
-    const plans = this.#plans;
-    const last = plans.at(-1);
-    const sum = (of: (plan: PlanReceipt) => number): number => plans.reduce((total, plan) => total + of(plan), 0);
+  #facts({ status, startDate }: DescribeExecutionCommandOutput): Omit<RunProgress, 'news'> {
+    const { lines, chunks: all, spend, estimate } = this.#builder.sums().summary;
+    const last = this.#plan;
     const maps = [...this.#maps.values()];
     const chunks =
       maps.length > 0
@@ -102,31 +99,16 @@ export class RunWatcher {
             failed: maps.reduce((total, { failed }) => total + failed, 0),
           }
         : // A run of one chunk has no Map.
-          { done: status === 'RUNNING' ? this.#whole.size : sum((plan) => plan.chunks), failed: 0 };
-    const estimates = plans.map(({ estimate }) => estimate?.usd);
+          { done: status === 'RUNNING' ? this.#whole.size : all.planned, failed: 0 };
     return {
       run: this.#run,
-      arn: this.#arn,
       status: status ?? 'RUNNING',
-      error,
-      cause,
       startedMs: startDate?.getTime() ?? 0,
-      planned: last && {
-        files: sum((plan) => plan.objects),
-        lines: sum((plan) => plan.lines),
-        chunks: sum((plan) => plan.chunks),
-        more: last.more,
-        options: last.options,
-      },
+      planned: last && { lines: lines.planned, chunks: all.planned, more: last.more, options: last.options },
       chunks,
       lines: this.#lines,
-      usd: this.#usd,
-      expectedUsd: estimates.every((usd) => usd === undefined)
-        ? undefined
-        : estimates.includes(null)
-          ? null
-          : estimates.reduce<number>((total, usd) => total + (usd ?? 0), 0),
-      input: parsed(input),
+      usd: spend.usd,
+      expectedUsd: estimate?.usd,
     };
   }
 
@@ -135,7 +117,8 @@ export class RunWatcher {
       const plan = await this.#storage.getJson<PlanReceipt>(this.#workBucket, key);
       if (plan === undefined) continue;
       this.#lastPlan = key;
-      this.#plans.push(plan);
+      this.#plan = plan;
+      this.#builder.addPlan(plan);
       for (const warning of plan.warnings ?? []) this.#tell(warning, warning);
       for (const { key: file, error } of plan.failedFiles ?? [])
         this.#tell(`${error.name} of a file`, `${file}: ${error.name}: ${error.message}`);
@@ -180,17 +163,16 @@ export class RunWatcher {
         `chunk ${chunk} (${step}), attempt ${receipt.attempt + 1}: ${error.name}: ${message}`,
       );
     }
-    if (receipt.step === 'evaluate') {
-      const { usd } = receipt.spend;
-      this.#usd = this.#usd === null || usd === null ? null : this.#usd + usd + (receipt.batchSpend?.usd ?? 0);
+    const state = emptyChunkState();
+    foldReceipt(state, receipt);
+    this.#builder.addSpend(state);
+    const logged = state.log.done;
+    if (logged !== undefined) {
+      this.#lines += logged.counts.lines - (this.#linesOf.get(chunk) ?? 0);
+      this.#linesOf.set(chunk, logged.counts.lines);
     }
-    const log = receipt.step === 'log' ? receipt : receipt.log;
-    if (log?.ok) {
-      this.#lines += log.counts.lines - (this.#linesOf.get(chunk) ?? 0);
-      this.#linesOf.set(chunk, log.counts.lines);
-    }
-    const evaluates = this.#plans.at(-1)?.options.evaluate ?? true;
-    if (ok && step === (evaluates ? 'evaluate' : 'log')) this.#whole.add(chunk);
+    const evaluates = this.#plan?.options.evaluate ?? true;
+    if ((evaluates ? state.evaluate : state.log).done !== undefined) this.#whole.add(chunk);
   }
 
   /** Keeps a line for a person, once for each key. */
@@ -221,18 +203,10 @@ export class RunWatcher {
   }
 
   async #batchJobs(): Promise<RunProgress['batchJobs']> {
-    if (this.#plans.at(-1)?.options.judge !== 'batch') return undefined;
+    if (this.#plan?.options.judge !== 'batch') return undefined;
     const byStatus: Record<string, number> = {};
     const report = await this.#storage.getJson<BatchReport>(this.#workBucket, workKeys.batchJobs(this.#run));
     for (const { status } of report?.jobs ?? []) byStatus[status] = (byStatus[status] ?? 0) + 1;
     return byStatus;
-  }
-}
-
-function parsed(input: string | undefined): unknown {
-  try {
-    return JSON.parse(input ?? 'null');
-  } catch {
-    return input;
   }
 }

@@ -1,6 +1,7 @@
 /** What became of a run: of one that has ended, is running, was stopped, or that Step Functions has forgotten. */
 
 import { Storage } from '../../src/core/aws/storage.ts';
+import type { ManifestLine } from '../../src/core/contract/payloads.ts';
 import type { BatchReport, PlanReceipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
@@ -102,9 +103,19 @@ export async function readRunReport(
     isFinal: written !== undefined,
     isPartlyPlanned: written?.partlyPlanned ?? soFar?.isPartlyPlanned ?? false,
     quarantined: summary === undefined ? [] : await readReasons(clients.s3, [{ workBucket, summary }]),
-    experimentId: (await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(name, 0)))?.experimentId,
+    experimentId: await experimentOf(storage, workBucket, name),
     openBatchJobs: await openJobs(storage, workBucket, name),
   };
+}
+
+/** A plan of an earlier version names it in its manifest alone. */
+async function experimentOf(storage: Storage, workBucket: string, run: string): Promise<string | undefined> {
+  const plan = await storage.getJson<PlanReceipt>(workBucket, workKeys.plan(run, 0));
+  if (plan === undefined || plan.experimentId !== undefined) return plan?.experimentId;
+  for await (const { key } of storage.list(workBucket, workKeys.manifestPrefix(run))) {
+    return (await storage.getJsonLines<ManifestLine>(workBucket, key))[0]?.experimentId;
+  }
+  return undefined;
 }
 
 /**

@@ -2,31 +2,13 @@
 import { VERDICT_TERMS, type VerdictCounts } from '../../src/core/contract/receipts.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 
-interface Totals {
-  runs: number;
-  failedRuns: number;
-  /** Non-blank lines. */
-  captured: number;
-  traced: number;
-  quarantined: number;
-  outsideWindow: number;
-  /** Traces with a verdict. */
-  evaluated: number;
-  /** Lost lines and verdicts, and verdicts that are recorded as errors. */
-  failed: number;
-  verdicts: VerdictCounts;
-  judgeCalls: number;
-  judgeTokens: number;
-  /** US dollars; `null` if the judge's price is unknown. */
-  cost: number | null;
-  verdictsByScorer: Record<string, Record<string, number>>;
-}
+type Totals = ReturnType<typeof addUp>;
 
 /** Adds up the summaries of runs. */
-export function addUp(summaries: readonly RunSummary[]): Totals {
+export function addUp(summaries: readonly RunSummary[]) {
   const sum = (value: (summary: RunSummary) => number) => summaries.reduce((total, one) => total + value(one), 0);
   const verdicts = (term: keyof VerdictCounts) => sum((one) => one.verdicts[term]);
-  const byScorer: Totals['verdictsByScorer'] = {};
+  const byScorer: RunSummary['verdictsByScorer'] = {};
   for (const { verdictsByScorer } of summaries) {
     for (const [scorer, values] of Object.entries(verdictsByScorer)) {
       byScorer[scorer] ??= {};
@@ -37,15 +19,19 @@ export function addUp(summaries: readonly RunSummary[]): Totals {
   return {
     runs: summaries.length,
     failedRuns: sum((one) => (one.status === 'failed' ? 1 : 0)),
+    /** Non-blank lines. */
     captured: sum((one) => one.lines.planned),
     traced: sum((one) => one.lines.traced),
     quarantined: sum((one) => one.lines.quarantined),
     outsideWindow: sum((one) => one.lines.outsideWindow),
+    /** Traces with a verdict. */
     evaluated: sum((one) => one.evaluatedTraces),
+    /** Lost lines and verdicts, and verdicts that are recorded as errors. */
     failed: sum((one) => one.lines.lost) + verdicts('failed'),
     verdicts: Object.fromEntries(VERDICT_TERMS.map((term) => [term, verdicts(term)])) as unknown as VerdictCounts,
     judgeCalls: sum((one) => one.spend.calls),
     judgeTokens: sum((one) => one.spend.inputTokens + one.spend.outputTokens),
+    /** US dollars; `null` if the judge's price is unknown. */
     cost: summaries.some((one) => one.spend.usd === null) ? null : sum((one) => one.spend.usd ?? 0),
     verdictsByScorer: byScorer,
   };

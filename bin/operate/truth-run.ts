@@ -11,16 +11,6 @@ import { type RunStatus, statusOfRun } from './run-report.ts';
 type Clients = Pick<AwsClients, 's3' | 'sfn'>;
 type Part = Pick<TruthRunSummary, 'files' | 'noted'>;
 
-export interface TruthProgress {
-  run: string;
-  status: string;
-  startedMs: number;
-  /** Label files that have been read, and labels that were written to MLflow. */
-  files: number;
-  noted: number;
-  news: string[];
-}
-
 /** Looks at one run. */
 export class TruthWatcher {
   readonly #clients: Clients;
@@ -34,9 +24,9 @@ export class TruthWatcher {
     this.#run = run;
   }
 
-  async look(): Promise<TruthProgress> {
+  async look() {
     const { name, arn } = this.#run;
-    const { status = 'RUNNING', startDate } = await describe(this.#clients, arn);
+    const { status = 'RUNNING' } = await describe(this.#clients, arn);
     const storage = new Storage(this.#clients.s3);
     for (;;) {
       const part = await storage.getJson<Part>(this.#workBucket, truthKeys.part(name, this.#parts.length));
@@ -44,12 +34,11 @@ export class TruthWatcher {
       this.#parts.push(part);
     }
     return {
-      run: name,
       status,
-      startedMs: startDate?.getTime() ?? 0,
+      /** Label files that have been read, and labels that were written to MLflow. */
       files: new Set(this.#parts.flatMap(({ files }) => files)).size,
       noted: this.#parts.reduce((sum, { noted }) => sum + noted, 0),
-      news: [],
+      news: [] as string[],
     };
   }
 }

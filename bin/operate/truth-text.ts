@@ -3,7 +3,7 @@ import type { LabelCounts } from '../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { type TableOptions, tableText } from '../../src/core/text/table-text.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { wrapped } from '../../src/core/text/wrap.ts';
+import { wrappedText } from '../../src/core/text/wrap.ts';
 import type { LabelFileState, TruthReport, WaitingLabels } from './truth-run.ts';
 
 /** Faults, and replaced labels, that are shown of a file. */
@@ -30,7 +30,9 @@ export function truthReportText({ run, status, error, files, ...written }: Truth
     ...(error === undefined ? [] : [singleLine(`${error.name}: ${error.message}`)]),
     ...(status === 'running' ? ['Its counts come when it has ended.'] : []),
   ];
-  return lined(lines, options) + labelFilesText(files, options) + lined(notedLines(written), options);
+  return (
+    wrappedText(lines, options.width) + labelFilesText(files, options) + wrappedText(notedLines(written), options.width)
+  );
 }
 
 /** A report with what a person calls its file. */
@@ -45,14 +47,8 @@ export function labelFilesText(
   if (found.length === 0) return '';
   const files = found.map((file) => ({ ...file, name: nameOf(file) }));
   const details = files.flatMap((file) => [...faultLines(file), ...replacedLines(file)]);
-  return countsTable(files, options) + lined(details, options);
+  return countsTable(files, options) + wrappedText(details, options.width);
 }
-
-const lined = (lines: readonly string[], { width }: TableOptions): string =>
-  lines
-    .flatMap((line) => wrapped(line, width))
-    .map((line) => `${line}\n`)
-    .join('');
 
 /** Outcomes that no file has are left out. */
 function countsTable(files: readonly NamedReport[], options: TableOptions): string {
@@ -100,5 +96,5 @@ export function waitingText({ labels, files, since, more }: WaitingLabels, optio
   const of = `${whole(files)} file${files === 1 ? '' : 's'}`;
   const time = since?.slice(0, '2026-11-20T10:00'.length).replace('T', ' ');
   const text = `${count} of ${of} wait${labels === 1 ? 's' : ''} for a prediction, since ${time} UTC at the earliest.`;
-  return lined([text], options);
+  return wrappedText([text], options.width);
 }

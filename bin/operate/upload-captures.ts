@@ -1,11 +1,9 @@
 /** Puts capture files of this machine into the capture bucket, where the stack's rule starts runs for them. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { DEFAULT_MAX_LINE_BYTES } from '../../src/core/values/line-bound.ts';
-import { type CaptureFile, findCaptures } from './capture-files.ts';
+import { type CaptureFile, findCaptures, firstLines } from './capture-files.ts';
 import type { StackCaptures } from './capture-source.ts';
 
 export interface UploadPlan {
@@ -14,9 +12,6 @@ export interface UploadPlan {
   /** Files that the bucket has already, with the same content. */
   present: CaptureFile[];
 }
-
-/** Lines of a file among which one must look like a capture. */
-const LINES_READ = 20;
 
 /**
  * Finds the files, and what of them the bucket has. A file gets the key that SageMaker would give it, under the stack's prefix.
@@ -56,18 +51,10 @@ const keyUnder = ({ prefix, endpoint }: StackCaptures, key: string): string =>
 
 /** @throws PermanentError `NotACapture` if none of the first lines looks like one: it would all go into quarantine */
 async function assertCapture(path: string): Promise<void> {
-  const input = createReadStream(path, { end: DEFAULT_MAX_LINE_BYTES });
-  const lines = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY });
   let read = 0;
-  try {
-    for await (const line of lines) {
-      if (line.includes('captureData')) return;
-      read += 1;
-      if (read >= LINES_READ) break;
-    }
-  } finally {
-    lines.close();
-    input.destroy();
+  for await (const line of firstLines(path)) {
+    if (line.includes('captureData')) return;
+    read += 1;
   }
   throw new PermanentError('NotACapture', 'The file has no captures', {
     got: read === 0 ? 'an empty file' : `no "captureData" in its first ${read} lines`,

@@ -10,6 +10,7 @@ import {
 } from '../core/contract/input.ts';
 import type { PlanReceipt } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
+import { shellWord } from '../core/text/shell-word.ts';
 
 /** A retry of a retry of …: the captures are those of the first run. */
 const MOST_RETRIES = 20;
@@ -28,7 +29,8 @@ export async function completingCommand(
   }
   const source = await sourceOf(storage, workBucket, first);
   if (source === undefined) return undefined;
-  return ['inference-monitor process', ...source, ...flagsOf(input as Partial<ExecutionInput>)].join(' ');
+  const words = ['process', ...source, ...flagsOf(input as Partial<ExecutionInput>)];
+  return `inference-monitor ${words.map(shellWord).join(' ')}`;
 }
 
 async function sourceOf(storage: Storage, workBucket: string, input: unknown): Promise<string[] | undefined> {

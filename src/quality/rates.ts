@@ -48,7 +48,7 @@ export interface GroupRates {
   shadow?: boolean;
   rates: Rate[];
   /** The sums of the group that are no rates. */
-  totals: Omit<QualityCell, 'scorers'>;
+  totals: Omit<QualityCell, 'scorers' | 'seconds'>;
 }
 
 /** Returns people's labels on the captures of these cells, and those on other captures of the same judge. */

@@ -3,7 +3,7 @@
  * state machine, and the functions run. A Python reader that shares no code with the product compares S3 with MLflow.
  */
 
-import type { RatesReport } from '../../bin/commands/rates.ts';
+import type { RatesOutput } from '../../bin/commands/rates.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { captureLine, chatLine, chatReply, chatRequest, json, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
@@ -410,7 +410,7 @@ describe('runs that are started one by one', () => {
     };
     const { code, stdout, stderr } = await runCli([...window, '--by', 'hour', '--json'], variables);
     expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
-    const { groups } = (await expectPublished('rates', stdout)) as RatesReport;
+    const { groups } = (await expectPublished('rates', stdout)) as RatesOutput;
     const told = groups.map(({ group, totals: { captures = 0, errorReplies = 0 }, rates }) => {
       const verdicts = rates.flatMap(({ scorer, n }) => (scorer === 'error replies' || n === 0 ? [] : [[scorer, n]]));
       const values = rates.flatMap((rate) =>
@@ -455,7 +455,7 @@ describe('runs that are started one by one', () => {
     };
     const window = ['--stack', 'first', '--from', '2026-11-21', '--to', '2026-11-22', '--json'];
     const printed = await runCli(['rates', '--no-labels', ...window], variables);
-    const found = (await expectPublished('rates', printed.stdout)) as RatesReport;
+    const found = (await expectPublished('rates', printed.stdout)) as RatesOutput;
     const told = [...found.groups, ...found.shadow].map(({ group, shadow: isShadow = false, totals, rates }) => [
       group,
       isShadow,

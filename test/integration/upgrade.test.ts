@@ -1,7 +1,7 @@
 /** An upgrade: the state that the version before left (test/upgrade), and the commands that complete what was under way. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { RatesReport } from '../../bin/commands/rates.ts';
+import type { RatesOutput } from '../../bin/commands/rates.ts';
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { runHere } from '../helpers/command-here.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
@@ -108,7 +108,7 @@ test('nothing is lost and nothing doubled: each capture has one trace, each trac
 test('the counts of runs before are kept', async () => {
   const truth = await countsInMlflow(environment.mlflowUrl, ENDPOINT);
   const { stdout } = await expectDone('rates', '--from', '2026-11-20', '--to', '2026-11-21', '--by', 'hour', '--json');
-  const { groups } = JSON.parse(stdout) as RatesReport;
+  const { groups } = JSON.parse(stdout) as RatesOutput;
   const told = groups.map(({ group, totals: { captures = 0 }, rates }) => {
     const safety = rates.find(({ scorer }) => scorer === 'safety')?.n ?? 0;
     return [group, { captures, safety }];

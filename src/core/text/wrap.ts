@@ -25,3 +25,7 @@ export function wrapped(line: string, width: number): string[] {
   }
   return [...lines, rest];
 }
+
+/** Returns lines as text, each broken at the width. */
+export const wrappedText = (lines: readonly string[], width: number): string =>
+  lines.flatMap((line) => wrapped(line, width).map((part) => `${part}\n`)).join('');

@@ -71,6 +71,8 @@ export interface LineReading {
   leaveOut?(place: LinePlace): QuarantineCause | undefined | Promise<QuarantineCause | undefined>;
   /** Does the work on heavy lines. Absent: they are kept as captured, if they are not too heavy even for that. */
   heavy?: Pick<HeavyCaptures, 'work'>;
+  /** The weight from which a line is heavy. Default: what a function may take at once. */
+  maxWeight?: number;
 }
 
 interface SeenIds {
@@ -99,7 +101,7 @@ export class LineDecoder {
 
   constructor(settings: ReadSettings, of: LinesOf, how: LineReading) {
     this.#settings = settings;
-    this.#options = decodeOptions(settings);
+    this.#options = { ...decodeOptions(settings), ...(how.maxWeight && { maxWeight: how.maxWeight }) };
     this.#of = of;
     this.#seen = of.seen ?? new Set();
     this.#how = how;
@@ -114,7 +116,7 @@ export class LineDecoder {
     const traceId = traceIdOf(this.#of.experimentId, bytes);
     const reason = await this.#how.leaveOut?.(place);
     if (reason !== undefined) return { kind: 'quarantine', place, bytes, traceId, reason };
-    const isLong = bytes.length * BYTES_A_CHARACTER > weightAtOnce();
+    const isLong = bytes.length * BYTES_A_CHARACTER > (this.#how.maxWeight ?? weightAtOnce());
     const again = (): DecodedLine => decodeLine(raw, this.#options);
     const first = isLong ? undefined : again();
     if (first !== undefined && !first.tooHeavy) return this.#lineOf(raw, traceId, first, again);

@@ -19,8 +19,12 @@ export interface Difference {
   difference: number;
   /** difference ÷ before; `null` when before is 0. */
   relative: number | null;
-  /** 95% confidence interval of the difference. Infinite (`null` in JSON) if there are too few values for it. */
+  /**
+   * Of the 95% confidence interval. Infinite if there are too few values for it, which is `null` in JSON.
+   * @nullable
+   */
   low: number;
+  /** @nullable */
   high: number;
   /** The interval does not contain 0. */
   significant: boolean;

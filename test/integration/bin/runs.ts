@@ -3,8 +3,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { followCommand } from '../../../bin/commands/follow.ts';
-import { processCommand, processJson } from '../../../bin/commands/process.ts';
+import { processCommand } from '../../../bin/commands/process.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
+import { expectPublished } from '../../helpers/published-json.ts';
 import { startCli } from '../../helpers/replay.ts';
 import {
   ENDPOINT,
@@ -115,7 +116,7 @@ describe('process', () => {
     const refused = await run(processCommand(), path, '--sample-rate', '0.1');
     expect(refused.error?.name).toBe('OptionsNeedCaptures');
     const dry = await run(processCommand(), path, '--dry-run', '--json');
-    expect(processJson.parse(JSON.parse(dry.stdout))).toMatchObject({ runs: [], files: [{ path }] });
+    expect(expectPublished('process', dry.stdout)).toMatchObject({ runs: [], files: [{ path }] });
     const { stdout, code } = await run(processCommand(), path);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^captured: 2\ntraced: 1\nquarantined: 1$/m);

@@ -7,13 +7,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
-import { datasetCommand, datasetJson } from '../../../bin/commands/dataset.ts';
-import { openCommand, openJson } from '../../../bin/commands/open.ts';
+import { datasetCommand } from '../../../bin/commands/dataset.ts';
+import { openCommand } from '../../../bin/commands/open.ts';
 import { replayCommand } from '../../../bin/commands/replay.ts';
-import { worstCommand, worstJson } from '../../../bin/commands/worst.ts';
+import { worstCommand } from '../../../bin/commands/worst.ts';
 import { startSageMakerMlflowDouble } from '../../doubles/sagemaker-mlflow.ts';
 import { MANAGED_ARNS } from '../../helpers/mlflow-managed.ts';
 import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
+import { expectPublished } from '../../helpers/published-json.ts';
 import { ENDPOINT, environment, HOUR, PREFIX, PROCESSED_KEY, PROCESSED_LINES, pipeline, run } from './stack.ts';
 
 const FROM = ['--from', '2026-11-01'];
@@ -65,7 +66,7 @@ describe('worst', () => {
   const worst = async (...args: string[]) => {
     const { stdout, error } = await run(worstCommand(), ...FROM, '--json', ...args);
     if (error) throw error;
-    return worstJson.parse(JSON.parse(stdout));
+    return expectPublished('worst', stdout);
   };
 
   test('prints the traces with failing verdicts, the worst first, with words and a link', async () => {
@@ -121,7 +122,7 @@ describe('dataset', () => {
     rmSync(join(folder, 'set.jsonl'), { force: true });
     const output = await run(datasetCommand(), ...FROM, '--out', join(folder, 'set.jsonl'), '--json', ...args);
     if (output.error) throw output.error;
-    return { ...datasetJson.parse(JSON.parse(output.stdout)), ...output };
+    return { ...expectPublished('dataset', output.stdout), ...output };
   };
   const lines = () => readFileSync(join(folder, 'set.jsonl'), 'utf8').split('\n').filter(Boolean);
 
@@ -130,7 +131,7 @@ describe('dataset', () => {
     const captures = PROCESSED_LINES.filter((line) => lines().includes(line));
     expect(all).toMatchObject({ captures: captures.length, missing: [], code: 0 });
     expect(lines().toSorted()).toEqual(captures.toSorted());
-    const failing = worstJson.parse(JSON.parse((await run(worstCommand(), ...FROM, '--json')).stdout)).worst;
+    const failing = expectPublished('worst', (await run(worstCommand(), ...FROM, '--json')).stdout).worst;
     const scorers = [...new Set(failing.flatMap((one) => one.failing.map(({ scorer }) => scorer)))];
     expect((await dataset('--scorer', ...scorers)).captures).toBe(failing.length);
     const { stdout } = await run(
@@ -196,7 +197,7 @@ describe('open', () => {
   const url = async (...args: string[]): Promise<string> => {
     const { stdout, error } = await run(openCommand(), '--json', ...args);
     if (error) throw error;
-    return openJson.parse(JSON.parse(stdout)).url;
+    return expectPublished('open', stdout).url;
   };
 
   test('prints the page of the experiment and of a trace', async () => {

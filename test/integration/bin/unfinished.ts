@@ -2,13 +2,14 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { processCommand, processJson } from '../../../bin/commands/process.ts';
+import { processCommand } from '../../../bin/commands/process.ts';
 import { quarantineCommand } from '../../../bin/commands/quarantine.ts';
 import { retryCommand } from '../../../bin/commands/retry.ts';
 import { runsCommand } from '../../../bin/commands/runs.ts';
 import { showCommand } from '../../../bin/commands/show.ts';
 import { stopCommand } from '../../../bin/commands/stop.ts';
 import { chatLine } from '../../helpers/deployed-captures.ts';
+import { expectPublished } from '../../helpers/published-json.ts';
 import { environment, HOUR, PROCESSED_LINES, pipeline, processed, putChats, run } from './stack.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'operate-'));
@@ -116,7 +117,7 @@ describe('stop', () => {
     // The judge does not answer while the run is looked at.
     environment.judge.behave({ delayMs: 6_000 });
     const started = await run(processCommand(), ...keys, '--name', name, '--detach', '--json');
-    expect(processJson.parse(JSON.parse(started.stdout))).toMatchObject({ runs: [{ run: name, status: 'running' }] });
+    expect(expectPublished('process', started.stdout)).toMatchObject({ runs: [{ run: name, status: 'running' }] });
     await pipeline.until('the plan', async () => {
       const { stdout } = await run(showCommand(), name, '--json');
       const [one] = JSON.parse(stdout).runs;

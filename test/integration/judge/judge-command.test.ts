@@ -8,12 +8,13 @@ import { gzipSync } from 'node:zlib';
 import { exitCodeOf } from '../../../bin/commands/judge.ts';
 import { type JudgeFlags, judgeFiles } from '../../../bin/commands/judge-run.ts';
 import { judgeText } from '../../../bin/commands/judge-text.ts';
-import { type JudgeReport, judgeSchema } from '../../../bin/offline/reports.ts';
+import type { JudgeReport } from '../../../bin/offline/reports.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
 import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
 import { STAND_IN_PATH } from '../../../src/judge/judge-id.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
+import { expectPublished } from '../../helpers/published-json.ts';
 import { credentials } from './setup.ts';
 
 const EXAMPLES = projectPath('examples', 'captures');
@@ -52,7 +53,7 @@ async function judged(flags: Partial<JudgeFlags>, behavior: BehaviorInput = {}, 
   standIn.forget();
   const all = { judge: 'real', limit: 50, budget: 1, ...flags } as const;
   const report = await judgeFiles(path, all, new AbortController().signal, { AWS_REGION: 'us-east-1' });
-  return judgeSchema.parse(JSON.parse(JSON.stringify(report)));
+  return expectPublished('judge', JSON.stringify(report));
 }
 
 const GUIDELINE = { no_bleach: 'The reply never says "bleach".' };
@@ -204,7 +205,7 @@ test('the command prints JSON to standard output alone, and its exit code is tha
   const command = promisify(execFile)(process.execPath, [...words, '--threshold', 'no_bleach:1', '--json'], options);
   const { code, stdout } = (await command.catch((error: unknown) => error)) as { code: number; stdout: string };
   expect(code).toBe(1);
-  expect(judgeSchema.parse(JSON.parse(stdout))).toMatchObject({ captures: 1, verdicts: [{ line: 7, value: 'no' }] });
+  expect(expectPublished('judge', stdout)).toMatchObject({ captures: 1, verdicts: [{ line: 7, value: 'no' }] });
 });
 
 test('the stand-in of the local environment is never named as the model, and costs nothing', async () => {
@@ -218,7 +219,7 @@ test('the stand-in of the local environment is never named as the model, and cos
   expect(stderr).toBe(`Asking ${name} about 10 captures: it costs nothing.\n`);
   expect(stdout).toContain(`10 captures, judge ${name}, $0.00`);
   const { stdout: json } = await run('judge', CHATS, '--scorer', 'safety', '--json');
-  expect(judgeSchema.parse(JSON.parse(json))).toMatchObject({ judge: name, spend: { calls: 10, usd: 0 } });
+  expect(expectPublished('judge', json)).toMatchObject({ judge: name, spend: { calls: 10, usd: 0 } });
   const labels = join(folder, 'labels.jsonl');
   writeFileSync(labels, JSON.stringify({ request: 'Hi', reply: 'Hello.', scorer: 'safety', label: 'yes' }));
   const calibrated = await run('calibrate', '--labels', labels, '--json');

@@ -24,6 +24,7 @@ test.each([
     's3://b/e/ --from 2026-11-20T00:00:00Z --sample-rate 0.1 --batch',
   ],
   [{ files: { key: 'starts/one.jsonl' } }, `s3://b/${KEY}`],
+  [{ bucket: 'b', prefix: "our's (v 2)/" }, String.raw`'s3://b/our'\''s (v 2)/'`],
   [{ files: { key: 'starts/two.jsonl' } }, 's3://b/e/'],
   [{ retry: { run: 'again', what: 'held' }, reevaluate: true }, `s3://b/${KEY} --reevaluate`],
 ])('%j is completed by its captures', async (input, args) => {

@@ -42,7 +42,9 @@ test('rejects a judge without credentials before anything is sent', async () => 
   const none = { AWS_EC2_METADATA_DISABLED: 'true', AWS_CONFIG_FILE: '/none', AWS_SHARED_CREDENTIALS_FILE: '/none' };
   Object.assign(process.env, none, { AWS_REGION: 'eu-west-1', DOTENV_CONFIG_PATH: '/none' });
   try {
-    await expect(connectPairwiseJudge(undefined, 20)).rejects.toMatchObject({ name: 'JudgeCredentialsMissing' });
+    await expect(connectPairwiseJudge({ judgeBudgetUsd: 20 })).rejects.toMatchObject({
+      name: 'JudgeCredentialsMissing',
+    });
   } finally {
     process.env = before;
   }

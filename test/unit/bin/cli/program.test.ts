@@ -67,13 +67,10 @@ test('a global option is accepted before and after the command', async () => {
   const command = new Command('rates').action((_, self: Command) => {
     seen.push(self.optsWithGlobals());
   });
-  const loaded = jest.replaceProperty(COMMANDS as never, 'rates', {
-    ...COMMANDS.rates,
-    load: async () => command,
-  } as never);
+  const loaded = jest.spyOn(COMMANDS.rates as never, 'load').mockResolvedValue(command as never);
   await run('--debug', 'rates');
   await run('rates', '--no-color');
-  loaded.restore();
+  loaded.mockRestore();
   expect(seen).toMatchObject([{ debug: true, color: true }, { color: false }]);
 });
 

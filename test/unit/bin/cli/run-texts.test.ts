@@ -13,16 +13,14 @@ import { PLAIN } from '../../../../src/quality/rates-text.ts';
 const OPTIONS = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
 const progress = (more: Partial<RunProgress> = {}): RunProgress => ({
   run: 'files-2026-11-20T10-00-00-0a1b2c3d4e5f6071',
-  arn: 'arn',
   status: 'RUNNING',
   startedMs: 0,
-  planned: { files: 3, lines: 12_000, chunks: 30, more: false, options: OPTIONS },
+  planned: { lines: 12_000, chunks: 30, more: false, options: OPTIONS },
   chunks: { done: 10, failed: 1 },
   lines: 4_000,
   usd: 1.25,
   expectedUsd: 3.75,
   news: [],
-  input: {},
   ...more,
 });
 
@@ -42,7 +40,7 @@ describe('progressText', () => {
   });
 
   test('says of several runs how many have ended, and of a part that more may follow', () => {
-    const first = progress({ planned: { files: 1, lines: 10, chunks: 1, more: true, options: OPTIONS }, lines: 5 });
+    const first = progress({ planned: { lines: 10, chunks: 1, more: true, options: OPTIONS }, lines: 5 });
     const text = progressText([first, progress({ status: 'FAILED', lines: 1 })], undefined, 1_000);
     expect(text).toMatch(/^6 of 12,010\+ lines, .*1 of 2 runs ended/);
     expect(text).not.toContain('left');

@@ -1,0 +1,53 @@
+/**
+ * What each command prints with `--json`. The files in `schemas/` are made from these types, and the comments of the types become
+ * descriptions: `UPDATE_SCHEMAS=1 npx jest test/unit/bin/cli/schemas --selectProjects unit`.
+ */
+
+import type { RebuiltCounts } from '../src/monitoring/rebuild-counts.ts';
+import type { LabelPicks } from '../src/quality/calibration/pick-labels.ts';
+import type { CalibrationReport } from '../src/quality/calibration/types.ts';
+import type { RunsComparison } from '../src/replay/compare/compare-runs.ts';
+import type { JudgeCost } from '../src/replay/gate/judge-cost.ts';
+import type { GatePlan } from '../src/replay/gate/plan.ts';
+import type { GateResult } from '../src/replay/gate/types.ts';
+import type { ProcessOutput, RunsFollowed } from './cli/run-json.ts';
+import type { DatasetReport } from './commands/dataset.ts';
+import type { ForwardReport } from './commands/forward.ts';
+import type { GroundTruthOutput } from './commands/ground-truth.ts';
+import type { OpenedPage } from './commands/open.ts';
+import type { DryRunOutput } from './commands/perform-replay.ts';
+import type { Quarantined } from './commands/quarantine.ts';
+import type { RatesOutput } from './commands/rates.ts';
+import type { ReplayOutput } from './commands/replay-output.ts';
+import type { RunsOutput } from './commands/runs.ts';
+import type { StopResult } from './commands/stop-run.ts';
+import type { Diagnosis } from './doctor/diagnose.ts';
+import type { InspectReport, JudgeReport, LineReport } from './offline/reports.ts';
+import type { WorstTraces } from './operate/worst.ts';
+
+export interface JsonOutputs {
+  calibrate: CalibrationReport;
+  /** With `--plan` the sizes that the thresholds need. */
+  compare: (RunsComparison & { gate?: GateResult | undefined }) | (GatePlan & { judge?: JudgeCost });
+  dataset: DatasetReport;
+  doctor: Diagnosis;
+  follow: RunsFollowed;
+  forward: ForwardReport;
+  'ground-truth': GroundTruthOutput;
+  /** With `--line` what the line becomes. */
+  inspect: InspectReport | LineReport;
+  judge: JudgeReport;
+  label: LabelPicks[];
+  open: OpenedPage;
+  process: ProcessOutput;
+  quarantine: Quarantined;
+  rates: RatesOutput;
+  'rebuild-counts': RebuiltCounts;
+  /** With `--dry-run` what it would send. */
+  replay: ReplayOutput | DryRunOutput;
+  retry: RunsFollowed;
+  runs: RunsOutput;
+  show: RunsFollowed;
+  stop: StopResult;
+  worst: WorstTraces;
+}

@@ -1,0 +1,107 @@
+/**
+ * Prints the JSON schema of each command's `--json`, made from the types of `bin/json.ts`: the comments of the types become
+ * descriptions. A program of its own, since jest cannot load TypeScript's checker.
+ */
+import { API, type Checker, type Symbol as Named, type Type } from 'typescript/unstable/sync';
+import { projectPath } from '../../local/project-root.ts';
+
+interface Schema {
+  [keyword: string]: unknown;
+  type?: string | string[];
+  properties?: Record<string, Schema>;
+}
+
+/** As `ts.TypeFlags`, `ts.SymbolFlags` and `ts.ObjectFlags`, which the package does not export. */
+const [UNKNOWN, STRING, NUMBER, BOOLEAN, UNDEFINED, NULL, LITERAL] = [3, 32, 64, 256, 4, 8, 15360];
+const [OPTIONAL, FUNCTION_OR_METHOD] = [16777216, 16 | 8192];
+
+/** Types do not contain themselves. */
+const MAX_DEPTH = 30;
+
+export class SchemaMaker {
+  readonly #checker: Checker;
+
+  constructor(checker: Checker) {
+    this.#checker = checker;
+  }
+
+  of(type: Type, where: string, depth = 0): Schema {
+    if (depth > MAX_DEPTH) throw new Error(`${where}: the type contains itself`);
+    if (type.flags & UNKNOWN) return {};
+    if (type.flags & STRING) return { type: 'string' };
+    if (type.flags & NUMBER) return { type: 'number' };
+    if (type.flags & BOOLEAN) return { type: 'boolean' };
+    if (type.flags & NULL) return { type: 'null' };
+    if (type.isLiteralType()) return { type: typeof type.value, const: type.value };
+    if (type.isUnionType()) return this.#union(type.getTypes(), where, depth);
+    if (this.#checker.isTupleType(type)) {
+      const prefixItems = this.#checker.getTypeArguments(type as never).map((each) => this.of(each, where, depth + 1));
+      return { type: 'array', prefixItems, minItems: prefixItems.length, maxItems: prefixItems.length };
+    }
+    if (this.#checker.isArrayType(type)) {
+      const [item] = this.#checker.getTypeArguments(type as never);
+      return { type: 'array', items: item ? this.of(item, `${where}[]`, depth + 1) : {} };
+    }
+    if (type.isObjectType() || type.isIntersectionType()) return this.#object(type, where, depth);
+    throw new Error(`${where}: ${this.#checker.typeToString(type)} cannot be JSON`);
+  }
+
+  #union(all: readonly Type[], where: string, depth: number): Schema {
+    const types = all.filter(({ flags }) => !(flags & UNDEFINED));
+    const literals = types.flatMap((type) => (type.isLiteralType() ? [type.value as string | number | boolean] : []));
+    const others = types.filter(({ flags }) => !(flags & LITERAL)).map((type) => this.of(type, where, depth + 1));
+    const named = [...Map.groupBy(literals, (value) => typeof value)].map(([kind, values]): Schema => {
+      if (kind === 'boolean' && values.length === 2) return { type: 'boolean' };
+      return values.length === 1 ? { type: kind, const: values[0] } : { type: kind, enum: values.toSorted() };
+    });
+    const options = [...named, ...others];
+    const [only] = options;
+    if (only !== undefined && options.length === 1) return only;
+    // In any order that the checker may have them in.
+    const sorted = options.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+    const isPlain = sorted.every((option) => Object.keys(option).join() === 'type');
+    return isPlain ? { type: sorted.map(({ type }) => type as string) } : { anyOf: sorted };
+  }
+
+  #object(type: Type, where: string, depth: number): Schema {
+    const properties: Record<string, Schema> = {};
+    const required: string[] = [];
+    for (const property of this.#checker.getPropertiesOfType(type)) {
+      const value = this.#checker.getTypeOfSymbol(property);
+      if (value === undefined || value.flags & UNDEFINED || property.flags & FUNCTION_OR_METHOD) continue;
+      const schema = this.of(value, `${where}.${property.name}`, depth + 1);
+      properties[property.name] = this.#described(schema, property);
+      const may = value.isUnionType() && value.getTypes().some(({ flags }) => flags & UNDEFINED);
+      if (!(property.flags & OPTIONAL || may)) required.push(property.name);
+    }
+    const [index] = this.#checker.getIndexInfosOfType(type);
+    return {
+      type: 'object',
+      ...(Object.keys(properties).length > 0 ? { properties } : {}),
+      ...(required.length > 0 ? { required } : {}),
+      ...(index ? { additionalProperties: this.of(index.valueType, `${where}{}`, depth + 1) } : {}),
+    };
+  }
+
+  /** With the comment of the property. `@nullable`: JSON has `null` for numbers that it does not know. */
+  #described(schema: Schema, property: Named): Schema {
+    const text = this.#checker.getDocumentationCommentOfSymbol(property).replaceAll(/\s+/g, ' ').replaceAll('`', '');
+    const tags = this.#checker.getJsDocTagsOfSymbol(property).map(({ name }) => name);
+    const typed = tags.includes('nullable') ? { ...schema, type: [schema.type as string, 'null'] } : schema;
+    return text === '' ? typed : { ...typed, description: text };
+  }
+}
+
+const api = new API({ cwd: projectPath() });
+const [project] = api.updateSnapshot({ openProject: projectPath('tsconfig.json') }).getProjects();
+const source = project?.program.getSourceFile(projectPath('bin', 'json.ts'));
+const file = source && project?.checker.getSymbolAtLocation(source);
+const outputs = file && project?.checker.getExportsOfModule(file).find(({ name }) => name === 'JsonOutputs');
+if (project === undefined || outputs === undefined) throw new Error('bin/json.ts has no JsonOutputs');
+const { properties = {} } = new SchemaMaker(project.checker).of(project.checker.getDeclaredTypeOfSymbol(outputs), '');
+api.close();
+const dialect = 'https://json-schema.org/draft/2020-12/schema';
+const titled = Object.entries(properties).map(
+  ([name, schema]) => [name, { title: `inference-monitor ${name} --json`, $schema: dialect, ...schema }] as const,
+);
+process.stdout.write(JSON.stringify(Object.fromEntries(titled)));
