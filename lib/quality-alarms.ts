@@ -15,7 +15,7 @@ import { type Objective, readObjectives } from '../src/quality/objectives.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
 import { allow } from './access/allow.ts';
 import { grantKey } from './access/key.ts';
-import { qualityMetric } from './metrics.ts';
+import { runMetric } from './metrics.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
 
 interface QualityAlarmsProps {
@@ -66,7 +66,7 @@ export class QualityAlarms extends Construct {
     return new Alarm(this, id, {
       alarmName: `sagemaker-monitoring-${prefix}-Quality-${id.replaceAll(' ', '-')}`,
       alarmDescription: `${id}: ${what}. What to do: section QualityMissed of docs/runbook.md.`,
-      metric: qualityMetric(prefix, 'QualityMissed', { [QUALITY_DIMENSIONS.objective]: id }, PERIOD),
+      metric: runMetric(prefix, 'QualityMissed', PERIOD, { [QUALITY_DIMENSIONS.objective]: id }),
       threshold: 0,
       comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
       evaluationPeriods: PERIODS,
