@@ -54,31 +54,28 @@ interface MonitoringDashboardProps {
   alarms: readonly IAlarm[];
 }
 
-export class MonitoringDashboard extends Construct {
-  constructor(scope: Construct, id: string, props: MonitoringDashboardProps) {
-    super(scope, id);
-    const { STACK_PREFIX: prefix } = props.settings;
-    new Dashboard(this, 'Dashboard', {
-      dashboardName: resourceNames(prefix).dashboard,
-      defaultInterval: DAY,
-      // A total per day stays a total per day if the view shows a week.
-      periodOverride: PeriodOverride.INHERIT,
-      widgets: [
-        [new AlarmStatusWidget({ title: 'Alarms', alarms: [...props.alarms], width: FULL_WIDTH, height: 3 })],
-        [today(prefix)],
-        results(prefix),
-        ...quality(props.settings),
-        ...labels(prefix, props.truth),
-        operations(props),
-        [throttles(prefix)],
-        [
-          children('Chunks', props.stateMachine, MAPS.monitoring),
-          graph('Replays', [...executions(props.replay), props.replay.metricAborted({ ...SUM, label: 'stopped' })]),
-          children('Shards', props.replay, MAPS.replay),
-        ],
+export function monitoringDashboard(scope: Construct, props: MonitoringDashboardProps): void {
+  const { STACK_PREFIX: prefix } = props.settings;
+  new Dashboard(new Construct(scope, 'Dashboard'), 'Dashboard', {
+    dashboardName: resourceNames(prefix).dashboard,
+    defaultInterval: DAY,
+    // A total per day stays a total per day if the view shows a week.
+    periodOverride: PeriodOverride.INHERIT,
+    widgets: [
+      [new AlarmStatusWidget({ title: 'Alarms', alarms: [...props.alarms], width: FULL_WIDTH, height: 3 })],
+      [today(prefix)],
+      results(prefix),
+      ...quality(props.settings),
+      ...labels(prefix, props.truth),
+      operations(props),
+      [throttles(prefix)],
+      [
+        children('Chunks', props.stateMachine, MAPS.monitoring),
+        graph('Replays', [...executions(props.replay), props.replay.metricAborted({ ...SUM, label: 'stopped' })]),
+        children('Shards', props.replay, MAPS.replay),
       ],
-    });
-  }
+    ],
+  });
 }
 
 function today(prefix: string): IWidget {

@@ -1,8 +1,10 @@
 /** A Lambda function of the stack: its bundle, its role and its log group. */
 import { type CfnResource, Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
+import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
@@ -14,6 +16,16 @@ import { connectToVpc } from './vpc.ts';
 type Names = ReturnType<typeof resourceNames>;
 /** The names of functions among the names of resources: those with a role. */
 type FunctionName = { [N in keyof Names]: `${N}Role` extends keyof Names ? N : never }[keyof Names];
+
+/** What constructs need that have functions of their own. */
+export interface StackParts {
+  settings: Settings;
+  workBucket: IBucket;
+  /** The table of the judge's budget, in which locks and limits have their items too. */
+  budget: ITableV2;
+  /** The environment variables that all functions of the stack have. */
+  environment: Record<string, string>;
+}
 
 export interface PipelineFunctionProps {
   settings: Settings;

@@ -35,7 +35,7 @@ export const CLAIMS = {
   'event-in-a-minute': {
     step: 'judge',
     text: 'An object in the capture bucket starts an execution within a minute, through EventBridge',
-    file: 'lib/capture-rule.ts',
+    file: 'lib/object-rule.ts',
   },
   'schema-accepted': {
     step: 'judge',
@@ -127,7 +127,7 @@ export const CLAIMS = {
   'stop-arrives': {
     step: 'stop',
     text: 'StopExecution reaches the stopping function through EventBridge, and the results are there within two minutes',
-    file: 'lib/replay-stop.ts',
+    file: 'lib/replay.ts',
   },
   'stop-stops': {
     step: 'stop',
