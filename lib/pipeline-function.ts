@@ -27,6 +27,15 @@ export interface StackParts {
   environment: Record<string, string>;
 }
 
+/** Creates the log group of a scope, as its child `Logs`. */
+export const logsOf = (scope: Construct, logGroupName: string, settings: Settings): LogGroup =>
+  new LogGroup(scope, 'Logs', {
+    logGroupName,
+    retention: settings.LOG_RETENTION_DAYS,
+    encryptionKey: workKey(scope, settings),
+    removalPolicy: RemovalPolicy.DESTROY,
+  });
+
 export interface PipelineFunctionProps {
   settings: Settings;
   name: FunctionName;
@@ -52,12 +61,7 @@ export class PipelineFunction extends Construct {
     const { settings, name, folder } = props;
     const names = resourceNames(settings.STACK_PREFIX);
     const functionName = names[name];
-    const logGroup = new LogGroup(this, 'Logs', {
-      logGroupName: `/aws/lambda/${functionName}`,
-      retention: settings.LOG_RETENTION_DAYS,
-      encryptionKey: workKey(this, settings),
-      removalPolicy: RemovalPolicy.DESTROY,
-    });
+    const logGroup = logsOf(this, `/aws/lambda/${functionName}`, settings);
     // The managed basic policy could write to every log group of the account, so it is not used.
     this.role = new Role(this, 'Role', {
       roleName: names[`${name}Role`],

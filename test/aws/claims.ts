@@ -50,7 +50,7 @@ export const CLAIMS = {
   'children-arns': {
     step: 'judge',
     text: 'The ARNs of a Map’s children match the pattern in the state machine’s role',
-    file: 'lib/access/state-machine-role.ts',
+    file: 'lib/state-machines/pipeline.ts',
   },
   'results-written': {
     step: 'judge',
