@@ -41,6 +41,7 @@ interface AlarmsProps {
 }
 
 const PERIOD = Duration.minutes(5);
+const SUM = { period: PERIOD, statistic: Stats.SUM };
 /** 15 minutes. Retries last 18 minutes on average for a throttled judge, 41 hours for a throttled function, and at most 2 minutes otherwise. */
 const SUSTAINED_PERIODS = 3;
 /**
@@ -80,21 +81,31 @@ export const waiting = (queue: IQueue): IMetric =>
 
 /** Counts events that could not even be written to the dead-letter queue. */
 export const lost = (namespace: string, metricName: string, dimensionsMap: Record<string, string>): IMetric =>
-  new Metric({ namespace, metricName, dimensionsMap, period: PERIOD, statistic: Stats.SUM });
+  new Metric({ namespace, metricName, dimensionsMap, ...SUM });
 
-/** Counts events of files that are in the dead-letter queue, or lost, or that wait for too long. */
+/**
+ * Counts events of files that are in the dead-letter queue, or lost, or that wait for too long.
+ *
+ * @param more other metrics to add, by their id
+ */
 export function lateOrLost(
   { events, deadLetters }: { events: IQueue; deadLetters: IQueue },
   RuleName: string,
   label: string,
+  {
+    longestSeconds = LONGEST_WAIT_SECONDS,
+    more = {},
+  }: { longestSeconds?: number; more?: Record<string, IMetric> } = {},
 ): IMetric {
-  const usingMetrics = {
+  const counts = {
     dead: waiting(deadLetters),
     lost: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName }),
-    age: events.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: Stats.MAXIMUM }),
+    ...more,
   };
-  const expression = `FILL(dead, 0) + FILL(lost, 0) + IF(FILL(age, 0) > ${LONGEST_WAIT_SECONDS}, 1, 0)`;
-  return new MathExpression({ expression, usingMetrics, label, period: PERIOD });
+  const age = events.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: Stats.MAXIMUM });
+  const sum = Object.keys(counts).map((id) => `FILL(${id}, 0)`);
+  const expression = `${sum.join(' + ')} + IF(FILL(age, 0) > ${longestSeconds}, 1, 0)`;
+  return new MathExpression({ expression, usingMetrics: { ...counts, age }, label, period: PERIOD });
 }
 
 export class Alarms extends Construct {
@@ -146,16 +157,15 @@ export class Alarms extends Construct {
   }
 
   #aboutRuns(stateMachine: IStateMachine, functions: readonly IFunction[]): void {
-    const sum = { period: PERIOD, statistic: Stats.SUM };
     this.add('RunFailed', {
-      metric: stateMachine.metricFailed(sum),
+      metric: stateMachine.metricFailed(SUM),
       what: 'An execution failed: lines or verdicts are missing',
     });
     this.add('RunThrottled', {
       metric: sumOf(
         [
-          stateMachine.metricThrottled(sum),
-          ...childrenMetrics(stateMachine, MAPS.monitoring, 'ExecutionThrottled', sum),
+          stateMachine.metricThrottled(SUM),
+          ...childrenMetrics(stateMachine, MAPS.monitoring, 'ExecutionThrottled', SUM),
         ],
         'Throttled state transitions',
         PERIOD,
@@ -163,14 +173,14 @@ export class Alarms extends Construct {
       what: 'Step Functions throttles this state machine or the children of its Maps',
       sustained: true,
     });
-    const errors = functions.map((each) => each.metricErrors(sum));
+    const errors = functions.map((each) => each.metricErrors(SUM));
     this.add('FunctionErrors', {
       metric: sumOf(errors, 'Errors', PERIOD),
       what: 'Functions of the pipeline fail repeatedly and are retried',
       evaluationPeriods: PERIODS_WITH_RETRIES,
       datapointsToAlarm: SUSTAINED_PERIODS,
     });
-    const throttles = functions.map((each) => each.metricThrottles(sum));
+    const throttles = functions.map((each) => each.metricThrottles(SUM));
     this.add('FunctionThrottled', {
       metric: sumOf(throttles, 'Throttles', PERIOD),
       what: 'Lambda throttles functions of the pipeline',
@@ -253,21 +263,19 @@ export class Alarms extends Construct {
       what: 'The judge could not answer; the traces have error assessments',
       ...ONCE_A_DAY,
     });
-    this.add('LinesQuarantined', {
-      metric: own('QuarantinedLines'),
-      what: 'Lines are not capture records, or MLflow rejected them',
-      ...ONCE_A_DAY,
-    });
-    this.add('JudgeModelEnding', {
-      metric: own('JudgeModelEnding'),
-      what: "The judge's model will be retired, or could not be checked; summary.json tells which",
-      ...ONCE_A_DAY,
-    });
-    this.add('VerdictsHeld', {
-      metric: own('HeldVerdicts'),
-      what: 'Evaluations are held because the budget, or the quota of the provider’s day, is used up',
-      ...ONCE_A_DAY,
-    });
+    const found = {
+      LinesQuarantined: ['QuarantinedLines', 'Lines are not capture records, or MLflow rejected them'],
+      JudgeModelEnding: [
+        'JudgeModelEnding',
+        "The judge's model will be retired, or could not be checked; summary.json tells which",
+      ],
+      VerdictsHeld: [
+        'HeldVerdicts',
+        'Evaluations are held because the budget, or the quota of the provider’s day, is used up',
+      ],
+    } as const;
+    for (const [id, [metric, what]] of Object.entries(found))
+      this.add(id, { metric: own(metric), what, ...ONCE_A_DAY });
     const throttlers = {
       JudgeThrottled: ['judge', 'The provider of the judge throttles calls'],
       MlflowThrottled: ['mlflow', 'MLflow throttles requests'],

@@ -8,14 +8,13 @@
 import { type CfnResource, CustomResource, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Code, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import { labelPlace } from '../src/core/settings/ground-truth-setting.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow } from './access/allow.ts';
-import { workKey } from './access/key.ts';
 import { acknowledge } from './acknowledge.ts';
+import { logsOf } from './pipeline-function.ts';
 import { connectToVpc } from './vpc.ts';
 
 /**
@@ -65,12 +64,7 @@ export class CaptureNotifications extends Construct {
     const buckets = { Switch: captures, ...(labels !== undefined && labels !== captures && { LabelSwitch: labels }) };
     const names = Object.values(buckets);
     const functionName = resourceNames(settings.STACK_PREFIX).notifier;
-    const logGroup = new LogGroup(this, 'Logs', {
-      logGroupName: `/aws/lambda/${functionName}`,
-      retention: settings.LOG_RETENTION_DAYS,
-      encryptionKey: workKey(this, settings),
-      removalPolicy: RemovalPolicy.DESTROY,
-    });
+    const logGroup = logsOf(this, `/aws/lambda/${functionName}`, settings);
     const description = `Switches EventBridge on for ${names.join(' and ')}`;
     const role = new Role(this, 'Role', { description, assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
     const resources = names.map((name) => `arn:${Stack.of(this).partition}:s3:::${name}`);

@@ -28,11 +28,13 @@ import {
 import type { Settings } from '../src/core/settings/schema.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
 import type { GroundTruth } from './ground-truth.ts';
-import { childrenMetrics, qualityMetric, runMetric, sumOf, waitingChunks } from './metrics.ts';
+import { childrenMetrics, runMetric, sumOf, waitingChunks } from './metrics.ts';
 import { objectivesOf } from './quality-alarms.ts';
 import { MAPS } from './state-machines/states.ts';
 
 const PERIOD = Duration.minutes(5);
+const SUM = { period: PERIOD, statistic: Stats.SUM };
+const LONGEST = { period: PERIOD, statistic: Stats.MAXIMUM };
 const HOUR = Duration.hours(1);
 const DAY = Duration.days(1);
 const FULL_WIDTH = 24;
@@ -52,31 +54,28 @@ interface MonitoringDashboardProps {
   alarms: readonly IAlarm[];
 }
 
-export class MonitoringDashboard extends Construct {
-  constructor(scope: Construct, id: string, props: MonitoringDashboardProps) {
-    super(scope, id);
-    const { STACK_PREFIX: prefix } = props.settings;
-    new Dashboard(this, 'Dashboard', {
-      dashboardName: resourceNames(prefix).dashboard,
-      defaultInterval: DAY,
-      // A total per day stays a total per day if the view shows a week.
-      periodOverride: PeriodOverride.INHERIT,
-      widgets: [
-        [new AlarmStatusWidget({ title: 'Alarms', alarms: [...props.alarms], width: FULL_WIDTH, height: 3 })],
-        [today(prefix)],
-        results(prefix),
-        ...quality(props.settings),
-        ...labels(prefix, props.truth),
-        operations(props),
-        [throttles(prefix)],
-        [
-          children('Chunks', props.stateMachine, MAPS.monitoring),
-          replays(props),
-          children('Shards', props.replay, MAPS.replay),
-        ],
+export function monitoringDashboard(scope: Construct, props: MonitoringDashboardProps): void {
+  const { STACK_PREFIX: prefix } = props.settings;
+  new Dashboard(new Construct(scope, 'Dashboard'), 'Dashboard', {
+    dashboardName: resourceNames(prefix).dashboard,
+    defaultInterval: DAY,
+    // A total per day stays a total per day if the view shows a week.
+    periodOverride: PeriodOverride.INHERIT,
+    widgets: [
+      [new AlarmStatusWidget({ title: 'Alarms', alarms: [...props.alarms], width: FULL_WIDTH, height: 3 })],
+      [today(prefix)],
+      results(prefix),
+      ...quality(props.settings),
+      ...labels(prefix, props.truth),
+      operations(props),
+      [throttles(prefix)],
+      [
+        children('Chunks', props.stateMachine, MAPS.monitoring),
+        graph('Replays', [...executions(props.replay), props.replay.metricAborted({ ...SUM, label: 'stopped' })]),
+        children('Shards', props.replay, MAPS.replay),
       ],
-    });
-  }
+    ],
+  });
 }
 
 function today(prefix: string): IWidget {
@@ -126,13 +125,10 @@ function quality(settings: Settings): IWidget[][] {
   const { scorer, variant } = QUALITY_DIMENSIONS;
   const search = (expression: string, label: string): IMetric =>
     new MathExpression({ expression, label, period: HOUR, usingMetrics: {} });
-  const missed = objectives.map(({ id }) =>
-    qualityMetric(prefix, 'QualityMissed', { [QUALITY_DIMENSIONS.objective]: id }, HOUR).with({ label: id }),
-  );
-  const byLabels = truths.map(({ id }) => {
-    const metric = qualityMetric(prefix, 'TrueValue', { [QUALITY_DIMENSIONS.objective]: id }, HOUR);
-    return metric.with({ label: id, statistic: Stats.AVERAGE });
-  });
+  const ofObjective = (metric: QualityMetric, id: string) =>
+    runMetric(prefix, metric, HOUR, { [QUALITY_DIMENSIONS.objective]: id }).with({ label: id });
+  const missed = objectives.map(({ id }) => ofObjective('QualityMissed', id));
+  const byLabels = truths.map(({ id }) => ofObjective('TrueValue', id).with({ statistic: Stats.AVERAGE }));
   const judged = [
     graph('Judged and passed, per hour', [
       search(found('Judged', `${scorer},${variant}`, 'Sum'), 'judged'),
@@ -153,8 +149,6 @@ function quality(settings: Settings): IWidget[][] {
 /** A row for labels, if label files are read. */
 function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): IWidget[][] {
   if (files === undefined) return [];
-  const sum = { period: PERIOD, statistic: Stats.SUM };
-  const longest = { period: PERIOD, statistic: Stats.MAXIMUM };
   const own = (name: LabelMetric, label: string): IMetric => runMetric(prefix, name, HOUR).with({ label });
   return [
     [
@@ -164,45 +158,39 @@ function labels(prefix: string, { files, stateMachine, joiner }: GroundTruth): I
         own('LabelsInvalid', 'invalid'),
       ]),
       graph('Runs over labels', [
-        stateMachine.metricStarted({ ...sum, label: 'started' }),
-        stateMachine.metricSucceeded({ ...sum, label: 'succeeded' }),
-        stateMachine.metricFailed({ ...sum, label: 'failed' }),
-        files.rule.events.metricApproximateNumberOfMessagesVisible({ ...longest, label: 'files that wait' }),
-        files.rule.deadLetters.metricApproximateNumberOfMessagesVisible({ ...longest, label: 'files not read' }),
+        ...executions(stateMachine),
+        files.rule.events.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'files that wait' }),
+        files.rule.deadLetters.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'files not read' }),
       ]),
       graph('Joining labels', [
-        joiner.function.metricErrors({ ...sum, label: 'errors' }),
-        joiner.function.metricThrottles({ ...sum, label: 'throttles' }),
+        joiner.function.metricErrors({ ...SUM, label: 'errors' }),
+        joiner.function.metricThrottles({ ...SUM, label: 'throttles' }),
       ]),
     ],
   ];
 }
 
 function operations({ stateMachine, events, deadLetters, functions }: MonitoringDashboardProps): IWidget[] {
-  const sum = { period: PERIOD, statistic: Stats.SUM };
   const all = Object.values(functions);
-  const longest = { period: PERIOD, statistic: Stats.MAXIMUM };
   return [
     graph('Runs', [
-      stateMachine.metricStarted({ ...sum, label: 'started' }),
-      stateMachine.metricSucceeded({ ...sum, label: 'succeeded' }),
-      stateMachine.metricFailed({ ...sum, label: 'failed' }),
-      events.metricApproximateNumberOfMessagesVisible({ ...longest, label: 'events that wait' }),
-      deadLetters.metricApproximateNumberOfMessagesVisible({ ...longest, label: 'events not delivered' }),
+      ...executions(stateMachine),
+      events.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'events that wait' }),
+      deadLetters.metricApproximateNumberOfMessagesVisible({ ...LONGEST, label: 'events not delivered' }),
     ]),
     new GraphWidget({
       title: 'Duration, longest (ms)',
       width: THIRD,
       height: HEIGHT,
-      left: Object.entries(functions).map(([label, each]) => each.metricDuration({ ...longest, label })),
+      left: Object.entries(functions).map(([label, each]) => each.metricDuration({ ...LONGEST, label })),
       leftYAxis: { min: 0, label: 'functions', showUnits: false },
-      right: [stateMachine.metricTime({ ...longest, label: 'whole run' })],
+      right: [stateMachine.metricTime({ ...LONGEST, label: 'whole run' })],
       rightYAxis: { min: 0, label: 'runs', showUnits: false },
     }),
     graph('Errors', [
-      ...Object.entries(functions).map(([label, each]) => each.metricErrors({ ...sum, label })),
+      ...Object.entries(functions).map(([label, each]) => each.metricErrors({ ...SUM, label })),
       sumOf(
-        all.map((each) => each.metricThrottles(sum)),
+        all.map((each) => each.metricThrottles(SUM)),
         'throttles',
         PERIOD,
       ),
@@ -216,22 +204,16 @@ function throttles(prefix: string): IWidget {
   return graph('Throttled by', [...lines, waitingChunks(prefix, PERIOD)]);
 }
 
-function replays({ replay }: MonitoringDashboardProps): IWidget {
-  const sum = { period: PERIOD, statistic: Stats.SUM };
-  return graph('Replays', [
-    replay.metricStarted({ ...sum, label: 'started' }),
-    replay.metricSucceeded({ ...sum, label: 'succeeded' }),
-    replay.metricFailed({ ...sum, label: 'failed' }),
-    replay.metricAborted({ ...sum, label: 'stopped' }),
-  ]);
-}
+const executions = (stateMachine: IStateMachine): IMetric[] => [
+  stateMachine.metricStarted({ ...SUM, label: 'started' }),
+  stateMachine.metricSucceeded({ ...SUM, label: 'succeeded' }),
+  stateMachine.metricFailed({ ...SUM, label: 'failed' }),
+];
 
 /** The children of Maps: one per chunk or shard. Failed ones are not retried by the Map. */
 function children(title: string, stateMachine: IStateMachine, maps: readonly string[]): IWidget {
-  const total = (name: Parameters<typeof childrenMetrics>[2], label: string): IMetric => {
-    const sum = { period: PERIOD, statistic: Stats.SUM };
-    return sumOf(childrenMetrics(stateMachine, maps, name, sum), label, PERIOD, label);
-  };
+  const total = (name: Parameters<typeof childrenMetrics>[2], label: string): IMetric =>
+    sumOf(childrenMetrics(stateMachine, maps, name, SUM), label, PERIOD, label);
   return graph(title, [
     total('ExecutionsStarted', 'started'),
     total('ExecutionsFailed', 'failed'),

@@ -1,6 +1,5 @@
 /** Forwards new capture files to Arthur: the events, and a function of its own. It exists only if the settings name a host. */
 import { Duration } from 'aws-cdk-lib';
-import { type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import { Match } from 'aws-cdk-lib/aws-events';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
@@ -10,10 +9,9 @@ import { allow } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantKey, grantSecret } from './access/key.ts';
 import { grantWork } from './access/work.ts';
-import { type Alarms, lost, waiting } from './alarms.ts';
-import { escapeWildcard } from './capture-rule.ts';
+import { type Alarms, lateOrLost } from './alarms.ts';
 import { runMetric } from './metrics.ts';
-import { ObjectEvents } from './object-events.ts';
+import { escapeWildcard, ObjectEvents } from './object-events.ts';
 import { TIMEOUTS_HIDDEN } from './object-rule.ts';
 import { PipelineFunction } from './pipeline-function.ts';
 import { forwardEnvironment } from './settings/function-environment.ts';
@@ -78,21 +76,14 @@ export class Forward extends ObjectEvents {
   /** Adds the alarm about files that do not reach Arthur. */
   alarm(alarms: Alarms): void {
     const period = Duration.minutes(5);
-    const { forwardRule: RuleName } = resourceNames(this.#stackPrefix);
-    const usingMetrics: Record<string, IMetric> = {
-      dead: waiting(this.deadLetters),
-      lost: lost('AWS/Events', 'InvocationsFailedToBeSentToDlq', { RuleName }),
+    const { forwardRule } = resourceNames(this.#stackPrefix);
+    const more = {
       untaken: runMetric(this.#stackPrefix, 'ForwardUntaken', period),
       late: runMetric(this.#stackPrefix, 'ForwardLate', period),
-      age: this.events.metricApproximateAgeOfOldestMessage({ period, statistic: Stats.MAXIMUM }),
     };
+    const bounds = { longestSeconds: UNREAD_SECONDS, more };
     alarms.add('ForwardFailed', {
-      metric: new MathExpression({
-        expression: `FILL(dead, 0) + FILL(lost, 0) + FILL(untaken, 0) + FILL(late, 0) + IF(FILL(age, 0) > ${UNREAD_SECONDS}, 1, 0)`,
-        usingMetrics,
-        label: 'Files that did not reach Arthur',
-        period,
-      }),
+      metric: lateOrLost(this, forwardRule, 'Files that did not reach Arthur', bounds),
       what: 'Capture files do not reach Arthur: their events are in a dead-letter queue, lost, or have waited for two hours, or Arthur took nothing of them',
     });
   }

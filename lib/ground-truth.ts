@@ -2,9 +2,9 @@
  * True answers: the function that joins labels to predictions, its state machine, and the rule of new label files, if the settings
  * say where they are written.
  */
-import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { Duration } from 'aws-cdk-lib';
+import { ComparisonOperator, Stats, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
 import { Match } from 'aws-cdk-lib/aws-events';
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
@@ -14,21 +14,15 @@ import { allow } from './access/allow.ts';
 import { grantObjectRead } from './access/capture.ts';
 import { grantMlflow } from './access/mlflow.ts';
 import { grantWork, type WorkPart } from './access/work.ts';
-import { grantBudget } from './item-table.ts';
+import { type Alarms, lateOrLost } from './alarms.ts';
+import { grantItems } from './item-table.ts';
+import { runMetric } from './metrics.ts';
 import { STARTER } from './monitoring-functions.ts';
 import { ObjectRule } from './object-rule.ts';
-import { PipelineFunction } from './pipeline-function.ts';
+import { PipelineFunction, type StackParts } from './pipeline-function.ts';
 import { GroundTruthStateMachine } from './state-machines/ground-truth.ts';
 
-interface GroundTruthProps {
-  settings: Settings;
-  workBucket: IBucket;
-  /** The budget, in whose table the gate of MLflow has its items. */
-  budget: ITableV2;
-  /** The environment variables that all functions of the stack have. */
-  environment: Record<string, string>;
-}
-
+const PERIOD = Duration.minutes(5);
 /** Runs of captures of ten times this share a run of the labels that wait for captures. */
 const WINDOWS = 10;
 
@@ -38,7 +32,7 @@ export class GroundTruth extends Construct {
   /** Absent if the settings do not say where label files are written. */
   readonly files: { starter: PipelineFunction; rule: ObjectRule } | undefined;
 
-  constructor(scope: Construct, id: string, props: GroundTruthProps) {
+  constructor(scope: Construct, id: string, props: StackParts) {
     super(scope, id);
     const { settings, workBucket, environment } = props;
     this.joiner = new PipelineFunction(this, 'JoinLabels', {
@@ -82,7 +76,7 @@ export class GroundTruth extends Construct {
     return this.files === undefined ? [] : [this.joiner, this.files.starter];
   }
 
-  #grant({ settings, workBucket, budget }: GroundTruthProps): void {
+  #grant({ settings, workBucket, budget }: StackParts): void {
     const { role } = this.joiner;
     const place = labelPlace(settings.GROUND_TRUTH_S3_PREFIX);
     if (place !== undefined) {
@@ -96,7 +90,7 @@ export class GroundTruth extends Construct {
       remove: ['truthIndex', 'truthWaiting', 'truthToNote'],
     });
     grantMlflow(role, settings);
-    grantBudget(role, budget, settings);
+    grantItems(role, budget, settings);
   }
 
   /** Lets a function start a run for labels that wait, when there are new captures. */
@@ -105,5 +99,32 @@ export class GroundTruth extends Construct {
     allow(role, { actions: ['states:StartExecution'], resources: [stateMachineArn] });
     summarizer.addEnvironment('TRUTH_STATE_MACHINE_ARN', stateMachineArn);
     summarizer.addEnvironment('TRUTH_WINDOW_SECONDS', String(WINDOWS * BATCH_WINDOW_SECONDS));
+  }
+
+  /** Adds the alarms about labels, if the settings say where label files are written. */
+  alarm(alarms: Alarms, { STACK_PREFIX: prefix, MISSING_LABELS_HOURS: hours }: Settings): void {
+    if (this.files === undefined) return;
+    alarms.add('GroundTruthFailed', {
+      metric: this.stateMachine.metricFailed({ period: PERIOD, statistic: Stats.SUM }),
+      what: 'Labels could not be read, joined, measured or noted',
+    });
+    alarms.add('LabelsInvalid', {
+      metric: runMetric(prefix, 'LabelsInvalid', PERIOD),
+      what: 'Lines of a label file, or a whole file, could not be used',
+    });
+    alarms.add('LabelFilesNotRead', {
+      metric: lateOrLost(this.files.rule, resourceNames(prefix).labelRule, 'Label files that are not read'),
+      what: 'Label files did not start an execution; their events are in a dead-letter queue, lost, or wait for too long',
+    });
+    if (hours === 0) return;
+    alarms.add('LabelsMissing', {
+      metric: runMetric(prefix, 'LabelsRead', Duration.hours(1)),
+      what: `No label has come for ${hours} hours`,
+      threshold: 1,
+      comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
+      evaluationPeriods: hours,
+      // There is no data while nothing is read.
+      treatMissingData: TreatMissingData.BREACHING,
+    });
   }
 }

@@ -8,7 +8,7 @@ import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import type { LabelMetric, QualityMetric, RunMetric, ThrottleMetric } from '../src/core/contract/names.ts';
 import { MAX_PREFIX } from '../src/core/settings/schema.ts';
-import { qualityMetric, runMetric } from './metrics.ts';
+import { runMetric } from './metrics.ts';
 import { Monitor } from './monitor.ts';
 import { type InferenceMonitorProps, settingsOfProps } from './monitor-props.ts';
 
@@ -59,7 +59,7 @@ export class InferenceMonitor extends Construct {
    * @param dimensions `Scorer` and `Variant` of Judged and Passed, `Variant` of ErrorReplies and VerdictAge, `Objective` of QualityMissed
    */
   qualityMetric(name: QualityMetric, dimensions: Record<string, string>, period: Duration = PERIOD): Metric {
-    return qualityMetric(this.stackPrefix, name, dimensions, period);
+    return runMetric(this.stackPrefix, name, period, dimensions);
   }
 
   /** Allows starting runs: a backfill, a retry, a re-evaluation. */

@@ -11,42 +11,31 @@ import type { Settings } from '../src/core/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantKey } from './access/key.ts';
 
-export class ItemTable extends Construct {
-  readonly table: TableV2;
-
-  constructor(scope: Construct, id: string, settings: Settings) {
-    super(scope, id);
-    this.table = new TableV2(this, 'Table', {
-      partitionKey: { name: budgetTable.partitionKey, type: AttributeType.STRING },
-      timeToLiveAttribute: budgetTable.ttlAttribute,
-      // There are a few writes per chunk or capture, and no cost at rest.
-      billing: Billing.onDemand(),
-      encryption: TableEncryptionV2.dynamoOwnedKey(),
-      removalPolicy: RemovalPolicy.DESTROY,
-    });
-    const { WORK_KMS_KEY_ARN: KMSMasterKeyId } = settings;
-    if (KMSMasterKeyId === undefined) return;
-    // The CDK's own way needs to know the region, which only the deployment may know.
-    const resource = this.table.node.defaultChild as CfnResource;
-    resource.addPropertyOverride('SSESpecification', { SSEEnabled: true, SSEType: 'KMS' });
-    resource.addPropertyOverride('Replicas.0.SSESpecification', { KMSMasterKeyId });
-  }
+export function itemTable(scope: Construct, id: string, { WORK_KMS_KEY_ARN: KMSMasterKeyId }: Settings): TableV2 {
+  const table = new TableV2(new Construct(scope, id), 'Table', {
+    partitionKey: { name: budgetTable.partitionKey, type: AttributeType.STRING },
+    timeToLiveAttribute: budgetTable.ttlAttribute,
+    // There are a few writes per chunk or capture, and no cost at rest.
+    billing: Billing.onDemand(),
+    encryption: TableEncryptionV2.dynamoOwnedKey(),
+    removalPolicy: RemovalPolicy.DESTROY,
+  });
+  if (KMSMasterKeyId === undefined) return table;
+  // The CDK's own way needs to know the region, which only the deployment may know.
+  const resource = table.node.defaultChild as CfnResource;
+  resource.addPropertyOverride('SSESpecification', { SSEEnabled: true, SSEType: 'KMS' });
+  resource.addPropertyOverride('Replicas.0.SSESpecification', { KMSMasterKeyId });
+  return table;
 }
 
-/** Grants keeping the judge's answers and reading them. */
-export function grantAnswers(role: Role, { tableArn }: ITableV2, { WORK_KMS_KEY_ARN: key }: Settings): void {
+/** Grants reading and changing items: of the budget, to reserve money and record costs; or the judge's answers, to keep them. */
+export function grantItems(role: Role, { tableArn }: ITableV2, { WORK_KMS_KEY_ARN: key }: Settings): void {
   allow(role, { actions: ['dynamodb:GetItem', 'dynamodb:UpdateItem'], resources: [tableArn] });
   grantKey(role, key, 'dynamodb', 'table');
 }
 
-/** Grants reserving money for calls of the judge, and recording their cost. */
-export function grantBudget(role: Role, { tableArn }: ITableV2, { WORK_KMS_KEY_ARN: key }: Settings): void {
-  allow(role, { actions: ['dynamodb:GetItem', 'dynamodb:UpdateItem'], resources: [tableArn] });
-  grantKey(role, key, 'dynamodb', 'table');
-}
-
-/** Grants what `grantBudget` does, and keeping what was sent to MLflow for each trace. */
+/** Grants what `grantItems` does, and keeping what was sent to MLflow for each trace. */
 export function grantSentTraces(role: Role, table: ITableV2, settings: Settings): void {
-  grantBudget(role, table, settings);
+  grantItems(role, table, settings);
   allow(role, { actions: ['dynamodb:BatchGetItem', 'dynamodb:BatchWriteItem'], resources: [table.tableArn] });
 }

@@ -12,14 +12,19 @@ import {
   type ThrottleMetric,
 } from '../src/core/contract/names.ts';
 
-type StackMetric = RunMetric | LabelMetric | ThrottleMetric | ForwardMetric;
+type StackMetric = RunMetric | LabelMetric | ThrottleMetric | ForwardMetric | QualityMetric;
 
-/** A metric that runs or their functions publish, as a sum per period. */
-export const runMetric = (stackPrefix: string, metricName: StackMetric, period: Duration): Metric =>
+/** A metric that runs or their functions publish, as a sum per period. @param dimensions further ones, of quality */
+export const runMetric = (
+  stackPrefix: string,
+  metricName: StackMetric,
+  period: Duration,
+  dimensions: Record<string, string> = {},
+): Metric =>
   new Metric({
     namespace: RESOURCE_METRICS.namespace,
     metricName,
-    dimensionsMap: { [RESOURCE_METRICS.dimension]: stackPrefix },
+    dimensionsMap: { [RESOURCE_METRICS.dimension]: stackPrefix, ...dimensions },
     period,
     statistic: Stats.SUM,
   });
@@ -31,21 +36,6 @@ export const waitingChunks = (stackPrefix: string, period: Duration): MathExpres
     usingMetrics: { seconds: runMetric(stackPrefix, THROTTLE_METRICS.chunks, period) },
     label: 'chunks that wait',
     period,
-  });
-
-/** A metric of quality, with its further dimensions, as a sum per period. */
-export const qualityMetric = (
-  stackPrefix: string,
-  metricName: QualityMetric,
-  dimensions: Record<string, string>,
-  period: Duration,
-): Metric =>
-  new Metric({
-    namespace: RESOURCE_METRICS.namespace,
-    metricName,
-    dimensionsMap: { [RESOURCE_METRICS.dimension]: stackPrefix, ...dimensions },
-    period,
-    statistic: Stats.SUM,
   });
 
 /**

@@ -4,7 +4,7 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { PermanentError } from '../src/core/errors/errors.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../src/core/settings/schema.ts';
 import { nearest } from '../src/core/values/nearest.ts';
-import { doubtsAbout } from './settings/checks.ts';
+import { ARN_NAMES, doubtsAbout } from './settings/checks.ts';
 import { asVariable } from './settings/function-environment.ts';
 import { parseSettings, SETTING_NAMES } from './settings/settings.ts';
 
@@ -41,23 +41,18 @@ export const propName = (setting: string): string =>
   setting.toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 
 /** Valid examples of the values that may be known at deployment only, such as the name of a bucket in the same app. */
-const examples = (region = 'us-east-1') =>
-  ({
+function examples(region = 'us-east-1'): Partial<Record<string, string>> {
+  const key = `arn:aws:kms:${region}:123456789012:key/example`;
+  const secret = `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`;
+  return {
+    ...Object.fromEntries(ARN_NAMES.map((name) => [name, name.endsWith('_KEY_ARN') ? key : secret])),
     SAGEMAKER_ENDPOINT_NAME: 'example',
     DATA_CAPTURE_S3_BUCKET: 'example',
-    DATA_CAPTURE_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
     GROUND_TRUTH_S3_PREFIX: 's3://example-labels/',
-    GROUND_TRUTH_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
-    WORK_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
-    MLFLOW_ARTIFACT_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
-    SECRETS_KMS_KEY_ARN: `arn:aws:kms:${region}:123456789012:key/example`,
-    MLFLOW_SECRET_ARN: `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`,
-    JUDGE_SECRET_ARN: `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`,
-    REPLAY_HEADERS_SECRET_ARN: `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`,
-    ARTHUR_SECRET_ARN: `arn:aws:secretsmanager:${region}:123456789012:secret:example-AbCdEf`,
     VPC_SUBNET_IDS: 'subnet-0',
     VPC_SECURITY_GROUP_IDS: 'sg-0',
-  }) as const satisfies Partial<Record<keyof CheckedSettings, string>>;
+  } satisfies Partial<Record<keyof CheckedSettings, string>>;
+}
 
 /**
  * Reads props as settings.
@@ -71,7 +66,7 @@ export function settingsOfProps(
   { region, where }: { region: string | undefined; where: string },
 ): { settings: Settings; warnings: string[] } {
   const given = new Map(Object.entries(props).filter(([, value]) => value !== undefined));
-  const samples: Record<string, string> = examples(region);
+  const samples = examples(region);
   const variables: Record<string, string | undefined> = { CDK_DEFAULT_REGION: region };
   const deployed: Record<string, unknown> = {};
   for (const name of SETTING_NAMES) {

@@ -7,19 +7,18 @@ import type { StackOutputs } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { Alarms } from './alarms.ts';
 import { BatchInference } from './batch-inference.ts';
-import { CaptureRule } from './capture-rule.ts';
-import { MonitoringDashboard } from './dashboard.ts';
+import { monitoringDashboard } from './dashboard.ts';
 import { Forward } from './forward.ts';
 import { GroundTruth } from './ground-truth.ts';
-import { ItemTable } from './item-table.ts';
-import { alarmAboutLabels } from './label-alarms.ts';
+import { itemTable } from './item-table.ts';
 import { monitoringFunctions } from './monitoring-functions.ts';
-import { OutputParameters } from './output-parameters.ts';
-import { QualityAlarms } from './quality-alarms.ts';
+import { captureRule } from './object-rule.ts';
+import { outputParameters } from './output-parameters.ts';
+import { qualityAlarms } from './quality-alarms.ts';
 import { Replay } from './replay.ts';
 import { functionEnvironment } from './settings/function-environment.ts';
 import { MonitoringStateMachine } from './state-machines/monitoring.ts';
-import { WorkBucket } from './work-bucket.ts';
+import { workBucketOf } from './work-bucket.ts';
 
 export class Monitor extends Construct {
   readonly stateMachine: StateMachine;
@@ -33,50 +32,45 @@ export class Monitor extends Construct {
     super(scope, id);
     // Without it the CDK ignores where the Maps' results are to be written. An app of somebody else may not set it.
     this.node.setContext('@aws-cdk/aws-stepfunctions:useDistributedMapResultWriterV2', true);
-    const { bucket: workBucket } = new WorkBucket(this, 'WorkBucket', settings);
-    const { table: budget } = new ItemTable(this, 'Budget', settings);
+    const workBucket = workBucketOf(this, 'WorkBucket', settings);
+    const budget = itemTable(this, 'Budget', settings);
     const environment = functionEnvironment(settings, workBucket.bucketName, budget.tableName);
+    const parts = { settings, workBucket, budget, environment };
 
-    const pipeline = monitoringFunctions(this, { settings, workBucket, budget, environment });
+    const pipeline = monitoringFunctions(this, parts);
     const { stateMachine } = new MonitoringStateMachine(this, 'Monitoring', { settings, workBucket, ...pipeline });
     new BatchInference(this, 'Batch', { settings, workBucket, batcher: pipeline.batcher });
-    const replay = new Replay(this, 'Replay', { settings, workBucket, budget, environment });
-    const truth = new GroundTruth(this, 'GroundTruth', { settings, workBucket, budget, environment });
+    const replay = new Replay(this, 'Replay', parts);
+    const truth = new GroundTruth(this, 'GroundTruth', parts);
     truth.startWhenCaptured(pipeline.summarizer, settings);
-
-    const { starter } = pipeline;
-    const { events, deadLetters } = new CaptureRule(this, 'Captures', { settings, stateMachine, starter });
+    const { starter, summarizer } = pipeline;
+    const { events, deadLetters } = captureRule(this, 'Captures', { settings, stateMachine, starter });
+    const watched = { settings, stateMachine, events, deadLetters };
     const functions = {
       start: starter.function,
       plan: pipeline.planner.function,
       log: pipeline.processor.function,
       evaluate: pipeline.evaluator.function,
       batch: pipeline.batcher.function,
-      summarize: pipeline.summarizer.function,
+      summarize: summarizer.function,
     };
     const forward = settings.ARTHUR_HOST ? new Forward(this, 'Forward', { settings, workBucket }) : undefined;
     const optional = [...(forward ? [forward.forwarder] : []), ...truth.watched];
     const alarms = new Alarms(this, 'Alarms', {
-      settings,
-      stateMachine,
-      events,
-      deadLetters,
+      ...watched,
       replaysNotEnded: replay.notEnded,
       functions: [...Object.values(functions), ...optional.map((each) => each.function)],
     });
     forward?.alarm(alarms);
-    alarmAboutLabels(alarms, settings, truth);
+    truth.alarm(alarms, settings);
     const { topic } = alarms;
-    const quality = new QualityAlarms(this, 'Quality', { settings, topic, summarizer: pipeline.summarizer });
-    new MonitoringDashboard(this, 'Dashboard', {
-      settings,
-      stateMachine,
-      events,
-      deadLetters,
+    const quality = qualityAlarms(new Construct(this, 'Quality'), settings, topic, summarizer);
+    monitoringDashboard(this, {
+      ...watched,
       functions,
       replay: replay.stateMachine,
       truth,
-      alarms: [...alarms.all, ...quality.all],
+      alarms: [...alarms.all, ...quality],
     });
 
     this.outputs = {
@@ -88,7 +82,7 @@ export class Monitor extends Construct {
       alarmTopicArn: topic.topicArn,
       ...settingOutputs(settings),
     };
-    new OutputParameters(this, 'Outputs', { prefix: settings.STACK_PREFIX, outputs: this.outputs });
+    outputParameters(new Construct(this, 'Outputs'), settings.STACK_PREFIX, this.outputs);
     this.stateMachine = stateMachine;
     this.replayStateMachine = replay.stateMachine;
     this.groundTruthStateMachine = truth.stateMachine;

@@ -1,6 +1,5 @@
 /** The functions of the monitoring pipeline, with their permissions. */
 import { Stack } from 'aws-cdk-lib';
-import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
@@ -11,16 +10,8 @@ import { grantCaptureRead } from './access/capture.ts';
 import { grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantWork } from './access/work.ts';
-import { grantAnswers, grantSentTraces, ItemTable } from './item-table.ts';
-import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
-
-interface MonitoringFunctionsProps {
-  settings: Settings;
-  workBucket: IBucket;
-  budget: ITableV2;
-  /** The environment variables that all functions of the stack have. */
-  environment: Record<string, string>;
-}
+import { grantItems, grantSentTraces, itemTable } from './item-table.ts';
+import { PipelineFunction, type PipelineFunctionProps, type StackParts } from './pipeline-function.ts';
 
 export type MonitoringFunctions = Record<
   'starter' | 'planner' | 'processor' | 'evaluator' | 'batcher' | 'summarizer',
@@ -34,7 +25,7 @@ export const STARTER_TIMEOUT_SECONDS = 60;
 export const STARTER = { memoryMb: 512, timeoutSeconds: STARTER_TIMEOUT_SECONDS };
 
 /** Creates the functions in a scope, and grants them what they need. */
-export function monitoringFunctions(scope: Construct, props: MonitoringFunctionsProps): MonitoringFunctions {
+export function monitoringFunctions(scope: Construct, props: StackParts): MonitoringFunctions {
   const { settings, environment } = props;
   const make = (
     id: string,
@@ -66,10 +57,9 @@ export function monitoringFunctions(scope: Construct, props: MonitoringFunctions
   grantExecutionStatus(planner, settings);
   grantJudge(evaluator.role, settings, { cascade: true });
   for (const model of judgeModels(settings)) grantModelLookUp(planner.role, model);
-  // Locks and limits have their items in the table of the budget.
   for (const { role } of [processor, evaluator]) grantSentTraces(role, props.budget, settings);
-  const { table: answers } = new ItemTable(scope, 'Answers', settings);
-  grantAnswers(evaluator.role, answers, settings);
+  const answers = itemTable(scope, 'Answers', settings);
+  grantItems(evaluator.role, answers, settings);
   evaluator.function.addEnvironment('ANSWERS_TABLE', answers.tableName);
   return functions;
 }

@@ -10,6 +10,9 @@ import { grantKey } from './access/key.ts';
 import { deadLetterQueue, eventQueue, toQueue } from './event-delivery.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
 
+/** Escapes `*` and `\`, which are special in a wildcard pattern. What only the deployment knows must have none of them. */
+export const escapeWildcard = (text: string): string => text.replace(/[\\*]/g, String.raw`\$&`);
+
 export interface ObjectEventsProps {
   settings: Settings;
   ruleName: string;

@@ -1,11 +1,14 @@
 /** The path of a new file to its run: its event, and the function that starts runs. */
 import { Duration } from 'aws-cdk-lib';
+import { Match } from 'aws-cdk-lib/aws-events';
 import type { IStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
+import { resourceNames } from '../src/core/contract/names.ts';
 import { allow } from './access/allow.ts';
+import { CaptureNotifications } from './capture-notifications.ts';
 import { DELIVERY } from './event-delivery.ts';
 import { STARTER_TIMEOUT_SECONDS } from './monitoring-functions.ts';
-import { ObjectEvents, type ObjectEventsProps } from './object-events.ts';
+import { escapeWildcard, ObjectEvents, type ObjectEventsProps } from './object-events.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
 
 interface ObjectRuleProps extends Omit<ObjectEventsProps, 'hidden' | 'receives'> {
@@ -35,4 +38,23 @@ export class ObjectRule extends ObjectEvents {
     const batchSize = windowSeconds === 0 ? MOST_EVENTS_AT_ONCE : MOST_EVENTS;
     this.read(starter, { batchSize, windowSeconds, concurrency: STARTERS_AT_ONCE });
   }
+}
+
+/** The rule of new capture files, and the notifications that it needs. */
+export function captureRule(
+  scope: Construct,
+  id: string,
+  props: Pick<ObjectRuleProps, 'settings' | 'stateMachine' | 'starter'>,
+): ObjectRule {
+  const { STACK_PREFIX, DATA_CAPTURE_S3_BUCKET, DATA_CAPTURE_S3_PREFIX } = props.settings;
+  const rule = new ObjectRule(scope, id, {
+    ...props,
+    ruleName: resourceNames(STACK_PREFIX).rule,
+    description: 'A capture file was written',
+    bucket: DATA_CAPTURE_S3_BUCKET,
+    // One matcher for prefix and suffix, since either of two matchers in a list would be enough to match.
+    keys: Match.wildcard(`${escapeWildcard(DATA_CAPTURE_S3_PREFIX)}*.jsonl`),
+  });
+  new CaptureNotifications(rule, 'Notifications', props.settings);
+  return rule;
 }

@@ -1,8 +1,10 @@
 /** A Lambda function of the stack: its bundle, its role and its log group. */
 import { type CfnResource, Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
+import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import { resourceNames } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
@@ -14,6 +16,25 @@ import { connectToVpc } from './vpc.ts';
 type Names = ReturnType<typeof resourceNames>;
 /** The names of functions among the names of resources: those with a role. */
 type FunctionName = { [N in keyof Names]: `${N}Role` extends keyof Names ? N : never }[keyof Names];
+
+/** What constructs need that have functions of their own. */
+export interface StackParts {
+  settings: Settings;
+  workBucket: IBucket;
+  /** The table of the judge's budget, in which locks and limits have their items too. */
+  budget: ITableV2;
+  /** The environment variables that all functions of the stack have. */
+  environment: Record<string, string>;
+}
+
+/** Creates the log group of a scope, as its child `Logs`. */
+export const logsOf = (scope: Construct, logGroupName: string, settings: Settings): LogGroup =>
+  new LogGroup(scope, 'Logs', {
+    logGroupName,
+    retention: settings.LOG_RETENTION_DAYS,
+    encryptionKey: workKey(scope, settings),
+    removalPolicy: RemovalPolicy.DESTROY,
+  });
 
 export interface PipelineFunctionProps {
   settings: Settings;
@@ -40,12 +61,7 @@ export class PipelineFunction extends Construct {
     const { settings, name, folder } = props;
     const names = resourceNames(settings.STACK_PREFIX);
     const functionName = names[name];
-    const logGroup = new LogGroup(this, 'Logs', {
-      logGroupName: `/aws/lambda/${functionName}`,
-      retention: settings.LOG_RETENTION_DAYS,
-      encryptionKey: workKey(this, settings),
-      removalPolicy: RemovalPolicy.DESTROY,
-    });
+    const logGroup = logsOf(this, `/aws/lambda/${functionName}`, settings);
     // The managed basic policy could write to every log group of the account, so it is not used.
     this.role = new Role(this, 'Role', {
       roleName: names[`${name}Role`],

@@ -7,7 +7,7 @@ import { Duration } from 'aws-cdk-lib';
 import { Alarm, ComparisonOperator, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
-import { Construct } from 'constructs';
+import type { Construct } from 'constructs';
 import { QUALITY_DIMENSIONS } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { scorersFor } from '../src/judge/scorers/scorer-set.ts';
@@ -15,14 +15,8 @@ import { type Objective, readObjectives } from '../src/quality/objectives.ts';
 import { readTrueObjectives } from '../src/quality/true-objectives.ts';
 import { allow } from './access/allow.ts';
 import { grantKey } from './access/key.ts';
-import { qualityMetric } from './metrics.ts';
+import { runMetric } from './metrics.ts';
 import type { PipelineFunction } from './pipeline-function.ts';
-
-interface QualityAlarmsProps {
-  settings: Settings;
-  topic: ITopic;
-  summarizer: PipelineFunction;
-}
 
 /** The shortest for which CloudWatch asks no extra price. SageMaker sees the alarm a minute after the run. */
 const PERIOD = Duration.minutes(1);
@@ -36,43 +30,41 @@ export const objectivesOf = (settings: Settings): Objective[] =>
     sampleRate: settings.EVALUATION_SAMPLE_RATE,
   });
 
-export class QualityAlarms extends Construct {
-  readonly all: Alarm[];
-
-  constructor(scope: Construct, id: string, { settings, topic, summarizer }: QualityAlarmsProps) {
-    super(scope, id);
-    const objectives = objectivesOf(settings);
-    const truths = readTrueObjectives(settings.QUALITY_OBJECTIVES);
-    const own = objectives.map(({ id, bound }) => {
-      const what =
-        'atLeast' in bound ? `fewer than ${bound.atLeast} of the captures pass` : `more than ${bound.atMost}`;
-      return this.#alarm(id, what, settings.STACK_PREFIX);
-    });
-    const ofTruth = truths.map(({ id, bound }) => {
-      const what =
-        'atLeast' in bound ? `by the labels, less than ${bound.atLeast}` : `by the labels, more than ${bound.atMost}`;
-      const alarm = this.#alarm(id, what, settings.STACK_PREFIX);
-      alarm.addAlarmAction(new SnsAction(topic));
-      return alarm;
-    });
-    this.all = [...own, ...ofTruth];
-    if (objectives.length === 0) return;
+export function qualityAlarms(
+  scope: Construct,
+  settings: Settings,
+  topic: ITopic,
+  summarizer: PipelineFunction,
+): Alarm[] {
+  const objectives = objectivesOf(settings);
+  const alarm = alarmOf(scope, settings.STACK_PREFIX);
+  const own = objectives.map(({ id, bound }) =>
+    alarm(id, 'atLeast' in bound ? `fewer than ${bound.atLeast} of the captures pass` : `more than ${bound.atMost}`),
+  );
+  const ofTruth = readTrueObjectives(settings.QUALITY_OBJECTIVES).map(({ id, bound }) =>
+    alarm(
+      id,
+      'atLeast' in bound ? `by the labels, less than ${bound.atLeast}` : `by the labels, more than ${bound.atMost}`,
+    ),
+  );
+  for (const each of ofTruth) each.addAlarmAction(new SnsAction(topic));
+  if (objectives.length > 0) {
     allow(summarizer.role, { actions: ['sns:Publish'], resources: [topic.topicArn] });
     grantKey(summarizer.role, settings.WORK_KMS_KEY_ARN, 'sns', 'both');
     summarizer.function.addEnvironment('ALARM_TOPIC_ARN', topic.topicArn);
   }
-
-  #alarm(id: string, what: string, prefix: string): Alarm {
-    return new Alarm(this, id, {
-      alarmName: `sagemaker-monitoring-${prefix}-Quality-${id.replaceAll(' ', '-')}`,
-      alarmDescription: `${id}: ${what}. What to do: section QualityMissed of docs/runbook.md.`,
-      metric: qualityMetric(prefix, 'QualityMissed', { [QUALITY_DIMENSIONS.objective]: id }, PERIOD),
-      threshold: 0,
-      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
-      evaluationPeriods: PERIODS,
-      datapointsToAlarm: 1,
-      // There is no data while the objective is met. So the alarm is OK from the start, and not INSUFFICIENT_DATA.
-      treatMissingData: TreatMissingData.NOT_BREACHING,
-    });
-  }
+  return [...own, ...ofTruth];
 }
+
+const alarmOf = (scope: Construct, prefix: string) => (id: string, what: string) =>
+  new Alarm(scope, id, {
+    alarmName: `sagemaker-monitoring-${prefix}-Quality-${id.replaceAll(' ', '-')}`,
+    alarmDescription: `${id}: ${what}. What to do: section QualityMissed of docs/runbook.md.`,
+    metric: runMetric(prefix, 'QualityMissed', PERIOD, { [QUALITY_DIMENSIONS.objective]: id }),
+    threshold: 0,
+    comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+    evaluationPeriods: PERIODS,
+    datapointsToAlarm: 1,
+    // There is no data while the objective is met. So the alarm is OK from the start, and not INSUFFICIENT_DATA.
+    treatMissingData: TreatMissingData.NOT_BREACHING,
+  });

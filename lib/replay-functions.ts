@@ -1,16 +1,13 @@
 /** The functions of a cloud replay, with their permissions. */
-import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS, SUMMARY_DISK_MIB } from '../src/core/contract/replay.ts';
-import type { Settings } from '../src/core/settings/schema.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantJudge, grantModelLookUp } from './access/judge.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantReplayTargets } from './access/replay.ts';
 import { grantWork } from './access/work.ts';
-import { grantBudget } from './item-table.ts';
-import { PipelineFunction, type PipelineFunctionProps } from './pipeline-function.ts';
+import { grantItems } from './item-table.ts';
+import { PipelineFunction, type PipelineFunctionProps, type StackParts } from './pipeline-function.ts';
 import { replayEnvironment } from './settings/function-environment.ts';
 
 /**
@@ -24,22 +21,13 @@ export const ONE_VCPU_MB = 1769;
 
 type Limits = Pick<PipelineFunctionProps, 'memoryMb' | 'diskMib' | 'asyncRetries'>;
 
-export interface ReplayFunctionsProps {
-  settings: Settings;
-  workBucket: IBucket;
-  /** The judge's budget, which the monitoring and replays share. */
-  budget: ITableV2;
-  /** The environment variables that all functions of the stack have. */
-  environment: Record<string, string>;
-}
-
 export type ReplayFunctions = Record<
   'planner' | 'replayer' | 'evaluator' | 'summarizer' | 'publisher' | 'stopper',
   PipelineFunction
 >;
 
 /** Creates the functions in a scope, and grants them what they need. */
-export function replayFunctions(scope: Construct, props: ReplayFunctionsProps): ReplayFunctions {
+export function replayFunctions(scope: Construct, props: StackParts): ReplayFunctions {
   const { settings, environment } = props;
   const make = (id: string, folder: string, more: Pick<PipelineFunctionProps, 'name' | 'description'> & Limits) =>
     new PipelineFunction(scope, id, {
@@ -89,7 +77,7 @@ export function replayFunctions(scope: Construct, props: ReplayFunctionsProps): 
 
 function grant(
   { planner, replayer, evaluator, summarizer, publisher, stopper }: ReplayFunctions,
-  { settings, workBucket, budget }: ReplayFunctionsProps,
+  { settings, workBucket, budget }: StackParts,
 ): void {
   for (const { role } of [planner, replayer]) grantCaptureRead(role, settings);
   for (const { role } of [planner, evaluator, publisher]) grantMlflow(role, settings);
@@ -111,7 +99,7 @@ function grant(
     write: ['replayEvaluations'],
   });
   grantJudge(evaluator.role, settings);
-  grantBudget(evaluator.role, budget, settings);
+  grantItems(evaluator.role, budget, settings);
   grantWork(workBucket, summarizer.role, {
     read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayEvaluations', 'replayStop'],
     write: ['replayPublication'],

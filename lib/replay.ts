@@ -1,9 +1,17 @@
 /** Cloud replays: the functions, the state machine that a person starts, and the rule that ends stopped replays. */
-import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
+import { Rule } from 'aws-cdk-lib/aws-events';
+import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
+import type { IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
+import type { IStateMachine, StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { type ReplayFunctionsProps, replayFunctions } from './replay-functions.ts';
-import { ReplayStop } from './replay-stop.ts';
+import { resourceNames } from '../src/core/contract/names.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
+import { allow } from './access/allow.ts';
+import { grantKey } from './access/key.ts';
+import { acknowledge } from './acknowledge.ts';
+import { DELIVERY, deadLetterQueue } from './event-delivery.ts';
+import type { StackParts } from './pipeline-function.ts';
+import { type ReplayFunctions, replayFunctions } from './replay-functions.ts';
 import { ReplayStateMachine } from './state-machines/replay.ts';
 
 export class Replay extends Construct {
@@ -11,11 +19,54 @@ export class Replay extends Construct {
   /** The dead letters of replays that were stopped but could not be brought to their end. */
   readonly notEnded: IQueue;
 
-  constructor(scope: Construct, id: string, props: ReplayFunctionsProps) {
+  constructor(scope: Construct, id: string, props: StackParts) {
     super(scope, id);
     const { settings, workBucket } = props;
     const functions = replayFunctions(this, props);
     this.stateMachine = new ReplayStateMachine(this, 'Machine', { settings, workBucket, ...functions }).stateMachine;
-    this.notEnded = new ReplayStop(this, 'Stopping', { settings, replay: this.stateMachine, ...functions }).deadLetters;
+    this.notEnded = endStopped(new Construct(this, 'Stopping'), settings, this.stateMachine, functions);
   }
+}
+
+/**
+ * Ends a replay whose execution was stopped or has failed. Step Functions does not stop the Lambdas that are sending, and
+ * no further state of the execution runs. So an EventBridge rule calls one function, the stopper, which calls the summarizer and
+ * the publisher.
+ *
+ * @returns the queue of events that could not be delivered, and of events on which every attempt of the function failed
+ */
+function endStopped(
+  scope: Construct,
+  settings: Settings,
+  replay: IStateMachine,
+  { stopper, summarizer, publisher }: ReplayFunctions,
+): Queue {
+  const deadLetters = deadLetterQueue(scope, settings);
+  // No queue names it as its dead-letter queue, which is how the rule recognizes one.
+  acknowledge(deadLetters, { 'AwsSolutions-SQS3': 'This queue is the dead-letter queue.' });
+  new Rule(scope, 'Rule', {
+    ruleName: resourceNames(settings.STACK_PREFIX).replayStopRule,
+    description: 'The execution of a replay was stopped or has failed',
+    eventPattern: {
+      source: ['aws.states'],
+      detailType: ['Step Functions Execution Status Change'],
+      detail: {
+        // The complete ARN: children of the Map belong to a state machine whose ARN begins with it.
+        stateMachineArn: [replay.stateMachineArn],
+        status: ['ABORTED', 'TIMED_OUT', 'FAILED'],
+      },
+    },
+    targets: [new LambdaFunction(stopper.function, { ...DELIVERY, deadLetterQueue: deadLetters })],
+  });
+  // A call that is throttled is retried for up to a minute and a half.
+  stopper.function.addEnvironment('AWS_MAX_ATTEMPTS', '10');
+  // Lambda retries twice, after one and two minutes. The CDK's own destination would grant three actions.
+  stopper.function.configureAsyncInvoke({ onFailure: { bind: () => ({ destination: deadLetters.queueArn }) } });
+  allow(stopper.role, { actions: ['sqs:SendMessage'], resources: [deadLetters.queueArn] });
+  grantKey(stopper.role, deadLetters.encryptionMasterKey?.keyArn, 'sqs', 'both');
+  allow(stopper.role, {
+    actions: ['lambda:InvokeFunction'],
+    resources: [summarizer.function.functionArn, publisher.function.functionArn],
+  });
+  return deadLetters;
 }

@@ -27,53 +27,50 @@ const QUARANTINE_DAYS = 365;
 /** At 0 days nothing is written, and what was written before goes. */
 const indexDays = ({ GROUND_TRUTH: { days } }: Settings): number => Math.max(1, days);
 
-export class WorkBucket extends Construct {
-  readonly bucket: Bucket;
-
-  constructor(scope: Construct, id: string, settings: Settings) {
-    super(scope, id);
-    const encryptionKey = workKey(this, settings);
-    this.bucket = new Bucket(this, 'Bucket', {
-      ...(encryptionKey
-        ? // A bucket key spares a request to KMS for each object.
-          { encryption: BucketEncryption.KMS, encryptionKey, bucketKeyEnabled: true }
-        : { encryption: BucketEncryption.S3_MANAGED }),
-      enforceSSL: true,
-      minimumTLSVersion: 1.2,
-      blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
-      // Once the capture bucket expires them, quarantined lines exist only here: deleting the stack must not delete them. A
-      // deployment that fails deletes the empty bucket that it has created.
-      removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
-      lifecycleRules: [
-        { id: 'starts', prefix: 'starts/', expiration: Duration.days(RUNS_DAYS) },
-        { id: 'runs', prefix: 'runs/', expiration: Duration.days(RUNS_DAYS) },
-        // As long as a run can be retried, since a retry reuses the judge's answers.
-        { id: 'answers', prefix: 'answers/', expiration: Duration.days(RUNS_DAYS) },
-        { id: 'replays', prefix: 'replays/', expiration: Duration.days(REPLAYS_DAYS) },
-        { id: 'replay-marks', prefix: markKeys.prefix, expiration: Duration.days(MARKS_DAYS) },
-        { id: 'batch', prefix: 'batch/', expiration: Duration.days(BATCH_DAYS) },
-        { id: 'claims', prefix: 'claims/', expiration: Duration.days(CLAIMS_DAYS) },
-        { id: 'counts', prefix: 'counts/', expiration: Duration.days(COUNTS_DAYS) },
-        { id: 'label-runs', prefix: truthKeys.runsPrefix, expiration: Duration.days(RUNS_DAYS) },
-        { id: 'label-uploads', prefix: truthKeys.uploadsPrefix, expiration: Duration.days(RUNS_DAYS) },
-        // Labeled predictions and what was said about them, to compare with the same season.
-        { id: 'label-files', prefix: truthKeys.filesPrefix, expiration: Duration.days(COUNTS_DAYS) },
-        { id: 'labeled', prefix: truthKeys.labeledPrefix, expiration: Duration.days(COUNTS_DAYS) },
-        { id: 'labels-to-note', prefix: truthKeys.toNotePrefix, expiration: Duration.days(COUNTS_DAYS) },
-        { id: 'label-reports', prefix: truthKeys.reportsPrefix, expiration: Duration.days(COUNTS_DAYS) },
-        // Runs remove what has waited for longer than GROUND_TRUTH allows, and count it. Without captures there are none.
-        { id: 'labels-waiting', prefix: truthKeys.waitingPrefix, expiration: Duration.days(COUNTS_DAYS) },
-        { id: 'ground-truth-index', prefix: truthKeys.indexPrefix, expiration: Duration.days(indexDays(settings)) },
-        { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(QUARANTINE_DAYS) },
-        ...(settings.ARTHUR_HOST === undefined
-          ? []
-          : [{ id: 'forwards', prefix: workKeys.forwardsPrefix, expiration: Duration.days(FORWARDS_DAYS) }]),
-        { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(1) },
-      ],
-    });
-    acknowledge(this.bucket, {
-      'AwsSolutions-S1':
-        'Access logs of a work bucket would be a second bucket to secure; CloudTrail data events can be enabled if needed.',
-    });
-  }
+export function workBucketOf(parent: Construct, id: string, settings: Settings): Bucket {
+  const scope = new Construct(parent, id);
+  const encryptionKey = workKey(scope, settings);
+  const bucket = new Bucket(scope, 'Bucket', {
+    ...(encryptionKey
+      ? // A bucket key spares a request to KMS for each object.
+        { encryption: BucketEncryption.KMS, encryptionKey, bucketKeyEnabled: true }
+      : { encryption: BucketEncryption.S3_MANAGED }),
+    enforceSSL: true,
+    minimumTLSVersion: 1.2,
+    blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
+    // Once the capture bucket expires them, quarantined lines exist only here: deleting the stack must not delete them. A
+    // deployment that fails deletes the empty bucket that it has created.
+    removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    lifecycleRules: [
+      { id: 'starts', prefix: 'starts/', expiration: Duration.days(RUNS_DAYS) },
+      { id: 'runs', prefix: 'runs/', expiration: Duration.days(RUNS_DAYS) },
+      // As long as a run can be retried, since a retry reuses the judge's answers.
+      { id: 'answers', prefix: 'answers/', expiration: Duration.days(RUNS_DAYS) },
+      { id: 'replays', prefix: 'replays/', expiration: Duration.days(REPLAYS_DAYS) },
+      { id: 'replay-marks', prefix: markKeys.prefix, expiration: Duration.days(MARKS_DAYS) },
+      { id: 'batch', prefix: 'batch/', expiration: Duration.days(BATCH_DAYS) },
+      { id: 'claims', prefix: 'claims/', expiration: Duration.days(CLAIMS_DAYS) },
+      { id: 'counts', prefix: 'counts/', expiration: Duration.days(COUNTS_DAYS) },
+      { id: 'label-runs', prefix: truthKeys.runsPrefix, expiration: Duration.days(RUNS_DAYS) },
+      { id: 'label-uploads', prefix: truthKeys.uploadsPrefix, expiration: Duration.days(RUNS_DAYS) },
+      // Labeled predictions and what was said about them, to compare with the same season.
+      { id: 'label-files', prefix: truthKeys.filesPrefix, expiration: Duration.days(COUNTS_DAYS) },
+      { id: 'labeled', prefix: truthKeys.labeledPrefix, expiration: Duration.days(COUNTS_DAYS) },
+      { id: 'labels-to-note', prefix: truthKeys.toNotePrefix, expiration: Duration.days(COUNTS_DAYS) },
+      { id: 'label-reports', prefix: truthKeys.reportsPrefix, expiration: Duration.days(COUNTS_DAYS) },
+      // Runs remove what has waited for longer than GROUND_TRUTH allows, and count it. Without captures there are none.
+      { id: 'labels-waiting', prefix: truthKeys.waitingPrefix, expiration: Duration.days(COUNTS_DAYS) },
+      { id: 'ground-truth-index', prefix: truthKeys.indexPrefix, expiration: Duration.days(indexDays(settings)) },
+      { id: 'quarantine', prefix: 'quarantine/', expiration: Duration.days(QUARANTINE_DAYS) },
+      ...(settings.ARTHUR_HOST === undefined
+        ? []
+        : [{ id: 'forwards', prefix: workKeys.forwardsPrefix, expiration: Duration.days(FORWARDS_DAYS) }]),
+      { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(1) },
+    ],
+  });
+  acknowledge(bucket, {
+    'AwsSolutions-S1':
+      'Access logs of a work bucket would be a second bucket to secure; CloudTrail data events can be enabled if needed.',
+  });
+  return bucket;
 }

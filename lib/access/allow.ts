@@ -1,5 +1,5 @@
 /** Adds permissions to a role. Every resource is named; a wildcard needs a reason, which cdk-nag records. */
-import { Stack } from 'aws-cdk-lib';
+import { Stack, Token } from 'aws-cdk-lib';
 import { PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
 import { acknowledge } from '../acknowledge.ts';
 
@@ -13,6 +13,13 @@ interface Permission {
 
 /** The condition that the resource belongs to an account. */
 export const inAccount = (account: string) => ({ StringEquals: { 'aws:ResourceAccount': account } });
+
+/**
+ * Escapes a text for use in the resource of a policy, where `*` and `?` are wildcards and `${` begins a variable. IAM has
+ * the variables `${*}`, `${?}` and `${$}` for the characters themselves. What only the deployment knows must have none of them.
+ */
+export const escapeIamPattern = (text: string): string =>
+  Token.isUnresolved(text) ? text : text.replace(/[*?$]/g, '$${$&}');
 
 /** @throws Error if a wildcard has no reason */
 export function allow(role: Role, { why, ...statement }: Permission): void {

@@ -2,8 +2,7 @@
 import { Stack } from 'aws-cdk-lib';
 import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { allow, inAccount } from './allow.ts';
-import { escapeIamPattern } from './iam-pattern.ts';
+import { allow, escapeIamPattern, inAccount } from './allow.ts';
 import { grantKey } from './key.ts';
 
 /** @param prefix of the keys */

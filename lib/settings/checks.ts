@@ -47,17 +47,10 @@ const withoutFacts = ({ message }: Error): string =>
   message.replace(/; (?:got|expected|where): .*$/s, '').replaceAll(/\s+/g, ' ');
 
 /** Keys and secrets. AWS uses them in their own region only. */
-const ARN_NAMES = [
-  'DATA_CAPTURE_KMS_KEY_ARN',
-  'GROUND_TRUTH_KMS_KEY_ARN',
-  'WORK_KMS_KEY_ARN',
-  'MLFLOW_ARTIFACT_KMS_KEY_ARN',
-  'SECRETS_KMS_KEY_ARN',
-  'MLFLOW_SECRET_ARN',
-  'JUDGE_SECRET_ARN',
-  'REPLAY_HEADERS_SECRET_ARN',
-  'ARTHUR_SECRET_ARN',
-] as const satisfies (keyof CheckedSettings)[];
+export const ARN_NAMES = Object.keys(settingsSchema.shape).filter((name) => name.endsWith('_ARN')) as Extract<
+  keyof CheckedSettings,
+  `${string}_ARN`
+>[];
 
 /**
  * A call takes its worst case of about 5,000 tokens. If functions wait for longer than some minutes for one, their time ends before

@@ -21,7 +21,6 @@ import {
 import { Construct } from 'constructs';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { TRUTH_BEGINS } from '../../src/core/contract/ground-truth.ts';
-import { resourceNames } from '../../src/core/contract/names.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { labelScorers } from '../../src/judge/scorers/label-scorers.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
@@ -65,11 +64,9 @@ export class GroundTruthStateMachine extends Construct {
       comment: 'JoinLabels reads the input from the execution itself',
       result: Result.fromObject({ state: TRUTH_BEGINS }),
     });
-    const names = resourceNames(settings.STACK_PREFIX);
     this.stateMachine = pipelineStateMachine(this, {
       settings,
-      stateMachineName: names.truthStateMachine,
-      logGroupName: names.truthStateMachineLogGroup,
+      name: 'truthStateMachine',
       comment: 'Joins true answers to predictions',
       workBucket,
       functions: [joiner],

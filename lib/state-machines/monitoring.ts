@@ -25,7 +25,6 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { LambdaInvoke } from 'aws-cdk-lib/aws-stepfunctions-tasks';
 import { Construct } from 'constructs';
-import { resourceNames } from '../../src/core/contract/names.ts';
 import type { BatchPhase } from '../../src/core/contract/payloads.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
@@ -71,11 +70,9 @@ export class MonitoringStateMachine extends Construct {
 
   constructor(scope: Construct, id: string, props: MonitoringStateMachineProps) {
     super(scope, id);
-    const names = resourceNames(props.settings.STACK_PREFIX);
     this.stateMachine = pipelineStateMachine(this, {
       settings: props.settings,
-      stateMachineName: names.stateMachine,
-      logGroupName: names.stateMachineLogGroup,
+      name: 'stateMachine',
       comment: 'Makes traces and verdicts in MLflow from capture lines',
       workBucket: props.workBucket,
       functions: [props.planner, props.processor, props.evaluator, props.batcher, props.summarizer],

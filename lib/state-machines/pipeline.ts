@@ -1,6 +1,6 @@
 /** The parts that all state machines have in common: a separate role, complete logs, and the execution's facts. */
-import { RemovalPolicy } from 'aws-cdk-lib';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { Stack } from 'aws-cdk-lib';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   DefinitionBody,
@@ -10,17 +10,18 @@ import {
   StateMachineType,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
+import { resourceNames } from '../../src/core/contract/names.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { workKey } from '../access/key.ts';
-import { StateMachineRole } from '../access/state-machine-role.ts';
-import type { WorkPart } from '../access/work.ts';
+import { allow } from '../access/allow.ts';
+import { grantKey } from '../access/key.ts';
+import { WHY_WORK_PART, type WorkPart, workPatterns } from '../access/work.ts';
 import { acknowledge } from '../acknowledge.ts';
-import type { PipelineFunction } from '../pipeline-function.ts';
+import { logsOf, type PipelineFunction } from '../pipeline-function.ts';
 
 interface PipelineStateMachineProps {
   settings: Settings;
-  stateMachineName: string;
-  logGroupName: string;
+  /** The key of its name among the names of resources. */
+  name: 'stateMachine' | 'replayStateMachine' | 'truthStateMachine';
   comment: string;
   workBucket: IBucket;
   functions: readonly PipelineFunction[];
@@ -39,28 +40,18 @@ export const RUN = {
 
 /** Creates the state machine as a child of the scope, which must have no other. */
 export function pipelineStateMachine(scope: Construct, props: PipelineStateMachineProps): StateMachine {
-  const { settings, stateMachineName, workBucket, functions, manifests, mapResults } = props;
-  const role = new StateMachineRole(scope, 'Role', {
-    stateMachineName,
-    workBucket,
-    functions: functions.map((each) => each.function),
-    manifests,
-    mapResults,
-  });
+  const { settings, name } = props;
+  const names = resourceNames(settings.STACK_PREFIX);
+  const stateMachineName = names[name];
   const stateMachine = new StateMachine(scope, 'StateMachine', {
     stateMachineName,
     stateMachineType: StateMachineType.STANDARD,
     comment: props.comment,
     // The CDK's own grants would cover the whole work bucket.
-    role: role.withoutPolicyUpdates(),
+    role: roleOf(scope, stateMachineName, props).withoutPolicyUpdates(),
     definitionBody: DefinitionBody.fromChainable(props.definition),
     logs: {
-      destination: new LogGroup(scope, 'Logs', {
-        logGroupName: props.logGroupName,
-        retention: settings.LOG_RETENTION_DAYS,
-        encryptionKey: workKey(scope, settings),
-        removalPolicy: RemovalPolicy.DESTROY,
-      }),
+      destination: logsOf(scope, names[`${name}LogGroup`], settings),
       // The state contains only pointers and counts, so its data may be logged.
       includeExecutionData: true,
       level: LogLevel.ALL,
@@ -74,3 +65,58 @@ export function pipelineStateMachine(scope: Construct, props: PipelineStateMachi
   });
   return stateMachine;
 }
+
+/** The role of a state machine: it invokes its functions, runs its Maps, and uses their parts of the work bucket. */
+function roleOf(scope: Construct, stateMachineName: string, props: PipelineStateMachineProps): Role {
+  const role = new Role(scope, 'Role', {
+    description: `Role of the state machine ${stateMachineName}`,
+    // Only for the state machines of this account: the service works for all.
+    assumedBy: new ServicePrincipal('states.amazonaws.com', {
+      conditions: { StringEquals: { 'aws:SourceAccount': Stack.of(scope).account } },
+    }),
+  });
+  const resources = props.functions.map((each) => each.function.functionArn);
+  allow(role, { actions: ['lambda:InvokeFunction'], resources });
+  if (props.manifests.length > 0) allowMaps(role, stateMachineName, props);
+  allow(role, { actions: LOG_DELIVERY, resources: ['*'], why: 'Deliveries of vended logs have no ARN.' });
+  return role;
+}
+
+function allowMaps(role: Role, name: string, { workBucket, manifests, mapResults }: PipelineStateMachineProps): void {
+  const { partition, region, account } = Stack.of(role);
+  const objects = (parts: readonly WorkPart[]) => parts.map((part) => workBucket.arnForObjects(workPatterns[part]));
+  const states = `arn:${partition}:states:${region}:${account}`;
+  allow(role, { actions: ['s3:GetObject'], resources: objects(manifests), why: WHY_WORK_PART });
+  allow(role, {
+    // The results of many children are combined in one multipart upload.
+    actions: ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'],
+    resources: objects(mapResults),
+    why: WHY_WORK_PART,
+  });
+  grantKey(role, workBucket.encryptionKey?.keyArn, 's3', 'both');
+  allow(role, { actions: ['states:StartExecution'], resources: [`${states}:stateMachine:${name}`] });
+  // The children of a Map run are named <state machine>/<map run>:<child>.
+  const children = `${states}:execution:${name}/*:*`;
+  allow(role, {
+    actions: ['states:DescribeExecution', 'states:StopExecution'],
+    resources: [`${states}:execution:${name}:*`, children],
+    why: 'The Map monitors and stops its own children, whose names are generated when it runs.',
+  });
+  allow(role, {
+    actions: ['states:RedriveExecution'],
+    resources: [children],
+    why: 'A Map that is redriven redrives its own children, whose names are generated when it runs.',
+  });
+}
+
+/** The actions that a state machine needs to deliver its logs: https://docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html */
+const LOG_DELIVERY = [
+  'logs:CreateLogDelivery',
+  'logs:GetLogDelivery',
+  'logs:UpdateLogDelivery',
+  'logs:DeleteLogDelivery',
+  'logs:ListLogDeliveries',
+  'logs:PutResourcePolicy',
+  'logs:DescribeResourcePolicies',
+  'logs:DescribeLogGroups',
+];

@@ -24,7 +24,6 @@ import {
   WaitTime,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import { resourceNames } from '../../src/core/contract/names.ts';
 import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/core/contract/replay.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
@@ -46,11 +45,9 @@ export class ReplayStateMachine extends Construct {
 
   constructor(scope: Construct, id: string, props: ReplayStateMachineProps) {
     super(scope, id);
-    const names = resourceNames(props.settings.STACK_PREFIX);
     this.stateMachine = pipelineStateMachine(this, {
       settings: props.settings,
-      stateMachineName: names.replayStateMachine,
-      logGroupName: names.replayStateMachineLogGroup,
+      name: 'replayStateMachine',
       comment: 'Sends captured traffic to another endpoint, with its captured timing',
       workBucket: props.workBucket,
       functions: [props.planner, props.replayer, props.evaluator, props.summarizer, props.publisher],

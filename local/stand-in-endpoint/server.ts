@@ -1,7 +1,7 @@
 /**
  * A stand-in for an inference endpoint, for tests, benchmarks and trying replays: an OpenAI-compatible server
  * (`/v1/chat/completions`, `/v1/completions`, `/v1/embeddings`), `/invocations`, and SageMaker's InvokeEndpoint and
- * InvokeEndpointWithResponseStream with their signature checked. Rules write its replies, not a model.
+ * InvokeEndpointWithResponseStream. Rules write its replies, not a model.
  *
  * A prompt can ask for a fault: `[[status 429]]`, `[[disconnect]]`, `[[latency 200]]`, `[[not json]]`, `[[cut stream]]`.
  */
@@ -14,7 +14,6 @@ import { logRequest } from '../servers/request-log.ts';
 import { ArrivalLog } from './arrivals.ts';
 import { modelStreamError, payloadPart } from './event-stream.ts';
 import { defaultAnswer, type InferenceRequest, parseRequest, replyEvents, wholeReply } from './replies.ts';
-import { type SigV4Credentials, verifySigV4 } from './sigv4-verifier.ts';
 
 interface StandInEndpointOptions {
   /** Default: any free port. */
@@ -25,10 +24,8 @@ interface StandInEndpointOptions {
   words?: number;
   /** Time between the words of a stream. Default 5. */
   interTokenMs?: number;
-  /** The key that SageMaker's routes require; `any` accepts every signature, since emulated roles have made-up keys. Default: `test` / `test`. */
-  signingKey?: SigV4Credentials | 'any';
-  /** Age at which a signature is refused. Default: AWS's five minutes. */
-  maxSkewMs?: number;
+  /** Returns why a request to SageMaker's routes is refused, for example for its signature. Default: none is. */
+  refuses?: (message: IncomingMessage, body: Buffer) => Refusal | undefined;
   /** From `afterMs` after the first request on, nothing is answered for `durationMs`. */
   stall?: { afterMs: number; durationMs: number };
   /** Replaces the default rule's answer; `undefined` falls back to it. */
@@ -37,6 +34,12 @@ interface StandInEndpointOptions {
   tls?: { certificate: string; key: string };
   /** Keep every request in `requests`. Default false. */
   record?: boolean;
+}
+
+export interface Refusal {
+  status: number;
+  type: string;
+  message: string;
 }
 
 interface RecordedRequest {
@@ -132,7 +135,7 @@ export class StandInEndpoint {
     const sageMaker = SAGEMAKER_ROUTE.exec(url);
     if (sageMaker) {
       logRequest({ method: message.method ?? '', url, headers: message.headers, length: body.length });
-      const refused = this.#refusal(message, body);
+      const refused = this.#options.refuses?.(message, body);
       if (refused) {
         response.setHeader('x-amzn-errortype', refused.type);
         sendJson(response, refused.status, { message: refused.message });
@@ -148,12 +151,6 @@ export class StandInEndpoint {
     const asked = /\[\[latency (\d+)\]\]/.exec(request.prompt)?.[1];
     const wait = this.#delayed(asked ? Number(asked) : (this.#options.latencyMs ?? 50));
     setTimeout(() => this.#answer(request, response, sageMaker !== null), wait).unref();
-  }
-
-  #refusal(message: IncomingMessage, body: Buffer): ReturnType<typeof verifySigV4> {
-    const { signingKey = { accessKeyId: 'test', secretAccessKey: 'test' }, maxSkewMs } = this.#options;
-    if (signingKey === 'any') return undefined;
-    return verifySigV4({ message, body, credentials: signingKey, service: 'sagemaker', maxSkewMs });
   }
 
   /** Milliseconds until a reply that is ready in `wait` ms may be sent, including the stall. */

@@ -46,7 +46,7 @@ async function main(options: StartOptions, stopping: Stopping): Promise<number> 
   const forward = options.bedrock ? await unlessStopped(bedrockTarget(options)) : undefined;
   for (const line of forecastLines(sizes, checked, options.bedrock)) progress.log(line);
   progress.show('Starting the emulated AWS, MLflow and the judge …');
-  const replayed = await startStandInEndpoint({ signingKey: 'any' });
+  const replayed = await startStandInEndpoint();
   // If the judge is a SageMaker endpoint, the stand-in judge answers for all endpoints.
   const endpointUrl = /^sagemaker:/.test(checked.BEDROCK_MODEL_ID) ? undefined : replayed.url;
   const environment = await startEnvironment({

@@ -42,6 +42,10 @@ export class MlflowRetryableError extends RetryableError {
 export const notStored = (message: string, got: string, where: string): MlflowRetryableError =>
   new MlflowRetryableError('MlflowNotStored', message, { got, where, outcome: 'unknown' });
 
+/** Whether MLflow says that what a call is about is not there. */
+export const doesNotExist = (error: unknown): boolean =>
+  error instanceof MlflowRefusedError && error.errorCode === 'RESOURCE_DOES_NOT_EXIST';
+
 /** A call that MLflow refused with a 4xx status or 501. A retry would be refused again. */
 export class MlflowRefusedError extends PermanentError {
   readonly status: number;

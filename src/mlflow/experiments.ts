@@ -1,12 +1,9 @@
 /** Finds and creates experiments. */
 import { PermanentError } from '../core/errors/errors.ts';
-import { MlflowRefusedError } from './errors.ts';
+import { doesNotExist, MlflowRefusedError } from './errors.ts';
 import { anyReply, createdExperimentReply, experimentReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 import type { Experiment, ExperimentOwner } from './types.ts';
-
-const has = (error: unknown, errorCode: string): boolean =>
-  error instanceof MlflowRefusedError && error.errorCode === errorCode;
 
 /** If two clients create an experiment, the second finds the first one's. The third lookup is for a replica that lags. */
 const MAX_LOOKUPS = 3;
@@ -25,7 +22,8 @@ export async function resolveExperiment(rest: MlflowRest, name: string): Promise
       const { experiment_id: id } = await rest.repeat(create, createdExperimentReply);
       return await getExperiment(rest, id);
     } catch (error) {
-      if (!has(error, 'RESOURCE_ALREADY_EXISTS') || lookups >= MAX_LOOKUPS) throw error;
+      const isThere = error instanceof MlflowRefusedError && error.errorCode === 'RESOURCE_ALREADY_EXISTS';
+      if (!isThere || lookups >= MAX_LOOKUPS) throw error;
     }
   }
 }
@@ -96,7 +94,7 @@ async function find(rest: MlflowRest, path: string, query: Record<string, string
       tags: Object.fromEntries(experiment.tags.map(({ key, value }) => [key, value])),
     };
   } catch (error) {
-    if (has(error, 'RESOURCE_DOES_NOT_EXIST')) return undefined;
+    if (doesNotExist(error)) return undefined;
     throw error;
   }
 }

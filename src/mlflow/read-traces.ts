@@ -1,5 +1,6 @@
 /** Reads existing traces and their assessments. */
 
+import type { z } from 'zod';
 import { RUN_TAG } from '../captures/trace/ids.ts';
 import { forEachConcurrently } from '../core/process/concurrency.ts';
 import { batches } from '../core/values/batches.ts';
@@ -7,10 +8,10 @@ import { REPLACED_AT } from './assessment-metadata.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError } from './errors.ts';
 import { type AssessmentReply, searchReply, type TraceInfoReply, traceInfosReply } from './replies.ts';
-import type { MlflowRest } from './rest.ts';
+import type { Call, MlflowRest } from './rest.ts';
 import type { AssessmentValue, StoredAssessment, StoredTrace } from './types.ts';
 
-/** A filter with 100 ids has 3.7 kB. The reply for 100 traces with 20 assessments each has about 1 MB. */
+/** Also per page. A filter with 100 ids has 3.7 kB. The reply for 100 traces with 20 assessments each has about 1 MB. */
 const IDS_PER_READ = 100;
 const CONCURRENT_READS = 2;
 
@@ -52,19 +53,39 @@ async function readPart(
 
 async function search(rest: MlflowRest, experimentId: string, ids: string[]): Promise<TraceInfoReply[]> {
   const found: TraceInfoReply[] = [];
-  let pageToken: string | undefined;
-  do {
-    const json = {
-      locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } }],
-      filter: `request_id IN (${ids.map((id) => `'${id}'`).join(',')})`,
-      max_results: IDS_PER_READ,
-      ...(pageToken ? { page_token: pageToken } : {}),
-    };
-    const page = await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/traces/search', json }, searchReply);
-    found.push(...page.traces);
-    pageToken = page.next_page_token;
-  } while (pageToken);
+  const filter = `request_id IN (${ids.map((id) => `'${id}'`).join(',')})`;
+  for await (const page of searchTraces(rest, experimentId, { filter })) found.push(...page);
   return found;
+}
+
+/** Yields the traces of an experiment, page by page. */
+export async function* searchTraces(
+  rest: Pick<MlflowRest, 'repeat'>,
+  experimentId: string,
+  query: { filter?: string | undefined; order_by?: string[] },
+): AsyncGenerator<TraceInfoReply[]> {
+  const locations = [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } }];
+  const callOf = (token: PageToken): Call => {
+    const json = { locations, max_results: IDS_PER_READ, ...query, ...token };
+    return { method: 'POST', path: '/api/3.0/mlflow/traces/search', json };
+  };
+  for await (const { traces } of pagesOf(rest, searchReply, callOf)) yield traces;
+}
+
+type PageToken = { page_token?: string };
+
+/** Yields the pages of a list. @param callOf returns the call for the page behind a token, or for the first */
+export async function* pagesOf<Page extends { next_page_token?: string | undefined }>(
+  rest: Pick<MlflowRest, 'repeat'>,
+  reply: z.ZodType<Page>,
+  callOf: (token: PageToken) => Call,
+): AsyncGenerator<Page> {
+  let next: string | undefined;
+  do {
+    const page = await rest.repeat(callOf(next ? { page_token: next } : {}), reply);
+    yield page;
+    next = page.next_page_token;
+  } while (next);
 }
 
 /** MLflow sets this tag when it stores spans that came by OTLP. */
@@ -110,7 +131,7 @@ function storedAssessment(reply: AssessmentReply): StoredAssessment {
 const CLOCKS_MS = 60_000;
 
 /** An assessment is written with two equal times. MLflow changes the second one when somebody, or a verdict, replaces its content. */
-function isEdited({ create_time = '', last_update_time = '', metadata }: AssessmentReply): boolean {
+function isEdited({ create_time, last_update_time, metadata }: AssessmentReply): boolean {
   const changed = Date.parse(last_update_time);
   const replacedAt = metadata[REPLACED_AT];
   return replacedAt === undefined ? changed > Date.parse(create_time) : changed - Date.parse(replacedAt) > CLOCKS_MS;

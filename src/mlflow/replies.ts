@@ -13,7 +13,7 @@ export const experimentReply = z.object({
 
 export const createdExperimentReply = z.object({ experiment_id: z.string() });
 
-export const assessment = z.object({
+const assessment = z.object({
   assessment_id: z.string().default(''),
   assessment_name: z.string().default(''),
   span_id: z.string().optional(),
@@ -28,9 +28,10 @@ export const assessment = z.object({
     })
     .optional(),
   expectation: z.object({ value: z.unknown().optional() }).optional(),
+  rationale: z.string().default(''),
   metadata: z.record(z.string(), z.string()).default({}),
-  create_time: z.string().optional(),
-  last_update_time: z.string().optional(),
+  create_time: z.string().default(''),
+  last_update_time: z.string().default(''),
   overrides: z.string().optional(),
   // MLflow omits the field if nothing has overridden the assessment.
   valid: z.boolean().default(true),
@@ -42,6 +43,9 @@ const traceInfo = z.object({
     .object({ mlflow_experiment: z.object({ experiment_id: z.string() }).optional() })
     .default({ mlflow_experiment: undefined }),
   state: z.string().default('STATE_UNSPECIFIED'),
+  request_time: z.string().default(''),
+  request_preview: z.string().default(''),
+  response_preview: z.string().default(''),
   tags: z.record(z.string(), z.string()).default({}),
   assessments: z.array(assessment).default([]),
 });

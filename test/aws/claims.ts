@@ -35,7 +35,7 @@ export const CLAIMS = {
   'event-in-a-minute': {
     step: 'judge',
     text: 'An object in the capture bucket starts an execution within a minute, through EventBridge',
-    file: 'lib/capture-rule.ts',
+    file: 'lib/object-rule.ts',
   },
   'schema-accepted': {
     step: 'judge',
@@ -50,7 +50,7 @@ export const CLAIMS = {
   'children-arns': {
     step: 'judge',
     text: 'The ARNs of a Map’s children match the pattern in the state machine’s role',
-    file: 'lib/access/state-machine-role.ts',
+    file: 'lib/state-machines/pipeline.ts',
   },
   'results-written': {
     step: 'judge',
@@ -127,7 +127,7 @@ export const CLAIMS = {
   'stop-arrives': {
     step: 'stop',
     text: 'StopExecution reaches the stopping function through EventBridge, and the results are there within two minutes',
-    file: 'lib/replay-stop.ts',
+    file: 'lib/replay.ts',
   },
   'stop-stops': {
     step: 'stop',

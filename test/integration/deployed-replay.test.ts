@@ -7,6 +7,7 @@ import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in
 import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
+import { signedBy } from '../doubles/sigv4-verifier.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay, type NumberedCapture, numberedCapture, received } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';
@@ -32,7 +33,7 @@ let monitoring: DeployedPipeline;
 let replays: DeployedReplay;
 
 beforeAll(async () => {
-  endpoint = await startStandInEndpoint({ record: true, latencyMs: 20, signingKey: FUNCTION_KEY });
+  endpoint = await startStandInEndpoint({ record: true, latencyMs: 20, refuses: signedBy(FUNCTION_KEY) });
   environment = await startEnvironment({ awsEnv: { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url } });
   const outputs = await environment.deployStack({
     STACK_PREFIX: 'replays',

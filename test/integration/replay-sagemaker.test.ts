@@ -11,6 +11,7 @@ import { resultText } from '../../bin/commands/replay-text.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { SageMakerTarget } from '../../src/replay/targets/sagemaker-target.ts';
+import { signedBy } from '../doubles/sigv4-verifier.ts';
 import { captureLine, chatBody, chatLine, ReplayFolder, replay, runCli } from '../helpers/replay.ts';
 
 const KEY = { accessKeyId: 'AKIDTEST', secretAccessKey: 'a-secret' };
@@ -22,7 +23,7 @@ let out: string;
 beforeEach(async () => {
   folder = new ReplayFolder();
   out = join(folder.path, 'out');
-  endpoint = await startStandInEndpoint({ latencyMs: 20, words: 6, signingKey: KEY, record: true });
+  endpoint = await startStandInEndpoint({ latencyMs: 20, words: 6, refuses: signedBy(KEY), record: true });
 });
 afterEach(async () => {
   await endpoint.close();
@@ -186,7 +187,7 @@ test.each(['', 'has space', '-x', 'a'.repeat(64), `a${'-'.repeat(62)}b`, '../../
 );
 
 test('signs a request again that waits longer than its signature is valid', async () => {
-  const strict = await startStandInEndpoint({ latencyMs: 1_500, signingKey: KEY, maxSkewMs: 7_000, record: true });
+  const strict = await startStandInEndpoint({ latencyMs: 1_500, refuses: signedBy(KEY, 7_000), record: true });
   try {
     const file = folder.write(
       'a.jsonl',

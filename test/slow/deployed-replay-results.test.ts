@@ -8,6 +8,7 @@ import { type LocalEnvironment, startEnvironment } from '../../local/start/envir
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
 import { dayScope, runScope } from '../../src/limits/budget.ts';
+import { signedBy } from '../doubles/sigv4-verifier.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';
@@ -58,7 +59,7 @@ let captured: Record<string, string>;
 beforeAll(async () => {
   endpoint = await startStandInEndpoint({
     latencyMs: 20,
-    signingKey: FUNCTION_KEY,
+    refuses: signedBy(FUNCTION_KEY),
     answer: ({ prompt }) => (prompt.includes('garden') ? 'No idea.' : `You asked: ${prompt}`),
   });
   environment = await startEnvironment({ awsEnv: { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url } });

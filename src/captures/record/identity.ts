@@ -1,13 +1,7 @@
 /** Finds the user and the session of a request, in its body and in SageMaker's custom attributes. */
 import { firstOf } from '../../core/values/first-of.ts';
 import { asText, isObject, type JsonObject } from '../json.ts';
-
-interface Identity {
-  sessionId?: string;
-  userId?: string;
-  replayRun?: string;
-  attributes: Record<string, string>;
-}
+import type { Identity } from '../types.ts';
 
 const SESSION = ['session_id', 'sessionId', 'session-id', 'conversation_id', 'conversationId', 'thread_id', 'threadId'];
 const USER = ['user', 'user_id', 'userId', 'user-id', 'end_user_id', 'safety_identifier'];

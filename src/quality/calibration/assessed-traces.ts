@@ -1,31 +1,13 @@
 /** Reads traces with their assessments and tags from MLflow, page by page. */
-import * as z from 'zod';
 import { REPLAY_TAG } from '../../captures/trace/ids.ts';
 import { REPLACED_AT, SAMPLE_METADATA } from '../../mlflow/assessment-metadata.ts';
-import { assessment } from '../../mlflow/replies.ts';
+import { searchTraces } from '../../mlflow/read-traces.ts';
+import type { AssessmentReply, TraceInfoReply } from '../../mlflow/replies.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
 import { ALWAYS, chanceOf, partOf } from '../sample.ts';
 
-const assessmentSchema = assessment.extend({
-  rationale: z.string().default(''),
-  create_time: z.string().default(''),
-  last_update_time: z.string().default(''),
-});
-const traceSchema = z.object({
-  trace_id: z.string(),
-  request_time: z.string().default(''),
-  request_preview: z.string().default(''),
-  response_preview: z.string().default(''),
-  tags: z.record(z.string(), z.string()).default({}),
-  assessments: z.array(assessmentSchema).default([]),
-});
-const searchSchema = z.object({ traces: z.array(traceSchema).default([]), next_page_token: z.string().optional() });
-
-export type ReadAssessment = z.infer<typeof assessmentSchema>;
-export type AssessedTrace = z.infer<typeof traceSchema>;
-
-/** Traces per page. Each has about 20 assessments of half a kilobyte. */
-const PAGE = 100;
+export type ReadAssessment = AssessmentReply;
+export type AssessedTrace = TraceInfoReply;
 
 export interface TraceQuery {
   experimentId: string;
@@ -64,21 +46,12 @@ export async function* assessedTraces(
   ].join(' AND ');
   const leftOut = shadowLeftOut(query);
   let traces = 0;
-  let pageToken: string | undefined;
-  do {
-    const json = {
-      locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: experimentId } }],
-      max_results: PAGE,
-      order_by: [`timestamp_ms ${query.newestFirst ? 'DESC' : 'ASC'}`],
-      filter: filter || undefined,
-      page_token: pageToken,
-    };
-    const page = await rest.repeat({ method: 'POST', path: '/api/3.0/mlflow/traces/search', json }, searchSchema);
-    yield* page.traces.filter(({ tags }) => !leftOut.includes(tags[VARIANT_TAG] ?? '') && !(REPLAY_TAG in tags));
-    traces += page.traces.length;
+  const order = { order_by: [`timestamp_ms ${query.newestFirst ? 'DESC' : 'ASC'}`] };
+  for await (const page of searchTraces(rest, experimentId, { filter: filter || undefined, ...order })) {
+    yield* page.filter(({ tags }) => !leftOut.includes(tags[VARIANT_TAG] ?? '') && !(REPLAY_TAG in tags));
+    traces += page.length;
     progress?.(traces);
-    pageToken = page.next_page_token || undefined;
-  } while (pageToken !== undefined);
+  }
 }
 
 const timeOf = ({ last_update_time, create_time }: ReadAssessment): number =>

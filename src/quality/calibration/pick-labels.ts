@@ -5,7 +5,7 @@ import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
 import { isPass } from '../../judge/scorers/values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
-import { MlflowRefusedError } from '../../mlflow/errors.ts';
+import { doesNotExist } from '../../mlflow/errors.ts';
 import { anyReply } from '../../mlflow/replies.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
 import {
@@ -214,7 +214,7 @@ async function setTag(
     await rest.repeat({ method: 'PATCH', path: `/api/3.0/mlflow/traces/${traceId}/tags`, json }, anyReply);
     return true;
   } catch (error) {
-    if (error instanceof MlflowRefusedError && error.errorCode === 'RESOURCE_DOES_NOT_EXIST') return false;
+    if (doesNotExist(error)) return false;
     throw error;
   }
 }

@@ -5,7 +5,8 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { batches } from '../../core/values/batches.ts';
 import { describeValues, type ScorerValues } from '../../core/values/scorer-values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
-import { MlflowRefusedError } from '../../mlflow/errors.ts';
+import { doesNotExist, MlflowRefusedError } from '../../mlflow/errors.ts';
+import { pagesOf } from '../../mlflow/read-traces.ts';
 import { anyReply } from '../../mlflow/replies.ts';
 import type { Call, MlflowRest } from '../../mlflow/rest.ts';
 
@@ -49,7 +50,7 @@ async function orUndefined<T>(read: Promise<T>): Promise<T | undefined> {
   try {
     return await read;
   } catch (error) {
-    if (error instanceof MlflowRefusedError && error.errorCode === 'RESOURCE_DOES_NOT_EXIST') return undefined;
+    if (doesNotExist(error)) return undefined;
     throw error;
   }
 }
@@ -138,20 +139,12 @@ export async function addToQueue(rest: Rest, queueId: string, traceIds: readonly
 /** Returns the traces that people have set aside without a label. */
 export async function declinedIn(rest: Rest, queueId: string): Promise<Set<string>> {
   const declined = new Set<string>();
-  let pageToken: string | undefined;
-  do {
-    const query = {
-      queue_id: queueId,
-      status: 'DECLINED',
-      max_results: String(PAGE),
-      ...(pageToken ? { page_token: pageToken } : {}),
-    };
-    const page = await rest.repeat(
-      { method: 'GET', path: '/api/3.0/mlflow/review-queues/items/list', query },
-      itemsReply,
-    );
-    for (const { item_id: id } of page.items) declined.add(id);
-    pageToken = page.next_page_token;
-  } while (pageToken);
+  const asked = { queue_id: queueId, status: 'DECLINED', max_results: String(PAGE) };
+  const callOf = (token: object): Call => {
+    return { method: 'GET', path: '/api/3.0/mlflow/review-queues/items/list', query: { ...asked, ...token } };
+  };
+  for await (const { items } of pagesOf(rest, itemsReply, callOf)) {
+    for (const { item_id: id } of items) declined.add(id);
+  }
   return declined;
 }

@@ -95,7 +95,7 @@ async function checkChildren(canary: Canary, run: Ended): Promise<void> {
   const { mapRuns = [] } = await sfn.send(new ListMapRunsCommand({ executionArn: run.arn }));
   const listed = await Promise.all(mapRuns.map(({ mapRunArn }) => sfn.send(new ListExecutionsCommand({ mapRunArn }))));
   const arns = listed.flatMap(({ executions = [] }) => executions.map(({ executionArn = '' }) => executionArn));
-  // The pattern of lib/access/state-machine-role.ts: execution:<machine>/*:*
+  // The pattern of lib/state-machines/pipeline.ts: execution:<machine>/*:*
   const [start] = run.arn.split(`:${run.name}`);
   const matching = arns.filter((arn) => arn.startsWith(`${start}/`) && arn.slice(start?.length).includes(':'));
   canary.note(

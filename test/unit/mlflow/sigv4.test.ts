@@ -1,7 +1,8 @@
 /** Tests of request signatures against those of AWS’s Python client. */
-import { verifySigV4 } from '../../../local/stand-in-endpoint/sigv4-verifier.ts';
+
 import { sigV4Authorizer } from '../../../src/mlflow/sigv4.ts';
 import { type ManagedMlflowTarget, parseTrackingUri } from '../../../src/mlflow/tracking-uri.ts';
+import { verifySigV4 } from '../../doubles/sigv4-verifier.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 
 const NOW = new Date('2026-11-20T10:15:00Z');

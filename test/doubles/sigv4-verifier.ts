@@ -4,17 +4,12 @@
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { Refusal } from '../../local/stand-in-endpoint/server.ts';
 
 export interface SigV4Credentials {
   accessKeyId: string;
   secretAccessKey: string;
   sessionToken?: string;
-}
-
-export interface Refusal {
-  status: number;
-  type: string;
-  message: string;
 }
 
 const AUTHORIZATION =
@@ -81,6 +76,12 @@ export function verifySigV4(check: {
     'The request signature we calculated does not match the one you provided',
   );
 }
+
+/** Refuses requests to SageMaker without a valid signature by this key. @param maxSkewMs see `verifySigV4` */
+export const signedBy =
+  (credentials: SigV4Credentials, maxSkewMs?: number) =>
+  (message: IncomingMessage, body: Buffer): Refusal | undefined =>
+    verifySigV4({ message, body, credentials, service: 'sagemaker', maxSkewMs });
 
 const refusal = (type: string, message: string): Refusal => ({ status: 403, type, message });
 
