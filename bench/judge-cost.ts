@@ -3,7 +3,6 @@
  * stand-in judge. The peer is the default way.
  */
 import type { Log } from '../local/python/python-environment.ts';
-import { startStandInJudge } from '../local/stand-in-judge/server.ts';
 import type { Capture } from '../src/captures/types.ts';
 import { activeScorers } from '../src/judge/active-scorers.ts';
 import { cascade } from '../src/judge/cascade.ts';
@@ -17,6 +16,7 @@ import { isPass } from '../src/judge/scorers/values.ts';
 import { createBedrockClient } from '../src/judge/transports/bedrock.ts';
 import type { Judge, JudgeScorer } from '../src/judge/types.ts';
 import { captureOf } from '../src/quality/calibration/ask-judge.ts';
+import { startStandInJudge } from '../test/doubles/faulty-judge/server.ts';
 import { atMost, type BenchResult, machine, round } from './support/result.ts';
 
 const MODEL = 'global.anthropic.claude-sonnet-4-6';

@@ -32,9 +32,3 @@ export function createEitherServer(
     });
   });
 }
-
-/** Breaks the connection, or with HTTP/2 the stream, of a request. */
-export function breakOff(response: EitherResponse): void {
-  if ('stream' in response) response.stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR);
-  else response.socket?.destroy();
-}

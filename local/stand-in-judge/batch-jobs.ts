@@ -4,24 +4,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import type { AnswerFault } from './behavior.ts';
-import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
+import { type HttpAnswer, jsonAnswer } from './http-answer.ts';
 
-/** Answers one Converse body, optionally with a fault. */
-type AnswerConverse = (modelId: string, body: unknown, fault: AnswerFault | undefined) => HttpAnswer;
-
-interface BatchBehavior {
-  /** Milliseconds until a job ends. Default 0. */
-  delayMs?: number;
-  /** Every job is refused with this message. */
-  refuseWith?: string;
-  /** Every job fails with this message. */
-  failWith?: string;
-  /** Every n-th record gets an error instead of an answer. */
-  errorEvery?: number;
-  /** Every n-th record's answer has this fault. */
-  fault?: { kind: AnswerFault; every: number };
-}
+/** Answers one Converse body. */
+export type AnswerConverse = (modelId: string, body: unknown) => HttpAnswer;
 
 interface Job {
   jobArn: string;
@@ -31,7 +17,7 @@ interface Job {
   submitTime: string;
 }
 
-interface JobRequest {
+export interface JobRequest {
   jobName: string;
   clientRequestToken?: string;
   roleArn: string;
@@ -50,10 +36,9 @@ const locationOf = (uri: string): { bucket: string; prefix: string } => {
 };
 
 export class BatchJobs {
-  behavior: BatchBehavior = {};
   readonly jobs: Job[] = [];
-  /** Records answered so far, over all jobs. */
-  records = 0;
+  /** Milliseconds until a job ends. */
+  protected delayMs = 0;
   readonly #answer: AnswerConverse;
   #s3: S3Client | undefined;
 
@@ -71,8 +56,6 @@ export class BatchJobs {
     if (request.modelInvocationType !== 'Converse' || this.#s3 === undefined) {
       return jsonAnswer(400, { message: 'The stand-in only runs Converse jobs, and it needs an S3 client.' });
     }
-    const { refuseWith } = this.behavior;
-    if (refuseWith !== undefined) return serviceError(400, 'ValidationException', refuseWith);
     const known = this.jobs.find((job) => job.request.clientRequestToken === request.clientRequestToken);
     if (known !== undefined) return jsonAnswer(200, { jobArn: known.jobArn });
     const job: Job = {
@@ -82,7 +65,7 @@ export class BatchJobs {
       submitTime: new Date().toISOString(),
     };
     this.jobs.push(job);
-    setTimeout(() => void this.#run(job), this.behavior.delayMs ?? 0).unref();
+    setTimeout(() => void this.#run(job), this.delayMs).unref();
     return jsonAnswer(200, { jobArn: job.jobArn });
   }
 
@@ -96,8 +79,7 @@ export class BatchJobs {
   async #run(job: Job): Promise<void> {
     job.status = 'InProgress';
     try {
-      if (this.behavior.failWith !== undefined) throw new Error(this.behavior.failWith);
-      const counts = await this.#process(job);
+      const counts = await this.process(job);
       job.status = counts.error > 0 ? 'PartiallyCompleted' : 'Completed';
     } catch (error) {
       job.status = 'Failed';
@@ -105,7 +87,7 @@ export class BatchJobs {
     }
   }
 
-  async #process({ jobArn, request }: Job): Promise<{ success: number; error: number }> {
+  protected async process({ jobArn, request }: Job): Promise<{ success: number; error: number }> {
     const s3 = this.#s3 as S3Client;
     const input = locationOf(request.inputDataConfig.s3InputDataConfig.s3Uri);
     const output = locationOf(request.outputDataConfig.s3OutputDataConfig.s3Uri);
@@ -123,7 +105,7 @@ export class BatchJobs {
     const counts = { success: 0, error: 0 };
     const put = (Key: string, Body: string) => s3.send(new PutObjectCommand({ Bucket: output.bucket, Key, Body }));
     for (const [index, key] of files.entries()) {
-      const lines = (contents[index] ?? []).map((line) => this.#record(request.modelId, line, counts));
+      const lines = (contents[index] ?? []).map((line) => this.record(request.modelId, line, counts));
       await put(`${folder}${key.split('/').at(-1)}.out`, `${lines.join('\n')}\n`);
     }
     const manifest = { totalRecordCount: total, successRecordCount: counts.success, errorRecordCount: counts.error };
@@ -131,13 +113,11 @@ export class BatchJobs {
     return counts;
   }
 
-  #record(modelId: string, line: string, counts: { success: number; error: number }): string {
+  /** Returns the line with the answer to a record. */
+  protected record(modelId: string, line: string, counts: { success: number; error: number }): string {
     const { recordId, modelInput } = JSON.parse(line) as { recordId: string; modelInput: unknown };
-    this.records += 1;
-    const { errorEvery, fault } = this.behavior;
-    const isWrong = fault !== undefined && this.records % fault.every === 0;
-    const answer = this.#answer(modelId, modelInput, isWrong ? fault.kind : undefined);
-    if ((errorEvery !== undefined && this.records % errorEvery === 0) || answer.status !== 200) {
+    const answer = this.#answer(modelId, modelInput);
+    if (answer.status !== 200) {
       counts.error += 1;
       return JSON.stringify({ recordId, modelInput, error: { errorCode: 400, errorMessage: 'The record failed.' } });
     }

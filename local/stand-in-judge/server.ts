@@ -10,19 +10,37 @@ import type net from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import type { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
-import { breakOff, createEitherServer, type EitherRequest, type EitherResponse } from '../servers/either-http.ts';
+import { createEitherServer, type EitherRequest, type EitherResponse } from '../servers/either-http.ts';
 import { logRequest } from '../servers/request-log.ts';
+import type { Change } from './answer.ts';
 import { BatchJobs } from './batch-jobs.ts';
-import { answerConverse, type ConverseBody } from './converse.ts';
-import { foundationModel, inferenceProfile, modelAvailability, modelOfProfile, nameIn } from './foundation-models.ts';
-import { type HttpAnswer, serviceError } from './http-answer.ts';
-import { ModelService, type ModelServiceOptions, type Operation } from './model-service.ts';
+import { chatCompletion } from './chat-completions.ts';
+import { answerConverse, type ModelCall } from './converse.ts';
+import { createForwarder, type Forwarder, type ForwardTarget } from './forward.ts';
+import { foundationModel, inferenceProfile, modelAvailability, nameIn } from './foundation-models.ts';
+import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
 
-export interface StandInOptions extends ModelServiceOptions {
+export interface StandInOptions {
   /** Default: a free port. */
   port?: number;
   /** A path in its address, by which the product knows a stand-in. Default: none, to be taken for the model. */
   path?: typeof STAND_IN_PATH;
+  /** Forward calls to the real Bedrock. */
+  forward?: ForwardTarget;
+}
+
+/** `converse` is Bedrock's, `chat` is OpenAI's, `endpoint` is a chat container behind SageMaker. */
+export type Operation = 'converse' | 'chat' | 'endpoint';
+
+/** A call to a model as it was received. */
+export interface IncomingCall {
+  operation: Operation;
+  protocol: 'h2' | 'http/1.1';
+  path: string;
+  modelId: string;
+  headers: Record<string, string>;
+  text: string;
+  body: object;
 }
 
 const MODEL_PATH = /^\/model\/([^/]+)\/converse$/;
@@ -39,28 +57,19 @@ function operationOf(path: string, body: { model?: string }): { operation: Opera
   return path.endsWith('/chat/completions') ? { operation: 'chat', modelId: body.model ?? '' } : undefined;
 }
 
-/** The model service with its HTTP server. */
-export class StandInJudge extends ModelService {
+export class StandInJudge {
   /** Batch inference jobs, which need `batch.useStorage`. */
-  readonly batch: BatchJobs;
-  private readonly sockets = new Set<Socket>();
-  private readonly server: net.Server;
-  private readonly path: string;
+  readonly batch: BatchJobs = new BatchJobs((_, body) => answerConverse(body as object, Date.now()).answer);
+  protected readonly server: net.Server;
+  readonly #sockets = new Set<Socket>();
+  readonly #path: string;
+  readonly #forwarder: Forwarder | undefined;
   port = 0;
-  /** Connections accepted since the start. */
-  connections = 0;
 
-  constructor(options: StandInOptions = {}) {
-    super(options);
-    this.path = options.path ?? '';
-    this.batch = new BatchJobs((modelId, body, fault) => {
-      const model = this.model(modelId);
-      return answerConverse(modelId, body as ConverseBody, model, fault, new Map(), Date.now()).answer;
-    });
-    this.server = createEitherServer((request, response) => void this.handle(request, response), this.sockets);
-    this.server.on('connection', () => {
-      this.connections += 1;
-    });
+  constructor({ path, forward }: StandInOptions = {}) {
+    this.#path = path ?? '';
+    this.#forwarder = forward && createForwarder(forward);
+    this.server = createEitherServer((request, response) => void this.#handle(request, response), this.#sockets);
   }
 
   async listen(port = 0): Promise<void> {
@@ -69,57 +78,50 @@ export class StandInJudge extends ModelService {
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.port}${this.path}`;
+    return `http://127.0.0.1:${this.port}${this.#path}`;
   }
 
   async close(): Promise<void> {
-    for (const socket of this.sockets) socket.destroy();
+    for (const socket of this.#sockets) socket.destroy();
     await new Promise<void>((resolve) => this.server.close(() => resolve()));
   }
 
-  private async handle(request: EitherRequest, response: EitherResponse): Promise<void> {
-    // HTTP/1.1 and HTTP/2 responses have the same methods, but TypeScript cannot call a union of their overloads.
-    const writable = response as http.ServerResponse;
+  async #handle(request: EitherRequest, response: EitherResponse): Promise<void> {
     try {
       const text = await readText(request);
       const { url: target = '/', headers } = request;
       // A client that signs by itself keeps the host alone.
-      const url = target.startsWith(this.path) ? target.slice(this.path.length) : target;
+      const url = target.startsWith(this.#path) ? target.slice(this.#path.length) : target;
       const { pathname } = new URL(url, 'http://stand-in');
       const method = request.method ?? 'GET';
       // A request that is not to AWS has no signature of AWS.
       if (headers.authorization?.startsWith('AWS4-')) {
         logRequest({ method, url, headers, text, length: Buffer.byteLength(text) });
       }
-      const answer = await this.route(request, method, pathname, text);
-      if (answer === 'drop') {
-        breakOff(response);
-        return;
-      }
-      writable.writeHead(answer.status, { 'x-amzn-requestid': randomUUID(), ...answer.headers });
-      writable.end(answer.body);
+      this.send(response, await this.route(request, method, pathname, text));
     } catch (error) {
       // The client disconnected, or the request is not JSON. The caller gets an error instead of a hanging connection.
-      if (writable.headersSent || writable.writableEnded) return;
-      writable.writeHead(500, { 'content-type': 'application/json' });
-      writable.end(JSON.stringify({ message: String(error) }));
+      if (response.headersSent || response.writableEnded) return;
+      this.send(response, jsonAnswer(500, { message: String(error) }));
     }
   }
 
+  protected send(response: EitherResponse, { status, headers, body }: HttpAnswer): void {
+    // HTTP/1.1 and HTTP/2 responses have the same methods, but TypeScript cannot call a union of their overloads.
+    const writable = response as http.ServerResponse;
+    writable.writeHead(status, { 'x-amzn-requestid': randomUUID(), ...headers });
+    writable.end(body);
+  }
+
   /** Answers what Bedrock knows of a model, a profile or a job. */
-  private describe(resource: string | undefined, id: string): HttpAnswer | undefined {
-    if (resource === 'foundation-models') return foundationModel(nameIn(id), this.model(nameIn(id)));
-    if (resource === 'foundation-model-availability') return modelAvailability(id, this.model(id));
-    if (resource === 'inference-profiles') return inferenceProfile(id, this.model(modelOfProfile(id)));
+  protected describe(resource: string | undefined, id: string): HttpAnswer | undefined {
+    if (resource === 'foundation-models') return foundationModel(nameIn(id));
+    if (resource === 'foundation-model-availability') return modelAvailability(id);
+    if (resource === 'inference-profiles') return inferenceProfile(id);
     return resource === 'model-invocation-job' ? this.batch.get(id) : undefined;
   }
 
-  protected async route(
-    request: EitherRequest,
-    method: string,
-    path: string,
-    text: string,
-  ): Promise<HttpAnswer | 'drop'> {
+  protected async route(request: EitherRequest, method: string, path: string, text: string): Promise<HttpAnswer> {
     if (path === '/model-invocation-job' && method === 'POST') return this.batch.create(text);
     const [, resource, name = ''] = RESOURCE_PATH.exec(path) ?? [];
     const known = this.describe(resource, decodeURIComponent(name));
@@ -138,6 +140,16 @@ export class StandInJudge extends ModelService {
       text,
       body,
     });
+  }
+
+  protected async call(call: IncomingCall): Promise<HttpAnswer> {
+    return (await this.answer(call)).answer;
+  }
+
+  protected async answer({ operation, path, text, body }: IncomingCall, change?: Change): Promise<ModelCall> {
+    if (operation !== 'converse') return chatCompletion(body, change);
+    if (this.#forwarder === undefined) return answerConverse(body, Date.now(), change);
+    return { asked: [], answer: await this.#forwarder(path, text) };
   }
 }
 

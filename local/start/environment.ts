@@ -16,15 +16,20 @@ import { type MlflowServer, startMlflowServer } from '../servers/mlflow-server.t
 import { bootstrap, deploy, makeBundles, synthesize } from '../stack/deploy.ts';
 import { type StandInJudge, type StandInOptions, startStandInJudge } from '../stand-in-judge/server.ts';
 
-interface EnvironmentOptions {
-  log?: Log;
-  /** Ports on 127.0.0.1. Default: a free one each. */
+/** Ports on 127.0.0.1. Default: a free one each. */
+interface Ports {
   awsPort?: number;
   mlflowPort?: number;
   judgePort?: number;
+}
+
+export interface EnvironmentOptions<Judge extends StandInJudge> extends Ports {
+  log?: Log;
   /** Folder for MLflow's database and artifacts. Default: one that is deleted with the environment. */
   mlflowDirectory?: string;
   judge?: Omit<StandInOptions, 'port'>;
+  /** Default: a plain stand-in. */
+  startJudge?: (options: StandInOptions) => Promise<Judge>;
   /** Enforce the policies of the Lambdas' roles. */
   enforcePolicies?: boolean;
   /** Additional variables of the emulator and its Lambdas. */
@@ -33,10 +38,10 @@ interface EnvironmentOptions {
   signal?: AbortSignal;
 }
 
-export interface LocalEnvironment {
+export interface LocalEnvironment<Judge extends StandInJudge = StandInJudge> {
   ministack: MiniStack;
   clients: AwsClients;
-  judge: StandInJudge;
+  judge: Judge;
   mlflowUrl: string;
   /** Resolves when MLflow answers, which takes longest. */
   mlflow: Promise<MlflowServer>;
@@ -65,7 +70,9 @@ export const CAPTURE_BUCKET = 'sagemaker-captures';
  *
  * @throws Error that names the remedy: for a port in use, no usable Python, or a server that does not start
  */
-export async function startEnvironment(options: EnvironmentOptions = {}): Promise<LocalEnvironment> {
+export async function startEnvironment<Judge extends StandInJudge = StandInJudge>(
+  options: EnvironmentOptions<Judge> = {},
+): Promise<LocalEnvironment<Judge>> {
   const log = options.log ?? (() => {});
   // Ports are checked before the time that a first Python environment takes, and again after it.
   await freePorts(options);
@@ -78,7 +85,8 @@ export async function startEnvironment(options: EnvironmentOptions = {}): Promis
     const bundles = parts.background(made ? Promise.resolve(made) : makeBundles({ directory, log, signal }));
     await defaultPythonEnvironment(log, signal);
     const [awsPort, mlflowPort, judgePort] = await freePorts(options);
-    const judge = await startStandInJudge({ ...options.judge, port: judgePort });
+    const { startJudge = startStandInJudge as (given: StandInOptions) => Promise<Judge> } = options;
+    const judge = await startJudge({ ...options.judge, port: judgePort });
     parts.add({ stop: () => judge.close() });
     const mlflowDirectory = options.mlflowDirectory ?? join(directory, 'mlflow');
     const mlflow = parts.background(
@@ -161,7 +169,7 @@ function completeSettings(settings: StackSettings, mlflowUrl: string): Record<st
   };
 }
 
-async function freePorts(options: EnvironmentOptions): Promise<[number, number, number]> {
+async function freePorts(options: Ports): Promise<[number, number, number]> {
   const aws = await freePort(options.awsPort, '--port');
   const mlflow = await freePort(options.mlflowPort, '--mlflow-port');
   const judge = await freePort(options.judgePort, '--judge-port');

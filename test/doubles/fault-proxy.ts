@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, request as openRequest, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
+import { pseudoRandom } from './faulty-judge/behavior.ts';
 
 export interface ProxiedRequest {
   method: string;

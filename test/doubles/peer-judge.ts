@@ -4,13 +4,13 @@
  */
 
 import type { EitherRequest } from '../../local/servers/either-http.ts';
-import type { AnswerFault } from '../../local/stand-in-judge/behavior.ts';
+import type { Change } from '../../local/stand-in-judge/answer.ts';
 import { type ConverseBody, type ModelCall, textOf } from '../../local/stand-in-judge/converse.ts';
 import type { HttpAnswer } from '../../local/stand-in-judge/http-answer.ts';
-import type { IncomingCall } from '../../local/stand-in-judge/model-service.ts';
-import { StandInJudge, type StandInOptions } from '../../local/stand-in-judge/server.ts';
 import { type AskedQuestion, emptyExchange, type ReadExchange } from '../../src/judge/stand-in/read-prompt.ts';
 import { verdictByRule } from '../../src/judge/stand-in/rules.ts';
+import type { IncomingCall } from './faulty-judge/server.ts';
+import { StandInJudge, type StandInOptions } from './faulty-judge/server.ts';
 
 interface MlflowPrompt {
   asked: AskedQuestion;
@@ -136,12 +136,12 @@ class PeerJudge extends StandInJudge {
     if (modelId === undefined) return super.route(request, method, path, text);
     const body = JSON.stringify(toConverse(JSON.parse(text) as MessagesBody));
     const answer = await super.route(request, method, `/model/${modelId}/converse`, body);
-    return answer === 'drop' ? answer : fromConverse(answer, decodeURIComponent(modelId));
+    return fromConverse(answer, decodeURIComponent(modelId));
   }
 
   /** Answers a prompt of MLflow's judges, which to the stand-in has no question. */
-  protected override async answer(call: IncomingCall, fault: AnswerFault | undefined, at: number): Promise<ModelCall> {
-    const answered = await super.answer(call, fault, at);
+  protected override async answer(call: IncomingCall, change?: Change): Promise<ModelCall> {
+    const answered = await super.answer(call, change);
     const { system, messages } = call.body as ConverseBody;
     if (call.operation !== 'converse' || answered.asked.length > 0 || answered.answer.status !== 200) return answered;
     const user = textOf(messages?.findLast(({ role }) => role === 'user')?.content);

@@ -3,12 +3,12 @@
  * `FAULT_MLFLOW_VERSIONS=3.13.0` selects a version, `FAULT_SEED=11` the faults.
  */
 import { DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
-import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import type { LabeledRow } from '../../src/core/contract/ground-truth.ts';
 import { RETRYABLE_ERRORS } from '../../src/core/errors/error-table.ts';
 import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
 import { countBy } from '../../src/quality/calibration/report.ts';
+import { pseudoRandom } from '../doubles/faulty-judge/behavior.ts';
 import type { Behavior } from '../doubles/misbehaving-server.ts';
 import { stepsOn } from '../helpers/ground-truth.ts';
 import { LabeledHours, labeled } from '../helpers/labeled-rows.ts';

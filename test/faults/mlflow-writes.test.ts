@@ -4,10 +4,10 @@
  */
 
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
-import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import { RETRYABLE_ERRORS } from '../../src/core/errors/error-table.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
+import { pseudoRandom } from '../doubles/faulty-judge/behavior.ts';
 import type { MisbehavingServer, SeenRequest } from '../doubles/misbehaving-server.ts';
 import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';
 import { chatTrace } from '../helpers/mlflow-traces.ts';

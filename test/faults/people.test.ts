@@ -6,11 +6,11 @@
 
 import type { DynamoDBClient, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
-import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import { type FaultProxy, type FaultRule, startFaultProxy } from '../doubles/fault-proxy.ts';
+import { pseudoRandom } from '../doubles/faulty-judge/behavior.ts';
 import { expectEquations, linesOf } from '../helpers/fault-expectations.ts';
 import {
   clientOf,

@@ -1,11 +1,11 @@
 /** A stack whose runs judge in batch jobs of Bedrock, and the budget that they spend. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
-import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { dayScope } from '../../src/limits/budget.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { chatLine } from './deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from './deployed-pipeline.ts';
+import { type LocalEnvironment, startEnvironment } from './local-environment.ts';
 import { readSpending } from './spending.ts';
 
 const ENDPOINT = 'batch-endpoint';

@@ -16,7 +16,6 @@ import {
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
-import type { LocalEnvironment } from '../../local/start/environment.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
@@ -25,6 +24,7 @@ import type { Receipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { runningProcesses } from './deployed-processes.ts';
+import type { LocalEnvironment } from './local-environment.ts';
 import { fetchOnNewConnection } from './new-connection.ts';
 
 export interface Outcome {

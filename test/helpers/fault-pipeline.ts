@@ -13,7 +13,6 @@ import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } 
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { RunOptions } from '../../src/core/contract/input.ts';
 import type { ChunkRequest, PlanResult } from '../../src/core/contract/payloads.ts';
@@ -39,6 +38,7 @@ import { readManifest } from '../../src/monitoring/receipts.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
+import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { answersIn, createItemTable } from './answers-in.ts';
 import type { ChunkJob, ChunkStep } from './fault-chunk-worker.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';

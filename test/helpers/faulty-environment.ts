@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { freePort } from '../../local/machine/free-port.ts';
 import type { Log } from '../../local/python/python-environment.ts';
 import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { type FaultProxy, startFaultProxy } from '../doubles/fault-proxy.ts';
 import { DeployedPipeline } from './deployed-pipeline.ts';
 import { type Count, type Equations, type FaultReader, startFaultReader } from './fault-reader.ts';
+import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from './local-environment.ts';
 
 /** Shortens the waits between retries to a twentieth: the tests are about the retries, not the waits. */
 const WAIT_SCALE = '0.05';

@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bundleFunctions } from '../../lib/bundle-functions.ts';
 import { nodeOptions } from '../../lib/settings/function-environment.ts';
-import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import { SMALL_MALLOC } from '../../src/core/process/malloc.ts';
+import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { type Behavior, type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { chunkOf } from './chunk-request.ts';
 

@@ -7,11 +7,11 @@ import { IAMClient } from '@aws-sdk/client-iam';
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
-import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { type Arthur, MODEL, startArthur, TOKEN } from '../doubles/arthur.ts';
 import { DeployedPipeline } from './deployed-pipeline.ts';
 import { DeployedReplay, numberedCapture, received } from './deployed-replay.ts';
+import { type LocalEnvironment, startEnvironment } from './local-environment.ts';
 import { chatLine } from './replay.ts';
 
 export const PREFIX = 'policies';

@@ -5,11 +5,11 @@ import { makeOwnFolder, removeFolder } from '../../local/machine/own-folder.ts';
 import type { Log } from '../../local/python/python-environment.ts';
 import { APP_MLFLOW_VERSIONS } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import type { BehaviorInput } from '../../local/stand-in-judge/behavior.ts';
-import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
+import type { BehaviorInput } from '../doubles/faulty-judge/behavior.ts';
 import type { QuotaLimits } from '../doubles/quota-shim/limits.ts';
 import { type QuotaShim, startQuotaShim } from '../doubles/quota-shim/quota-shim.ts';
 import { DeployedPipeline } from './deployed-pipeline.ts';
+import { type LocalEnvironment, startEnvironment } from './local-environment.ts';
 
 interface QuotaEnvironmentOptions {
   endpoint: string;

@@ -3,13 +3,13 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DEFAULT_MLFLOW_VERSION } from '../../local/python/python-presets.ts';
-import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
-import { type StandInJudge, startStandInJudge } from '../../local/stand-in-judge/server.ts';
 import { cohensKappa } from '../../src/core/statistics/agreement.ts';
 import type { ScorerValues } from '../../src/core/values/scorer-values.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { calibrationReport } from '../../src/quality/calibration/report.ts';
 import type { CalibrationReport, LabeledVerdict, ScorerReport } from '../../src/quality/calibration/types.ts';
+import { pseudoRandom } from '../doubles/faulty-judge/behavior.ts';
+import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { Calibration, type Case, compare, nearKappa, type Reference } from '../helpers/calibration.ts';
 import { testPeopleAndJudge } from '../helpers/people-and-judge.ts';
 

@@ -4,13 +4,13 @@
  */
 
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
-import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { signedBy } from '../doubles/sigv4-verifier.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay, type NumberedCapture, numberedCapture, received } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';
+import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import type { CliResult } from '../helpers/replay.ts';
 
 const ENDPOINT = 'captured-endpoint';

@@ -4,10 +4,10 @@
  */
 
 import type { RatesOutput } from '../../bin/commands/rates.ts';
-import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { captureLine, chatLine, chatReply, chatRequest, json, mixedLines } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { type Comparison, type DeployedReader, startDeployedReader } from '../helpers/deployed-reader.ts';
+import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { countsInMlflow } from '../helpers/mlflow-counts.ts';
 import { expectPublished } from '../helpers/published-json.ts';
 import { runCli } from '../helpers/replay.ts';

@@ -2,7 +2,7 @@
  * The most important faults on a deployed stack: S3 and MLflow fail, functions are killed, the judge throttles. `npm run test:slow`
  * has more, and `npm run test:faults` injects all faults, with more MLflow versions.
  */
-import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
+
 import {
   afterReplies,
   everyNth,
@@ -19,6 +19,7 @@ import type { Outcome } from '../helpers/deployed-pipeline.ts';
 import { expectEquations, linesOf } from '../helpers/fault-expectations.ts';
 import type { FoundAssessment } from '../helpers/fault-reader.ts';
 import { expectWhole, faulty, run, stage } from '../helpers/faulty-runs.ts';
+import { CAPTURE_BUCKET } from '../helpers/local-environment.ts';
 
 test('processes a file that is delivered twice at the same time once; the other execution ends as a duplicate', async () => {
   const key = await stage('twice');

@@ -2,11 +2,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RatesOutput } from '../../bin/commands/rates.ts';
-import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { runHere } from '../helpers/command-here.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
 import { startDeployedReader } from '../helpers/deployed-reader.ts';
+import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { countsInMlflow } from '../helpers/mlflow-counts.ts';
 import type { CliResult } from '../helpers/replay.ts';
 import { DAY, ENDPOINT, loadState, prediction, SETTINGS, startRuns } from '../upgrade/load-state.ts';

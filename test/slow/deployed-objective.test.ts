@@ -1,8 +1,9 @@
 /** Two stacks in an account, each with the captures of its endpoint, and the alarm on the quality of one of them. */
-import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
+
 import { captureLine, chatLine, chatReply, chatRequest, json } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { subscribeQueue } from '../helpers/deployed-topic.ts';
+import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 
 const ENDPOINT = 'garden-endpoint';
 const HOUR = `${ENDPOINT}/AllTraffic/2026/11/20/10`;

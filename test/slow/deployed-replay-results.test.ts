@@ -4,7 +4,6 @@
  */
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
-import { type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
 import { dayScope, runScope } from '../../src/limits/budget.ts';
@@ -12,6 +11,7 @@ import { signedBy } from '../doubles/sigv4-verifier.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';
+import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { captureLine, chatBody, chatLine } from '../helpers/replay.ts';
 import { type ReplayRun, ReplaysInMlflow, type TraceInfo } from '../helpers/replays-in-mlflow.ts';
 import { readSpending } from '../helpers/spending.ts';

@@ -1,7 +1,6 @@
 /** Captures that kill functions, and chunks that wait for a permit, for the judge or for the provider's next day, on a deployed stack. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
-import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { isTraceWrite, isVerdictWrite } from '../doubles/fault-rules.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
@@ -9,6 +8,7 @@ import type { Outcome } from '../helpers/deployed-pipeline.ts';
 import { expectEquations, expectNothingDoubled, linesOf } from '../helpers/fault-expectations.ts';
 import type { FoundAssessment } from '../helpers/fault-reader.ts';
 import { expectWhole, faulty, run, stage } from '../helpers/faulty-runs.ts';
+import { CAPTURE_BUCKET } from '../helpers/local-environment.ts';
 
 describe('a capture that kills the function each time', () => {
   const pill = chatLine('deadlypill');

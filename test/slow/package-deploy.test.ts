@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { waitUntilStackCreateComplete } from '@aws-sdk/client-cloudformation';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { projectPath } from '../../local/project-root.ts';
-import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../../local/start/environment.ts';
+import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 import { installPackage, run } from '../helpers/package.ts';
 
 let environment: LocalEnvironment;

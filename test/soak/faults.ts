@@ -1,7 +1,8 @@
 /** The faults of the soak, all at the same time, drawn at random with a fixed seed. */
-import { pseudoRandom } from '../../local/stand-in-judge/behavior.ts';
+
 import { type Fault, type FaultRule, firstFault, mixOf } from '../doubles/fault-proxy.ts';
 import { inBucket, isTraceWrite, slowDown } from '../doubles/fault-rules.ts';
+import { pseudoRandom } from '../doubles/faulty-judge/behavior.ts';
 import type { FaultyEnvironment } from '../helpers/faulty-environment.ts';
 import { POISON } from './records.ts';
 

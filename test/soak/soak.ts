@@ -10,11 +10,11 @@ import { numberFlag, readFlags } from '../../bench/support/flags.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { cleanEnvironment } from '../../local/servers/ministack.ts';
-import { CAPTURE_BUCKET } from '../../local/start/environment.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import type { DeployedPipeline, Outcome } from '../helpers/deployed-pipeline.ts';
 import { FaultyEnvironment } from '../helpers/faulty-environment.ts';
+import { CAPTURE_BUCKET } from '../helpers/local-environment.ts';
 import { type SoakFaults, startFaults } from './faults.ts';
 import { HOURS, type SoakCounts, soakFiles } from './records.ts';
 

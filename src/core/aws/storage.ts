@@ -5,6 +5,7 @@ import {
   ListObjectsV2Command,
   type ListObjectsV2CommandInput,
   PutObjectCommand,
+  type PutObjectCommandInput,
   S3Client,
   type S3ClientConfig,
 } from '@aws-sdk/client-s3';
@@ -45,9 +46,9 @@ export interface ObjectFacts {
   lastModifiedMs: number;
 }
 
-interface StoredText {
-  text: string;
-  etag: string;
+interface Content {
+  body: string | Buffer;
+  type: string;
 }
 
 /** Reads and writes objects. Every failure is a named error, see `namedStorageError`. */
@@ -104,7 +105,7 @@ export class Storage {
   }
 
   /** Returns the text of the object, `undefined` if it does not exist. */
-  async getText(bucket: string, key: string): Promise<StoredText | undefined> {
+  async getText(bucket: string, key: string): Promise<{ text: string; etag: string } | undefined> {
     const stored = await this.getBytes(bucket, key);
     return stored && { text: stored.bytes.toString('utf8'), etag: stored.etag };
   }
@@ -143,14 +144,22 @@ export class Storage {
   }
 
   /** The same for any content. */
-  async putBytes(bucket: string, key: string, { body, type }: { body: string | Buffer; type: string }): Promise<void> {
-    try {
-      // The SDK does not send the length of an empty text by itself.
-      const length = { ContentLength: Buffer.byteLength(body) };
-      await this.s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: body, ContentType: type, ...length }));
-    } catch (error) {
+  async putBytes(bucket: string, key: string, content: Content): Promise<void> {
+    await this.#put(bucket, key, content).catch((error: unknown) => {
       throw namedStorageError(error, `s3://${bucket}/${key}`);
-    }
+    });
+  }
+
+  async #put(
+    bucket: string,
+    key: string,
+    { body, type }: Content,
+    condition: Pick<PutObjectCommandInput, 'IfMatch' | 'IfNoneMatch'> = {},
+  ): Promise<string> {
+    // The SDK does not send the length of an empty text by itself.
+    const content = { Body: body, ContentType: type, ContentLength: Buffer.byteLength(body) };
+    const { ETag } = await this.s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, ...content, ...condition }));
+    return unquote(ETag) || 'unknown';
   }
 
   async putJson(bucket: string, key: string, value: unknown): Promise<void> {
@@ -167,23 +176,10 @@ export class Storage {
   }
 
   /** The same for any content. */
-  async putIf(
-    bucket: string,
-    key: string,
-    { body, type }: { body: string | Buffer; type: string },
-    replaces?: string,
-  ): Promise<string | undefined> {
+  async putIf(bucket: string, key: string, content: Content, replaces?: string): Promise<string | undefined> {
     try {
-      const { ETag } = await this.s3.send(
-        new PutObjectCommand({
-          Bucket: bucket,
-          Key: key,
-          Body: body,
-          ContentType: type,
-          ...(replaces === undefined ? { IfNoneMatch: '*' } : { IfMatch: `"${replaces}"` }),
-        }),
-      );
-      return unquote(ETag) || 'unknown';
+      const condition = replaces === undefined ? { IfNoneMatch: '*' } : { IfMatch: `"${replaces}"` };
+      return await this.#put(bucket, key, content, condition);
     } catch (error) {
       // 409: another conditional request was in flight. 404: IfMatch on an object that no longer exists.
       if (httpStatusOf(error) === 412 || httpStatusOf(error) === 409 || httpStatusOf(error) === 404) return undefined;

@@ -4,12 +4,8 @@
  */
 import http, { type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import {
-  breakOff,
-  createEitherServer,
-  type EitherRequest,
-  type EitherResponse,
-} from '../../../local/servers/either-http.ts';
+import { createEitherServer, type EitherRequest, type EitherResponse } from '../../../local/servers/either-http.ts';
+import { breakOff } from '../break-off.ts';
 
 export interface Asked {
   method: string;

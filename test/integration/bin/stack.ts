@@ -3,10 +3,10 @@
  * process: starting one takes half a second of a CPU, so each is started as a process once at most.
  */
 import type { Command } from 'commander';
-import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../../../local/start/environment.ts';
 import { type CommandOutput, outputOf } from '../../helpers/command-here.ts';
 import { chatLine, mixedLines } from '../../helpers/deployed-captures.ts';
 import { DeployedPipeline, type Outcome } from '../../helpers/deployed-pipeline.ts';
+import { CAPTURE_BUCKET, type LocalEnvironment, startEnvironment } from '../../helpers/local-environment.ts';
 
 const START_MS = 6 * 60_000;
 export const PREFIX = 'operated';

@@ -1,5 +1,5 @@
 /** Bad answers: valid verdicts are kept, missing ones are asked for again, and unobtainable ones become errors with a reason. */
-import { ANSWER_FAULTS, type AnswerFault } from '../../../local/stand-in-judge/behavior.ts';
+import { ANSWER_FAULTS, type AnswerFault } from '../../doubles/faulty-judge/behavior.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, useStandIn } from './setup.ts';
 

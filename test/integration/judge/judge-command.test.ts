@@ -10,10 +10,10 @@ import { type JudgeFlags, judgeFiles } from '../../../bin/commands/judge-run.ts'
 import { judgeText } from '../../../bin/commands/judge-text.ts';
 import type { JudgeReport } from '../../../bin/offline/reports.ts';
 import { projectPath } from '../../../local/project-root.ts';
-import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
-import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
 import { STAND_IN_PATH } from '../../../src/judge/judge-id.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
+import type { BehaviorInput } from '../../doubles/faulty-judge/behavior.ts';
+import { type StandInJudge, startStandInJudge } from '../../doubles/faulty-judge/server.ts';
 import { expectPublished } from '../../helpers/published-json.ts';
 import { credentials } from './setup.ts';
 

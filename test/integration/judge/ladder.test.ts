@@ -1,6 +1,6 @@
 /** Models that lack a feature: the form of the answer steps down and is remembered, and the verdicts are the same. */
 import { ConverseResponse$ } from '@aws-sdk/client-bedrock-runtime';
-import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
+import type { BehaviorInput } from '../../doubles/faulty-judge/behavior.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { modelFaults } from './service-model.ts';
 import { CHAT_SCORERS, MODEL, outcomesOf, PARCEL_VERDICTS, requestOf, useStandIn } from './setup.ts';

@@ -2,8 +2,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { BedrockClient } from '@aws-sdk/client-bedrock';
-import type { ModelBehavior } from '../../../local/stand-in-judge/behavior.ts';
 import { assertModelLives, checkJudgeModel, createModelWatch } from '../../../src/judge/model-check.ts';
+import type { ModelBehavior } from '../../doubles/faulty-judge/behavior.ts';
 import { credentials, useStandIn } from './setup.ts';
 
 const rig = useStandIn();

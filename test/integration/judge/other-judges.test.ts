@@ -2,12 +2,12 @@
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { ANSWER_FAULTS } from '../../../local/stand-in-judge/behavior.ts';
-import { startStandInJudge } from '../../../local/stand-in-judge/server.ts';
 import type { JudgeConfig } from '../../../src/judge/create-judge.ts';
 import { createJudge } from '../../../src/judge/create-judge.ts';
 import { parseJudgeId } from '../../../src/judge/judge-id.ts';
 import { createSageMakerClient } from '../../../src/judge/transports/sagemaker.ts';
+import { ANSWER_FAULTS } from '../../doubles/faulty-judge/behavior.ts';
+import { startStandInJudge } from '../../doubles/faulty-judge/server.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, credentials, outcomesOf, PARCEL_VERDICTS, QUICK_RETRY, useStandIn } from './setup.ts';
 

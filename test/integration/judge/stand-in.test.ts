@@ -1,8 +1,5 @@
 /** The stand-in judge itself: HTTP/1.1, its rule-based verdicts, and forwarding to Bedrock. */
 import { ConverseCommand } from '@aws-sdk/client-bedrock-runtime';
-import type { BehaviorInput } from '../../../local/stand-in-judge/behavior.ts';
-import type { RecordedCall } from '../../../local/stand-in-judge/model-service.ts';
-import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
 import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
@@ -13,6 +10,9 @@ import { verdictByRule } from '../../../src/judge/stand-in/rules.ts';
 import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
 import { judgePair } from '../../../src/replay/compare/pairwise.ts';
+import type { BehaviorInput } from '../../doubles/faulty-judge/behavior.ts';
+import type { RecordedCall } from '../../doubles/faulty-judge/server.ts';
+import { type StandInJudge, startStandInJudge } from '../../doubles/faulty-judge/server.ts';
 import { startPeerJudge } from '../../doubles/peer-judge.ts';
 import { testEnvironment } from '../../helpers/test-environment.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';

@@ -1,8 +1,8 @@
 /** Tests of writing traces without loss or duplicates, on servers that refuse, fail or break connections. */
 import fc from 'fast-check';
-import { pseudoRandom } from '../../../local/stand-in-judge/behavior.ts';
 import type { TraceRecord } from '../../../src/captures/trace/types.ts';
 import { createMlflowClient, type MlflowClient } from '../../../src/mlflow/client.ts';
+import { pseudoRandom } from '../../doubles/faulty-judge/behavior.ts';
 import { controlOf, type ScriptedMlflow, startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';
 import { chatTrace } from '../../helpers/mlflow-traces.ts';

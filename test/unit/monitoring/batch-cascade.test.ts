@@ -1,5 +1,5 @@
 /** A cascade in batch inference: the jobs ask the first model, and the judge itself is asked on demand what they leave open. */
-import { type StandInJudge, startStandInJudge } from '../../../local/stand-in-judge/server.ts';
+
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { ChunkRequest } from '../../../src/core/contract/payloads.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
@@ -12,6 +12,7 @@ import { batchAnswers } from '../../../src/monitoring/batch/answers.ts';
 import { prepareChunk } from '../../../src/monitoring/batch/prepare.ts';
 import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { type StandInJudge, startStandInJudge } from '../../doubles/faulty-judge/server.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable, memoryWriting } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';

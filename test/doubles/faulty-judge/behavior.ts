@@ -1,6 +1,6 @@
 /** The faults and limits that the stand-in can simulate, so that tests meet what a real model service does on a bad day. */
 import * as z from 'zod';
-import { Random } from '../../src/core/values/random.ts';
+import { Random } from '../../../src/core/values/random.ts';
 
 /** Ways in which an answer can be wrong. */
 export const ANSWER_FAULTS = [

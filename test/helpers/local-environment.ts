@@ -1,0 +1,17 @@
+/** The local environment, with a judge that can have faults and counts its calls. */
+import {
+  type LocalEnvironment as Environment,
+  type EnvironmentOptions,
+  startEnvironment as startLocal,
+} from '../../local/start/environment.ts';
+import { type StandInJudge, type StandInOptions, startStandInJudge } from '../doubles/faulty-judge/server.ts';
+
+export { CAPTURE_BUCKET } from '../../local/start/environment.ts';
+export type LocalEnvironment = Environment<StandInJudge>;
+
+interface Options extends Omit<EnvironmentOptions<StandInJudge>, 'judge' | 'startJudge'> {
+  judge?: Omit<StandInOptions, 'port'>;
+}
+
+export const startEnvironment = ({ judge, ...options }: Options = {}): Promise<LocalEnvironment> =>
+  startLocal({ ...options, startJudge: (given) => startStandInJudge({ ...judge, ...given }) });
