@@ -111,14 +111,12 @@ export interface TakenOver {
 
 export interface EvaluateReceipt extends AttemptFacts {
   step: 'evaluate';
-  /** Number of scorers in force; `traced × scorers` is the sum of `counts`. */
+  /** Number of scorers in force; with the number of lines that have a trace, its product is the sum of `counts`. */
   scorers: number;
-  /** Lines with a trace in the chunk, as this step read them. */
-  traced: number;
   /** Distinct traces with a verdict after this attempt, new or existing. */
   evaluatedTraces?: number;
   counts: VerdictCounts;
-  /** `traced` and `counts`, in the order of `VERDICT_TERMS`, of each range; absent for a chunk of one range. */
+  /** `counts` of each range, in the order of `VERDICT_TERMS`; absent for a chunk of one range. */
   byRange?: number[][];
   /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
   failedRecorded: number;
@@ -136,7 +134,10 @@ export interface EvaluateReceipt extends AttemptFacts {
    * reports the same spend again.
    */
   takenOver?: TakenOver[];
-  /** What became of the lines, where the attempt also wrote their traces. It may have succeeded although the judge failed. */
+  /**
+   * What became of the lines. It may have succeeded although the judge failed. Absent where an earlier version has only evaluated
+   * traces that existed.
+   */
   log?: LogReceipt;
   /** Cost of the chunk's answers from a batch job. Every attempt that read them reports the same sum; it is paid once. */
   batchSpend?: JudgeSpend;

@@ -47,7 +47,6 @@ const evaluate = (more: Partial<EvaluateReceipt> = {}): EvaluateReceipt => ({
   ...common,
   step: 'evaluate',
   scorers: 3,
-  traced: 8,
   counts: { ...emptyVerdictCounts(), newVerdicts: 20, duplicateLine: 3, failed: 1 },
   failedRecorded: 1,
   reasons: {},
@@ -91,7 +90,7 @@ describe('the summary of a run', () => {
     ['kill', { kills: 1 }],
     ['attempt', { attempt: 1 }],
   ])('counts the success after one more %s, in whatever order the receipts come', (_, more) => {
-    const [earlier, later] = [evaluate({ endedAt: '9', traced: 7 }), evaluate(more)];
+    const [earlier, later] = [evaluate({ endedAt: '9', evaluatedTraces: 7 }), evaluate(more)];
     for (const receipts of [
       [earlier, later],
       [later, earlier],
