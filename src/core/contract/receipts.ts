@@ -102,13 +102,6 @@ export interface JudgeSpend {
   cacheWriteTokens?: number;
 }
 
-/** Spend of earlier attempts that were killed before they wrote a receipt. */
-export interface TakenOver {
-  /** Request ids of the attempt that paid, and of the attempts that had taken its spend over before. */
-  from: string[];
-  spend: JudgeSpend;
-}
-
 export interface EvaluateReceipt extends AttemptFacts {
   step: 'evaluate';
   /** Number of scorers in force; with the number of lines that have a trace, its product is the sum of `counts`. */
@@ -127,13 +120,10 @@ export interface EvaluateReceipt extends AttemptFacts {
   reasons: Record<string, number>;
   /** New verdicts by scorer and value, for the summary: `{safety: {yes: 12, no: 1}}`. Numbers are added up as `count`, `sum`. */
   verdicts: Record<string, Record<string, number>>;
-  /** Spend of this attempt, including what it took over from attempts that were killed before they wrote a receipt. */
+  /** Spend of this attempt. */
   spend: JudgeSpend;
-  /**
-   * The part of `spend` that was taken over. If an attempt named here was only suspended and resumes, its own receipt
-   * reports the same spend again.
-   */
-  takenOver?: TakenOver[];
+  /** What each other attempt at the chunk has paid, by its request id, as far as answers are kept: also one that left no receipt. */
+  paidByOthers?: Record<string, JudgeSpend>;
   /**
    * What became of the lines. It may have succeeded although the judge failed. Absent where an earlier version has only evaluated
    * traces that existed.

@@ -4,7 +4,7 @@
  */
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { EvaluateReceipt, LogReceipt, TakenOver, UnreadRange } from '../../core/contract/receipts.ts';
+import type { EvaluateReceipt, JudgeSpend, LogReceipt, UnreadRange } from '../../core/contract/receipts.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
@@ -14,7 +14,6 @@ import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
-import { addSpend } from '../counts.ts';
 import { traceEach } from '../log/trace-each.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { LineBook } from '../write/line-book.ts';
@@ -60,7 +59,7 @@ export class EvaluateChunk {
   readonly #book: LineBook;
   /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
   readonly #repeated = new Set<string>();
-  #takenOver: TakenOver[] = [];
+  #paidByOthers: Record<string, JudgeSpend> = {};
   #unread: UnreadRange[] = [];
   /** The first failure that ends the judging. Captures in progress finish, and no further one starts. */
   #stop: unknown;
@@ -132,7 +131,7 @@ export class EvaluateChunk {
     } finally {
       await this.#writer.end();
     }
-    this.#takenOver = (await this.#deps.answers?.unreported(this.#repeated)) ?? [];
+    this.#paidByOthers = (await this.#deps.answers?.paidByOthers(this.#repeated)) ?? {};
     for (const line of duplicates) {
       this.#book.duplicate(line.traceId, line);
       if (this.#book.refused.has(line.traceId)) continue;
@@ -255,9 +254,7 @@ export class EvaluateChunk {
   }
 
   receipt(failure: unknown): EvaluateReceipt {
-    const { batch } = this.#assessor;
-    const spend = { ...this.#assessor.spend };
-    for (const taken of this.#takenOver) addSpend(spend, taken.spend);
+    const { batch, spend } = this.#assessor;
     return {
       step: 'evaluate',
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
@@ -267,7 +264,7 @@ export class EvaluateChunk {
       ...this.#tally.receipt(),
       ...this.#quality.counts(),
       spend,
-      ...(this.#takenOver.length === 0 ? {} : { takenOver: this.#takenOver }),
+      ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),
       log: this.#book.receipt(this.#isLogged ? undefined : failure),
     };
