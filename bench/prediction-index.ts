@@ -152,7 +152,7 @@ async function requestOf(storage: Storage, name: string, experimentId: string, l
     lines: lines.length,
   };
   const options = { evaluate: true, reevaluate: false, sampleRate: 0, dryRun: false, judge: 'converse' as const };
-  return { run: name, chunk: chunkOf([range], { experimentId }), options, attempt: 0, write: true };
+  return { run: name, chunk: chunkOf([range], { experimentId }), options, attempt: 0 };
 }
 
 const STEPS = {

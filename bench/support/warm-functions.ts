@@ -98,7 +98,7 @@ export class WarmFunctions {
     const judged: SideReport[] = [];
     const startedAt = performance.now();
     await forEachConcurrently(maxConcurrency, chunks, async (chunk) => {
-      const request: ChunkRequest = { run: name, chunk, options, attempt: 0, write: true };
+      const request: ChunkRequest = { run: name, chunk, options, attempt: 0 };
       judged.push(await this.#evaluate.invoke(request));
     });
     const seconds = (performance.now() - startedAt) / 1000;

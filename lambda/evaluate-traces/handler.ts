@@ -76,7 +76,11 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
     );
   }
   const experiment = await stackExperiment(deps.store, environment);
-  return sumEvaluations(await forEachChunkOf(invocation.files, deps, experiment.id, evaluate));
+  return sumEvaluations(
+    await forEachChunkOf(invocation.files, deps, experiment.id, (request) =>
+      evaluate({ ...request, chunk: { ...request.chunk, traced: true } }),
+    ),
+  );
 };
 
 export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));

@@ -234,8 +234,7 @@ export class MonitoringStateMachine extends Construct {
     const evaluate = invoke(this, `${id}${place.ending}`, {
       lambda: props.evaluator,
       comment: phase ? comments[phase] : 'Has captures judged, and makes traces with their assessments',
-      // The requests of a batch job are prepared without the traces.
-      ...this.#chunkTask(props, place, { phase, ...(phase === 'prepare' ? {} : { write: true }) }),
+      ...this.#chunkTask(props, place, { phase }),
       retries: EVALUATE_CHUNK_RETRIES,
     });
     return this.#untilDone(evaluate, place, done);

@@ -126,8 +126,7 @@ const rowOf = <Term extends string>(
 
 function verdictsOf(receipt: Evaluated, range: number, expected: number): Partial<FileReport['verdicts']> {
   if (receipt === 'off') return { expected, evaluationOff: expected };
-  // The first column is the number of traces.
-  const row = receipt?.byRange?.[range]?.slice(1);
+  const row = receipt?.byRange?.[range];
   const total = receipt === undefined ? emptyVerdictCounts() : rowOf(VERDICT_TERMS, receipt.counts, row);
   const lost = Math.max(0, expected - verdictTotal(total));
   return { ...total, expected, failed: total.failed + lost, lost };

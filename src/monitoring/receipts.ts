@@ -9,7 +9,7 @@ import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError, wordsIn } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
 import { completingCommand } from './completing-command.ts';
-import { addSpend, emptySpend } from './counts.ts';
+import { addSpend } from './counts.ts';
 
 /** Returns the fields that the receipts of both steps have in common, for an attempt that ends now. */
 export function attemptFacts(request: ChunkRequest, requestId: string, startedAt: string, failure: unknown) {
@@ -126,7 +126,7 @@ export interface ChunkState {
 
 type Evaluation = Pick<
   EvaluateReceipt,
-  'kills' | 'attempt' | 'requestId' | 'startedAt' | 'endedAt' | 'ok' | 'takenOver' | 'spend' | 'batchSpend'
+  'kills' | 'attempt' | 'requestId' | 'startedAt' | 'endedAt' | 'ok' | 'paidByOthers' | 'spend' | 'batchSpend'
 >;
 
 export const emptyChunkState = (): ChunkState => ({
@@ -158,21 +158,26 @@ export function foldReceipt(state: ChunkState, receipt: Receipt): void {
   }
   if (receipt.log !== undefined) foldStep(state.log, receipt.log);
   foldStep(state.evaluate, receipt);
-  const { kills, attempt, requestId, startedAt, endedAt, ok, takenOver, spend, batchSpend } = receipt;
-  state.evaluations.push({ kills, attempt, requestId, startedAt, endedAt, ok, takenOver, spend, batchSpend });
+  const { kills, attempt, requestId, startedAt, endedAt, ok, paidByOthers, spend, batchSpend } = receipt;
+  state.evaluations.push({ kills, attempt, requestId, startedAt, endedAt, ok, paidByOthers, spend, batchSpend });
 }
 
 /**
- * Returns the money that two receipts report: the receipt of an attempt that was presumed killed but continued, and the
- * receipt of the attempt that took over from it.
+ * Adds the money of all attempts of a chunk, each of which counts once: by its own receipt, or else by what a later one says of it. The
+ * answers of a batch job were paid once, whoever has read them.
  */
-export function reportedTwice({ evaluations }: ChunkState): JudgeSpend {
-  const reporting = new Set(evaluations.map(({ requestId }) => requestId));
-  const total = emptySpend();
-  for (const { from, spend } of evaluations.flatMap(({ takenOver = [] }) => takenOver)) {
-    if (from.some((requestId) => reporting.has(requestId))) addSpend(total, spend);
+export function addChunkSpend(total: JudgeSpend, { evaluations }: ChunkState): void {
+  const killed = new Map<string, JudgeSpend>();
+  for (const [by, spend] of evaluations.flatMap(({ paidByOthers = {} }) => Object.entries(paidByOthers))) {
+    if (spend.calls >= (killed.get(by)?.calls ?? 0)) killed.set(by, spend);
   }
-  return total;
+  for (const { requestId, spend } of evaluations) {
+    killed.delete(requestId);
+    addSpend(total, spend);
+  }
+  for (const spend of killed.values()) addSpend(total, spend);
+  const ofBatch = evaluations.find(({ batchSpend }) => batchSpend !== undefined)?.batchSpend;
+  if (ofBatch !== undefined) addSpend(total, ofBatch);
 }
 
 /** Counts the attempts to evaluate that left no receipt, up to the last known one: killed, timed out or never started. */

@@ -18,10 +18,10 @@ import { workKeys } from '../core/contract/work-keys.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
 import { absentTraces } from './absent-traces.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
-import { addEstimates, addSpend, emptyLogCounts, emptySpend, emptyVerdictCounts, verdictTotal } from './counts.ts';
+import { addEstimates, emptyLogCounts, emptySpend, emptyVerdictCounts, verdictTotal } from './counts.ts';
 import { type FailedChunk, failedChunk } from './failed-chunk.ts';
 import { type Evaluated, FileReports, type FilesState } from './file-reports.ts';
-import { type ChunkState, reportedTwice, unreportedAttempts } from './receipts.ts';
+import { addChunkSpend, type ChunkState, unreportedAttempts } from './receipts.ts';
 
 /** `unfinished`: the next part of the summary continues. */
 type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun' | 'unfinished';
@@ -162,13 +162,8 @@ export class SummaryBuilder {
     this.#summary.warnings = [...new Set([...(this.#summary.warnings ?? []), ...warnings])].slice(0, MAX_FAILURES);
   }
 
-  /** Adds the money of all attempts of a chunk. The answers of a batch job were paid once, and count once. */
   addSpend(state: ChunkState): void {
-    const { spend } = this.#summary;
-    for (const one of state.evaluations) addSpend(spend, one.spend);
-    const ofBatch = state.evaluations.find(({ batchSpend }) => batchSpend !== undefined)?.batchSpend;
-    if (ofBatch !== undefined) addSpend(spend, ofBatch);
-    addSpend(spend, reportedTwice(state), -1);
+    addChunkSpend(this.#summary.spend, state);
   }
 
   addBatch(report: BatchReport | undefined): void {

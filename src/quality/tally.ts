@@ -50,9 +50,6 @@ export interface CountedCapture {
   notJudged: Record<string, number>;
 }
 
-/** Of a capture that is only traced. */
-export const NO_VERDICTS = { verdicts: [], replaced: [], judgeable: [], notJudged: {} } as const;
-
 /** @param capture absent if the line must not be decoded: its time is then that of its object */
 export function captureFacts(capture: Capture | undefined, place: LinePlace, replay?: string): CaptureFacts {
   const { variant = NO_VARIANT, hourMs } = capturePathOf(place.key);

@@ -392,7 +392,7 @@ export class FaultCase {
           await hooks.logged?.();
           continue;
         }
-        await this.#untilDone(errors, { run, chunk, options, attempt: 0, write: true }, async (request) => {
+        await this.#untilDone(errors, { run, chunk, options, attempt: 0 }, async (request) => {
           if (isFirst(request) && hooks.inProcess === 'evaluate') return this.#inProcess('evaluate', request, hooks);
           const life = await hooks.live?.(request);
           const remainingMs = () => hooks.evaluateMs?.(request.attempt) ?? LAMBDA_MS;

@@ -147,23 +147,23 @@ def count(s3, command):
 
 def last_attempts(s3, bucket, run):
     """Returns the last successful attempt by (chunk, step, part), from the raw receipts, and the cost of all attempts."""
-    last, usd = {}, 0.0
+    last, usd, killed = {}, 0.0, {}
     receipts = [json.loads(body) for _, body in objects(s3, bucket, f"runs/{run}/receipts/")]
     # The receipt of an attempt that also wrote the traces contains that of the traces.
     receipts += [receipt["log"] for receipt in receipts if "log" in receipt]
     told = {receipt["requestId"] for receipt in receipts}
     for receipt in receipts:
         usd += (receipt.get("spend") or {}).get("usd") or 0
-        # A resumed attempt reports its own spend, although another attempt has already taken it over: count it once.
-        usd -= sum(
-            taken["spend"]["usd"] or 0 for taken in receipt.get("takenOver", []) if told.intersection(taken["from"])
-        )
+        # An attempt that left no receipt is in those of others.
+        for by, spend in receipt.get("paidByOthers", {}).items():
+            if by not in told:
+                killed[receipt["chunk"], by] = max(killed.get((receipt["chunk"], by), 0), spend["usd"] or 0)
         part = receipt.get("part") or {"from": 0, "kills": 0}
         place = (receipt["chunk"], receipt["step"], part["from"])
         order = (part["kills"], receipt["attempt"])
         if receipt["ok"] and (place not in last or order >= last[place][0]):
             last[place] = (order, receipt)
-    return {place: receipt for place, (_, receipt) in last.items()}, usd
+    return {place: receipt for place, (_, receipt) in last.items()}, usd + sum(killed.values())
 
 
 def manifest_of(s3, bucket, run):

@@ -134,7 +134,6 @@ export class FunctionMemory {
       chunk: chunkOf([{ ...place, firstLine: 1, lines: lines.length, objectTimeMs: 0 }]),
       options: { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
       attempt: 0,
-      ...(step === 'evaluate' ? { write: true } : {}),
     };
     const started = performance.now();
     const child = spawn(process.execPath, ['--input-type=module', '-e', DRIVER], {

@@ -157,7 +157,6 @@ function evaluateReceipt(chunk: number): EvaluateReceipt {
     step: 'evaluate',
     ...attempt(chunk),
     scorers: SCORERS,
-    traced: LINES,
     evaluatedTraces: LINES,
     counts: { ...emptyVerdictCounts(), newVerdicts: LINES * SCORERS },
     failedRecorded: 0,

@@ -37,7 +37,7 @@ async function judged(answer: JudgeAnswer): Promise<void> {
   const { evaluate, log } = await throughPipeline([goodLine(0), goodLine(1)], {
     answer: (ask) => ({ text: answerText(goodAnswer(ask), answer), ...told }),
   });
-  const owed = evaluate.traced * evaluate.scorers;
+  const owed = log.counts.traced * evaluate.scorers;
   const total = Object.values(evaluate.counts).reduce((sum, count) => sum + count, 0);
   if (log.counts.traced !== 2 || total !== owed) throw new Error(`${total} of ${owed} verdicts are accounted for`);
   const { usd, inputTokens, outputTokens } = evaluate.spend;

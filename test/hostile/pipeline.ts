@@ -165,7 +165,8 @@ export async function throughPipeline(
     };
     const price = ({ inputTokens, outputTokens }: ModelAnswer['usage']) => (inputTokens * 3 + outputTokens * 15) / 1e6;
     const judge = createJudgeOver(transport, { price });
-    const evaluate = await evaluateChunk(request, { ...evaluation, judge });
+    const traced = { ...request, chunk: { ...request.chunk, traced: true as const } };
+    const evaluate = await evaluateChunk(traced, { ...evaluation, judge });
     const client = new BedrockRuntimeClient({ region: 'eu-west-1' });
     const bedrock = bedrockTransport('anthropic.claude-sonnet-4-6', readParameters(), undefined, client);
     const prepared = await prepareChunk(
@@ -200,7 +201,7 @@ export function assertGoodOnesWhole(
   const { lines, traced, quarantined, outsideWindow } = log.counts;
   if (lines !== traced + quarantined + outsideWindow)
     fail(`lines are not accounted for: ${JSON.stringify(log.counts)}`);
-  const { scorers, traced: owed, counts } = evaluate;
+  const { scorers, counts, log: { counts: { traced: owed } = log.counts } = {} } = evaluate;
   const told = Object.values(counts).reduce((total, count) => total + count, 0);
   if (told !== owed * scorers) fail(`verdicts are not accounted for: ${JSON.stringify({ ...counts, owed, scorers })}`);
   for (const { reason } of quarantine.values()) {

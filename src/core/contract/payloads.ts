@@ -85,8 +85,6 @@ export const chunkRequestSchema = z.object({
   options: runOptionsSchema,
   /** Step Functions' retry count of this state, from 0; and what `progress` has counted before, once the request is read. */
   attempt: z.number().int().min(0),
-  /** EvaluateTraces also writes the traces that are absent, each with its verdicts. */
-  write: z.boolean().optional(),
   /** With batch inference, evaluation has two phases: the first writes the requests, the second reads the answers. */
   phase: z.enum(['prepare', 'apply']).optional(),
   /** What the state machine knows of the attempts before. Each invocation returns it for the next one. */

@@ -102,23 +102,14 @@ export interface JudgeSpend {
   cacheWriteTokens?: number;
 }
 
-/** Spend of earlier attempts that were killed before they wrote a receipt. */
-export interface TakenOver {
-  /** Request ids of the attempt that paid, and of the attempts that had taken its spend over before. */
-  from: string[];
-  spend: JudgeSpend;
-}
-
 export interface EvaluateReceipt extends AttemptFacts {
   step: 'evaluate';
-  /** Number of scorers in force; `traced × scorers` is the sum of `counts`. */
+  /** Number of scorers in force; with the number of lines that have a trace, its product is the sum of `counts`. */
   scorers: number;
-  /** Lines with a trace in the chunk, as this step read them. */
-  traced: number;
   /** Distinct traces with a verdict after this attempt, new or existing. */
   evaluatedTraces?: number;
   counts: VerdictCounts;
-  /** `traced` and `counts`, in the order of `VERDICT_TERMS`, of each range; absent for a chunk of one range. */
+  /** `counts` of each range, in the order of `VERDICT_TERMS`; absent for a chunk of one range. */
   byRange?: number[][];
   /** Part of `counts.failed` that is recorded in MLflow as error assessments. */
   failedRecorded: number;
@@ -129,14 +120,14 @@ export interface EvaluateReceipt extends AttemptFacts {
   reasons: Record<string, number>;
   /** New verdicts by scorer and value, for the summary: `{safety: {yes: 12, no: 1}}`. Numbers are added up as `count`, `sum`. */
   verdicts: Record<string, Record<string, number>>;
-  /** Spend of this attempt, including what it took over from attempts that were killed before they wrote a receipt. */
+  /** Spend of this attempt. */
   spend: JudgeSpend;
+  /** What each other attempt at the chunk has paid, by its request id, as far as answers are kept: also one that left no receipt. */
+  paidByOthers?: Record<string, JudgeSpend>;
   /**
-   * The part of `spend` that was taken over. If an attempt named here was only suspended and resumes, its own receipt
-   * reports the same spend again.
+   * What became of the lines. It may have succeeded although the judge failed. Absent where an earlier version has only evaluated
+   * traces that existed.
    */
-  takenOver?: TakenOver[];
-  /** What became of the lines, where the attempt also wrote their traces. It may have succeeded although the judge failed. */
   log?: LogReceipt;
   /** Cost of the chunk's answers from a batch job. Every attempt that read them reports the same sum; it is paid once. */
   batchSpend?: JudgeSpend;

@@ -33,7 +33,7 @@ export const workKeys = {
   batchWords: (run: string, group: number) => `${workKeys.wordsPrefix(run)}batch-${padded(group)}.json`,
   wordsPrefix: (run: string) => `runs/${run}/words/`,
   /** The line at work, where the function was killed on the chunk before. */
-  lineAtWork: (run: string, chunk: number, step: 'log' | 'evaluate' | 'prepare') =>
+  lineAtWork: (run: string, chunk: number, step: 'evaluate' | 'prepare') =>
     `${workKeys.lineAtWorkPrefix(run)}${padded(chunk)}-${step}.json`,
   lineAtWorkPrefix: (run: string) => `runs/${run}/at-work/`,
   /** A long answer of the judge, by the first run of a chain of retries and the digest of the question. */

@@ -64,7 +64,7 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
   await removeObject(storage, bucket, input);
   try {
     await limit?.dropDeposit(deposit);
-    const atWork = await LineAtWork.open('prepare', request, deps);
+    const atWork = await LineAtWork.open(request, deps);
     const requests = await atWork.during(() => findRequests(request, deps, { atWork, heavy }));
     // The answers may come hours later, when this Lambda has ended.
     const made = await limit?.setAside(

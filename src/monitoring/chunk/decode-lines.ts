@@ -34,7 +34,7 @@ interface QuarantinedLine {
   bytes?: Buffer;
   traceId?: string;
   reason: QuarantineCause;
-  /** This step cannot decode the line. Another step may have done so. */
+  /** The line cannot be decoded here. */
   tooHeavy?: true;
 }
 

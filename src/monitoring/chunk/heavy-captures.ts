@@ -119,18 +119,18 @@ interface HeavyDependencies {
 /**
  * Returns the process for an attempt at a chunk, which starts with the first heavy capture.
  *
- * @param scorers absent: nothing is judged
+ * @param scorers none: nothing is judged
  */
 export function heavyCapturesOf(
   { run, chunk: { experimentId } }: { run: string; chunk: Pick<ManifestLine, 'experimentId'> },
   { environment, store }: HeavyDependencies,
-  scorers?: readonly Scorer[],
+  scorers: readonly Scorer[],
 ): HeavyCaptures {
   const { SAGEMAKER_ENDPOINT_NAME: endpointName, GROUND_TRUTH: truth } = environment;
   return new HeavyCaptures(async () => ({
     ...{ experimentId, endpointName, truth },
     ...(store && { trace: { run, form: await store.spansForm(await store.getExperiment(experimentId)) } }),
-    ...(scorers && { judged: scorers.filter(isJudgeScorer).map(({ needs }) => needs) }),
+    ...(scorers.length > 0 && { judged: scorers.filter(isJudgeScorer).map(({ needs }) => needs) }),
   }));
 }
 

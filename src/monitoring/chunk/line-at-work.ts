@@ -47,7 +47,7 @@ interface NoteDependencies {
 /** Lambda's longest time, for a function that does not know its own. */
 const PLENTY_MS = 900_000;
 
-type Step = 'log' | 'evaluate' | 'prepare';
+type Step = 'evaluate' | 'prepare';
 
 export class LineAtWork {
   readonly #deps: NoteDependencies;
@@ -58,16 +58,10 @@ export class LineAtWork {
   readonly #killers: Set<string>;
   #passing: string | undefined;
 
-  private constructor(
-    deps: NoteDependencies,
-    request: ChunkRequest,
-    step: Step,
-    killers: readonly string[],
-    note?: Note,
-  ) {
+  private constructor(deps: NoteDependencies, request: ChunkRequest, killers: readonly string[], note?: Note) {
     this.#deps = deps;
     this.#where = whereOf(request);
-    this.#key = keyOf(request, step);
+    this.#key = keyOf(request, stepOf(request));
     this.#note = note;
     this.#killers = new Set(killers);
     this.#passing = note?.stage === 'tracing' ? note.at : undefined;
@@ -78,19 +72,20 @@ export class LineAtWork {
    *
    * @throws PermanentError `FunctionKilledTooOften` if too many lines of the chunk have killed the function
    */
-  static async open(step: Step, request: ChunkRequest, deps: NoteDependencies): Promise<LineAtWork> {
+  static async open(request: ChunkRequest, deps: NoteDependencies): Promise<LineAtWork> {
     const { phase, progress } = request;
     const read = (of: Step) => deps.storage.getJson<Note>(deps.environment.WORK_BUCKET, keyOf(request, of));
     const prepared = phase === 'apply' ? ((await read('prepare'))?.killers ?? []) : [];
-    if ((progress?.kills ?? 0) === 0) return new LineAtWork(deps, request, step, prepared);
-    const { stage, at, untilMs, killers }: Note = (await read(step)) ?? { stage: 'tracing', untilMs: 0, killers: [] };
+    if ((progress?.kills ?? 0) === 0) return new LineAtWork(deps, request, prepared);
+    const first: Note = { stage: 'tracing', untilMs: 0, killers: [] };
+    const { stage, at, untilMs, killers } = (await read(stepOf(request))) ?? first;
     const isKilled = Date.now() < untilMs;
     if (isKilled && at !== undefined) killers.push(at);
     if (killers.length > MOST_KILLERS) throw tooManyKillers(whereOf(request));
     const next = isKilled && at === undefined && stage === 'together' ? 'each' : stage;
     const ends = Date.now() + (deps.remainingMs?.() ?? PLENTY_MS);
     const note: Note = { stage: next, at: next === 'tracing' ? at : undefined, untilMs: ends, killers };
-    const opened = new LineAtWork(deps, request, step, [...prepared, ...killers], note);
+    const opened = new LineAtWork(deps, request, [...prepared, ...killers], note);
     // Until a line is noted, a kill must not look like the end of the attempt before.
     if (next !== 'tracing') await opened.#save({});
     return opened;
@@ -167,6 +162,8 @@ export class LineAtWork {
     await this.#deps.storage.putJson(this.#deps.environment.WORK_BUCKET, this.#key, this.#note);
   }
 }
+
+const stepOf = ({ phase }: ChunkRequest): Step => (phase === 'prepare' ? phase : 'evaluate');
 
 const keyOf = ({ run, chunk }: ChunkRequest, step: Step): string => workKeys.lineAtWork(run, chunk.chunk, step);
 

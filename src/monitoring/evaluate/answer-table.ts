@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { EvaluateReceipt, JudgeSpend, TakenOver } from '../../core/contract/receipts.ts';
+import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
@@ -116,35 +116,17 @@ export class AnswerTable extends Answers {
     return before === undefined ? 'claimed' : this.#keptIn(before);
   }
 
-  override async unreported(questions: ReadonlySet<string>): Promise<TakenOver[]> {
-    if (questions.size === 0) return [];
-    const { table } = this.#place;
-    const reported = await this.#reported();
-    const sums = new Map<string, JudgeSpend>();
+  override async paidByOthers(questions: ReadonlySet<string>): Promise<Record<string, JudgeSpend>> {
+    const sums: Record<string, JudgeSpend> = {};
     await forEachConcurrently(READS_AT_ONCE, questions, async (question) => {
-      const { paid } = await this.#keptIn(await table.get(this.#scopeOf(question)));
-      for (const { chunk, by, spend } of paid) {
-        if (chunk !== this.#chunk || reported.has(by)) continue;
-        const sum = sums.get(by) ?? emptySpend();
-        addSpend(sum, spend);
-        sums.set(by, sum);
+      const { paid } = await this.#keptIn(await this.#place.table.get(this.#scopeOf(question)));
+      for (const { by, spend } of paid.filter(({ chunk }) => chunk === this.#chunk)) {
+        if (by === this.#asker.requestId) continue;
+        sums[by] ??= emptySpend();
+        addSpend(sums[by], spend);
       }
     });
-    return [...sums].map(([by, spend]) => ({ from: [by], spend }));
-  }
-
-  /** Returns the request ids of this attempt, and of those at the chunk whose cost is in a receipt. */
-  async #reported(): Promise<ReadonlySet<string>> {
-    const { storage, workBucket } = this.#place;
-    const { run, chunk } = this.#request;
-    const reported = new Set([this.#asker.requestId]);
-    for await (const { key } of storage.list(workBucket, workKeys.receiptsOfChunk(run, chunk.chunk, 'evaluate'))) {
-      const receipt = await storage.getJson<EvaluateReceipt>(workBucket, key);
-      for (const id of [receipt?.requestId ?? '', ...(receipt?.takenOver ?? []).flatMap(({ from }) => from)]) {
-        reported.add(id);
-      }
-    }
-    return reported;
+    return sums;
   }
 
   /** Returns what an item has. One that has expired counts as absent, whether DynamoDB has deleted it or not. */

@@ -1,6 +1,6 @@
 /** The judge’s answers of this process by question: by the digest of what the judge reads about a capture, whatever it is asked. */
 
-import type { JudgeSpend, TakenOver } from '../../core/contract/receipts.ts';
+import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import type { JudgeResult, JudgeScorer, Verdict } from '../../judge/types.ts';
 
@@ -57,9 +57,9 @@ export class Answers {
     return this.#kept.get(question) ?? NOTHING_KEPT;
   }
 
-  /** Returns what killed attempts at the chunk have paid for these questions and did not report. */
-  async unreported(_questions: ReadonlySet<string>): Promise<TakenOver[]> {
-    return [];
+  /** Returns what other attempts at the chunk have paid for these questions, by their request ids. */
+  async paidByOthers(_questions: ReadonlySet<string>): Promise<Record<string, JudgeSpend>> {
+    return {};
   }
 }
 

@@ -1,10 +1,10 @@
 /**
  * Evaluates one chunk: the judge and the code scorers assess its captures, and then their traces are written with their
- * verdicts. A direct invocation only evaluates traces that exist.
+ * verdicts. Without scorers, it only writes the traces.
  */
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { EvaluateReceipt, TakenOver, UnreadRange } from '../../core/contract/receipts.ts';
+import type { EvaluateReceipt, JudgeSpend, LogReceipt, UnreadRange } from '../../core/contract/receipts.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
@@ -13,13 +13,12 @@ import { observerOf } from '../../quality/observations.ts';
 import { captureFacts, QualityTally } from '../../quality/tally.ts';
 import { isRepeated } from '../chunk/attempt.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
-import { LineAtWork } from '../chunk/line-at-work.ts';
-import { addSpend } from '../counts.ts';
+import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { traceEach } from '../log/trace-each.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { LineBook } from '../write/line-book.ts';
 import { createsTraces } from '../write/sent-traces.ts';
-import { type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
+import { AT_ONCE, type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
 import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
 import { WeightGate } from './held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
@@ -47,7 +46,7 @@ export async function evaluateChunk(request: ChunkRequest, deps: EvaluateDepende
   return withReceipt(storage, environment.WORK_BUCKET, new EvaluateChunk(request, deps));
 }
 
-class EvaluateChunk {
+export class EvaluateChunk {
   readonly #request: ChunkRequest;
   readonly #deps: EvaluateDependencies;
   readonly #startedAt = new Date().toISOString();
@@ -57,11 +56,10 @@ class EvaluateChunk {
   readonly #gate = new WeightGate();
   readonly #assessor: CaptureAssessor;
   readonly #writer: VerdictWriter;
-  /** Absent if no trace is to be written. */
-  readonly #book: LineBook | undefined;
+  readonly #book: LineBook;
   /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
   readonly #repeated = new Set<string>();
-  #takenOver: TakenOver[] = [];
+  #paidByOthers: Record<string, JudgeSpend> = {};
   #unread: UnreadRange[] = [];
   /** The first failure that ends the judging. Captures in progress finish, and no further one starts. */
   #stop: unknown;
@@ -74,16 +72,18 @@ class EvaluateChunk {
     this.#request = request;
     this.#deps = deps;
     const { environment, scorers } = deps;
-    this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
+    const judged = scorers.length > 0 ? scorers : undefined;
+    this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, judged));
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps);
-    this.#book = request.write ? new LineBook(request, deps) : undefined;
+    this.#book = new LineBook(request, deps);
     this.#writer = new VerdictWriter(request, deps, {
       tally: this.#tally,
       quality: this.#quality,
       gate: this.#gate,
       book: this.#book,
+      atOnce: scorers.length > 0 ? AT_ONCE.judged : AT_ONCE.traced,
     });
   }
 
@@ -102,10 +102,8 @@ class EvaluateChunk {
   async #evaluate(): Promise<void> {
     const { openBatch } = this.#deps;
     this.#assessor.batch = await openBatch?.();
-    const atWork = await LineAtWork.open('evaluate', this.#request, this.#deps);
-    const { store, environment, scorers } = this.#deps;
-    const traced = this.#book === undefined ? { environment } : { environment, store };
-    const heavy = heavyCapturesOf(this.#request, traced, scorers);
+    const atWork = await LineAtWork.open(this.#request, this.#deps);
+    const heavy = heavyCapturesOf(this.#request, this.#deps, this.#deps.scorers);
     await atWork.during(() => this.#process(atWork, heavy)).finally(() => heavy.close());
   }
 
@@ -115,7 +113,9 @@ class EvaluateChunk {
     const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, book: this.#book });
     const { duplicates, condemned } = all;
     this.#unread = all.unread;
-    const ids = [...all.captures, ...condemned, ...all.heavy].map(({ traceId }) => traceId);
+    // What is only traced is read when it is written.
+    const judged = scorers.length > 0 ? [...all.captures, ...all.heavy] : [];
+    const ids = [...condemned, ...judged].map(({ traceId }) => traceId);
     const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
     const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {
@@ -131,16 +131,15 @@ class EvaluateChunk {
     } finally {
       await this.#writer.end();
     }
-    this.#takenOver = (await this.#deps.answers?.unreported(this.#repeated)) ?? [];
+    this.#paidByOthers = (await this.#deps.answers?.paidByOthers(this.#repeated)) ?? {};
     for (const line of duplicates) {
-      this.#book?.duplicate(line.traceId, line);
-      if (this.#book?.refused.has(line.traceId)) continue;
-      this.#tally.trace(line.range);
+      this.#book.duplicate(line.traceId, line);
+      if (this.#book.refused.has(line.traceId)) continue;
       this.#tally.settle(line.range, 'duplicateLine', scorers.length);
     }
-    await this.#book?.close();
+    await this.#book.close();
     this.#isLogged = true;
-    await this.#index.write(this.#deps.storage, this.#deps.environment.WORK_BUCKET, this.#book?.refused);
+    await this.#index.write(this.#deps.storage, this.#deps.environment.WORK_BUCKET, this.#book.refused);
     const failure = this.#stop ?? this.#withoutAnswer;
     if (failure !== undefined) throw failure;
   }
@@ -155,12 +154,14 @@ class EvaluateChunk {
   #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
     return forEachConcurrently(atWork.isEach ? 1 : CAPTURES_AT_ONCE, work, async (item) => {
       if (atWork.isEach) await this.#writer.flush().then(() => atWork.begin(item.raw.place));
+      else if (this.#deps.scorers.length === 0) atWork.checkTime();
       await this.#writer.add(item, await this.#assess(item, signal));
     });
   }
 
   async #assess(item: PlannedWork, signal: AbortSignal): Promise<CaptureOutcome> {
     const { weight, onlyTraced } = item;
+    if (this.#deps.scorers.length === 0) return NOT_JUDGED;
     if (onlyTraced !== undefined) return this.#assessor.errors(item, onlyTraced.message, onlyTraced.name);
     const assess = (until?: AbortSignal) =>
       this.#gate.pass(weight, () => this.#assessor.assess({ ...item, capture: item.read() }, until));
@@ -197,7 +198,8 @@ class EvaluateChunk {
     const { options, run } = this.#request;
     const { traceId, replay } = line;
     const capture = line.read();
-    if (isRepeated(this.#request)) this.#repeated.add(this.#assessor.questionOf({ traceId, capture }));
+    if (isRepeated(this.#request) && this.#deps.answers !== undefined)
+      this.#repeated.add(this.#assessor.questionOf({ traceId, capture }));
     const stored = allStored.get(traceId);
     const isAbsent = stored === undefined && this.#mayCreate;
     const { variant } = capturePathOf(line.raw.place.key);
@@ -205,7 +207,7 @@ class EvaluateChunk {
     const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways, replay };
     const pending = pendingVerdicts(traceId, look, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
     // Captures are planned in the order of their lines, as the index wants them.
-    const isIndexed = replay === undefined && (this.#book !== undefined || stored !== undefined);
+    const isIndexed = replay === undefined && (stored !== undefined || !this.#request.chunk.traced);
     if (isIndexed) this.#index.add(capture, traceId, line.raw.place);
     const facts = captureFacts(capture, line.raw.place, replay);
     if (isAbsent || stored !== undefined) return [{ ...line, pending, stored, facts }];
@@ -215,13 +217,12 @@ class EvaluateChunk {
 
   /** Whether absent traces are written. */
   get #mayCreate(): boolean {
-    return this.#book !== undefined && createsTraces(this.#request);
+    return createsTraces(this.#request);
   }
 
   /** Settles a line whose trace a person has deleted. */
   #settle(range: number, pending: PendingVerdicts): void {
-    this.#book?.traced(range, 'missing');
-    this.#tally.trace(range);
+    this.#book.traced(range, 'missing');
     this.#tally.settled(range, pending);
   }
 
@@ -229,10 +230,10 @@ class EvaluateChunk {
    * Settles a line that must not be decoded because it kills the function: if it has a trace, each scorer without a verdict
    * gets an error, else it is quarantined.
    */
-  async #condemn({ traceId, range, raw, reason }: Condemned, stored: StoredTrace | undefined): Promise<void> {
+  async #condemn({ traceId, range, raw }: Condemned, stored: StoredTrace | undefined): Promise<void> {
     const { run, options } = this.#request;
     if (stored === undefined && this.#mayCreate) {
-      this.#book?.quarantine({ range, ...raw }, reason);
+      this.#book.quarantine({ range, ...raw }, KILLED);
       return;
     }
     const keepVerdicts = { ...options, reevaluate: false };
@@ -244,7 +245,7 @@ class EvaluateChunk {
     const read = (): never => {
       throw new Error('A line that kills the function was decoded');
     };
-    const outcome = this.#assessor.errors({ traceId, pending }, reason.message, reason.name);
+    const outcome = this.#assessor.errors({ traceId, pending }, KILLED.message, KILLED.name);
     const facts = captureFacts(undefined, raw.place);
     await this.#writer.add(
       { traceId, range, raw, weight: 0, read, pending, stored, facts, isCondemned: true },
@@ -253,9 +254,7 @@ class EvaluateChunk {
   }
 
   receipt(failure: unknown): EvaluateReceipt {
-    const { batch } = this.#assessor;
-    const spend = { ...this.#assessor.spend };
-    for (const taken of this.#takenOver) addSpend(spend, taken.spend);
+    const { batch, spend } = this.#assessor;
     return {
       step: 'evaluate',
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
@@ -265,10 +264,15 @@ class EvaluateChunk {
       ...this.#tally.receipt(),
       ...this.#quality.counts(),
       spend,
-      ...(this.#takenOver.length === 0 ? {} : { takenOver: this.#takenOver }),
+      ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),
-      ...(this.#book && { log: this.#book.receipt(this.#isLogged ? undefined : failure) }),
+      log: this.#book.receipt(this.#isLogged ? undefined : failure),
     };
+  }
+
+  /** The receipt of a chunk that is only traced. */
+  logReceipt(failure: unknown): LogReceipt {
+    return { ...this.#book.receipt(failure), ...this.#quality.counts() };
   }
 }
 
@@ -277,5 +281,5 @@ type Condemned = Awaited<ReturnType<typeof readCaptures>>['condemned'][number];
 /** The errors of a capture whose batch job ended without an answer. */
 const WITHOUT_ANSWER = new Set(['JudgeBatchFailed', 'JudgeBatchRefused']);
 
-/** A capture that is in MLflow waits for the next attempt. */
+/** A capture that is only traced, or that is in MLflow and waits for the next attempt. */
 const NOT_JUDGED: CaptureOutcome = { assessments: [], notJudgeable: [], held: 0 };

@@ -37,8 +37,8 @@ export class ChunkCaptures {
   readonly captures: ReadCapture[] = [];
   /** Lines that are identical to one of the captures. */
   readonly duplicates: Line[] = [];
-  /** Lines that must not be decoded here, because they killed the function alone or are too heavy. */
-  readonly condemned: (Line & { reason: NamedError })[] = [];
+  /** Lines that must not be decoded, because they killed the function alone. */
+  readonly condemned: Line[] = [];
   readonly unread: UnreadRange[] = [];
   /** Lines that are worked on one after the other, when nothing else is in memory. */
   readonly heavy: HeavyLine[] = [];
@@ -58,10 +58,9 @@ export class ChunkCaptures {
     } else if (line.kind === 'outsideWindow') {
       book?.outsideWindow(range);
     } else {
-      const { traceId, place, bytes, reason, tooHeavy } = line;
-      const isCondemned = reason === KILLED || (tooHeavy && book === undefined);
-      if (isCondemned && traceId !== undefined && bytes !== undefined) {
-        this.condemned.push({ traceId, range, raw: { place, bytes }, reason });
+      const { traceId, place, bytes, reason } = line;
+      if (reason === KILLED && traceId !== undefined && bytes !== undefined) {
+        this.condemned.push({ traceId, range, raw: { place, bytes } });
       } else {
         book?.quarantine({ range, place, bytes }, reason);
       }

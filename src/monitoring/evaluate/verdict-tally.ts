@@ -8,29 +8,17 @@ import { emptyVerdictCounts } from '../counts.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
 
 export class VerdictTally {
-  readonly #counts = emptyVerdictCounts();
-  readonly #byRange: (VerdictCounts & { traced: number })[];
+  readonly #byRange: VerdictCounts[];
   readonly #reasons = noCounts();
   readonly #verdicts: Record<string, Record<string, number>> = Object.create(null);
   #failedRecorded = 0;
 
   /** @param ranges the number of ranges of the chunk. The other methods are given the ordinal of one */
   constructor(ranges: number) {
-    this.#byRange = Array.from({ length: ranges }, () => ({ traced: 0, ...emptyVerdictCounts() }));
-  }
-
-  /** The number of lines with a trace. */
-  get traced(): number {
-    return this.#byRange.reduce((total, { traced }) => total + traced, 0);
-  }
-
-  trace(range: number): void {
-    const counts = this.#byRange[range];
-    if (counts !== undefined) counts.traced += 1;
+    this.#byRange = Array.from({ length: ranges }, () => emptyVerdictCounts());
   }
 
   settle(range: number, term: keyof VerdictCounts, count = 1): void {
-    this.#counts[term] += count;
     const counts = this.#byRange[range];
     if (counts !== undefined) counts[term] += count;
   }
@@ -69,11 +57,12 @@ export class VerdictTally {
     this.recorded(range, verdict);
   }
 
-  receipt(): Pick<EvaluateReceipt, 'traced' | 'counts' | 'byRange' | 'failedRecorded' | 'reasons' | 'verdicts'> {
-    const rows = this.#byRange.map((one) => [one.traced, ...VERDICT_TERMS.map((term) => one[term])]);
+  receipt(): Pick<EvaluateReceipt, 'counts' | 'byRange' | 'failedRecorded' | 'reasons' | 'verdicts'> {
+    const counts = emptyVerdictCounts();
+    for (const one of this.#byRange) addCounts(counts, one);
+    const rows = this.#byRange.map((one) => VERDICT_TERMS.map((term) => one[term]));
     return {
-      traced: this.traced,
-      counts: this.#counts,
+      counts,
       ...(rows.length === 1 ? {} : { byRange: rows }),
       failedRecorded: this.#failedRecorded,
       reasons: this.#reasons,

@@ -9,11 +9,6 @@ import type { LineAtWork } from '../chunk/line-at-work.ts';
 import { ChunkWriter, type WriteDependencies } from '../write/chunk-writer.ts';
 import { LineBook } from '../write/line-book.ts';
 
-export interface LogDependencies extends WriteDependencies {
-  storage: Storage;
-  environment: LambdaEnvironment;
-}
-
 /**
  * Notes each line, decodes it and writes its trace before the next one is noted. Counts nothing: the whole chunk is processed as
  * usual afterwards, and finds the traces.
@@ -23,9 +18,9 @@ export interface LogDependencies extends WriteDependencies {
  */
 export async function traceEach(
   request: ChunkRequest,
-  deps: LogDependencies,
+  deps: WriteDependencies & { storage: Storage; environment: LambdaEnvironment },
   { atWork, heavy }: { atWork: LineAtWork; heavy: HeavyCaptures },
-  mayCreate = true,
+  mayCreate: boolean,
 ): Promise<void> {
   const { storage, environment } = deps;
   const book = new LineBook(request, deps);

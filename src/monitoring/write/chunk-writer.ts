@@ -76,14 +76,14 @@ const asWritten = (assessments: readonly NewAssessment[]): WriteOutcome => ({
 export class ChunkWriter {
   readonly #request: ChunkRequest;
   readonly #deps: WriteDependencies;
-  readonly #book: LineBook | undefined;
+  readonly #book: LineBook;
   readonly #sent: SentTraces;
   readonly #lock: Lock;
   readonly #self: string;
   #experiment: Promise<Experiment> | undefined;
 
-  /** @param book counts the lines, if the step also writes their traces */
-  constructor(request: ChunkRequest, deps: WriteDependencies, book?: LineBook) {
+  /** @param book counts the lines */
+  constructor(request: ChunkRequest, deps: WriteDependencies, book: LineBook) {
     this.#request = request;
     this.#deps = deps;
     this.#book = book;
@@ -131,7 +131,7 @@ export class ChunkWriter {
       const beginBy = Date.now() + this.#deps.remainingMs() - WRITE_RESERVE_MS;
       outcomes.push(...(await this.#lock.during(names, (assertHeld) => this.#write(open, assertHeld), beginBy)));
     }
-    for (const [{ range }, { trace }] of outcomes) if (trace !== 'refused') this.#book?.traced(range, trace);
+    for (const [{ range }, { trace }] of outcomes) if (trace !== 'refused') this.#book.traced(range, trace);
     return outcomes;
   }
 
@@ -202,7 +202,7 @@ export class ChunkWriter {
   }
 
   #refused({ traceId, range, raw }: WriteItem, reason: NamedError): WriteOutcome {
-    this.#book?.refuse(traceId, { range, ...raw }, reason);
+    this.#book.refuse(traceId, { range, ...raw }, reason);
     return { ...NOTHING, trace: 'refused', isOfOtherChunk: false };
   }
 

@@ -23,7 +23,6 @@ import type { ReadCapture } from '../evaluate/read-captures.ts';
 import type { VerdictTally } from '../evaluate/verdict-tally.ts';
 import { ChunkWriter, type WriteDependencies, type WriteItem, type WriteOutcome } from './chunk-writer.ts';
 import type { LineBook } from './line-book.ts';
-import { WriteBatch } from './write-batch.ts';
 
 /** A capture, and what is to be done about it. */
 export interface PlannedWork extends ReadCapture {
@@ -42,19 +41,27 @@ interface Finished {
 type FinishedItem = WriteItem & Finished;
 
 /**
- * Captures that are written together: one OTLP request, and one reading of what exists. The first batches are smaller, since MLflow is
- * slower than most judges and is to work from the judge's first answers on. More batches would cost requests, and larger ones memory.
+ * Captures that are written together: one OTLP request for each 100, and one reading of what exists. With a judge, the first batches are
+ * smaller, since MLflow is slower than most judges and is to work from the judge's first answers on. More batches would cost requests,
+ * and larger ones memory.
  */
-const AT_ONCE = { first: 12, growth: 3, most: 50 };
+export const AT_ONCE = {
+  judged: { first: 12, growth: 3, most: 50 },
+  traced: { first: 200, growth: 1, most: 200 },
+};
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
+/** The most memory that traces may take before they are written; less in a small function. */
+const BATCH_WEIGHT = 64 * 1024 * 1024;
+/** The least memory that a span takes. A short record may contain thousands of rows, and each is a span. */
+const SPAN_BYTES = 1000;
 
 interface Parts {
   tally: VerdictTally;
   quality: QualityTally;
   gate: WeightGate;
-  /** Absent if no trace is to be written. */
-  book: LineBook | undefined;
+  book: LineBook;
+  atOnce: (typeof AT_ONCE)['judged'];
 }
 
 export class VerdictWriter {
@@ -67,10 +74,11 @@ export class VerdictWriter {
   readonly #run: string;
   readonly #quality: QualityTally;
   readonly #gate: WeightGate;
-  readonly #book: LineBook | undefined;
+  readonly #book: LineBook;
   #waiting: Finished[] = [];
   #weight = 0;
-  #atOnce = AT_ONCE.first;
+  readonly #growing: Parts['atOnce'];
+  #atOnce: number;
   readonly #writing: Promise<void>[] = [];
 
   constructor(request: ChunkRequest, deps: WriteDependencies, parts: Parts) {
@@ -80,6 +88,8 @@ export class VerdictWriter {
     this.#quality = parts.quality;
     this.#gate = parts.gate;
     this.#book = parts.book;
+    this.#growing = parts.atOnce;
+    this.#atOnce = parts.atOnce.first;
   }
 
   /**
@@ -91,7 +101,7 @@ export class VerdictWriter {
     this.#weight += work.weight;
     if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
       this.#start();
-      this.#atOnce = Math.min(AT_ONCE.most, AT_ONCE.growth * this.#atOnce);
+      this.#atOnce = Math.min(this.#growing.most, this.#growing.growth * this.#atOnce);
     }
     await this.#writing.at(-BATCHES_AT_ONCE - 1);
   }
@@ -129,27 +139,38 @@ export class VerdictWriter {
 
   async #write(batch: readonly Finished[]): Promise<void> {
     const existing = batch.flatMap(({ work }) => (work.isCondemned ? [] : (work.stored ?? [])));
-    const incomplete = this.#book === undefined ? new Set<string>() : await this.#writer.incomplete(existing);
+    const incomplete = await this.#writer.incomplete(existing);
     const isTraced = ({ stored, traceId }: PlannedWork): boolean => stored === undefined || incomplete.has(traceId);
     const weight = batch.reduce((sum, { work }) => sum + (isTraced(work) ? work.weight : 0), 0);
     await this.#gate.pass(weight, async () => {
-      const items = new WriteBatch<FinishedItem>(this.#writer, (item, written) => this.#count(item, written));
+      const most = Math.min(BATCH_WEIGHT, weightAtOnce());
+      let items: FinishedItem[] = [];
+      let built = 0;
       for (const { work, outcome } of batch) {
         await ownTurn();
-        const trace = isTraced(work) ? this.#book?.trace({ ...work, capture: work.read() }) : undefined;
-        if (this.#book?.refused.has(work.traceId)) continue;
+        const trace = isTraced(work) ? this.#book.trace({ ...work, capture: work.read() }) : undefined;
+        if (this.#book.refused.has(work.traceId)) continue;
+        const more = trace === undefined ? 0 : Math.max(work.weight, trace.spans.length * SPAN_BYTES);
+        if (built + more > most) {
+          await this.#writeItems(items);
+          items = [];
+          built = 0;
+        }
         const { traceId, range, raw, stored } = work;
-        const { assessments } = outcome;
-        await items.add({ traceId, range, raw, stored, trace, assessments, work, outcome }, work.weight);
+        items.push({ traceId, range, raw, stored, trace, assessments: outcome.assessments, work, outcome });
+        built += more;
       }
-      await items.flush();
+      await this.#writeItems(items);
     });
+  }
+
+  async #writeItems(items: readonly FinishedItem[]): Promise<void> {
+    for (const [item, written] of await this.#writer.write(items)) this.#count(item, written);
   }
 
   #count({ work, outcome }: FinishedItem, result: WriteOutcome): void {
     if (result.trace === 'refused') return;
     const { range, pending, traceId } = work;
-    this.#tally.trace(range);
     this.#tally.settled(range, pending);
     for (const reason of outcome.notJudgeable) this.#tally.notJudgeable(range, reason);
     this.#tally.held(range, outcome.held, outcome.heldFor);

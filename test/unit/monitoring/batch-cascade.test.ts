@@ -68,7 +68,7 @@ function rig(...chunks: string[][]) {
   const prepare = (request: ChunkRequest, runUsd = 1) =>
     prepareChunk({ ...request, phase: 'prepare' }, depsOf('prepare', request, runUsd));
   const apply = (of: ChunkRequest, runUsd = 1) => {
-    const request: ChunkRequest = { ...of, phase: 'apply', write: true };
+    const request: ChunkRequest = { ...of, phase: 'apply' };
     const deps = depsOf('apply', request, runUsd);
     const openBatch = () => batchAnswers(request, { ...deps, workBucket: 'work' });
     return evaluateChunk(request, { ...deps, ...memoryWriting(), openBatch });

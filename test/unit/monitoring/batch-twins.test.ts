@@ -55,7 +55,7 @@ function rig(chunks: string[][]) {
   const apply = (request: ChunkRequest, more: Partial<typeof batch> = {}) => {
     const deps = { ...depsOf('apply', request), ...more };
     const openBatch = () => batchAnswers(request, { workBucket: 'work', limit: undefined, ...deps });
-    return evaluateChunk({ ...request, phase: 'apply', write: true }, { ...deps, ...writing, openBatch });
+    return evaluateChunk({ ...request, phase: 'apply' }, { ...deps, ...writing, openBatch });
   };
   /** The job ends: it has answered all requests of the chunks, in a file for each. */
   const end = (status = 'Completed', answered = requests) => {

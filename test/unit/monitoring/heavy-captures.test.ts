@@ -64,7 +64,7 @@ class Rig {
   }
 
   async run(step: 'log' | 'evaluate') {
-    const request = { ...chunkRequest(this.storage, [this.#line, this.#line]), write: true };
+    const request = chunkRequest(this.storage, [this.#line, this.#line]);
     const deps = { storage: this.storage.storage, store: this.store, environment, requestId: 'r', ...memoryWriting() };
     if (step === 'log') return logChunk(request, deps);
     const { judge } = this.model;

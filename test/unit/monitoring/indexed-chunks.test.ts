@@ -40,18 +40,15 @@ const log: Step = ({ storage, store }, request) =>
   logChunk(request, { storage, store, environment, requestId: `r${Math.random()}`, ...memoryWriting() });
 
 const evaluateWith =
-  (more: Partial<ChunkRequest>, model?: (ask: Ask) => never): Step =>
+  (model?: (ask: Ask) => never): Step =>
   ({ storage, store }, request) =>
-    evaluateChunk(
-      { ...request, ...more },
-      {
-        ...{ storage, store, environment, requestId: `r${Math.random()}`, ...memoryWriting() },
-        judge: scriptedJudge(model).judge,
-        scorers: scorersFor().filter(isJudgeScorer).slice(0, 1),
-        always: () => undefined,
-      },
-    );
-const evaluate = evaluateWith({ write: true });
+    evaluateChunk(request, {
+      ...{ storage, store, environment, requestId: `r${Math.random()}`, ...memoryWriting() },
+      judge: scriptedJudge(model).judge,
+      scorers: scorersFor().filter(isJudgeScorer).slice(0, 1),
+      always: () => undefined,
+    });
+const evaluate = evaluateWith();
 
 describe.each([
   ['LogTraces', log],
@@ -113,7 +110,7 @@ test('EvaluateTraces keeps them also when the judge fails', async () => {
     throw new RetryableError('JudgeUnavailable', 'The judge is away');
   };
   const chats = [chatLine('a'), chatLine('b')];
-  await expect(evaluateWith({ write: true }, away)(rig, rig.request(chats))).rejects.toThrow('The judge is away');
+  await expect(evaluateWith(away)(rig, rig.request(chats))).rejects.toThrow('The judge is away');
   expect(await indexRows(rig.storage)).toHaveLength(2);
 });
 
@@ -121,6 +118,7 @@ test('EvaluateTraces keeps those of the traces that it only evaluates, and none 
   const rig = new Rig();
   await log(rig, rig.request([row(1)], { run: 'other' }));
   rig.memory.objects.clear();
-  await evaluateWith({})(rig, rig.request([row(1), row(2)]));
+  const request = rig.request([row(1), row(2)]);
+  await evaluate(rig, { ...request, chunk: { ...request.chunk, traced: true } });
   expect(await rig.values()).toEqual([1]);
 });

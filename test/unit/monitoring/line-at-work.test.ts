@@ -97,10 +97,12 @@ class Rig {
 const log = (request: ChunkRequest, { deps }: Rig) => logChunk(request, deps);
 const scorers = scorersFor({ guidelines: {} });
 const evaluate = (request: ChunkRequest, { deps }: Rig) =>
-  evaluateChunk(
-    { ...request, write: true },
-    { ...deps, judge: scriptedJudge().judge, scorers: scorers.filter(isCodeScorer), always: () => undefined },
-  );
+  evaluateChunk(request, {
+    ...deps,
+    judge: scriptedJudge().judge,
+    scorers: scorers.filter(isCodeScorer),
+    always: () => undefined,
+  });
 
 describe.each([
   ['LogTraces', log],
@@ -184,7 +186,7 @@ test('a line that was traced and kills the evaluation gets an error per scorer, 
   const receipt = await rig.run<EvaluateReceipt>();
   const count = scorers.filter(isCodeScorer).length;
   expect(rig.attempts).toBe(4);
-  expect(receipt).toMatchObject({ traced: 6, counts: { failed: count }, failedRecorded: count });
+  expect(receipt).toMatchObject({ log: { counts: { traced: 6 } }, counts: { failed: count }, failedRecorded: count });
   const errors = (rig.store.assessments.get(deadly) ?? []).map(({ error }) => error?.code);
   expect(errors).toEqual(Array.from({ length: count }, () => 'FunctionKilled'));
 });

@@ -62,7 +62,7 @@ class Rig {
 
   evaluate(lines: readonly string[], more: Partial<ChunkRequest> = {}): Promise<EvaluateReceipt> {
     const { storage } = this.memory;
-    return evaluateChunk(chunkRequest(this.memory, lines, { write: true, ...more }), {
+    return evaluateChunk(chunkRequest(this.memory, lines, more), {
       ...{ storage, store: this.store, environment, requestId: 'r', ...memoryWriting() },
       judge: this.judge.judge,
       scorers,
@@ -80,7 +80,7 @@ test('a request of a registered replay is traced with its run, and neither judge
   const id = await rig.mark();
   const lines = [lineOf('one', replayInferenceId(id, RUN, 'e', 0)), lineOf('two', undefined)];
   const receipt = await rig.evaluate(lines);
-  expect(receipt.traced).toBe(2);
+  expect(receipt.log?.counts.traced).toBe(2);
   expect(receipt.reasons).toMatchObject({ sentByReplay: scorers.length });
   expect(receipt.counts.notJudgeable).toBeGreaterThanOrEqual(scorers.length);
   const [cell] = Object.values(Object.values(receipt.quality ?? {})[0] ?? {});

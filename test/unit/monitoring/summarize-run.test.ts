@@ -71,11 +71,10 @@ class FinishedRun {
       ...{ step: 'log', ...common, chunk, counts: sum(counts.map((one) => ({ ...one.log }))), quarantineReasons: {} },
       ...(several ? { byRange: counts.map((one) => LOG_TERMS.map((term) => one.log[term])) } : {}),
     } as unknown as LogReceipt;
-    const rows = counts.map((one) => [one.traced, ...VERDICT_TERMS.map((term) => one.verdicts[term])]);
+    const rows = counts.map((one) => VERDICT_TERMS.map((term) => one.verdicts[term]));
     const evaluated = {
       ...{ step: 'evaluate', ...common, chunk, scorers: SCORERS, failedRecorded: 0, evaluatedTraces: 1 },
       ...{
-        traced: rows.reduce((total, [traced = 0]) => total + traced, 0),
         reasons: chunk === 0 ? {} : { constructor: 1 },
       },
       ...{ counts: sum(counts.map((one) => ({ ...one.verdicts }))), verdicts: { safety: { yes: 1 } } },

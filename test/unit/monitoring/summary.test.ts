@@ -47,7 +47,6 @@ const evaluate = (more: Partial<EvaluateReceipt> = {}): EvaluateReceipt => ({
   ...common,
   step: 'evaluate',
   scorers: 3,
-  traced: 8,
   counts: { ...emptyVerdictCounts(), newVerdicts: 20, duplicateLine: 3, failed: 1 },
   failedRecorded: 1,
   reasons: {},
@@ -91,7 +90,7 @@ describe('the summary of a run', () => {
     ['kill', { kills: 1 }],
     ['attempt', { attempt: 1 }],
   ])('counts the success after one more %s, in whatever order the receipts come', (_, more) => {
-    const [earlier, later] = [evaluate({ endedAt: '9', traced: 7 }), evaluate(more)];
+    const [earlier, later] = [evaluate({ endedAt: '9', evaluatedTraces: 7 }), evaluate(more)];
     for (const receipts of [
       [earlier, later],
       [later, earlier],
@@ -138,18 +137,19 @@ describe('the summary of a run', () => {
   test('counts the cost once when an evaluation that was presumed killed leaves its receipt later', () => {
     const paid = { calls: 6, inputTokens: 60, outputTokens: 6, usd: 0.25 };
     const frozen = evaluate({ requestId: 'frozen', endedAt: '9', spend: paid });
-    const takenOver = [{ from: ['frozen'], spend: paid }];
-    const next = evaluate({ kills: 1, requestId: 'next', startedAt: '3', takenOver });
+    const none = { calls: 2, inputTokens: 0, outputTokens: 0, usd: 0.25 };
+    const next = evaluate({ kills: 1, requestId: 'next', startedAt: '3', spend: none, paidByOthers: { frozen: paid } });
     const summary = summarize([plan()], [log(), frozen, next]);
     expect(summary).toMatchObject({ status: 'succeeded', spend: { calls: 8, usd: 0.5 } });
     expect(summary).not.toHaveProperty('unreportedAttempts');
     // The presumed dead attempt never resumed.
     expect(summarize([plan()], [log(), next])).toMatchObject({ unreportedAttempts: 1, spend: { calls: 8 } });
-    // Taken over twice, because the first attempt that took over was suspended too.
-    const twice = { from: ['frozen', 'next'], spend: paid };
-    const last = evaluate({ kills: 2, requestId: 'last', startedAt: '5', takenOver: [twice] });
-    expect(summarize([plan()], [log(), next, last]).spend.calls).toBe(16 - 6);
-    expect(summarize([plan()], [log(), frozen, next, last]).spend.calls).toBe(22 - 12);
+    const seen = { frozen: { ...paid, calls: 5 }, next: none };
+    const last = evaluate({ kills: 2, requestId: 'last', startedAt: '5', spend: none, paidByOthers: seen });
+    for (const receipts of [[next, last], [last], [frozen, next, last]]) {
+      const { spend } = summarize([plan()], [log(), ...receipts]);
+      expect(spend.calls).toBe(receipts.length === 1 ? 9 : 10);
+    }
   });
 
   test('counts the answers of a batch job once, however many attempts have read them', () => {

@@ -41,7 +41,7 @@ class Rig {
   request(run: string, options: Partial<ChunkRequest['options']> = {}, attempt = 0): ChunkRequest {
     const range = rangeOf(this.storage, `e/Blue/2026/11/20/10/a.jsonl`, LINES);
     const all = { evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' as const };
-    return { run, chunk: chunkOf([range]), options: { ...all, ...options }, attempt, write: true };
+    return { run, chunk: chunkOf([range]), options: { ...all, ...options }, attempt };
   }
 
   #deps(): EvaluateDependencies {
