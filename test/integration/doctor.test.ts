@@ -479,7 +479,9 @@ afterAll(() => {
 
 test.each(Object.entries(BROKEN))('names %s', async (name, [settings, changed, check]) => {
   // The double of an MLflow app is the server itself.
-  const self = settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT ? { SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: aws.url } : {};
+  const self: Record<string, string> = settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT
+    ? { SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: aws.url }
+    : {};
   const { healthy, lines, findings } = await doctor({ ...settings, ...self }, changed);
   const said = about(lines, check).map((line) => line.replaceAll(aws.url, 'http://aws'));
   printed[name] = said;
