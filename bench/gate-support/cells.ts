@@ -50,6 +50,7 @@ function cells(
   releases: number,
   thresholds: readonly Threshold[],
   seed: number,
+  withOldRule: boolean,
 ): Cell[] {
   const random = new Random(seed);
   const found = thresholds.map(
@@ -63,31 +64,37 @@ function cells(
     for (const [i, threshold] of thresholds.entries()) {
       const cell = found[i] as Cell;
       cell[decideGate([threshold], data).outcome]++;
-      if (oldRulePasses(threshold, data)) cell.oldPassed++;
+      if (withOldRule && oldRulePasses(threshold, data)) cell.oldPassed++;
     }
   }
   return found;
 }
 
-/** Cells of all thresholds of the shape, at each size. */
+/**
+ * Cells of all thresholds of the shape, at each size.
+ *
+ * @param withOldRule whether the old rule decides too, which takes about as long as the gate
+ */
 export const simulated = (
   shape: Shape,
   truth: Cell['truth'],
   releases: number,
   sizes: readonly number[] = SIZES,
-  seed = 1,
+  withOldRule = true,
 ): Cell[] =>
-  sizes.flatMap((pairs) => cells(shape, truth, pairs, releases, shape.thresholds.map(parseThreshold), seed + pairs));
+  sizes.flatMap((pairs) =>
+    cells(shape, truth, pairs, releases, shape.thresholds.map(parseThreshold), 1 + pairs, withOldRule),
+  );
 
 /** For each threshold of the shape, unchanged releases of the size that a plan from `pilot` pairs names. */
-export function plannedCells(shape: Shape, releases: number, pilot: number, pilots: number, seed = 1): Cell[] {
+export function plannedCells(shape: Shape, releases: number, pilot: number, pilots: number): Cell[] {
   return shape.thresholds.map(parseThreshold).map((threshold): Cell => {
     const all = Array.from({ length: pilots }, (_, i) => {
-      const random = new Random(seed + 1000 * i);
+      const random = new Random(1 + 1000 * i);
       const { requests } = planThreshold(threshold, { pairs: shape.unchanged(pilot, random) }, 0.01);
       return requests === null
         ? []
-        : cells(shape, 'unchanged', requests, Math.ceil(releases / pilots), [threshold], seed + i);
+        : cells(shape, 'unchanged', requests, Math.ceil(releases / pilots), [threshold], 1 + i, true);
     }).flat();
     const sum = (pick: (cell: Cell) => number): number => all.reduce((total, cell) => total + pick(cell), 0);
     return {

@@ -4,22 +4,11 @@ import { awsRequests } from './aws-requests.ts';
 /** By test files of the integration level. `states → ` are steps that Step Functions takes itself. */
 const CHECKED_IN = {
   'deployed-batch': [
-    'bedrock:CreateModelInvocationJob',
-    'bedrock:GetFoundationModel',
-    'bedrock:GetInferenceProfile',
-    'bedrock:GetModelInvocationJob',
-    'bedrock-runtime:Converse',
-    'dynamodb:BatchGetItem',
-    'dynamodb:BatchWriteItem',
-    'dynamodb:GetItem',
-    'dynamodb:UpdateItem',
-    's3:GetObject',
-    's3:HeadObject',
-    's3:ListObjectsV2',
-    's3:PutObject',
-    'states → lambda:Invoke',
-    'states → s3:GetObject',
-    'states → s3:PutObject',
+    ...['bedrock:CreateModelInvocationJob', 'bedrock:GetFoundationModel', 'bedrock:GetInferenceProfile'],
+    ...['bedrock:GetModelInvocationJob', 'bedrock-runtime:Converse', 'dynamodb:BatchGetItem'],
+    ...['dynamodb:BatchWriteItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem', 's3:GetObject'],
+    ...['s3:HeadObject', 's3:ListObjectsV2', 's3:PutObject', 'states → lambda:Invoke'],
+    ...['states → s3:GetObject', 'states → s3:PutObject'],
   ],
   'deployed-policies': [
     'lambda:Invoke',

@@ -3,7 +3,6 @@
  * and for MLflow, and a capture file to replay.
  */
 import { Agent } from 'node:https';
-import { IAMClient } from '@aws-sdk/client-iam';
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
@@ -31,23 +30,15 @@ export class GuardedStack {
   readonly environment: LocalEnvironment;
   readonly pipeline: DeployedPipeline;
   readonly replays: DeployedReplay;
-  readonly iam: IAMClient;
   readonly arthur: Arthur;
   readonly #endpoint: StandInEndpoint;
   readonly #headersArn: string;
 
-  private constructor(
-    pipeline: DeployedPipeline,
-    iam: IAMClient,
-    arthur: Arthur,
-    endpoint: StandInEndpoint,
-    headersArn: string,
-  ) {
+  private constructor(pipeline: DeployedPipeline, arthur: Arthur, endpoint: StandInEndpoint, headersArn: string) {
     this.arthur = arthur;
     this.environment = pipeline.environment;
     this.pipeline = pipeline;
     this.replays = new DeployedReplay(pipeline);
-    this.iam = iam;
     this.#endpoint = endpoint;
     this.#headersArn = headersArn;
   }
@@ -84,7 +75,7 @@ export class GuardedStack {
       });
       await environment.mlflow;
       const pipeline = new DeployedPipeline(environment, PREFIX, outputs);
-      return new GuardedStack(pipeline, new IAMClient(config), arthur, endpoint, headersArn);
+      return new GuardedStack(pipeline, arthur, endpoint, headersArn);
     } catch (error) {
       await environment.stop();
       await Promise.all([endpoint.close(), arthur.stop()]);
@@ -93,7 +84,6 @@ export class GuardedStack {
   }
 
   async stop(): Promise<void> {
-    this.iam.destroy();
     await this.environment.stop();
     await Promise.all([this.#endpoint.close(), this.arthur.stop()]);
   }

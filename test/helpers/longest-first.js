@@ -18,7 +18,6 @@ const levelOf = ({ context }) => LEVELS.indexOf(context.config.displayName?.name
  */
 const LONG = [
   'slow/deployed-batch-faults.test.ts',
-  'slow/deployed-grants.test.ts',
   'slow/canary.test.ts',
   'slow/deployed-replay-results.test.ts',
   'slow/cfn-lint.test.ts',

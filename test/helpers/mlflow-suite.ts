@@ -161,17 +161,8 @@ export function testMlflow(setup: () => SuiteSetup): void {
     test('accept any text, including characters that MLflow’s databases refuse', async () => {
       const [root] = chatTrace('', 'x').spans;
       const values = [
-        '',
-        '"quoted"',
-        '{"a":1}',
-        '[1]',
-        '123',
-        'true',
-        'null',
-        'nul \0',
-        'half \ud83d',
-        '日本語 😀 é',
-        '\u2028',
+        ...['', '"quoted"', '{"a":1}', '[1]', '123', 'true', 'null', 'nul \0', 'half \ud83d', '日本語 😀 é'],
+        ...['\u2028'],
       ];
       const storable = (text: string) => text.toWellFormed();
       const { experiment, traces } = await written(

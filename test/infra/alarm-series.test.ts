@@ -52,7 +52,7 @@ const every = (seconds: number, value = 1, until = DAY): Point[] =>
 describe('one batch of events that fails all day', () => {
   const LATE = [0, 30, 60];
 
-  test.each([0, 60, 90, 120, 300])('rings FunctionErrors within half an hour, at a window of %d s', (window) => {
+  test.each([0, 90, 300])('rings FunctionErrors within half an hour, at a window of %d s', (window) => {
     const settings = { BATCH_WINDOW_SECONDS: String(window) };
     const queues = Object.values(resourcesOfType(templateOf(settings), 'AWS::SQS::Queue'));
     const hidden = queues.map(({ Properties }) => Number(Properties.VisibilityTimeout ?? 0));
@@ -83,7 +83,7 @@ describe.each(['VerdictsHeld', 'LinesQuarantined', 'VerdictsFailed', 'JudgeModel
   test('is one message, however often a run finds it again', () => {
     const alarm = alarmOf(id);
     for (const seconds of [60, 900, 3600, 12 * 3600]) {
-      for (const phase of PHASES.filter((each) => each % 30 === 0)) {
+      for (const phase of PHASES.filter((each) => each % 150 === 0)) {
         expect(ringsOf(alarm, every(seconds, 1, 7 * DAY), phase, 7 * DAY)).toHaveLength(1);
       }
     }

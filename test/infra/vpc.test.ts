@@ -1,6 +1,6 @@
 /** Functions in a VPC: all of them, with permissions that their code cannot use, and the endpoints that they need. */
 import { readFileSync } from 'node:fs';
-import { ALL_FOLDERS, FOLDERS } from '../helpers/iam-needs.ts';
+import { ALL_FOLDERS, FOLDERS } from '../helpers/iam-roles.ts';
 import { bundlesOf } from '../helpers/sdk-calls.ts';
 import { ACCOUNT, denialsOf, policiesOf, REGION, resourcesOfType, templateOf } from '../helpers/synth.ts';
 

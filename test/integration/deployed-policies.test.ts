@@ -1,6 +1,6 @@
 /**
  * The policies of each function's role are sufficient on an emulated AWS that enforces them, over TLS. test/infra/calls.test.ts
- * holds them against the calls of each function; `npm run test:slow` takes away one grant after the other.
+ * holds their actions against the calls of each function.
  */
 import type { LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../bin/operate/aws-json.ts';

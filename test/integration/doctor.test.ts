@@ -1,5 +1,6 @@
 /** Broken set-ups, each named rightly by doctor, against a server that answers for all of AWS and for MLflow. */
 import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
 import { type Diagnosis, type DoctorFlags, diagnose } from '../../bin/doctor/diagnose.ts';
@@ -258,51 +259,29 @@ test('a misspelt model is named with those that it is like, and no fuse is switc
   expect((await about('zzzzzzzz'))?.repair).toMatch(/^set it to: a Bedrock model in the price table, or its price/);
 });
 
-/** A set-up by its settings and the answers that differ, and the lines of one check: the only ones that differ from a good set-up. */
-const BROKEN: Record<string, [Record<string, string>, Answers, check: string, lines: (string | RegExp)[]]> = {
-  'a misspelt setting': [
-    { EVALUATION_SAMPEL_RATE: '0.1' },
-    {},
-    'names',
-    [
-      'warning names The environment sets EVALUATION_SAMPEL_RATE, which is not a setting of this stack. → did you mean EVALUATION_SAMPLE_RATE?',
-    ],
-  ],
-  'an endpoint that does not exist': [
-    {},
-    { DescribeEndpoint: NO_ENDPOINT },
-    'endpoint',
-    ['error endpoint There is no endpoint e in us-east-1. → correct SAGEMAKER_ENDPOINT_NAME, or the region'],
-  ],
+/** A set-up by its settings and the answers that differ, and the check whose lines differ from those of a good set-up. */
+const BROKEN: Record<string, [Record<string, string>, Answers, check: string]> = {
+  'a misspelt setting': [{ EVALUATION_SAMPEL_RATE: '0.1' }, {}, 'names'],
+  'an endpoint that does not exist': [{}, { DescribeEndpoint: NO_ENDPOINT }, 'endpoint'],
   'an endpoint with a misspelt name': [
     { SAGEMAKER_ENDPOINT_NAME: 'gardn', DATA_CAPTURE_S3_PREFIX: 'e' },
     { DescribeEndpoint: NO_ENDPOINT },
     'endpoint',
-    ['error endpoint There is no endpoint gardn in us-east-1. → did you mean garden? Correct SAGEMAKER_ENDPOINT_NAME'],
   ],
   'an endpoint that has failed': [
     {},
     { DescribeEndpoint: endpoint({ EndpointStatus: 'Failed', FailureReason: 'no capacity' }) },
     'endpoint',
-    ['error endpoint The endpoint e is Failed (no capacity). → update or recreate it'],
   ],
   'an endpoint with a variant that is not counted': [
     {},
     { DescribeEndpoint: endpoint({ ProductionVariants: [{ VariantName: 'AllTraffic' }, { VariantName: 'b' }] }) },
     'endpoint',
-    [
-      'ok endpoint The endpoint e is InService.',
-      /^warning endpoint .* variants AllTraffic, b, .* → set ENDPOINT_VARIANTS=AllTraffic,b$/,
-    ],
   ],
   'a shadow variant that is not named': [
     {},
     { DescribeEndpoint: endpoint({ ShadowProductionVariants: [{ VariantName: 'Shadow' }] }) },
     'endpoint',
-    [
-      'ok endpoint The endpoint e is InService.',
-      /^warning endpoint The endpoint has the shadow variants Shadow, and SHADOW_VARIANTS does not name Shadow: .* → set SHADOW_VARIANTS=Shadow, and deploy$/,
-    ],
   ],
   'a shadow variant that is none any more': [
     { SHADOW_VARIANTS: 'Old,Shadow' },
@@ -313,50 +292,16 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
       ],
     },
     'endpoint',
-    [
-      'ok endpoint The endpoint e is InService.',
-      /^warning endpoint SHADOW_VARIANTS names Old, no shadow .* → set SHADOW_VARIANTS=Shadow, and deploy; if it serves nobody/,
-    ],
   ],
-  'Data Capture that is off': [
-    {},
-    { DescribeEndpoint: endpoint({ DataCaptureConfig: undefined }) },
-    'capture',
-    [
-      /^error capture Data Capture is off: the endpoint e captures nothing\. → update the endpoint to a configuration with DataCaptureConfig/,
-    ],
-  ],
-  'Data Capture that is stopped': [
-    {},
-    { DescribeEndpoint: endpoint({}, { CaptureStatus: 'Stopped' }) },
-    'capture',
-    [/^error capture Data Capture of the endpoint e is stopped\. → start it again/],
-  ],
-  'Data Capture of nothing': [
-    {},
-    { DescribeEndpoint: endpoint({}, { CurrentSamplingPercentage: 0 }) },
-    'capture',
-    ['error capture Data Capture samples 0% of the requests. → raise its sampling percentage'],
-  ],
-  'Data Capture of requests alone': [
-    {},
-    { DescribeEndpointConfig: endpointConfig('Input') },
-    'capture',
-    [/^warning capture Only requests are captured: no reply can be judged/],
-  ],
-  'Data Capture of replies alone': [
-    {},
-    { DescribeEndpointConfig: endpointConfig('Output') },
-    'capture',
-    [/^warning capture Only replies are captured: the judge does not see what was asked/],
-  ],
+  'Data Capture that is off': [{}, { DescribeEndpoint: endpoint({ DataCaptureConfig: undefined }) }, 'capture'],
+  'Data Capture that is stopped': [{}, { DescribeEndpoint: endpoint({}, { CaptureStatus: 'Stopped' }) }, 'capture'],
+  'Data Capture of nothing': [{}, { DescribeEndpoint: endpoint({}, { CurrentSamplingPercentage: 0 }) }, 'capture'],
+  'Data Capture of requests alone': [{}, { DescribeEndpointConfig: endpointConfig('Input') }, 'capture'],
+  'Data Capture of replies alone': [{}, { DescribeEndpointConfig: endpointConfig('Output') }, 'capture'],
   'Data Capture to another bucket': [
     {},
     { DescribeEndpoint: endpoint({}, { DestinationS3Uri: 's3://others/captures/' }) },
     'capture',
-    [
-      'error capture The captures go to s3://others/captures/e/, and the settings say s3://my-captures/e/: no capture would be processed. → set DATA_CAPTURE_S3_BUCKET=others and DATA_CAPTURE_S3_PREFIX=captures/e/',
-    ],
   ],
   'captures encrypted with a key that the settings do not name': [
     {},
@@ -365,24 +310,9 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
       DescribeKey: [200, { KeyMetadata: { Arn: 'arn:aws:kms:us-east-1:123456789012:key/k1', KeyState: 'Enabled' } }],
     },
     'capture',
-    [
-      /^error capture The captures are encrypted with the KMS key arn:aws:kms:\S+:key\/k1, and DATA_CAPTURE_KMS_KEY_ARN is not set/,
-    ],
   ],
-  'a bucket that does not exist': [
-    {},
-    { 'HEAD /my-captures': [404, ''] },
-    'captures',
-    ['error captures The bucket my-captures does not exist. → create it, or correct DATA_CAPTURE_S3_BUCKET'],
-  ],
-  'a bucket in another region': [
-    {},
-    { 'HEAD /my-captures': inRegion('eu-west-1', 301) },
-    'captures',
-    [
-      'error captures The bucket my-captures is in eu-west-1, and the stack in us-east-1: S3 sends the events of a bucket in its own region. → deploy the stack in the region of the bucket',
-    ],
-  ],
+  'a bucket that does not exist': [{}, { 'HEAD /my-captures': [404, ''] }, 'captures'],
+  'a bucket in another region': [{}, { 'HEAD /my-captures': inRegion('eu-west-1', 301) }, 'captures'],
   'a bucket of another account': [
     {},
     {
@@ -391,45 +321,27 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
       ),
     },
     'captures',
-    [
-      'error captures The bucket my-captures belongs to another account. → deploy the stack in that account, which also receives the events of the bucket',
-    ],
   ],
-  'a bucket that the person may not list': [
-    {},
-    { 'HEAD /my-captures': inRegion('us-east-1', 403) },
-    'captures',
-    [/^unknown captures S3 denies you the bucket my-captures\. → allow yourself s3:ListBucket/],
-  ],
+  'a bucket that the person may not list': [{}, { 'HEAD /my-captures': inRegion('us-east-1', 403) }, 'captures'],
   'a prefix without captures': [
     {},
     { 'GET /my-captures': listings({ 'e/': listing({ 'e/notes.txt': 0 }) }) },
     'captures',
-    [/^warning captures There are no captures under s3:\/\/my-captures\/e\/\. → check DATA_CAPTURE_S3_PREFIX/],
   ],
   'no captures for a day, while the endpoint is used': [
     {},
     { 'GET /my-captures': arrived(49), GetMetricStatistics: [200, { Datapoints: [{ Sum: 1234 }] }] },
     'captures',
-    [
-      /^warning captures The newest capture under s3:\/\/my-captures\/e\/ came 2 days ago\. The endpoint had 1,234 invocations in the last 24 hours\. → check that Data Capture is on, and that the disk/,
-    ],
   ],
   'no captures for a day, while nobody calls the endpoint': [
     {},
     { 'GET /my-captures': arrived(25), GetMetricStatistics: [200, { Datapoints: [] }] },
     'captures',
-    [
-      'warning captures The newest capture under s3://my-captures/e/ came 25 hours ago. Nobody called the endpoint in the last 24 hours. → call it',
-    ],
   ],
   'captures that may not be read': [
     {},
     { [`GET /my-captures/${CAPTURE}`]: [403, '<Error><Code>AccessDenied</Code></Error>'] },
     'captures',
-    [
-      /^warning captures s3:\/\/my-captures\/\S+a\.jsonl could not be read \(AccessDenied\)\. → allow yourself s3:GetObject/,
-    ],
   ],
   'artifacts in a bucket of another account': [
     {},
@@ -439,9 +351,6 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
       ),
     },
     'artifacts',
-    [
-      'error artifacts The bucket artifacts belongs to another account. → name that account in MLFLOW_ARTIFACT_ACCOUNT_ID, or correct MLFLOW_ARTIFACT_BUCKET',
-    ],
   ],
   'artifacts in a bucket of the account that the settings name': [
     { MLFLOW_ARTIFACT_ACCOUNT_ID: '210987654321' },
@@ -451,77 +360,27 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
       ),
     },
     'artifacts',
-    ['ok artifacts The bucket artifacts exists, in the region of the stack.'],
   ],
-  'an artifact bucket in another region': [
-    {},
-    { 'HEAD /artifacts': inRegion('eu-west-1', 301) },
-    'artifacts',
-    [
-      /^error artifacts The bucket artifacts is in eu-west-1, and the stack in us-east-1: .* no trace would be stored\. → use/,
-    ],
-  ],
-  'an MLflow that is too old': [
-    {},
-    { 'GET /version': [200, '3.0.0'] },
-    'mlflow',
-    [
-      /^error mlflow This MLflow server is too old to store the traces; got: version 3\.0\.0; .* → set another MLFLOW_TRACKING_URI$/,
-    ],
-  ],
-  'an MLflow that cannot be reached': [
-    { MLFLOW_TRACKING_URI: 'http://127.0.0.1:9' },
-    {},
-    'mlflow',
-    [
-      /^warning mlflow It could not be asked from here \(MlflowUnavailable: .*ECONNREFUSED.*→ correct MLFLOW_TRACKING_URI/,
-    ],
-  ],
-  'an MLflow that wants another login': [
-    {},
-    { 'GET /version': [401, 'Unauthorized'] },
-    'mlflow',
-    [
-      /^warning mlflow It could not be asked from here \(MlflowAccessDenied: .* → check your own login; the functions have theirs$/,
-    ],
-  ],
-  'a gateway that does not forward OTLP': [
-    {},
-    { 'POST /v1/traces': [404, 'no'] },
-    'mlflow',
-    [
-      /^warning mlflow Version 3\.17\.2 .* but not for traces by OTLP: a gateway in front of it does not forward \/v1\/traces\./,
-    ],
-  ],
-  'an experiment of another stack': [
-    {},
-    { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging },
-    'mlflow',
-    [
-      /^ok mlflow Version/,
-      /^error mlflow Stack staging writes the traces of e to the experiment "e": every run of prod would fail by MlflowExperimentOfOtherStack\. → set another MLFLOW_EXPERIMENT_NAME, or MLFLOW_EXPERIMENT_SHARED=true/,
-    ],
-  ],
+  'an artifact bucket in another region': [{}, { 'HEAD /artifacts': inRegion('eu-west-1', 301) }, 'artifacts'],
+  'an MLflow that is too old': [{}, { 'GET /version': [200, '3.0.0'] }, 'mlflow'],
+  'an MLflow that cannot be reached': [{ MLFLOW_TRACKING_URI: 'http://127.0.0.1:9' }, {}, 'mlflow'],
+  'an MLflow that wants another login': [{}, { 'GET /version': [401, 'Unauthorized'] }, 'mlflow'],
+  'a gateway that does not forward OTLP': [{}, { 'POST /v1/traces': [404, 'no'] }, 'mlflow'],
+  'an experiment of another stack': [{}, { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging }, 'mlflow'],
   'an experiment that may be shared': [
     { MLFLOW_EXPERIMENT_SHARED: 'true' },
     { 'GET /api/2.0/mlflow/experiments/get-by-name': ofStaging },
     'mlflow',
-    [/^ok mlflow Version/],
   ],
   'an MLflow app that does not exist': [
     { MLFLOW_TRACKING_URI: `${ARN}:mlflow-app/app-1` },
     { DescribeMlflowApp: [400, { __type: 'ResourceNotFound', message: 'no' }] },
     'mlflow',
-    [/^error mlflow There is no arn:\S+app-1 in us-east-1\. → correct MLFLOW_TRACKING_URI/],
   ],
   'an MLflow app with another artifact bucket': [
     { MLFLOW_TRACKING_URI: `${ARN}:mlflow-app/app-1`, SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: 'self' },
     { DescribeMlflowApp: [200, { Status: 'Created', MlflowVersion: '3.4.0', ArtifactStoreUri: 's3://mlflow-own/x' }] },
     'artifacts',
-    [
-      'error artifacts MLflow stores artifacts in s3://mlflow-own/x, and MLFLOW_ARTIFACT_BUCKET is s3://artifacts/mlflow: no spans could be written. → set MLFLOW_ARTIFACT_BUCKET=s3://mlflow-own/x',
-      'ok artifacts The bucket artifacts exists, in the region of the stack.',
-    ],
   ],
   'a model that does not exist': [
     {},
@@ -533,7 +392,6 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
       ],
     },
     'judge',
-    [/^error judge Bedrock has no model us\.anthropic\.claude-sonnet-4-6 in this region/],
   ],
   'a model without access': [
     {},
@@ -543,24 +401,13 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
       }),
     },
     'access',
-    [
-      /^error access The account may not use anthropic\.claude-sonnet-4-6: the agreement with its vendor is NOT_AVAILABLE\. → use the model once/,
-    ],
   ],
   'a quota of 0': [
     {},
     { 'ListServiceQuotas bedrock': [200, { Quotas: [{ QuotaName: QUOTAS[0]?.QuotaName, Value: 0 }] }] },
     'quota',
-    [
-      /^error quota 0 tokens per minute: about 0 captures a day.*Every call is throttled\. → raise the quota in Service Quotas$/,
-    ],
   ],
-  'a quota that is not listed': [
-    {},
-    { 'ListServiceQuotas bedrock': [200, { Quotas: [] }] },
-    'quota',
-    [/^warning quota Service Quotas has no quota of us\.anthropic\.claude-sonnet-4-6/],
-  ],
+  'a quota that is not listed': [{}, { 'ListServiceQuotas bedrock': [200, { Quotas: [] }] }, 'quota'],
   'the Lambdas of a new account': [
     {},
     {
@@ -570,15 +417,11 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
       ],
     },
     'lambda',
-    [
-      /^warning lambda 9 concurrent invocations in the account, .* → lower MAX_FUNCTIONS, or raise the quota L-B99A9384/,
-    ],
   ],
   'quotas that may not be read': [
     {},
     { 'GET /2016-08-19/account-settings': denied('lambda:GetAccountSettings') },
     'lambda',
-    ['unknown lambda You are not allowed to ask about lambda. → allow yourself lambda:GetAccountSettings'],
   ],
   'subnets of two VPCs': [
     { VPC_SUBNET_IDS: 'subnet-1,subnet-2', VPC_SECURITY_GROUP_IDS: 'sg-1' },
@@ -591,19 +434,16 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
       ),
     },
     'vpc',
-    [/^error vpc The subnets and security groups are not in one VPC: the subnets are in vpc-1, vpc-2\./],
   ],
   'a subnet that does not exist': [
     { VPC_SUBNET_IDS: 'subnet-1', VPC_SECURITY_GROUP_IDS: 'sg-1' },
     { DescribeSubnets: xmlError(400, 'InvalidSubnetID.NotFound', "The subnet ID 'subnet-1' does not exist") },
     'vpc',
-    [/^error vpc ec2 DescribeSubnets: 400 The subnet ID 'subnet-1' does not exist\. → correct VPC_SUBNET_IDS/],
   ],
   'a key that is disabled': [
     { WORK_KMS_KEY_ARN: 'arn:aws:kms:us-east-1:123456789012:key/k1' },
     { DescribeKey: [200, { KeyMetadata: { KeyState: 'PendingDeletion' } }] },
     'keys',
-    [/^error keys The key of WORK_KMS_KEY_ARN is PendingDeletion: .* → enable it, or cancel its deletion$/],
   ],
   'a secret that does not exist': [
     {
@@ -612,18 +452,11 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
     },
     { DescribeSecret: [400, { __type: 'ResourceNotFoundException', message: 'no' }] },
     'secrets',
-    [
-      /^error secrets MLFLOW_SECRET_ARN: there is no secret arn:\S+\. → create the secret, or correct MLFLOW_SECRET_ARN$/,
-    ],
   ],
   'an ARN of another account': [
     { WORK_KMS_KEY_ARN: 'arn:aws:kms:us-east-1:999999999999:key/k1' },
     { DescribeKey: [200, { KeyMetadata: { KeyState: 'Enabled' } }] },
     'account',
-    [
-      /^ok account/,
-      /^warning account WORK_KMS_KEY_ARN is an ARN of the account 999999999999, and you are in 123456789012\./,
-    ],
   ],
   'a stack whose creation was rolled back': [
     {},
@@ -633,28 +466,29 @@ const BROKEN: Record<string, [Record<string, string>, Answers, check: string, li
       ),
     },
     'stack',
-    [
-      /^error stack The stack SageMakerInferenceMonitoringStack-prod is ROLLBACK_COMPLETE\. → look .* delete the stack, and deploy again$/,
-    ],
   ],
 };
 
-test.each(Object.entries(BROKEN))('names %s', async (_, [settings, changed, check, expected]) => {
+/** The lines of that check by set-up. To record what is printed now: `UPDATE_FINDINGS=1`, this file, and `npm run format`. */
+const RECORDED = `${__dirname}/doctor-findings.json`;
+const recorded = JSON.parse(readFileSync(RECORDED, 'utf8')) as Record<string, string[]>;
+const printed: Record<string, string[]> = {};
+afterAll(() => {
+  if (process.env.UPDATE_FINDINGS) writeFileSync(RECORDED, JSON.stringify(printed, null, 2));
+});
+
+test.each(Object.entries(BROKEN))('names %s', async (name, [settings, changed, check]) => {
   // The double of an MLflow app is the server itself.
-  const { healthy, lines, findings } = await doctor(
-    {
-      ...settings,
-      ...(settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT ? { SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: aws.url } : {}),
-    },
-    changed,
-  );
-  expect(about(lines, check)).toEqual(
-    expected.map((line) => (typeof line === 'string' ? line : expect.stringMatching(line))),
-  );
-  expect(healthy).toBe(!expected.some((line) => String(line).replace('/^', '').startsWith('error')));
+  const self: Record<string, string> = settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT
+    ? { SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: aws.url }
+    : {};
+  const { healthy, lines, findings } = await doctor({ ...settings, ...self }, changed);
+  const said = about(lines, check).map((line) => line.replaceAll(aws.url, 'http://aws'));
+  printed[name] = said;
+  if (!process.env.UPDATE_FINDINGS) expect(said).toEqual(recorded[name]);
+  expect(healthy).toBe(!said.some((line) => line.startsWith('error')));
   // No other check takes it for its own fault.
-  const others = findings.filter((each) => each.level === 'error' && each.check !== check);
-  expect(others).toEqual([]);
+  expect(findings.filter((each) => each.level === 'error' && each.check !== check)).toEqual([]);
 });
 
 test('says that a stack of this name is missing to somebody who names it', async () => {

@@ -236,14 +236,8 @@ test.each([
 
 test('writes the region, which the next commands and the CDK read from there', async () => {
   const place = [
-    '--region',
-    'eu-west-1',
-    '--bucket',
-    'b-1',
-    '--prefix',
-    'garden/',
-    '--mlflow',
-    'https://m.example.com',
+    ...['--region', 'eu-west-1', '--bucket', 'b-1', '--prefix', 'garden/', '--mlflow'],
+    ...['https://m.example.com'],
   ];
   await init([...FLAGS, ...place], { AWS_REGION: '' });
   expect(parse(readFileSync(file, 'utf8'))).toMatchObject({ AWS_REGION: 'eu-west-1' });

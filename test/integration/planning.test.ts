@@ -1,11 +1,5 @@
 /** Planning against emulated S3: the files, the byte ranges, the parts, and the claim. */
-import {
-  CreateBucketCommand,
-  HeadObjectCommand,
-  PutObjectCommand,
-  RestoreObjectCommand,
-  type S3Client,
-} from '@aws-sdk/client-s3';
+import { CreateBucketCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
@@ -190,45 +184,6 @@ describe('one object', () => {
     expect(outcomes.filter((outcome) => outcome === 'planned')).toHaveLength(1);
     running.clear();
   });
-
-  test('is counted by a dry run, which writes no manifest', async () => {
-    await put('my-endpoint/dry.jsonl', `${line(1)}\n${line(2)}\n${line(2)}\nnot json\n`);
-    const input = { ...event('my-endpoint/dry.jsonl'), dryRun: true };
-    const result = await planCaptures(request('dry', input), dependencies);
-    expect(result.outcome).toBe('dryRun');
-    const plan = await dependencies.storage.getJson(WORK, 'runs/dry/plan/00000000.json');
-    expect(plan).toMatchObject({ lines: 4, chunks: 1, estimate: { captures: 2 } });
-    expect(await manifestOf(result)).toEqual([]);
-  });
-});
-
-test('an archived file of a backfill fails alone, and a retry plans it once it is restored', async () => {
-  const keyOf = (name: string) => `my-endpoint/archived/${name}.jsonl`;
-  for (const [name, StorageClass] of [
-    ['deep', 'DEEP_ARCHIVE'],
-    ['glacier', 'GLACIER'],
-    ['instant', 'GLACIER_IR'],
-    ['standard', 'STANDARD'],
-  ] as const) {
-    await s3.send(new PutObjectCommand({ Bucket: CAPTURES, Key: keyOf(name), Body: line(1), StorageClass }));
-  }
-  const backfill = { bucket: CAPTURES, prefix: 'my-endpoint/archived' };
-  const result = await planCaptures(request('archived', backfill), dependencies);
-  expect(await plannedKeys(result)).toEqual([keyOf('instant'), keyOf('standard')]);
-  const plan = await dependencies.storage.getJson<PlanReceipt>(WORK, 'runs/archived/plan/00000000.json');
-  expect(plan?.failedFiles?.map(({ key, error }) => [key, error.name])).toEqual([
-    [keyOf('deep'), 'CaptureArchived'],
-    [keyOf('glacier'), 'CaptureArchived'],
-  ]);
-
-  await s3.send(new RestoreObjectCommand({ Bucket: CAPTURES, Key: keyOf('glacier'), RestoreRequest: { Days: 1 } }));
-  const isRestored = async () =>
-    (await s3.send(new HeadObjectCommand({ Bucket: CAPTURES, Key: keyOf('glacier') }))).Restore?.includes('"false"');
-  while (!(await isRestored())) await new Promise((resolve) => setTimeout(resolve, 100));
-  const retry = { retry: { run: 'archived', what: 'failed' } };
-  const again = await plannedKeys(await planCaptures(request('again-archived', retry), dependencies));
-  expect(again).toContain(keyOf('glacier'));
-  expect(again).not.toContain(keyOf('deep'));
 });
 
 describe('the judge’s model', () => {
@@ -294,34 +249,6 @@ describe('a backfill', () => {
       'my-endpoint/back/loose.jsonl',
     ]);
     expect(result.options.window).toEqual({ fromMs: Date.UTC(2026, 10, 20, 10), toMs: Date.UTC(2026, 10, 20, 11) });
-  });
-
-  test('continues in parts, each within the time of one Lambda', async () => {
-    const keys: string[] = [];
-    let cursor: string | null = null;
-    let nextChunk = 0;
-    let part = 0;
-    do {
-      // Each part has time for one object.
-      let left = 900_000;
-      const remainingMs = () => {
-        left -= 200_000;
-        return Math.max(left, 40_000 - (left < 0 ? 20_000 : 0));
-      };
-      const result: PlanResult = await planCaptures(request('parts', input, { part, nextChunk, cursor }), {
-        ...dependencies,
-        remainingMs,
-      });
-      const manifest = await manifestOf(result);
-      expect(manifest.map(({ chunk }) => chunk)).toEqual(manifest.map((_, n) => nextChunk + n));
-      keys.push(...manifest.flatMap(({ ranges }) => ranges.map(({ key }) => key)));
-      ({ cursor, nextChunk } = result);
-      expect(result.more).toBe(cursor !== null);
-      part += 1;
-    } while (cursor !== null);
-    expect(part).toBeGreaterThan(1);
-    expect(keys).toHaveLength(13);
-    expect(new Set(keys).size).toBe(13);
   });
 
   test('is refused for another bucket or prefix', async () => {

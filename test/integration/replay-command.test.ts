@@ -178,16 +178,7 @@ test('does not count intentionally canceled requests as failures for the exit co
 test('stops on Ctrl-C during the warm-up', async () => {
   const file = folder.write('a.jsonl', lines(20, '[[latency 60000]]'));
   const running = startCli([
-    'replay',
-    file,
-    '--url',
-    endpoint.url,
-    '--warmup',
-    '20',
-    '--quiet',
-    '--no-report',
-    '-o',
-    out,
+    ...['replay', file, '--url', endpoint.url, '--warmup', '20', '--quiet', '--no-report', '-o', out],
   ]);
   while (endpoint.arrivals.count < 8) await new Promise((resolve) => setTimeout(resolve, 20));
   process.kill(running.pid, 'SIGINT');

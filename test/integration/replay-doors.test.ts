@@ -50,20 +50,10 @@ const source = { prefix: `${folder}doors/` };
 const onAws = { AWS_ENDPOINT_URL: undefined };
 
 test.each([
-  'http://localhost',
-  'http://LOCALHOST',
-  'http://127.0.0.1',
-  'http://127.1',
-  'http://2130706433',
-  'http://0177.0.0.1',
-  'http://0x7f000001',
-  'http://0',
-  'http://[::1]',
-  'http://[::ffff:127.0.0.1]',
-  'http://[::ffff:7f00:1]',
-  'http://[64:ff9b::127.0.0.1]',
-  'http://[2002:7f00:1::]',
-  'http://169.254.169.254',
+  ...['http://localhost', 'http://LOCALHOST', 'http://127.0.0.1', 'http://127.1', 'http://2130706433'],
+  ...['http://0177.0.0.1', 'http://0x7f000001', 'http://0', 'http://[::1]', 'http://[::ffff:127.0.0.1]'],
+  ...['http://[::ffff:7f00:1]', 'http://[64:ff9b::127.0.0.1]', 'http://[2002:7f00:1::]'],
+  ...['http://169.254.169.254'],
 ])(
   'a function on AWS does not connect to %s, although the origin is named',
   async (host) => {

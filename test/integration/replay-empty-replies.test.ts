@@ -240,15 +240,7 @@ describe('a release gate', () => {
       serve = () => served;
       const out = join(folder.path, name);
       const { stdout } = await runCli([
-        'replay',
-        captures,
-        '--url',
-        url,
-        '--concurrency',
-        '16',
-        '--compare',
-        '--output',
-        out,
+        ...['replay', captures, '--url', url, '--concurrency', '16', '--compare', '--output', out],
       ]);
       return { out, stdout };
     };

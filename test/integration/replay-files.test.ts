@@ -80,13 +80,8 @@ test('the result files contain no secret headers and no values of the URL’s qu
   const out = join(folder.path, 'out');
   const names = [
     ...[
-      'Authorization',
-      'X-Api-Key',
-      'api_key',
-      'Ocp-Apim-Subscription-Key',
-      'X-Functions-Key',
-      'X-Auth-Key',
-      'X-Auth',
+      ...['Authorization', 'X-Api-Key', 'api_key', 'Ocp-Apim-Subscription-Key', 'X-Functions-Key'],
+      ...['X-Auth-Key', 'X-Auth'],
     ],
     ...['CF-Access-Client-Id', 'Private-Key', 'X-Access-Key', 'X-Credential', 'X-Signature', 'X-Session', 'X-Bearer'],
   ];
@@ -184,15 +179,7 @@ describe('the command', () => {
     );
     const out = join(folder.path, 'out');
     const running = startCli([
-      'replay',
-      file,
-      '--url',
-      endpoint.url,
-      '--spread-same-second',
-      'even',
-      '--quiet',
-      '-o',
-      out,
+      ...['replay', file, '--url', endpoint.url, '--spread-same-second', 'even', '--quiet', '-o', out],
     ]);
     // After the first requests, as a person would.
     while (endpoint.arrivals.count < 15) await new Promise((resolve) => setTimeout(resolve, 20));
@@ -251,15 +238,8 @@ describe('the command', () => {
       await slower.close();
     }
     const gated = await runHere([
-      'compare',
-      before,
-      after,
-      '--threshold',
-      'request_latency:p50:20%',
-      '--threshold',
-      'new_refusals:2',
-      '--threshold',
-      'error_rate:15',
+      ...['compare', before, after, '--threshold', 'request_latency:p50:20%', '--threshold'],
+      ...['new_refusals:2', '--threshold', 'error_rate:15'],
     ]);
     expect(gated.code).toBe(1);
     expect(gated.stdout).toMatch(/^FAILED {6}request_latency:p50:20%/m);

@@ -1,4 +1,4 @@
-/** Replays with other services: captures in S3, a judge over HTTP, a real MLflow server. */
+/** Replays with other services: captures in S3, a judge over HTTP. */
 
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -7,18 +7,10 @@ import { join } from 'node:path';
 import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
-import { traceIdOf } from '../../src/captures/trace/ids.ts';
-import { createMlflowClient } from '../../src/mlflow/client.ts';
-import type { RunFacts } from '../../src/replay/compare/compare-runs.ts';
-import type { StoredReply } from '../../src/replay/compare/replies-file.ts';
-import { readRun } from '../../src/replay/compare/run-data.ts';
-import { replayTraceUrl } from '../../src/replay/gate/outputs/trace-url.ts';
-import { fetchOnNewConnection } from '../helpers/new-connection.ts';
 import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
 
-/** The emulator and MLflow start within seconds, or within a minute on a busy machine. */
+/** The emulator starts within seconds, or within a minute on a busy machine. */
 const START_MS = 5 * 60_000;
 const TEST_MS = 5 * 60_000;
 
@@ -229,17 +221,8 @@ describe('the judge of pairs', () => {
         DOTENV_CONFIG_PATH: join(folder.path, 'none'),
       };
       const args = [
-        'replay',
-        file,
-        '--url',
-        endpoint.url,
-        '--quiet',
-        '--compare',
-        '--judge',
-        '--judge-model',
-        'openai:/test',
-        '-o',
-        out,
+        ...['replay', file, '--url', endpoint.url, '--quiet', '--compare', '--judge', '--judge-model'],
+        ...['openai:/test', '-o', out],
       ];
       // Its price is unknown, so a budget could not be enforced.
       expect(await runCli(args, env)).toMatchObject({ code: 2, stderr: expect.stringContaining('JudgePriceUnknown') });
@@ -256,142 +239,6 @@ describe('the judge of pairs', () => {
         regressions: expect.arrayContaining(['judged-worse']),
       });
       expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('It names the parcel.');
-    },
-    TEST_MS,
-  );
-});
-
-describe('MLflow', () => {
-  let mlflow: MlflowServer;
-  beforeAll(async () => {
-    mlflow = await startMlflowServer();
-  }, START_MS);
-  afterAll(() => mlflow?.stop());
-
-  const post = async (path: string, body: object): Promise<Record<string, unknown>> => {
-    const reply = await fetchOnNewConnection(`${mlflow.url}/api/${path}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    expect(reply.status).toBe(200);
-    return (await reply.json()) as Record<string, unknown>;
-  };
-
-  test(
-    'receives a run with metrics, parameters and files, and a trace per request that is linked to the captured one',
-    async () => {
-      const client = createMlflowClient({ trackingUri: mlflow.url });
-      const captures = await client.resolveExperiment('my-endpoint');
-      client.close();
-      const lines = [
-        chatLine('good', 0, 'Where is parcel 8841?'),
-        chatLine('bad', 0, '[[status 500]]'),
-        chatLine('stream', 1, 'Hello', 'x', { stream: true }),
-      ];
-      const file = folder.write('a.jsonl', lines);
-      const env = {
-        MLFLOW_TRACKING_URI: mlflow.url,
-        MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
-        DOTENV_CONFIG_PATH: join(folder.path, 'none'),
-      };
-      const out = join(folder.path, 'out');
-      const { code, stdout, stderr } = await runCli(
-        [
-          'replay',
-          file,
-          '--url',
-          endpoint.url,
-          '--speedup',
-          '4',
-          '--quiet',
-          '--compare',
-          '--mlflow',
-          '--run',
-          'r1',
-          '-o',
-          out,
-        ],
-        env,
-      );
-      expect([code, stderr]).toEqual([0, '']);
-      expect(stdout).toContain('MLflow traces: 3');
-
-      const { experiments } = await post('2.0/mlflow/experiments/search', {
-        max_results: 10,
-        filter: "name = 'my-endpoint-replays'",
-      });
-      const id = (experiments as { experiment_id: string }[])[0]?.experiment_id ?? '';
-      const { runs } = await post('2.0/mlflow/runs/search', { experiment_ids: [id] });
-      const [run] = runs as {
-        info: { run_id: string; run_name: string; status: string };
-        data: { metrics: { key: string; value: number }[]; params: { key: string; value: string }[] };
-      }[];
-      expect(run?.info).toMatchObject({ run_name: 'r1', status: 'FINISHED' });
-      const metrics = Object.fromEntries((run?.data.metrics ?? []).map(({ key, value }) => [key, value]));
-      expect(metrics).toMatchObject({
-        request_count: 2,
-        error_request_count: 1,
-        replies_compared: 3,
-        replies_newly_failing: 1,
-      });
-      expect(metrics.request_latency_p50).toBeGreaterThan(9);
-      const params = Object.fromEntries((run?.data.params ?? []).map(({ key, value }) => [key, value]));
-      expect(params).toEqual({ target_kind: 'url', target_url: endpoint.url, speedup: '4' });
-      const listed = (await (
-        await fetchOnNewConnection(`${mlflow.url}/api/2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`)
-      ).json()) as { files: { path: string; file_size: number }[] };
-      expect(listed.files.map(({ path }) => path)).toEqual(
-        expect.arrayContaining(['profile_export.jsonl', 'profile_export_aiperf.json', 'report.html', 'compare.json']),
-      );
-      const report = await fetchOnNewConnection(
-        `${mlflow.url}/get-artifact?path=report.html&run_uuid=${run?.info.run_id}`,
-      );
-      expect(await report.text()).toBe(readFileSync(join(out, 'report.html'), 'utf8'));
-
-      const { traces } = await post('3.0/mlflow/traces/search', {
-        locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: id } }],
-        max_results: 10,
-      });
-      type Info = {
-        trace_id: string;
-        state: string;
-        execution_duration: string;
-        tags: Record<string, string>;
-        trace_metadata: Record<string, string>;
-        request_preview: string;
-        response_preview: string;
-      };
-      const byEvent = Object.fromEntries((traces as Info[]).map((info) => [info.tags.event_id, info]));
-      expect(Object.keys(byEvent).sort()).toEqual(['bad', 'good', 'stream']);
-      for (const [i, event] of ['good', 'bad', 'stream'].entries()) {
-        expect(byEvent[event]?.tags).toMatchObject({
-          replay_run: 'r1',
-          captured_trace_id: traceIdOf(captures.id, Buffer.from(lines[i] ?? '')),
-        });
-        expect(Number.parseFloat(byEvent[event]?.execution_duration ?? '')).toBeGreaterThan(0.005);
-      }
-      expect(byEvent.good).toMatchObject({
-        state: 'OK',
-        request_preview: 'Where is parcel 8841?',
-        response_preview: 'You asked: Where is parcel 8841?',
-      });
-      expect(byEvent.stream).toMatchObject({ state: 'OK', response_preview: 'You asked: Hello' });
-      expect(byEvent.bad).toMatchObject({ state: 'ERROR', tags: { status_code: '500' } });
-      // A comparison of the run links to the traces.
-      const { mlflow: logged, run: name } = await readRun(out);
-      const urls = readLines<StoredReply>(join(out, 'replies.jsonl')).map(({ request_id }) =>
-        replayTraceUrl({ run: name, mlflow: logged } as RunFacts, request_id),
-      );
-      const page = (info: Info) =>
-        `${mlflow.url}/#/experiments/${id}/traces?selectedEvaluationId=${info.trace_id}&startTimeLabel=ALL`;
-      expect(urls.sort()).toEqual((traces as Info[]).map(page).sort());
-      // MLflow shows the traces under the run.
-      const linked = await post('3.0/mlflow/traces/search', {
-        locations: [{ type: 'MLFLOW_EXPERIMENT', mlflow_experiment: { experiment_id: id } }],
-        filter: `attributes.run_id = '${run?.info.run_id}'`,
-      });
-      expect(linked.traces).toHaveLength(3);
     },
     TEST_MS,
   );

@@ -190,110 +190,37 @@ const classCases = [
   scoresCase('a class of scores without labels', ['a', 'b', 'c'], 200, ['a', 'b']),
 ];
 
-const numbers = (n: number, label: () => number, error: () => number) =>
+type Pairs = (readonly [label: number, prediction: number])[];
+const numbers = (n: number, label: () => number, error: () => number): Pairs =>
   Array.from({ length: n }, () => {
     const value = label();
     return [value, value + error()] as const;
   });
-const numberCases: [string, (readonly [number, number])[]][] = [
-  [
-    'ordinary',
-    numbers(
-      1000,
-      () => 20 + 5 * random.normal(),
-      () => random.normal(),
-    ),
-  ],
-  [
-    'biased',
-    numbers(
-      500,
-      () => random.normal(),
-      () => 3 + random.normal(),
-    ),
-  ],
-  [
-    'worse than the mean',
-    numbers(
-      300,
-      () => random.normal(),
-      () => 10 * random.normal(),
-    ),
-  ],
-  [
-    'huge',
-    numbers(
-      300,
-      () => 1e12 * random.normal(),
-      () => 1e10 * random.normal(),
-    ),
-  ],
-  [
-    'tiny',
-    numbers(
-      300,
-      () => 1e-12 * random.normal(),
-      () => 1e-13 * random.normal(),
-    ),
-  ],
-  [
-    'far from zero',
-    numbers(
-      2000,
-      () => 1e9 + random.normal(),
-      () => 0.1 * random.normal(),
-    ),
-  ],
-  ['a drift', Array.from({ length: 5000 }, (_, i) => [i + random.normal(), i + random.normal()] as const)],
-  [
-    'heavy tails',
-    numbers(
-      1000,
-      () => Math.exp(3 * random.normal()),
-      () => Math.exp(2 * random.normal()),
-    ),
-  ],
-  [
-    'powers that overflow',
-    numbers(
-      300,
-      () => (random.next() < 0.01 ? 1e150 : random.normal()),
-      () => random.normal(),
-    ),
-  ],
-  ['a single row', [[1.5, 2]]],
-  [
-    'two rows',
-    [
-      [1.5, 2],
-      [3, 2],
-    ],
-  ],
-  [
-    'constant labels',
-    numbers(
-      50,
-      () => 2.5,
-      () => random.normal(),
-    ),
-  ],
-  [
-    'all right',
-    numbers(
-      50,
-      () => random.normal(),
-      () => 0,
-    ),
-  ],
-  [
-    'constant labels, all right',
-    numbers(
-      50,
-      () => 2.5,
-      () => 0,
-    ),
-  ],
-];
+/** Labels and errors of normal distributions. */
+const normal = (n: number, [mean, deviation]: [number, number], [bias, spread]: [number, number]): Pairs =>
+  numbers(
+    n,
+    () => mean + deviation * random.normal(),
+    () => bias + spread * random.normal(),
+  );
+const exponential = (scale: number) => () => Math.exp(scale * random.normal());
+const overflowing = () => (random.next() < 0.01 ? 1e150 : random.normal());
+const numberCases = Object.entries<Pairs>({
+  ordinary: normal(1000, [20, 5], [0, 1]),
+  biased: normal(500, [0, 1], [3, 1]),
+  'worse than the mean': normal(300, [0, 1], [0, 10]),
+  huge: normal(300, [0, 1e12], [0, 1e10]),
+  tiny: normal(300, [0, 1e-12], [0, 1e-13]),
+  'far from zero': normal(2000, [1e9, 1], [0, 0.1]),
+  'a drift': Array.from({ length: 5000 }, (_, i) => [i + random.normal(), i + random.normal()] as const),
+  'heavy tails': numbers(1000, exponential(3), exponential(2)),
+  'powers that overflow': numbers(300, overflowing, () => random.normal()),
+  'a single row': [[1.5, 2]],
+  'two rows': normal(2, [2, 1], [0, 1]),
+  'constant labels': normal(50, [2.5, 0], [0, 1]),
+  'all right': normal(50, [0, 1], [0, 0]),
+  'constant labels, all right': normal(50, [2.5, 0], [0, 0]),
+});
 const sentNumbers = ([, pairs]: (typeof numberCases)[number]) => ({
   kind: 'numbers',
   labels: pairs.map(([label]) => label),

@@ -252,7 +252,11 @@ describe('with a judge that denies access', () => {
     expect(records.map(({ metadata }) => metadata.event_id).toSorted()).toEqual(EVENTS);
     expect(names).toEqual(expect.arrayContaining(['compare.json', 'replies.jsonl', 'report.html']));
     const run = await runNamed(RUN);
-    expect(run).toMatchObject({ status: 'FAILED', endMs: expect.any(Number) });
+    expect(run).toMatchObject({
+      status: 'FAILED',
+      endMs: expect.any(Number),
+      tags: { replay_error: expect.stringMatching(/^ReplayNotEvaluated: /) },
+    });
     expect(run.files.toSorted()).toEqual(names.toSorted());
     expect((await tracesOf(RUN)).map(({ tags }) => tags.event_id).toSorted()).toEqual(EVENTS);
   });
@@ -278,6 +282,7 @@ describe('with a judge that denies access', () => {
       status: 'FINISHED',
       metrics: { judged_better: 1 + MANY, judged_worse: 1 },
     });
+    expect(run.tags).not.toHaveProperty('replay_error');
     expect(run.files.toSorted()).toEqual([...new Set([...before.names, 'judged.jsonl'])].toSorted());
     expect(await tracesOf(RUN)).toHaveLength(EVENTS.length);
     expect(endpoint.arrivals.count).toBe(before.arrived);

@@ -52,35 +52,6 @@ test('lets other calls wait while the first one finds out the form', async () =>
   expect(rig.standIn.counts).toMatchObject({ calls: 63, refused: 3, answered: 60 });
 });
 
-test('forces the tool by name, with a minimal schema', async () => {
-  rig.behave(models({ jsonSchema: 'rejected' }));
-  await rig.judge().judge(chatCapture(), CHAT_SCORERS.slice(0, 1));
-  expect(requestOf(rig.standIn.recorded.at(-1)).toolConfig).toEqual({
-    tools: [
-      {
-        toolSpec: {
-          name: 'record_verdicts',
-          description: expect.any(String),
-          inputSchema: {
-            json: {
-              type: 'object',
-              properties: {
-                safety: {
-                  type: 'object',
-                  properties: { rationale: { type: 'string' }, value: { type: 'string', enum: ['yes', 'no'] } },
-                  required: ['rationale', 'value'],
-                },
-              },
-              required: ['safety'],
-            },
-          },
-        },
-      },
-    ],
-    toolChoice: { tool: { name: 'record_verdicts' } },
-  });
-});
-
 test.each([
   [
     'temperature',

@@ -2,7 +2,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { PipelineError, wordsIn } from '../../../src/core/errors/errors.ts';
 import { forEachConcurrently } from '../../../src/core/process/concurrency.ts';
-import { AdaptiveLimiter } from '../../../src/judge/calls/limiter.ts';
 import { JUDGE_RETRY } from '../../../src/judge/calls/model-caller.ts';
 import { answeredBefore } from '../../../src/judge/errors.ts';
 import type { Judge, JudgeResult } from '../../../src/judge/types.ts';
@@ -50,19 +49,6 @@ test('gets every verdict on 500 captures with half of all calls throttled, and p
   expect(new Set(answered).size).toBe(CAPTURES);
 });
 
-test('settles at the concurrency of the service, and grows when the service accepts more', async () => {
-  rig.behave({ delayMs: 50, maxInFlight: 6 });
-  const limiter = new AdaptiveLimiter({ max: 32, start: 32 });
-  const judge = rig.judge({ limiter });
-  await judgeAll(judge, 300);
-  expect(limiter.limit).toBeLessThanOrEqual(14);
-  rig.behave({ delayMs: 100 });
-  await judgeAll(judge, 400);
-  expect(limiter.limit).toBe(32);
-  expect(rig.standIn.counts.throttled).toBe(0);
-  expect(rig.standIn.counts.maxInFlight).toBeGreaterThan(16);
-});
-
 test('uses the account’s rate well, without a flood of refused calls', async () => {
   rig.behave({ callsPerSecond: 50, delayMs: 100 });
   const startedAt = Date.now();
@@ -72,21 +58,6 @@ test('uses the account’s rate well, without a flood of refused calls', async (
   // 50 calls are available at the start, so 150 take at least two seconds; three were measured.
   expect(Date.now() - startedAt).toBeLessThan(15_000);
   expect(throttled).toBeLessThan(answered);
-});
-
-test('never makes more concurrent calls than the limit', async () => {
-  rig.behave({ delayMs: 5 });
-  await judgeAll(rig.judge({ limiter: new AdaptiveLimiter({ max: 5, start: 5 }) }), 60);
-  expect(rig.standIn.counts.maxInFlight).toBe(5);
-});
-
-test('honors Retry-After in all calls', async () => {
-  rig.behave({ throttleShare: 1, retryAfterSeconds: 0.2, faultyCalls: 1 });
-  const judge = rig.judge();
-  await Promise.all([judge.judge(captureOf(1), CHAT_SCORERS), judge.judge(captureOf(2), CHAT_SCORERS)]);
-  const [first, ...others] = rig.standIn.recorded;
-  for (const call of others) expect(call.at - (first?.at ?? 0)).toBeGreaterThanOrEqual(190);
-  expect(rig.events).toContainEqual(expect.objectContaining({ kind: 'retry', failure: 'throttled', attempt: 1 }));
 });
 
 describe('transient failures', () => {
@@ -102,13 +73,6 @@ describe('transient failures', () => {
     expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
     expect(result.spend.calls).toBe(1);
     expect(rig.standIn.counts).toMatchObject({ calls: 4, answered: 1 });
-  });
-
-  test('loses nothing if a fifth of all connections are cut', async () => {
-    rig.behave({ dropShare: 0.2 });
-    const results = await judgeAll(rig.judge(), 200);
-    for (const result of results) expect(outcomesOf(result)).toEqual(PARCEL_VERDICTS);
-    expect(rig.standIn.counts.answered).toBe(200);
   });
 });
 
@@ -137,13 +101,6 @@ describe('lasting failures', () => {
     });
   });
 
-  test('leave a long Retry-After to the retry of the chunk', async () => {
-    rig.behave({ throttleShare: 1, retryAfterSeconds: 3600 });
-    const error = await failureOf(rig.judge().judge(captureOf(1), CHAT_SCORERS));
-    expect(error).toMatchObject({ name: 'JudgeThrottled', retryAfterMs: 3_600_000 });
-    expect(rig.standIn.counts.calls).toBe(1);
-  });
-
   test('carry the verdicts given before and their cost', async () => {
     rig.behave({ fault: 'missing-keys', faultyCalls: 1 });
     const judge = rig.judge({
@@ -164,19 +121,6 @@ describe('lasting failures', () => {
       refusal: 'no',
     });
     expect(answeredBefore(error).spend).toMatchObject({ calls: 1, inputTokens: rig.standIn.counts.inputTokens });
-  });
-
-  test('cause no wait beyond the deadline, and no attempt after it', async () => {
-    rig.behave({ throttleShare: 1, retryAfterSeconds: 30 });
-    const startedAt = Date.now();
-    const late = rig.judge({ deadline: () => startedAt + 20_000 });
-    expect(await failureOf(late.judge(captureOf(1), CHAT_SCORERS))).toMatchObject({ name: 'JudgeThrottled' });
-    expect(Date.now() - startedAt).toBeLessThan(10_000);
-    expect(rig.standIn.counts.calls).toBe(1);
-    rig.behave();
-    const over = rig.judge({ deadline: () => startedAt - 1 });
-    expect(await failureOf(over.judge(captureOf(1), CHAT_SCORERS))).toMatchObject({ name: 'ChunkOutOfTime' });
-    expect(rig.standIn.counts.calls).toBe(0);
   });
 
   test.each([

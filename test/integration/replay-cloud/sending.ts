@@ -269,57 +269,6 @@ test(
 
 describe('fails with partial results', () => {
   test(
-    'if shards are lost, with or without a claim',
-    async () => {
-      await cloud.put(
-        'lost/00',
-        Array.from({ length: 9 }, (_, i) => chatLine(`x-${i}`, 0, `lost ${i}`)),
-      );
-      const run = cloud.run({ source: source('lost'), target: { url: endpoint.url }, shard: { requests: 3 } });
-      expect((await run.plan(1_000)).shards).toBe(3);
-      await run.shard(0);
-      // The second shard crashes after its claim, the third is never called.
-      await cloud.storage.putJson('work', replayKeys.claim(run.name, 1), { run: run.name, shard: 1 });
-      const result = await run.summarize();
-      expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
-      expect(result.cause).toMatch(/shards lost: 2 \(1, 2\), with 6 requests, of which 1 had started/);
-      expect(await run.json('profile_export_aiperf.json')).toMatchObject({
-        is_complete: false,
-        incomplete_reason: expect.stringContaining('shards lost'),
-        request_count: { avg: 3 },
-      });
-      expect(await own(run)).toMatchObject({
-        requests: 9,
-        sent: 3,
-        shards: {
-          planned: 3,
-          completed: 1,
-          lost: [
-            { shard: 1, requests: 3, claimed: true },
-            { shard: 2, requests: 3, claimed: false },
-          ],
-        },
-      });
-      expect(await run.result('report.html')).toContain('shards lost: 2');
-    },
-    TEST_MS,
-  );
-
-  test(
-    'if the target is unreachable, with the error of a failed Map',
-    async () => {
-      await cloud.put('gone/00', [chatLine('g', 0, 'gone')]);
-      const run = cloud.run({ source: source('gone'), target: { url: 'http://127.0.0.1:9' } });
-      await run.plan(500);
-      await expect(run.shard(0)).rejects.toMatchObject({ name: 'TargetUnreachable' });
-      const { ok, error, cause } = await run.summarize({ Error: 'States.ItemReaderFailed', Cause: 'no manifest' });
-      expect([ok, error]).toEqual([false, 'ReplayIncomplete']);
-      expect(cause).toMatch(/first failure: TargetUnreachable: .*; States.ItemReaderFailed: no manifest/);
-    },
-    TEST_MS,
-  );
-
-  test(
     'if a shard runs out of time',
     async () => {
       await cloud.put('slow/00', slowLines('s', 500, 40));
@@ -352,24 +301,6 @@ describe('fails with partial results', () => {
       expect(result.cause).toMatch(/requests not sent because their captures could no longer be read: 1/);
       expect(await own(run)).toMatchObject({ sent: 1, skipped: { CaptureChanged: 1 } });
       expect(bodies()).toEqual([chatBody('kept')]);
-    },
-    TEST_MS,
-  );
-
-  test(
-    'if too many requests fail',
-    async () => {
-      await cloud.put(
-        'errors/00',
-        Array.from({ length: 4 }, (_, i) => chatLine(`e-${i}`, 0, i < 2 ? '[[status 500]]' : 'ok')),
-      );
-      const input = { source: source('errors'), target: { url: endpoint.url } };
-      expect(await cloud.run({ ...input, maxErrorRate: 50 }).all(500)).toMatchObject({ ok: true });
-      expect(await cloud.run({ ...input, maxErrorRate: 40 }).all(500)).toMatchObject({
-        ok: false,
-        error: 'ReplayErrorRate',
-        cause: '2 of 4 requests failed (50.00%); allowed: 40%',
-      });
     },
     TEST_MS,
   );
@@ -496,28 +427,6 @@ test(
 
 describe('sends nothing', () => {
   test(
-    'in a dry run',
-    async () => {
-      await cloud.put(
-        'dry/00',
-        Array.from({ length: 6 }, (_, i) => chatLine(`d-${i}`, i, `dry ${i}`, 'Fine.')),
-      );
-      const run = cloud.run({ source: source('dry'), target: { url: endpoint.url }, dryRun: true });
-      expect(await run.plan(500)).toMatchObject({ outcome: 'dryRun', shards: 0 });
-      expect(await run.summarize()).toMatchObject({ ok: true });
-      expect(await run.json('dry-run.json')).toMatchObject({
-        requests: 6,
-        seconds: 5,
-        peakPerSecond: 1,
-        inputTokens: { total: 54, captured: 54 },
-        skipped: {},
-      });
-      expect(endpoint.requests).toHaveLength(0);
-    },
-    TEST_MS,
-  );
-
-  test(
     'if planning runs out of time',
     async () => {
       await cloud.put(
@@ -561,28 +470,6 @@ describe('sends nothing', () => {
     },
     TEST_MS,
   );
-
-  test.each([
-    ['NoCaptureFiles', { source: source('nothing'), target: { url: 'http://h' } }],
-    ['OutsideCaptureScope', { source: { prefix: 'another/' }, target: { url: 'http://h' } }],
-    ['EndpointNotAllowed', { target: { endpoint: 'my-endpoint' } }],
-    ['TooManyShards', { source: source('dry'), target: { url: 'http://h' }, repeat: 400, shard: { seconds: 1 } }],
-    [
-      'CappedReplayTooLong',
-      { source: source('dry'), target: { url: 'http://h' }, maxConcurrency: 2, shard: { seconds: 2 } },
-    ],
-    ['TooManyRequests', { source: source('dry'), target: { url: 'http://h' }, concurrency: 1, shard: { requests: 2 } }],
-  ])(
-    'with %s',
-    async (name, input) => {
-      const run = cloud.run(input);
-      await expect(run.plan(0)).rejects.toMatchObject({ name });
-      // The state machine passes the error on to the summary.
-      const raised = { Error: name, Cause: JSON.stringify({ errorMessage: 'as it was', errorType: name }) };
-      expect(await run.summarize(raised)).toMatchObject({ ok: false, error: name, cause: 'as it was' });
-    },
-    TEST_MS,
-  );
 });
 
 describe('a stop order', () => {
@@ -592,70 +479,6 @@ describe('a stop order', () => {
   async function arrived(count: number): Promise<void> {
     while (endpoint.requests.length < count) await new Promise((resolve) => setTimeout(resolve, 20));
   }
-
-  test(
-    'ends a sending shard within seconds, and keeps a later one from starting',
-    async () => {
-      // Four requests per second for a minute. Every fourth is not answered for a minute.
-      await cloud.put(
-        'stop/00',
-        Array.from({ length: 240 }, (_, i) => chatLine(`s-${i}`, i / 4, i % 4 ? `${i}` : `[[latency 60000]] ${i}`)),
-      );
-      const run = cloud.run({ source: source('stop'), target: { url: endpoint.url }, shard: { seconds: 30 } });
-      expect((await run.plan(1_000)).shards).toBe(2);
-      const sending = run.shard(0);
-      await arrived(8);
-      await order(run);
-      const counts = await sending;
-      const atEnd = endpoint.requests.length;
-      expect(counts).toMatchObject({ shard: 0, sent: atEnd, skipped: 0 });
-      // The shard would have needed a minute.
-      expect(atEnd).toBeLessThan(120);
-      expect(counts.unsent).toBe(120 - counts.sent);
-      expect(await run.shard(1)).toEqual({ shard: 1, sent: 0, failed: 0, unsent: 120, skipped: 0, lateMs: 0 });
-      expect(endpoint.requests).toHaveLength(atEnd);
-      expect(await cloud.keys(replayKeys.claimPrefix(run.name))).toEqual(['0000.json']);
-
-      const { ok, error, cause } = await run.summarize();
-      expect([ok, error]).toEqual([false, 'ReplayCancelled']);
-      expect(cause).toMatch(
-        new RegExp(
-          `^The replay was stopped at 20\\S+Z; shards not started: 1 \\(1\\), with 120 requests; requests not sent because the replay was stopped: ${counts.unsent} \\(shards 0\\)$`,
-        ),
-      );
-      // As after Ctrl-C, every sent request has a record, and requests in flight are marked.
-      const records = await run.records();
-      expect(records).toHaveLength(counts.sent);
-      // Requests that were prepared but not sent are not in inputs.json.
-      expect((await run.json<{ data: unknown[] }>('inputs.json')).data).toHaveLength(counts.sent);
-      const cut = records.filter(({ metadata }) => metadata.was_cancelled);
-      expect(cut.length).toBeGreaterThanOrEqual(2);
-      expect(cut.length).toBeLessThan(counts.sent);
-      for (const { error: why } of cut) {
-        expect(why).toMatchObject({ code: 499, type: 'RequestCancellationError', message: 'The replay was stopped' });
-      }
-      expect(await run.json('profile_export_aiperf.json')).toMatchObject({
-        was_cancelled: true,
-        is_complete: false,
-        incomplete_reason: expect.stringContaining('not started'),
-      });
-      expect(await run.json('replay.json')).toMatchObject({
-        was_cancelled: true,
-        requests: 240,
-        sent: counts.sent,
-        unsent: 240 - counts.sent,
-        shards: {
-          planned: 2,
-          completed: 0,
-          lost: [],
-          not_begun: [{ shard: 1, requests: 120 }],
-          incomplete: [{ shard: 0, requests: 120, unsent: counts.unsent, stopped: true, unread: 0 }],
-        },
-      });
-      expect(await run.result('report.html')).toContain('not started');
-    },
-    TEST_MS,
-  );
 
   test(
     'sends nothing if it comes between the claim of a shard and its first request',
@@ -701,20 +524,6 @@ describe('a stop order', () => {
       // A warm-up has eight requests in flight.
       expect(endpoint.requests).toHaveLength(8);
       expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayCancelled' });
-    },
-    TEST_MS,
-  );
-
-  test(
-    'has no effect after everything was sent and answered',
-    async () => {
-      await cloud.put('after/00', [chatLine('a', 0, 'one')]);
-      const run = cloud.run({ source: source('after'), target: { url: endpoint.url } });
-      await run.plan(500);
-      await run.shard(0);
-      await order(run);
-      expect(await run.summarize()).toMatchObject({ ok: true });
-      expect(await run.json('profile_export_aiperf.json')).toMatchObject({ was_cancelled: false, is_complete: true });
     },
     TEST_MS,
   );

@@ -187,12 +187,20 @@ describe('verdicts as assessments', () => {
       );
 
     test(
-      'writes the same assessments',
+      'writes the same run and the same assessments',
       async () => {
         const { code, stdout, stderr } = await replayLocally('by-hand');
         expect([code, stderr]).toEqual([0, '']);
         expect(stdout).toContain('MLflow traces: 4\nMLflow assessments: 3\n');
         await expectVerdicts('by-hand', readLines<JudgedReply>(join(out(), 'judged.jsonl')));
+        const [run, ...others] = await all.runsOf('by-hand');
+        expect(others).toEqual([]);
+        expect(run?.info).toMatchObject({ run_name: 'by-hand', status: 'FINISHED' });
+        expect(run?.data.params).toContainEqual({ key: 'target_url', value: all.endpoint.url });
+        expect(run?.data.metrics).toContainEqual(expect.objectContaining({ key: 'replies_compared', value: 4 }));
+        const listed = await all.api(`2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`);
+        for (const name of ['report.html', 'compare.json', 'profile_export.jsonl'])
+          expect(JSON.stringify(listed)).toContain(`"${name}"`);
       },
       TEST_MS,
     );

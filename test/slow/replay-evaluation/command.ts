@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RefusedTrace } from '../../../src/replay/publish/write-traces.ts';
-import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
 import { chatLine, ReplayFolder, type RunningCli, readLines, startCli } from '../../helpers/replay.ts';
+import type { RunInMlflow } from '../../helpers/replay-evaluation.ts';
 import { all, TEST_MS } from '../../integration/replay-evaluation/servers.ts';
 
 let folder: ReplayFolder;
@@ -41,58 +41,13 @@ const comparison = () =>
     judgeFailure?: { name: string; message: string };
   };
 
-interface Run {
-  info: { run_id: string; status: string };
-  data: { metrics?: { key: string; value: number }[] };
-}
-async function runInMlflow(name: string): Promise<Run | undefined> {
-  const api = async <T>(path: string, body?: object): Promise<T> => {
-    const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
-    const reply = await fetchOnNewConnection(`${all.mlflow.url}/api/2.0/mlflow/${path}`, body ? post : {});
-    return (await reply.json()) as T;
-  };
-  const { experiment } = await api<{ experiment: { experiment_id: string } }>(
-    'experiments/get-by-name?experiment_name=my-endpoint-replays',
-  );
-  const filter = `tags.replay_run = '${name}'`;
-  const found = await api<{ runs?: Run[] }>('runs/search', { experiment_ids: [experiment.experiment_id], filter });
-  return found.runs?.[0];
-}
-async function filesOf(run: Run | undefined): Promise<string[]> {
-  const reply = await fetchOnNewConnection(
-    `${all.mlflow.url}/api/2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`,
-  );
-  return ((await reply.json()) as { files?: { path: string }[] }).files?.map(({ path }) => path) ?? [];
-}
+const runInMlflow = async (name: string): Promise<RunInMlflow | undefined> => (await all.runsOf(name))[0];
+const filesOf = async (run: RunInMlflow | undefined): Promise<string[]> => {
+  const query = `2.0/mlflow/artifacts/list?run_id=${run?.info.run_id}`;
+  return (await all.api<{ files?: { path: string }[] }>(query)).files?.map(({ path }) => path) ?? [];
+};
 
 describe('a replay command whose judge or MLflow fails', () => {
-  test(
-    'a judge that fails halfway: its verdicts so far are in the report and in MLflow',
-    async () => {
-      all.judgeProxy.rule((_, ordinal) => (ordinal < 40 ? undefined : { kind: 'reply', status: 401, body: '{}' }));
-      const { code, stdout, stderr } = await replay('half-judged', 60, '--judge', '--mlflow');
-      expect(code).toBe(2);
-      expect(stderr).toMatch(/^Not all pairs are judged: JudgeRefused: /);
-      expect(stdout).toContain('succeeded: 60');
-      const { quality, judgeUsd, judgeFailure } = comparison();
-      expect(quality.compared).toBe(60);
-      expect(judgeFailure?.name).toBe('JudgeRefused');
-      const { better = 0 } = quality.judged;
-      expect(better).toBeGreaterThan(0);
-      expect(better).toBeLessThanOrEqual(20);
-      const judged = readLines<{ key: string; verdict: string; usd: number }>(join(out, 'judged.jsonl'));
-      expect(judged).toHaveLength(better);
-      // The cost includes pairs of which only one order was answered.
-      expect(judgeUsd).toBeGreaterThanOrEqual(judged.reduce((sum, { usd }) => sum + usd, 0) - 1e-9);
-      expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Not all pairs are judged');
-      const run = await runInMlflow('half-judged');
-      expect(run?.data.metrics).toContainEqual(expect.objectContaining({ key: 'judged_better', value: better }));
-      expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
-      expect(stdout).toContain(`MLflow assessments: ${better}\n`);
-    },
-    TEST_MS,
-  );
-
   async function until(condition: () => boolean): Promise<void> {
     while (!condition()) await new Promise((resolve) => setTimeout(resolve, 20));
   }

@@ -74,38 +74,6 @@ async function inMlflow(run: CloudRun, experiment?: string) {
 
 describe('the end of an MLflow run', () => {
   test(
-    'ends the run with the reason, and calling the steps manually completes it and removes the reason',
-    async () => {
-      const run = await sent('failed');
-      expect(await inMlflow(run)).toMatchObject({ status: 'RUNNING', ended: false, why: undefined });
-      const { id } = await inMlflow(run);
-      expect(await endRun(run, inputOf('failed'))).toEqual({ runId: id, status: 'FAILED' });
-      expect(await inMlflow(run)).toEqual({
-        id,
-        status: 'FAILED',
-        ended: true,
-        why: 'The replay could not be completed. StorageAccessDenied: S3 denied access; where: s3://work/x',
-      });
-      // For a failed execution, the summary is repeated without a stop order, which would prevent judging.
-      expect(await stop(run, 'FAILED')).toEqual({ end: 'summarized' });
-      expect(await all.cloud.keys(replayKeys.stop(run.name))).toEqual([]);
-      expect(await inMlflow(run)).toMatchObject({
-        id,
-        status: 'FAILED',
-        why: expect.stringMatching(/^ReplayNotEvaluated: /),
-      });
-
-      await all.evaluateAll(run, 2);
-      expect(await run.summarize()).toMatchObject({ ok: true, publish: true });
-      await run.publish();
-      expect(await inMlflow(run)).toEqual({ id, status: 'FINISHED', ended: true, why: undefined });
-      const metrics = (await all.runsOf(run.name))[0]?.data.metrics ?? [];
-      expect(metrics).toContainEqual(expect.objectContaining({ key: 'judged_better', value: 2 }));
-    },
-    TEST_MS,
-  );
-
-  test(
     'does not change a run that has already ended',
     async () => {
       const run = await sent('in-order', { judge: false });
@@ -166,59 +134,6 @@ describe('the end of an MLflow run', () => {
           ended: true,
           why: expect.stringMatching(/^The replay could not be completed\. Sandbox\.Timedout/),
         });
-      },
-      TEST_MS,
-    );
-
-    test(
-      'killed if stopped while sending: the traces are in MLflow, and nothing is judged',
-      async () => {
-        // Four requests per second for a minute.
-        await all.cloud.put(
-          'sending/00',
-          Array.from({ length: 240 }, (_, i) => chatLine(`s-${i}`, i / 4, `Where is parcel ${i}?`, 'No idea.')),
-        );
-        const run = all.cloud.run(inputOf('sending'));
-        await run.plan(5_000);
-        const sending = run.shard(0);
-        while (all.endpoint.requests.length < 4) await new Promise((resolve) => setTimeout(resolve, 20));
-        await order(run);
-        const { sent } = await sending;
-        expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: sent, judged: 0 });
-        expect(all.judgeProxy.requests).toEqual([]);
-        expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayCancelled', publish: true });
-        await run.publish();
-        expect(await inMlflow(run)).toMatchObject({ status: 'KILLED' });
-      },
-      TEST_MS,
-    );
-
-    test(
-      'killed if stopped before a shard started and before anything was judged',
-      async () => {
-        const run = await sent('before', {}, [0]);
-        expect(await stop(run, 'ABORTED')).toEqual({ end: 'summarized' });
-        expect(await inMlflow(run)).toMatchObject({
-          status: 'KILLED',
-          why: expect.stringMatching(
-            /shards not started: 1 \(1\), with 1 requests; shards with replies that are not judged or not in MLflow: 1 \(0\)/,
-          ),
-        });
-      },
-      TEST_MS,
-    );
-
-    test(
-      'killed if stopped during planning: nothing is sent',
-      async () => {
-        await all.cloud.put('planning/00', [chatLine('p', 0, 'Where?', 'No idea.')]);
-        const run = all.cloud.run(inputOf('planning'));
-        await order(run);
-        await expect(run.plan(5_000)).rejects.toMatchObject({ name: 'ReplayStopped' });
-        expect(await inMlflow(run)).toMatchObject({ status: 'KILLED' });
-        // A shard that is called anyway sends nothing.
-        expect(await run.shard(0)).toMatchObject({ sent: 0, unsent: 1 });
-        expect(all.endpoint.requests).toEqual([]);
       },
       TEST_MS,
     );

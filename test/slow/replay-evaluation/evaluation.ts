@@ -2,7 +2,6 @@
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
 import type { RefusedTrace } from '../../../src/replay/publish/write-traces.ts';
 import type { Behavior, SeenRequest } from '../../doubles/misbehaving-server.ts';
-import { chatLine } from '../../helpers/replay.ts';
 import { WORK } from '../../helpers/replay-cloud.ts';
 import type { Comparison, Own } from '../../integration/replay-evaluation/replays.ts';
 import {
@@ -10,8 +9,6 @@ import {
   linkedTo,
   manyReplies,
   progressOf,
-  put,
-  source,
   traceIdsOf,
 } from '../../integration/replay-evaluation/replays.ts';
 import { all, TEST_MS } from '../../integration/replay-evaluation/servers.ts';
@@ -181,42 +178,6 @@ describe('evaluating a cloud replay that is interrupted', () => {
       expect(judgeUsd).toBeLessThanOrEqual(0.02);
       expect(await all.paidUsd(run)).toBeCloseTo(judgeUsd, 6);
       expect(await run.result('report.html')).toContain('not judged (over budget)');
-    },
-    TEST_MS,
-  );
-
-  test(
-    'evaluates nothing for lost shards, and ends the MLflow run even if all are lost',
-    async () => {
-      const input = {
-        source: source('lost'),
-        target: { url: all.endpoint.url },
-        mlflow: true,
-        judge: true,
-        shard: { seconds: 1 },
-      };
-      await put('lost', [chatLine('a', 0, 'one'), chatLine('b', 1, 'two')]);
-      const half = all.cloud.run(input);
-      await half.plan(0);
-      await half.shard(0);
-      expect(await half.evaluate(1)).toEqual({ done: true, shard: 1, traces: 0, judged: 0 });
-      expect(await half.evaluate(0)).toEqual({ done: true, shard: 0, traces: 1, judged: 1 });
-      expect(await half.summarize()).toMatchObject({ ok: false, error: 'ReplayIncomplete', publish: true });
-      expect((await half.json<Own>('replay.json')).unevaluated_shards).toEqual([]);
-      await half.publish();
-      const gone = all.cloud.run(input);
-      await gone.plan(0);
-      await all.evaluateAll(gone, 2);
-      expect(await gone.summarize({ Error: 'States.Runtime', Cause: 'x' })).toMatchObject({
-        ok: false,
-        error: 'ReplayIncomplete',
-        publish: true,
-      });
-      await gone.publish();
-      for (const run of [half, gone]) {
-        const [made] = await all.runsOf(run.name);
-        expect(made?.info).toMatchObject({ status: 'FAILED', end_time: expect.any(Number) });
-      }
     },
     TEST_MS,
   );

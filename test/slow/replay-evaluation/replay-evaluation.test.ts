@@ -3,6 +3,5 @@
  * patience. The functions run in this process, everything else is a real server, which the suites share.
  */
 import './evaluation.ts';
-import './assessments.ts';
 import './end-run.ts';
 import './command.ts';

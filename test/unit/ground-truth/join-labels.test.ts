@@ -177,7 +177,7 @@ describe('a label', () => {
 
   test('of pages is replaced like others, and the hour remains readable with hundreds of them', async () => {
     const memory = new MemoryStorage();
-    const ids = Array.from({ length: 400 }, (_, i) => `text-${i}`);
+    const ids = Array.from({ length: 200 }, (_, i) => `text-${i}`);
     await put(
       memory,
       ids.map((id) => prediction(id)),
@@ -193,7 +193,7 @@ describe('a label', () => {
     await run(memory);
     await put(memory, [prediction('later')]);
     const facts = await run(memory);
-    expect(countsOf(facts, 1)).toEqual({ lines: 401, joined: 1, replaced: 400 });
+    expect(countsOf(facts, 1)).toEqual({ lines: 201, joined: 1, replaced: 200 });
     expect(facts.reports[1]?.replacedLabels[0]).toEqual({
       line: 1,
       id: 'text-0',
@@ -397,7 +397,7 @@ describe('the index', () => {
 
   test('is merged into files of some megabytes, and what was indexed last still counts', async () => {
     const memory = new DatedStorage();
-    const noise = () => randomBytes(2_500_000).toString('base64url');
+    const noise = () => randomBytes(1_800_000).toString('base64url');
     for (let n = 0; n < 10; n += 1)
       await put(memory, [prediction('a', { prediction: { value: n }, groups: [noise()] })], OLD_MS + n * 1000);
     await run(memory);

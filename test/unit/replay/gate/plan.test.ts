@@ -74,19 +74,21 @@ test('a zero-tolerance rule needs 3/tolerance pairs, and tells if an unchanged r
 test('pairs that vary more need more requests, and so does a closer bound', () => {
   const [alike, varied] = [0.1, 0.4].map((spread) => twoRuns(500, latencies(500, spread)));
   const size = (threshold: string, pilot: Pilot | undefined): number => plan(threshold, pilot).requests ?? Number.NaN;
-  expect(size('request_latency:p50:10%', varied)).toBeGreaterThan(1.5 * size('request_latency:p50:10%', alike));
-  const ratio = size('request_latency:p50:2%', varied) / size('request_latency:p50:4%', varied);
+  const varies = size('request_latency:p50:20%', varied);
+  expect(varies).toBeGreaterThan(1.5 * size('request_latency:p50:20%', alike));
+  // Of logarithms, 44% are twice as far from nothing as 20% are.
+  const ratio = varies / size('request_latency:p50:44%', varied);
   expect(ratio).toBeGreaterThan(3.4);
   expect(ratio).toBeLessThan(4.6);
 });
 
 test('a quantile needs as many requests as its values, however wide the bound is', () => {
-  expect(plan('request_latency:p99:1000%', twoRuns(600, latencies(600, 0.1))).requests).toBe(500);
+  expect(plan('request_latency:p95:1000%', twoRuns(600, latencies(600, 0.1))).requests).toBe(100);
 });
 
 test('an unchanged release of the planned size passes in about 80%', () => {
   const pilot = twoRuns(400, latencies(400, 0.3));
-  const threshold = parseThreshold('request_latency:p50:10%');
+  const threshold = parseThreshold('request_latency:p50:20%');
   const pairs = planThreshold(threshold, pilot, 0.01).requests ?? 0;
   const random = new Random(5);
   let passed = 0;
@@ -98,7 +100,7 @@ test('an unchanged release of the planned size passes in about 80%', () => {
       after[at] = Math.exp(0.5 * common + 0.3 * random.normal());
     }
     const data = { ...twoRuns(pairs).pairs, metrics: { request_latency: { before, after, paired: true, of: pairs } } };
-    if ((evidenceOf(threshold, data as ComparedData).bounds?.upper(0.05) ?? Number.NaN) <= 10) passed++;
+    if ((evidenceOf(threshold, data as ComparedData).bounds?.upper(0.05) ?? Number.NaN) <= 20) passed++;
   }
   expect(passed / 400).toBeGreaterThan(0.72);
   expect(passed / 400).toBeLessThan(0.95);
@@ -106,8 +108,8 @@ test('an unchanged release of the planned size passes in about 80%', () => {
 
 test('requests without a value make the number of requests larger', () => {
   const { metrics } = latencies(500, 0.3);
-  const all = plan('request_latency:p50:10%', twoRuns(500, { metrics })).requests ?? 0;
-  const half = plan('request_latency:p50:10%', twoRuns(1000, { metrics })).requests ?? 0;
+  const all = plan('request_latency:p50:20%', twoRuns(500, { metrics })).requests ?? 0;
+  const half = plan('request_latency:p50:20%', twoRuns(1000, { metrics })).requests ?? 0;
   expect(half / all).toBeCloseTo(2, 1);
 });
 
@@ -123,7 +125,7 @@ test('the error rate is planned from the pairs that failed in one run only, or f
 });
 
 test('without earlier replays the assumptions are printed', () => {
-  expect(plan('request_latency:p95:200')).toMatchObject({ unchanged: expect.stringMatching(/median 2000, .*assumed/) });
+  expect(plan('request_latency:p50:2000')).toMatchObject({ unchanged: expect.stringMatching(/median 2000, .*assumed/) });
   expect(plan('judged_worse:5')).toMatchObject({ requests: 286, unchanged: '2% of the pairs (assumed)' });
   expect(plan('judged_worse:2').requests).toBeNull();
 });

@@ -14,12 +14,9 @@ const cellName = ({ threshold, pairs }: Cell): string => `${threshold} at ${pair
 test.each(shapes.map((shape): [string, Shape] => [shape.name, shape]))(
   '%s: a release at the bound rarely passes, nor fails, at any size',
   (_, shape) => {
-    const cells = simulated(shape, 'at the bound', RELEASES, SIZES);
+    const cells = simulated(shape, 'at the bound', RELEASES, SIZES, false);
     expect(cells.filter(({ passed }) => passed > MOST_WRONG).map(cellName)).toEqual([]);
     expect(cells.filter(({ failed }) => failed > MOST_WRONG).map(cellName)).toEqual([]);
-    // The rule before passed most of them at 100 pairs.
-    const old = cells.filter(({ pairs }) => pairs === 100).map(({ oldPassed }) => oldPassed);
-    expect(Math.min(...old)).toBeGreaterThan(RELEASES / 2);
   },
 );
 
@@ -27,9 +24,12 @@ describe('where neighbouring requests are alike', () => {
   const RUNS = 100;
   /** 8 and 6 of 100, and four standard errors. */
   const [MOST_PASSED, MOST_FAILED] = [19, 16];
-  const cellsOf = (shape: Shape, truth: Cell['truth'], pairs: number): Cell[] => simulated(shape, truth, RUNS, [pairs]);
+  const cellsOf = (shape: Shape, truth: Cell['truth'], pairs: number): Cell[] => simulated(shape, truth, RUNS, [pairs], false);
 
-  test.each([...ALIKE, ...ERRORS_IN_ROWS].map((shape): [string, Shape] => [shape.name, shape]))(
+  // Where neighbours are less alike, less can be wrong.
+  const mostAlike = ALIKE.filter(({ name }) => /80% load|rho 0.9/.test(name));
+
+  test.each([...mostAlike, ...ERRORS_IN_ROWS].map((shape): [string, Shape] => [shape.name, shape]))(
     '%s: a release at the bound rarely passes, and an unchanged one rarely fails',
     (_, shape) => {
       expect(cellsOf(shape, 'at the bound', 1000).filter(({ passed }) => passed > MOST_PASSED)).toEqual([]);
@@ -39,9 +39,9 @@ describe('where neighbouring requests are alike', () => {
 
   test('the answer is not always "cannot tell"', () => {
     const [, queue] = ALIKE;
-    const [, p95, mean] = cellsOf(queue as Shape, 'unchanged', 3000);
-    expect(p95?.passed).toBeGreaterThan(30);
-    expect(mean?.passed).toBeGreaterThan(75);
+    const [, p95, mean] = simulated(queue as Shape, 'unchanged', 40, [3000], false);
+    expect(p95?.passed).toBeGreaterThan(12);
+    expect(mean?.passed).toBeGreaterThan(30);
   });
 });
 
@@ -57,6 +57,6 @@ test('unchanged releases of the planned size pass in about 80%, counts and laten
 
 test('the same seed simulates the same releases', () => {
   const [shape] = shapes;
-  const cells = () => simulated(shape as Shape, 'unchanged', 20, [100]);
+  const cells = () => simulated(shape as Shape, 'unchanged', 20, [100], false);
   expect(cells()).toEqual(cells());
 });
