@@ -125,7 +125,9 @@ test('the error rate is planned from the pairs that failed in one run only, or f
 });
 
 test('without earlier replays the assumptions are printed', () => {
-  expect(plan('request_latency:p50:2000')).toMatchObject({ unchanged: expect.stringMatching(/median 2000, .*assumed/) });
+  expect(plan('request_latency:p50:2000')).toMatchObject({
+    unchanged: expect.stringMatching(/median 2000, .*assumed/),
+  });
   expect(plan('judged_worse:5')).toMatchObject({ requests: 286, unchanged: '2% of the pairs (assumed)' });
   expect(plan('judged_worse:2').requests).toBeNull();
 });

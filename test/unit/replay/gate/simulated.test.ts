@@ -24,7 +24,8 @@ describe('where neighbouring requests are alike', () => {
   const RUNS = 100;
   /** 8 and 6 of 100, and four standard errors. */
   const [MOST_PASSED, MOST_FAILED] = [19, 16];
-  const cellsOf = (shape: Shape, truth: Cell['truth'], pairs: number): Cell[] => simulated(shape, truth, RUNS, [pairs], false);
+  const cellsOf = (shape: Shape, truth: Cell['truth'], pairs: number): Cell[] =>
+    simulated(shape, truth, RUNS, [pairs], false);
 
   // Where neighbours are less alike, less can be wrong.
   const mostAlike = ALIKE.filter(({ name }) => /80% load|rho 0.9/.test(name));
