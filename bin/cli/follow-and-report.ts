@@ -1,5 +1,4 @@
 /** Follows runs on the terminal, and reports what became of them. */
-import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { expectedSeconds } from '../operate/expected-time.ts';
 import { followRuns } from '../operate/follow-runs.ts';
@@ -12,12 +11,8 @@ import { notice, terminal, writeJson } from './output.ts';
 import { commandText, nextSteps, runLinks } from './run-hints.ts';
 import { runAsJson } from './run-json.ts';
 import { runsText } from './run-text.ts';
-import type { DeployedStack, StackFlags } from './stack.ts';
+import { type DeployedStack, monitoringRun, type StackFlags } from './stack.ts';
 import { Stopped, stopOnSignals } from './stop-signals.ts';
-
-export interface ReportFlags extends StackFlags {
-  json?: boolean;
-}
 
 interface NamedRun {
   name: string;
@@ -28,7 +23,7 @@ interface NamedRun {
 export async function followAndReport(
   stack: DeployedStack,
   runs: readonly NamedRun[],
-  flags: ReportFlags,
+  flags: StackFlags,
 ): Promise<void> {
   const { clients, outputs } = stack;
   const display = followDisplay(process.stderr);
@@ -74,24 +69,22 @@ export async function unlessInterrupted<T>(
 }
 
 /** Prints what became of runs, or how far they are. The exit code is 1 if one failed or was stopped. */
-export async function reportRuns(stack: DeployedStack, runs: readonly NamedRun[], flags: ReportFlags): Promise<void> {
+export async function reportRuns(stack: DeployedStack, runs: readonly NamedRun[], flags: StackFlags): Promise<void> {
   const reports: RunReport[] = [];
   for (const { arn } of runs) reports.push(await reportOf(stack, arn));
   await printReports(stack, reports, flags);
   if (reports.some(({ status }) => status !== 'succeeded')) process.exitCode = EXIT.found;
 }
 
-/** Reads what became of an execution, or how far it is. */
-export async function reportOf({ clients, outputs }: DeployedStack, executionArn: string): Promise<RunReport> {
-  const execution = await clients.sfn.send(new DescribeExecutionCommand({ executionArn }));
-  return readRunReport(clients, outputs.workBucket, { ...execution, name: execution.name ?? '' } as never);
-}
+/** Reads what became of a run, or how far it is. @param run its name, or the ARN of its execution */
+export const reportOf = async (stack: DeployedStack, run: string): Promise<RunReport> =>
+  readRunReport(stack.clients, stack.outputs.workBucket, await monitoringRun(stack, run));
 
 /** Prints reports as text or JSON. */
 export async function printReports(
   stack: DeployedStack,
   reports: readonly RunReport[],
-  { json, stack: stackFlag }: ReportFlags,
+  { json, stack: stackFlag }: StackFlags,
 ): Promise<void> {
   const region = await stack.clients.s3.config.region();
   const pages = reports.map((report) => ({
