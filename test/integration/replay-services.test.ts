@@ -8,13 +8,13 @@ import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { traceIdOf } from '../../src/captures/trace/ids.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
 import type { RunFacts } from '../../src/replay/compare/compare-runs.ts';
 import type { StoredReply } from '../../src/replay/compare/replies-file.ts';
 import { readRun } from '../../src/replay/compare/run-data.ts';
 import { replayTraceUrl } from '../../src/replay/gate/outputs/trace-url.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { fetchOnNewConnection } from '../helpers/new-connection.ts';
 import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
 
