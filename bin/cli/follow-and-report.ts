@@ -15,10 +15,6 @@ import { runsText } from './run-text.ts';
 import type { DeployedStack, StackFlags } from './stack.ts';
 import { Stopped, stopOnSignals } from './stop-signals.ts';
 
-export interface ReportFlags extends StackFlags {
-  json?: boolean;
-}
-
 interface NamedRun {
   name: string;
   arn: string;
@@ -28,7 +24,7 @@ interface NamedRun {
 export async function followAndReport(
   stack: DeployedStack,
   runs: readonly NamedRun[],
-  flags: ReportFlags,
+  flags: StackFlags,
 ): Promise<void> {
   const { clients, outputs } = stack;
   const display = followDisplay(process.stderr);
@@ -74,7 +70,7 @@ export async function unlessInterrupted<T>(
 }
 
 /** Prints what became of runs, or how far they are. The exit code is 1 if one failed or was stopped. */
-export async function reportRuns(stack: DeployedStack, runs: readonly NamedRun[], flags: ReportFlags): Promise<void> {
+export async function reportRuns(stack: DeployedStack, runs: readonly NamedRun[], flags: StackFlags): Promise<void> {
   const reports: RunReport[] = [];
   for (const { arn } of runs) reports.push(await reportOf(stack, arn));
   await printReports(stack, reports, flags);
@@ -91,7 +87,7 @@ export async function reportOf({ clients, outputs }: DeployedStack, executionArn
 export async function printReports(
   stack: DeployedStack,
   reports: readonly RunReport[],
-  { json, stack: stackFlag }: ReportFlags,
+  { json, stack: stackFlag }: StackFlags,
 ): Promise<void> {
   const region = await stack.clients.s3.config.region();
   const pages = reports.map((report) => ({

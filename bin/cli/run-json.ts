@@ -1,6 +1,4 @@
 /** What the commands about runs print with `--json`. */
-import type { CostEstimate } from '../../src/core/contract/receipts.ts';
-import type { FailedChunk } from '../../src/monitoring/failed-chunk.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import type { RunPage } from './run-text.ts';
 
@@ -42,39 +40,20 @@ export function runAsJson({ report, next, links, expectedSeconds }: RunPage) {
   };
 }
 
-function figuresOf(summary: RunSummary, expectedSeconds: number | undefined) {
-  const { lines, spend, estimate } = summary;
-  const { planned, traced, quarantined, outsideWindow, lost } = lines;
-  const { calls, inputTokens, outputTokens, usd } = spend;
-  return {
-    outcome: summary.status,
-    files: summary.objects,
-    lines: { planned, traced, quarantined, outsideWindow, lost },
-    verdicts: summary.verdicts,
-    verdictsByScorer: summary.verdictsByScorer,
-    reasons: summary.reasons,
-    judge: { calls, inputTokens, outputTokens, usd },
-    estimate: estimate ? expected(estimate) : null,
-    /** Of a dry run, by the pace of earlier runs. */
-    expectedSeconds: expectedSeconds ?? null,
-    failedChunks: summary.failedChunks.map(shownChunk),
-    failedFiles: (summary.failedFiles?.first ?? []).map(({ key, error }) => ({ key, error })),
-    warnings: summary.warnings ?? [],
-  };
-}
-
-const shownChunk = ({ chunk, step, key, firstLine, lines, error }: FailedChunk) => ({
-  chunk,
-  step,
-  key,
-  firstLine,
-  lines,
-  error,
-});
-
-const expected = ({ captures, judgedCaptures, judgeCalls, usd }: CostEstimate) => ({
-  captures,
-  judgedCaptures,
-  judgeCalls,
-  usd,
+const figuresOf = (summary: RunSummary, expectedSeconds: number | undefined) => ({
+  outcome: summary.status,
+  files: summary.objects,
+  lines: summary.lines,
+  verdicts: summary.verdicts,
+  verdictsByScorer: summary.verdictsByScorer,
+  reasons: summary.reasons,
+  judge: summary.spend,
+  estimate: summary.estimate ?? null,
+  /** Of a dry run, by the pace of earlier runs. */
+  expectedSeconds: expectedSeconds ?? null,
+  /** The first of them. */
+  failedChunks: summary.failedChunks,
+  /** The first of them. */
+  failedFiles: summary.failedFiles?.first ?? [],
+  warnings: summary.warnings ?? [],
 });

@@ -19,8 +19,10 @@ export interface DeployedStack {
   storage: Storage;
 }
 
+/** The flags of every command that needs a stack. */
 export interface StackFlags {
   stack?: string;
+  json?: boolean;
 }
 
 /** The option of every command that needs a stack. */

@@ -1,17 +1,17 @@
 /** Starts a run, and follows it. */
 import type { ExecutionInput } from '../../src/core/contract/input.ts';
 import { startExecution } from '../operate/start-execution.ts';
-import { followAndReport, printReports, type ReportFlags, reportOf } from './follow-and-report.ts';
+import { followAndReport, printReports, reportOf } from './follow-and-report.ts';
 import { notice } from './output.ts';
 import { commandText } from './run-hints.ts';
 import type { RunFlags } from './run-options.ts';
-import type { DeployedStack } from './stack.ts';
+import type { DeployedStack, StackFlags } from './stack.ts';
 
 /** Starts a run, and follows it unless it is detached. */
 export async function startAndFollow(
   stack: DeployedStack,
   input: ExecutionInput,
-  flags: RunFlags & ReportFlags,
+  flags: RunFlags & StackFlags,
 ): Promise<void> {
   const run = await startExecution(stack.clients.sfn, stack.outputs.stateMachineArn, input, flags.name);
   if (!flags.detach) {

@@ -31,7 +31,6 @@ interface DatasetFlags extends MlflowFlags, WindowFlags {
   limit: number;
   out: string;
   name?: string;
-  json?: boolean;
 }
 
 const HELP = `

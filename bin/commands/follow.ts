@@ -1,8 +1,8 @@
 /** `inference-monitor follow`: follows a run to its end. */
 import { Command } from 'commander';
-import { followAndReport, printReports, type ReportFlags } from '../cli/follow-and-report.ts';
+import { followAndReport, printReports } from '../cli/follow-and-report.ts';
 import { jsonOption } from '../cli/output.ts';
-import { monitoringRun, stackOption, withStack } from '../cli/stack.ts';
+import { monitoringRun, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { readRunReport } from '../operate/run-report.ts';
 
 const HELP = `
@@ -23,7 +23,7 @@ export function followCommand(): Command {
     .action(follow);
 }
 
-async function follow(run: string, flags: ReportFlags): Promise<void> {
+async function follow(run: string, flags: StackFlags): Promise<void> {
   await withStack(flags, async (stack) => {
     const found = await monitoringRun(stack, run);
     const { name, executionArn: arn } = found;

@@ -11,7 +11,6 @@ interface ForwardFlags extends WindowFlags, StackFlags {
   prefix?: string;
   failed?: boolean;
   dryRun?: boolean;
-  json?: boolean;
 }
 
 /** What `--json` prints. */

@@ -30,7 +30,6 @@ import { truthSettings } from './settings.ts';
 interface TruthFlags extends StackFlags, WindowFlags, Pick<TruthQuery, 'by' | 'variant'> {
   run?: string;
   detach?: boolean;
-  json?: boolean;
 }
 
 /** What `--json` prints. */

@@ -16,7 +16,6 @@ import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/sagemaker.ts';
 interface OpenFlags extends MlflowFlags {
   dashboard?: boolean;
   print?: boolean;
-  json?: boolean;
 }
 
 const HELP = `

@@ -2,12 +2,12 @@
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { comeBack, type ReportFlags, reportRuns, unlessInterrupted } from '../cli/follow-and-report.ts';
+import { comeBack, reportRuns, unlessInterrupted } from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
 import { notice, writeJson } from '../cli/output.ts';
 import { commandText } from '../cli/run-hints.ts';
 import { inputOptions, type RunFlags } from '../cli/run-options.ts';
-import type { DeployedStack } from '../cli/stack.ts';
+import type { DeployedStack, StackFlags } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
 import type { StackCaptures } from '../operate/capture-source.ts';
 import { hasEnded } from '../operate/follow-runs.ts';
@@ -15,7 +15,7 @@ import { processFiles, putCaptures, type Run } from '../operate/process-files.ts
 import { type RunProgress, RunWatcher } from '../operate/run-progress.ts';
 import { planUpload, type UploadPlan } from '../operate/upload-captures.ts';
 
-type LocalFlags = RunFlags & ReportFlags;
+type LocalFlags = RunFlags & StackFlags;
 
 /** Between two looks at the executions of the stack. */
 const POLL_MS = 2_000;

@@ -2,16 +2,15 @@
 import { Command } from 'commander';
 import type { BackfillInput } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
-import { type DeployedStack, stackOption, withStack } from '../cli/stack.ts';
+import { type DeployedStack, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { captureSource, type StackCaptures } from '../operate/capture-source.ts';
 import { processLocal } from './process-local.ts';
 
-type ProcessFlags = RunFlags & ReportFlags & WindowFlags;
+type ProcessFlags = RunFlags & StackFlags & WindowFlags;
 
 const HELP = `
 A source is s3://bucket/key.jsonl, s3://bucket/prefix/, a key or a prefix in the stack's capture bucket, or a file or a folder on

@@ -13,7 +13,6 @@ import { statusOfRun } from '../operate/run-report.ts';
 interface QuarantineFlags extends StackFlags {
   out?: string;
   reason?: string;
-  json?: boolean;
 }
 
 const HELP = `

@@ -34,7 +34,6 @@ export interface RatesFlags extends StackFlags {
   by?: GroupBy;
   scorer?: string[];
   variant?: string[];
-  json?: boolean;
   csv?: boolean;
   /** `--no-labels`: false. */
   labels?: boolean;

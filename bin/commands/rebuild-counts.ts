@@ -11,7 +11,6 @@ interface RebuildFlags extends StackFlags {
   from?: string;
   to?: string;
   dryRun?: boolean;
-  json?: boolean;
 }
 
 const HELP = `

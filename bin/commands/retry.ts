@@ -2,14 +2,13 @@
 import { Command, Option } from 'commander';
 import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import type { ReportFlags } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
-import { monitoringRun, stackOption, withStack } from '../cli/stack.ts';
+import { monitoringRun, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
 import { isPlanned, type RunReport, readRunReport } from '../operate/run-report.ts';
 
-interface RetryFlags extends RunFlags, ReportFlags {
+interface RetryFlags extends RunFlags, StackFlags {
   what?: RetryWhat;
 }
 

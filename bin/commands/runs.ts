@@ -14,7 +14,6 @@ interface RunsFlags extends StackFlags, WindowFlags {
   status?: RunStatus;
   limit: number;
   replays?: boolean;
-  json?: boolean;
 }
 
 const HELP = `

@@ -1,8 +1,8 @@
 /** `inference-monitor show`: what became of a run, running or ended. */
 import { Command } from 'commander';
-import { printReports, type ReportFlags } from '../cli/follow-and-report.ts';
+import { printReports } from '../cli/follow-and-report.ts';
 import { jsonOption } from '../cli/output.ts';
-import { monitoringRun, stackOption, withStack } from '../cli/stack.ts';
+import { monitoringRun, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { readRunReport } from '../operate/run-report.ts';
 
 const HELP = `
@@ -23,7 +23,7 @@ export function showCommand(): Command {
     .action(show);
 }
 
-async function show(run: string, flags: ReportFlags): Promise<void> {
+async function show(run: string, flags: StackFlags): Promise<void> {
   await withStack(flags, async (stack) => {
     const { clients, outputs } = stack;
     const report = await readRunReport(clients, outputs.workBucket, await monitoringRun(stack, run));

@@ -40,7 +40,7 @@ export function stopCommand(): Command {
     .action(stop);
 }
 
-async function stop(asked: string, flags: StackFlags & { json?: boolean }): Promise<void> {
+async function stop(asked: string, flags: StackFlags): Promise<void> {
   const say = flags.json ? console.error : console.log;
   await withStack(flags, async (stack) => {
     const found = await findExecution(stack.clients.sfn, machinesOf(stack), asked);

@@ -16,7 +16,6 @@ interface WorstFlags extends MlflowFlags, WindowFlags {
   scorer?: string[];
   variant?: string;
   limit: number;
-  json?: boolean;
 }
 
 const HELP = `

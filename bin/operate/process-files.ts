@@ -4,17 +4,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   DescribeExecutionCommand,
   type DescribeExecutionCommandOutput,
-  DescribeMapRunCommand,
   type ExecutionListItem,
-  ListMapRunsCommand,
   paginateListExecutions,
-  StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { Upload } from '@aws-sdk/lib-storage';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
 import type { AwsClients } from './aws-clients.ts';
+import { followRuns } from './follow-runs.ts';
+import { RunWatcher } from './run-progress.ts';
+import { startNamed } from './start-execution.ts';
 
 /** A file to put: its path, and its key in the capture bucket. */
 interface FileToPut {
@@ -150,35 +150,20 @@ export async function putCaptures(
 
 /** Runs one execution over all captures under a prefix and waits until it has ended, successfully or not. */
 export async function runBackfill(
-  options: Pick<ProcessFilesOptions, 'clients' | 'captureBucket' | 'stateMachineArn' | 'onProgress' | 'signal'> & {
-    prefix: string;
-  },
+  options: Omit<ProcessFilesOptions, 'files' | 'startLimitMs'> & { prefix: string },
 ): Promise<Run[]> {
-  const { captureBucket: bucket, stateMachineArn, prefix } = options;
-  const { sfn } = options.clients;
-  const input = JSON.stringify({ bucket, prefix });
-  const { executionArn } = await sfn.send(new StartExecutionCommand({ stateMachineArn, input }));
-  for (;;) {
-    options.signal?.throwIfAborted();
-    const run = runOf(await sfn.send(new DescribeExecutionCommand({ executionArn })), [prefix]);
-    const { mapRuns = [] } = await sfn.send(new ListMapRunsCommand({ executionArn }));
-    const counts = await Promise.all(
-      mapRuns.map(async ({ mapRunArn }) => (await sfn.send(new DescribeMapRunCommand({ mapRunArn }))).itemCounts),
-    );
-    // A run of one chunk has no Map.
-    if (mapRuns.length === 0)
-      counts.push({ total: 1, succeeded: run.status === 'RUNNING' ? 0 : 1 } as (typeof counts)[0]);
-    const sum = (names: ('total' | 'succeeded' | 'failed')[]) =>
-      counts.reduce((all, one) => all + names.reduce((part, name) => part + (one?.[name] ?? 0), 0), 0);
-    await options.onProgress?.({
-      unit: 'chunks',
-      total: sum(['total']),
-      done: sum(['succeeded', 'failed']),
-      runs: [run],
-    });
-    if (run.status !== 'RUNNING') return [run];
-    await sleep(POLL_MS);
-  }
+  const { clients, captureBucket: bucket, workBucket, stateMachineArn, prefix, signal, pollMs = POLL_MS } = options;
+  const started = await startNamed(clients.sfn, stateMachineArn, { bucket, prefix });
+  await followRuns([new RunWatcher(clients, workBucket, started)], {
+    signal,
+    pollMs: { least: pollMs, most: pollMs },
+    onLook: ([look]) => {
+      const { status = 'RUNNING', planned, chunks } = look ?? {};
+      const runs = [{ ...started, keys: [prefix], status }];
+      options.onProgress?.({ unit: 'chunks', total: planned?.chunks ?? 0, done: chunks?.done ?? 0, runs });
+    },
+  });
+  return [runOf(await clients.sfn.send(new DescribeExecutionCommand({ executionArn: started.arn })), [prefix])];
 }
 
 /** Lists the executions since a time, newest first. */

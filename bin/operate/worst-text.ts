@@ -2,7 +2,8 @@
 
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { wrapped } from '../../src/core/text/wrap.ts';
-import { PLAIN, type Style } from '../../src/quality/rates-text.ts';
+import { PLAIN } from '../../src/quality/rates-text.ts';
+import type { TextOptions } from '../cli/output.ts';
 import type { StandingVerdict } from './standing-verdicts.ts';
 import type { WorstTrace } from './worst.ts';
 
@@ -16,7 +17,7 @@ const shortened = (text: string, most: number): string => {
 };
 
 /** @param link of the trace, or how to open it */
-function traceLines(trace: WorstTrace, place: number, link: string, { width, style }: TextShape): string[] {
+function traceLines(trace: WorstTrace, place: number, link: string, { width, style }: TextOptions): string[] {
   const { failing, verdicts, time, variant, request, reply } = trace;
   const when = singleLine(time).slice(0, 16).replace('T', ' ');
   const title = `${place}. ${failing.length} of ${verdicts} verdicts fail, ${when}, ${singleLine(variant)}`;
@@ -37,15 +38,9 @@ function verdictLine({ scorer, value, by, source, rationale }: StandingVerdict):
   return `   ${singleLine(scorer)} ${singleLine(String(value))}${who}${words}`;
 }
 
-interface TextShape {
-  /** Columns; `Infinity` for none. */
-  width: number;
-  style: Style;
-}
-
 /** Returns the lines of the traces, in their order, each followed by an empty line. */
 export const worstLines = (
   worst: readonly WorstTrace[],
   linkOf: (trace: WorstTrace) => string,
-  shape: TextShape = { width: Number.POSITIVE_INFINITY, style: PLAIN },
+  shape: TextOptions = { width: Number.POSITIVE_INFINITY, style: PLAIN },
 ): string[] => worst.flatMap((trace, index) => [...traceLines(trace, index + 1, linkOf(trace), shape), '']);

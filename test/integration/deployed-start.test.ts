@@ -127,7 +127,7 @@ describe('npm start', () => {
   });
 
   test('one backfill processes files that reached no rule, and reports its progress', async () => {
-    const { CAPTURE_BUCKET = '', STATE_MACHINE_ARN: stateMachineArn = '' } = variables;
+    const { CAPTURE_BUCKET = '', WORK_BUCKET: workBucket = '', STATE_MACHINE_ARN: stateMachineArn = '' } = variables;
     const clients = emulatedClients({ url: variables.AWS_ENDPOINT_URL ?? '', region: 'us-east-1', env: variables });
     const states: FileProgress[] = [];
     const onProgress = (state: FileProgress) => states.push(state);
@@ -138,7 +138,8 @@ describe('npm start', () => {
       const put = await clients.s3.send(new HeadObjectCommand({ Bucket: CAPTURE_BUCKET, Key: 'elsewhere/a.jsonl' }));
       expect(put.ContentLength).toBe(statSync(path).size);
       const prefix = 'weather-llm/';
-      const runs = await runBackfill({ clients, captureBucket: CAPTURE_BUCKET, stateMachineArn, prefix, onProgress });
+      const own = { clients, captureBucket: CAPTURE_BUCKET, workBucket, stateMachineArn };
+      const runs = await runBackfill({ ...own, prefix, onProgress });
       expect(runs).toEqual([expect.objectContaining({ keys: [prefix], status: 'SUCCEEDED' })]);
       expect(states.at(-1)).toMatchObject({ unit: 'chunks', total: 1, done: 1 });
     } finally {
