@@ -88,54 +88,45 @@ function asJson(one: ListedRun | ListedReplay) {
   };
 }
 
-const RUN_HEAD = [
-  'run',
-  'status',
-  'started (UTC)',
-  'took',
-  'lines',
-  'traced',
-  'quarantined',
-  'held',
-  'failed',
-  'judge',
-  'asked',
-];
-const REPLAY_HEAD = ['replay', 'status', 'started (UTC)', 'took', 'sent', 'requests', 'asked'];
-
 /** Returns the table; on a narrow terminal a few lines for each run. */
 function listText(found: readonly (ListedRun | ListedReplay)[], options: TextOptions): string {
-  if (found.length === 0) return 'There are no such runs.\n';
-  const [head, rows] = found.some((one) => 'requests' in one)
-    ? [REPLAY_HEAD, found.map((one) => replayRow(one as ListedReplay))]
-    : [RUN_HEAD, found.map((one) => runRow(one as ListedRun))];
-  return tableText(
-    head,
-    rows.map((row) => row.map(singleLine)),
-    options,
-  );
+  const rows = found.map((one) => ('requests' in one ? replayRow(one) : runRow(one as ListedRun)));
+  const [first] = rows;
+  if (first === undefined) return 'There are no such runs.\n';
+  const cells = rows.map((row) => Object.values(row).map(singleLine));
+  return tableText(Object.keys(first), cells, options);
 }
 
-const start = ({ run, status, startedAt, endedAt }: ListedRun | ListedReplay, said: string = status): string[] => [
-  run,
-  said,
-  startedAt.slice(0, 19).replace('T', ' '),
-  endedAt ? durationText((Date.parse(endedAt) - Date.parse(startedAt)) / 1_000) : '',
-];
+const whole = (count: number | undefined): string => count?.toLocaleString('en-US') ?? '';
 
-function runRow(one: ListedRun): string[] {
-  const { summary, asked } = one;
-  if (summary === undefined) return [...start(one), '', '', '', '', '', '', asked];
-  const { lines, verdicts, spend, status } = summary;
-  const said = status === 'duplicate' ? 'duplicate' : one.status;
-  const figures = [lines.planned, lines.traced, lines.quarantined, verdicts.heldByBudget, lines.lost + verdicts.failed];
-  const usd = spend.usd === null ? 'unknown' : `$${spend.usd.toFixed(4)}`;
-  return [...start(one, said), ...figures.map((figure) => figure.toLocaleString('en-US')), usd, asked];
+/** The cells by the heads of their columns. */
+function runRow({ run, summary, asked, ...one }: ListedRun): Record<string, string> {
+  const { lines, verdicts, spend } = summary ?? {};
+  const usd = spend && (spend.usd === null ? 'unknown' : `$${spend.usd.toFixed(4)}`);
+  return {
+    run,
+    status: summary?.status === 'duplicate' ? 'duplicate' : one.status,
+    ...times(one),
+    lines: whole(lines?.planned),
+    traced: whole(lines?.traced),
+    quarantined: whole(lines?.quarantined),
+    held: whole(verdicts?.heldByBudget),
+    failed: whole(lines && verdicts && lines.lost + verdicts.failed),
+    judge: usd ?? '',
+    asked,
+  };
 }
 
-const replayRow = (one: ListedReplay): string[] => [
-  ...start(one),
-  one.requests?.sent.toLocaleString('en-US') ?? '',
-  one.requests?.planned.toLocaleString('en-US') ?? '',
-  one.asked,
-];
+const replayRow = ({ run, status, requests, asked, ...one }: ListedReplay): Record<string, string> => ({
+  replay: run,
+  status,
+  ...times(one),
+  sent: whole(requests?.sent),
+  requests: whole(requests?.planned),
+  asked,
+});
+
+const times = ({ startedAt, endedAt }: Pick<ListedRun, 'startedAt' | 'endedAt'>) => ({
+  'started (UTC)': startedAt.slice(0, 19).replace('T', ' '),
+  took: endedAt ? durationText((Date.parse(endedAt) - Date.parse(startedAt)) / 1_000) : '',
+});
