@@ -118,7 +118,7 @@ async function makeDataset(
   const selected = found.slice(0, flags.limit);
   progress('');
   checkSelected(selected);
-  const filler = datasetId === undefined ? undefined : new Filler(mlflow.rest, datasetId);
+  const filler = datasetId === undefined ? undefined : fillerOf(mlflow.rest, datasetId);
   const options = { experimentId: experiment.id, ...decodeOptions(settings) };
   const file = await NewFile.open(out);
   try {
@@ -147,31 +147,22 @@ async function makeDataset(
 const RECORDS_PER_REQUEST = 10;
 
 /** Writes records to an evaluation dataset, some at a time. */
-class Filler {
-  readonly #rest: MlflowRest;
-  readonly #filled: { id: string; inserted: number; updated: number };
-  #waiting: DatasetRecord[] = [];
-
-  constructor(rest: MlflowRest, id: string) {
-    this.#rest = rest;
-    this.#filled = { id, inserted: 0, updated: 0 };
-  }
-
-  async add(record: DatasetRecord | undefined): Promise<void> {
-    if (record !== undefined) this.#waiting.push(record);
-    if (this.#waiting.length >= RECORDS_PER_REQUEST) await this.end();
-  }
-
+function fillerOf(rest: MlflowRest, id: string) {
+  const filled = { id, inserted: 0, updated: 0 };
+  const waiting: DatasetRecord[] = [];
   /** Writes those that wait. */
-  async end() {
-    if (this.#waiting.length > 0) {
-      const { inserted, updated } = await fillDataset(this.#rest, this.#filled.id, this.#waiting);
-      this.#filled.inserted += inserted;
-      this.#filled.updated += updated;
-    }
-    this.#waiting = [];
-    return this.#filled;
-  }
+  const end = async () => {
+    if (waiting.length === 0) return filled;
+    const { inserted, updated } = await fillDataset(rest, id, waiting.splice(0));
+    filled.inserted += inserted;
+    filled.updated += updated;
+    return filled;
+  };
+  const add = async (record: DatasetRecord | undefined): Promise<void> => {
+    if (record !== undefined) waiting.push(record);
+    if (waiting.length >= RECORDS_PER_REQUEST) await end();
+  };
+  return { add, end };
 }
 
 function selectionOf(flags: DatasetFlags, { mlflow, experiment, settings }: OpenedMlflow): Selection {

@@ -61,23 +61,21 @@ function countsTable(files: readonly NamedReport[], options: TableOptions): stri
 
 function faultLines({ name, counts, error, faults }: NamedReport): string[] {
   if (error !== undefined) return [`${name}: not read: ${error.name}: ${singleLine(error.message)}`];
-  const more = counts.invalid + counts.ambiguous - MAX_SHOWN;
-  return [
-    ...faults
-      .slice(0, MAX_SHOWN)
-      .map(({ line, name: fault, message }) => `${name}:${line}: ${fault}: ${singleLine(message)}`),
-    ...(more > 0 ? [`${name}: and ${whole(more)} more`] : []),
-  ];
+  const lines = faults.map(({ line, name: fault, message }) => `${name}:${line}: ${fault}: ${singleLine(message)}`);
+  return firstOf(lines, counts.invalid + counts.ambiguous, (more) => `${name}: and ${more} more`);
 }
 
+/** The first lines, and how many there are besides. */
+const firstOf = (lines: readonly string[], all: number, rest: (more: string) => string): string[] => [
+  ...lines.slice(0, MAX_SHOWN),
+  ...(all > MAX_SHOWN ? [rest(whole(all - MAX_SHOWN))] : []),
+];
+
 function replacedLines({ name, counts, replacedLabels }: NamedReport): string[] {
-  const more = counts.replaced - MAX_SHOWN;
-  return [
-    ...replacedLabels
-      .slice(0, MAX_SHOWN)
-      .map(({ line, id, from, to }) => singleLine(`${name}:${line}: ${id} was ${from}, and is ${to} now`)),
-    ...(more > 0 ? [`${name}: and ${whole(more)} more were replaced`] : []),
-  ];
+  const lines = replacedLabels.map(({ line, id, from, to }) =>
+    singleLine(`${name}:${line}: ${id} was ${from}, and is ${to} now`),
+  );
+  return firstOf(lines, counts.replaced, (more) => `${name}: and ${more} more were replaced`);
 }
 
 function notedLines({ noted, notNoted, notedBy }: Pick<TruthReport, 'noted' | 'notNoted' | 'notedBy'>): string[] {
