@@ -1,5 +1,4 @@
 /** Follows runs on the terminal, and reports what became of them. */
-import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { expectedSeconds } from '../operate/expected-time.ts';
 import { followRuns } from '../operate/follow-runs.ts';
@@ -12,7 +11,7 @@ import { notice, terminal, writeJson } from './output.ts';
 import { commandText, nextSteps, runLinks } from './run-hints.ts';
 import { runAsJson } from './run-json.ts';
 import { runsText } from './run-text.ts';
-import type { DeployedStack, StackFlags } from './stack.ts';
+import { type DeployedStack, monitoringRun, type StackFlags } from './stack.ts';
 import { Stopped, stopOnSignals } from './stop-signals.ts';
 
 interface NamedRun {
@@ -77,11 +76,9 @@ export async function reportRuns(stack: DeployedStack, runs: readonly NamedRun[]
   if (reports.some(({ status }) => status !== 'succeeded')) process.exitCode = EXIT.found;
 }
 
-/** Reads what became of an execution, or how far it is. */
-export async function reportOf({ clients, outputs }: DeployedStack, executionArn: string): Promise<RunReport> {
-  const execution = await clients.sfn.send(new DescribeExecutionCommand({ executionArn }));
-  return readRunReport(clients, outputs.workBucket, { ...execution, name: execution.name ?? '' } as never);
-}
+/** Reads what became of a run, or how far it is. @param run its name, or the ARN of its execution */
+export const reportOf = async (stack: DeployedStack, run: string): Promise<RunReport> =>
+  readRunReport(stack.clients, stack.outputs.workBucket, await monitoringRun(stack, run));
 
 /** Prints reports as text or JSON. */
 export async function printReports(

@@ -1,5 +1,5 @@
 /** The MLflow experiment that a command reads: that of the settings, or of a deployed stack. */
-import { Option } from 'commander';
+import type { Command } from 'commander';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
@@ -12,18 +12,12 @@ export interface MlflowFlags extends StackFlags {
   trackingUri?: string;
 }
 
-/** The options of every command that reads traces. */
-export const mlflowOptions = (): Option[] => [
-  new Option(
-    '--experiment <name>',
-    'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)',
-  ),
-  new Option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)'),
-  new Option(
-    '--stack <prefix>',
-    'take MLflow, experiment and scorers from this deployed stack instead of the settings',
-  ),
-];
+/** Adds the options of every command that reads traces. */
+export const addMlflowOptions = (command: Command): Command =>
+  command
+    .option('--experiment <name>', 'MLflow experiment (default: MLFLOW_EXPERIMENT_NAME, else SAGEMAKER_ENDPOINT_NAME)')
+    .option('--tracking-uri <uri>', 'MLflow (default: MLFLOW_TRACKING_URI)')
+    .option('--stack <prefix>', 'take MLflow, experiment and scorers from this deployed stack instead of the settings');
 
 export interface OpenedMlflow {
   mlflow: MlflowClient;

@@ -8,7 +8,7 @@ import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflo
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import { decodeOptions } from '../../src/monitoring/chunk/decode-lines.ts';
 import { EXIT } from '../cli/exit-codes.ts';
-import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
+import { addMlflowOptions, type MlflowFlags, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { checkNames } from '../cli/names.ts';
 import { assertNew, NewFile } from '../cli/new-file.ts';
 import { jsonOption, notice, writeJson } from '../cli/output.ts';
@@ -87,8 +87,7 @@ export function datasetCommand(): Command {
     .option('--limit <count>', 'the newest so many', countWithin(1, MOST), DEFAULT_LIMIT)
     .option('--name <name>', "also write MLflow's evaluation dataset of this name")
     .addOption(jsonOption());
-  for (const option of mlflowOptions()) command.addOption(option);
-  return command.addHelpText('after', HELP).action(dataset);
+  return addMlflowOptions(command).addHelpText('after', HELP).action(dataset);
 }
 
 async function dataset(flags: DatasetFlags): Promise<void> {

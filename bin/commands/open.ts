@@ -7,7 +7,7 @@ import { tracesUrl, traceUrl } from '../../src/mlflow/trace-url.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { hasBrowser, openInBrowser } from '../cli/browser.ts';
 import { type ConsoleLinks, consoleLinks } from '../cli/links.ts';
-import { type MlflowFlags, mlflowOptions, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
+import { addMlflowOptions, type MlflowFlags, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { jsonOption, notice, writeJson } from '../cli/output.ts';
 import { type DeployedStack, withStack } from '../cli/stack.ts';
 import { findExecution } from '../operate/find-execution.ts';
@@ -47,8 +47,7 @@ export function openCommand(): Command {
     .addOption(new Option('--dashboard', 'the dashboard of the stack in CloudWatch'))
     .option('--print', 'print the address, and open no browser')
     .addOption(jsonOption('print the address as JSON, and open no browser'));
-  for (const option of mlflowOptions()) command.addOption(option);
-  return command.addHelpText('after', HELP).action(open);
+  return addMlflowOptions(command).addHelpText('after', HELP).action(open);
 }
 
 async function open(what: string | undefined, flags: OpenFlags): Promise<void> {

@@ -2,11 +2,12 @@
 import { Command, Option } from 'commander';
 import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { reportOf } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
 import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
-import { monitoringRun, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { startAndFollow } from '../cli/start-and-follow.ts';
-import { isPlanned, type RunReport, readRunReport } from '../operate/run-report.ts';
+import { isPlanned, type RunReport } from '../operate/run-report.ts';
 
 interface RetryFlags extends RunFlags, StackFlags {
   what?: RetryWhat;
@@ -35,8 +36,7 @@ export function retryCommand(): Command {
 
 async function retry(run: string, flags: RetryFlags): Promise<void> {
   await withStack(flags, async (stack) => {
-    const { clients, outputs } = stack;
-    const report = await readRunReport(clients, outputs.workBucket, await monitoringRun(stack, run));
+    const report = await reportOf(stack, run);
     const options = inputOptions(flags);
     if (isToStartAgain(report, flags.what)) {
       notice('Planning did not come to its end: the input of the run is started again.');

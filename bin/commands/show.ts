@@ -1,9 +1,8 @@
 /** `inference-monitor show`: what became of a run, running or ended. */
 import { Command } from 'commander';
-import { printReports } from '../cli/follow-and-report.ts';
+import { printReports, reportOf } from '../cli/follow-and-report.ts';
 import { jsonOption } from '../cli/output.ts';
-import { monitoringRun, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
-import { readRunReport } from '../operate/run-report.ts';
+import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 
 const HELP = `
 Shows what was lost, held back or quarantined, why, and which lines; failed chunks with their error; the commands that go on from
@@ -25,8 +24,6 @@ export function showCommand(): Command {
 
 async function show(run: string, flags: StackFlags): Promise<void> {
   await withStack(flags, async (stack) => {
-    const { clients, outputs } = stack;
-    const report = await readRunReport(clients, outputs.workBucket, await monitoringRun(stack, run));
-    await printReports(stack, [report], flags);
+    await printReports(stack, [await reportOf(stack, run)], flags);
   });
 }

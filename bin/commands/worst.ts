@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
-import { type MlflowFlags, mlflowOptions, withMlflow } from '../cli/mlflow.ts';
+import { addMlflowOptions, type MlflowFlags, withMlflow } from '../cli/mlflow.ts';
 import { checkNames } from '../cli/names.ts';
 import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
@@ -40,8 +40,7 @@ export function worstCommand(): Command {
     .option(...TO_OPTION)
     .option('--limit <count>', 'how many traces to print', countWithin(1, MOST), 10)
     .addOption(jsonOption());
-  for (const option of mlflowOptions()) command.addOption(option);
-  return command.addHelpText('after', HELP).action(worst);
+  return addMlflowOptions(command).addHelpText('after', HELP).action(worst);
 }
 
 async function worst(flags: WorstFlags): Promise<void> {
