@@ -2,7 +2,7 @@
  * Prints the JSON schema of each command's `--json`, made from the types of `bin/json.ts`: the comments of the types become
  * descriptions. A program of its own, since jest cannot load TypeScript's checker.
  */
-import { API, type Checker, type Symbol as Named, type Type } from 'typescript/unstable/sync';
+import { API, type Checker, type Symbol as Named, SymbolFlags, type Type, TypeFlags } from 'typescript/unstable/sync';
 import { projectPath } from '../../local/project-root.ts';
 
 interface Schema {
@@ -10,10 +10,6 @@ interface Schema {
   type?: string | string[];
   properties?: Record<string, Schema>;
 }
-
-/** As `ts.TypeFlags`, `ts.SymbolFlags` and `ts.ObjectFlags`, which the package does not export. */
-const [UNKNOWN, STRING, NUMBER, BOOLEAN, UNDEFINED, NULL, LITERAL] = [3, 32, 64, 256, 4, 8, 15360];
-const [OPTIONAL, FUNCTION_OR_METHOD] = [16777216, 16 | 8192];
 
 /** Types do not contain themselves. */
 const MAX_DEPTH = 30;
@@ -27,11 +23,11 @@ export class SchemaMaker {
 
   of(type: Type, where: string, depth = 0): Schema {
     if (depth > MAX_DEPTH) throw new Error(`${where}: the type contains itself`);
-    if (type.flags & UNKNOWN) return {};
-    if (type.flags & STRING) return { type: 'string' };
-    if (type.flags & NUMBER) return { type: 'number' };
-    if (type.flags & BOOLEAN) return { type: 'boolean' };
-    if (type.flags & NULL) return { type: 'null' };
+    if (type.flags & TypeFlags.AnyOrUnknown) return {};
+    if (type.flags & TypeFlags.String) return { type: 'string' };
+    if (type.flags & TypeFlags.Number) return { type: 'number' };
+    if (type.flags & TypeFlags.Boolean) return { type: 'boolean' };
+    if (type.flags & TypeFlags.Null) return { type: 'null' };
     if (type.isLiteralType()) return { type: typeof type.value, const: type.value };
     if (type.isUnionType()) return this.#union(type.getTypes(), where, depth);
     if (this.#checker.isTupleType(type)) {
@@ -47,9 +43,11 @@ export class SchemaMaker {
   }
 
   #union(all: readonly Type[], where: string, depth: number): Schema {
-    const types = all.filter(({ flags }) => !(flags & UNDEFINED));
+    const types = all.filter(({ flags }) => !(flags & TypeFlags.Undefined));
     const literals = types.flatMap((type) => (type.isLiteralType() ? [type.value as string | number | boolean] : []));
-    const others = types.filter(({ flags }) => !(flags & LITERAL)).map((type) => this.of(type, where, depth + 1));
+    const others = types
+      .filter(({ flags }) => !(flags & TypeFlags.Literal))
+      .map((type) => this.of(type, where, depth + 1));
     const named = [...Map.groupBy(literals, (value) => typeof value)].map(([kind, values]): Schema => {
       if (kind === 'boolean' && values.length === 2) return { type: 'boolean' };
       return values.length === 1 ? { type: kind, const: values[0] } : { type: kind, enum: values.toSorted() };
@@ -68,11 +66,11 @@ export class SchemaMaker {
     const required: string[] = [];
     for (const property of this.#checker.getPropertiesOfType(type)) {
       const value = this.#checker.getTypeOfSymbol(property);
-      if (value === undefined || value.flags & UNDEFINED || property.flags & FUNCTION_OR_METHOD) continue;
+      if (value === undefined || value.flags & TypeFlags.Undefined || property.flags & SymbolFlags.Method) continue;
       const schema = this.of(value, `${where}.${property.name}`, depth + 1);
       properties[property.name] = this.#described(schema, property);
-      const may = value.isUnionType() && value.getTypes().some(({ flags }) => flags & UNDEFINED);
-      if (!(property.flags & OPTIONAL || may)) required.push(property.name);
+      const may = value.isUnionType() && value.getTypes().some(({ flags }) => flags & TypeFlags.Undefined);
+      if (!(property.flags & SymbolFlags.Optional || may)) required.push(property.name);
     }
     const [index] = this.#checker.getIndexInfosOfType(type);
     return {
