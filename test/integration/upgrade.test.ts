@@ -74,6 +74,8 @@ test('captures that the budget held are judged by a retry, or by the command tha
 });
 
 test('lines in quarantine are retried as before', async () => {
+  const shown = await expectDone('show', 'before-finished');
+  expect(shown.stdout).toMatch(/^traces: http\S+\/experiments\/\d+\/traces/m);
   const { stdout } = await expectDone('retry', 'before-finished', '--what', 'quarantined', '--json');
   expect(JSON.parse(stdout).runs[0].figures.lines).toMatchObject({ planned: 1, quarantined: 1, lost: 0 });
 });
