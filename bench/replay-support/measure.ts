@@ -1,7 +1,7 @@
 /** Measures a replay in a child process from outside: its arrivals at the server, the memory of all its processes. */
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import type { Arrival } from '../../local/stand-in-endpoint/arrivals.ts';
+import type { Arrival } from '../../test/doubles/arrivals.ts';
 import { offsetMs, type Scenario } from './scenarios.ts';
 
 export interface MeasuredRun {

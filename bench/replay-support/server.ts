@@ -26,7 +26,7 @@ export async function startServer(
   const port = await freePort();
   const url = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
   const args = [
-    projectPath('local', 'stand-in-endpoint', 'main.ts'),
+    projectPath('bench', 'replay-support', 'endpoint.ts'),
     '--port',
     String(port),
     '--latency',
@@ -40,7 +40,7 @@ export async function startServer(
   const process_ = startGuarded(process.execPath, args, { logFile: join(directory, `server-${port}.log`) });
   for (;;) {
     if (process_.ended()) throw new Error(`The server ended: ${process_.logTail()}`);
-    const up = await fetch(`${url}/_health`).then(
+    const up = await fetch(`${url}/_arrivals`).then(
       ({ ok }) => ok,
       () => false,
     );

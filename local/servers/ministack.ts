@@ -12,7 +12,6 @@ import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';
 import { projectPath } from '../project-root.ts';
 import type { Log, PythonEnvironment } from '../python/python-environment.ts';
 import { defaultPythonEnvironment } from '../python/python-presets.ts';
-import { REQUEST_LOG_VARIABLES } from './request-log.ts';
 import { untilHealthy } from './until-healthy.ts';
 
 const EMULATED_ACCOUNT = '000000000000';
@@ -58,9 +57,9 @@ const LAMBDA_CONCURRENCY = 100;
 
 /**
  * Variables of the caller's shell that the emulated side may see. All others are removed, above all `AWS_*` with the
- * user's credentials, and proxies, which would catch loopback requests.
+ * user's credentials, and proxies, which would catch loopback requests. Only the tests set the last two (decision 0072).
  */
-const PASSED_ON = ['HOME', 'LANG', 'LC_ALL', 'PATH', 'TZ', 'USER', 'SYSTEMROOT', ...REQUEST_LOG_VARIABLES];
+const PASSED_ON = ['HOME', 'LANG', 'LC_ALL', 'PATH', 'TZ', 'USER', 'SYSTEMROOT', 'REQUEST_LOG', 'REQUEST_RECORDER'];
 
 /** Returns the part of this process's environment that the emulated side and its clients see. */
 export function cleanEnvironment(): Record<string, string> {

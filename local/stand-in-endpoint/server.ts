@@ -9,13 +9,11 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
-import { logRequest } from '../servers/request-log.ts';
-import { ArrivalLog } from './arrivals.ts';
+import type { AddressInfo } from 'node:net';
 import { modelStreamError, payloadPart } from './event-stream.ts';
 import { defaultAnswer, type InferenceRequest, parseRequest, replyEvents, wholeReply } from './replies.ts';
 
-interface StandInEndpointOptions {
+export interface StandInEndpointOptions {
   /** Default: any free port. */
   port?: number;
   /** Time to the reply, or to its first token. Default 50. */
@@ -24,29 +22,10 @@ interface StandInEndpointOptions {
   words?: number;
   /** Time between the words of a stream. Default 5. */
   interTokenMs?: number;
-  /** Returns why a request to SageMaker's routes is refused, for example for its signature. Default: none is. */
-  refuses?: (message: IncomingMessage, body: Buffer) => Refusal | undefined;
-  /** From `afterMs` after the first request on, nothing is answered for `durationMs`. */
-  stall?: { afterMs: number; durationMs: number };
   /** Replaces the default rule's answer; `undefined` falls back to it. */
   answer?: (request: InferenceRequest) => string | undefined;
   /** Serve over TLS with this certificate and key, given as paths of PEM files. */
   tls?: { certificate: string; key: string };
-  /** Keep every request in `requests`. Default false. */
-  record?: boolean;
-}
-
-export interface Refusal {
-  status: number;
-  type: string;
-  message: string;
-}
-
-interface RecordedRequest {
-  method: string;
-  url: string;
-  headers: IncomingMessage['headers'];
-  body: Buffer;
 }
 
 /** A burst of thousands of new connections must not overflow the queue. */
@@ -54,41 +33,29 @@ const LISTEN_BACKLOG = 8192;
 const KEEP_ALIVE_MS = 60_000;
 
 const STATUS_TEXT: Record<number, string> = { 429: 'throttled', 500: 'the container failed', 503: 'no capacity' };
-const SAGEMAKER_ROUTE = /^\/endpoints\/([^/]+)\/invocations(-response-stream)?$/;
+export const SAGEMAKER_ROUTE = /^\/endpoints\/([^/]+)\/invocations(-response-stream)?$/;
 const OPEN_ROUTE = /^\/(v1\/(chat\/completions|completions|embeddings)|invocations)$/;
 
 export class StandInEndpoint {
-  readonly arrivals = new ArrivalLog();
-  /** Filled if `record` is set. */
-  readonly requests: RecordedRequest[] = [];
-  /** The highest number of connections that were open at the same time. */
-  maxConnections = 0;
   port = 0;
+  protected readonly server: Server;
   readonly #options: StandInEndpointOptions;
-  readonly #server: Server;
-  readonly #connections = new Set<Socket>();
-  #firstAt = 0;
 
   constructor(options: StandInEndpointOptions) {
     this.#options = options;
-    const handle = (message: IncomingMessage, response: ServerResponse): void => this.#handle(message, response);
+    const handle = (message: IncomingMessage, response: ServerResponse): void => this.handle(message, response);
     const { tls } = options;
-    this.#server = tls
+    this.server = tls
       ? createTlsServer({ cert: readFileSync(tls.certificate), key: readFileSync(tls.key) }, handle)
       : createServer(handle);
-    this.#server.keepAliveTimeout = KEEP_ALIVE_MS;
-    this.#server.on('connection', (socket) => {
-      this.#connections.add(socket);
-      this.maxConnections = Math.max(this.maxConnections, this.#connections.size);
-      socket.on('error', () => {});
-      socket.once('close', () => this.#connections.delete(socket));
-    });
+    this.server.keepAliveTimeout = KEEP_ALIVE_MS;
+    this.server.on('connection', (socket) => socket.on('error', () => {}));
   }
 
   async listen(): Promise<void> {
     const address = { port: this.#options.port ?? 0, host: '127.0.0.1', backlog: LISTEN_BACKLOG };
-    await once(this.#server.listen(address), 'listening');
-    this.port = (this.#server.address() as AddressInfo).port;
+    await once(this.server.listen(address), 'listening');
+    this.port = (this.server.address() as AddressInfo).port;
   }
 
   get url(): string {
@@ -97,50 +64,23 @@ export class StandInEndpoint {
 
   close(): Promise<void> {
     return new Promise((resolve) => {
-      this.#server.close(() => resolve());
-      for (const socket of this.#connections) socket.destroy();
+      this.server.close(() => resolve());
+      this.server.closeAllConnections();
     });
   }
 
-  #handle(message: IncomingMessage, response: ServerResponse): void {
-    const url = message.url ?? '/';
-    if (url.startsWith('/_')) {
-      this.#control(url, message, response);
-      return;
-    }
-    const index = this.arrivals.add();
-    this.#firstAt ||= performance.now();
+  protected handle(message: IncomingMessage, response: ServerResponse): void {
     const chunks: Buffer[] = [];
     message.on('data', (chunk: Buffer) => chunks.push(chunk));
     message.on('end', () => {
       const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
-      this.arrivals.name(index, body);
-      if (this.#options.record)
-        this.requests.push({ method: message.method ?? '', url, headers: message.headers, body });
-      this.#route(url, message, body, response);
+      this.route(message.url ?? '/', message, body, response);
     });
   }
 
-  /** Answers the routes that benchmarks use: whether the server is up, and when requests arrived. */
-  #control(url: string, message: IncomingMessage, response: ServerResponse): void {
-    if (url === '/_arrivals') {
-      const list = this.arrivals.list();
-      if (message.method === 'DELETE') this.arrivals.clear();
-      sendJson(response, 200, list);
-    } else if (url === '/_health') send(response, 200, 'text/plain', 'ok');
-    else send(response, 404, 'text/plain', 'no such control route');
-  }
-
-  #route(url: string, message: IncomingMessage, body: Buffer, response: ServerResponse): void {
+  protected route(url: string, message: IncomingMessage, body: Buffer, response: ServerResponse): void {
     const sageMaker = SAGEMAKER_ROUTE.exec(url);
     if (sageMaker) {
-      logRequest({ method: message.method ?? '', url, headers: message.headers, length: body.length });
-      const refused = this.#options.refuses?.(message, body);
-      if (refused) {
-        response.setHeader('x-amzn-errortype', refused.type);
-        sendJson(response, refused.status, { message: refused.message });
-        return;
-      }
       const variant = String(message.headers['x-amzn-sagemaker-target-variant'] ?? 'AllTraffic');
       response.setHeader('x-amzn-invoked-production-variant', variant);
     } else if (!OPEN_ROUTE.test(url.split('?')[0] ?? '')) {
@@ -149,19 +89,13 @@ export class StandInEndpoint {
     }
     const request = parseRequest(String(message.headers['content-type'] ?? ''), body, sageMaker?.[2] !== undefined);
     const asked = /\[\[latency (\d+)\]\]/.exec(request.prompt)?.[1];
-    const wait = this.#delayed(asked ? Number(asked) : (this.#options.latencyMs ?? 50));
+    const wait = this.dueIn(asked ? Number(asked) : (this.#options.latencyMs ?? 50));
     setTimeout(() => this.#answer(request, response, sageMaker !== null), wait).unref();
   }
 
-  /** Milliseconds until a reply that is ready in `wait` ms may be sent, including the stall. */
-  #delayed(wait: number): number {
-    const { stall } = this.#options;
-    if (!stall) return wait;
-    const now = performance.now();
-    const from = this.#firstAt + stall.afterMs;
-    const to = from + stall.durationMs;
-    const ready = now + wait;
-    return ready >= from && ready < to ? to - now : wait;
+  /** Milliseconds until a reply that is ready in `wait` ms may be sent. */
+  protected dueIn(wait: number): number {
+    return wait;
   }
 
   #answer(request: InferenceRequest, response: ServerResponse, sageMaker: boolean): void {
@@ -209,7 +143,7 @@ export class StandInEndpoint {
       write();
       // The usage event and the end mark follow the last word immediately, as real servers send them.
       while (next >= words && next < events.length) write();
-      if (next < events.length) setTimeout(step, this.#delayed(interTokenMs)).unref();
+      if (next < events.length) setTimeout(step, this.dueIn(interTokenMs)).unref();
       else response.end();
     };
     step();
@@ -232,7 +166,7 @@ function sendFailure(response: ServerResponse, status: number, sageMaker: boolea
   sendJson(response, status, body);
 }
 
-const sendJson = (response: ServerResponse, status: number, body: unknown): void =>
+export const sendJson = (response: ServerResponse, status: number, body: unknown): void =>
   send(response, status, 'application/json', JSON.stringify(body));
 
 function send(response: ServerResponse, status: number, contentType: string, body: string): void {

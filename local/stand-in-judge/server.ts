@@ -11,7 +11,6 @@ import type { AddressInfo, Socket } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import type { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import { createEitherServer, type EitherRequest, type EitherResponse } from '../servers/either-http.ts';
-import { logRequest } from '../servers/request-log.ts';
 import type { Change } from './answer.ts';
 import { BatchJobs } from './batch-jobs.ts';
 import { chatCompletion } from './chat-completions.ts';
@@ -89,16 +88,11 @@ export class StandInJudge {
   async #handle(request: EitherRequest, response: EitherResponse): Promise<void> {
     try {
       const text = await readText(request);
-      const { url: target = '/', headers } = request;
-      // A client that signs by itself keeps the host alone.
-      const url = target.startsWith(this.#path) ? target.slice(this.#path.length) : target;
+      const { url = '/', method = 'GET' } = request;
       const { pathname } = new URL(url, 'http://stand-in');
-      const method = request.method ?? 'GET';
-      // A request that is not to AWS has no signature of AWS.
-      if (headers.authorization?.startsWith('AWS4-')) {
-        logRequest({ method, url, headers, text, length: Buffer.byteLength(text) });
-      }
-      this.send(response, await this.route(request, method, pathname, text));
+      // A client that signs by itself keeps the host alone.
+      const path = pathname.startsWith(this.#path) ? pathname.slice(this.#path.length) : pathname;
+      this.send(response, await this.route(request, method, path, text));
     } catch (error) {
       // The client disconnected, or the request is not JSON. The caller gets an error instead of a hanging connection.
       if (response.headersSent || response.writableEnded) return;

@@ -5,7 +5,7 @@
  */
 import { createServer, type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Refusal } from '../../local/stand-in-endpoint/server.ts';
+import type { Refusal } from './recording-endpoint.ts';
 import { type SigV4Credentials, verifySigV4 } from './sigv4-verifier.ts';
 
 export interface DoubleOptions {

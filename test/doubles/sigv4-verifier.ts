@@ -4,7 +4,7 @@
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import type { Refusal } from '../../local/stand-in-endpoint/server.ts';
+import type { Refusal } from './recording-endpoint.ts';
 
 export interface SigV4Credentials {
   accessKeyId: string;

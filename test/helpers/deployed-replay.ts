@@ -3,8 +3,8 @@
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand } from '@aws-sdk/client-sfn';
 import type * as z from 'zod';
-import type { StandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
+import type { StandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { recordSchema, summarySchema } from './aiperf-files.ts';
 import { DeployedPipeline, type Outcome } from './deployed-pipeline.ts';
 import { captureLine, chatBody } from './replay.ts';

@@ -5,9 +5,9 @@
 import { Agent } from 'node:https';
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { type Arthur, MODEL, startArthur, TOKEN } from '../doubles/arthur.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { DeployedPipeline } from './deployed-pipeline.ts';
 import { DeployedReplay, numberedCapture, received } from './deployed-replay.ts';
 import { type LocalEnvironment, startEnvironment } from './local-environment.ts';

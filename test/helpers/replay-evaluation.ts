@@ -2,7 +2,6 @@
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { budgetTable } from '../../src/core/contract/names.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { createJudge } from '../../src/judge/create-judge.ts';
@@ -13,6 +12,7 @@ import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.t
 import { budgetRun } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
 import { fetchOnNewConnection } from './new-connection.ts';
 import { CAPTURES, CloudReplays, type CloudRun, PREFIX, WORK } from './replay-cloud.ts';

@@ -16,7 +16,6 @@ import { CreateStateMachineCommand, DescribeExecutionCommand, StartExecutionComm
 import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { putFile, TextUpload } from '../../src/core/aws/uploads.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
@@ -25,6 +24,7 @@ import { awsRequests } from '../aws-requests/aws-requests.ts';
 import { wholeValue } from '../aws-requests/patterns.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 
 const ROLE = 'arn:aws:iam::000000000000:role/any';
 const BUCKET = 'any-bucket';

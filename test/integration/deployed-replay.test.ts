@@ -3,9 +3,9 @@
  * checks signatures and records all requests with their arrival times.
  */
 
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { signedBy } from '../doubles/sigv4-verifier.ts';
 import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay, type NumberedCapture, numberedCapture, received } from '../helpers/deployed-replay.ts';

@@ -1,8 +1,8 @@
 /** The replay command in unusual situations: options, the output directory, signals before the first request. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { runHere } from '../helpers/command-here.ts';
 import { chatLine, ReplayFolder, replay, runCli, startCli } from '../helpers/replay.ts';
 

@@ -4,13 +4,13 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { callAws } from '../../bin/operate/aws-json.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { OUTPUT_PARAMETERS, outputPath } from '../../src/core/contract/names.ts';
 import { markKeys, replayKeys } from '../../src/core/contract/work-keys.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
 import { replayInferenceId } from '../../src/replay/marks/inference-id.ts';
 import { registerReplay } from '../../src/replay/marks/register.ts';
 import { isOwnAddress } from '../../src/replay/targets/own-address.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
 import { CAPTURES, CloudReplays, PREFIX, WORK } from '../helpers/replay-cloud.ts';
 

@@ -8,9 +8,9 @@ import {
   SageMakerRuntimeClient,
 } from '@aws-sdk/client-sagemaker-runtime';
 import { resultText } from '../../bin/commands/replay-text.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { SageMakerTarget } from '../../src/replay/targets/sagemaker-target.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { signedBy } from '../doubles/sigv4-verifier.ts';
 import { captureLine, chatBody, chatLine, ReplayFolder, replay, runCli } from '../helpers/replay.ts';
 

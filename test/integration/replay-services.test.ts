@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
 
 /** The emulator starts within seconds, or within a minute on a busy machine. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { makeCertificate, type Tls } from '../../local/servers/ministack.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
 
 /** The Python environment that creates the certificate may have to be created first. */

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { type Aiperf, aiperf, profileArgs } from '../../bench/replay-support/aiperf.ts';
 import { findChromium } from '../../local/machine/find-chromium.ts';
 import { projectPath } from '../../local/project-root.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { recordSchema } from '../helpers/aiperf-files.ts';
 import { missingKeys } from '../helpers/aiperf-keys.ts';
 import {

@@ -8,9 +8,9 @@ import { DescribeStacksCommand, ListStacksCommand } from '@aws-sdk/client-cloudf
 import { ListFunctionsCommand } from '@aws-sdk/client-lambda';
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
 import { projectPath } from '../../local/project-root.ts';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { CLAIM_IDS, type ClaimId, claimOf } from '../aws/claims.ts';
 import { reportPath, statePath } from '../aws/state.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
 
 const PREFIX = 'canary-test';

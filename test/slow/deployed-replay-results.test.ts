@@ -3,10 +3,10 @@
  * the monitoring's traces of the same captures.
  */
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
-import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
 import { dayScope, runScope } from '../../src/limits/budget.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { signedBy } from '../doubles/sigv4-verifier.ts';
 import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';

@@ -2,7 +2,7 @@
  * The stand-in judge with the faults and limits of a real model service on a bad day. It counts and records the calls that it gets.
  */
 import type { ConverseCommandOutput } from '@aws-sdk/client-bedrock-runtime';
-import type { EitherResponse } from '../../../local/servers/either-http.ts';
+import type { EitherRequest, EitherResponse } from '../../../local/servers/either-http.ts';
 import type { Change } from '../../../local/stand-in-judge/answer.ts';
 import { type ChatBody, chatCompletion } from '../../../local/stand-in-judge/chat-completions.ts';
 import { answerConverse, type ConverseBody, type ModelCall } from '../../../local/stand-in-judge/converse.ts';
@@ -16,6 +16,7 @@ import {
 } from '../../../local/stand-in-judge/server.ts';
 import { readOutput } from '../../../src/judge/transports/bedrock.ts';
 import { breakOff } from '../break-off.ts';
+import { logRequest } from '../request-log.ts';
 import { FaultyBatchJobs } from './batch-jobs.ts';
 import {
   type AnswerFault,
@@ -131,6 +132,16 @@ export class StandInJudge extends PlainStandIn {
   protected override send(response: EitherResponse, answer: HttpAnswer): void {
     if (answer === DROPPED.answer) breakOff(response);
     else super.send(response, answer);
+  }
+
+  protected override route(request: EitherRequest, method: string, path: string, text: string): Promise<HttpAnswer> {
+    const { url = '/', headers } = request;
+    // A request that is not to AWS has no signature of AWS.
+    if (headers.authorization?.startsWith('AWS4-')) {
+      const asked = `${path}${new URL(url, 'http://stand-in').search}`;
+      logRequest({ method, url: asked, headers, text, length: Buffer.byteLength(text) });
+    }
+    return super.route(request, method, path, text);
   }
 
   protected override describe(resource: string | undefined, id: string): HttpAnswer | undefined {

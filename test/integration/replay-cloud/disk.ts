@@ -2,9 +2,9 @@
 import { existsSync, mkdtempSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type StandInEndpoint, startStandInEndpoint } from '../../../local/stand-in-endpoint/server.ts';
 import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
 import { FILES } from '../../../src/replay/results/result-set.ts';
+import { type StandInEndpoint, startStandInEndpoint } from '../../doubles/recording-endpoint.ts';
 import { chatLine } from '../../helpers/replay.ts';
 import { cloud, TEST_MS } from './servers.ts';
 

@@ -3,9 +3,6 @@ import { appendFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 
-/** The folder of the logs, and the file that records the requests in the emulator's process. Only the tests set them. */
-export const REQUEST_LOG_VARIABLES = ['REQUEST_LOG', 'REQUEST_RECORDER'];
-
 /** A request as a server received it. `url` is its path with the query; `text` its body, unless that is binary. */
 interface LoggedRequest {
   method: string;

@@ -1,0 +1,18 @@
+/** The endpoint that benchmarks replay to, as a process of its own: it tells when requests arrived. */
+import { parseArgs } from 'node:util';
+import { startStandInEndpoint } from '../../test/doubles/recording-endpoint.ts';
+
+const { values } = parseArgs({
+  options: {
+    port: { type: 'string' },
+    latency: { type: 'string' },
+    certificate: { type: 'string' },
+    key: { type: 'string' },
+  },
+});
+const { certificate, key } = values;
+await startStandInEndpoint({
+  port: Number(values.port),
+  latencyMs: Number(values.latency),
+  ...(certificate && key && { tls: { certificate, key } }),
+});
