@@ -1,8 +1,6 @@
 /** MiniStack, the emulated AWS, on a loopback port. */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
-import { get as getHttp } from 'node:http';
-import { get as getHttps } from 'node:https';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -49,7 +47,6 @@ export interface MiniStack {
 
 /** An idle machine needs 0.5 s. A busy one that imports the Python files for the first time needs far more. */
 const START_LIMIT_MS = 120_000;
-const HEALTH_TIMEOUT_MS = 2_000;
 const HEALTH_PATH = '/_ministack/health';
 
 /** Twice the number of Lambda processes that the state machine runs concurrently. */
@@ -107,7 +104,7 @@ export async function startMiniStack(options: MiniStackOptions = {}): Promise<Mi
       name: 'MiniStack, the emulated AWS,',
       url: `${url}${HEALTH_PATH}`,
       limitMs: START_LIMIT_MS,
-      isHealthy: () => isHealthy(url, ca),
+      ca,
     });
     const running = server;
     return {
@@ -196,18 +193,4 @@ function serverEnvironment(parts: {
       : {}),
     ...parts.more,
   };
-}
-
-/** Does not use `fetch`, which cannot trust a certificate that was made after this process started. */
-function isHealthy(url: string, ca?: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const get = ca ? getHttps : getHttp;
-    const request = get(`${url}${HEALTH_PATH}`, { ca, agent: false, timeout: HEALTH_TIMEOUT_MS }, (response) => {
-      response.resume();
-      resolve(response.statusCode === 200);
-    });
-    request.on('timeout', () => request.destroy());
-    // Not listening yet.
-    request.on('error', () => resolve(false));
-  });
 }

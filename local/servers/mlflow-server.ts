@@ -37,7 +37,6 @@ export interface MlflowServer {
 
 /** A cold start on a busy two-core machine takes about 20 s, to import MLflow and create the database's tables. */
 const START_LIMIT_MS = 240_000;
-const HEALTH_TIMEOUT_MS = 2_000;
 
 /** In the Python environment of an MLflow version, which alone knows its tables. */
 const EMPTY_DATABASE = 'mlflow-empty.db';
@@ -92,9 +91,8 @@ export async function startMlflowServer(options: MlflowServerOptions = {}): Prom
     if (ownDirectory) rmSync(directory, { recursive: true, force: true });
   };
   try {
-    const health = `${url}/health`;
-    const isHealthy = () => answersOk(health);
-    await untilHealthy(server, { name: 'The MLflow server', url: health, limitMs: START_LIMIT_MS, isHealthy });
+    const health = { url: `${url}/health`, says: 'OK', limitMs: START_LIMIT_MS };
+    await untilHealthy(server, { name: 'The MLflow server', ...health });
   } catch (error) {
     await stop();
     throw error;
@@ -106,15 +104,4 @@ export async function startMlflowServer(options: MlflowServerOptions = {}): Prom
 /** Removes the caller's MLflow variables: they are meant for clients, but the server would read them as options. */
 function serverEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('MLFLOW_')));
-}
-
-async function answersOk(url: string): Promise<boolean> {
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
-    // The text distinguishes this server from another program that answers any path on the same port.
-    return response.ok && (await response.text()).trim() === 'OK';
-  } catch {
-    // Not listening yet.
-    return false;
-  }
 }

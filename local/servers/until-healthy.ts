@@ -1,19 +1,30 @@
 /** Waits until a server that was just started answers. */
+import { get as getHttp } from 'node:http';
+import { get as getHttps } from 'node:https';
+import { text } from 'node:stream/consumers';
 import type { GuardedProcess } from '../machine/guarded-process.ts';
 
 const POLL_MS = 100;
+const ANSWER_LIMIT_MS = 2_000;
+
+interface Health {
+  name: string;
+  url: string;
+  limitMs: number;
+  /** The certificate to trust, as PEM. `fetch` cannot trust one that was made after this process started. */
+  ca?: string | undefined;
+  /** What the answer says, to tell the server from another program that answers any path on the same port. Default: anything. */
+  says?: string;
+}
 
 /**
  * Polls a server until it is healthy.
  *
  * @throws Error with the end of the server's log if its process ends or it does not answer in time
  */
-export async function untilHealthy(
-  server: GuardedProcess,
-  health: { name: string; url: string; limitMs: number; isHealthy: () => Promise<boolean> },
-): Promise<void> {
+export async function untilHealthy(server: GuardedProcess, health: Health): Promise<void> {
   const deadline = Date.now() + health.limitMs;
-  while (!(await health.isHealthy())) {
+  while (!(await isHealthy(health))) {
     const ended = server.ended();
     if (ended !== undefined || Date.now() > deadline) {
       throw new Error(
@@ -27,4 +38,20 @@ export async function untilHealthy(
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
+}
+
+function isHealthy({ url, ca, says }: Health): Promise<boolean> {
+  return new Promise((resolve) => {
+    const get = url.startsWith('https:') ? getHttps : getHttp;
+    const request = get(url, { ca, agent: false, timeout: ANSWER_LIMIT_MS }, (response) => {
+      const isSaid = (answer: string): boolean => says === undefined || answer.trim() === says;
+      text(response).then(
+        (answer) => resolve(response.statusCode === 200 && isSaid(answer)),
+        () => resolve(false),
+      );
+    });
+    request.on('timeout', () => request.destroy());
+    // Not listening yet.
+    request.on('error', () => resolve(false));
+  });
 }

@@ -14,6 +14,7 @@ import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { createMlflowClient } from '../../src/mlflow/client.ts';
+import { findExperiment } from '../../src/mlflow/experiments.ts';
 import { projectPath } from '../project-root.ts';
 import { checkSettings, givenSettings, personSettings, settingSlips } from '../settings/person-settings.ts';
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
@@ -21,7 +22,6 @@ import type { ForwardTarget } from '../stand-in-judge/forward.ts';
 import { type DeployedEndpoint, deployEndpoints, isBackfill } from './deployed-endpoint.ts';
 import { type EnvFile, writeEnvFile } from './env-file.ts';
 import { type LocalEnvironment, startEnvironment } from './environment.ts';
-import { experimentId } from './experiment-id.ts';
 import { forecastLines, measureFiles } from './forecast.ts';
 import { findLabels, processLabels } from './labels.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
@@ -113,7 +113,6 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
   const runs: Run[] = [];
   const summaries: Awaited<ReturnType<typeof readRunSummaries>> = new Map();
   const withBucket: Parameters<typeof readReasons>[1][number][] = [];
-  const experiments: { name: string; id: string }[] = [];
   for (const captures of deployed) {
     const { endpoint, files, outputs } = captures;
     const { captureBucket, stateMachineArn, workBucket } = outputs;
@@ -127,19 +126,17 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
       summaries.set(name, summary);
       withBucket.push({ workBucket, summary });
     }
-    const id = await experimentId(environment.mlflowUrl, endpoint);
-    if (id) experiments.push({ name: endpoint, id });
   }
   const [first] = deployed;
   const limits = { settings, signal, startLimitMs: START_LIMIT_MS, show: progress.show };
   const labels = first && files.length > 0 ? await processLabels(environment, first, files, limits) : undefined;
   runs.push(...(labels?.runs ?? []));
   const quarantine = await readReasons(clients.s3, withBucket);
-  const worst = await worstOf(environment.mlflowUrl, experiments, scorers, settings.SHADOW_VARIANTS);
+  const ofMlflow = await inMlflow(environment.mlflowUrl, deployed, scorers, settings.SHADOW_VARIANTS);
   progress.end();
   const seconds = (Date.now() - startedAt) / 1000;
   const width = process.stdout.isTTY ? columnsOf(process.stdout) : Number.POSITIVE_INFINITY;
-  const found = { runs, summaries, quarantine, worst, labels, experiments, seconds, width };
+  const found = { runs, summaries, quarantine, ...ofMlflow, labels, seconds, width };
   const report = { ...facts, ...found, environment, deployed };
   for (const line of reportLines(report)) console.log(line);
   return exitCode(runs, [...summaries.values()]);
@@ -148,21 +145,25 @@ async function processAll(environment: LocalEnvironment, deployed: DeployedEndpo
 /** Traces at the end of the report. */
 const WORST_SHOWN = 5;
 
-/** Reads the traces of all endpoints with the worst verdicts, without those of shadow variants. */
-async function worstOf(
+/** Finds the experiments of the endpoints, and their traces with the worst verdicts, without those of shadow variants. */
+async function inMlflow(
   mlflowUrl: string,
-  experiments: readonly { id: string }[],
+  deployed: readonly DeployedEndpoint[],
   scorers: readonly Scorer[],
   shadow: readonly string[],
-): Promise<WorstTrace[]> {
+): Promise<Pick<Report, 'experiments' | 'worst'>> {
   const mlflow = createMlflowClient({ trackingUri: mlflowUrl });
+  const experiments: { name: string; id: string }[] = [];
+  const worst: WorstTrace[] = [];
   try {
-    const found: WorstTrace[] = [];
-    for (const { id: experimentId } of experiments) {
-      const query = { experimentId, scorers, shadow, limit: WORST_SHOWN, server: mlflowUrl };
-      found.push(...(await readWorst(mlflow.rest, query)).worst);
+    for (const { endpoint: name } of deployed) {
+      const { id } = (await findExperiment(mlflow.rest, name)) ?? {};
+      if (id === undefined) continue;
+      experiments.push({ name, id });
+      const query = { experimentId: id, scorers, shadow, limit: WORST_SHOWN, server: mlflowUrl };
+      worst.push(...(await readWorst(mlflow.rest, query)).worst);
     }
-    return found.sort(worstFirst).slice(0, WORST_SHOWN);
+    return { experiments, worst: worst.sort(worstFirst).slice(0, WORST_SHOWN) };
   } finally {
     mlflow.close();
   }

@@ -1,5 +1,5 @@
 /** Reads the MLflow run of a replay, with figures and files, and its traces over REST. */
-import { experimentId } from '../../local/start/experiment-id.ts';
+import { experimentId } from './experiment-id.ts';
 import { fetchOnNewConnection } from './new-connection.ts';
 
 interface Pair<T> {
