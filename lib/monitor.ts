@@ -1,9 +1,10 @@
 /** Everything that watches one endpoint: what the project's own stack has, and the construct in an app of somebody else. */
 import type { Bucket } from 'aws-cdk-lib/aws-s3';
 import type { Topic } from 'aws-cdk-lib/aws-sns';
+import { CfnParameter } from 'aws-cdk-lib/aws-ssm';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
-import type { StackOutputs } from '../src/core/contract/names.ts';
+import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../src/core/contract/names.ts';
 import type { Settings } from '../src/core/settings/schema.ts';
 import { Alarms } from './alarms.ts';
 import { BatchInference } from './batch-inference.ts';
@@ -13,7 +14,6 @@ import { GroundTruth } from './ground-truth.ts';
 import { itemTable } from './item-table.ts';
 import { monitoringFunctions } from './monitoring-functions.ts';
 import { captureRule } from './object-rule.ts';
-import { outputParameters } from './output-parameters.ts';
 import { qualityAlarms } from './quality-alarms.ts';
 import { Replay } from './replay.ts';
 import { functionEnvironment } from './settings/function-environment.ts';
@@ -98,3 +98,18 @@ const settingOutputs = (settings: Settings) => ({
   mlflowUri: settings.MLFLOW_TRACKING_URI,
   experiment: settings.MLFLOW_EXPERIMENT_NAME,
 });
+
+/** Writes the outputs as SSM parameters, where commands and other stacks find them by the stack's prefix. */
+function outputParameters(scope: Construct, prefix: string, outputs: StackOutputs): void {
+  let previous: CfnParameter | undefined;
+  for (const [field, name] of Object.entries(OUTPUT_PARAMETERS)) {
+    const parameter = new CfnParameter(scope, name, {
+      name: outputPath(prefix) + name,
+      type: 'String',
+      value: outputs[field as keyof StackOutputs],
+    });
+    // One after the other: Parameter Store takes three writes a second in an account, of all its stacks.
+    if (previous) parameter.node.addDependency(previous);
+    previous = parameter;
+  }
+}

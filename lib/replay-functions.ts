@@ -1,10 +1,14 @@
 /** The functions of a cloud replay, with their permissions. */
+import { Stack } from 'aws-cdk-lib';
+import type { Role } from 'aws-cdk-lib/aws-iam';
 import type { Construct } from 'constructs';
 import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS, SUMMARY_DISK_MIB } from '../src/core/contract/replay.ts';
+import type { Settings } from '../src/core/settings/schema.ts';
+import { allow } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
 import { grantJudge, grantModelLookUp } from './access/judge.ts';
+import { grantSecret } from './access/key.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
-import { grantReplayTargets } from './access/replay.ts';
 import { grantWork } from './access/work.ts';
 import { grantItems } from './item-table.ts';
 import { PipelineFunction, type PipelineFunctionProps, type StackParts } from './pipeline-function.ts';
@@ -113,4 +117,22 @@ function grant(
     read: ['replayPlan', 'replayFigures', 'replayPublication', 'replayStop'],
     write: ['replayStop'],
   });
+}
+
+/** Streaming is a separate action: with only the first, a replay fails as soon as it streams. */
+const INVOKE = ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'];
+
+/** Grants the endpoints, their inference components, and the secret with the headers for a URL. */
+function grantReplayTargets(role: Role, settings: Settings): void {
+  const { partition, region, account } = Stack.of(role);
+  const sageMaker = `arn:${partition}:sagemaker:${region}:${account}`;
+  // IAM spells endpoints in lower case.
+  const endpoints = settings.REPLAY_ENDPOINT_NAMES.map((name) => `${sageMaker}:endpoint/${name.toLowerCase()}`);
+  if (endpoints.length > 0) allow(role, { actions: INVOKE, resources: endpoints });
+  // IAM's spelling of components is not documented, so both are allowed: unchanged and in lower case.
+  const components = settings.REPLAY_INFERENCE_COMPONENT_NAMES.flatMap((name) => [name, name.toLowerCase()]).map(
+    (name) => `${sageMaker}:inference-component/${name}`,
+  );
+  if (components.length > 0) allow(role, { actions: INVOKE, resources: [...new Set(components)] });
+  grantSecret(role, settings.REPLAY_HEADERS_SECRET_ARN, settings);
 }

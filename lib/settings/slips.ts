@@ -1,5 +1,5 @@
 /** Finds variables that look like misspelled settings of this stack. */
-import { editsBetween } from '../../src/core/values/nearest.ts';
+import { nearest } from '../../src/core/values/nearest.ts';
 
 /** The beginnings of our names. Any other variable in `.env` with one of these was meant for this stack. */
 const OURS =
@@ -39,12 +39,13 @@ export function slips(
       }
       continue;
     }
-    const near = nearest(names, name);
+    const near = nearest(name, names, MAX_SLIPS);
     if (near !== undefined || OURS.test(name))
       found.push(`.env sets ${name}, which is not a setting of this stack${meant(near)}`);
   }
   for (const name of given(environment)) {
-    const near = Object.hasOwn(dotenv, name) || name in OF_THE_COMMAND_LINE ? undefined : nearest(names, name);
+    const near =
+      Object.hasOwn(dotenv, name) || name in OF_THE_COMMAND_LINE ? undefined : nearest(name, names, MAX_SLIPS);
     if (near !== undefined)
       found.push(`The environment sets ${name}, which is not a setting of this stack${meant(near)}`);
   }
@@ -53,9 +54,3 @@ export function slips(
 
 const meant = (name: string | undefined): string =>
   name === undefined ? '; see .env.example' : `; did you mean ${name}?`;
-
-function nearest(names: readonly string[], name: string): string | undefined {
-  const distances = names.map((each) => ({ each, distance: editsBetween(each, name.toUpperCase()) }));
-  const best = distances.toSorted((a, b) => a.distance - b.distance)[0];
-  return best !== undefined && best.distance <= MAX_SLIPS ? best.each : undefined;
-}

@@ -5,6 +5,7 @@
  * its own, and the counts are those of the files' reports at the end. So nothing counts twice.
  */
 
+import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { assertContract } from '../core/contract/contract.ts';
 import type {
   LabelFileReport,
@@ -14,14 +15,16 @@ import type {
   TruthRunSummary,
   TruthState,
 } from '../core/contract/ground-truth.ts';
-import { TRUTH_STEPS } from '../core/contract/ground-truth.ts';
+import { TRUTH_STEPS, truthInputSchema } from '../core/contract/ground-truth.ts';
+import { objectInputSchema } from '../core/contract/input.ts';
+import type { LabelMetric } from '../core/contract/names.ts';
 import { truthKeys } from '../core/contract/work-keys.ts';
+import { PermanentError } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
+import { createMetrics } from '../core/process/metrics.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
 import type { Lock } from '../limits/lock.ts';
-import { parseTruthInput } from './input.ts';
 import { labelCounts } from './label-counts.ts';
-import { publishLabelCounts } from './label-metrics.ts';
 import { type NoteResult, type ReadResult, STEP_RESERVE_MS, type StepDependencies, type StepResult } from './types.ts';
 
 /** The steps that do the work. The last step of a run, `sum`, is of this file. */
@@ -138,4 +141,38 @@ async function sumUp(
     if (report?.error !== undefined) unusable += 1;
   }
   return { summary, unusable };
+}
+
+const ALLOWED =
+  '{"bucket":…,"key":…}, a label file; {"bucket":…,"prefix":…}, all label files under it; {"files":{"key":"starts/…"}}; ' +
+  'the event "Object Created" of a label file; or {}, for labels that wait';
+
+/** @throws PermanentError `InvalidInput`, with the input and the allowed shapes */
+export function parseTruthInput(raw: unknown): TruthInput {
+  const event = objectInputSchema.safeParse(raw);
+  if (event.success) {
+    const { bucket, object } = event.data.detail;
+    return { bucket: bucket.name, key: object.key };
+  }
+  const input = truthInputSchema.safeParse(raw);
+  if (input.success) return input.data;
+  const facts = { got: raw, expected: ALLOWED };
+  throw new PermanentError('InvalidInput', 'The input of the execution is no label files', facts);
+}
+
+/**
+ * Publishes what became of the labels of a run's files. A run without files publishes nothing.
+ *
+ * @param unusable files of which nothing could be used
+ */
+function publishLabelCounts(stackPrefix: string, { counts, files }: TruthRunSummary, unusable: number): void {
+  if (files.length === 0) return;
+  const values: Record<LabelMetric, number> = {
+    LabelsRead: counts.lines,
+    LabelsJoined: counts.joined + counts.repeated + counts.replaced + counts.outdated,
+    LabelsInvalid: counts.invalid + counts.ambiguous + unusable,
+  };
+  const metrics = createMetrics(stackPrefix);
+  for (const [name, value] of Object.entries(values)) metrics.addMetric(name, MetricUnit.Count, value);
+  metrics.publishStoredMetrics();
 }

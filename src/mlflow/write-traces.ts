@@ -26,7 +26,6 @@ import {
   type WriteOutcome,
 } from './send-traces.ts';
 import { traceTags } from './span-attributes.ts';
-import { hasStorableTime, timeRefusal } from './storable-time.ts';
 import { spansFile } from './trace-json.ts';
 import type { Experiment, StoredTrace, WriteOptions, WriteTracesResult } from './types.ts';
 
@@ -264,3 +263,18 @@ function isMadeAnew(trace: TraceRecord, stored: StoredTrace | undefined): boolea
   const own = Object.keys(traceTags(trace)).filter((key) => !key.startsWith('mlflow.'));
   return stored?.info !== undefined && own.length > 0 && !own.some((key) => stored.info?.tagKeys.includes(key));
 }
+
+/** MLflow stores signed 64-bit nanoseconds, which end on 2262-04-11. */
+const LAST_TIME_MS = Number(2n ** 63n / 1_000_000n) - 1;
+
+/** One trace outside of the range would make MLflow refuse the whole batch. */
+const hasStorableTime = (trace: TraceRecord): boolean =>
+  [trace, ...trace.spans].every(({ startTimeMs, endTimeMs }) => startTimeMs >= 0 && endTimeMs <= LAST_TIME_MS);
+
+const timeRefusal = (trace: TraceRecord): WriteTracesResult['refused'][number] => ({
+  traceId: trace.traceId,
+  reason: {
+    name: 'MlflowTimeOutOfRange',
+    message: `The time is outside MLflow’s range; got: ${trace.startTimeMs} to ${trace.endTimeMs} ms; expected: between 1970 and 2262`,
+  },
+});

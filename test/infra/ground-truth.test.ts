@@ -3,7 +3,7 @@
 import { build } from 'esbuild';
 import { releasedTemplate } from '../../lib/released-stack.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
-import { parseTruthInput } from '../../src/ground-truth/input.ts';
+import { parseTruthInput } from '../../src/ground-truth/run.ts';
 import {
   definitionOf,
   flattened,

@@ -3,10 +3,10 @@
 import { saidBy } from '../../core/errors/errors.ts';
 import { ofContent } from '../content.ts';
 import { capturePathOf } from '../files/capture-path.ts';
-import type { Capture, QuarantineCause, RawLine } from '../types.ts';
+import { isObject } from '../json.ts';
+import type { Capture, Inference, QuarantineCause, RawLine } from '../types.ts';
 import { rootAttributes } from './attributes.ts';
-import { REPLAY_TAG, RUN_TAG, rootSpanIdOf, traceIdOf } from './ids.ts';
-import { inferenceSpans } from './inference-spans.ts';
+import { childSpanIdOf, REPLAY_TAG, RUN_TAG, rootSpanIdOf, traceIdOf } from './ids.ts';
 import { requestPreview, responsePreview } from './preview.ts';
 import { spanContentOf, spanTypeOf } from './span-content.ts';
 import { Storer } from './storable.ts';
@@ -133,4 +133,47 @@ function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<s
     [RUN_TAG]: options.run,
     capture_notes: capture.notes.join('; '),
   });
+}
+
+/** Builds the child spans of a call with several inferences, one for each. @param root the root span of the trace, from which the children copy times and status */
+function inferenceSpans(capture: Capture, root: SpanRecord, traceId: string, storer: Storer): SpanRecord[] {
+  const isConversation = capture.conversation !== undefined;
+  return (capture.inferences ?? []).map((inference) => ({
+    spanId: childSpanIdOf(traceId, inference.index),
+    parentSpanId: root.spanId,
+    name: `inference ${inference.index}`,
+    spanType: isConversation ? root.spanType : 'UNKNOWN',
+    startTimeMs: root.startTimeMs,
+    endTimeMs: root.endTimeMs,
+    ...stored(isConversation ? conversationOf(inference) : rowOf(inference), storer),
+    attributes: {
+      'inference.index': inference.index,
+      ...(inference.inferenceId === '' ? {} : { 'inference.id': fitted(inference.inferenceId) }),
+      ...(isConversation ? { 'mlflow.message.format': 'openai' } : {}),
+    },
+    status: root.status,
+  }));
+}
+
+type Values = Pick<SpanRecord, 'inputs' | 'outputs'>;
+
+const stored = ({ inputs, outputs }: Values, storer: Storer): Values => ({
+  ...(inputs === undefined ? {} : { inputs: storer.store(inputs) }),
+  ...(outputs === undefined ? {} : { outputs: storer.store(outputs) }),
+});
+
+const rowOf = ({ features, prediction }: Inference): Values => ({ inputs: features, outputs: prediction });
+
+/** Returns one prompt of a batch and its answer as a separate conversation. */
+function conversationOf({ features, prediction }: Inference): Values {
+  const prompt = isObject(features) && typeof features.prompt === 'string' ? features.prompt : '';
+  const replies = Array.isArray(prediction) ? prediction : prediction === undefined ? [] : [prediction];
+  const choices = replies.map((content, index) => ({
+    index,
+    message: { role: 'assistant', content: content },
+  }));
+  return {
+    inputs: { messages: [{ role: 'user', content: prompt }] },
+    ...(choices.length > 0 ? { outputs: { choices } } : {}),
+  };
 }

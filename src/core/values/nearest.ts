@@ -1,7 +1,7 @@
 /** Suggests what a person may have meant. */
 
 /** Number of letters to insert, remove, replace or swap with the next one to get from one word to the other. */
-export function editsBetween(a: string, b: string): number {
+function editsBetween(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
   const at = (row: number, column: number): number => rows[row]?.[column] ?? 0;
   for (let i = 1; i <= a.length; i += 1) {
@@ -21,11 +21,15 @@ export function editsBetween(a: string, b: string): number {
 /** Longer words are no misspelling of a name. */
 const MAX_CHARS = 100;
 
-/** Returns the allowed word that is most like the given one; `undefined` if none is like it. Case does not count. */
-export function nearest(given: string, allowed: readonly string[]): string | undefined {
+/**
+ * Returns the allowed word that is most like the given one; `undefined` if none is like it. Case does not count.
+ *
+ * @param most edits that make a word like another one. Default: two fifths of the longer word
+ */
+export function nearest(given: string, allowed: readonly string[], most?: number): string | undefined {
   if (given.length > MAX_CHARS) return undefined;
   const edits = allowed.map((word) => editsBetween(given.toLowerCase(), word.toLowerCase()));
   const least = Math.min(...edits);
   const found = allowed[edits.indexOf(least)];
-  return found !== undefined && least <= Math.max(given.length, found.length) * 0.4 ? found : undefined;
+  return found !== undefined && least <= (most ?? Math.max(given.length, found.length) * 0.4) ? found : undefined;
 }

@@ -9,9 +9,8 @@ import type { RunOptions } from '../../core/contract/input.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { PriceOverrides, Rates } from '../../core/settings/schema.ts';
 import { nearest } from '../../core/values/nearest.ts';
-import { isStandIn } from '../judge-id.ts';
+import { isStandIn, splitEndpoint } from '../judge-id.ts';
 import type { CallUsage } from '../model-answer.ts';
-import { overrideOf, withoutScheme } from './price-overrides.ts';
 import table from './price-table.json' with { type: 'json' };
 import { parseProfileId } from './profile-id.ts';
 
@@ -32,6 +31,19 @@ export const priceOptions = (
   overrides: settings.JUDGE_PRICES,
   batch: judge === 'batch',
 });
+
+/** Returns the model id without `bedrock:/`, `openai:/` or `sagemaker:/`. The settings accept both. */
+const withoutScheme = (id: string): string => id.trim().replace(/^(?:bedrock|openai|sagemaker):?\/+/, '');
+
+/** Returns what the user sets. An inference component without a price of its own has that of its endpoint. */
+function overrideOf(id: string, overrides: PriceOverrides | undefined): string | Rates | undefined {
+  const name = withoutScheme(id);
+  const names = id.trim().startsWith('sagemaker:') ? [name, splitEndpoint(name).endpoint] : [name];
+  const entries = Object.entries(overrides ?? {});
+  return names
+    .map((each) => entries.find(([key]) => withoutScheme(key) === each)?.[1])
+    .find((price) => price !== undefined);
+}
 
 /** Bedrock batch inference costs half the on-demand price. */
 const BATCH_FACTOR = 0.5;

@@ -1,7 +1,7 @@
 /** Tests of MLflow secrets and the headers made from them. */
 import { secretAuthorizer } from '../../../src/mlflow/auth.ts';
 import { createMlflowClient } from '../../../src/mlflow/client.ts';
-import { parseMlflowSecret } from '../../../src/mlflow/secret.ts';
+import { parseMlflowSecret } from '../../../src/mlflow/connect.ts';
 import { startScriptedMlflow } from '../../doubles/scripted-mlflow.ts';
 import { chatTrace } from '../../helpers/mlflow-traces.ts';
 
