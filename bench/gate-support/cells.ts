@@ -99,7 +99,7 @@ export function plannedCells(shape: Shape, releases: number, pilot: number, pilo
         : cells(shape, 'unchanged', requests, Math.ceil(releases / pilots), [threshold], 1 + i, true);
     }).flat();
     const third = Math.floor(Math.max(...all.map(({ pairs }) => pairs)) / 3);
-    const [atThird] = cells(shape, 'unchanged', Math.max(1, third), Math.ceil(releases / 4), [threshold], seed);
+    const [atThird] = cells(shape, 'unchanged', Math.max(1, third), Math.ceil(releases / 4), [threshold], 1, false);
     const sum = (pick: (cell: Cell) => number): number => all.reduce((total, cell) => total + pick(cell), 0);
     return {
       ...{ shape: shape.name, truth: 'unchanged', threshold: threshold.text, releases: sum((cell) => cell.releases) },

@@ -14,15 +14,17 @@ import * as z from 'zod';
 import { nearest } from '../core/values/nearest.ts';
 import { describeValues, readValue } from '../core/values/scorer-values.ts';
 import { isCodeScorer } from '../judge/scorers/scorer-set.ts';
-import { isPass } from '../judge/scorers/values.ts';
+import { isMet, isPass } from '../judge/scorers/values.ts';
 import type { JudgeScorer, Scorer } from '../judge/types.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import {
   hoursOf,
   invalidObjectives as invalid,
   isAboutTruth,
+  parseObjective,
   readTrueObjectives,
   variantSchema,
+  windowSchema,
 } from './true-objectives.ts';
 
 /** More would ring falsely more often than once a year together: see detector.ts. */
@@ -38,10 +40,7 @@ const DIMENSION = /^[\x21-\x7e]([\x20-\x7e]{0,98}[\x21-\x7e])?$/;
 
 const common = {
   /** The window of the rate that is shown, at most 7 days. The detector has none. */
-  over: z
-    .string()
-    .regex(/^[1-9]\d{0,2}[hd]$/, 'such as "12h" or "1d"')
-    .default('1d'),
+  over: windowSchema.default('1d'),
   variant: variantSchema.optional(),
   /** Judged captures a day: the false alarms of a year are counted with it. */
   perDay: z.number().int().min(1).max(1_000_000_000).default(1000),
@@ -123,26 +122,21 @@ const EXAMPLES =
   '{"scorer":"safety","atLeast":0.95,"over":"1d"}, {"errorReplies":{"atMost":0.02}} or {"accuracy":{"atLeast":0.9}}';
 
 function readObjective(entry: unknown, sampling: Sampling): Objective {
-  const parsed = (isAboutErrors(entry) ? errorsSchema : scorerSchema).safeParse(entry);
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
-    throw invalid(`${JSON.stringify(entry)} is not like ${EXAMPLES}: ${where}${issue?.message}`);
-  }
-  const { over, variant, perDay, together } = parsed.data;
+  const parsed = parseObjective(entry, isAboutErrors(entry) ? errorsSchema : scorerSchema, EXAMPLES);
+  const { over, variant, perDay, together } = parsed;
   const hours = hoursOf(over, MAX_DAYS);
   const about = { hours, perDay, together, ...(variant === undefined ? {} : { variant }) };
   const of = (measure: Measure) => ({
     id: variant === undefined ? measure.name : `${measure.name} ${variant}`,
     measure,
   });
-  if ('errorReplies' in parsed.data) {
-    const { atMost } = parsed.data.errorReplies;
+  if ('errorReplies' in parsed) {
+    const { atMost } = parsed.errorReplies;
     const never = atMost >= 1 ? ', which can never be missed' : atMost <= 0 ? ', which can never be met' : '';
     checkShare('errorReplies', atMost, `"atMost" is ${atMost}${never}: it is from ${LEAST_FAILING} to ${MOST_FAILING}`);
     return { ...of({ name: ERROR_REPLIES, passes: () => true }), ...about, failing: atMost, bound: { atMost } };
   }
-  const { scorer: name, atLeast } = parsed.data;
+  const { scorer: name, atLeast } = parsed;
   const failing = passing(atLeast);
   const never = atLeast >= 1 ? ', which can never be met' : atLeast <= 0 ? ', which can never be missed' : '';
   checkShare(
@@ -150,7 +144,7 @@ function readObjective(entry: unknown, sampling: Sampling): Objective {
     failing,
     `"atLeast" is ${atLeast}${never}: it is from ${passing(MOST_FAILING)} to ${passing(LEAST_FAILING)}`,
   );
-  const measure = measureOf(parsed.data, sampling);
+  const measure = measureOf(parsed, sampling);
   return { ...of(measure), ...about, failing, bound: { atLeast } };
 }
 
@@ -181,11 +175,7 @@ function measureOf(entry: ScorerEntry, { scorers, sampleRate }: Sampling): Measu
     throw invalid(`${scorer.name} has no passing value of its own: say which by "is", "valueOver" or "valueUnder"`);
   }
   const passes = (value: AssessmentValue): boolean =>
-    isOwn
-      ? isPass(scorer as JudgeScorer, value)
-      : (is === undefined || value === is) &&
-        (valueOver === undefined || (typeof value === 'number' && value > valueOver)) &&
-        (valueUnder === undefined || (typeof value === 'number' && value < valueUnder));
+    isOwn ? isPass(scorer as JudgeScorer, value) : isMet({ is, over: valueOver, under: valueUnder }, value);
   return { name: [scorer.name, ...conditions].join(' '), scorer: scorer.name, passes };
 }
 

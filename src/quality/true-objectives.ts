@@ -14,6 +14,9 @@ export const variantSchema = z
   .string()
   .regex(/^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$/, 'a variant has letters, digits and "-", 63 at most');
 
+/** The length of a window. */
+export const windowSchema = z.string().regex(/^[1-9]\d{0,2}[hd]$/, 'such as "12h" or "1d"');
+
 const share = z.strictObject({ atLeast: z.number().gt(0).lt(1) });
 const error = z.strictObject({ atMost: z.number().gt(0) });
 /** The figures that may have an objective, by the kind of what the model predicts. */
@@ -40,6 +43,15 @@ export interface TrueObjective {
 
 export const invalidObjectives = (problem: string): PermanentError =>
   new PermanentError('InvalidObjectives', `The objectives are invalid: ${problem}`, { where: 'QUALITY_OBJECTIVES' });
+
+/** Parses an entry of the setting. @throws PermanentError `InvalidObjectives`, with examples of entries */
+export function parseObjective<S extends z.ZodType>(entry: unknown, schema: S, examples: string): z.output<S> {
+  const parsed = schema.safeParse(entry);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
+  throw invalidObjectives(`${JSON.stringify(entry)} is not like ${examples}: ${where}${issue?.message}`);
+}
 
 /** Whether an entry of the setting is about true answers. */
 export const isAboutTruth = (entry: unknown): boolean => measureOf(entry) !== undefined;
@@ -70,22 +82,12 @@ function readTrueObjective(entry: unknown, truth?: Pick<GroundTruthSettings, 'ki
   const measure = measureOf(entry) as string;
   const schema = z.strictObject({
     [measure]: all[measure] as z.ZodType<TrueObjective['bound']>,
-    over: z
-      .string()
-      .regex(/^[1-9]\d{0,2}[hd]$/, 'such as "12h" or "7d"')
-      .default('7d'),
+    over: windowSchema.default('7d'),
     variant: variantSchema.optional(),
   });
-  const parsed = schema.safeParse(entry);
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
-    throw invalidObjectives(
-      `${JSON.stringify(entry)} is not like {"accuracy":{"atLeast":0.9}}: ${where}${issue?.message}`,
-    );
-  }
-  const { over, variant } = parsed.data as { over: string; variant?: string };
-  const bound = (parsed.data as Record<string, unknown>)[measure] as TrueObjective['bound'];
+  const parsed = parseObjective(entry, schema, '{"accuracy":{"atLeast":0.9}}');
+  const { over, variant } = parsed as { over: string; variant?: string };
+  const bound = (parsed as Record<string, unknown>)[measure] as TrueObjective['bound'];
   if (truth?.days === 0)
     throw invalidObjectives(`${measure} can never be missed: GROUND_TRUTH keeps no predictions ("days":0)`);
   if (truth?.kind !== undefined && !Object.hasOwn(BOUNDS[truth.kind], measure)) {

@@ -36,7 +36,7 @@ export async function* readLabels(
   const { format = '', gzip } = LABEL_FILE.exec(name)?.groups ?? {};
   const plain = asUtf8(atMost(gzip === undefined ? bytes : gunzipped(bytes, name), name));
   const at = { where: name, timeMs, settings };
-  const form = format.toLowerCase() === 'csv' ? new CsvForm(at) : new JsonForm(at);
+  const form = format.toLowerCase() === 'csv' ? csvForm(at) : jsonForm(at);
   let last = 0;
   try {
     for await (const lines of scanPieces(plain, MAX_LINE_BYTES)) {
@@ -115,60 +115,47 @@ interface FormOptions {
 const itemOf = (found: Label | LabelProblem, { line, isCut }: Omit<TextLine, 'text'>): Label | LabelFault =>
   'id' in found ? found : { line, name: isCut ? 'CutOff' : found.name, message: found.message };
 
-class JsonForm {
-  readonly #options: FormOptions;
-  #isFirst = true;
+/** How the lines of a format are read. `end` yields what is left at the end of the file. */
+interface LabelForm {
+  read(line: TextLine): Iterable<Label | LabelFault>;
+  end(): Iterable<Label | LabelFault>;
+}
 
-  constructor(options: FormOptions) {
-    this.#options = options;
-  }
-
-  *read(line: TextLine): Generator<Label | LabelFault> {
-    const { where, timeMs, settings } = this.#options;
-    if (this.#isFirst && line.text.trimStart().startsWith('[')) {
+function jsonForm({ where, timeMs, settings }: FormOptions): LabelForm {
+  let isFirst = true;
+  const read = (line: TextLine): [Label | LabelFault] => {
+    if (isFirst && line.text.trimStart().startsWith('[')) {
       const facts = { expected: 'a JSON object in each line', where };
       throw new PermanentError('NotJsonLines', 'The label file is a JSON list', facts);
     }
-    this.#isFirst = false;
-    yield itemOf(labelOfJson(line.text, { line: line.line, timeMs }, settings), line);
-  }
-
-  *end(): Generator<Label | LabelFault> {}
+    isFirst = false;
+    return [itemOf(labelOfJson(line.text, { line: line.line, timeMs }, settings), line)];
+  };
+  return { read, end: () => [] };
 }
 
-class CsvForm {
-  readonly #options: FormOptions;
-  #records: CsvRecords | undefined;
-  #places: Places<number> | undefined;
-
-  constructor(options: FormOptions) {
-    this.#options = options;
-  }
-
-  *read(line: TextLine): Generator<Label | LabelFault> {
-    this.#records ??= new CsvRecords(delimiterOf(line.text));
-    yield* this.#items(this.#records.add(line));
-  }
-
-  *end(): Generator<Label | LabelFault> {
-    if (this.#records !== undefined) yield* this.#items(this.#records.end());
-  }
-
-  *#items(records: Iterable<CsvRecord>): Generator<Label | LabelFault> {
-    const { where, timeMs, settings } = this.#options;
-    for (const record of records) {
-      const places = this.#places;
+function csvForm({ where, timeMs, settings }: FormOptions): LabelForm {
+  let records: CsvRecords | undefined;
+  let places: Places<number> | undefined;
+  const items = function* (found: Iterable<CsvRecord> = []): Generator<Label | LabelFault> {
+    for (const record of found) {
+      const at = places;
       if ('problem' in record) yield itemOf(record.problem, record);
-      else if (places === undefined) this.#places = headerOf(record.cells, where);
+      else if (at === undefined) places = headerOf(record.cells, where);
       else {
         const get = (field: LabelField) => {
-          const text = places[field].map((column) => record.cells[column]?.trim()).find((cell) => cell);
+          const text = at[field].map((column) => record.cells[column]?.trim()).find((cell) => cell);
           return field === 'value' && text !== undefined ? classOrNumber(text) : text;
         };
         yield itemOf(labelOf(get, { line: record.line, timeMs }, settings), record);
       }
     }
-  }
+  };
+  const read = (line: TextLine) => {
+    records ??= new CsvRecords(delimiterOf(line.text));
+    return items(records.add(line));
+  };
+  return { read, end: () => items(records?.end()) };
 }
 
 /** @throws PermanentError `NoIdColumn`, `NoLabelColumn` */

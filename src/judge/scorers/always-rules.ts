@@ -15,6 +15,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { estimateTokens } from '../prompt/tokens.ts';
 import type { CodeScorer } from '../types.ts';
 import { scoreOf } from './code-scorers.ts';
+import { isMet } from './values.ts';
 
 const flagSchema = z
   .strictObject({
@@ -64,11 +65,7 @@ export const replyTokens = (capture: Capture): number =>
 
 function isFlagged(flag: NonNullable<Rule['flaggedBy']>, scorer: CodeScorer, capture: Capture): boolean {
   const scored = scoreOf(scorer, capture);
-  if ('notJudgeable' in scored) return false;
-  const { value } = scored;
-  if (flag.is !== undefined && value !== flag.is) return false;
-  if (flag.over !== undefined && !(typeof value === 'number' && value > flag.over)) return false;
-  return flag.under === undefined || (typeof value === 'number' && value < flag.under);
+  return !('notJudgeable' in scored) && isMet(flag, scored.value);
 }
 
 /**

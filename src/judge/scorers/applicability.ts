@@ -7,28 +7,25 @@ import type { Capture, ChatMessage } from '../../captures/types.ts';
 import type { JudgeScorer } from '../types.ts';
 
 /** Reasons why a scorer does not apply to a capture. Receipts count them as `notJudgeable`. */
-const NOT_JUDGEABLE = [
+type NotJudgeableReason =
   /** The endpoint returned an error. LLM scorers do not judge errors. */
-  'errorReply',
+  | 'errorReply'
   /** The reply was not captured, is empty, or has no form that is known of a chat. */
-  'noResponse',
+  | 'noResponse'
   /** The request was not captured, or contains no message. */
-  'noRequest',
+  | 'noRequest'
   /** The reply contains no words, only tool calls or images. */
-  'noReplyText',
+  | 'noReplyText'
   /** The reply calls no tool. */
-  'noToolCalls',
+  | 'noToolCalls'
   /** The conversation has no system prompt. */
-  'noSystemPrompt',
+  | 'noSystemPrompt'
   /** The payload is not text: numbers, vectors, bytes, or JSON of unknown form. */
-  'notText',
+  | 'notText'
   /** A payload could not be decoded, and is kept as captured. */
-  'notDecoded',
+  | 'notDecoded'
   /** A call with several prompts, whose replies cannot be assigned to them. */
-  'promptsNotPaired',
-] as const;
-
-type NotJudgeableReason = (typeof NOT_JUDGEABLE)[number];
+  | 'promptsNotPaired';
 type Applicability = { judge: true } | { notJudgeable: NotJudgeableReason };
 
 /** The part of a capture that the judge reads. */

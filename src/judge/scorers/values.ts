@@ -3,6 +3,18 @@
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { JudgeScorer, Scorer } from '../types.ts';
 
+/** Conditions on a value, all of which must be met. */
+interface Condition {
+  is?: AssessmentValue | undefined;
+  over?: number | undefined;
+  under?: number | undefined;
+}
+
+export const isMet = ({ is, over, under }: Condition, value: AssessmentValue): boolean =>
+  (is === undefined || value === is) &&
+  (over === undefined || (typeof value === 'number' && value > over)) &&
+  (under === undefined || (typeof value === 'number' && value < under));
+
 /** Whether the value is no failure. The first of several categories is the good one; a number never fails. */
 export function isPass({ values, passes = 'yes' }: Pick<JudgeScorer, 'values' | 'passes'>, value: AssessmentValue) {
   if (values.kind === 'number') return true;
