@@ -4,6 +4,7 @@ import {
   type CostEstimate,
   type EvaluateReceipt,
   type JudgeSpend,
+  LOG_TERMS,
   type LogCounts,
   type LogReceipt,
   VERDICT_TERMS,
@@ -11,18 +12,12 @@ import {
 } from '../core/contract/receipts.ts';
 import { addCounts } from '../core/values/counts.ts';
 
-export const emptyVerdictCounts = (): VerdictCounts =>
-  Object.fromEntries(VERDICT_TERMS.map((term) => [term, 0])) as unknown as VerdictCounts;
+const zeros = <Term extends string>(terms: readonly Term[]): Record<Term, number> =>
+  Object.fromEntries(terms.map((term) => [term, 0])) as Record<Term, number>;
 
-export const emptyLogCounts = (): LogCounts => ({
-  lines: 0,
-  traced: 0,
-  written: 0,
-  alreadyThere: 0,
-  duplicateLine: 0,
-  quarantined: 0,
-  outsideWindow: 0,
-});
+export const emptyVerdictCounts = (): VerdictCounts => zeros(VERDICT_TERMS);
+
+export const emptyLogCounts = (): LogCounts => zeros(LOG_TERMS);
 
 export const emptySpend = (): JudgeSpend => ({ calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 });
 

@@ -23,7 +23,14 @@ const OPEN_FILES = 5_000;
 const OBJECT_CHARACTERS = 4_000_000;
 
 /** The verdicts of a chunk: absent if they are lost, `off` if the run does not evaluate. */
-export type Evaluated = Pick<EvaluateReceipt, 'counts' | 'byRange'> | 'off' | undefined;
+type Evaluated = Pick<EvaluateReceipt, 'counts' | 'byRange'> | 'off' | undefined;
+
+type Sums = Pick<FileReport, 'lines' | 'verdicts'>;
+
+const noSums = (): Sums => ({
+  lines: { planned: 0, traced: 0, quarantined: 0, outsideWindow: 0, lost: 0 },
+  verdicts: { expected: 0, ...emptyVerdictCounts(), lost: 0 },
+});
 
 /** What was written so far, and the files that are not; it continues in the next invocation. */
 export interface FilesState {
@@ -54,21 +61,26 @@ export class FileReports {
    * Adds a chunk, by its receipts that count.
    *
    * @param scorers the number of verdicts that each traced line expects
+   * @returns the sums of the chunk
    */
   add(
     { ranges }: Pick<ManifestLine, 'ranges'>,
     logged: Pick<LogReceipt, 'counts' | 'byRange'> | undefined,
     evaluated: Evaluated,
     scorers: number,
-  ): void {
+  ): Sums {
+    const sums = noSums();
     for (const [index, range] of ranges.entries()) {
       const counts = logged && rowOf(LOG_TERMS, logged.counts, logged.byRange?.[index]);
       const { lines, traced, quarantined, outsideWindow } = counts ?? emptyLogCounts();
-      const { lines: ofLines, verdicts } = this.#fileOf(range);
       const lost = Math.max(0, range.lines - lines);
-      addCounts(ofLines, { planned: range.lines, traced, quarantined, outsideWindow, lost });
-      addCounts<string>(verdicts, verdictsOf(evaluated, index, traced * scorers));
+      const verdicts = verdictsOf(evaluated, index, traced * scorers);
+      for (const total of [this.#fileOf(range), sums]) {
+        addCounts(total.lines, { planned: range.lines, traced, quarantined, outsideWindow, lost });
+        addCounts<string>(total.verdicts, verdicts);
+      }
     }
+    return sums;
   }
 
   /** Returns the report of the range’s file, and makes it the last to be closed. */
@@ -76,8 +88,7 @@ export class FileReports {
     const id = idOf({ bucket, key, versionId, etag });
     const file = this.#open.get(id) ?? {
       ...{ bucket, key, versionId, etag },
-      lines: { planned: 0, traced: 0, quarantined: 0, outsideWindow: 0, lost: 0 },
-      verdicts: { expected: 0, ...emptyVerdictCounts(), lost: 0 },
+      ...noSums(),
     };
     this.#open.delete(id);
     this.#open.set(id, file);

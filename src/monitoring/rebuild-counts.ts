@@ -80,8 +80,7 @@ async function countsOf(
     for await (const { line, state } of readChunks(storage, bucket, run)) {
       chunks += 1;
       if (line !== undefined) planned += 1;
-      if (state.evaluations.length === 0 && state.log.done === undefined && state.log.failed === undefined)
-        without += 1;
+      if (state.receipts.length === 0) without += 1;
       // A direct invocation has receipts without a plan.
       sums.add(qualityOfChunk(state));
     }

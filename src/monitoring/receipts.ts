@@ -118,23 +118,14 @@ export interface StepState<R extends Receipt> {
 export interface ChunkState {
   log: StepState<LogReceipt>;
   evaluate: StepState<EvaluateReceipt>;
-  /** What failed attempts have counted. */
-  failedCounts: Pick<Receipt, 'step' | 'quality'>[];
-  /** Every receipt of the evaluation, with the fields that money and attempts are counted by. */
-  evaluations: Evaluation[];
+  /** Those of all attempts. */
+  receipts: Receipt[];
 }
 
-type Evaluation = Pick<
-  EvaluateReceipt,
-  'kills' | 'attempt' | 'requestId' | 'startedAt' | 'endedAt' | 'ok' | 'paidByOthers' | 'spend' | 'batchSpend'
->;
+export const emptyChunkState = (): ChunkState => ({ log: {}, evaluate: {}, receipts: [] });
 
-export const emptyChunkState = (): ChunkState => ({
-  log: {},
-  evaluate: {},
-  failedCounts: [],
-  evaluations: [],
-});
+const evaluationsIn = ({ receipts }: ChunkState): EvaluateReceipt[] =>
+  receipts.filter((receipt) => receipt.step === 'evaluate');
 
 /** After a kill, the attempts are counted anew. */
 function isLater(a: Receipt, b: Receipt | undefined): boolean {
@@ -150,23 +141,21 @@ function foldStep<R extends Receipt>(state: StepState<R>, receipt: R): void {
 
 /** Adds a receipt to the state of its chunk. Receipts may come in any order. */
 export function foldReceipt(state: ChunkState, receipt: Receipt): void {
-  const { step, quality } = receipt;
-  if (!receipt.ok && quality !== undefined) state.failedCounts.push({ step, quality });
+  state.receipts.push(receipt);
   if (receipt.step === 'log') {
     foldStep(state.log, receipt);
     return;
   }
   if (receipt.log !== undefined) foldStep(state.log, receipt.log);
   foldStep(state.evaluate, receipt);
-  const { kills, attempt, requestId, startedAt, endedAt, ok, paidByOthers, spend, batchSpend } = receipt;
-  state.evaluations.push({ kills, attempt, requestId, startedAt, endedAt, ok, paidByOthers, spend, batchSpend });
 }
 
 /**
  * Adds the money of all attempts of a chunk, each of which counts once: by its own receipt, or else by what a later one says of it. The
  * answers of a batch job were paid once, whoever has read them.
  */
-export function addChunkSpend(total: JudgeSpend, { evaluations }: ChunkState): void {
+export function addChunkSpend(total: JudgeSpend, state: ChunkState): void {
+  const evaluations = evaluationsIn(state);
   const killed = new Map<string, JudgeSpend>();
   for (const [by, spend] of evaluations.flatMap(({ paidByOthers = {} }) => Object.entries(paidByOthers))) {
     if (spend.calls >= (killed.get(by)?.calls ?? 0)) killed.set(by, spend);
@@ -181,7 +170,8 @@ export function addChunkSpend(total: JudgeSpend, { evaluations }: ChunkState): v
 }
 
 /** Counts the attempts to evaluate that left no receipt, up to the last known one: killed, timed out or never started. */
-export function unreportedAttempts({ evaluations }: ChunkState): number {
+export function unreportedAttempts(state: ChunkState): number {
+  const evaluations = evaluationsIn(state);
   const byKills = Map.groupBy(evaluations, ({ kills = 0 }) => kills);
   let unreported = Math.max(0, ...byKills.keys());
   for (const [before, receipts] of byKills) {

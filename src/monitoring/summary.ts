@@ -20,7 +20,7 @@ import { absentTraces } from './absent-traces.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import { addEstimates, emptyLogCounts, emptySpend, emptyVerdictCounts, verdictTotal } from './counts.ts';
 import { type FailedChunk, failedChunk } from './failed-chunk.ts';
-import { type Evaluated, FileReports, type FilesState } from './file-reports.ts';
+import { FileReports, type FilesState } from './file-reports.ts';
 import { addChunkSpend, type ChunkState, unreportedAttempts } from './receipts.ts';
 
 /** `unfinished`: the next part of the summary continues. */
@@ -174,56 +174,45 @@ export class SummaryBuilder {
   }
 
   addChunk(chunk: ManifestLine, state: ChunkState): void {
-    const { lines, chunks, quarantineReasons } = this.#summary;
+    const { lines, verdicts, chunks, quarantineReasons, options } = this.#summary;
     const { done: logged, failed } = state.log;
+    const evaluates = options?.evaluate !== false;
+    const { evaluate } = state;
+    // The last failed attempt counts without a success.
+    const counted = logged === undefined ? undefined : (evaluate.done ?? evaluate.failed);
+    const sums = this.files.add(chunk, logged, evaluates ? counted : 'off', verdicts.scorers);
+    // If a chunk counts fewer lines than planned, the difference is lost.
+    lines.lost += sums.lines.lost;
+    addCounts<keyof typeof sums.verdicts>(verdicts, sums.verdicts);
     if (logged === undefined) {
-      this.files.add(chunk, undefined, undefined, 0);
-      lines.lost += chunk.lines;
       chunks.failed += 1;
       this.#fail(chunk, 'log', failed?.error);
       return;
     }
     chunks.logged += 1;
-    const { lines: counted, ...terms } = logged.counts;
+    const { lines: _, ...terms } = logged.counts;
     addCounts<keyof typeof terms>(lines, terms);
-    // If a chunk counts fewer lines than planned, the difference is lost.
-    lines.lost += Math.max(0, chunk.lines - counted);
     addCounts(quarantineReasons, logged.quarantineReasons);
     this.#failUnread(chunk, 'log', logged);
-    const evaluated = this.#addVerdicts(chunk, state, terms.traced);
-    this.files.add(chunk, logged, evaluated, this.#summary.verdicts.scorers);
+    if (evaluates) this.#addEvaluation(chunk, state, counted);
   }
 
-  /** @returns the verdicts of the attempt that counts, the last failed one without a success */
-  #addVerdicts(chunk: ManifestLine, state: ChunkState, traced: number): Evaluated {
-    const { verdicts, chunks, options } = this.#summary;
-    const expected = traced * verdicts.scorers;
-    verdicts.expected += expected;
-    if (options?.evaluate === false) {
-      verdicts.evaluationOff += expected;
-      return 'off';
-    }
+  #addEvaluation(chunk: ManifestLine, state: ChunkState, counted: EvaluateReceipt | undefined): void {
+    const { chunks } = this.#summary;
     const unreported = unreportedAttempts(state);
     if (unreported > 0) this.#summary.unreportedAttempts = (this.#summary.unreportedAttempts ?? 0) + unreported;
-    const { done, failed } = state.evaluate;
-    const counted = done ?? failed;
-    if (done === undefined) {
-      chunks.failed += 1;
-      this.#fail(chunk, 'evaluate', failed?.error);
-    } else {
-      chunks.evaluated += 1;
-      this.#failUnread(chunk, 'evaluate', done);
-    }
     if (counted !== undefined) this.#addReceipt(counted);
-    const missing = Math.max(0, expected - (counted === undefined ? 0 : verdictTotal(counted.counts)));
-    verdicts.failed += missing;
-    verdicts.lost += missing;
-    return counted;
+    if (counted?.ok) {
+      chunks.evaluated += 1;
+      this.#failUnread(chunk, 'evaluate', counted);
+    } else {
+      chunks.failed += 1;
+      this.#fail(chunk, 'evaluate', counted?.error);
+    }
   }
 
   #addReceipt(receipt: EvaluateReceipt): void {
     const { verdicts, verdictsByScorer, reasons } = this.#summary;
-    addCounts<keyof VerdictCounts>(verdicts, receipt.counts);
     verdicts.failedRecorded += receipt.failedRecorded;
     this.#summary.evaluatedTraces += receipt.evaluatedTraces ?? 0;
     addCounts(reasons, receipt.reasons);
