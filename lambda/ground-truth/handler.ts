@@ -12,15 +12,14 @@ import { noteLabels } from '../../src/ground-truth/note/note-labels.ts';
 import { runGroundTruth } from '../../src/ground-truth/run.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
 import { Lock } from '../../src/limits/lock.ts';
-import { LimitsTable, tableClient } from '../../src/limits/table.ts';
+import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 
 const environment = readEnvironment();
 const storage = new Storage(createS3Client());
 const limits = connectLimits(environment);
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
-const { BUDGET_TABLE } = environment;
-const table = BUDGET_TABLE === undefined ? undefined : new LimitsTable(tableClient(), BUDGET_TABLE);
+const table = limitsTable(environment);
 const steps = { read: readLabelFiles, join: joinLabels, measure: measureLabels, note: noteLabels };
 
 const handle = (request: TruthRequest, context: Context): Promise<TruthResult> =>
@@ -32,7 +31,7 @@ const handle = (request: TruthRequest, context: Context): Promise<TruthResult> =
     remainingMs: () => context.getRemainingTimeInMillis(),
     mlflow,
     steps,
-    lock: table && new Lock({ table, owner: request.run.name }),
+    lock: new Lock({ table, owner: request.run.name }),
   });
 
 export const handler = logged(countingThrottles(environment.STACK_PREFIX, handle));

@@ -7,16 +7,7 @@ import { type Clock, realClock } from './clock.ts';
 import { asNumber, type ItemChange, type LimitsTable } from './table.ts';
 import { warnOnce } from './warn-once.ts';
 
-export interface Breaker {
-  /** Epoch milliseconds until which no call may start, as last seen; `undefined`: calls may start. */
-  readonly openUntilMs: number | undefined;
-  /** Whether it is open because the provider's day has no room. */
-  readonly forDay: boolean;
-  /** Call it before each call. Waits for the end of a trial call. @returns `openUntilMs` */
-  check(): Promise<number | undefined>;
-  /** Call it after each call that was checked. */
-  report(kind: 'throttled' | 'perDay' | 'answered' | 'other'): Promise<void>;
-}
+export type Breaker = Pick<TableBreaker, keyof TableBreaker>;
 
 /** So many throttled calls in a row, over this time, open the breaker. */
 const REQUESTS_REFUSED = { inRow: 5, forMs: 30_000 };
@@ -45,7 +36,7 @@ interface State {
 
 const CLOSED: State = { until: 0, level: 0, forDay: 0 };
 
-export class TableBreaker implements Breaker {
+export class TableBreaker {
   readonly #table: LimitsTable;
   readonly #scope: string;
   readonly #name: string;
@@ -67,14 +58,17 @@ export class TableBreaker implements Breaker {
     this.#opensAfter = opensAfter;
   }
 
+  /** Epoch milliseconds until which no call may start, as last seen; `undefined`: calls may start. */
   get openUntilMs(): number | undefined {
     return this.#state.until > this.#clock.now() ? this.#state.until : undefined;
   }
 
+  /** Whether it is open because the provider's day has no room. */
   get forDay(): boolean {
     return this.openUntilMs !== undefined && this.#state.forDay === 1;
   }
 
+  /** Call it before each call. Waits for the end of a trial call. @returns `openUntilMs` */
   async check(): Promise<number | undefined> {
     for (;;) {
       if (this.#trial !== undefined) await this.#trial.promise;
@@ -88,6 +82,7 @@ export class TableBreaker implements Breaker {
     }
   }
 
+  /** Call it after each call that was checked. */
   async report(kind: 'throttled' | 'perDay' | 'answered' | 'other'): Promise<void> {
     const now = this.#clock.now();
     const trial = this.#trial;

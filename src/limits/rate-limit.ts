@@ -8,12 +8,7 @@ import { type Clock, realClock } from './clock.ts';
 import { asNumber, type LimitsTable } from './table.ts';
 import { warnOnce } from './warn-once.ts';
 
-export interface RateLimit {
-  /** Waits until `n` units may be used. @throws the signal's reason when it is aborted first */
-  take(n: number, signal?: AbortSignal): Promise<void>;
-  /** Returns units that were taken and not used. A negative number: more were used. */
-  give(n: number): void;
-}
+export type RateLimit = Pick<TableRateLimit, keyof TableRateLimit>;
 
 interface RateLimitOptions {
   table: LimitsTable;
@@ -32,7 +27,7 @@ const SHARE_MS = 1_000;
 /** … and the item is kept for this long. */
 const TTL_SECONDS = 3_600;
 
-export class TableRateLimit implements RateLimit {
+export class TableRateLimit {
   readonly #options: Required<RateLimitOptions>;
   /** Units that were assigned and not used. Negative if more were used than taken. */
   #left = 0;
@@ -51,12 +46,14 @@ export class TableRateLimit implements RateLimit {
     this.#options = { shards: 1, clock: realClock, random: Math.random, ...options };
   }
 
+  /** Waits until `n` units may be used. @throws the signal's reason when it is aborted first */
   take(n: number, signal?: AbortSignal): Promise<void> {
     const taken = this.#queue.then(() => this.#take(n, signal));
     this.#queue = taken.catch(() => {});
     return taken;
   }
 
+  /** Returns units that were taken and not used. A negative number: more were used. */
   give(n: number): void {
     this.#advance(-n);
   }

@@ -7,14 +7,7 @@ import { type Clock, realClock } from './clock.ts';
 import { asNumber, type Item, type LimitsTable } from './table.ts';
 import { warnOnce } from './warn-once.ts';
 
-export interface Permits {
-  /**
-   * @param waited for how many seconds this work has just stayed away
-   * @returns `acquired`, or for how long to stay away. Then `release` must not be called
-   */
-  acquire(waited?: number): Promise<'acquired' | { waitSeconds: number }>;
-  release(): Promise<void>;
-}
+export type Permits = Pick<TableSemaphore, keyof TableSemaphore>;
 
 /** What limits the calls of a function: the judge's limiter. */
 export interface CallLimit {
@@ -64,7 +57,7 @@ export function waitAfterRefusal(waited: number, { before, now, elapsedMs }: Ref
   return Math.ceil((seconds * (2 + 2 * random())) / 3);
 }
 
-export class TableSemaphore implements Permits {
+export class TableSemaphore {
   readonly #options: SemaphoreOptions;
   readonly #clock: Clock;
   /** The most calls of one function: as its limiter was made. */
@@ -80,6 +73,10 @@ export class TableSemaphore implements Permits {
     this.#most = options.limit?.max ?? 0;
   }
 
+  /**
+   * @param waited for how many seconds this work has just stayed away
+   * @returns `acquired`, or for how long to stay away. Then `release` must not be called
+   */
   async acquire(waited = 0): Promise<'acquired' | { waitSeconds: number }> {
     const { functions, calls, limit } = this.#options;
     if (functions === 0 && (calls === 0 || limit === undefined)) return 'acquired';

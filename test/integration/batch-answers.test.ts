@@ -190,7 +190,7 @@ test('starts a job with what the chunks have prepared', async () => {
   const manifest = workKeys.manifest(run, 0, 'a');
   await storage.putText(WORK, manifest, lines);
   await storage.putJson(WORK, workKeys.plan(run, 0), { contract: CONTRACT, manifest, more: false });
-  const state = (records: number) => ({ records, deposits: [], held: [] });
+  const state = (records: number) => ({ records, held: [] });
   // The state of the second could not be written.
   await storage.putJson(WORK, workKeys.batchPrepared(run, 0), state(120));
   await storage.putJson(WORK, workKeys.batchPrepared(run, 2), state(1));

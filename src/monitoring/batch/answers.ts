@@ -70,10 +70,7 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
   });
   const spend = emptySpend();
   for (const answer of own?.values() ?? []) addSpend(spend, spendOf(answer));
-  // The cost of all answers is booked once, with the first deposit.
-  for (const [index, deposit] of (prepared?.deposits ?? []).entries()) {
-    await limit?.settleDeposit(deposit, index === 0 ? (spend.usd ?? 0) : 0);
-  }
+  if (prepared?.deposit !== undefined) await limit?.settleDeposit(prepared.deposit, spend.usd ?? 0);
   const held = new Set(prepared?.held);
   const failure = failureOf(chunk.chunk, prepared, report, own === undefined ? jobOf(report, chunk.chunk) : undefined);
   return {

@@ -25,8 +25,8 @@ import { groupOf, MAX_INPUT_BYTES } from './groups.ts';
 export interface PreparedChunk {
   /** The number of requests. */
   records: number;
-  /** The most that the answers for the chunk can cost; empty when no budget is set. */
-  deposits: Deposit[];
+  /** The most that the answers for the chunk can cost; absent when no budget is set. */
+  deposit?: Deposit | undefined;
   /** Questions that the budget had no room for. */
   held: string[];
 }
@@ -73,8 +73,7 @@ export async function prepareChunk(request: ChunkRequest, deps: PrepareDependenc
     );
     const asked = requests.filter((_, index) => made?.hasRoom[index] !== false);
     const held = requests.filter((one) => !asked.includes(one)).map(({ question }) => question);
-    const deposits = made === undefined || made.deposit.scopes.length === 0 ? [] : [made.deposit];
-    const prepared = { records: asked.length, deposits, held };
+    const prepared = { records: asked.length, deposit: made?.deposit, held };
     await storage.putJson(bucket, workKeys.batchPrepared(run, chunk.chunk), prepared);
     const text = asked.map(({ line }) => `${line}\n`).join('');
     // Last: now the money of all requests is reserved, and accounted for.

@@ -1,6 +1,5 @@
-/** What an attempt at a chunk follows, and what is wrong with a chunk that has other lines than planned. */
-import type { CaptureRange, ChunkRequest } from '../../core/contract/payloads.ts';
-import { PermanentError } from '../../core/errors/errors.ts';
+/** What an attempt at a chunk follows. */
+import type { ChunkRequest } from '../../core/contract/payloads.ts';
 
 /** Whether an earlier attempt may have processed the chunk or some of it. */
 export const isRepeated = ({ attempt, progress }: Pick<ChunkRequest, 'attempt' | 'progress'>): boolean =>
@@ -8,10 +7,3 @@ export const isRepeated = ({ attempt, progress }: Pick<ChunkRequest, 'attempt' |
 
 /** Whether another run has processed lines of the chunk, and this one retries them. */
 export const isRetry = ({ options }: Pick<ChunkRequest, 'options'>): boolean => options.continues !== undefined;
-
-export const lineCountMismatch = (range: CaptureRange, lines: number): PermanentError =>
-  new PermanentError('LineCountMismatch', 'The number of lines in the capture file differs from the plan', {
-    got: `${lines} lines`,
-    expected: `${range.lines} lines`,
-    where: `s3://${range.bucket}/${range.key}, bytes ${range.start}-${range.end}`,
-  });

@@ -5,7 +5,7 @@
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { on } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +20,7 @@ import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { isJudgeScorer } from '../../judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../judge/types.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
-import { FILES, type HeavyWork } from './heavy-work.ts';
+import type { HeavyJob, HeavyWork } from './heavy-process.ts';
 
 /** In a bundle next to the function, else next to this file. */
 const PROGRAM = new URL(
@@ -61,12 +61,14 @@ export class HeavyCaptures {
     const work = await this.#work;
     sweep();
     const folder = mkdtempSync(join(tmpdir(), `heavy-${process.pid}-`));
+    // The bytes of a message would be in memory several times.
+    const files = { line: join(folder, 'line'), spans: join(folder, 'spans') };
     try {
-      writeFileSync(join(folder, FILES.line), raw.bytes);
-      const job = { folder, place: raw.place, options, work };
+      writeFileSync(files.line, raw.bytes);
+      const job = { files, place: raw.place, options, work };
       const line = await this.#send(job, START_MS + PARTS * captureTimeMs(raw.bytes.length));
       const trace = line?.kind === 'capture' ? line.capture.results?.get('trace') : undefined;
-      if (trace !== undefined) (trace as TraceRecord).encoded = readFileSync(join(folder, FILES.spans));
+      if (trace !== undefined) (trace as TraceRecord).encoded = readFileSync(files.spans);
       return line;
     } finally {
       rmSync(folder, { recursive: true });
@@ -79,7 +81,7 @@ export class HeavyCaptures {
     this.#child = undefined;
   }
 
-  async #send(job: object, ms: number): Promise<WorkedLine | undefined> {
+  async #send(job: HeavyJob, ms: number): Promise<WorkedLine | undefined> {
     collectGarbage();
     const heapMb = Math.floor(roomMb() - BETWEEN_CHECKS_MB - OUTSIDE_HEAP_MB);
     if (heapMb <= 0) return undefined;
@@ -168,15 +170,8 @@ function sweep(): void {
   isSwept = true;
   for (const name of readdirSync(tmpdir())) {
     const pid = Number(/^heavy-(\d+)-/.exec(name)?.[1] ?? 0);
-    if (pid > 0 && (pid === process.pid || !isAlive(pid)))
-      rmSync(join(tmpdir(), name), { recursive: true, force: true });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
+    // Outside of Lambda, others may be alive.
+    const isLeft = pid === process.pid || (existsSync('/proc/self') && !existsSync(`/proc/${pid}`));
+    if (pid > 0 && isLeft) rmSync(join(tmpdir(), name), { recursive: true, force: true });
   }
 }

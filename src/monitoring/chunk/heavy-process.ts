@@ -1,6 +1,93 @@
-/** The process that works on heavy captures, one after the other. `HeavyCaptures` starts it and may kill it at any time. */
+/**
+ * The process that works on heavy captures, one after the other: all that a step does with their content, up to the requests to MLflow
+ * and to the judge. `HeavyCaptures` starts it and may kill it at any time.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { apart } from '../../captures/content.ts';
+import { decodeLine } from '../../captures/decode.ts';
+import { buildTrace } from '../../captures/trace/build.ts';
+import { traceIdOf } from '../../captures/trace/ids.ts';
+import type { Capture, DecodedLine, DecodeOptions, LinePlace, RawLine } from '../../captures/types.ts';
 import { collectGarbage } from '../../core/process/memory.ts';
-import { doHeavyWork, type HeavyJob } from './heavy-work.ts';
+import { timeOf, withinTime } from '../../core/process/within-time.ts';
+import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
+import { predictionRows } from '../../ground-truth/index/predictions.ts';
+import { MAX_RECORD_TOKENS } from '../../judge/prompt/build-prompt.ts';
+import { captureRecord } from '../../judge/prompt/record.ts';
+import { replyTokens } from '../../judge/scorers/always-rules.ts';
+import { applicability } from '../../judge/scorers/applicability.ts';
+import { codeScorers, scoreOf } from '../../judge/scorers/code-scorers.ts';
+import type { JudgeScorer } from '../../judge/types.ts';
+import { encodeSpans, type SpansForm } from '../../mlflow/encode-spans.ts';
+
+/** What a step does with the content of a capture. */
+export interface HeavyWork {
+  experimentId: string;
+  endpointName: string;
+  /** Absent: no trace is written. */
+  trace?: { run: string; form: SpansForm };
+  /** The needs of the scorers that the judge answers. Absent: nothing is judged. */
+  judged?: JudgeScorer['needs'][];
+  truth: GroundTruthSettings;
+}
+
+export interface HeavyJob {
+  /** Has the line, and gets the spans of the trace. */
+  files: { line: string; spans: string };
+  place: LinePlace;
+  options: DecodeOptions;
+  work: HeavyWork;
+}
+
+/** @param tell is given the line when its trace is written, and again with the results of all other work */
+function doHeavyWork(job: HeavyJob, tell: (line: DecodedLine) => void): void {
+  const raw = { bytes: readFileSync(job.files.line), place: job.place };
+  const line = decodeLine(raw, { ...job.options, maxWeight: Number.MAX_VALUE });
+  if (line.kind === 'capture') {
+    const { capture } = line;
+    capture.results = new Map();
+    const told = (): void => tell({ ...line, capture: apart(capture) });
+    if (job.work.trace !== undefined) {
+      writeTrace(capture, raw, job);
+      collectGarbage();
+      told();
+    }
+    for (const each of worksOf(capture, raw, job.work)) attempt(capture, each);
+    told();
+  } else tell(line);
+}
+
+function writeTrace(capture: Capture, raw: RawLine, { files, work }: HeavyJob): void {
+  const { run, form } = work.trace as NonNullable<HeavyWork['trace']>;
+  const trace = withinTime(timeOf(capture, raw.bytes.length), () => buildTrace(capture, raw, { ...work, run }));
+  writeFileSync(files.spans, encodeSpans(trace, form));
+  capture.results?.set('trace', { ...trace, spans: [] });
+}
+
+function worksOf(capture: Capture, { bytes, place }: RawLine, work: HeavyWork): (() => unknown)[] {
+  const { experimentId, endpointName, judged, truth } = work;
+  const traceId = traceIdOf(experimentId, bytes);
+  return [
+    ...(judged === undefined
+      ? []
+      : [
+          ...judged.map((needs) => () => applicability(capture, { needs })),
+          ...codeScorers.map((scorer) => () => scoreOf(scorer, capture)),
+          () => captureRecord(capture, MAX_RECORD_TOKENS),
+          () => replyTokens(capture),
+        ]),
+    ...(truth.days === 0 ? [] : [() => predictionRows(capture, traceId, { ...place, endpointName }, truth)]),
+  ];
+}
+
+/** Work that fails or takes too long has no result. Whoever needs it meets that fault, and others do not. */
+function attempt(capture: Capture, work: () => unknown): void {
+  try {
+    withinTime(timeOf(capture), work);
+  } catch {
+    // Without a result.
+  }
+}
 
 const send = (message: unknown): void => void process.send?.(message);
 

@@ -15,10 +15,11 @@ import {
   type UnreadRange,
 } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
+import { PermanentError } from '../../core/errors/errors.ts';
 import { isOutOfTime, timeOf, withinTime } from '../../core/process/within-time.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { addCounts } from '../../core/values/counts.ts';
-import { isRepeated, lineCountMismatch } from '../chunk/attempt.ts';
+import { isRepeated } from '../chunk/attempt.ts';
 import { CHUNK_BOUNDS } from '../chunk/chunk-bounds.ts';
 import { emptyLogCounts, sumLogCounts } from '../counts.ts';
 import { attemptFacts } from '../receipts.ts';
@@ -160,7 +161,11 @@ export class LineBook {
     for (const [range, planned] of this.#request.chunk.ranges.entries()) {
       const lines = this.#counts[range]?.lines ?? 0;
       if (lines !== planned.lines && !this.#unread.some((one) => one.range === range)) {
-        throw lineCountMismatch(planned, lines);
+        throw new PermanentError('LineCountMismatch', 'The number of lines in the capture file differs from the plan', {
+          got: `${lines} lines`,
+          expected: `${planned.lines} lines`,
+          where: `s3://${planned.bucket}/${planned.key}, bytes ${planned.start}-${planned.end}`,
+        });
       }
     }
   }

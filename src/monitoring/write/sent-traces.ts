@@ -35,7 +35,7 @@ export const createsTraces = ({ chunk, options }: Pick<ChunkRequest, 'chunk' | '
   !chunk.traced && !(options.reevaluate && options.evaluate);
 
 export class SentTraces {
-  readonly #table: LimitsTable | undefined;
+  readonly #table: LimitsTable;
   readonly #request: ChunkRequest;
   readonly #chain: string;
   readonly #sinceMs: number;
@@ -45,10 +45,9 @@ export class SentTraces {
    * A run that a person starts writes again what was deleted before it. A retry does not, and neither does a run of events, since
    * an event may be delivered again after its run.
    *
-   * @param table absent: nothing is known of other attempts
    * @param startedAtMs when this attempt began; epoch milliseconds
    */
-  constructor(table: LimitsTable | undefined, request: ChunkRequest, startedAtMs = Date.now()) {
+  constructor(table: LimitsTable, request: ChunkRequest, startedAtMs = Date.now()) {
     this.#table = table;
     this.#request = request;
     this.#chain = chainOf(request);
@@ -58,9 +57,9 @@ export class SentTraces {
 
   /** Reads what was sent for these traces until now. Call it while the traces are locked, before they are written. */
   async read(traceIds: readonly string[]): Promise<void> {
-    const items = this.#table && (await getAll(this.#table, traceIds.map(scopeOf)));
+    const items = await getAll(this.#table, traceIds.map(scopeOf));
     for (const traceId of traceIds) {
-      const item = items?.get(scopeOf(traceId));
+      const item = items.get(scopeOf(traceId));
       if (item === undefined || Number(item.ttl?.N) * 1000 < Date.now()) continue;
       const ids = item.ids?.S ? item.ids.S.split(' ') : [];
       const { chain, by, at } = item;
@@ -104,7 +103,7 @@ export class SentTraces {
       const { ids, atMs, ...who } = this.#sent.get(traceId) as Sent;
       return { scope: scopeOf(traceId), values: { ...who, at: atMs, ids: ids.join(' '), ttl } };
     };
-    if (this.#table !== undefined) await putAll(this.#table, [...assessmentsOf.keys()].map(itemOf));
+    await putAll(this.#table, [...assessmentsOf.keys()].map(itemOf));
   }
 }
 
