@@ -55,13 +55,8 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
   const { storage, workBucket, judge, limit, priceOf } = deps;
   const prepared = await storage.getJson<PreparedChunk>(workBucket, workKeys.batchPrepared(run, chunk.chunk));
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
-  const outputs = new Map<number, Promise<Answered | undefined>>();
-  const answersOf = (ordinal: number): Promise<Answered | undefined> => {
-    const output = outputs.get(ordinal) ?? readOutput(run, ordinal, report, deps);
-    outputs.set(ordinal, output);
-    return output;
-  };
-  const own = prepared?.records ? await answersOf(chunk.chunk) : NO_ANSWERS;
+  const answersOf = readJobs(storage, workBucket);
+  const own = prepared?.records ? await answersOf(run, chunk.chunk) : NO_ANSWERS;
   const spendOf = (answer: ModelAnswer): JudgeSpend => ({
     calls: 1,
     inputTokens: allInputTokens(answer.usage),
@@ -75,10 +70,10 @@ export async function batchAnswers({ run, chunk }: ChunkRequest, deps: AnswerDep
   const failure = failureOf(chunk.chunk, prepared, report, own === undefined ? jobOf(report, chunk.chunk) : undefined);
   return {
     spend,
-    async of(question, { chunk: asker = chunk.chunk, isRead }) {
+    async of(question, { run: asking = run, chunk: asker = chunk.chunk, isRead }) {
       if (failure !== undefined) throw failure;
       if (held.has(question)) return { judge, money: HELD };
-      const answer = isRead ? undefined : (await answersOf(asker))?.get(question);
+      const answer = isRead ? undefined : (await answersOf(asking, asker))?.get(question);
       if (answer === undefined) return { judge, money: { limit } };
       return { judge, money: { limit, answer }, paid: spendOf(answer) };
     },
@@ -102,13 +97,28 @@ function failureOf(
   return without && withoutAnswer(without);
 }
 
-/** @returns what the job has answered to the requests of a chunk, by question; `undefined` when it ended without answers */
+/** Returns a function that reads, once, what the job of a run has answered to the requests of a chunk. */
+export function readJobs(
+  storage: Storage,
+  workBucket: string,
+): (run: string, chunk: number) => Promise<Answered | undefined> {
+  const outputs = new Map<string, Promise<Answered | undefined>>();
+  return (run, chunk) => {
+    const key = workKeys.chunkOfRun(run, chunk);
+    const output = outputs.get(key) ?? readOutput(run, chunk, storage, workBucket);
+    outputs.set(key, output);
+    return output;
+  };
+}
+
+/** @returns the answers by question; `undefined` when the job ended without answers */
 async function readOutput(
   run: string,
   chunk: number,
-  report: BatchReport | undefined,
-  { storage, workBucket }: { storage: Storage; workBucket: string },
+  storage: Storage,
+  workBucket: string,
 ): Promise<Answered | undefined> {
+  const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   const job = jobOf(report, chunk);
   // What is too little for a job is asked on demand.
   if (job === undefined) return NO_ANSWERS;

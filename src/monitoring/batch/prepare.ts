@@ -14,11 +14,12 @@ import type { Budget, Deposit } from '../../limits/budget.ts';
 import type { TraceStore } from '../../mlflow/types.ts';
 import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
 import { LineAtWork } from '../chunk/line-at-work.ts';
-import { Answers, knownVerdicts } from '../evaluate/answers.ts';
+import { Answers, type AskedJob, knownVerdicts } from '../evaluate/answers.ts';
 import { NO_TRACE_YET, pendingVerdicts } from '../evaluate/pending-verdicts.ts';
 import { type HeavyLine, readCaptures } from '../evaluate/read-captures.ts';
 import type { EvaluateDependencies } from '../evaluate/types.ts';
 import { createsTraces } from '../write/sent-traces.ts';
+import { readJobs } from './answers.ts';
 import { groupOf, MAX_INPUT_BYTES } from './groups.ts';
 
 /** The record that `prepareChunk` writes for the start of the jobs and for the second phase. */
@@ -102,6 +103,9 @@ async function findRequests(
   await atWork.traced();
   const traceIds = [...all.captures, ...all.heavy].map(({ traceId }) => traceId);
   const stored = await store.getTraces(request.chunk.experimentId, traceIds);
+  const answersOf = readJobs(deps.storage, deps.environment.WORK_BUCKET);
+  const isAnswered = async (question: string, job: AskedJob): Promise<boolean> =>
+    (await answersOf(job.run, job.chunk))?.has(question) ?? false;
   const requests = new Map<string, JobRequest>();
   let bytes = 0;
   const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {
@@ -118,7 +122,7 @@ async function findRequests(
     const { judge } = pendingVerdicts(traceId, look, trace, scorers, options, run);
     const question = judge.length === 0 ? undefined : digestOf(capture, deps);
     if (question === undefined || requests.has(question)) continue;
-    const kept = await answers.takeForJob(question, traceId);
+    const kept = await answers.takeForJob(question, traceId, (job) => isAnswered(question, job));
     if (kept === 'claimed') continue;
     const known = new Set(knownVerdicts(kept, { run, traceId }, judge).map(({ scorer }) => scorer));
     const open = judge.filter(({ name }) => !known.has(name));

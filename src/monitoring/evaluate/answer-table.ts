@@ -12,9 +12,10 @@ import { workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { asNumber, type Item, type ItemChange, LimitsTable, tableClient } from '../../limits/table.ts';
+import { isRetry } from '../chunk/attempt.ts';
 import { addSpend, emptySpend } from '../counts.ts';
 import { chainOf } from '../write/sent-traces.ts';
-import { Answers, type Kept, NOTHING_KEPT } from './answers.ts';
+import { Answers, type AskedJob, type Kept, NOTHING_KEPT } from './answers.ts';
 
 /** A run can be retried for as long. */
 const KEPT_SECONDS = 90 * 86_400;
@@ -78,7 +79,7 @@ export class AnswerTable extends Answers {
     // One request for a question that nobody has asked.
     const unasked = await this.#changeUnanswered(question, claim);
     if (unasked !== undefined) return this.#keptIn(unasked);
-    const kept = await this.#keptIn(await this.#place.table.get(this.#scopeOf(question)));
+    const kept = await this.#get(question);
     if (isEnough(kept)) return kept;
     const before = await this.#change(question, claim);
     return before && this.#keptIn(before);
@@ -105,8 +106,16 @@ export class AnswerTable extends Answers {
     await this.#change(question, { expression, condition, values: { by: this.#chunk } }).catch(() => undefined);
   }
 
-  override async takeForJob(question: string, trace: string): Promise<Kept | 'claimed'> {
+  override async takeForJob(
+    question: string,
+    trace: string,
+    isAnswered: (job: AskedJob) => Promise<boolean>,
+  ): Promise<Kept | 'claimed'> {
     const { run, chunk } = this.#request;
+    const { job, answers } = isRetry(this.#request) ? await this.#get(question) : NOTHING_KEPT;
+    // What that run has read of its job is in the answers.
+    const isOpen = job !== undefined && job.run !== run && !answers.some((answer) => answer.run === job.run);
+    if (isOpen && (await isAnswered(job))) return 'claimed';
     const claim = {
       expression: 'SET #jobRun = :run, #jobChunk = :chunk, #jobTrace = :trace',
       condition: '(attribute_not_exists(#jobRun) OR #jobRun <> :run OR #jobChunk = :chunk)',
@@ -119,7 +128,7 @@ export class AnswerTable extends Answers {
   override async paidByOthers(questions: ReadonlySet<string>): Promise<Record<string, JudgeSpend>> {
     const sums: Record<string, JudgeSpend> = {};
     await forEachConcurrently(READS_AT_ONCE, questions, async (question) => {
-      const { paid } = await this.#keptIn(await this.#place.table.get(this.#scopeOf(question)));
+      const { paid } = await this.#get(question);
       for (const { by, spend } of paid.filter(({ chunk }) => chunk === this.#chunk)) {
         if (by === this.#asker.requestId) continue;
         sums[by] ??= emptySpend();
@@ -135,9 +144,14 @@ export class AnswerTable extends Answers {
     const { storage, workBucket } = this.#place;
     const kept: Kept | undefined =
       answer?.S === undefined ? answer?.B && read(answer.B) : await storage.getJson<Kept>(workBucket, answer.S);
-    const isOfRun = jobRun?.S === this.#request.run;
-    const job = isOfRun ? { chunk: asNumber(jobChunk), trace: jobTrace?.S ?? '' } : undefined;
-    return { ...(kept ?? NOTHING_KEPT), job };
+    const { run, options } = this.#request;
+    const asked = { run: jobRun?.S ?? '', chunk: asNumber(jobChunk), trace: jobTrace?.S ?? '' };
+    const isOfChain = asked.run === run || options.continues?.includes(asked.run);
+    return { ...(kept ?? NOTHING_KEPT), job: isOfChain ? asked : undefined };
+  }
+
+  async #get(question: string): Promise<Kept> {
+    return this.#keptIn(await this.#place.table.get(this.#scopeOf(question)));
   }
 
   /** The time to live of an answer stays: one that expires must not come back. @returns the item before, if it was changed */

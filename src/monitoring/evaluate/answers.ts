@@ -21,8 +21,14 @@ export interface Kept {
   leftOpen: readonly { scorer: string; version: string }[];
   /** What each attempt has paid, by its chunk (see `workKeys.chunkOfRun`) and its request id. */
   paid: readonly { chunk: string; by: string; spend: JudgeSpend }[];
-  /** The chunk of the run whose batch job was asked, about this trace. */
-  job?: { chunk: number; trace: string } | undefined;
+  job?: AskedJob | undefined;
+}
+
+/** The chunk whose batch job was asked, about this trace: of this run, or of one that it continues. */
+export interface AskedJob {
+  run: string;
+  chunk: number;
+  trace: string;
 }
 
 export const NOTHING_KEPT: Kept = { answers: [], leftOpen: [], paid: [] };
@@ -51,9 +57,14 @@ export class Answers {
   /**
    * Leaves a question to the batch job of the chunk.
    *
-   * @returns what is kept; `claimed` if another chunk of the run has done so. Its job answers for both
+   * @param _isAnswered whether a job of an earlier run has answered
+   * @returns what is kept; `claimed` if another chunk of the run has done so, or an earlier run and its job has answered
    */
-  async takeForJob(question: string, _trace: string): Promise<Kept | 'claimed'> {
+  async takeForJob(
+    question: string,
+    _trace: string,
+    _isAnswered: (job: AskedJob) => Promise<boolean>,
+  ): Promise<Kept | 'claimed'> {
     return this.#kept.get(question) ?? NOTHING_KEPT;
   }
 

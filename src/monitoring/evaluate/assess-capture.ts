@@ -164,8 +164,8 @@ export class CaptureAssessor {
     let isKept = false;
     try {
       // What an attempt has read of a job, it has kept.
-      const isRead = kept.answers.some(({ run }) => run === this.#run);
-      const from = await this.batch?.of(question, { chunk: kept.job?.chunk, isRead });
+      const isRead = kept.answers.some(({ run }) => run === (kept.job?.run ?? this.#run));
+      const from = await this.batch?.of(question, { ...kept.job, isRead });
       const { judge } = from ?? this.#deps;
       let failure: unknown;
       const money = { leftOpen: leftToJudge(kept, open), ...(from?.money ?? { limit: this.#deps.limit }) };

@@ -36,11 +36,11 @@ export interface BatchAnswers {
    * Returns the judge for a question, and its limit with the answer, which replace those of the chunk. `paid` is the cost of the
    * answer.
    *
-   * @param job.chunk the chunk of the run whose job was asked; by default this one
+   * @param job.chunk the chunk whose job was asked, with its run; by default this one
    * @param job.isRead the answer was read before
    */
   of(
     question: string,
-    job: { chunk: number | undefined; isRead: boolean },
+    job: { run?: string; chunk?: number; isRead: boolean },
   ): Promise<{ judge: Judge; money: JudgeMoney; paid?: JudgeSpend }>;
 }

@@ -189,6 +189,17 @@ test('of a chunk whose job failed, other chunks ask on demand at once, and a ret
   expect([(await retryOf('another')).records, (await retryOf('run')).records]).toEqual([1, 0]);
 });
 
+test('a retry applies the answers of a job that the first run has not applied, and asks nothing again', async () => {
+  const { requests, prepare, apply, end, memory } = rig([['a', 'b', 'c'].map((name) => chatLine(name))]);
+  const [first] = requests as [ChunkRequest];
+  await prepare(first);
+  end();
+  const retry = { ...first, run: 'retry', options: { ...first.options, continues: ['run'] } };
+  expect(await prepare(retry)).toMatchObject({ records: 0 });
+  memory.put(workKeys.batchJobs('retry'), { jobs: [], converse: [] });
+  expect(await apply(retry)).toMatchObject({ counts: { newVerdicts: 6 }, spend: { calls: 0 } });
+});
+
 test('what an attempt has prepared goes before its money does, and more than a job takes is asked on demand', async () => {
   const { requests, prepare, memory } = rig([['a', 'b', 'c'].map((name) => chatLine(name))]);
   const [request] = requests as [ChunkRequest];

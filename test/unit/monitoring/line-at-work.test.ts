@@ -197,9 +197,9 @@ test('a line that kills the preparation of a batch is left out there, and in qua
   const prepare = (request: ChunkRequest, rig: Rig) => {
     const answers = new Answers();
     const { takeForJob } = answers;
-    answers.takeForJob = async (question, traceId) => {
+    answers.takeForJob = async (question, traceId, isAnswered) => {
       await rig.survive(traceId);
-      return takeForJob.call(answers, question, traceId);
+      return takeForJob.call(answers, question, traceId, isAnswered);
     };
     const deps = { ...rig.deps, scorers, always: () => undefined, ...connectBatchJudge(environment), answers };
     return prepareChunk(request, deps as unknown as Parameters<typeof prepareChunk>[1]);
