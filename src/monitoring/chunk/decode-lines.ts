@@ -70,7 +70,7 @@ export interface LineReading {
   /** Returns the reason not to decode a line. */
   leaveOut?(place: LinePlace): QuarantineCause | undefined | Promise<QuarantineCause | undefined>;
   /** Does the work on heavy lines. Absent: they are kept as captured, if they are not too heavy even for that. */
-  heavy?: Pick<HeavyCaptures, 'work'>;
+  heavy?: Pick<HeavyCaptures, 'ready' | 'work'>;
   /** The weight from which a line is heavy. Default: what a function may take at once. */
   maxWeight?: number;
 }
@@ -151,6 +151,8 @@ export class LineDecoder {
 
   /** Has a line worked on as it is, or else as captured. @returns `undefined` if each attempt needs too much memory or time */
   async #worked(raw: RawLine, attempts: readonly DecodeOptions[]): Promise<WorkedLine | undefined> {
+    // MLflow may be slow to tell what the process needs to know.
+    await this.#how.heavy?.ready();
     for (const options of attempts) {
       if (this.#heavyMs > HEAVY_MS) return undefined;
       const started = performance.now();

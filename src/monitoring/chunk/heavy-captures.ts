@@ -52,13 +52,18 @@ export class HeavyCaptures {
     this.#workOf = workOf;
   }
 
+  /** Waits until `work` can begin at once. @throws the errors of `workOf` */
+  async ready(): Promise<HeavyWork> {
+    this.#work ??= this.#workOf();
+    return this.#work;
+  }
+
   /**
    * @returns `undefined` if the process was killed, or took too long
    * @throws RetryableError `HeavyProcessNotStarted`
    */
   async work(raw: RawLine, options: DecodeOptions): Promise<WorkedLine | undefined> {
-    this.#work ??= this.#workOf();
-    const work = await this.#work;
+    const work = await this.ready();
     sweep();
     const folder = mkdtempSync(join(tmpdir(), `heavy-${process.pid}-`));
     // The bytes of a message would be in memory several times.

@@ -47,10 +47,10 @@ class Rig {
   readonly store = new MemoryTraces();
   readonly traces: TraceRecord[] = [];
   readonly model = scriptedJudge();
-  readonly #line: string;
+  readonly #lines: readonly string[];
 
-  constructor(line: string) {
-    this.#line = line;
+  constructor(lines: readonly string[]) {
+    this.#lines = lines;
     const { writeTraces, getExperiment } = this.store;
     // When the other process is about to start, there is room for it.
     this.store.getExperiment = async (id) => {
@@ -64,7 +64,7 @@ class Rig {
   }
 
   async run(step: 'log' | 'evaluate') {
-    const request = chunkRequest(this.storage, [this.#line, this.#line]);
+    const request = chunkRequest(this.storage, this.#lines);
     const deps = { storage: this.storage.storage, store: this.store, environment, requestId: 'r', ...memoryWriting() };
     if (step === 'log') return logChunk(request, deps);
     const { judge } = this.model;
@@ -89,14 +89,29 @@ class Rig {
   }
 }
 
+test('MLflow’s time counts against no line', async () => {
+  process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE = '171';
+  const rig = new Rig([LINES['a chat'], LINES['a table']]);
+  const { getExperiment } = rig.store;
+  const now = performance.now.bind(performance);
+  rig.store.getExperiment = async (id) => {
+    jest.spyOn(performance, 'now').mockImplementation(() => now() + 61_000);
+    return getExperiment(id);
+  };
+  await rig.run('log');
+  jest.restoreAllMocks();
+  const notes = rig.traces.map(({ encoded }) => encoded?.includes('it needs more memory than a function'));
+  expect(notes).toEqual([false, false]);
+});
+
 describe.each(['log', 'evaluate'] as const)('in step %s', (step) => {
   test.each(Object.entries(LINES))('%s is worked on as without the other process', async (_, line) => {
     // The least memory in which anything is decoded at all.
     process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE = '171';
-    const heavy = new Rig(line);
+    const heavy = new Rig([line, line]);
     const outcome = await heavy.outcome(step);
     expect(heavy.traces.every(({ encoded }) => encoded !== undefined)).toBe(true);
     process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE = '3008';
-    expect(await new Rig(line).outcome(step)).toEqual(outcome);
+    expect(await new Rig([line, line]).outcome(step)).toEqual(outcome);
   });
 });
