@@ -15,7 +15,7 @@ import { connectLimits } from '../../src/limits/limits.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
 import { batchAnswers } from '../../src/monitoring/batch/answers.ts';
-import { prepareChunk } from '../../src/monitoring/batch/prepare.ts';
+import { type PreparedChunk, prepareChunk } from '../../src/monitoring/batch/prepare.ts';
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
 import { connectAnswers } from '../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
@@ -52,28 +52,26 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
     remainingMs: () => context.getRemainingTimeInMillis(),
   };
   const scoring = judging();
-  const evaluate = async (request: ChunkRequest): Promise<EvaluateReceipt> => {
-    const limit = budget(request.run, request.options.budgetUsd);
-    const answers = answersOf(request, { requestId: deps.requestId, untilMs: Date.now() + deps.remainingMs() });
-    const limited = { ...deps, ...scoring, limit, answers };
+  const dependenciesOf = (request: ChunkRequest) => ({
+    ...{ ...deps, ...scoring },
+    limit: budget(request.run, request.options.budgetUsd),
+    answers: answersOf(request, { requestId: deps.requestId, untilMs: Date.now() + deps.remainingMs() }),
+  });
+  const evaluate = (request: ChunkRequest): Promise<EvaluateReceipt> => {
+    const limited = dependenciesOf(request);
     if (request.phase !== 'apply') return evaluateChunk(request, limited);
-    const { batchScorers: scorers } = batchJudge();
-    const workBucket = environment.WORK_BUCKET;
-    const openBatch = () => batchAnswers(request, { storage, workBucket, limit, ...batchJudge() });
+    const { batchScorers: scorers, ...batch } = batchJudge();
+    const { limit } = limited;
+    const openBatch = () => batchAnswers(request, { storage, workBucket: environment.WORK_BUCKET, limit, ...batch });
     return evaluateChunk(request, { ...limited, scorers, openBatch });
   };
-  const prepare = async (request: ChunkRequest): Promise<{ records: number; held: number }> => {
-    const limit = budget(request.run, request.options.budgetUsd);
+  const prepare = (request: ChunkRequest): Promise<PreparedChunk> => {
     const { batchScorers: scorers, ...batch } = batchJudge();
-    const answers = answersOf(request, { requestId: deps.requestId, untilMs: 0 });
-    const { records, held } = await prepareChunk(request, { ...deps, ...scoring, ...batch, scorers, limit, answers });
-    return { records, held: held.length };
+    return prepareChunk(request, { ...dependenciesOf(request), ...batch, scorers });
   };
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return withinLimits<object>(limits, request, async () =>
-      request.phase === 'prepare' ? prepare(request) : sumEvaluations([await evaluate(request)]),
-    );
+    return withinLimits(limits, request, () => (request.phase === 'prepare' ? prepare(request) : evaluate(request)));
   }
   const experiment = await stackExperiment(deps.store, environment);
   return sumEvaluations(

@@ -36,7 +36,7 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
   const log = (request: ChunkRequest) => logChunk(request, deps);
   if (invocation.kind === 'chunk') {
     const { request } = invocation;
-    return withinLimits(limits, request, async () => (await log(request)).counts);
+    return withinLimits(limits, request, () => log(request));
   }
   const experiment = await stackExperiment(deps.store, environment);
   return sumLogCounts(await forEachChunkOf(invocation.files, deps, experiment.id, log));

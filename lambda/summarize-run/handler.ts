@@ -14,7 +14,7 @@ import { countingThrottles, createMetrics } from '../../src/core/process/metrics
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { startForWaiting } from '../../src/ground-truth/start-waiting.ts';
 import { isCacheKnown, isCacheMissed } from '../../src/monitoring/cache-missed.ts';
-import { keepCounts } from '../../src/monitoring/keep-counts.ts';
+import { keepCounts } from '../../src/monitoring/rebuild-counts.ts';
 import { describeFailure } from '../../src/monitoring/run-failure.ts';
 import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';

@@ -281,12 +281,6 @@ export class MonitoringStateMachine extends Construct {
         'progress.$': '$.progress',
         ...evaluation,
       }),
-      // The counts are in the receipts.
-      resultSelector: {
-        'kills.$': '$.kills',
-        'attempts.$': '$.attempts',
-        'waitSeconds.$': '$.waitSeconds',
-      },
       resultPath: '$.progress',
       // Longer than the function's own timeout, so that the function's is reported.
       taskTimeout: Timeout.duration(Duration.seconds(settings.LAMBDA_TIMEOUT_SECONDS + 60)),

@@ -1,4 +1,4 @@
-/** Adds up the runs again from their receipts, and writes their counts anew. */
+/** Adds up runs from their receipts, and writes their counts. */
 import type { Storage } from '../core/aws/storage.ts';
 import type { QualityCounts } from '../core/contract/quality.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
@@ -7,7 +7,7 @@ import { forEachConcurrently } from '../core/process/concurrency.ts';
 import { dayOf, daysWithCounts, readCounts, writeCounts } from '../quality/counts-store.ts';
 import { RunSums } from '../quality/run-sums.ts';
 import { qualityOfChunk } from './chunk-quality.ts';
-import { readChunks } from './receipts.ts';
+import { readChunks, readStates } from './receipts.ts';
 
 /** Runs that are read at the same time. Each has requests of its own in flight. */
 const RUNS_AT_ONCE = 4;
@@ -92,4 +92,14 @@ async function countsOf(
   if (without > 0) return { counts, missing: `${without} of its ${chunks} chunks have no receipt` };
   const isOrphaned = planned === 0 && (await storage.head(bucket, workKeys.summary(run))) !== undefined;
   return isOrphaned ? { counts, missing: 'its plan is gone' } : { counts };
+}
+
+/**
+ * Counts what a run has done that an upgrade has ended: what is in its receipts, whose other fields an earlier version may have written
+ * in another form.
+ */
+export async function keepCounts(storage: Storage, workBucket: string, run: string): Promise<void> {
+  const sums = new RunSums();
+  for await (const { state } of readStates(storage, workBucket, run)) sums.add(qualityOfChunk(state));
+  await writeCounts(storage, workBucket, run, sums.counts);
 }

@@ -59,18 +59,6 @@ export async function withReceipt<R extends Receipt>(
  */
 const READS_AT_ONCE = 32;
 
-async function* readAll<T>(
-  storage: Storage,
-  bucket: string,
-  prefix: string,
-  startAfter?: string,
-): AsyncGenerator<T, void, undefined> {
-  const read = ({ key }: { key: string }): Promise<T | undefined> => storage.getJson<T>(bucket, key);
-  for await (const value of inOrder(READS_AT_ONCE, storage.list(bucket, prefix, startAfter), read)) {
-    if (value !== undefined) yield value;
-  }
-}
-
 /** Reads the receipts of the parts of a plan. @throws PermanentError `ContractChanged` */
 export async function* readPlanReceipts(
   storage: Storage,
@@ -184,19 +172,32 @@ export function unreportedAttempts(state: ChunkState): number {
   return unreported;
 }
 
-/** Reads the receipts of a run, in the order of its chunks. @param from the ordinal of the first chunk */
-export const readReceipts = (
+/**
+ * Yields the chunks of a run that have receipts, in the order of their ordinals.
+ *
+ * @param from the ordinal of the first chunk
+ */
+export async function* readStates(
   storage: Storage,
   workBucket: string,
   run: string,
   from = 0,
-): AsyncGenerator<Receipt, void, undefined> =>
-  readAll<Receipt>(
-    storage,
-    workBucket,
-    workKeys.receiptPrefix(run),
-    from === 0 ? undefined : workKeys.receiptsFrom(run, from),
-  );
+): AsyncGenerator<{ chunk: number; state: ChunkState }, void, undefined> {
+  const startAfter = from === 0 ? undefined : workKeys.receiptsFrom(run, from);
+  const objects = storage.list(workBucket, workKeys.receiptPrefix(run), startAfter);
+  const receipts = inOrder(READS_AT_ONCE, objects, ({ key }) => storage.getJson<Receipt>(workBucket, key));
+  let open: { chunk: number; state: ChunkState } | undefined;
+  for await (const receipt of receipts) {
+    if (receipt === undefined) continue;
+    if (open !== undefined && open.chunk !== receipt.chunk) {
+      yield open;
+      open = undefined;
+    }
+    open ??= { chunk: receipt.chunk, state: emptyChunkState() };
+    foldReceipt(open.state, receipt);
+  }
+  if (open !== undefined) yield open;
+}
 
 /**
  * Reads the chunks of a run with their receipts, in the order of their ordinals. Both are sorted, so only a few are in memory.
@@ -210,21 +211,18 @@ export async function* readChunks(
   run: string,
   from = 0,
 ): AsyncGenerator<{ line?: ManifestLine; state: ChunkState }> {
-  const receipts = readReceipts(storage, workBucket, run, from);
+  const states = readStates(storage, workBucket, run, from);
   try {
-    let next = await receipts.next();
-    const take = async (chunk: number): Promise<ChunkState> => {
-      const state = emptyChunkState();
-      for (; next.value?.chunk === chunk; next = await receipts.next()) foldReceipt(state, next.value);
-      return state;
-    };
+    let next = await states.next();
     for await (const line of readManifest(storage, workBucket, run)) {
       if (line.chunk < from) continue;
-      while (next.value && next.value.chunk < line.chunk) yield { state: await take(next.value.chunk) };
-      yield { line, state: await take(line.chunk) };
+      for (; next.value && next.value.chunk < line.chunk; next = await states.next()) yield { state: next.value.state };
+      const isOfLine = next.value?.chunk === line.chunk;
+      yield { line, state: (isOfLine && next.value?.state) || emptyChunkState() };
+      if (isOfLine) next = await states.next();
     }
-    while (next.value) yield { state: await take(next.value.chunk) };
+    for (; next.value; next = await states.next()) yield { state: next.value.state };
   } finally {
-    await receipts.return();
+    await states.return();
   }
 }

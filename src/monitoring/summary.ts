@@ -11,7 +11,6 @@ import type {
   LogCounts,
   NamedError,
   PlanReceipt,
-  UnreadRange,
   VerdictCounts,
 } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
@@ -193,7 +192,10 @@ export class SummaryBuilder {
     const { lines: _, ...terms } = logged.counts;
     addCounts<keyof typeof terms>(lines, terms);
     addCounts(quarantineReasons, logged.quarantineReasons);
-    this.#failUnread(chunk, 'log', logged);
+    // The lines of a range that could not be read are missing in the counts, and so are lost.
+    for (const { range, lines: of, error } of logged.unread ?? []) {
+      this.#fail({ ...chunk, lines: of, ranges: chunk.ranges.slice(range, range + 1) }, 'log', error);
+    }
     if (evaluates) this.#addEvaluation(chunk, state, counted);
   }
 
@@ -202,10 +204,8 @@ export class SummaryBuilder {
     const unreported = unreportedAttempts(state);
     if (unreported > 0) this.#summary.unreportedAttempts = (this.#summary.unreportedAttempts ?? 0) + unreported;
     if (counted !== undefined) this.#addReceipt(counted);
-    if (counted?.ok) {
-      chunks.evaluated += 1;
-      this.#failUnread(chunk, 'evaluate', counted);
-    } else {
+    if (counted?.ok) chunks.evaluated += 1;
+    else {
       chunks.failed += 1;
       this.#fail(chunk, 'evaluate', counted?.error);
     }
@@ -220,13 +220,6 @@ export class SummaryBuilder {
       const counts = Object.hasOwn(verdictsByScorer, scorer) ? verdictsByScorer[scorer] : undefined;
       verdictsByScorer[scorer] = counts ?? noCounts();
       addCounts(verdictsByScorer[scorer], values);
-    }
-  }
-
-  /** The lines of a range that could not be read are missing in the counts, and so are lost. */
-  #failUnread(chunk: ManifestLine, step: FailedChunk['step'], { unread = [] }: { unread?: UnreadRange[] }): void {
-    for (const { range, lines, error } of unread) {
-      this.#fail({ ...chunk, lines, ranges: chunk.ranges.slice(range, range + 1) }, step, error);
     }
   }
 

@@ -37,11 +37,11 @@ export function secondsOf(ms = 0, random = Math.random): number {
  * Does the work, unless there is no permit or the breaker of MLflow is open; or until the judge is paused, or MLflow, the table or S3
  * keeps throttling, which the work reports by its error.
  */
-export async function withinLimits<T>(
+export async function withinLimits(
   { permits, mlflow }: Limits,
   request: ChunkRequest,
-  work: () => Promise<T>,
-): Promise<(T & ChunkProgress) | ChunkProgress> {
+  work: () => Promise<unknown>,
+): Promise<ChunkProgress> {
   const waited = request.progress?.waitSeconds;
   const acquired = (await permits?.acquire(waited)) ?? 'acquired';
   // Without a permit there was no attempt.
@@ -54,7 +54,8 @@ export async function withinLimits<T>(
       noteThrottle('mlflow');
       return waiting(request, request.attempt, secondsOf(openUntil - Date.now()));
     }
-    return { ...(await work()), ...DONE };
+    await work();
+    return DONE;
   } catch (error) {
     const attempts = request.attempt + 1;
     if (attempts >= MOST_ATTEMPTS && isRetryable(error)) {

@@ -24,8 +24,6 @@ interface AttemptFacts {
   quality?: QualityCounts;
   /** Those of the captures that failed an objective, a few. */
   failures?: QualityFailures;
-  /** Ranges of a chunk with several that could not be read, although the attempt succeeded with the others. */
-  unread?: UnreadRange[];
 }
 
 /** A range whose file was deleted, overwritten or archived after it was planned. Its lines are lost, those of others are not. */
@@ -71,6 +69,8 @@ export interface LogReceipt extends AttemptFacts {
   quarantineReasons: Record<string, number>;
   /** Captures whose trace could not be built, or that MLflow refused. Absent instead of 0. */
   refused?: number;
+  /** Ranges of a chunk with several that could not be read, although the attempt succeeded with the others. */
+  unread?: UnreadRange[];
 }
 
 /** The terms of the second equation: new verdicts, and the reasons why a scorer gave a trace none. */

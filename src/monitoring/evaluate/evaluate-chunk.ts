@@ -4,7 +4,7 @@
  */
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { EvaluateReceipt, JudgeSpend, LogReceipt, UnreadRange } from '../../core/contract/receipts.ts';
+import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contract/receipts.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
@@ -60,7 +60,6 @@ export class EvaluateChunk {
   /** The questions that killed attempts may have paid for, also if they have written the verdicts. */
   readonly #repeated = new Set<string>();
   #paidByOthers: Record<string, JudgeSpend> = {};
-  #unread: UnreadRange[] = [];
   /** The first failure that ends the judging. Captures in progress finish, and no further one starts. */
   #stop: unknown;
   /** The failure of the batch jobs that some answers are missing from. */
@@ -112,7 +111,6 @@ export class EvaluateChunk {
     if (atWork.isTracing) await traceEach(this.#request, this.#deps, { atWork, heavy }, this.#mayCreate);
     const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, book: this.#book });
     const { duplicates, condemned } = all;
-    this.#unread = all.unread;
     // What is only traced is read when it is written.
     const judged = scorers.length > 0 ? [...all.captures, ...all.heavy] : [];
     const ids = [...condemned, ...judged].map(({ traceId }) => traceId);
@@ -259,7 +257,6 @@ export class EvaluateChunk {
       step: 'evaluate',
       ...attemptFacts(this.#request, this.#deps.requestId, this.#startedAt, failure),
       scorers: this.#deps.scorers.length,
-      ...(this.#unread.length === 0 ? {} : { unread: this.#unread }),
       evaluatedTraces: this.#writer.evaluated.size,
       ...this.#tally.receipt(),
       ...this.#quality.counts(),

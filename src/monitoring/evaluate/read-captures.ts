@@ -3,7 +3,7 @@
 import type { Capture, LinePlace } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { NamedError, UnreadRange } from '../../core/contract/receipts.ts';
+import type { NamedError } from '../../core/contract/receipts.ts';
 import { toNamedError } from '../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { readChunk } from '../chunk/chunk-reader.ts';
@@ -39,7 +39,6 @@ export class ChunkCaptures {
   readonly duplicates: Line[] = [];
   /** Lines that must not be decoded, because they killed the function alone. */
   readonly condemned: Line[] = [];
-  readonly unread: UnreadRange[] = [];
   /** Lines that are worked on one after the other, when nothing else is in memory. */
   readonly heavy: HeavyLine[] = [];
   readonly #book: LineBook | undefined;
@@ -99,9 +98,7 @@ export async function readCaptures(
   for await (const line of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
     const { range } = line;
     if (line.kind === 'unread') {
-      const unread = { range, lines: line.lines, error: toNamedError(line.fault) };
-      all.unread.push(unread);
-      book?.unread(unread);
+      book?.unread({ range, lines: line.lines, error: toNamedError(line.fault) });
     } else if (line.kind === 'heavy') {
       const { traceId, raw } = line;
       all.heavy.push({ traceId, range, raw, read: async () => all.add(range, await line.read()) });

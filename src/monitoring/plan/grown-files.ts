@@ -8,12 +8,10 @@ import type { ChunkState } from '../receipts.ts';
 const CHANGED = 'CaptureChanged';
 
 /** Returns the ordinals of the ranges whose file was overwritten before they were read. @param ranges of the chunk */
-export function overwrittenRanges({ log, evaluate }: ChunkState, ranges: readonly CaptureRange[]): ReadonlySet<number> {
-  const failed = [log.failed, evaluate.failed];
+export function overwrittenRanges({ log }: ChunkState, ranges: readonly CaptureRange[]): ReadonlySet<number> {
   // The only range of a chunk fails the attempt.
-  if (ranges.length === 1) return new Set(failed.some((one) => one?.error?.name === CHANGED) ? [0] : []);
-  const unread = [log.done, evaluate.done].flatMap((one) => one?.unread ?? []);
-  return new Set(unread.filter(({ error }) => error.name === CHANGED).map(({ range }) => range));
+  if (ranges.length === 1) return new Set(log.failed?.error?.name === CHANGED ? [0] : []);
+  return new Set((log.done?.unread ?? []).filter(({ error }) => error.name === CHANGED).map(({ range }) => range));
 }
 
 /**

@@ -111,8 +111,8 @@ async function grownFiles(
 }
 
 /** Returns the ordinals of the ranges that an attempt could not read, although it succeeded with others. */
-const unreadRanges = ({ log, evaluate }: ChunkState): ReadonlySet<number> =>
-  new Set([log.done, evaluate.done].flatMap((receipt) => receipt?.unread ?? []).map(({ range }) => range));
+const unreadRanges = ({ log }: ChunkState): ReadonlySet<number> =>
+  new Set((log.done?.unread ?? []).map(({ range }) => range));
 
 /** Yields the capture files that the earlier run could not plan. */
 export async function* failedFiles(storage: Storage, workBucket: string, run: string): AsyncGenerator<FailedFile> {

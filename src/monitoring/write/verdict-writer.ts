@@ -70,25 +70,17 @@ export class VerdictWriter {
   /** Traces that have a verdict, a new one or an older one. */
   readonly evaluated = new Set<string>();
   readonly #writer: ChunkWriter;
-  readonly #tally: VerdictTally;
   readonly #run: string;
-  readonly #quality: QualityTally;
-  readonly #gate: WeightGate;
-  readonly #book: LineBook;
+  readonly #parts: Parts;
   #waiting: Finished[] = [];
   #weight = 0;
-  readonly #growing: Parts['atOnce'];
   #atOnce: number;
   readonly #writing: Promise<void>[] = [];
 
   constructor(request: ChunkRequest, deps: WriteDependencies, parts: Parts) {
     this.#run = request.run;
     this.#writer = new ChunkWriter(request, deps, parts.book);
-    this.#tally = parts.tally;
-    this.#quality = parts.quality;
-    this.#gate = parts.gate;
-    this.#book = parts.book;
-    this.#growing = parts.atOnce;
+    this.#parts = parts;
     this.#atOnce = parts.atOnce.first;
   }
 
@@ -101,7 +93,8 @@ export class VerdictWriter {
     this.#weight += work.weight;
     if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
       this.#start();
-      this.#atOnce = Math.min(this.#growing.most, this.#growing.growth * this.#atOnce);
+      const { growth, most } = this.#parts.atOnce;
+      this.#atOnce = Math.min(most, growth * this.#atOnce);
     }
     await this.#writing.at(-BATCHES_AT_ONCE - 1);
   }
@@ -138,18 +131,19 @@ export class VerdictWriter {
   }
 
   async #write(batch: readonly Finished[]): Promise<void> {
+    const { book } = this.#parts;
     const existing = batch.flatMap(({ work }) => (work.isCondemned ? [] : (work.stored ?? [])));
     const incomplete = await this.#writer.incomplete(existing);
     const isTraced = ({ stored, traceId }: PlannedWork): boolean => stored === undefined || incomplete.has(traceId);
     const weight = batch.reduce((sum, { work }) => sum + (isTraced(work) ? work.weight : 0), 0);
-    await this.#gate.pass(weight, async () => {
+    await this.#parts.gate.pass(weight, async () => {
       const most = Math.min(BATCH_WEIGHT, weightAtOnce());
       let items: FinishedItem[] = [];
       let built = 0;
       for (const { work, outcome } of batch) {
         await ownTurn();
-        const trace = isTraced(work) ? this.#book.trace({ ...work, capture: work.read() }) : undefined;
-        if (this.#book.refused.has(work.traceId)) continue;
+        const trace = isTraced(work) ? book.trace({ ...work, capture: work.read() }) : undefined;
+        if (book.refused.has(work.traceId)) continue;
         const more = trace === undefined ? 0 : Math.max(work.weight, trace.spans.length * SPAN_BYTES);
         if (built + more > most) {
           await this.#writeItems(items);
@@ -171,12 +165,13 @@ export class VerdictWriter {
   #count({ work, outcome }: FinishedItem, result: WriteOutcome): void {
     if (result.trace === 'refused') return;
     const { range, pending, traceId } = work;
-    this.#tally.settled(range, pending);
-    for (const reason of outcome.notJudgeable) this.#tally.notJudgeable(range, reason);
-    this.#tally.held(range, outcome.held, outcome.heldFor);
-    for (let n = 0; n < result.deleted; n += 1) this.#tally.notJudgeable(range, 'deletedByPerson');
+    const { tally } = this.#parts;
+    tally.settled(range, pending);
+    for (const reason of outcome.notJudgeable) tally.notJudgeable(range, reason);
+    tally.held(range, outcome.held, outcome.heldFor);
+    for (let n = 0; n < result.deleted; n += 1) tally.notJudgeable(range, 'deletedByPerson');
     if (result.trace === 'missing') {
-      for (const _ of result.assessments) this.#tally.notJudgeable(range, 'traceMissing');
+      for (const _ of result.assessments) tally.notJudgeable(range, 'traceMissing');
       return;
     }
     this.#countVerdicts(work, result);
@@ -191,19 +186,20 @@ export class VerdictWriter {
     { range, pending }: PlannedWork,
     { stored, assessments, written, isOfOtherChunk }: WriteOutcome,
   ): void {
+    const { tally } = this.#parts;
     const before = isOfOtherChunk ? [] : ownVerdicts(this.#run, stored?.assessments ?? []);
     const own = new Map(before.map((verdict) => [verdict.name, verdict]));
     for (const name of pending.there) {
       const verdict = own.get(name);
-      if (verdict !== undefined) this.#tally.repeated(range, verdict);
+      if (verdict !== undefined) tally.repeated(range, verdict);
     }
     for (const assessment of assessments) {
       const { name, assessmentId, error } = assessment;
       const verdict = own.get(name);
       // An error assessment from an earlier attempt is still a failed verdict.
-      if (written.has(assessmentId) || error !== undefined) this.#tally.recorded(range, assessment);
-      else if (verdict !== undefined) this.#tally.recorded(range, verdict);
-      else this.#tally.settle(range, 'alreadyThere');
+      if (written.has(assessmentId) || error !== undefined) tally.recorded(range, assessment);
+      else if (verdict !== undefined) tally.recorded(range, verdict);
+      else tally.settle(range, 'alreadyThere');
     }
   }
 
@@ -221,7 +217,7 @@ export class VerdictWriter {
     const judges = new Set(pending.judge.map(({ name }) => name));
     const answered = assessments.filter(({ name, error }) => judges.has(name) && error === undefined).length;
     const failed = pending.judge.length + pending.failed.length - answered - held;
-    this.#quality.add({
+    this.#parts.quality.add({
       traceId,
       facts,
       isWritten,

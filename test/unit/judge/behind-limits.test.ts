@@ -111,7 +111,7 @@ test('an answer of a newer Claude counts five times, and reading from the cache 
 describe('a chunk', () => {
   const request = { attempt: 4, progress: { kills: 1 } } as never;
   const work = async () => ({ lines: 3 });
-  const done = { lines: 3, kills: 0, attempts: 0, waitSeconds: 0 };
+  const done = { kills: 0, attempts: 0, waitSeconds: 0 };
   const permitsThat = (acquired: 'acquired' | { waitSeconds: number }) => ({
     acquire: jest.fn(async (_waited?: number) => acquired),
     release: jest.fn(async () => {}),
