@@ -40,71 +40,7 @@ const alarms = Object.values(resourcesOfType(template, 'AWS::CloudWatch::Alarm')
   ({ Properties }) => flattened(Properties) as unknown as Alarm,
 );
 
-/** Formats a metric as `namespace name dimension=value`. */
-const show = ({ Namespace, MetricName, Dimensions }: Metric): string =>
-  `${Namespace} ${MetricName} ${Dimensions.map(({ Name, Value }) => `${Name}=${Value}`).join(',')}`;
-
-function watched(alarm: Alarm): string[] {
-  if (alarm.Metrics === undefined) return [show(alarm as Metric)];
-  return alarm.Metrics.map(({ Expression, MetricStat }) => (MetricStat ? show(MetricStat.Metric) : (Expression ?? '')));
-}
-
 const FUNCTIONS = ['StartRuns', 'PlanCaptures', 'LogTraces', 'EvaluateTraces', 'JudgeBatch', 'SummarizeRun'];
-const ofFunctions = (name: string): string[] => [
-  'SUM([FILL(m0, 0), FILL(m1, 0), FILL(m2, 0), FILL(m3, 0), FILL(m4, 0), FILL(m5, 0)])',
-  ...FUNCTIONS.map((step) => `AWS/Lambda ${name} FunctionName=<${step}Function>`),
-];
-const ofRuns = (name: string): string => `SageMakerInferenceMonitor ${name} StackPrefix=prod`;
-const MACHINE = 'StateMachineArn=<MonitoringStateMachine>';
-
-it('has one alarm for each cause', () => {
-  const found = alarms.map((alarm) => {
-    const { AlarmName, EvaluationPeriods: periods, DatapointsToAlarm: points } = alarm;
-    const lasts = points === undefined ? periods : `${points} of ${periods}`;
-    return [AlarmName.replace('sagemaker-monitoring-prod-', ''), [lasts, ...watched(alarm)]];
-  });
-  // Retried errors count after three periods, also with pauses of a quarter of an hour between them; the losses of a failed run
-  // raise only RunFailed.
-  expect(Object.fromEntries(found)).toEqual({
-    RunFailed: [1, `AWS/States ExecutionsFailed ${MACHINE}`],
-    // The children of a Map have metrics of their own, by its label.
-    RunThrottled: [
-      3,
-      'SUM([FILL(m0, 0), FILL(m1, 0), FILL(m2, 0), FILL(m3, 0)])',
-      `AWS/States ExecutionThrottled ${MACHINE}`,
-      `AWS/States ExecutionThrottled ${MACHINE}/ForEachChunk`,
-      `AWS/States ExecutionThrottled ${MACHINE}/ForEachChunkOfPart`,
-      `AWS/States ExecutionThrottled ${MACHINE}/ForEachAnsweredChunk`,
-    ],
-    FunctionErrors: ['3 of 6', ...ofFunctions('Errors')],
-    FunctionThrottled: [3, ...ofFunctions('Throttles')],
-    EventsWaiting: [3, 'AWS/SQS ApproximateAgeOfOldestMessage QueueName=<CapturesEvents.QueueName>'],
-    EventNotDelivered: [1, 'AWS/SQS ApproximateNumberOfMessagesVisible QueueName=<CapturesDeadLetters.QueueName>'],
-    CapturesMissing: [
-      1,
-      'IF(SUM([FILL(v0, 0)]) >= 100 AND FILL(events, 0) < 1, 1, 0)',
-      'AWS/SageMaker Invocations EndpointName=my-endpoint,VariantName=AllTraffic',
-      'AWS/SQS NumberOfMessagesSent QueueName=<CapturesEvents.QueueName>',
-    ],
-    EventLost: [1, 'AWS/Events InvocationsFailedToBeSentToDlq RuleName=sagemaker-s3-event-rule-prod'],
-    VerdictsFailed: ['1 of 288', 'failed - lost', ofRuns('FailedVerdicts'), ofRuns('LostVerdicts')],
-    LinesQuarantined: ['1 of 288', ofRuns('QuarantinedLines')],
-    JudgeModelEnding: ['1 of 288', ofRuns('JudgeModelEnding')],
-    VerdictsHeld: ['1 of 288', ofRuns('HeldVerdicts')],
-    JudgeThrottled: ['3 of 12', ofRuns('JudgeThrottles')],
-    MlflowThrottled: ['3 of 12', ofRuns('MlflowThrottles')],
-    TableThrottled: ['3 of 12', ofRuns('TableThrottles')],
-    ChunksWaiting: ['1 of 12', 'seconds / 3600', ofRuns('ChunkWaitSeconds')],
-    StorageThrottled: [3, ofRuns('StorageThrottles')],
-    ReplayNotEnded: [
-      1,
-      'SUM([FILL(m0, 0), FILL(m1, 0), FILL(m2, 0)])',
-      'AWS/SQS ApproximateNumberOfMessagesVisible QueueName=<ReplayStoppingDeadLetters.QueueName>',
-      'AWS/Events InvocationsFailedToBeSentToDlq RuleName=sagemaker-replay-stop-rule-prod',
-      'AWS/Lambda DestinationDeliveryFailures FunctionName=sagemaker-replay-stopper-prod',
-    ],
-  });
-});
 
 it.each(alarms.map((alarm) => [alarm.AlarmName, alarm] as const))(
   'describes %s and sends it to the topic',
@@ -249,35 +185,6 @@ describe('with objectives', () => {
     ({ Properties }) => flattened(Properties) as unknown as Alarm & Record<string, unknown>,
   );
   const own = all.filter(({ AlarmName }) => AlarmName.includes('-Quality-'));
-
-  it('has an alarm for each that SageMaker can watch while it updates the endpoint', () => {
-    expect(own.map(({ AlarmName }) => AlarmName).toSorted()).toEqual(
-      ['error-replies', 'safety', 'safety-B'].map((id) => `sagemaker-monitoring-prod-Quality-${id}`),
-    );
-    // AutoRollbackConfiguration takes the names of up to 10 alarms on metrics, in the account and the region of the endpoint. A
-    // deployment is rolled back when one of them goes to ALARM: so none may be there before something is wrong.
-    for (const alarm of own) {
-      expect(alarm).toMatchObject({
-        Namespace: RESOURCE_METRICS.namespace,
-        MetricName: 'QualityMissed',
-        Statistic: 'Sum',
-        ComparisonOperator: 'GreaterThanThreshold',
-        Threshold: 0,
-        // Within a minute of the run that saw it, and for half an hour after the last.
-        Period: 60,
-        DatapointsToAlarm: 1,
-        EvaluationPeriods: 30,
-        // OK before the first data point, and not INSUFFICIENT_DATA.
-        TreatMissingData: 'notBreaching',
-      });
-      expect(alarm.AlarmName.length).toBeLessThanOrEqual(255);
-      // The message is SummarizeRun's, and one is enough.
-      expect(alarm.AlarmActions).toBeUndefined();
-    }
-    expect(own.map(({ Dimensions }) => Dimensions?.find(({ Name }) => Name === 'Objective')?.Value).toSorted()).toEqual(
-      ['error replies', 'safety', 'safety B'],
-    );
-  });
 
   it('lets SummarizeRun write to the topic, and tells it where', () => {
     const { Properties } = Object.values(resourcesOfType(watching, 'AWS::Lambda::Function')).find(

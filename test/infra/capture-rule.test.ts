@@ -103,50 +103,15 @@ describe('the pattern', () => {
 describe('the target', () => {
   const template = templateOf();
 
-  it('is the queue of events, with retries for a day and a dead-letter queue', () => {
-    expect(flattened(ruleOf(template).Properties)).toMatchObject({
-      Name: 'sagemaker-s3-event-rule-test',
-      State: 'ENABLED',
-      Targets: [
-        {
-          Arn: '<CapturesEvents.Arn>',
-          DeadLetterConfig: { Arn: '<CapturesDeadLetters.Arn>' },
-          RetryPolicy: { MaximumEventAgeInSeconds: 86_400, MaximumRetryAttempts: 185 },
-        },
-      ],
-    });
-  });
-
   it('gets the complete event', () => {
     const [target] = ruleOf(template).Properties.Targets as object[];
     for (const name of ['Input', 'InputPath', 'InputTransformer']) expect(target).not.toHaveProperty(name);
-  });
-
-  it('has an encrypted queue that requires TLS and keeps events for two weeks', () => {
-    expect(resourcesOfType(template, 'AWS::SQS::Queue').CapturesDeadLetters?.Properties).toEqual({
-      MessageRetentionPeriod: 14 * 86_400,
-      SqsManagedSseEnabled: true,
-    });
-    const policy = resourcesOfType(template, 'AWS::SQS::QueuePolicy').CapturesDeadLettersPolicy;
-    expect(flattened(policy?.Properties.PolicyDocument)).toMatchObject({
-      Statement: expect.arrayContaining([
-        {
-          Effect: 'Deny',
-          Principal: { AWS: '*' },
-          Action: 'sqs:*',
-          Resource: '<CapturesDeadLetters.Arn>',
-          Condition: { Bool: { 'aws:SecureTransport': 'false' } },
-        },
-      ]),
-    });
   });
 });
 
 describe('the queue of events', () => {
   const queueOf = (settings = {}) =>
     flattened(resourcesOfType(templateOf(settings), 'AWS::SQS::Queue').CapturesEvents?.Properties ?? {});
-  const mappingOf = (settings = {}) =>
-    flattened(onlyResource(templateOf(settings), 'AWS::Lambda::EventSourceMapping').Properties);
 
   it('hides its messages for six timeouts and the window, and gives up as late as EventBridge', () => {
     expect(queueOf()).toEqual({
@@ -164,24 +129,6 @@ describe('the queue of events', () => {
     expect(queueOf({ BATCH_WINDOW_SECONDS: '0' })).toMatchObject({ RedrivePolicy: { maxReceiveCount: 240 } });
   });
 
-  it('gives the starter as many events of a window as Lambda can', () => {
-    expect(mappingOf()).toEqual({
-      FunctionName: '<StartRunsFunction>',
-      EventSourceArn: '<CapturesEvents.Arn>',
-      BatchSize: 10_000,
-      MaximumBatchingWindowInSeconds: 60,
-      FunctionResponseTypes: ['ReportBatchItemFailures'],
-      ScalingConfig: { MaximumConcurrency: 2 },
-    });
-  });
-
-  it('without a window gives it 10 at once, which is the most that Lambda accepts', () => {
-    expect(mappingOf({ BATCH_WINDOW_SECONDS: '0' })).toMatchObject({
-      BatchSize: 10,
-      MaximumBatchingWindowInSeconds: 0,
-    });
-  });
-
   it('is connected after the function has its permissions', () => {
     const { DependsOn } = onlyResource(templateOf(), 'AWS::Lambda::EventSourceMapping');
     expect(DependsOn).toEqual(expect.arrayContaining([expect.stringMatching(/^StartRunsRoleDefaultPolicy/)]));
@@ -190,18 +137,6 @@ describe('the queue of events', () => {
 
 describe('the notifications of the existing bucket', () => {
   const template = templateOf({ LOG_RETENTION_DAYS: '90' });
-
-  it('are extended by EventBridge', () => {
-    // test/integration/stack-removal.test.ts shows that the others are kept.
-    expect(flattened(onlyResource(template, 'Custom::CaptureNotifications').Properties)).toEqual({
-      ServiceToken: '<CapturesNotificationsFunction.Arn>',
-      BucketName: 'captures',
-    });
-  });
-
-  it('are left alone when the stack is deleted or rolled back', () => {
-    expect(onlyResource(template, 'Custom::CaptureNotifications').DeletionPolicy).toBe('Retain');
-  });
 
   it('are changed by a function with a role and a log group of the stack', () => {
     const { CapturesNotificationsFunction: handler } = resourcesOfType(template, 'AWS::Lambda::Function');

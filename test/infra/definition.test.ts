@@ -1,13 +1,5 @@
 /** What holds of the definition of monitoring runs as a whole. recorded.test.ts has it state by state. */
-import {
-  definitionOf,
-  GROUND_TRUTH,
-  MONITORING,
-  NOT_READY,
-  REPLAY,
-  stateMachineOf,
-  templateOf,
-} from '../helpers/synth.ts';
+import { definitionOf, GROUND_TRUTH, MONITORING, NOT_READY, REPLAY, templateOf } from '../helpers/synth.ts';
 
 const template = templateOf({ MAX_CONCURRENCY: '7', LAMBDA_TIMEOUT_SECONDS: '600' });
 const definition = definitionOf(template) as {
@@ -37,19 +29,6 @@ it('retries for as long as the runbook states', () => {
   expect(minutes(LogTraces)).toEqual([18.9, 2, 4968.5]);
   expect(minutes(EvaluateTraces)).toEqual([18.9, 35.3, 4968.5]);
   expect(minutes(CheckBatch)?.[1]).toBe(24 * 60);
-});
-
-it('is a STANDARD state machine that logs everything to a log group under /aws/vendedlogs', () => {
-  const { Properties } = stateMachineOf(template, MONITORING);
-  expect(Properties).toMatchObject({
-    StateMachineName: 'sagemaker-data-capture-monitoring-test',
-    StateMachineType: 'STANDARD',
-    LoggingConfiguration: { IncludeExecutionData: true, Level: 'ALL' },
-  });
-  template.hasResourceProperties('AWS::Logs::LogGroup', {
-    LogGroupName: '/aws/vendedlogs/states/sagemaker-monitoring-test',
-    RetentionInDays: 30,
-  });
 });
 
 it.each([MONITORING, REPLAY, GROUND_TRUTH])(

@@ -44,26 +44,6 @@ it('matches the keys with prefix and suffix, which are those of the captures by 
   });
 });
 
-it('delivers events to the queue, and from there to the function, each for itself', () => {
-  const [target] = properties('AWS::Events::Rule', 'ForwardRule').Targets as object[];
-  expect(target).toMatchObject({ Arn: '<ForwardEvents.Arn>', DeadLetterConfig: { Arn: '<ForwardDeadLetters.Arn>' } });
-  expect(properties('AWS::SQS::Queue', 'ForwardEvents')).toMatchObject({
-    QueueName: 'sagemaker-forward-test',
-    // Six times the function's.
-    VisibilityTimeout: 5400,
-    MessageRetentionPeriod: 1_209_600,
-    RedrivePolicy: { deadLetterTargetArn: '<ForwardDeadLetters.Arn>', maxReceiveCount: 30 },
-  });
-  expect(properties('AWS::Lambda::EventSourceMapping', 'ForwardMapping')).toEqual({
-    BatchSize: 5,
-    EventSourceArn: '<ForwardEvents.Arn>',
-    FunctionName: '<ForwardForwarderFunction>',
-    FunctionResponseTypes: ['ReportBatchItemFailures'],
-    MaximumBatchingWindowInSeconds: 0,
-    ScalingConfig: { MaximumConcurrency: 2 },
-  });
-});
-
 it('has a function whose environment the code accepts, without the settings of others', () => {
   const { Environment, Timeout, MemorySize } = properties('AWS::Lambda::Function', 'ForwardForwarderFunction');
   const { Variables } = Environment as { Variables: Record<string, string> };
@@ -80,23 +60,4 @@ it('has a function whose environment the code accepts, without the settings of o
   // For the captures of a judge, which are not forwarded.
   expect(Variables).toHaveProperty('BEDROCK_MODEL_ID');
   expect(Variables).not.toHaveProperty('MLFLOW_TRACKING_URI');
-});
-
-it('rings if a file is dead, lost, has waited for two hours, or nothing of it was taken', () => {
-  const alarm = properties('AWS::CloudWatch::Alarm', 'AlarmsForwardFailed') as {
-    Metrics: { Expression?: string; MetricStat?: { Metric: { MetricName: string } } }[];
-  };
-  expect(alarm).toMatchObject({
-    AlarmName: 'sagemaker-monitoring-test-ForwardFailed',
-    Threshold: 0,
-    EvaluationPeriods: 1,
-  });
-  expect(alarm.Metrics.map(({ Expression, MetricStat }) => Expression ?? MetricStat?.Metric.MetricName)).toEqual([
-    'FILL(dead, 0) + FILL(lost, 0) + FILL(untaken, 0) + FILL(late, 0) + IF(FILL(age, 0) > 7200, 1, 0)',
-    'ApproximateNumberOfMessagesVisible',
-    'InvocationsFailedToBeSentToDlq',
-    'ForwardUntaken',
-    'ForwardLate',
-    'ApproximateAgeOfOldestMessage',
-  ]);
 });

@@ -3,12 +3,10 @@
 import { build } from 'esbuild';
 import { releasedTemplate } from '../../lib/released-stack.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
-import { parseTruthInput } from '../../src/ground-truth/input.ts';
 import {
   definitionOf,
   flattened,
   GROUND_TRUTH,
-  type Line,
   policiesOf,
   resourcesOf,
   resourcesOfType,
@@ -23,27 +21,7 @@ const PLACE = {
 const template = templateOf(PLACE);
 const usual = templateOf();
 
-const work = (...keys: string[]): string[] => keys.map((key) => `<WorkBucket.Arn>/${key}`);
-const logs = (group: string): Line => [['logs:CreateLogStream', 'logs:PutLogEvents'], [`<${group}.Arn>`]];
-const OWN = ['waiting', 'files', 'labeled', 'to-note', 'runs', 'reports'].map((part) => `ground-truth/${part}/*`);
-const JOINS: Line[] = [
-  [['s3:GetObject'], work('starts/*', 'ground-truth/uploads/*', 'ground-truth/index/*', ...OWN)],
-  [['s3:PutObject'], work('ground-truth/index/*', ...OWN)],
-  [['s3:DeleteObject'], work('ground-truth/index/*', 'ground-truth/waiting/*', 'ground-truth/to-note/*')],
-  [['s3:ListBucket'], ['<WorkBucket.Arn>']],
-  [['dynamodb:GetItem', 'dynamodb:UpdateItem'], ['<BudgetTable.Arn>']],
-];
-
 describe('without a place of label files', () => {
-  it('there are a function and a state machine, for those who pass a file', () => {
-    expect(policiesOf(usual).GroundTruthJoinLabelsRole).toEqual([logs('GroundTruthJoinLabelsLogs'), ...JOINS]);
-    expect(policiesOf(usual).GroundTruthMachineRole?.[0]).toEqual([
-      ['lambda:InvokeFunction'],
-      ['<GroundTruthJoinLabelsFunction.Arn>'],
-    ]);
-    expect(policiesOf(usual).GroundTruthMachineRole).toHaveLength(2);
-  });
-
   it('there are no rule, no queue, no alarm and no starter of their own', () => {
     const added = Object.entries(resourcesOf(template)).filter(([id]) => !(id in resourcesOf(usual)));
     const types = Map.groupBy(added, ([, { Type }]) => Type);
@@ -68,14 +46,6 @@ describe('without a place of label files', () => {
 });
 
 describe('the function', () => {
-  it('reads the label files, and nothing else of their bucket', () => {
-    const [, read, list] = policiesOf(template).GroundTruthJoinLabelsRole ?? [];
-    const keys = `churn${'$'}{*}/true/*`;
-    expect(read).toEqual([['s3:GetObject', 's3:GetObjectVersion'], [`arn:aws:s3:::labels/${keys}`]]);
-    expect(list).toEqual([['s3:ListBucket'], ['arn:aws:s3:::labels'], { StringLike: { 's3:prefix': [keys] } }]);
-    expect(policiesOf(template).GroundTruthJoinLabelsRole?.slice(3)).toEqual(JOINS);
-  });
-
   it('is in the stack with its place, whether it is a bucket or a prefix', () => {
     const lines = policiesOf(templateOf({ GROUND_TRUTH_S3_PREFIX: 's3://labels' })).GroundTruthJoinLabelsRole;
     expect(lines?.[1]).toEqual([['s3:GetObject', 's3:GetObjectVersion'], ['arn:aws:s3:::labels/*']]);
@@ -96,33 +66,6 @@ test('the bundle of the function contains nothing of the judge, and none of the 
 });
 
 describe('new label files', () => {
-  const patternOf = (settings: Record<string, string>): unknown =>
-    resourcesOfType(templateOf(settings), 'AWS::Events::Rule').GroundTruthFilesRule?.Properties.EventPattern;
-
-  it('start a run by a rule, a queue and a function that can do nothing else', () => {
-    expect(patternOf(PLACE)).toEqual({
-      source: ['aws.s3'],
-      'detail-type': ['Object Created'],
-      detail: { bucket: { name: ['labels'] }, object: { key: [{ prefix: 'churn*/true/' }] } },
-    });
-    expect(patternOf({ GROUND_TRUTH_S3_PREFIX: 's3://labels' })).toMatchObject({
-      detail: { bucket: { name: ['labels'] } },
-    });
-    expect(policiesOf(template).GroundTruthStartRunsRole).toEqual([
-      logs('GroundTruthStartRunsLogs'),
-      [['s3:GetObject'], work('starts/*')],
-      [['s3:PutObject'], work('starts/*')],
-      [['s3:ListBucket'], ['<WorkBucket.Arn>']],
-      [['states:StartExecution'], ['<GroundTruthMachineStateMachine>']],
-      [['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes'], ['<GroundTruthFilesEvents.Arn>']],
-    ]);
-    const { GroundTruthStartRunsFunction: starter } = resourcesOfType(template, 'AWS::Lambda::Function');
-    expect(flattened(starter?.Properties)).toMatchObject({
-      FunctionName: 'sagemaker-ground-truth-starter-test',
-      Environment: { Variables: { STATE_MACHINE_ARN: '<GroundTruthMachineStateMachine>' } },
-    });
-  });
-
   it.each([
     ['labels', ['captures', 'labels']],
     ['captures', ['captures']],
@@ -213,24 +156,6 @@ describe('the alarms', () => {
     ]),
   );
 
-  it('ring for a failed run, lines that are no labels, and files that were not read', () => {
-    expect(flattened(alarms.GroundTruthFailed)).toMatchObject({
-      MetricName: 'ExecutionsFailed',
-      Dimensions: [{ Name: 'StateMachineArn', Value: '<GroundTruthMachineStateMachine>' }],
-      TreatMissingData: 'notBreaching',
-    });
-    expect(alarms.LabelsInvalid).toMatchObject({ MetricName: 'LabelsInvalid', Statistic: 'Sum', Threshold: 0 });
-    const { Metrics } = flattened(alarms.LabelFilesNotRead) as {
-      Metrics: { MetricStat?: { Metric: { Dimensions: { Value: string }[] } } }[];
-    };
-    const watched = Metrics.flatMap(({ MetricStat }) => MetricStat?.Metric.Dimensions.map(({ Value }) => Value) ?? []);
-    expect(watched.toSorted()).toEqual([
-      '<GroundTruthFilesDeadLetters.QueueName>',
-      '<GroundTruthFilesEvents.QueueName>',
-      'sagemaker-ground-truth-rule-test',
-    ]);
-  });
-
   it('ring when no label has come for the hours of the setting, which CloudWatch can look back', () => {
     expect(alarms.LabelsMissing).toMatchObject({
       MetricName: 'LabelsRead',
@@ -263,14 +188,4 @@ describe('the alarms', () => {
     );
     expect(most?.Properties.Metrics).toHaveLength(10);
   });
-});
-
-it('lets the summary of a run start a run for labels that wait, which ten windows share', () => {
-  const { SummarizeRunFunction: summarizer } = resourcesOfType(usual, 'AWS::Lambda::Function');
-  expect(flattened(summarizer?.Properties)).toMatchObject({
-    Environment: {
-      Variables: { TRUTH_STATE_MACHINE_ARN: '<GroundTruthMachineStateMachine>', TRUTH_WINDOW_SECONDS: '600' },
-    },
-  });
-  expect(parseTruthInput({ waiting: true, notBefore: '2026-11-20T10:00:00.000Z' })).toHaveProperty('waiting');
 });

@@ -1,6 +1,6 @@
 /**
- * The permissions of each role and the state machines, as they are recorded in JSON files here, so that a change is seen in a review.
- * Whether they are right say calls.test.ts and nag.test.ts. To record a change, run
+ * The permissions of each role, the state machines, and what delivers, keeps and watches, as they are recorded in JSON files here,
+ * so that a change is seen in a review. Whether permissions are right say calls.test.ts and nag.test.ts. To record a change, run
  * `UPDATE_TEMPLATE=1 npx jest test/infra/recorded --selectProjects infra && npm run format`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -78,6 +78,7 @@ const variants: Record<string, Record<string, string>> = {
     ARTHUR_SECRET_ARN: SECRET,
     ARTHUR_S3_PREFIX: 'for/arthur*',
   },
+  'label files': { GROUND_TRUTH_S3_PREFIX: 's3://labels/churn*/true' },
   'endpoints to replay to': { REPLAY_ENDPOINT_NAMES: 'my-endpoint-v2, Small-One' },
 };
 
@@ -125,6 +126,46 @@ it.each([MONITORING, REPLAY, GROUND_TRUTH])('has the recorded state machine %s',
     id,
     JSON.parse(text, (key, part) => (key === 'Comment' ? undefined : part)),
   );
+});
+
+/** Resources without code and permissions: what they say is all that they do. */
+const RECORDED =
+  /^AWS::(?:CloudWatch::Alarm|DynamoDB::|Events::|Lambda::(?:Event|Permission)|S3::|SNS::|SQS::|StepFunctions::)|^Custom::/;
+/** What has tests of its own: texts for people, lifetimes, definitions. */
+const ELSEWHERE = ['AlarmDescription', 'LifecycleConfiguration', 'DefinitionString'];
+
+function recordedResources(template: Template): Record<string, object> {
+  const own = Object.values(resourcesOf(template)).filter(({ Type }) => RECORDED.test(Type));
+  const types = [...new Set(own.map(({ Type }) => Type))];
+  const all = types.flatMap((type) => Object.entries(resourcesOfType(template, type)));
+  const facts = all.map(([id, { Type, Properties, DeletionPolicy }]) => {
+    const known = Object.entries(Properties).filter(([name]) => !ELSEWHERE.includes(name));
+    return [id, { Type, DeletionPolicy, ...(flattened(Object.fromEntries(known)) as object) }] as const;
+  });
+  return JSON.parse(JSON.stringify(Object.fromEntries(facts))) as Record<string, object>;
+}
+
+it('has the recorded resources, and those that optional settings add or change', () => {
+  const usual = recordedResources(base);
+  const optional = {
+    'files for Arthur': {
+      ARTHUR_HOST: 'https://app.arthur.ai',
+      ARTHUR_MODEL_ID: 'some-model',
+      ARTHUR_SECRET_ARN: SECRET,
+    },
+    'label files': { GROUND_TRUTH_S3_PREFIX: 's3://labels/churn*/true', MISSING_LABELS_HOURS: '36' },
+    'an alarm by email, and objectives': {
+      ALARM_EMAIL: 'on-call@example.com',
+      QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95},{"errorReplies":{"atMost":0.02}}]',
+    },
+    'no window for events': { BATCH_WINDOW_SECONDS: '0' },
+  };
+  const others = Object.entries(optional).map(([name, settings]) => {
+    const all = Object.entries(recordedResources(templateOf(settings)));
+    const changed = all.filter(([id, facts]) => JSON.stringify(facts) !== JSON.stringify(usual[id]));
+    return [name, Object.fromEntries(changed)];
+  });
+  expectRecorded('resources', { 'the required settings': usual, ...Object.fromEntries(others) });
 });
 
 it('uses * as the resource only for actions without an ARN', () => {

@@ -5,9 +5,9 @@ import {
   definitionOf,
   flattened,
   NOT_READY,
+  policiesOf,
   REPLAY,
   resourcesOfType,
-  stateMachineOf,
   templateOf,
 } from '../helpers/synth.ts';
 
@@ -42,12 +42,6 @@ it('retries a throttled shard for at most a minute', () => {
   expect(waits.reduce((sum, wait) => sum + wait, 0)).toBe(62);
 });
 
-it('runs all shards of the largest plan concurrently', () => {
-  expect(definition.States.ForEachShard).toMatchObject({ MaxConcurrency: MAX_SHARDS });
-  // Step Functions' limit for a Map.
-  expect(MAX_SHARDS).toBeLessThanOrEqual(10_000);
-});
-
 it('evaluates as many shards concurrently as the monitoring processes chunks, since they share MLflow and the judge', () => {
   const { States } = definitionOf(templateOf({ MAX_CONCURRENCY: '3' }), REPLAY) as typeof definition;
   expect([States.ForEachReplayedShard?.MaxConcurrency, States.ForEachShard?.MaxConcurrency]).toEqual([3, MAX_SHARDS]);
@@ -63,20 +57,25 @@ it('limits a shard by the timeout of its function, not counting the wait before 
   expect(children.UntilShardIsDue).not.toHaveProperty('TimeoutSeconds');
 });
 
-it('is a STANDARD state machine that logs everything to a log group under /aws/vendedlogs', () => {
-  expect(stateMachineOf(template, REPLAY).Properties).toMatchObject({
-    StateMachineName: 'sagemaker-data-capture-replay-test',
-    StateMachineType: 'STANDARD',
-    LoggingConfiguration: { IncludeExecutionData: true, Level: 'ALL' },
-  });
-  template.hasResourceProperties('AWS::Logs::LogGroup', {
-    LogGroupName: '/aws/vendedlogs/states/sagemaker-replay-test',
-    RetentionInDays: 30,
-  });
-});
-
 it('is started only by people, because no rule targets it', () => {
   const rules = Object.values(resourcesOfType(template, 'AWS::Events::Rule'));
   const targets = rules.flatMap(({ Properties }) => (Properties.Targets as { Arn: unknown }[]).map(({ Arn }) => Arn));
   expect(flattened(targets)).toEqual(['<ReplayStopFunction.Arn>', '<CapturesEvents.Arn>']);
+});
+
+it('lets StopReplay alone write the stop order, which the functions that obey it can read', () => {
+  const mark = '<WorkBucket.Arn>/replays/*/stop.json';
+  const users = (action: string) =>
+    Object.entries(policiesOf(template))
+      .filter(([, lines]) => lines.some(([actions, on]) => actions.includes(action) && on.includes(mark)))
+      .map(([role]) => role);
+  expect(users('s3:PutObject')).toEqual(['ReplayStopRole']);
+  expect(users('s3:GetObject').toSorted()).toEqual([
+    'ReplayEvaluationRole',
+    'ReplayPlanRole',
+    'ReplayPublicationRole',
+    'ReplayShardRole',
+    'ReplayStopRole',
+    'ReplaySummaryRole',
+  ]);
 });

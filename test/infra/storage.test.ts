@@ -7,37 +7,6 @@ const template = templateOf();
 describe('the work bucket', () => {
   const bucket = onlyResource(template, 'AWS::S3::Bucket');
 
-  it('is encrypted, not public, and retained when the stack is deleted', () => {
-    expect(bucket.Properties).toMatchObject({
-      BucketEncryption: {
-        ServerSideEncryptionConfiguration: [{ ServerSideEncryptionByDefault: { SSEAlgorithm: 'AES256' } }],
-      },
-      PublicAccessBlockConfiguration: {
-        BlockPublicAcls: true,
-        BlockPublicPolicy: true,
-        IgnorePublicAcls: true,
-        RestrictPublicBuckets: true,
-      },
-    });
-    // It may have the only copy of quarantined lines. Only a deployment that fails deletes the bucket that it has created.
-    expect([bucket.DeletionPolicy, bucket.UpdateReplacePolicy]).toEqual(['RetainExceptOnCreate', 'Retain']);
-  });
-
-  it('denies requests without TLS 1.2 or newer', () => {
-    const { PolicyDocument } = onlyResource(template, 'AWS::S3::BucketPolicy').Properties;
-    const deny = (Condition: object) => ({
-      Effect: 'Deny',
-      Principal: { AWS: '*' },
-      Action: 's3:*',
-      Resource: ['<WorkBucket.Arn>', '<WorkBucket.Arn>/*'],
-      Condition,
-    });
-    expect((flattened(PolicyDocument) as { Statement: object[] }).Statement).toEqual([
-      deny({ Bool: { 'aws:SecureTransport': 'false' } }),
-      deny({ NumericLessThan: { 's3:TlsVersion': 1.2 } }),
-    ]);
-  });
-
   const { Rules } = bucket.Properties.LifecycleConfiguration as { Rules: Record<string, unknown>[] };
 
   it('expires every kind of object, counts last', () => {
@@ -83,14 +52,6 @@ describe('the work bucket', () => {
     expect(rules.filter(isIndex)).toMatchObject([{ ExpirationInDays: days }]);
   });
 
-  it('aborts unfinished uploads', () => {
-    expect(Rules).toContainEqual({
-      Id: 'unfinished-uploads',
-      Status: 'Enabled',
-      AbortIncompleteMultipartUpload: { DaysAfterInitiation: 1 },
-    });
-  });
-
   it('sends no events, so that nothing in it can start the pipeline', () => {
     expect(bucket.Properties.NotificationConfiguration).toBeUndefined();
     const patterns = Object.values(resourcesOfType(template, 'AWS::Events::Rule')).map(({ Properties }) =>
@@ -100,32 +61,5 @@ describe('the work bucket', () => {
     // Every rule on S3 events names its bucket.
     for (const { source, detail } of patterns)
       if (source.includes('aws.s3')) expect(detail.bucket?.name).toHaveLength(1);
-  });
-});
-
-it.each(['BudgetTable', 'AnswersTable'])('bills the %s on demand and expires its items', (id) => {
-  expect(resourcesOfType(template, 'AWS::DynamoDB::GlobalTable')[id]?.Properties).toEqual({
-    AttributeDefinitions: [{ AttributeName: 'scope', AttributeType: 'S' }],
-    KeySchema: [{ AttributeName: 'scope', KeyType: 'HASH' }],
-    BillingMode: 'PAY_PER_REQUEST',
-    TimeToLiveSpecification: { AttributeName: 'ttl', Enabled: true },
-    // Encrypted with DynamoDB's own key.
-    SSESpecification: { SSEEnabled: false },
-    Replicas: [{ Region: 'eu-west-1' }],
-  });
-});
-
-it('requires TLS for the topic of the alarms', () => {
-  const { PolicyDocument } = onlyResource(template, 'AWS::SNS::TopicPolicy').Properties;
-  expect(flattened(PolicyDocument)).toMatchObject({
-    // recorded.test.ts checks who may publish.
-    Statement: expect.arrayContaining([
-      expect.objectContaining({
-        Effect: 'Deny',
-        Principal: '*',
-        Action: 'sns:Publish',
-        Condition: { Bool: { 'aws:SecureTransport': 'false' } },
-      }),
-    ]),
   });
 });

@@ -9,7 +9,7 @@ import { readRun } from '../../src/replay/compare/run-data.ts';
 import { CapturedReplies } from '../../src/replay/compare/with-captured.ts';
 import { decideGate } from '../../src/replay/gate/gate.ts';
 import { parseThreshold } from '../../src/replay/gate/thresholds.ts';
-import { captureLine, chatLine, chatReply, ReplayFolder, replay, runCli } from '../helpers/replay.ts';
+import { captureLine, chatLine, chatReply, ReplayFolder, replay } from '../helpers/replay.ts';
 
 interface Served {
   status?: number;
@@ -232,28 +232,6 @@ describe('a release gate', () => {
         comparable: { equal: 192, differing: 0, emptied: 128 },
       },
     });
-  });
-
-  test('fails on the command line', async () => {
-    const captures = chats();
-    const replayed = async (name: string, served: Served) => {
-      serve = () => served;
-      const out = join(folder.path, name);
-      const { stdout } = await runCli([
-        ...['replay', captures, '--url', url, '--concurrency', '16', '--compare', '--output', out],
-      ]);
-      return { out, stdout };
-    };
-    const base = await replayed('base', NORMAL);
-    const candidate = await replayed('dead', { body: '{"choices":[]}' });
-    expect(candidate.stdout).toContain(
-      `${REQUESTS} × InvalidInferenceResultError: Invalid inference result: the reply has no content`,
-    );
-    const { code, stdout } = await runCli([
-      ...['compare', base.out, candidate.out],
-      ...GATE.flatMap((threshold) => ['--threshold', threshold]),
-    ]);
-    expect([code, stdout]).toEqual([1, expect.stringContaining('FAILED')]);
   });
 });
 

@@ -1,4 +1,4 @@
-/** Captures that kill functions, and chunks that wait for a permit, for the judge or for the provider's next day, on a deployed stack. */
+/** Captures that kill functions, and chunks that wait for a permit or for the judge, on a deployed stack. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { LimitsTable } from '../../src/limits/table.ts';
@@ -107,9 +107,9 @@ describe('the gate of the stack', () => {
   afterAll(() => dynamo?.destroy());
 
   /** Opens the judge’s breaker, and has new processes, which do not remember that it was closed. */
-  const pause = async (until: number, forDay: 0 | 1): Promise<void> => {
+  const pause = async (until: number): Promise<void> => {
     const expression = 'SET #until = :until, #level = :level, #forDay = :forDay';
-    await gate.update({ scope: breaker, expression, values: { until, level: 1, forDay } });
+    await gate.update({ scope: breaker, expression, values: { until, level: 1, forDay: 0 } });
     faulty.kill('evaluator');
   };
   /** Waits until the run has waited and invoked the function again, while `hold` is called again and again. */
@@ -139,32 +139,16 @@ describe('the gate of the stack', () => {
 
   test('has a chunk wait in Step Functions while the judge is paused, with its traces written, and pays once', async () => {
     const key = await stage('paused');
-    await pause(Date.now() + 120_000, 0);
+    await pause(Date.now() + 120_000);
     const arn = await faulty.pipeline.start(faulty.pipeline.event(key));
     await untilItWaits(arn, async () => undefined);
     const early = await faulty.count([key]);
     expect([early.missing, early.traced]).toEqual([[], early.records]);
-    await pause(Date.now(), 0);
+    await pause(Date.now());
     const outcome = await faulty.pipeline.ended(arn);
     const count = await expectWhole(outcome, key);
     expect([count.failedVerdicts, count.verdicts > early.verdicts]).toEqual([0, true]);
     expect((await faulty.equations(outcome.name)).usd).toBeCloseTo(count.judgeCost, 6);
     expect((await gate.get(breaker)).level?.N).toBe('0');
-  });
-
-  test('holds what the provider’s day has no room for, until the day is over', async () => {
-    const key = await stage('day');
-    await pause(Date.now() + 3_600_000, 1);
-    const held = await run(key);
-    const { verdicts, reasons, spend } = held.summary ?? {};
-    expect([held.status, reasons?.providerDay, spend?.calls]).toEqual(['SUCCEEDED', verdicts?.heldByBudget, 0]);
-    expect(verdicts?.heldByBudget).toBeGreaterThan(0);
-    expect(await faulty.pipeline.childCalls(held.arn, 'evaluator')).toBe(1);
-    await expectWhole(held, key);
-    await pause(Date.now(), 1);
-    const retry = await faulty.pipeline.run({ retry: { run: held.name, what: 'held' } });
-    const count = await expectWhole(retry, key);
-    expect(retry.summary?.verdicts).toMatchObject({ heldByBudget: 0, newVerdicts: verdicts?.heldByBudget });
-    expect((await faulty.equations(retry.name)).usd).toBeCloseTo(count.judgeCost, 6);
   });
 });

@@ -1,17 +1,12 @@
-/** Tests of planning, sending, summarizing and stopping a cloud replay. */
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type StandInEndpoint, startStandInEndpoint } from '../../../local/stand-in-endpoint/server.ts';
 import { Storage } from '../../../src/core/aws/storage.ts';
 import type { ShardManifestLine } from '../../../src/core/contract/replay.ts';
 import { replayKeys } from '../../../src/core/contract/work-keys.ts';
-import { SHARD_LEAD_MS, WRITE_RESERVE_MS } from '../../../src/replay/cloud/limits.ts';
+import { WRITE_RESERVE_MS } from '../../../src/replay/cloud/limits.ts';
 import { replayShard } from '../../../src/replay/cloud/shard/shard.ts';
 import { inputsSchema, recordSchema, summarySchema } from '../../helpers/aiperf-files.ts';
-import { runHere } from '../../helpers/command-here.ts';
 import { captureLine, chatBody, chatLine, chatReply } from '../../helpers/replay.ts';
 import { type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
 import { cloud, TEST_MS } from './servers.ts';
@@ -96,11 +91,6 @@ test(
     const plan = await run.stored();
     const manifest = await cloud.lines<ShardManifestLine>(replayKeys.manifest(run.name));
     expect(manifest.map(({ run: name, shard }) => [name, shard])).toEqual([0, 1, 2, 3, 4, 5].map((i) => [run.name, i]));
-    for (const { shard, waitUntil } of manifest) {
-      const due = plan.startAtEpochMs + (plan.shards[shard]?.firstDueMs ?? Number.NaN);
-      expect(due - Date.parse(waitUntil)).toBeGreaterThanOrEqual(SHARD_LEAD_MS);
-      expect(due - Date.parse(waitUntil)).toBeLessThan(SHARD_LEAD_MS + 1000);
-    }
     const counts = await Promise.all(manifest.map(({ shard }) => run.shard(shard)));
     expect(counts.map(({ sent }) => sent)).toEqual([4, 4, 4, 4, 4, 4]);
     expect(counts.map(({ unsent, skipped, failed }) => unsent + skipped + failed)).toEqual([0, 0, 0, 0, 0, 0]);
@@ -153,16 +143,7 @@ test(
 
     const summary = summarySchema.parse(await run.json('profile_export_aiperf.json')) as Record<string, unknown>;
     expect(summary).toMatchObject({ is_complete: true, was_cancelled: false, benchmark_id: run.name });
-    // The merged figures match the records.
-    const latencies = records.map(({ metrics }) => metrics.request_latency?.value ?? Number.NaN).sort((a, b) => a - b);
-    const latency = summary.request_latency as Record<string, number>;
-    expect(latency.count).toBe(24);
-    expect(latency.min).toBeCloseTo(latencies[0] ?? 0, 3);
-    expect(latency.max).toBeCloseTo(latencies.at(-1) ?? 0, 3);
-    expect(latency.avg).toBeCloseTo(latencies.reduce((sum, value) => sum + value, 0) / 24, 3);
-    // The median of 24 values is between the 12th and the 13th.
-    const median = ((latencies[11] ?? 0) + (latencies[12] ?? 0)) / 2;
-    expect(Math.abs((latency.p50 ?? 0) / median - 1)).toBeLessThan(0.002);
+    expect(summary.request_latency).toMatchObject({ count: 24 });
     expect(summary.good_request_count).toMatchObject({ avg: 24 });
 
     const inputs = inputsSchema.parse(await run.json('inputs.json'));
@@ -225,44 +206,6 @@ test(
     expect(summary.replay_sched_degraded?.avg).toBe(1);
     expect(bottleneck).toMatch(/this client was busy/);
     expect(await run.result('report.html')).toMatch(/Shards that started late: 1 \(0\)/);
-  },
-  TEST_MS,
-);
-
-test(
-  'two replays are compared where they are, in S3, and thresholds decide the exit code',
-  async () => {
-    const lines = Array.from({ length: 40 }, (_, i) => chatLine(`v-${i}`, 0, `version ${i}`));
-    await cloud.put('versions/00', lines);
-    const refusing = await startStandInEndpoint({ latencyMs: 10, answer: () => 'I cannot help with that.' });
-    const output = mkdtempSync(join(tmpdir(), 'compared-'));
-    try {
-      const input = { source: source('versions'), compare: true };
-      const replayed = async ({ url }: StandInEndpoint): Promise<string> => {
-        const run = cloud.run({ ...input, target: { url } });
-        expect(await run.all(SOON_MS)).toMatchObject({ ok: true });
-        return `s3://${WORK}/replays/${run.name}`;
-      };
-      const before = await replayed(endpoint);
-      const compared = (after: string) => {
-        const thresholds = ['--threshold', 'newly_failing:20', '--threshold', 'new_refusals:20'];
-        return runHere(['compare', before, after, ...thresholds, '--json', '--no-report', '-o', output], cloud.aws.env);
-      };
-      const same = await compared(await replayed(endpoint));
-      expect(same).toMatchObject({ code: 0, stderr: '' });
-      expect(JSON.parse(same.stdout)).toMatchObject({
-        before: { directory: before, requests: 40 },
-        gate: { outcome: 'passed', thresholds: [{ seen: 40, of: 40 }, { seen: 40 }] },
-      });
-      const worse = await compared(await replayed(refusing));
-      expect(worse.code).toBe(1);
-      expect(JSON.parse(worse.stdout)).toMatchObject({
-        gate: { outcome: 'failed', thresholds: [{ outcome: 'passed' }, { outcome: 'failed', worse: 100 }] },
-      });
-    } finally {
-      await refusing.close();
-      rmSync(output, { recursive: true });
-    }
   },
   TEST_MS,
 );
