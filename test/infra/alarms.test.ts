@@ -14,25 +14,11 @@ import {
   templateOf,
 } from '../helpers/synth.ts';
 
-interface Metric {
-  Namespace: string;
-  MetricName: string;
-  Dimensions: { Name: string; Value: string }[];
-}
-
 interface Alarm {
   AlarmName: string;
   AlarmDescription: string;
   AlarmActions: string[];
-  ComparisonOperator: string;
-  Threshold: number;
-  EvaluationPeriods: number;
-  DatapointsToAlarm?: number;
-  TreatMissingData: string;
-  Namespace?: string;
-  MetricName?: string;
-  Dimensions?: Metric['Dimensions'];
-  Metrics?: { Id: string; Expression?: string; MetricStat?: { Metric: Metric; Stat: string; Period: number } }[];
+  Metrics?: { MetricStat?: object }[];
 }
 
 const template = templateOf({ STACK_PREFIX: 'prod', ALARM_EMAIL: 'on-call@example.com' });

@@ -1,10 +1,12 @@
 /** The construct in an app of somebody else. */
 import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import { App, Fn, Stack } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { parse as parseDotenv } from 'dotenv';
 import { InferenceMonitor } from '../../lib/inference-monitor.ts';
 import { type InferenceMonitorProps, propName, settingsOfProps } from '../../lib/monitor-props.ts';
 import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
@@ -56,73 +58,51 @@ it('exists in an app with all flags of a new one', () => {
 });
 
 it('reads every prop as its setting', () => {
-  const texts: Record<string, string> = {
-    MLFLOW_TRACKING_URI: 'arn:aws:sagemaker:eu-west-1:123456789012:mlflow-app/app-1',
+  const example = readFileSync('.env.example', 'utf8').replaceAll('us-east-1', REGION);
+  const { AWS_REGION: _, ...examples } = parseDotenv(example.replace(/^#(?=[A-Z0-9_]+=)/gm, ''));
+  const own = {
     STACK_PREFIX: 'prod',
+    MLFLOW_TRACKING_URI: 'https://mlflow.example.com',
     SAGEMAKER_ENDPOINT_NAME: 'my-endpoint',
     DATA_CAPTURE_S3_BUCKET: 'captures',
-    DATA_CAPTURE_S3_PREFIX: 'datacapture/my-endpoint/',
-    DATA_CAPTURE_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/a',
-    WORK_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/b',
-    MLFLOW_ARTIFACT_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/c',
-    SECRETS_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/d',
-    MLFLOW_ARTIFACT_BUCKET: 's3://artifacts/mlflow',
-    MLFLOW_ARTIFACT_ACCOUNT_ID: '210987654321',
+  };
+  // Where the example is the default.
+  const others = {
     MLFLOW_EXPERIMENT_NAME: 'helpdesk',
-    MLFLOW_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:mlflow-AbCdEf',
-    JUDGE_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:judge-AbCdEf',
-    REPLAY_HEADERS_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:replay-AbCdEf',
-    SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT: 'https://vpce.example.com',
+    MLFLOW_EXPERIMENT_SHARED: 'true',
     BEDROCK_MODEL_ID: 'eu.anthropic.claude-sonnet-4-6',
-    JUDGE_CASCADE: 'eu.anthropic.claude-haiku-4-5-20251001-v1:0',
-    JUDGE_RATIONALES: 'failures',
-    JUDGE_PREFIX: 'cached',
-    JUDGE_CALLS: 'separate',
-    JUDGE_BASE_URL: 'https://llm.example.com/v1',
-    JUDGE_GUIDELINES: '{"kind":"Be kind."}',
-    JUDGE_PRICES: '{"sagemaker:/my-judge":{"input":0.4,"output":0.4}}',
     MLFLOW_EVALUATION_MODEL_PARAM: '{"temperature":0}',
-    BEDROCK_GUARDRAIL_ID: 'gr1234',
-    BEDROCK_GUARDRAIL_VERSION: 'DRAFT',
     EVALUATION_SAMPLE_RATE: '0.5',
     EVALUATION_BUDGET_USD: '0.5',
     EVALUATION_ALWAYS: '[{"name":"long replies","replyTokensOver":800}]',
     QUALITY_OBJECTIVES: '[{"scorer":"safety","atLeast":0.95,"over":"1d"}]',
     ALARM_QUOTES: 'true',
+    JUDGE_CALLS: 'separate',
+    JUDGE_RATIONALES: 'failures',
+    JUDGE_PREFIX: 'cached',
+    JUDGE_GUIDELINES: '{"kind":"Be kind."}',
+    JUDGE_PRICES: '{"sagemaker:/my-judge":{"input":0.4,"output":0.4}}',
     MAX_FUNCTIONS: '3',
     JUDGE_CONCURRENCY: '5',
     JUDGE_TOKENS_PER_MINUTE: '70000',
-    MLFLOW_REQUESTS_PER_SECOND: '12.5',
-    MLFLOW_EXPERIMENT_SHARED: 'true',
     CSV_HEADER: 'true',
     FEATURE_NAMES: '["age","income"]',
     MAX_LINE_BYTES: '100000',
-    VPC_SUBNET_IDS: 'subnet-0a,subnet-0b',
-    VPC_SECURITY_GROUP_IDS: 'sg-0a',
     MAX_CONCURRENCY: '7',
     BATCH_WINDOW_SECONDS: '0',
     LAMBDA_MEMORY_MB: '2048',
     LAMBDA_TIMEOUT_SECONDS: '300',
     LOG_RETENTION_DAYS: '90',
     MISSING_CAPTURES_HOURS: '0',
-    ENDPOINT_VARIANTS: 'blue,green',
-    SHADOW_VARIANTS: 'shadow,dark',
-    GROUND_TRUTH: '{"kind":"classes","days":60,"groups":["age"]}',
-    GROUND_TRUTH_S3_PREFIX: 's3://labels/churn/',
-    GROUND_TRUTH_KMS_KEY_ARN: 'arn:aws:kms:eu-west-1:123456789012:key/e',
     MISSING_LABELS_HOURS: '24',
-    ALARM_EMAIL: 'oncall@example.com',
-    REPLAY_ENDPOINT_NAMES: 'one,two',
-    REPLAY_INFERENCE_COMPONENT_NAMES: 'part',
-    REPLAY_URLS: 'https://one.example.com,http://10.0.0.7:8080',
-    ARTHUR_HOST: 'https://app.arthur.ai',
-    ARTHUR_MODEL_ID: 'some-model',
-    ARTHUR_SECRET_ARN: 'arn:aws:secretsmanager:eu-west-1:123456789012:secret:arthur-AbCdEf',
-    ARTHUR_S3_PREFIX: 'datacapture/my-endpoint/blue/',
+    ENDPOINT_VARIANTS: 'blue,green',
     ARTHUR_S3_SUFFIX: '-1.jsonl',
   };
+  const texts: Record<string, string> = { ...examples, ...own, ...others };
   expect(Object.keys(texts).toSorted()).toEqual(SETTING_NAMES.toSorted());
   const settings = parseSettings(texts);
+  const usual = Object.entries(parseSettings(own)).filter(([name]) => !(name in own) && name in texts);
+  expect(usual.filter(([name, value]) => isDeepStrictEqual(value, settings[name as 'STACK_PREFIX']))).toEqual([]);
   const props = Object.fromEntries(SETTING_NAMES.map((name) => [propName(name), settings[name as 'STACK_PREFIX']]));
   const read = settingsOfProps(props as unknown as Parameters<typeof settingsOfProps>[0], {
     region: REGION,

@@ -179,17 +179,6 @@ describe('runs that are started one by one', () => {
       expect(next.summary?.verdicts.newVerdicts).toBeGreaterThanOrEqual(JUDGED.length);
     });
 
-    test('does not ask the judge with a sample rate of 0', async () => {
-      const key = `${hour(1)}/unsampled.jsonl`;
-      await stage({ [key]: [chatLine('unsampled')] });
-      environment.judge.forget();
-      const outcome = await pipeline.run(pipeline.event(key, { sampleRate: 0 }));
-      expectSucceeded(outcome);
-      expectAccountedFor(outcome);
-      expect(outcome.summary?.verdicts.notSampled).toBeGreaterThanOrEqual(JUDGED.length);
-      expect(environment.judge.counts.calls).toBe(0);
-    });
-
     test('judges again with reevaluate: true, and overrides the older verdicts', async () => {
       const key = `${hour(1)}/again.jsonl`;
       await stage({ [key]: [chatLine('again')] });
@@ -270,32 +259,6 @@ describe('runs that are started one by one', () => {
       const retry = await pipeline.run({ retry: { run: outcome.name, what: 'quarantined' } });
       expectSucceeded(retry);
       expect(retry.summary?.lines).toMatchObject({ planned: 2, quarantined: 2 });
-    });
-
-    test.each([
-      ['a missing file', () => pipeline.event(`${hour(1)}/missing.jsonl`), 'CaptureMissing'],
-      ['a key that does not name a capture file', () => pipeline.event(`${hour(1)}/notes.txt`), 'NotACaptureFile'],
-      ['a key of another endpoint', () => pipeline.event('other-endpoint/mixed.jsonl'), 'OutsideCaptureScope'],
-      ['an input of unknown shape', () => ({ file: 'x' }), 'InvalidInput'],
-      ['an unknown option', () => pipeline.event(`${hour(1)}/unjudged.jsonl`, { sampleRate: 2 }), 'InvalidInput'],
-      [
-        'a window that ends before it starts',
-        () => backfill('2026-11-20T07:00:00Z', '2026-11-20T06:00:00Z'),
-        'InvalidInput',
-      ],
-      ['a retry of an unknown run', () => ({ retry: { run: 'nobody', what: 'failed' } }), /Run|Missing/],
-    ])('fails by name for %s, and shows what is allowed', async (_, input, error) => {
-      const outcome = await pipeline.run(input());
-      expect(outcome.status).toBe('FAILED');
-      expect(outcome.error).toEqual(error instanceof RegExp ? expect.stringMatching(error) : error);
-      expect(outcome.cause).toMatch(/expected: /);
-    });
-
-    const backfill = (from: string, to: string) => ({
-      bucket: pipeline.outputs.captureBucket,
-      prefix: `${ENDPOINT}/`,
-      from,
-      to,
     });
   });
 
@@ -379,24 +342,6 @@ describe('runs that are started one by one', () => {
       const next = await pipeline.run(pipeline.event(key));
       expectSucceeded(next);
       await expectComplete([key]);
-    });
-
-    test('completes a failed run by a retry', async () => {
-      const key = `${hour(9)}/undone.jsonl`;
-      await stage({ [key]: [chatLine('undone')] });
-      environment.judge.behave({ models: { '*': { state: 'denied' } } });
-      const failed = await pipeline.run(pipeline.event(key));
-      expect(failed).toMatchObject({ status: 'FAILED', error: 'RunIncomplete' });
-      expect(failed.cause).toContain(`{"retry":{"run":"${failed.name}","what":"failed"}}`);
-      expect(failed.summary?.verdicts.lost).toBeGreaterThanOrEqual(JUDGED.length);
-
-      environment.judge.behave({});
-      const retry = await pipeline.run({ retry: { run: failed.name, what: 'failed' } });
-      expectSucceeded(retry);
-      expectAccountedFor(retry);
-      const [assessments = []] = Object.values((await expectComplete([key])).assessments);
-      expect(assessments.map((one) => one.name)).toEqual(expect.arrayContaining(JUDGED));
-      expect(assessments.filter((one) => one.error !== null)).toEqual([]);
     });
   });
 

@@ -107,13 +107,11 @@ describe('the double', () => {
     body?: string;
     path?: string;
     header?: [string, string | undefined];
-    arn?: string;
   }): Promise<number> {
     const body = '{"max_results":1,"locations":[]}';
     const path = '/api/3.0/mlflow/traces/search';
     const url = new URL(path, doubles.server.url);
-    const signed = { ...target(), arn: changes.arn ?? doubles.server.arn };
-    const authorizer = sigV4Authorizer(signed, async () => MANAGED_CREDENTIALS);
+    const authorizer = sigV4Authorizer(target(), async () => MANAGED_CREDENTIALS);
     const headers: Record<string, string | undefined> = await authorizer.authorize({
       method: 'POST',
       url,
@@ -132,30 +130,13 @@ describe('the double', () => {
     });
   }
 
-  test('accepts an unchanged request', async () => {
-    expect(await send({})).toBe(200);
-  });
-
   test('refuses one changed byte in the body, the path, the date or the ARN', async () => {
+    expect(await send({})).toBe(200);
     expect(await send({ body: '{"max_results":2,"locations":[]}' })).toBe(403);
     expect(await send({ path: '/api/3.0/mlflow/traces/searcH' })).toBe(403);
     expect(await send({ header: ['x-amz-date', '20261120T000000Z'] })).toBe(403);
     expect(await send({ header: ['x-mlflow-sm-tracking-server-arn', `${doubles.server.arn}x`] })).toBe(403);
     expect(await send({ header: ['authorization', undefined] })).toBe(403);
-  });
-
-  test('refuses the ARN of another server, even if it is signed', async () => {
-    expect(await send({ arn: `${doubles.server.arn}x` })).toBe(400);
-  });
-
-  test('refuses the signature of the other kind', async () => {
-    const mixed = createMlflowClient({
-      trackingUri: MANAGED_ARNS.app,
-      customEndpoint: doubles.server.url,
-      credentials: async () => MANAGED_CREDENTIALS,
-    });
-    clients.push(mixed);
-    await expect(mixed.resolveExperiment('any')).rejects.toMatchObject({ name: 'MlflowAccessDenied' });
   });
 
   test('refuses expired credentials until they are renewed', async () => {

@@ -154,24 +154,6 @@ describe('one object', () => {
     expect(plan).toMatchObject({ failedFiles: [{ key, error: { name } }] });
   });
 
-  test('is planned by the first of two executions at the same time, and again by a later one', async () => {
-    const key = 'my-endpoint/twice.jsonl';
-    await put(key, line(1));
-    running.add('arn:first');
-    const plan = (name: string) => planCaptures(request(name, event(key)), dependencies);
-    expect((await plan('first')).outcome).toBe('planned');
-    expect((await plan('second')).outcome).toBe('duplicate');
-    // A retried Lambda finds its own claim.
-    expect((await plan('first')).outcome).toBe('planned');
-    running.delete('arn:first');
-    expect((await plan('third')).outcome).toBe('planned');
-    running.add('arn:third');
-    // New content under the same key is a different object.
-    await put(key, line(2));
-    expect((await plan('fourth')).outcome).toBe('planned');
-    running.clear();
-  });
-
   test('is planned by exactly one of many executions at the same time', async () => {
     await put('my-endpoint/race.jsonl', line(1));
     const names = Array.from({ length: 8 }, (_, n) => `race-${n}`);

@@ -1,10 +1,10 @@
 /** The replay command in unusual situations: options, the output directory, signals before the first request. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { runHere } from '../helpers/command-here.ts';
-import { chatLine, ReplayFolder, replay, runCli, startCli } from '../helpers/replay.ts';
+import { chatLine, ReplayFolder, runCli, startCli } from '../helpers/replay.ts';
 
 let folder: ReplayFolder;
 let endpoint: StandInEndpoint;
@@ -104,28 +104,6 @@ test('reads window times without an offset as UTC, like captured times', async (
   }
 });
 
-test.each([
-  [
-    ['--fixed-schedule', '--concurrency', '2'],
-    /cannot be combined with --concurrency or --request-rate; got: both; expected: .*--max-concurrency/,
-  ],
-  [['--variant', 'blue'], /got: --variant; expected: these options only with --endpoint/],
-  [['--goodput', 'speed:3'], /unknown metric; got: speed/],
-  [['--goodput', 'request_latency:3:4'], /invalid threshold; got: request_latency:3:4/],
-  [['--run', '../outside'], /without \//],
-  [['--speedup', 'fast'], /expected a number/],
-  [['--no-such-option'], /unknown option/],
-  [['--from', '2026-02-30T10:00:00Z'], /a time such as/],
-  [['--headers-file', 'no-such-file'], /InvalidHeader: The headers file cannot be read; got: ENOENT/],
-])('rejects %j', async (options, message) => {
-  const file = folder.write('a.jsonl', lines(1));
-  expect(await run(file, ...options)).toMatchObject({
-    code: expect.any(Number),
-    stderr: expect.stringMatching(message),
-  });
-  expect(endpoint.arrivals.count).toBe(0);
-});
-
 test('rejects headers for a SageMaker endpoint, which does not forward them', async () => {
   const file = folder.write('a.jsonl', lines(1));
   const args = ['replay', file, '--endpoint', 'e', '--region', 'eu-west-1', '--header', 'X-A: b'];
@@ -185,24 +163,6 @@ test('stops on Ctrl-C during the warm-up', async () => {
   expect(await running.done).toMatchObject({ code: 130, stdout: expect.stringContaining('sent: 0') });
   expect(endpoint.arrivals.count).toBe(8);
   expect(existsSync(join(out, 'profile_export_aiperf.json'))).toBe(true);
-});
-
-test('ends the replay on a full disk, names the file, and fails', async () => {
-  // Every write to this file fails like on a full disk.
-  mkdirSync(out);
-  const file = folder.write(
-    'a.jsonl',
-    Array.from({ length: 600 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
-  );
-  symlinkSync('/dev/full', join(out, 'profile_export.jsonl'));
-  const replaying = replay(file, endpoint.url, out, { speedup: 20 });
-  await expect(replaying).rejects.toMatchObject({
-    name: 'ResultsNotWritten',
-    message: expect.stringMatching(/ENOSPC.*profile_export\.jsonl/),
-  });
-  // The schedule takes half a minute, but the replay ends with the first write, half a second after the first reply.
-  expect(endpoint.arrivals.count).toBeLessThan(300);
-  expect(readdirSync(out)).not.toContain('inputs.json.spool');
 });
 
 test('removes control characters of the target from the terminal output', async () => {

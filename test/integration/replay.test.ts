@@ -7,15 +7,7 @@ import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
-import {
-  captureLine,
-  chatBody,
-  chatLine,
-  ReplayFolder,
-  type ReplayRecord,
-  readLines,
-  replay,
-} from '../helpers/replay.ts';
+import { captureLine, chatLine, ReplayFolder, type ReplayRecord, readLines, replay } from '../helpers/replay.ts';
 
 const LATENCY_MS = 50;
 /** A busy machine delays a process by some hundred milliseconds. A broken schedule differs by more. */
@@ -144,19 +136,6 @@ describe('what is sent', () => {
     ]);
   });
 
-  test('believes nobody without a stack: who claims to be a replay is replayed', async () => {
-    const file = folder.write('a.jsonl', [
-      chatLine('e1', 0, 'one'),
-      captureLine('e2', 0, { data: chatBody('two') }, undefined, {
-        inferenceId: 'replay-00112233445566778899aabbccddeeff',
-      }),
-      captureLine('e3', 0, { data: chatBody('three') }, undefined, { customAttributes: ['replay_run=r;event_id=e'] }),
-    ]);
-    const { results } = await replay(file, endpoint.url, out);
-    expect(bodies()).toEqual(['one', 'two', 'three'].map((word) => chatBody(word)));
-    expect(Object.fromEntries(results.skippedReasons)).toEqual({});
-  });
-
   test('sends nothing twice after failures', async () => {
     const file = folder.write('a.jsonl', [
       ...Array.from({ length: 12 }, (_, i) => chatLine(`d${i}`, 0, `[#${i}] [[disconnect]]`)),
@@ -184,33 +163,6 @@ describe('when it is sent', () => {
     expect(ids).toEqual(['e0', 'e1', 'e2', 'e3', 'e4']);
     for (const [i, expected] of [0, 250, 250, 500, 1000].entries()) expect(dues[i]).toBeCloseTo(expected, 2);
     expectOnSchedule(records);
-  });
-
-  test('limits the window, the passes and the number of requests', async () => {
-    const file = folder.write(
-      'a.jsonl',
-      [0, 1, 2, 3].map((second) => chatLine(`e${second}`, second, `[#${second}]`)),
-    );
-    const window = await replay(file, endpoint.url, out, { startOffsetMs: 1000, endOffsetMs: 2000, speedup: 10 });
-    expect(window.records.map(({ metadata }) => metadata.event_id).sort()).toEqual(['e1', 'e2']);
-    const repeated = await replay(file, endpoint.url, join(folder.path, 'out2'), {
-      speedup: 20,
-      repeat: 3,
-      requestCount: 10,
-    });
-    expect(repeated.records.map(({ metadata }) => metadata.pass).sort()).toEqual([0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
-  });
-
-  test('counts only sent requests towards the limit, and a bad line once over all passes', async () => {
-    const bad = captureLine('bad', 0, { data: '!!', encoding: 'BASE64' });
-    const file = folder.write('a.jsonl', [bad, ...[1, 2].map((i) => chatLine(`e${i}`, 0, `[#${i}]`)), bad]);
-    const counted = { speedup: 20, repeat: 4, requestCount: 5, warmup: 2 };
-    const { records, skipped } = await replay(file, endpoint.url, out, counted);
-    const sent = records.map(({ metadata }) => `${metadata.event_id} ${metadata.pass}`);
-    expect(sent.sort()).toEqual(['e1 0', 'e1 1', 'e1 2', 'e2 0', 'e2 1']);
-    expect(endpoint.arrivals.count).toBe(7);
-    expect(skipped).toEqual([]);
-    expect(readLines<SkippedLine>(join(out, 'skipped.jsonl')).map(({ line }) => line)).toEqual([1, 4]);
   });
 
   test('respects the concurrency cap, and does not hide the time that requests wait', async () => {

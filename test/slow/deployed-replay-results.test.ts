@@ -273,22 +273,6 @@ describe('when it is stopped', () => {
   });
 });
 
-test('fails before sending if the judge’s model has ended', async () => {
-  const before = endpoint.arrivals.count;
-  environment.judge.behave({ models: { '*': { state: 'ended' } } });
-  // A planner checks once per process.
-  await replays.setTimeout('replayPlanner', 900);
-  try {
-    const outcome = await replays.run(input);
-    expect(DeployedReplay.facts(outcome)).toMatchObject({ status: 'FAILED', error: 'JudgeModelGone' });
-  } finally {
-    environment.judge.behave({});
-  }
-  expect(endpoint.arrivals.count).toBe(before);
-  // No MLflow run stays open.
-  expect((await inMlflow.runs(REPLAYS)).filter(({ status }) => status === 'RUNNING')).toEqual([]);
-});
-
 describe('with an MLflow run that cannot be ended', () => {
   const [WHOLE, INCOMPLETE] = ['unpublished', 'incomplete'];
   let outcomes: Outcome[];

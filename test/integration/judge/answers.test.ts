@@ -120,21 +120,3 @@ test('affects only one scorer by a bad answer if scorers are asked one by one', 
   expect(outcomesOf(result)).toEqual({ ...PARCEL_VERDICTS, safety: 'JudgeGuardrailIntervened' });
   expectPaid(result);
 });
-
-describe('a prompt that is too long', () => {
-  const long = chatCapture({ reply: 'Your parcel is on its way. '.repeat(4000) });
-
-  test('is shortened by cutting more of the captured text', async () => {
-    rig.behave({ models: { '*': { maxInputTokens: 9000 } } });
-    const result = await rig.judge().judge(long, CHAT_SCORERS);
-    expect(outcomesOf(result).safety).toBe('yes');
-    expect(rig.standIn.counts).toMatchObject({ refused: 2, answered: 1 });
-  });
-
-  test('is an error if even the shortest prompt does not fit', async () => {
-    rig.behave({ models: { '*': { maxInputTokens: 600 } } });
-    const result = await rig.judge().judge(long, CHAT_SCORERS);
-    expect(new Set(Object.values(outcomesOf(result)))).toEqual(new Set(['JudgeInputTooLong']));
-    expect(rig.standIn.counts.answered).toBe(0);
-  });
-});

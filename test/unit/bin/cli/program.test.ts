@@ -124,70 +124,53 @@ test('the documentation lists the exit codes', () => {
 const sdk = (name: string, message: string, more: object = {}): Error =>
   Object.assign(new Error(message), { name, $metadata: {}, ...more });
 
-test.each<[Error, string, RegExp]>([
-  [new Error('Region is missing'), 'AwsRegionMissing', /expected: AWS_REGION/],
-  [
-    sdk('CredentialsProviderError', 'Could not load credentials from any providers'),
-    'AwsCredentialsMissing',
-    /AWS_PROFILE/,
+const FAILURES: Record<string, [Error, RegExp][]> = {
+  AwsRegionMissing: [[new Error('Region is missing'), /expected: AWS_REGION/]],
+  AwsCredentialsMissing: [
+    [sdk('CredentialsProviderError', 'Could not load credentials from any providers'), /AWS_PROFILE/],
   ],
-  [
-    sdk(
-      'CredentialsProviderError',
-      'The SSO session associated with this profile has expired. To refresh it run aws sso login',
-    ),
-    'AwsCredentialsExpired',
-    /fresh credentials: aws sso login/,
+  AwsCredentialsExpired: [
+    [
+      sdk('CredentialsProviderError', 'The SSO session has expired. To refresh it run aws sso login'),
+      /: aws sso login/,
+    ],
+    [sdk('TokenProviderError', "Token is expired. To refresh this SSO session run 'aws sso login'"), /sso/],
+    [sdk('ExpiredToken', 'The provided token has expired.'), /got: ExpiredToken: The provided/],
+    [sdk('ExpiredTokenException', 'The security token included in the request is expired'), /fresh/],
   ],
-  [
-    sdk('TokenProviderError', "Token is expired. To refresh this SSO session run 'aws sso login'"),
-    'AwsCredentialsExpired',
-    /sso/,
+  AwsCredentialsInvalid: [
+    [sdk('UnrecognizedClientException', 'The security token included in the request is invalid.'), /enabled for it/],
   ],
-  [sdk('ExpiredToken', 'The provided token has expired.'), 'AwsCredentialsExpired', /got: ExpiredToken: The provided/],
-  [
-    sdk('ExpiredTokenException', 'The security token included in the request is expired'),
-    'AwsCredentialsExpired',
-    /fresh/,
+  AccessDenied: [
+    [
+      sdk(
+        'AccessDeniedException',
+        'User: arn:aws:sts::1:assumed-role/dev/me is not authorized to perform: states:StartExecution on resource: arn:aws:states:eu-west-1:1:stateMachine:m because no identity-based policy allows the states:StartExecution action',
+      ),
+      /a policy that allows you states:StartExecution on arn:aws:states:eu-west-1:1:stateMachine:m$/,
+    ],
+    [
+      sdk('403', 'UnknownError', { $metadata: { httpStatusCode: 403 }, operation: 's3:HeadObject' }),
+      /you s3:GetObject$/,
+    ],
+    [sdk('AccessDenied', 'Access Denied'), /a policy that allows it$/],
   ],
-  [
-    sdk('UnrecognizedClientException', 'The security token included in the request is invalid.'),
-    'AwsCredentialsInvalid',
-    /enabled for it/,
+  Throttled: [[sdk('ThrottlingException', 'Rate exceeded'), /in a minute/]],
+  ClockSkewed: [
+    [sdk('RequestTimeTooSkewed', 'The difference is too large'), /UTC/],
+    [sdk('InvalidSignatureException', 'Signature expired: 20261123T000000Z is now earlier than'), /UTC/],
   ],
-  [
-    sdk(
-      'AccessDeniedException',
-      'User: arn:aws:sts::1:assumed-role/dev/me is not authorized to perform: states:StartExecution on resource: arn:aws:states:eu-west-1:1:stateMachine:m because no identity-based policy allows the states:StartExecution action',
-    ),
-    'AccessDenied',
-    /a policy that allows you states:StartExecution on arn:aws:states:eu-west-1:1:stateMachine:m$/,
+  AwsUnreachable: [
+    [sdk('Error', 'getaddrinfo ENOTFOUND states.eu-west-9.amazonaws.com', { code: 'ENOTFOUND' }), /is eu-west-9$/],
+    [Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED', $metadata: {} }), /got: ECONNREFUSED;/],
   ],
-  [
-    sdk('403', 'UnknownError', { $metadata: { httpStatusCode: 403 }, operation: 's3:HeadObject' }),
-    'AccessDenied',
-    /allows you s3:GetObject$/,
+  CertificateRefused: [
+    [sdk('Error', 'self-signed certificate', { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }), /NODE_EXTRA_CA_CERTS/],
   ],
-  [sdk('AccessDenied', 'Access Denied'), 'AccessDenied', /a policy that allows it$/],
-  [sdk('ThrottlingException', 'Rate exceeded'), 'Throttled', /in a minute/],
-  [sdk('RequestTimeTooSkewed', 'The difference is too large'), 'ClockSkewed', /UTC/],
-  [sdk('InvalidSignatureException', 'Signature expired: 20261123T000000Z is now earlier than'), 'ClockSkewed', /UTC/],
-  [
-    sdk('Error', 'getaddrinfo ENOTFOUND states.eu-west-9.amazonaws.com', { code: 'ENOTFOUND' }),
-    'AwsUnreachable',
-    /AWS_REGION is eu-west-9$/,
-  ],
-  [
-    Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED', $metadata: {} }),
-    'AwsUnreachable',
-    /got: ECONNREFUSED;/,
-  ],
-  [
-    sdk('Error', 'self-signed certificate', { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }),
-    'CertificateRefused',
-    /NODE_EXTRA_CA_CERTS/,
-  ],
-])('%s', (error, name, message) => {
+};
+test.each(
+  Object.entries(FAILURES).flatMap(([name, all]) => all.map(([error, message]) => [name, error, message] as const)),
+)('%s: %s', (name, error, message) => {
   process.env.AWS_REGION = 'eu-west-9';
   expect(awsFailure(error)).toEqual({ name, message: expect.stringMatching(message) });
   const wrapped = new Error('The captures cannot be read', { cause: new Error('lost', { cause: error }) });
