@@ -1,6 +1,6 @@
 /** Runs the MLflow tests with other versions. */
 import { OTHER_MLFLOW_VERSIONS } from '../../local/python/python-presets.ts';
-import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';
+import { startPlainMlflow } from '../helpers/mlflow-plain.ts';
 import { testMlflow } from '../helpers/mlflow-suite.ts';
 
 jest.setTimeout(60_000);
@@ -12,7 +12,7 @@ describe.each(versions)('MLflow %s', (version) => {
   let mlflow: Awaited<ReturnType<typeof startPlainMlflow>>;
   beforeAll(async () => {
     mlflow = await startPlainMlflow(version);
-  }, START_LIMIT_MS);
+  });
   afterAll(() => mlflow?.stop());
 
   test('runs in the expected version', () => {
