@@ -3,8 +3,6 @@ import { OTHER_MLFLOW_VERSIONS } from '../../local/python/python-presets.ts';
 import { startPlainMlflow } from '../helpers/mlflow-plain.ts';
 import { testMlflow } from '../helpers/mlflow-suite.ts';
 
-jest.setTimeout(60_000);
-
 /** `MLFLOW_VERSIONS=3.14.0,3.15.2` replaces the tested versions. */
 const versions = process.env.MLFLOW_VERSIONS?.split(',') ?? [...OTHER_MLFLOW_VERSIONS];
 
