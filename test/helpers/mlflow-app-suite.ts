@@ -8,7 +8,6 @@ import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.t
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
 import type { StoredTrace } from '../../src/mlflow/types.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS, type ManagedMlflow, startManagedMlflow } from './mlflow-managed.ts';
-import { START_LIMIT_MS } from './mlflow-plain.ts';
 import { chatTrace, verdict } from './mlflow-traces.ts';
 
 /**
@@ -98,7 +97,7 @@ export function testApps(versions: readonly string[]): void {
       runs.set(version, run);
     };
     await Promise.all(versions.map(start));
-  }, START_LIMIT_MS);
+  });
 
   afterAll(async () => {
     await Promise.all([...served.values()].map((each) => each.stop()));

@@ -75,14 +75,6 @@ export class ReplaysInMlflow {
     return found.traces ?? [];
   }
 
-  async file(run: string, path: string): Promise<string> {
-    const reply = await fetchOnNewConnection(
-      `${this.#url}/get-artifact?path=${encodeURIComponent(path)}&run_uuid=${run}`,
-    );
-    if (!reply.ok) throw new Error(`${path}: HTTP ${reply.status}`);
-    return reply.text();
-  }
-
   /** All values of a run's metric. */
   async history(run: string, metric: string): Promise<object[]> {
     const path = `2.0/mlflow/metrics/get-history?run_id=${run}&metric_key=${metric}`;

@@ -8,7 +8,6 @@ import { type ManagedMlflowTarget, parseTrackingUri } from '../../src/mlflow/tra
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { S3Wire } from '../doubles/s3-wire.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS, ManagedSuite } from '../helpers/mlflow-managed.ts';
-import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 import { chatTrace } from '../helpers/mlflow-traces.ts';
 import { testEnvironment } from '../helpers/test-environment.ts';
 
@@ -20,7 +19,7 @@ const clients: MlflowClient[] = [];
 beforeAll(async () => {
   suite = await ManagedSuite.start();
   ({ managed, doubles } = suite);
-}, START_LIMIT_MS);
+});
 
 afterAll(async () => {
   for (const client of clients) client.close();

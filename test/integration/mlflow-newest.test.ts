@@ -4,14 +4,14 @@ import type { TraceRecord } from '../../src/captures/trace/types.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
 import type { SeenRequest } from '../doubles/misbehaving-server.ts';
 import { testCorpus } from '../helpers/mlflow-corpus.ts';
-import { START_LIMIT_MS, startPlainMlflow } from '../helpers/mlflow-plain.ts';
+import { startPlainMlflow } from '../helpers/mlflow-plain.ts';
 import { testMlflow } from '../helpers/mlflow-suite.ts';
 import { chatTrace, verdict } from '../helpers/mlflow-traces.ts';
 
 let mlflow: Awaited<ReturnType<typeof startPlainMlflow>>;
 beforeAll(async () => {
   mlflow = await startPlainMlflow();
-}, START_LIMIT_MS);
+});
 afterAll(() => mlflow?.stop());
 test('the newest version is written to by OTLP', async () => {
   expect(await mlflow.client.capabilities()).toMatchObject({ otlp: true, batchRead: true });

@@ -11,9 +11,6 @@ import { projectPath } from '../../local/project-root.ts';
 import { ensurePythonEnvironment, uvEnvironment } from '../../local/python/python-environment.ts';
 import { defaultPythonEnvironment } from '../../local/python/python-presets.ts';
 import { startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
-
-jest.setTimeout(START_LIMIT_MS);
 
 /** A package that is built here, so that the test does not depend on a package index. */
 const PACKAGES = { tiny: '1.1.0' };

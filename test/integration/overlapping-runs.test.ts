@@ -12,7 +12,6 @@ import { cellsOf, sumOfCells } from '../../src/quality/fold.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { expectEquations, TIME } from '../helpers/fault-expectations.ts';
 import { type FaultCase, FaultPipeline, type RunHooks, type RunOutcome, WORK } from '../helpers/fault-pipeline.ts';
-import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 
 const CAPTURES = 20;
 /** What a run without the judge's money has. */
@@ -21,7 +20,7 @@ const NOTHING = new OwnLimit(0);
 let pipeline: FaultPipeline;
 beforeAll(async () => {
   pipeline = await FaultPipeline.start();
-}, START_LIMIT_MS);
+});
 afterAll(() => pipeline?.stop());
 
 async function caseOf(name: string, variables: Record<string, string> = {}): Promise<FaultCase> {

@@ -14,8 +14,6 @@ import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording
 import { chatLine, ReplayFolder, runCli } from '../helpers/replay.ts';
 import { CAPTURES, CloudReplays, PREFIX, WORK } from '../helpers/replay-cloud.ts';
 
-const START_MS = 5 * 60_000;
-const TEST_MS = 2 * 60_000;
 const HOUR_S = 3600;
 
 let cloud: CloudReplays;
@@ -35,7 +33,7 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => redirecting.listen(0, '127.0.0.1', resolve));
   cloud = await CloudReplays.start();
   await cloud.put('doors/00', [chatLine('a', 0, 'one'), chatLine('b', 0, 'two')]);
-}, START_MS);
+});
 afterAll(async () => {
   redirecting?.close();
   await endpoint?.close();
@@ -54,62 +52,46 @@ test.each([
   ...['http://0177.0.0.1', 'http://0x7f000001', 'http://0', 'http://[::1]', 'http://[::ffff:127.0.0.1]'],
   ...['http://[::ffff:7f00:1]', 'http://[64:ff9b::127.0.0.1]', 'http://[2002:7f00:1::]'],
   ...['http://169.254.169.254'],
-])(
-  'a function on AWS does not connect to %s, although the origin is named',
-  async (host) => {
-    const run = cloud.run({ source, target: { url: `${host}:${port}/invocations` } }, onAws);
-    const { shards } = await run.plan(0);
-    expect(shards).toBe(1);
-    await expect(run.shard(0)).rejects.toMatchObject({ name: 'AddressNotAllowed' });
-    expect(endpoint.requests).toEqual([]);
-    expect(await run.summarize()).toMatchObject({ ok: false });
-  },
-  TEST_MS,
-);
+])('a function on AWS does not connect to %s, although the origin is named', async (host) => {
+  const run = cloud.run({ source, target: { url: `${host}:${port}/invocations` } }, onAws);
+  const { shards } = await run.plan(0);
+  expect(shards).toBe(1);
+  await expect(run.shard(0)).rejects.toMatchObject({ name: 'AddressNotAllowed' });
+  expect(endpoint.requests).toEqual([]);
+  expect(await run.summarize()).toMatchObject({ ok: false });
+});
 
-test(
-  'an emulator that is only on its link opens no door either',
-  async () => {
-    const run = cloud.run({ source, target: { url: endpoint.url } }, { AWS_ENDPOINT_URL: 'http://169.254.1.1:4566' });
-    await run.plan(0);
-    await expect(run.shard(0)).rejects.toMatchObject({ name: 'AddressNotAllowed' });
-    expect(endpoint.requests).toEqual([]);
-  },
-  TEST_MS,
-);
+test('an emulator that is only on its link opens no door either', async () => {
+  const run = cloud.run({ source, target: { url: endpoint.url } }, { AWS_ENDPOINT_URL: 'http://169.254.1.1:4566' });
+  await run.plan(0);
+  await expect(run.shard(0)).rejects.toMatchObject({ name: 'AddressNotAllowed' });
+  expect(endpoint.requests).toEqual([]);
+});
 
-test(
-  'the captures of a judge below the same prefix are not replayed',
-  async () => {
-    const own = `${PREFIX}judged/`;
-    const keyOf = (name: string) => `${own}${name}/AllTraffic/2026/11/20/10/a.jsonl`;
-    for (const name of ['judge', 'cheap', 'candidate']) {
-      await cloud.storage.putText(CAPTURES, keyOf(name), `${chatLine(name, 0, name)}\n`);
-    }
-    const { settings } = cloud;
-    cloud.settings = { ...settings, BEDROCK_MODEL_ID: 'sagemaker:/judge', JUDGE_CASCADE: 'sagemaker:/cheap/component' };
-    try {
-      const run = cloud.run({ source: { prefix: own }, target: { url: endpoint.url } });
-      expect(await run.all(0)).toMatchObject({ ok: true });
-      expect(endpoint.requests.map(({ body }) => /"(judge|cheap|candidate)"/.exec(body.toString())?.[1])).toEqual([
-        'candidate',
-      ]);
-    } finally {
-      cloud.settings = settings;
-    }
-  },
-  TEST_MS,
-);
-
-test(
-  'it connects to its own machine where AWS is there too, as an emulator is',
-  async () => {
-    const run = cloud.run({ source, target: { url: endpoint.url } });
+test('the captures of a judge below the same prefix are not replayed', async () => {
+  const own = `${PREFIX}judged/`;
+  const keyOf = (name: string) => `${own}${name}/AllTraffic/2026/11/20/10/a.jsonl`;
+  for (const name of ['judge', 'cheap', 'candidate']) {
+    await cloud.storage.putText(CAPTURES, keyOf(name), `${chatLine(name, 0, name)}\n`);
+  }
+  const { settings } = cloud;
+  cloud.settings = { ...settings, BEDROCK_MODEL_ID: 'sagemaker:/judge', JUDGE_CASCADE: 'sagemaker:/cheap/component' };
+  try {
+    const run = cloud.run({ source: { prefix: own }, target: { url: endpoint.url } });
     expect(await run.all(0)).toMatchObject({ ok: true });
-    expect(endpoint.requests).toHaveLength(2);
-  },
-  TEST_MS,
-);
+    expect(endpoint.requests.map(({ body }) => /"(judge|cheap|candidate)"/.exec(body.toString())?.[1])).toEqual([
+      'candidate',
+    ]);
+  } finally {
+    cloud.settings = settings;
+  }
+});
+
+test('it connects to its own machine where AWS is there too, as an emulator is', async () => {
+  const run = cloud.run({ source, target: { url: endpoint.url } });
+  expect(await run.all(0)).toMatchObject({ ok: true });
+  expect(endpoint.requests).toHaveLength(2);
+});
 
 test('one address among those of a name is enough to refuse it, and nothing is sent', async () => {
   const origin = { tls: false, hostname: 'candidate.example', port, refuses: isOwnAddress };
@@ -122,107 +104,87 @@ test('one address among those of a name is enough to refuse it, and nothing is s
   expect(endpoint.requests).toEqual([]);
 });
 
-test(
-  'a redirect is a failed request, and is not followed',
-  async () => {
-    const { port: other } = redirecting.address() as AddressInfo;
-    const run = cloud.run({ source, target: { url: `http://127.0.0.1:${other}` } });
-    await run.plan(0);
-    expect(await run.shard(0)).toMatchObject({ sent: 2, failed: 2 });
-    expect(endpoint.requests).toEqual([]);
-  },
-  TEST_MS,
-);
+test('a redirect is a failed request, and is not followed', async () => {
+  const { port: other } = redirecting.address() as AddressInfo;
+  const run = cloud.run({ source, target: { url: `http://127.0.0.1:${other}` } });
+  await run.plan(0);
+  expect(await run.shard(0)).toMatchObject({ sent: 2, failed: 2 });
+  expect(endpoint.requests).toEqual([]);
+});
 
-test(
-  'a URL that the settings do not name is refused by planning, and by a shard whose plan names another one',
-  async () => {
-    const named = { REPLAY_URLS: ['https://candidate.example'] };
-    const stranger = cloud.run({ source, target: { url: endpoint.url } }, named);
-    await expect(stranger.plan(0)).rejects.toMatchObject({
-      name: 'UrlNotAllowed',
-      message: expect.stringMatching(/expected: https:\/\/candidate\.example; where: REPLAY_URLS$/),
-    });
-    expect(await cloud.keys(replayKeys.prefix(stranger.name))).toEqual([]);
+test('a URL that the settings do not name is refused by planning, and by a shard whose plan names another one', async () => {
+  const named = { REPLAY_URLS: ['https://candidate.example'] };
+  const stranger = cloud.run({ source, target: { url: endpoint.url } }, named);
+  await expect(stranger.plan(0)).rejects.toMatchObject({
+    name: 'UrlNotAllowed',
+    message: expect.stringMatching(/expected: https:\/\/candidate\.example; where: REPLAY_URLS$/),
+  });
+  expect(await cloud.keys(replayKeys.prefix(stranger.name))).toEqual([]);
 
-    const run = cloud.run({ source, target: { url: 'https://candidate.example' } }, named);
-    await run.plan(0);
-    const changed = { ...(await run.stored()), target: { url: endpoint.url } };
-    await cloud.storage.putJson(WORK, replayKeys.plan(run.name), changed);
-    await expect(run.shard(0)).rejects.toMatchObject({ name: 'UrlNotAllowed' });
-    expect(endpoint.requests).toEqual([]);
-  },
-  TEST_MS,
-);
+  const run = cloud.run({ source, target: { url: 'https://candidate.example' } }, named);
+  await run.plan(0);
+  const changed = { ...(await run.stored()), target: { url: endpoint.url } };
+  await cloud.storage.putJson(WORK, replayKeys.plan(run.name), changed);
+  await expect(run.shard(0)).rejects.toMatchObject({ name: 'UrlNotAllowed' });
+  expect(endpoint.requests).toEqual([]);
+});
 
 describe('registrations', () => {
   const target = { endpoint: 'my-endpoint-v2' };
   const atStandIn = () => ({ AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url });
 
-  test(
-    'a replay to an endpoint is registered before it sends, and its inference ids name the registration',
-    async () => {
-      const run = cloud.run({ source, target }, atStandIn());
-      expect(await run.all(0)).toMatchObject({ ok: true });
-      const { marks = [], startAtEpochMs } = await run.stored();
-      expect(marks).toEqual([{ id: expect.stringMatching(/^[0-9a-f]{16}$/), atMs: startAtEpochMs }]);
-      const [{ id = '' } = {}] = marks;
-      expect(JSON.parse(await cloud.text(markKeys.mark(id)))).toEqual({ run: run.name, atMs: startAtEpochMs });
-      const ids = endpoint.requests.map(({ headers }) => headers['x-amzn-sagemaker-inference-id']);
-      expect(new Set(ids).size).toBe(2);
-      for (const one of ids) expect(one).toMatch(new RegExp(`^replay-${id}[0-9a-f]{32}$`));
-    },
-    TEST_MS,
-  );
+  test('a replay to an endpoint is registered before it sends, and its inference ids name the registration', async () => {
+    const run = cloud.run({ source, target }, atStandIn());
+    expect(await run.all(0)).toMatchObject({ ok: true });
+    const { marks = [], startAtEpochMs } = await run.stored();
+    expect(marks).toEqual([{ id: expect.stringMatching(/^[0-9a-f]{16}$/), atMs: startAtEpochMs }]);
+    const [{ id = '' } = {}] = marks;
+    expect(JSON.parse(await cloud.text(markKeys.mark(id)))).toEqual({ run: run.name, atMs: startAtEpochMs });
+    const ids = endpoint.requests.map(({ headers }) => headers['x-amzn-sagemaker-inference-id']);
+    expect(new Set(ids).size).toBe(2);
+    for (const one of ids) expect(one).toMatch(new RegExp(`^replay-${id}[0-9a-f]{32}$`));
+  });
 
-  test(
-    'a replay of days is registered for each of them, and a dry run not at all',
-    async () => {
-      await cloud.put('days/00', [chatLine('first', 0, 'one'), chatLine('last', 50 * HOUR_S, 'two')]);
-      const input = { source: { prefix: `${folder}days/` }, target };
-      const run = cloud.run(input);
-      await run.plan(0);
-      const { marks = [], startAtEpochMs } = await run.stored();
-      const hours = marks.map(({ atMs }) => (atMs - startAtEpochMs) / HOUR_S / 1000);
-      expect(hours).toEqual([0, 23, 46]);
-      expect(new Set(marks.map(({ id }) => id)).size).toBe(3);
-      const dry = cloud.run({ ...input, dryRun: true });
-      await dry.plan(0);
-      expect((await dry.stored()).marks ?? []).toEqual([]);
-    },
-    TEST_MS,
-  );
+  test('a replay of days is registered for each of them, and a dry run not at all', async () => {
+    await cloud.put('days/00', [chatLine('first', 0, 'one'), chatLine('last', 50 * HOUR_S, 'two')]);
+    const input = { source: { prefix: `${folder}days/` }, target };
+    const run = cloud.run(input);
+    await run.plan(0);
+    const { marks = [], startAtEpochMs } = await run.stored();
+    const hours = marks.map(({ atMs }) => (atMs - startAtEpochMs) / HOUR_S / 1000);
+    expect(hours).toEqual([0, 23, 46]);
+    expect(new Set(marks.map(({ id }) => id)).size).toBe(3);
+    const dry = cloud.run({ ...input, dryRun: true });
+    await dry.plan(0);
+    expect((await dry.stored()).marks ?? []).toEqual([]);
+  });
 
-  test(
-    'a replay leaves out the requests of registered replays, and what claims to be one only of a time before the first',
-    async () => {
-      const registered = cloud.run({ source, target }, atStandIn());
-      await registered.all(0);
-      const [{ id = '' } = {}] = (await registered.stored()).marks ?? [];
-      const { atMs: firstMs } = JSON.parse(await cloud.text(markKeys.first)) as { atMs: number };
-      const line = (name: string, timeMs: number, inferenceId: string): string => {
-        const record = JSON.parse(chatLine(name, 0, name));
-        const inferenceTime = new Date(timeMs).toISOString();
-        return JSON.stringify({ ...record, eventMetadata: { ...record.eventMetadata, inferenceId, inferenceTime } });
-      };
-      const hex = '0'.repeat(32);
-      await cloud.put('claims/00', [
-        line('replayed', firstMs + 60_000, `replay-${id}${hex}`),
-        line('made up', firstMs + 60_000, `replay-${'0'.repeat(16)}${hex}`),
-        line('old form', firstMs + 60_000, `replay-${hex}`),
-        line('earlier', firstMs - 60_000, `replay-${hex}`),
-      ]);
-      endpoint.requests.length = 0;
-      const run = cloud.run({ source: { prefix: `${folder}claims/` }, target: { url: endpoint.url }, concurrency: 1 });
-      expect(await run.all(0)).toMatchObject({ ok: true });
-      expect((await run.stored()).skipped).toEqual({ SentByReplay: 2 });
-      expect(endpoint.requests.map(({ body }) => /made up|old form/.exec(body.toString())?.[0]).toSorted()).toEqual([
-        'made up',
-        'old form',
-      ]);
-    },
-    TEST_MS,
-  );
+  test('a replay leaves out the requests of registered replays, and what claims to be one only of a time before the first', async () => {
+    const registered = cloud.run({ source, target }, atStandIn());
+    await registered.all(0);
+    const [{ id = '' } = {}] = (await registered.stored()).marks ?? [];
+    const { atMs: firstMs } = JSON.parse(await cloud.text(markKeys.first)) as { atMs: number };
+    const line = (name: string, timeMs: number, inferenceId: string): string => {
+      const record = JSON.parse(chatLine(name, 0, name));
+      const inferenceTime = new Date(timeMs).toISOString();
+      return JSON.stringify({ ...record, eventMetadata: { ...record.eventMetadata, inferenceId, inferenceTime } });
+    };
+    const hex = '0'.repeat(32);
+    await cloud.put('claims/00', [
+      line('replayed', firstMs + 60_000, `replay-${id}${hex}`),
+      line('made up', firstMs + 60_000, `replay-${'0'.repeat(16)}${hex}`),
+      line('old form', firstMs + 60_000, `replay-${hex}`),
+      line('earlier', firstMs - 60_000, `replay-${hex}`),
+    ]);
+    endpoint.requests.length = 0;
+    const run = cloud.run({ source: { prefix: `${folder}claims/` }, target: { url: endpoint.url }, concurrency: 1 });
+    expect(await run.all(0)).toMatchObject({ ok: true });
+    expect((await run.stored()).skipped).toEqual({ SentByReplay: 2 });
+    expect(endpoint.requests.map(({ body }) => /made up|old form/.exec(body.toString())?.[0]).toSorted()).toEqual([
+      'made up',
+      'old form',
+    ]);
+  });
 
   describe('on the command line', () => {
     const folderOfRun = new ReplayFolder();
@@ -250,56 +212,44 @@ describe('registrations', () => {
       lambda.destroy();
     };
 
-    test(
-      'it registers with the stack that is named, and leaves out what that stack knows',
-      async () => {
-        await deployed('doors', WORK);
-        const mark = await registerReplay(cloud.storage, WORK, { run: 'earlier', atMs: Date.now() });
-        const replayed = JSON.parse(chatLine('again', 0, 'again'));
-        replayed.eventMetadata.inferenceId = replayInferenceId(mark.id, 'earlier', 'e', 0);
-        replayed.eventMetadata.inferenceTime = new Date().toISOString();
-        const lines = [chatLine('a', 0, 'one'), JSON.stringify(replayed)];
-        const { code, stderr } = await sendWith(lines, { STACK_PREFIX: 'doors' });
-        expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-        const [id = '', ...others] = sentIds();
-        expect(others).toEqual([]);
-        expect(id).toMatch(/^replay-[0-9a-f]{48}$/);
-        const stored = JSON.parse(await cloud.text(markKeys.mark(id.slice(7, 23)))) as object;
-        expect(stored).toEqual({ run: expect.stringMatching(/^replay-/), atMs: expect.any(Number) });
-      },
-      TEST_MS,
-    );
+    test('it registers with the stack that is named, and leaves out what that stack knows', async () => {
+      await deployed('doors', WORK);
+      const mark = await registerReplay(cloud.storage, WORK, { run: 'earlier', atMs: Date.now() });
+      const replayed = JSON.parse(chatLine('again', 0, 'again'));
+      replayed.eventMetadata.inferenceId = replayInferenceId(mark.id, 'earlier', 'e', 0);
+      replayed.eventMetadata.inferenceTime = new Date().toISOString();
+      const lines = [chatLine('a', 0, 'one'), JSON.stringify(replayed)];
+      const { code, stderr } = await sendWith(lines, { STACK_PREFIX: 'doors' });
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      const [id = '', ...others] = sentIds();
+      expect(others).toEqual([]);
+      expect(id).toMatch(/^replay-[0-9a-f]{48}$/);
+      const stored = JSON.parse(await cloud.text(markKeys.mark(id.slice(7, 23)))) as object;
+      expect(stored).toEqual({ run: expect.stringMatching(/^replay-/), atMs: expect.any(Number) });
+    });
 
-    test(
-      'where the work bucket takes no registration, it says so and replays all the same',
-      async () => {
-        await deployed('closed', 'no-such-bucket');
-        const claims = JSON.parse(chatLine('b', 0, 'two'));
-        const lines = ['0', '1'].map((digit) => {
-          claims.eventMetadata.inferenceId = `replay-${digit.repeat(48)}`;
-          return JSON.stringify(claims);
-        });
-        const { code, stderr } = await sendWith(lines, { STACK_PREFIX: 'closed', AWS_MAX_ATTEMPTS: '1' });
-        expect(code).toBe(0);
-        expect(stderr).toMatch(/The requests of this replay count as traffic of the endpoint: /);
-        expect(sentIds()).toEqual(['', ''].map(() => expect.stringMatching(/^replay-[0-9a-f]{32}$/)));
-      },
-      TEST_MS,
-    );
+    test('where the work bucket takes no registration, it says so and replays all the same', async () => {
+      await deployed('closed', 'no-such-bucket');
+      const claims = JSON.parse(chatLine('b', 0, 'two'));
+      const lines = ['0', '1'].map((digit) => {
+        claims.eventMetadata.inferenceId = `replay-${digit.repeat(48)}`;
+        return JSON.stringify(claims);
+      });
+      const { code, stderr } = await sendWith(lines, { STACK_PREFIX: 'closed', AWS_MAX_ATTEMPTS: '1' });
+      expect(code).toBe(0);
+      expect(stderr).toMatch(/The requests of this replay count as traffic of the endpoint: /);
+      expect(sentIds()).toEqual(['', ''].map(() => expect.stringMatching(/^replay-[0-9a-f]{32}$/)));
+    });
 
-    test(
-      'without a stack it says that its requests count as traffic, and replays what claims to be of a replay',
-      async () => {
-        const claims = JSON.parse(chatLine('b', 0, 'two'));
-        claims.eventMetadata.inferenceId = `replay-${'0'.repeat(48)}`;
-        const { code, stderr } = await sendWith([chatLine('a', 0, 'one'), JSON.stringify(claims)], {});
-        expect(code).toBe(0);
-        expect(stderr).toMatch(/The requests of this replay count as traffic of the endpoint: STACK_PREFIX is missing/);
-        expect(stderr.match(/Captures that claim to be requests of replays are replayed too/g)).toHaveLength(1);
-        expect(sentIds()).toHaveLength(2);
-        for (const id of sentIds()) expect(id).toMatch(/^replay-[0-9a-f]{32}$/);
-      },
-      TEST_MS,
-    );
+    test('without a stack it says that its requests count as traffic, and replays what claims to be of a replay', async () => {
+      const claims = JSON.parse(chatLine('b', 0, 'two'));
+      claims.eventMetadata.inferenceId = `replay-${'0'.repeat(48)}`;
+      const { code, stderr } = await sendWith([chatLine('a', 0, 'one'), JSON.stringify(claims)], {});
+      expect(code).toBe(0);
+      expect(stderr).toMatch(/The requests of this replay count as traffic of the endpoint: STACK_PREFIX is missing/);
+      expect(stderr.match(/Captures that claim to be requests of replays are replayed too/g)).toHaveLength(1);
+      expect(sentIds()).toHaveLength(2);
+      for (const id of sentIds()) expect(id).toMatch(/^replay-[0-9a-f]{32}$/);
+    });
   });
 });

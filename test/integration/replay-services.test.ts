@@ -10,10 +10,6 @@ import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { chatLine, ReplayFolder, readLines, runCli } from '../helpers/replay.ts';
 
-/** The emulator starts within seconds, or within a minute on a busy machine. */
-const START_MS = 5 * 60_000;
-const TEST_MS = 5 * 60_000;
-
 let folder: ReplayFolder;
 let endpoint: StandInEndpoint;
 
@@ -58,7 +54,7 @@ describe('captures in S3', () => {
       new CreateSecretCommand({ Name: 'headers', SecretString: '{"Authorization":"Bearer from-the-secret"}' }),
     );
     secrets.destroy();
-  }, START_MS);
+  });
   afterAll(async () => {
     s3?.destroy();
     await aws?.stop();
@@ -85,89 +81,75 @@ describe('captures in S3', () => {
       )
       .sort();
 
-  test(
-    'replays a prefix within a time window, with headers from Secrets Manager, and leaves no files behind',
-    async () => {
-      const window = ['--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T11:00:01Z'];
-      const { code, stderr } = await cli(
-        `s3://${BUCKET}/my endpoint`,
-        ...window,
-        '--speedup',
-        '36000',
-        '--headers-secret',
-        'headers',
-      );
+  test('replays a prefix within a time window, with headers from Secrets Manager, and leaves no files behind', async () => {
+    const window = ['--from', '2026-11-20T10:00:00Z', '--to', '2026-11-20T11:00:01Z'];
+    const { code, stderr } = await cli(
+      `s3://${BUCKET}/my endpoint`,
+      ...window,
+      '--speedup',
+      '36000',
+      '--headers-secret',
+      'headers',
+    );
+    expect([code, stderr]).toEqual([0, '']);
+    expect(prompts()).toEqual(['hour 10 number 0', 'hour 10 number 1', 'hour 11 number 0']);
+    expect(endpoint.requests[0]?.headers.authorization).toBe('Bearer from-the-secret');
+    const records = readLines<{ metadata: Record<string, unknown> }>(join(folder.path, 'out', 'profile_export.jsonl'));
+    const places = records.map(({ metadata }) => [metadata.s3_bucket, metadata.s3_key, metadata.line]).sort();
+    expect(places).toEqual([
+      [BUCKET, 'my endpoint/AllTraffic/2026/11/20/10/00-00.jsonl', 1],
+      [BUCKET, 'my endpoint/AllTraffic/2026/11/20/10/00-00.jsonl', 2],
+      [BUCKET, 'my endpoint/AllTraffic/2026/11/20/11/00-00.jsonl', 1],
+    ]);
+    expect(left()).toEqual([]);
+  });
+
+  test('compares results of a cloud replay in S3, and leaves no files behind', async () => {
+    const file = folder.write(
+      'a.jsonl',
+      [0, 1, 2].map((i) => chatLine(`e${i}`, 0, `number ${i}`)),
+    );
+    const local = join(folder.path, 'out');
+    expect((await cli(file, '--compare', '--run', 'the-run')).code).toBe(0);
+    for (const name of readdirSync(local)) {
+      const Key = `replays/the-run/results/${name}`;
+      await s3.send(new PutObjectCommand({ Bucket: BUCKET, Key, Body: readFileSync(join(local, name)) }));
+    }
+    const output = join(folder.path, 'comparison');
+    const compared = (location: string) =>
+      runCli(['compare', location, local, '--json', '--no-report', '-o', output], {
+        ...aws.env,
+        TMPDIR: temporary(),
+      });
+    for (const location of ['replays/the-run', 'replays/the-run/', 'replays/the-run/results/']) {
+      const { code, stdout, stderr } = await compared(`s3://${BUCKET}/${location}`);
       expect([code, stderr]).toEqual([0, '']);
-      expect(prompts()).toEqual(['hour 10 number 0', 'hour 10 number 1', 'hour 11 number 0']);
-      expect(endpoint.requests[0]?.headers.authorization).toBe('Bearer from-the-secret');
-      const records = readLines<{ metadata: Record<string, unknown> }>(
-        join(folder.path, 'out', 'profile_export.jsonl'),
-      );
-      const places = records.map(({ metadata }) => [metadata.s3_bucket, metadata.s3_key, metadata.line]).sort();
-      expect(places).toEqual([
-        [BUCKET, 'my endpoint/AllTraffic/2026/11/20/10/00-00.jsonl', 1],
-        [BUCKET, 'my endpoint/AllTraffic/2026/11/20/10/00-00.jsonl', 2],
-        [BUCKET, 'my endpoint/AllTraffic/2026/11/20/11/00-00.jsonl', 1],
-      ]);
-      expect(left()).toEqual([]);
-    },
-    TEST_MS,
-  );
+      expect(JSON.parse(stdout)).toMatchObject({
+        before: { run: 'the-run', directory: `s3://${BUCKET}/${location}`, requests: 3 },
+        paired: { requests: 3 },
+        quality: { compared: 3, identical: 3 },
+      });
+    }
+    expect(await compared(`s3://${BUCKET}/replays/another`)).toMatchObject({
+      code: 2,
+      // With --json, the error is JSON, too.
+      stderr: expect.stringMatching(/^\{"error":\{"name":"NotAReplay",.*s3:\/\/captures\/replays\/another/),
+    });
+    expect(left()).toEqual([]);
+  });
 
-  test(
-    'compares results of a cloud replay in S3, and leaves no files behind',
-    async () => {
-      const file = folder.write(
-        'a.jsonl',
-        [0, 1, 2].map((i) => chatLine(`e${i}`, 0, `number ${i}`)),
-      );
-      const local = join(folder.path, 'out');
-      expect((await cli(file, '--compare', '--run', 'the-run')).code).toBe(0);
-      for (const name of readdirSync(local)) {
-        const Key = `replays/the-run/results/${name}`;
-        await s3.send(new PutObjectCommand({ Bucket: BUCKET, Key, Body: readFileSync(join(local, name)) }));
-      }
-      const output = join(folder.path, 'comparison');
-      const compared = (location: string) =>
-        runCli(['compare', location, local, '--json', '--no-report', '-o', output], {
-          ...aws.env,
-          TMPDIR: temporary(),
-        });
-      for (const location of ['replays/the-run', 'replays/the-run/', 'replays/the-run/results/']) {
-        const { code, stdout, stderr } = await compared(`s3://${BUCKET}/${location}`);
-        expect([code, stderr]).toEqual([0, '']);
-        expect(JSON.parse(stdout)).toMatchObject({
-          before: { run: 'the-run', directory: `s3://${BUCKET}/${location}`, requests: 3 },
-          paired: { requests: 3 },
-          quality: { compared: 3, identical: 3 },
-        });
-      }
-      expect(await compared(`s3://${BUCKET}/replays/another`)).toMatchObject({
-        code: 2,
-        // With --json, the error is JSON, too.
-        stderr: expect.stringMatching(/^\{"error":\{"name":"NotAReplay",.*s3:\/\/captures\/replays\/another/),
-      });
-      expect(left()).toEqual([]);
-    },
-    TEST_MS,
-  );
-
-  test(
-    'replays a single object, and reports a missing one',
-    async () => {
-      expect((await cli(`s3://${BUCKET}/my endpoint/AllTraffic/2026/11/20/09/00-00.jsonl`)).code).toBe(0);
-      expect(prompts()).toEqual(['hour 9 number 0', 'hour 9 number 1']);
-      expect(await cli(`s3://${BUCKET}/nothing`)).toMatchObject({
-        code: 2,
-        stderr: expect.stringContaining('NoCaptureFiles'),
-      });
-      expect(await cli('s3://no-such-bucket/x')).toMatchObject({
-        code: 2,
-        stderr: expect.stringContaining('BucketMissing'),
-      });
-    },
-    TEST_MS,
-  );
+  test('replays a single object, and reports a missing one', async () => {
+    expect((await cli(`s3://${BUCKET}/my endpoint/AllTraffic/2026/11/20/09/00-00.jsonl`)).code).toBe(0);
+    expect(prompts()).toEqual(['hour 9 number 0', 'hour 9 number 1']);
+    expect(await cli(`s3://${BUCKET}/nothing`)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('NoCaptureFiles'),
+    });
+    expect(await cli('s3://no-such-bucket/x')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('BucketMissing'),
+    });
+  });
 });
 
 describe('the judge of pairs', () => {
@@ -206,40 +188,36 @@ describe('the judge of pairs', () => {
   });
   afterEach(() => new Promise((resolve) => server.close(resolve)));
 
-  test(
-    'is asked only about replies that differ, in both orders',
-    async () => {
-      const file = folder.write('a.jsonl', [
-        chatLine('worse', 0, 'Where is it?', 'Parcel 8841 arrives today.'),
-        chatLine('better', 0, 'Where is parcel 8841?', 'I do not know.'),
-        chatLine('same', 0, 'Hello', 'You asked: hello'),
-      ]);
-      const out = join(folder.path, 'out');
-      const env = {
-        JUDGE_BASE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-        JUDGE_API_KEY: 'k',
-        DOTENV_CONFIG_PATH: join(folder.path, 'none'),
-      };
-      const args = [
-        ...['replay', file, '--url', endpoint.url, '--quiet', '--compare', '--judge', '--judge-model'],
-        ...['openai:/test', '-o', out],
-      ];
-      // Its price is unknown, so a budget could not be enforced.
-      expect(await runCli(args, env)).toMatchObject({ code: 2, stderr: expect.stringContaining('JudgePriceUnknown') });
-      expect(endpoint.arrivals.count).toBe(0);
-      const { code, stdout } = await runCli([...args, '--judge-budget-usd', '0'], env);
-      expect(code).toBe(0);
-      expect(stdout).toContain('judged: 1 better, 0 same, 1 worse, 0 undecided, 0 without a verdict');
-      expect(asked).toHaveLength(4);
-      const comparison = JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as {
-        regressions: { eventId: string; rationale: string; regressions: string[] }[];
-      };
-      expect(comparison.regressions.find(({ eventId }) => eventId === 'worse')).toMatchObject({
-        rationale: 'It names the parcel.',
-        regressions: expect.arrayContaining(['judged-worse']),
-      });
-      expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('It names the parcel.');
-    },
-    TEST_MS,
-  );
+  test('is asked only about replies that differ, in both orders', async () => {
+    const file = folder.write('a.jsonl', [
+      chatLine('worse', 0, 'Where is it?', 'Parcel 8841 arrives today.'),
+      chatLine('better', 0, 'Where is parcel 8841?', 'I do not know.'),
+      chatLine('same', 0, 'Hello', 'You asked: hello'),
+    ]);
+    const out = join(folder.path, 'out');
+    const env = {
+      JUDGE_BASE_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+      JUDGE_API_KEY: 'k',
+      DOTENV_CONFIG_PATH: join(folder.path, 'none'),
+    };
+    const args = [
+      ...['replay', file, '--url', endpoint.url, '--quiet', '--compare', '--judge', '--judge-model'],
+      ...['openai:/test', '-o', out],
+    ];
+    // Its price is unknown, so a budget could not be enforced.
+    expect(await runCli(args, env)).toMatchObject({ code: 2, stderr: expect.stringContaining('JudgePriceUnknown') });
+    expect(endpoint.arrivals.count).toBe(0);
+    const { code, stdout } = await runCli([...args, '--judge-budget-usd', '0'], env);
+    expect(code).toBe(0);
+    expect(stdout).toContain('judged: 1 better, 0 same, 1 worse, 0 undecided, 0 without a verdict');
+    expect(asked).toHaveLength(4);
+    const comparison = JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as {
+      regressions: { eventId: string; rationale: string; regressions: string[] }[];
+    };
+    expect(comparison.regressions.find(({ eventId }) => eventId === 'worse')).toMatchObject({
+      rationale: 'It names the parcel.',
+      regressions: expect.arrayContaining(['judged-worse']),
+    });
+    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('It names the parcel.');
+  });
 });

@@ -7,8 +7,6 @@ import { captureLine } from '../helpers/replay.ts';
 import { CloudReplays, WORK } from '../helpers/replay-cloud.ts';
 import { plannedFileBytes } from '../helpers/shard-files.ts';
 
-const START_MS = 5 * 60_000;
-
 let cloud: CloudReplays;
 let echo: Server;
 
@@ -22,7 +20,7 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => {
     echo.listen(0, '127.0.0.1', resolve);
   });
-}, START_MS);
+});
 afterAll(async () => {
   echo.close();
   await cloud.stop();

@@ -6,14 +6,13 @@ import type { SageMakerMlflowDouble } from '../doubles/sagemaker-mlflow.ts';
 import { sagemakerPluginEnvironment } from '../helpers/check-environments.ts';
 import { testCorpus } from '../helpers/mlflow-corpus.ts';
 import { MANAGED_CREDENTIALS, ManagedSuite } from '../helpers/mlflow-managed.ts';
-import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 import { testMlflow } from '../helpers/mlflow-suite.ts';
 import { chatTrace } from '../helpers/mlflow-traces.ts';
 
 let suite: ManagedSuite;
 beforeAll(async () => {
   suite = await ManagedSuite.start();
-}, START_LIMIT_MS);
+});
 afterAll(() => suite?.stop());
 
 testMlflow(() => suite);
@@ -21,7 +20,7 @@ testCorpus(() => suite);
 
 describe('AWS’s Python client', () => {
   // Created here if it is missing: on a busy machine that takes longer than the limit of a test.
-  beforeAll(() => sagemakerPluginEnvironment(), START_LIMIT_MS);
+  beforeAll(() => sagemakerPluginEnvironment());
 
   async function runPlugin(double: SageMakerMlflowDouble, traceId: string) {
     const python = await sagemakerPluginEnvironment();

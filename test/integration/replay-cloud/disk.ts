@@ -6,7 +6,7 @@ import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
 import { FILES } from '../../../src/replay/results/result-set.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../doubles/recording-endpoint.ts';
 import { chatLine } from '../../helpers/replay.ts';
-import { cloud, TEST_MS } from './servers.ts';
+import { cloud } from './servers.ts';
 
 /** Seconds that are replayed within ten. Each of two shards has half of them. */
 const REQUESTS = 600;
@@ -62,5 +62,4 @@ test.each([FILES.records, REPLIES_FILE])(
     });
     expect(await run.records()).toHaveLength(PER_SHARD);
   },
-  TEST_MS,
 );

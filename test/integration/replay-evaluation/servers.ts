@@ -2,8 +2,6 @@
 import { EvaluatedReplays } from '../../helpers/replay-evaluation.ts';
 
 const START_MS = 6 * 60_000;
-/** Time limit of a test. */
-export const TEST_MS = 5 * 60_000;
 
 export let all: EvaluatedReplays;
 

@@ -12,7 +12,7 @@ import { chatLine, readLines, runCli } from '../../helpers/replay.ts';
 import { CAPTURES, type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
 import { JUDGE_MODEL, JUDGE_PRICES } from '../../helpers/replay-evaluation.ts';
 import { type Comparison, judgedOf, linkedTo, type Own, progressOf, put, source, traceIdsOf } from './replays.ts';
-import { all, TEST_MS } from './servers.ts';
+import { all } from './servers.ts';
 
 const IN_TIME_MS = 5_000;
 
@@ -60,267 +60,239 @@ describe('evaluating a cloud replay', () => {
       await run.replay(3);
       await all.evaluateAll(run, 3);
       expect(await run.summarize()).toMatchObject({ ok: true, publish: true });
-    }, TEST_MS);
+    });
 
-    test(
-      'has an MLflow run with figures, parameters and files, and traces linked to the captured ones',
-      async () => {
-        const published = await run.publish();
-        const [made, ...others] = await all.runsOf(run.name);
-        expect(others).toEqual([]);
-        expect(published).toEqual({
-          experiment: { id: await all.experimentId('my-endpoint-replays'), name: 'my-endpoint-replays' },
-          runId: made?.info.run_id,
-          leftOut: [],
-        });
-        expect(made?.info).toMatchObject({ run_name: run.name, status: 'FINISHED' });
-        expect(made?.info.end_time).toBeGreaterThan(0);
-        const metrics = Object.fromEntries((made?.data.metrics ?? []).map(({ key, value }) => [key, value]));
-        expect(metrics).toMatchObject({
-          request_count: 5,
-          error_request_count: 1,
-          replies_compared: 6,
-          replies_newly_failing: 1,
-          judged_better: 2,
-          judged_worse: 1,
-          judged_same: 1,
-        });
-        expect(metrics.request_latency_p50).toBeGreaterThan(4);
-        const params = Object.fromEntries((made?.data.params ?? []).map(({ key, value }) => [key, value]));
-        expect(params).toEqual({ target_kind: 'url', target_url: all.endpoint.url, maxErrorRate: '50' });
-        const tags = Object.fromEntries((made?.data.tags ?? []).map(({ key, value }) => [key, value]));
-        expect(tags).toMatchObject({ replay_run: run.name, replay_execution: expect.stringContaining(`:${run.name}`) });
+    test('has an MLflow run with figures, parameters and files, and traces linked to the captured ones', async () => {
+      const published = await run.publish();
+      const [made, ...others] = await all.runsOf(run.name);
+      expect(others).toEqual([]);
+      expect(published).toEqual({
+        experiment: { id: await all.experimentId('my-endpoint-replays'), name: 'my-endpoint-replays' },
+        runId: made?.info.run_id,
+        leftOut: [],
+      });
+      expect(made?.info).toMatchObject({ run_name: run.name, status: 'FINISHED' });
+      expect(made?.info.end_time).toBeGreaterThan(0);
+      const metrics = Object.fromEntries((made?.data.metrics ?? []).map(({ key, value }) => [key, value]));
+      expect(metrics).toMatchObject({
+        request_count: 5,
+        error_request_count: 1,
+        replies_compared: 6,
+        replies_newly_failing: 1,
+        judged_better: 2,
+        judged_worse: 1,
+        judged_same: 1,
+      });
+      expect(metrics.request_latency_p50).toBeGreaterThan(4);
+      const params = Object.fromEntries((made?.data.params ?? []).map(({ key, value }) => [key, value]));
+      expect(params).toEqual({ target_kind: 'url', target_url: all.endpoint.url, maxErrorRate: '50' });
+      const tags = Object.fromEntries((made?.data.tags ?? []).map(({ key, value }) => [key, value]));
+      expect(tags).toMatchObject({ replay_run: run.name, replay_execution: expect.stringContaining(`:${run.name}`) });
 
-        const listed = await all.api<{ files: { path: string; file_size: number }[] }>(
-          `2.0/mlflow/artifacts/list?run_id=${made?.info.run_id}`,
+      const listed = await all.api<{ files: { path: string; file_size: number }[] }>(
+        `2.0/mlflow/artifacts/list?run_id=${made?.info.run_id}`,
+      );
+      expect(listed.files.map(({ path }) => path).sort()).toEqual((await run.results()).sort());
+      const report = await fetchOnNewConnection(
+        `${all.mlflow.url}/get-artifact?path=report.html&run_uuid=${made?.info.run_id}`,
+      );
+      expect(await report.text()).toBe(await run.result('report.html'));
+
+      // As MLflow's own client reads them.
+      const id = await all.experimentId('my-endpoint-replays');
+      const traces = await all.reader.search(id, `tag.replay_run = '${run.name}'`);
+      const byEvent = Object.fromEntries(traces.map((trace) => [trace.tags.event_id, trace]));
+      expect(traces).toHaveLength(6);
+      // The traces that the monitoring wrote for the same lines.
+      const captured = await all.reader.search(await all.experimentId('my-endpoint'));
+      expect(captured.map(({ tags: { event_id: event } }) => event).sort()).toEqual(Object.keys(byEvent).sort());
+      for (const { traceId, tags: its } of captured) {
+        const event = its.event_id ?? '';
+        expect(byEvent[event]?.tags).toMatchObject({
+          replay_run: run.name,
+          captured_trace_id: traceId,
+          turn_index: '0',
+        });
+        expect(byEvent[event]?.executionDurationMs).toBeGreaterThan(3);
+        expect(byEvent[event]?.spans.length).toBeGreaterThan(0);
+      }
+      expect(byEvent.better).toMatchObject({
+        state: 'OK',
+        responsePreview: 'You asked: Where is parcel 8841 today?',
+      });
+      expect(byEvent.stream).toMatchObject({ state: 'OK', responsePreview: 'You asked: Which bicycle is fast?' });
+      expect(byEvent.failing).toMatchObject({ state: 'ERROR', tags: { status_code: '500' } });
+      expect(await linkedTo(made?.info.run_id ?? '')).toBe(6);
+    });
+
+    test('has the same verdicts and comparison as the command line', async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'replay-evaluation-'));
+      try {
+        const file = join(folder, '00.jsonl');
+        writeFileSync(file, `${lines.join('\n')}\n`);
+        const out = join(folder, 'out');
+        const { code, stderr } = await runCli(
+          ['replay', file, '--url', all.endpoint.url, '--quiet', '--judge', '--judge-model', JUDGE_MODEL, '-o', out],
+          {
+            JUDGE_BASE_URL: `${all.standIn.url}/v1`,
+            JUDGE_API_KEY: 'k',
+            JUDGE_PRICES,
+            DOTENV_CONFIG_PATH: join(folder, 'none'),
+          },
         );
-        expect(listed.files.map(({ path }) => path).sort()).toEqual((await run.results()).sort());
-        const report = await fetchOnNewConnection(
-          `${all.mlflow.url}/get-artifact?path=report.html&run_uuid=${made?.info.run_id}`,
+        expect([code, stderr]).toEqual([0, '']);
+        // Request ids differ between runs, and only the run with MLflow has ids of captured traces.
+        const byKey = (found: JudgedReply[]) =>
+          found
+            .map(({ request_id: _request, captured_trace_id: _captured, ...judged }) => judged)
+            .toSorted((a, b) => a.key.localeCompare(b.key));
+        const ours = byKey(await judgedOf(run));
+        expect(ours).toEqual(byKey(readLines<JudgedReply>(join(out, 'judged.jsonl'))));
+        expect(ours.map(({ event_id, verdict }) => [event_id, verdict])).toEqual(
+          expect.arrayContaining([
+            ['better', 'better'],
+            ['worse', 'worse'],
+            ['equal', 'same'],
+            ['stream', 'better'],
+          ]),
         );
-        expect(await report.text()).toBe(await run.result('report.html'));
-
-        // As MLflow's own client reads them.
-        const id = await all.experimentId('my-endpoint-replays');
-        const traces = await all.reader.search(id, `tag.replay_run = '${run.name}'`);
-        const byEvent = Object.fromEntries(traces.map((trace) => [trace.tags.event_id, trace]));
-        expect(traces).toHaveLength(6);
-        // The traces that the monitoring wrote for the same lines.
-        const captured = await all.reader.search(await all.experimentId('my-endpoint'));
-        expect(captured.map(({ tags: { event_id: event } }) => event).sort()).toEqual(Object.keys(byEvent).sort());
-        for (const { traceId, tags: its } of captured) {
-          const event = its.event_id ?? '';
-          expect(byEvent[event]?.tags).toMatchObject({
-            replay_run: run.name,
-            captured_trace_id: traceId,
-            turn_index: '0',
-          });
-          expect(byEvent[event]?.executionDurationMs).toBeGreaterThan(3);
-          expect(byEvent[event]?.spans.length).toBeGreaterThan(0);
-        }
-        expect(byEvent.better).toMatchObject({
-          state: 'OK',
-          responsePreview: 'You asked: Where is parcel 8841 today?',
+        const theirs = JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as Comparison;
+        const comparison = await run.json<Comparison>('compare.json');
+        expect(comparison.quality).toEqual(theirs.quality);
+        expect(comparison.quality.judged).toMatchObject({ better: 2, worse: 1, same: 1, overBudget: 0, failed: 0 });
+        expect(comparison.judgeUsd).toBeCloseTo(theirs.judgeUsd ?? Number.NaN, 9);
+        expect(Object.keys(comparison).sort()).toEqual(Object.keys(theirs).sort());
+        const rows = ({ regressions }: Comparison) =>
+          regressions.map(({ file: _file, requestId: _request, ...row }) => row);
+        expect(rows(comparison)).toEqual(rows(theirs));
+        const sent = new Map((await run.records()).map(({ metadata }) => [metadata.x_request_id, metadata.event_id]));
+        for (const { eventId, requestId } of comparison.regressions) expect(sent.get(requestId)).toBe(eventId);
+        const worse = comparison.regressions.find(({ eventId }) => eventId === 'worse');
+        expect(worse?.regressions).toContain('judged-worse');
+        expect(await run.result('report.html')).toContain(worse?.rationale ?? 'no rationale');
+        const own = await run.json<Own>('replay.json');
+        expect(own).toMatchObject({
+          mlflow: { experiment: 'my-endpoint-replays', traces: 6, refused: 0, linked: true },
+          judge: { model: JUDGE_MODEL, budget_usd: 20, judged: { better: 2, worse: 1, same: 1 } },
+          unevaluated_shards: [],
         });
-        expect(byEvent.stream).toMatchObject({ state: 'OK', responsePreview: 'You asked: Which bicycle is fast?' });
-        expect(byEvent.failing).toMatchObject({ state: 'ERROR', tags: { status_code: '500' } });
-        expect(await linkedTo(made?.info.run_id ?? '')).toBe(6);
-      },
-      TEST_MS,
-    );
+        expect(own.remarks.filter((line) => !line.includes('started late'))).toEqual([]);
+        expect(own.judge.usd).toBeGreaterThan(0);
+        expect(await all.paidUsd(run)).toBeCloseTo(own.judge.usd, 6);
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    });
 
-    test(
-      'has the same verdicts and comparison as the command line',
-      async () => {
-        const folder = mkdtempSync(join(tmpdir(), 'replay-evaluation-'));
-        try {
-          const file = join(folder, '00.jsonl');
-          writeFileSync(file, `${lines.join('\n')}\n`);
-          const out = join(folder, 'out');
-          const { code, stderr } = await runCli(
-            ['replay', file, '--url', all.endpoint.url, '--quiet', '--judge', '--judge-model', JUDGE_MODEL, '-o', out],
-            {
-              JUDGE_BASE_URL: `${all.standIn.url}/v1`,
-              JUDGE_API_KEY: 'k',
-              JUDGE_PRICES,
-              DOTENV_CONFIG_PATH: join(folder, 'none'),
-            },
-          );
-          expect([code, stderr]).toEqual([0, '']);
-          // Request ids differ between runs, and only the run with MLflow has ids of captured traces.
-          const byKey = (found: JudgedReply[]) =>
-            found
-              .map(({ request_id: _request, captured_trace_id: _captured, ...judged }) => judged)
-              .toSorted((a, b) => a.key.localeCompare(b.key));
-          const ours = byKey(await judgedOf(run));
-          expect(ours).toEqual(byKey(readLines<JudgedReply>(join(out, 'judged.jsonl'))));
-          expect(ours.map(({ event_id, verdict }) => [event_id, verdict])).toEqual(
-            expect.arrayContaining([
-              ['better', 'better'],
-              ['worse', 'worse'],
-              ['equal', 'same'],
-              ['stream', 'better'],
-            ]),
-          );
-          const theirs = JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as Comparison;
-          const comparison = await run.json<Comparison>('compare.json');
-          expect(comparison.quality).toEqual(theirs.quality);
-          expect(comparison.quality.judged).toMatchObject({ better: 2, worse: 1, same: 1, overBudget: 0, failed: 0 });
-          expect(comparison.judgeUsd).toBeCloseTo(theirs.judgeUsd ?? Number.NaN, 9);
-          expect(Object.keys(comparison).sort()).toEqual(Object.keys(theirs).sort());
-          const rows = ({ regressions }: Comparison) =>
-            regressions.map(({ file: _file, requestId: _request, ...row }) => row);
-          expect(rows(comparison)).toEqual(rows(theirs));
-          const sent = new Map((await run.records()).map(({ metadata }) => [metadata.x_request_id, metadata.event_id]));
-          for (const { eventId, requestId } of comparison.regressions) expect(sent.get(requestId)).toBe(eventId);
-          const worse = comparison.regressions.find(({ eventId }) => eventId === 'worse');
-          expect(worse?.regressions).toContain('judged-worse');
-          expect(await run.result('report.html')).toContain(worse?.rationale ?? 'no rationale');
-          const own = await run.json<Own>('replay.json');
-          expect(own).toMatchObject({
-            mlflow: { experiment: 'my-endpoint-replays', traces: 6, refused: 0, linked: true },
-            judge: { model: JUDGE_MODEL, budget_usd: 20, judged: { better: 2, worse: 1, same: 1 } },
-            unevaluated_shards: [],
-          });
-          expect(own.remarks.filter((line) => !line.includes('started late'))).toEqual([]);
-          expect(own.judge.usd).toBeGreaterThan(0);
-          expect(await all.paidUsd(run)).toBeCloseTo(own.judge.usd, 6);
-        } finally {
-          rmSync(folder, { recursive: true });
-        }
-      },
-      TEST_MS,
-    );
-
-    test(
-      'does not change if a step is repeated',
-      async () => {
-        const paid = await all.paidUsd(run);
-        const before = await judgedOf(run);
-        const [made] = await all.runsOf(run.name);
-        // As after a crash before the first save: the traces exist already.
-        const key = `${replayKeys.evaluationPrefix(run.name, 0)}progress.json`;
-        await all.cloud.storage.putJson(WORK, key, {
-          ...(await progressOf(run, 0)),
-          done: false,
-          traces: { offset: 0, written: 0, refused: 0, linked: true },
-        });
-        expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 2, judged: 2 });
-        expect(await run.evaluate(1)).toEqual({ done: true, shard: 1, traces: 2, judged: 1 });
-        expect(await all.paidUsd(run)).toBe(paid);
-        await run.summarize();
-        await run.publish();
-        await run.publish();
-        expect(await judgedOf(run)).toEqual(before);
-        expect(await traceIdsOf(run)).toHaveLength(6);
-        expect(await linkedTo(made?.info.run_id ?? '')).toBe(6);
-        const again = await all.runsOf(run.name);
-        expect(again).toHaveLength(1);
-        expect(again[0]?.info.status).toBe('FINISHED');
-        expect(again[0]?.data.metrics?.length).toBe(made?.data.metrics?.length);
-      },
-      TEST_MS,
-    );
+    test('does not change if a step is repeated', async () => {
+      const paid = await all.paidUsd(run);
+      const before = await judgedOf(run);
+      const [made] = await all.runsOf(run.name);
+      // As after a crash before the first save: the traces exist already.
+      const key = `${replayKeys.evaluationPrefix(run.name, 0)}progress.json`;
+      await all.cloud.storage.putJson(WORK, key, {
+        ...(await progressOf(run, 0)),
+        done: false,
+        traces: { offset: 0, written: 0, refused: 0, linked: true },
+      });
+      expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 2, judged: 2 });
+      expect(await run.evaluate(1)).toEqual({ done: true, shard: 1, traces: 2, judged: 1 });
+      expect(await all.paidUsd(run)).toBe(paid);
+      await run.summarize();
+      await run.publish();
+      await run.publish();
+      expect(await judgedOf(run)).toEqual(before);
+      expect(await traceIdsOf(run)).toHaveLength(6);
+      expect(await linkedTo(made?.info.run_id ?? '')).toBe(6);
+      const again = await all.runsOf(run.name);
+      expect(again).toHaveLength(1);
+      expect(again[0]?.info.status).toBe('FINISHED');
+      expect(again[0]?.data.metrics?.length).toBe(made?.data.metrics?.length);
+    });
   });
 
   describe('planning', () => {
-    test(
-      'creates one run if it is repeated, also with an apostrophe in the name and another experiment',
-      async () => {
-        await put('twice', [chatLine('a', 0, 'one')]);
-        const name = "o'clock-7";
-        const input = {
-          source: source('twice'),
-          target: { url: all.endpoint.url },
-          mlflow: true,
-          experiment: 'elsewhere',
-        };
-        const run = all.cloud.run(input, {}, name);
-        await run.plan(0);
-        const first = (await run.stored()).mlflow;
-        await run.plan(0);
-        expect((await run.stored()).mlflow).toEqual(first);
-        const runs = await all.runsOf(name, 'elsewhere');
-        expect(runs.map(({ info }) => [info.run_id, info.status])).toEqual([[first?.runId, 'RUNNING']]);
-      },
-      TEST_MS,
-    );
+    test('creates one run if it is repeated, also with an apostrophe in the name and another experiment', async () => {
+      await put('twice', [chatLine('a', 0, 'one')]);
+      const name = "o'clock-7";
+      const input = {
+        source: source('twice'),
+        target: { url: all.endpoint.url },
+        mlflow: true,
+        experiment: 'elsewhere',
+      };
+      const run = all.cloud.run(input, {}, name);
+      await run.plan(0);
+      const first = (await run.stored()).mlflow;
+      await run.plan(0);
+      expect((await run.stored()).mlflow).toEqual(first);
+      const runs = await all.runsOf(name, 'elsewhere');
+      expect(runs.map(({ info }) => [info.run_id, info.status])).toEqual([[first?.runId, 'RUNNING']]);
+    });
 
-    test(
-      'fails before sending if MLflow is unavailable, the judge’s price is unknown or its model has ended',
-      async () => {
-        await put('nothing', [chatLine('a', 0, 'one')]);
-        const input = { source: source('nothing'), target: { url: all.endpoint.url } };
-        const runs = ['a', 'b', 'c', 'd'].map((name, i) =>
-          all.cloud.run({ ...input, ...(i === 0 ? { mlflow: true } : { judge: true }) }, {}, `nothing-${name}`),
-        );
-        all.mlflowProxy.rule(() => ({ kind: 'cut' }));
-        await expect(runs[0]?.plan(0)).rejects.toMatchObject({ name: 'MlflowUnavailable' });
-        const { settings, checkJudgeModel } = all.cloud;
-        try {
-          all.cloud.settings = { ...settings, JUDGE_PRICES: {} };
-          await expect(runs[1]?.plan(0)).rejects.toMatchObject({ name: 'JudgePriceUnknown' });
-          all.cloud.settings = settings;
-          all.cloud.checkJudgeModel = async () => ({
-            model: 'm',
-            state: 'ended',
-            level: 'error',
-            message: 'm is gone.',
-          });
-          await expect(runs[2]?.plan(0)).rejects.toMatchObject({ name: 'JudgeModelGone' });
-          all.cloud.checkJudgeModel = async () => ({
-            model: 'm',
-            state: 'legacy',
-            level: 'warning',
-            message: 'm ends.',
-          });
-          await runs[3]?.plan(0);
-          expect((await runs[3]?.stored())?.judge).toEqual({ model: JUDGE_MODEL, budgetUsd: 20, warning: 'm ends.' });
-        } finally {
-          Object.assign(all.cloud, { settings, checkJudgeModel });
-        }
-        for (const run of runs.slice(0, 3)) expect(await all.cloud.keys(replayKeys.prefix(run.name))).toEqual([]);
-        expect(all.endpoint.requests).toEqual([]);
-      },
-      TEST_MS,
-    );
+    test('fails before sending if MLflow is unavailable, the judge’s price is unknown or its model has ended', async () => {
+      await put('nothing', [chatLine('a', 0, 'one')]);
+      const input = { source: source('nothing'), target: { url: all.endpoint.url } };
+      const runs = ['a', 'b', 'c', 'd'].map((name, i) =>
+        all.cloud.run({ ...input, ...(i === 0 ? { mlflow: true } : { judge: true }) }, {}, `nothing-${name}`),
+      );
+      all.mlflowProxy.rule(() => ({ kind: 'cut' }));
+      await expect(runs[0]?.plan(0)).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+      const { settings, checkJudgeModel } = all.cloud;
+      try {
+        all.cloud.settings = { ...settings, JUDGE_PRICES: {} };
+        await expect(runs[1]?.plan(0)).rejects.toMatchObject({ name: 'JudgePriceUnknown' });
+        all.cloud.settings = settings;
+        all.cloud.checkJudgeModel = async () => ({
+          model: 'm',
+          state: 'ended',
+          level: 'error',
+          message: 'm is gone.',
+        });
+        await expect(runs[2]?.plan(0)).rejects.toMatchObject({ name: 'JudgeModelGone' });
+        all.cloud.checkJudgeModel = async () => ({
+          model: 'm',
+          state: 'legacy',
+          level: 'warning',
+          message: 'm ends.',
+        });
+        await runs[3]?.plan(0);
+        expect((await runs[3]?.stored())?.judge).toEqual({ model: JUDGE_MODEL, budgetUsd: 20, warning: 'm ends.' });
+      } finally {
+        Object.assign(all.cloud, { settings, checkJudgeModel });
+      }
+      for (const run of runs.slice(0, 3)) expect(await all.cloud.keys(replayKeys.prefix(run.name))).toEqual([]);
+      expect(all.endpoint.requests).toEqual([]);
+    });
 
-    test(
-      'creates no run for a dry run or an empty replay',
-      async () => {
-        await put('dry', [chatLine('a', 0, 'one')]);
-        const input = { target: { url: all.endpoint.url }, mlflow: true, judge: true };
-        const dry = all.cloud.run({ ...input, source: source('dry'), dryRun: true });
-        expect(await dry.plan(0)).toMatchObject({ outcome: 'dryRun', evaluate: false });
-        const empty = all.cloud.run({ ...input, source: source('dry'), startOffsetMs: 5000 });
-        expect(await empty.plan(0)).toMatchObject({ outcome: 'empty', evaluate: false });
-        expect(await empty.summarize()).toMatchObject({ publish: false });
-        for (const run of [dry, empty]) expect(await all.runsOf(run.name)).toEqual([]);
-      },
-      TEST_MS,
-    );
+    test('creates no run for a dry run or an empty replay', async () => {
+      await put('dry', [chatLine('a', 0, 'one')]);
+      const input = { target: { url: all.endpoint.url }, mlflow: true, judge: true };
+      const dry = all.cloud.run({ ...input, source: source('dry'), dryRun: true });
+      expect(await dry.plan(0)).toMatchObject({ outcome: 'dryRun', evaluate: false });
+      const empty = all.cloud.run({ ...input, source: source('dry'), startOffsetMs: 5000 });
+      expect(await empty.plan(0)).toMatchObject({ outcome: 'empty', evaluate: false });
+      expect(await empty.summarize()).toMatchObject({ publish: false });
+      for (const run of [dry, empty]) expect(await all.runsOf(run.name)).toEqual([]);
+    });
 
-    test(
-      'ends the run if it fails, and reuses it in a retry',
-      async () => {
-        await put('fails', [chatLine('a', 0, 'one')]);
-        const run = all.cloud.run({ source: source('fails'), target: { url: all.endpoint.url }, mlflow: true });
-        const { storage } = all.cloud;
-        const putJson = storage.putJson.bind(storage);
-        storage.putJson = (bucket, key, value) =>
-          key.endsWith('/plan.json') ? Promise.reject(new Error('no disk')) : putJson(bucket, key, value);
-        try {
-          await expect(run.plan(0)).rejects.toThrow('no disk');
-        } finally {
-          storage.putJson = putJson;
-        }
-        expect((await all.runsOf(run.name)).map(({ info }) => info.status)).toEqual(['FAILED']);
-        // A retry uses the same run.
-        await run.plan(0);
-        expect((await all.runsOf(run.name)).map(({ info }) => info.status)).toEqual(['RUNNING']);
-      },
-      TEST_MS,
-    );
+    test('ends the run if it fails, and reuses it in a retry', async () => {
+      await put('fails', [chatLine('a', 0, 'one')]);
+      const run = all.cloud.run({ source: source('fails'), target: { url: all.endpoint.url }, mlflow: true });
+      const { storage } = all.cloud;
+      const putJson = storage.putJson.bind(storage);
+      storage.putJson = (bucket, key, value) =>
+        key.endsWith('/plan.json') ? Promise.reject(new Error('no disk')) : putJson(bucket, key, value);
+      try {
+        await expect(run.plan(0)).rejects.toThrow('no disk');
+      } finally {
+        storage.putJson = putJson;
+      }
+      expect((await all.runsOf(run.name)).map(({ info }) => info.status)).toEqual(['FAILED']);
+      // A retry uses the same run.
+      await run.plan(0);
+      expect((await all.runsOf(run.name)).map(({ info }) => info.status)).toEqual(['RUNNING']);
+    });
   });
 
   test('names a missing plan or summary and invalid options', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { RefusedTrace } from '../../../src/replay/publish/write-traces.ts';
 import { chatLine, ReplayFolder, type RunningCli, readLines, startCli } from '../../helpers/replay.ts';
 import type { RunInMlflow } from '../../helpers/replay-evaluation.ts';
-import { all, TEST_MS } from '../../integration/replay-evaluation/servers.ts';
+import { all } from '../../integration/replay-evaluation/servers.ts';
 
 let folder: ReplayFolder;
 let out: string;
@@ -52,184 +52,156 @@ describe('a replay command whose judge or MLflow fails', () => {
     while (!condition()) await new Promise((resolve) => setTimeout(resolve, 20));
   }
 
-  test(
-    'Ctrl-C while judging: asks about no further pair, and completes everything else',
-    async () => {
-      const PAIRS = 60;
-      let goOn = (): void => {};
-      const stopped = new Promise<void>((resolve) => {
-        goOn = resolve;
-      });
-      all.judgeProxy.rule((_, ordinal) =>
-        ordinal < 30 ? undefined : { kind: 'after', work: () => stopped, next: { kind: 'pass' } },
-      );
-      const running = start('judge-stopped', PAIRS, '--judge', '--mlflow');
-      await until(() => all.judgeProxy.requests.length > 30);
-      process.kill(running.pid, 'SIGINT');
-      await until(() => running.stderr().includes('Ctrl-C'));
-      goOn();
-      const { code, stdout, stderr } = await running.done;
-      expect(code).toBe(130);
-      expect(stderr).toContain('Not all pairs are judged: JudgingStopped: ');
-      expect(stdout).toContain(`succeeded: ${PAIRS}`);
-      const { quality, judgeFailure } = comparison();
-      expect(judgeFailure?.name).toBe('JudgingStopped');
-      const judged = readLines<{ verdict: string }>(join(out, 'judged.jsonl'));
-      expect(judged.length).toBeGreaterThanOrEqual(15);
-      expect(judged.length).toBeLessThan(PAIRS);
-      expect(quality.judged.better).toBe(judged.length);
-      // Pairs in flight are completed, in both orders.
-      expect(all.judgeProxy.requests).toHaveLength(2 * judged.length);
-      expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Not all pairs are judged');
-      const run = await runInMlflow('judge-stopped');
-      expect(run?.info.status).toBe('KILLED');
-      expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
-    },
-    TEST_MS,
-  );
+  test('Ctrl-C while judging: asks about no further pair, and completes everything else', async () => {
+    const PAIRS = 60;
+    let goOn = (): void => {};
+    const stopped = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    all.judgeProxy.rule((_, ordinal) =>
+      ordinal < 30 ? undefined : { kind: 'after', work: () => stopped, next: { kind: 'pass' } },
+    );
+    const running = start('judge-stopped', PAIRS, '--judge', '--mlflow');
+    await until(() => all.judgeProxy.requests.length > 30);
+    process.kill(running.pid, 'SIGINT');
+    await until(() => running.stderr().includes('Ctrl-C'));
+    goOn();
+    const { code, stdout, stderr } = await running.done;
+    expect(code).toBe(130);
+    expect(stderr).toContain('Not all pairs are judged: JudgingStopped: ');
+    expect(stdout).toContain(`succeeded: ${PAIRS}`);
+    const { quality, judgeFailure } = comparison();
+    expect(judgeFailure?.name).toBe('JudgingStopped');
+    const judged = readLines<{ verdict: string }>(join(out, 'judged.jsonl'));
+    expect(judged.length).toBeGreaterThanOrEqual(15);
+    expect(judged.length).toBeLessThan(PAIRS);
+    expect(quality.judged.better).toBe(judged.length);
+    // Pairs in flight are completed, in both orders.
+    expect(all.judgeProxy.requests).toHaveLength(2 * judged.length);
+    expect(readFileSync(join(out, 'report.html'), 'utf8')).toContain('Not all pairs are judged');
+    const run = await runInMlflow('judge-stopped');
+    expect(run?.info.status).toBe('KILLED');
+    expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'judged.jsonl', 'report.html']));
+  });
 
-  test(
-    'Ctrl-C during compare --judge: keeps the verdicts so far and writes the comparison',
-    async () => {
-      const PAIRS = 60;
-      const before = join(folder.path, 'before');
-      expect((await replay('before', PAIRS, '--compare', '-o', before)).code).toBe(0);
-      expect(
-        (await replay('after', PAIRS, '--compare', '--set', 'messages=[{"role":"user","content":"Else?"}]')).code,
-      ).toBe(0);
-      let goOn = (): void => {};
-      const stopped = new Promise<void>((resolve) => {
-        goOn = resolve;
-      });
-      all.judgeProxy.rule((_, ordinal) =>
-        ordinal < 30 ? undefined : { kind: 'after', work: () => stopped, next: { kind: 'pass' } },
-      );
-      const running = startCli(['compare', before, out, '--judge', '--threshold', 'judged_worse:100'], environment());
-      await until(() => all.judgeProxy.requests.length > 30);
-      process.kill(running.pid, 'SIGINT');
-      await until(() => running.stderr().includes('Ctrl-C'));
-      goOn();
-      const { code, stderr } = await running.done;
-      expect(stderr).toContain('Not all pairs are judged: JudgingStopped: ');
-      expect(code).toBe(130);
-      const found = JSON.parse(readFileSync(join(out, 'comparison.json'), 'utf8')) as {
-        judgeFailure: { name: string };
-        quality: { compared: number; judged: Record<string, number> };
-        paired: { requests: number };
-      };
-      expect(found).toMatchObject({ judgeFailure: { name: 'JudgingStopped' }, paired: { requests: PAIRS } });
-      const judged = Object.values(found.quality.judged).reduce((sum, count) => sum + count, 0);
-      expect(judged).toBeGreaterThanOrEqual(15);
-      expect(judged).toBeLessThan(PAIRS);
-      expect(all.judgeProxy.requests).toHaveLength(2 * judged);
-      expect(readFileSync(join(out, 'comparison.html'), 'utf8')).toContain('Not all pairs are judged');
-    },
-    TEST_MS,
-  );
+  test('Ctrl-C during compare --judge: keeps the verdicts so far and writes the comparison', async () => {
+    const PAIRS = 60;
+    const before = join(folder.path, 'before');
+    expect((await replay('before', PAIRS, '--compare', '-o', before)).code).toBe(0);
+    expect(
+      (await replay('after', PAIRS, '--compare', '--set', 'messages=[{"role":"user","content":"Else?"}]')).code,
+    ).toBe(0);
+    let goOn = (): void => {};
+    const stopped = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    all.judgeProxy.rule((_, ordinal) =>
+      ordinal < 30 ? undefined : { kind: 'after', work: () => stopped, next: { kind: 'pass' } },
+    );
+    const running = startCli(['compare', before, out, '--judge', '--threshold', 'judged_worse:100'], environment());
+    await until(() => all.judgeProxy.requests.length > 30);
+    process.kill(running.pid, 'SIGINT');
+    await until(() => running.stderr().includes('Ctrl-C'));
+    goOn();
+    const { code, stderr } = await running.done;
+    expect(stderr).toContain('Not all pairs are judged: JudgingStopped: ');
+    expect(code).toBe(130);
+    const found = JSON.parse(readFileSync(join(out, 'comparison.json'), 'utf8')) as {
+      judgeFailure: { name: string };
+      quality: { compared: number; judged: Record<string, number> };
+      paired: { requests: number };
+    };
+    expect(found).toMatchObject({ judgeFailure: { name: 'JudgingStopped' }, paired: { requests: PAIRS } });
+    const judged = Object.values(found.quality.judged).reduce((sum, count) => sum + count, 0);
+    expect(judged).toBeGreaterThanOrEqual(15);
+    expect(judged).toBeLessThan(PAIRS);
+    expect(all.judgeProxy.requests).toHaveLength(2 * judged);
+    expect(readFileSync(join(out, 'comparison.html'), 'utf8')).toContain('Not all pairs are judged');
+  });
 
-  test(
-    'Ctrl-C while the judge does not answer: waits a few seconds, and keeps the verdicts so far',
-    async () => {
-      all.judgeProxy.rule((_, ordinal) => (ordinal < 10 ? undefined : { kind: 'slowBody' }));
-      const running = start('judge-silent', 12, '--judge');
-      await until(() => all.judgeProxy.requests.length > 12);
-      process.kill(running.pid, 'SIGINT');
-      const { code, stdout } = await running.done;
-      expect(code).toBe(130);
-      expect(stdout).toContain('succeeded: 12');
-      const { quality, judgeFailure } = comparison();
-      expect(judgeFailure?.name).toBe('JudgingStopped');
-      expect(quality.judged.better).toBe(readLines(join(out, 'judged.jsonl')).length);
-      expect(existsSync(join(out, 'report.html'))).toBe(true);
-    },
-    TEST_MS,
-  );
+  test('Ctrl-C while the judge does not answer: waits a few seconds, and keeps the verdicts so far', async () => {
+    all.judgeProxy.rule((_, ordinal) => (ordinal < 10 ? undefined : { kind: 'slowBody' }));
+    const running = start('judge-silent', 12, '--judge');
+    await until(() => all.judgeProxy.requests.length > 12);
+    process.kill(running.pid, 'SIGINT');
+    const { code, stdout } = await running.done;
+    expect(code).toBe(130);
+    expect(stdout).toContain('succeeded: 12');
+    const { quality, judgeFailure } = comparison();
+    expect(judgeFailure?.name).toBe('JudgingStopped');
+    expect(quality.judged.better).toBe(readLines(join(out, 'judged.jsonl')).length);
+    expect(existsSync(join(out, 'report.html'))).toBe(true);
+  });
 
-  test(
-    'MLflow denies traces: writes and uploads the files, and ends the MLflow run as failed',
-    async () => {
-      all.mlflowProxy.rule(({ path }) =>
-        path === '/v1/traces' ? { kind: 'reply', status: 403, body: '{}' } : undefined,
-      );
-      const { code, stdout, stderr } = await replay('no-traces', 5, '--compare', '--mlflow');
-      expect(code).toBe(2);
-      expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
-      expect(stdout).toContain('MLflow traces: 0');
-      expect(comparison().quality.compared).toBe(5);
-      expect(existsSync(join(out, 'report.html'))).toBe(true);
-      const run = await runInMlflow('no-traces');
-      expect(run?.info.status).toBe('FAILED');
-      expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'report.html', 'replay.json']));
-    },
-    TEST_MS,
-  );
+  test('MLflow denies traces: writes and uploads the files, and ends the MLflow run as failed', async () => {
+    all.mlflowProxy.rule(({ path }) =>
+      path === '/v1/traces' ? { kind: 'reply', status: 403, body: '{}' } : undefined,
+    );
+    const { code, stdout, stderr } = await replay('no-traces', 5, '--compare', '--mlflow');
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
+    expect(stdout).toContain('MLflow traces: 0');
+    expect(comparison().quality.compared).toBe(5);
+    expect(existsSync(join(out, 'report.html'))).toBe(true);
+    const run = await runInMlflow('no-traces');
+    expect(run?.info.status).toBe('FAILED');
+    expect(await filesOf(run)).toEqual(expect.arrayContaining(['compare.json', 'report.html', 'replay.json']));
+  });
 
-  test(
-    'MLflow denies the run: writes the files',
-    async () => {
-      all.mlflowProxy.rule(({ path }) =>
-        path.endsWith('/runs/create') ? { kind: 'reply', status: 403, body: '{}' } : undefined,
-      );
-      const { code, stderr } = await replay('gone', 3, '--compare', '--mlflow');
-      expect(code).toBe(2);
-      expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
-      expect(comparison().quality.compared).toBe(3);
-      expect(existsSync(join(out, 'report.html'))).toBe(true);
-      // The spool is only for MLflow.
-      expect(existsSync(join(out, 'replayed.spool.jsonl'))).toBe(false);
-    },
-    TEST_MS,
-  );
+  test('MLflow denies the run: writes the files', async () => {
+    all.mlflowProxy.rule(({ path }) =>
+      path.endsWith('/runs/create') ? { kind: 'reply', status: 403, body: '{}' } : undefined,
+    );
+    const { code, stderr } = await replay('gone', 3, '--compare', '--mlflow');
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
+    expect(comparison().quality.compared).toBe(3);
+    expect(existsSync(join(out, 'report.html'))).toBe(true);
+    // The spool is only for MLflow.
+    expect(existsSync(join(out, 'replayed.spool.jsonl'))).toBe(false);
+  });
 
-  test(
-    'lists refused traces with the reason',
-    async () => {
-      all.mlflowProxy.rule(({ path, body }) =>
-        path === '/v1/traces' && body.includes('question number 3 of')
-          ? { kind: 'reply', status: 400, body: '{"error_code":"INVALID_PARAMETER_VALUE","message":"not this one"}' }
-          : undefined,
-      );
-      const { code, stdout, stderr } = await replay('refused', 8, '--mlflow');
-      expect([code, stderr]).toEqual([0, '']);
-      expect(stdout).toContain('MLflow traces: 7');
-      expect(stdout).toContain('Traces that MLflow refused: 1, listed in refused-traces.jsonl');
-      expect(readLines<RefusedTrace>(join(out, 'refused-traces.jsonl'))).toEqual([
-        {
-          trace_id: expect.stringMatching(/^tr-[0-9a-f]{32}$/),
-          event_id: 'e3',
-          request_id: expect.any(String),
-          file: expect.stringContaining('a.jsonl'),
-          line: 4,
-          reason: {
-            name: 'MlflowRefused',
-            message: expect.any(String),
-            words: expect.stringContaining('not this one'),
-          },
+  test('lists refused traces with the reason', async () => {
+    all.mlflowProxy.rule(({ path, body }) =>
+      path === '/v1/traces' && body.includes('question number 3 of')
+        ? { kind: 'reply', status: 400, body: '{"error_code":"INVALID_PARAMETER_VALUE","message":"not this one"}' }
+        : undefined,
+    );
+    const { code, stdout, stderr } = await replay('refused', 8, '--mlflow');
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toContain('MLflow traces: 7');
+    expect(stdout).toContain('Traces that MLflow refused: 1, listed in refused-traces.jsonl');
+    expect(readLines<RefusedTrace>(join(out, 'refused-traces.jsonl'))).toEqual([
+      {
+        trace_id: expect.stringMatching(/^tr-[0-9a-f]{32}$/),
+        event_id: 'e3',
+        request_id: expect.any(String),
+        file: expect.stringContaining('a.jsonl'),
+        line: 4,
+        reason: {
+          name: 'MlflowRefused',
+          message: expect.any(String),
+          words: expect.stringContaining('not this one'),
         },
-      ]);
-      expect(await filesOf(await runInMlflow('refused'))).toContain('refused-traces.jsonl');
-    },
-    TEST_MS,
-  );
+      },
+    ]);
+    expect(await filesOf(await runInMlflow('refused'))).toContain('refused-traces.jsonl');
+  });
 
-  test(
-    'uploads only result files of the directory to MLflow',
-    async () => {
-      mkdirSync(out);
-      for (const name of ['.env', 'mine.jsonl', 'captures.json']) writeFileSync(join(out, name), 'SECRET=1');
-      expect((await replay('beside-others', 2, '--compare', '--mlflow')).code).toBe(0);
-      expect((await filesOf(await runInMlflow('beside-others'))).sort()).toEqual([
-        'compare.json',
-        'inputs.json',
-        'profile_export.jsonl',
-        'profile_export_aiperf.csv',
-        'profile_export_aiperf.json',
-        'replay.json',
-        'replies.jsonl',
-        'report.html',
-      ]);
-      expect(readFileSync(join(out, '.env'), 'utf8')).toBe('SECRET=1');
-    },
-    TEST_MS,
-  );
+  test('uploads only result files of the directory to MLflow', async () => {
+    mkdirSync(out);
+    for (const name of ['.env', 'mine.jsonl', 'captures.json']) writeFileSync(join(out, name), 'SECRET=1');
+    expect((await replay('beside-others', 2, '--compare', '--mlflow')).code).toBe(0);
+    expect((await filesOf(await runInMlflow('beside-others'))).sort()).toEqual([
+      'compare.json',
+      'inputs.json',
+      'profile_export.jsonl',
+      'profile_export_aiperf.csv',
+      'profile_export_aiperf.json',
+      'replay.json',
+      'replies.jsonl',
+      'report.html',
+    ]);
+    expect(readFileSync(join(out, '.env'), 'utf8')).toBe('SECRET=1');
+  });
 });

@@ -8,7 +8,7 @@ import { stopReplay } from '../../../src/replay/cloud/stop/stop-replay.ts';
 import { chatLine } from '../../helpers/replay.ts';
 import { type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
 import type { RunInMlflow } from '../../helpers/replay-evaluation.ts';
-import { all, TEST_MS } from '../../integration/replay-evaluation/servers.ts';
+import { all } from '../../integration/replay-evaluation/servers.ts';
 
 /** The error of a Lambda as Step Functions passes it on. */
 const UNFINISHED = {
@@ -73,130 +73,102 @@ async function inMlflow(run: CloudRun, experiment?: string) {
 }
 
 describe('the end of an MLflow run', () => {
-  test(
-    'does not change a run that has already ended',
-    async () => {
-      const run = await sent('in-order', { judge: false });
-      expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayNotEvaluated', publish: true });
-      await run.publish();
-      const before = await inMlflow(run);
-      expect(before).toMatchObject({
-        status: 'FAILED',
-        why: expect.stringMatching(
-          /^ReplayNotEvaluated: shards with replies that are not judged or not in MLflow: 2 \(0, 1\)/,
-        ),
-      });
-      expect(await endRun(run)).toEqual({ runId: before.id, status: 'FAILED' });
-      expect(await inMlflow(run)).toEqual(before);
-    },
-    TEST_MS,
-  );
+  test('does not change a run that has already ended', async () => {
+    const run = await sent('in-order', { judge: false });
+    expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayNotEvaluated', publish: true });
+    await run.publish();
+    const before = await inMlflow(run);
+    expect(before).toMatchObject({
+      status: 'FAILED',
+      why: expect.stringMatching(
+        /^ReplayNotEvaluated: shards with replies that are not judged or not in MLflow: 2 \(0, 1\)/,
+      ),
+    });
+    expect(await endRun(run)).toEqual({ runId: before.id, status: 'FAILED' });
+    expect(await inMlflow(run)).toEqual(before);
+  });
 
   describe('ends the run as killed or failed', () => {
-    test(
-      'killed after a stop order, with or without a summary',
-      async () => {
-        const run = await sent('ordered', { judge: false });
-        await order(run);
-        expect(await endRun(run)).toMatchObject({ status: 'KILLED' });
-        const summarized = await sent('ordered');
-        await order(summarized);
-        expect(await summarized.summarize()).toMatchObject({ error: 'ReplayCancelled' });
-        expect(await endRun(summarized)).toMatchObject({ status: 'KILLED' });
-      },
-      TEST_MS,
-    );
+    test('killed after a stop order, with or without a summary', async () => {
+      const run = await sent('ordered', { judge: false });
+      await order(run);
+      expect(await endRun(run)).toMatchObject({ status: 'KILLED' });
+      const summarized = await sent('ordered');
+      await order(summarized);
+      expect(await summarized.summarize()).toMatchObject({ error: 'ReplayCancelled' });
+      expect(await endRun(summarized)).toMatchObject({ status: 'KILLED' });
+    });
 
-    test(
-      'failed if the stop order came too late to have an effect',
-      async () => {
-        const run = await sent('late-order', { judge: false });
-        await all.evaluateAll(run, 2);
-        await order(run);
-        expect(await run.summarize()).toMatchObject({ ok: true });
-        // The publication fails.
-        expect(await endRun(run)).toMatchObject({ status: 'FAILED' });
-      },
-      TEST_MS,
-    );
+    test('failed if the stop order came too late to have an effect', async () => {
+      const run = await sent('late-order', { judge: false });
+      await all.evaluateAll(run, 2);
+      await order(run);
+      expect(await run.summarize()).toMatchObject({ ok: true });
+      // The publication fails.
+      expect(await endRun(run)).toMatchObject({ status: 'FAILED' });
+    });
 
     test.each([
       ['ABORTED', 'KILLED'],
       ['FAILED', 'FAILED'],
-    ] as const)(
-      'by the status of its execution if it cannot be summarized: %s',
-      async (status, expected) => {
-        const run = await sent(`execution-${status}`, { judge: false });
-        const died = recordedError({ name: 'Sandbox.Timedout', message: 'Task timed out' });
-        await expect(stop(run, status, () => Promise.reject(died))).rejects.toBe(died);
-        expect(await inMlflow(run)).toMatchObject({
-          status: expected,
-          ended: true,
-          why: expect.stringMatching(/^The replay could not be completed\. Sandbox\.Timedout/),
-        });
-      },
-      TEST_MS,
-    );
+    ] as const)('by the status of its execution if it cannot be summarized: %s', async (status, expected) => {
+      const run = await sent(`execution-${status}`, { judge: false });
+      const died = recordedError({ name: 'Sandbox.Timedout', message: 'Task timed out' });
+      await expect(stop(run, status, () => Promise.reject(died))).rejects.toBe(died);
+      expect(await inMlflow(run)).toMatchObject({
+        status: expected,
+        ended: true,
+        why: expect.stringMatching(/^The replay could not be completed\. Sandbox\.Timedout/),
+      });
+    });
   });
 
-  test(
-    'finds the run by the input if there is no plan',
-    async () => {
-      const run = await sent('planless', { judge: false, experiment: 'by-name' });
-      await take(replayKeys.plan(run.name));
-      expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayNotPlanned', publish: false });
-      // An execution of another stack with the same name has another run.
-      expect(
-        await end({
-          run: { name: run.name, arn: 'arn:other' },
-          unfinished: UNFINISHED,
-          input: inputOf('planless', { experiment: 'by-name' }),
-        }),
-      ).toEqual({ runId: null, status: null });
-      expect(await inMlflow(run, 'by-name')).toMatchObject({ status: 'RUNNING' });
-      expect(await endRun(run, inputOf('planless', { experiment: 'by-name' }))).toMatchObject({ status: 'FAILED' });
-      expect(await inMlflow(run, 'by-name')).toMatchObject({ status: 'FAILED', ended: true });
-    },
-    TEST_MS,
-  );
+  test('finds the run by the input if there is no plan', async () => {
+    const run = await sent('planless', { judge: false, experiment: 'by-name' });
+    await take(replayKeys.plan(run.name));
+    expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayNotPlanned', publish: false });
+    // An execution of another stack with the same name has another run.
+    expect(
+      await end({
+        run: { name: run.name, arn: 'arn:other' },
+        unfinished: UNFINISHED,
+        input: inputOf('planless', { experiment: 'by-name' }),
+      }),
+    ).toEqual({ runId: null, status: null });
+    expect(await inMlflow(run, 'by-name')).toMatchObject({ status: 'RUNNING' });
+    expect(await endRun(run, inputOf('planless', { experiment: 'by-name' }))).toMatchObject({ status: 'FAILED' });
+    expect(await inMlflow(run, 'by-name')).toMatchObject({ status: 'FAILED', ended: true });
+  });
 
-  test(
-    'does not call MLflow for a replay without MLflow or without a valid input',
-    async () => {
-      const run = await sent('without', { mlflow: false, judge: false });
-      all.mlflowProxy.requests.length = 0;
-      expect(await endRun(run, inputOf('without', { mlflow: false }))).toEqual({ runId: null, status: null });
-      for (const input of [
-        undefined,
-        'not an object',
-        { target: 1 },
-        inputOf('x', { mlflow: false }),
-        inputOf('x', { dryRun: true }),
-      ]) {
-        expect(await endRun(all.cloud.run({}), input)).toEqual({ runId: null, status: null });
-      }
-      expect(all.mlflowProxy.requests).toEqual([]);
-      expect(await endRun(all.cloud.run({}), inputOf('x', { experiment: 'never made' }))).toEqual({
-        runId: null,
-        status: null,
-      });
-      expect(await all.api('2.0/mlflow/experiments/search', { max_results: 100 })).not.toMatchObject({
-        experiments: expect.arrayContaining([expect.objectContaining({ name: 'never made' })]),
-      });
-    },
-    TEST_MS,
-  );
+  test('does not call MLflow for a replay without MLflow or without a valid input', async () => {
+    const run = await sent('without', { mlflow: false, judge: false });
+    all.mlflowProxy.requests.length = 0;
+    expect(await endRun(run, inputOf('without', { mlflow: false }))).toEqual({ runId: null, status: null });
+    for (const input of [
+      undefined,
+      'not an object',
+      { target: 1 },
+      inputOf('x', { mlflow: false }),
+      inputOf('x', { dryRun: true }),
+    ]) {
+      expect(await endRun(all.cloud.run({}), input)).toEqual({ runId: null, status: null });
+    }
+    expect(all.mlflowProxy.requests).toEqual([]);
+    expect(await endRun(all.cloud.run({}), inputOf('x', { experiment: 'never made' }))).toEqual({
+      runId: null,
+      status: null,
+    });
+    expect(await all.api('2.0/mlflow/experiments/search', { max_results: 100 })).not.toMatchObject({
+      experiments: expect.arrayContaining([expect.objectContaining({ name: 'never made' })]),
+    });
+  });
 
-  test(
-    'ends the run despite an unreadable object, and fails with a retryable error if MLflow is unavailable',
-    async () => {
-      const run = await sent('unreadable', { judge: false });
-      await all.cloud.storage.putText(WORK, replayKeys.publication(run.name), '{');
-      all.mlflowProxy.rule(() => ({ kind: 'reply', status: 503 }));
-      await expect(endRun(run)).rejects.toMatchObject({ name: 'MlflowUnavailable' });
-      all.heal();
-      expect(await endRun(run)).toMatchObject({ status: 'FAILED' });
-    },
-    TEST_MS,
-  );
+  test('ends the run despite an unreadable object, and fails with a retryable error if MLflow is unavailable', async () => {
+    const run = await sent('unreadable', { judge: false });
+    await all.cloud.storage.putText(WORK, replayKeys.publication(run.name), '{');
+    all.mlflowProxy.rule(() => ({ kind: 'reply', status: 503 }));
+    await expect(endRun(run)).rejects.toMatchObject({ name: 'MlflowUnavailable' });
+    all.heal();
+    expect(await endRun(run)).toMatchObject({ status: 'FAILED' });
+  });
 });

@@ -2,7 +2,6 @@
 
 import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { CaptureRange, ChunkRequest } from '../../../src/core/contract/payloads.ts';
-import type { QualityCounts } from '../../../src/core/contract/quality.ts';
 import type { EvaluateReceipt, LogReceipt, QuarantineEntry } from '../../../src/core/contract/receipts.ts';
 import { workKeys } from '../../../src/core/contract/work-keys.ts';
 import { PermanentError, RetryableError } from '../../../src/core/errors/errors.ts';
@@ -26,7 +25,6 @@ import { emptyChunkState, foldReceipt } from '../../../src/monitoring/receipts.t
 import { summarizeRun } from '../../../src/monitoring/summarize-run.ts';
 import { SummaryBuilder } from '../../../src/monitoring/summary.ts';
 import { lockNameOf } from '../../../src/monitoring/write/chunk-writer.ts';
-import { addTree } from '../../../src/quality/count-tree.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable, memoryLimits } from '../../doubles/memory-table.ts';
 import { MemoryTraces } from '../../doubles/memory-traces.ts';
@@ -120,16 +118,6 @@ class Rig {
 function withAnswersOf(request: ChunkRequest): ChunkRequest {
   const options = { ...request.options, continues: ['run'] };
   return { ...request, options, chunk: { ...request.chunk, chunk: 7 } };
-}
-
-/** Returns what runs count for the first scorer together. */
-function sumOf(receipts: readonly EvaluateReceipt[]): object {
-  const total: QualityCounts = {};
-  for (const { quality = {} } of receipts) addTree(total, quality);
-  const [variants = {}] = Object.values(total);
-  const [{ captures, scorers = {} } = {}] = Object.values(variants);
-  const [sample] = Object.values(scorers[ASKED[0]?.name ?? ''] ?? {});
-  return { captures, values: sample?.values };
 }
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
@@ -931,31 +919,6 @@ describe('where the traces are written too', () => {
         [3, 6],
       ]);
       expect(order).toEqual(['starts', 'ends']);
-    });
-
-    test('of two runs that judge the same traces, each verdict is of one', async () => {
-      const rig = new Writing();
-      for (const line of LINES) rig.store.assessments.set(idOf(line), []);
-      const runs = ['a', 'b'].map((run) => rig.evaluate(rig.request(LINES, { run })));
-      const receipts = await Promise.all(runs);
-      expect(receipts.map(({ counts }) => counts.newVerdicts).toSorted()).toEqual([0, 6]);
-      expect(sumOf(receipts)).toEqual({ values: { yes: 3 } });
-    });
-
-    test('of two re-evaluations at once, the second replaces the verdicts of the first', async () => {
-      const rig = new Writing();
-      const before = await rig.evaluate(rig.request(LINES, { run: 'before' }));
-      const runs = ['a', 'b'].map((run) => {
-        const request = rig.request(LINES, { run });
-        return rig.evaluate({ ...request, options: { ...request.options, reevaluate: true } });
-      });
-      const receipts = await Promise.all(runs);
-      expect(receipts.map(({ counts }) => counts.newVerdicts)).toEqual([6, 6]);
-      const inForce = [...(await rig.store.getTraces('', LINES.map(idOf))).values()].flatMap(({ assessments }) =>
-        assessments.filter(({ valid }) => valid),
-      );
-      expect(inForce).toHaveLength(6);
-      expect(sumOf([before, ...receipts])).toMatchObject({ captures: 3, values: { yes: 3 } });
     });
 
     test('a quarantined line has the lock of the range that a whole run cuts', async () => {
