@@ -1,4 +1,3 @@
-/** Tests of planning, sending, summarizing and stopping a cloud replay. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Storage } from '../../../src/core/aws/storage.ts';
@@ -10,7 +9,7 @@ import { type StandInEndpoint, startStandInEndpoint } from '../../doubles/record
 import { inputsSchema, recordSchema, summarySchema } from '../../helpers/aiperf-files.ts';
 import { captureLine, chatBody, chatLine, chatReply } from '../../helpers/replay.ts';
 import { type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
-import { cloud, TEST_MS } from './servers.ts';
+import { cloud } from './servers.ts';
 
 /** Enough time for planning on a busy machine, so that shards start on time. */
 const IN_TIME_MS = 10_000;
@@ -51,227 +50,206 @@ const own = (run: CloudRun): Promise<Own> => run.json<Own>('replay.json');
 const slowLines = (id: string, ms: number, count: number): string[] =>
   Array.from({ length: count }, (_, i) => chatLine(`${id}-${i}`, 0, `[[latency ${ms}]] ${i}`));
 
-test(
-  'merges three windows of two stripes into one complete result set in AIPerf’s formats',
-  async () => {
-    // Six seconds with four requests each. The second half has the second turns of the first half.
-    const first = Array.from({ length: 12 }, (_, i) =>
-      chatLine(`a-${i}`, Math.floor(i / 4), `question ${i}`, `You asked: question ${i}`),
-    );
-    const second = Array.from({ length: 12 }, (_, i) => {
-      const messages = [
-        { role: 'user', content: `question ${i}` },
-        { role: 'assistant', content: `You asked: question ${i}` },
-        { role: 'user', content: `more of ${i}` },
-      ];
-      const body = JSON.stringify({ model: 'm', messages });
-      return captureLine(`b-${i}`, 3 + Math.floor(i / 4), { data: body }, { data: chatReply('Something else.') });
-    });
-    const replayed = chatLine('by-a-replay', 1, 'again', 'x', {});
-    await cloud.put('whole/00', [
-      ...first,
-      'not json',
-      replayed.replace('"eventId"', `"inferenceId":"replay-${'0'.repeat(32)}","eventId"`),
-    ]);
-    await cloud.put('whole/01', second);
-    const run = cloud.run({
-      source: source('whole'),
-      target: { url: endpoint.url },
-      spreadSameSecond: 'even',
-      compare: true,
-      goodput: 'request_latency:60000',
-      shard: { seconds: 2, requestsPerSecond: 2 },
-    });
-    const planned = await run.plan(IN_TIME_MS);
-    expect(planned).toEqual({
-      outcome: 'planned',
-      manifest: { bucket: 'work', key: `replays/${run.name}/manifest.jsonl` },
-      shards: 6,
-      evaluate: false,
-    });
-    const plan = await run.stored();
-    const manifest = await cloud.lines<ShardManifestLine>(replayKeys.manifest(run.name));
-    expect(manifest.map(({ run: name, shard }) => [name, shard])).toEqual([0, 1, 2, 3, 4, 5].map((i) => [run.name, i]));
-    const counts = await Promise.all(manifest.map(({ shard }) => run.shard(shard)));
-    expect(counts.map(({ sent }) => sent)).toEqual([4, 4, 4, 4, 4, 4]);
-    expect(counts.map(({ unsent, skipped, failed }) => unsent + skipped + failed)).toEqual([0, 0, 0, 0, 0, 0]);
-
-    expect(await run.summarize()).toEqual({
-      ok: true,
-      error: '',
-      cause: '',
-      results: { bucket: 'work', prefix: `replays/${run.name}/results/` },
-      publish: false,
-    });
-    // Each captured body is sent once, byte for byte.
-    const expected = [...first, ...second].map(
-      (line) =>
-        (JSON.parse(line) as { captureData: { endpointInput: { data: string } } }).captureData.endpointInput.data,
-    );
-    expect(bodies()).toEqual(expected.sort());
-    expect((await run.results()).sort()).toEqual(
-      [
-        'compare.json',
-        'inputs.json',
-        'profile_export.jsonl',
-        'profile_export_aiperf.csv',
-        'profile_export_aiperf.json',
-        'replay.json',
-        'replies.jsonl',
-        'report.html',
-        'skipped.jsonl',
-      ].sort(),
-    );
-
-    const records = await run.records();
-    for (const record of records) recordSchema.parse(record);
-    expect(records).toHaveLength(24);
-    // Records are in the order of completion, across shards.
-    const ends = records.map(({ metadata }) => metadata.request_end_ns);
-    expect(ends).toEqual([...ends].sort((a, b) => a - b));
-    // Every request is due at its captured time on the shared clock.
-    for (const { metadata } of records) {
-      const id = String(metadata.event_id);
-      const i = Number(id.slice(2)) + (id.startsWith('b') ? 12 : 0);
-      const due = 1000 * Math.floor(i / 4) + 250 * (i % 4);
-      expect(msOf(metadata.scheduled_ns) - plan.startAtEpochMs).toBeCloseTo(due, 2);
-      expect(metadata.turn_index).toBe(i < 12 ? 0 : 1);
-      expect(metadata.conversation_id).toBe(`a-${i % 12}`);
-      expect(metadata.request_start_ns).toBeGreaterThanOrEqual(metadata.scheduled_ns - 10e6);
-    }
-    expect(new Set(records.map(({ metadata }) => metadata.worker_id)).size).toBe(6);
-    expect(new Set(records.map(({ metadata }) => metadata.session_num)).size).toBe(12);
-
-    const summary = summarySchema.parse(await run.json('profile_export_aiperf.json')) as Record<string, unknown>;
-    expect(summary).toMatchObject({ is_complete: true, was_cancelled: false, benchmark_id: run.name });
-    expect(summary.request_latency).toMatchObject({ count: 24 });
-    expect(summary.good_request_count).toMatchObject({ avg: 24 });
-
-    const inputs = inputsSchema.parse(await run.json('inputs.json'));
-    expect(inputs.data).toHaveLength(12);
-    expect(inputs.data.every(({ payloads }) => payloads.length === 2)).toBe(true);
-    const skipped = (await run.result('skipped.jsonl'))
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as object);
-    expect(skipped).toMatchObject([
-      { line: 13, reason: 'NotJson' },
-      { line: 14, reason: 'SentByReplay' },
-    ]);
-    expect(await run.json('compare.json')).toMatchObject({
-      quality: { compared: 24, identical: 12 },
-      withoutCaptured: 0,
-    });
-    expect(await own(run)).toMatchObject({
-      shards: { planned: 6, completed: 6, lost: [], incomplete: [], late: [] },
-      requests: 24,
-      sent: 24,
-      unsent: 0,
-      skipped: { NotJson: 1, SentByReplay: 1 },
-    });
-    const page = await run.result('report.html');
-    expect(page).toContain('Latency over time');
-    expect(page).not.toContain('shards lost');
-
-    // A second call of a shard sends nothing.
-    const before = endpoint.requests.length;
-    await expect(run.shard(3)).rejects.toMatchObject({ name: 'ShardAlreadyClaimed' });
-    expect(endpoint.requests).toHaveLength(before);
-  },
-  TEST_MS,
-);
-
-test(
-  'a late shard keeps the intervals of its requests, and its delay counts as lag',
-  async () => {
-    await cloud.put(
-      'late/00',
-      Array.from({ length: 8 }, (_, i) => chatLine(`l-${i}`, 0.2 * i, `late ${i}`)),
-    );
-    const run = cloud.run({ source: source('late'), target: { url: endpoint.url } });
-    // The clock started five seconds before planning.
-    expect(await run.all(-5_000)).toMatchObject({ ok: true });
-    const records = await run.records();
-    expect(records).toHaveLength(8);
-    const lags = records.map(({ metadata }) => msOf(metadata.request_start_ns - metadata.scheduled_ns));
-    expect(Math.min(...lags)).toBeGreaterThanOrEqual(5_000);
-    const { shards, client_bottleneck: bottleneck } = await own(run);
-    const late = shards.late[0]?.lateMs ?? 0;
-    expect(late).toBeGreaterThanOrEqual(5_000);
-    // No request is early on the shifted clock: the last one is as late as the first.
-    for (const lag of lags) expect(lag).toBeGreaterThanOrEqual(late - 10);
-    const dues = records.map(({ metadata }) => msOf(metadata.scheduled_ns)).sort((a, b) => a - b);
-    expect((dues.at(-1) ?? 0) - (dues[0] ?? 0)).toBeCloseTo(1_400, 2);
-    const summary = await run.json<Record<string, { min: number; avg: number }>>('profile_export_aiperf.json');
-    expect(summary.effective_latency?.min).toBeGreaterThanOrEqual(5_000);
-    expect(summary.replay_sched_degraded?.avg).toBe(1);
-    expect(bottleneck).toMatch(/this client was busy/);
-    expect(await run.result('report.html')).toMatch(/Shards that started late: 1 \(0\)/);
-  },
-  TEST_MS,
-);
-
-describe('fails with partial results', () => {
-  test(
-    'if a shard runs out of time',
-    async () => {
-      await cloud.put('slow/00', slowLines('s', 500, 40));
-      const run = cloud.run({ source: source('slow'), target: { url: endpoint.url }, concurrency: 1 });
-      expect((await run.plan(500)).shards).toBe(1);
-      const counts = await run.shard(0, WRITE_RESERVE_MS + 4_000);
-      expect(counts.unsent).toBeGreaterThan(20);
-      expect(counts.sent + counts.unsent).toBe(40);
-      const result = await run.summarize();
-      expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
-      expect(result.cause).toMatch(
-        new RegExp(`requests not sent because their shard ran out of time: ${counts.unsent} `),
-      );
-      expect(await run.records()).toHaveLength(counts.sent);
-    },
-    TEST_MS,
+test('merges three windows of two stripes into one complete result set in AIPerf’s formats', async () => {
+  // Six seconds with four requests each. The second half has the second turns of the first half.
+  const first = Array.from({ length: 12 }, (_, i) =>
+    chatLine(`a-${i}`, Math.floor(i / 4), `question ${i}`, `You asked: question ${i}`),
   );
+  const second = Array.from({ length: 12 }, (_, i) => {
+    const messages = [
+      { role: 'user', content: `question ${i}` },
+      { role: 'assistant', content: `You asked: question ${i}` },
+      { role: 'user', content: `more of ${i}` },
+    ];
+    const body = JSON.stringify({ model: 'm', messages });
+    return captureLine(`b-${i}`, 3 + Math.floor(i / 4), { data: body }, { data: chatReply('Something else.') });
+  });
+  const replayed = chatLine('by-a-replay', 1, 'again', 'x', {});
+  await cloud.put('whole/00', [
+    ...first,
+    'not json',
+    replayed.replace('"eventId"', `"inferenceId":"replay-${'0'.repeat(32)}","eventId"`),
+  ]);
+  await cloud.put('whole/01', second);
+  const run = cloud.run({
+    source: source('whole'),
+    target: { url: endpoint.url },
+    spreadSameSecond: 'even',
+    compare: true,
+    goodput: 'request_latency:60000',
+    shard: { seconds: 2, requestsPerSecond: 2 },
+  });
+  const planned = await run.plan(IN_TIME_MS);
+  expect(planned).toEqual({
+    outcome: 'planned',
+    manifest: { bucket: 'work', key: `replays/${run.name}/manifest.jsonl` },
+    shards: 6,
+    evaluate: false,
+  });
+  const plan = await run.stored();
+  const manifest = await cloud.lines<ShardManifestLine>(replayKeys.manifest(run.name));
+  expect(manifest.map(({ run: name, shard }) => [name, shard])).toEqual([0, 1, 2, 3, 4, 5].map((i) => [run.name, i]));
+  const counts = await Promise.all(manifest.map(({ shard }) => run.shard(shard)));
+  expect(counts.map(({ sent }) => sent)).toEqual([4, 4, 4, 4, 4, 4]);
+  expect(counts.map(({ unsent, skipped, failed }) => unsent + skipped + failed)).toEqual([0, 0, 0, 0, 0, 0]);
 
-  test(
-    'if a capture was overwritten after planning',
-    async () => {
-      await cloud.put('changed/00', [chatLine('c-0', 0, 'kept')]);
-      await cloud.put('changed/01', [chatLine('c-1', 0, 'old')]);
-      const run = cloud.run({ source: source('changed'), target: { url: endpoint.url } });
-      await run.plan(1_000);
-      await cloud.put('changed/01', [chatLine('c-1', 0, 'new')]);
-      expect(await run.shard(0)).toMatchObject({ sent: 1, skipped: 1 });
-      const result = await run.summarize();
-      expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
-      expect(result.cause).toMatch(/requests not sent because their captures could no longer be read: 1/);
-      expect(await own(run)).toMatchObject({ sent: 1, skipped: { CaptureChanged: 1 } });
-      expect(bodies()).toEqual([chatBody('kept')]);
-    },
-    TEST_MS,
+  expect(await run.summarize()).toEqual({
+    ok: true,
+    error: '',
+    cause: '',
+    results: { bucket: 'work', prefix: `replays/${run.name}/results/` },
+    publish: false,
+  });
+  // Each captured body is sent once, byte for byte.
+  const expected = [...first, ...second].map(
+    (line) => (JSON.parse(line) as { captureData: { endpointInput: { data: string } } }).captureData.endpointInput.data,
   );
-});
-
-test(
-  'writes the figures and names the files that it has no time to merge',
-  async () => {
-    await cloud.put('time/00', [chatLine('t', 0, 'time')]);
-    const run = cloud.run({ source: source('time'), target: { url: endpoint.url }, compare: true });
-    await run.plan(500);
-    await run.shard(0);
-    expect(await run.summarize(undefined, 60_000)).toMatchObject({ ok: true });
-    expect((await run.results()).sort()).toEqual([
+  expect(bodies()).toEqual(expected.sort());
+  expect((await run.results()).sort()).toEqual(
+    [
+      'compare.json',
+      'inputs.json',
+      'profile_export.jsonl',
       'profile_export_aiperf.csv',
       'profile_export_aiperf.json',
       'replay.json',
+      'replies.jsonl',
       'report.html',
-    ]);
-    const leftOut = (file: string) => ({ file, reason: expect.stringContaining(`replays/${run.name}/shards/`) });
-    expect(await run.json('replay.json')).toMatchObject({
-      sent: 1,
-      left_out: ['profile_export.jsonl', 'replies.jsonl', 'inputs.json'].map(leftOut),
-    });
-  },
-  TEST_MS,
-);
+      'skipped.jsonl',
+    ].sort(),
+  );
+
+  const records = await run.records();
+  for (const record of records) recordSchema.parse(record);
+  expect(records).toHaveLength(24);
+  // Records are in the order of completion, across shards.
+  const ends = records.map(({ metadata }) => metadata.request_end_ns);
+  expect(ends).toEqual([...ends].sort((a, b) => a - b));
+  // Every request is due at its captured time on the shared clock.
+  for (const { metadata } of records) {
+    const id = String(metadata.event_id);
+    const i = Number(id.slice(2)) + (id.startsWith('b') ? 12 : 0);
+    const due = 1000 * Math.floor(i / 4) + 250 * (i % 4);
+    expect(msOf(metadata.scheduled_ns) - plan.startAtEpochMs).toBeCloseTo(due, 2);
+    expect(metadata.turn_index).toBe(i < 12 ? 0 : 1);
+    expect(metadata.conversation_id).toBe(`a-${i % 12}`);
+    expect(metadata.request_start_ns).toBeGreaterThanOrEqual(metadata.scheduled_ns - 10e6);
+  }
+  expect(new Set(records.map(({ metadata }) => metadata.worker_id)).size).toBe(6);
+  expect(new Set(records.map(({ metadata }) => metadata.session_num)).size).toBe(12);
+
+  const summary = summarySchema.parse(await run.json('profile_export_aiperf.json')) as Record<string, unknown>;
+  expect(summary).toMatchObject({ is_complete: true, was_cancelled: false, benchmark_id: run.name });
+  expect(summary.request_latency).toMatchObject({ count: 24 });
+  expect(summary.good_request_count).toMatchObject({ avg: 24 });
+
+  const inputs = inputsSchema.parse(await run.json('inputs.json'));
+  expect(inputs.data).toHaveLength(12);
+  expect(inputs.data.every(({ payloads }) => payloads.length === 2)).toBe(true);
+  const skipped = (await run.result('skipped.jsonl'))
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as object);
+  expect(skipped).toMatchObject([
+    { line: 13, reason: 'NotJson' },
+    { line: 14, reason: 'SentByReplay' },
+  ]);
+  expect(await run.json('compare.json')).toMatchObject({
+    quality: { compared: 24, identical: 12 },
+    withoutCaptured: 0,
+  });
+  expect(await own(run)).toMatchObject({
+    shards: { planned: 6, completed: 6, lost: [], incomplete: [], late: [] },
+    requests: 24,
+    sent: 24,
+    unsent: 0,
+    skipped: { NotJson: 1, SentByReplay: 1 },
+  });
+  const page = await run.result('report.html');
+  expect(page).toContain('Latency over time');
+  expect(page).not.toContain('shards lost');
+
+  // A second call of a shard sends nothing.
+  const before = endpoint.requests.length;
+  await expect(run.shard(3)).rejects.toMatchObject({ name: 'ShardAlreadyClaimed' });
+  expect(endpoint.requests).toHaveLength(before);
+});
+
+test('a late shard keeps the intervals of its requests, and its delay counts as lag', async () => {
+  await cloud.put(
+    'late/00',
+    Array.from({ length: 8 }, (_, i) => chatLine(`l-${i}`, 0.2 * i, `late ${i}`)),
+  );
+  const run = cloud.run({ source: source('late'), target: { url: endpoint.url } });
+  // The clock started five seconds before planning.
+  expect(await run.all(-5_000)).toMatchObject({ ok: true });
+  const records = await run.records();
+  expect(records).toHaveLength(8);
+  const lags = records.map(({ metadata }) => msOf(metadata.request_start_ns - metadata.scheduled_ns));
+  expect(Math.min(...lags)).toBeGreaterThanOrEqual(5_000);
+  const { shards, client_bottleneck: bottleneck } = await own(run);
+  const late = shards.late[0]?.lateMs ?? 0;
+  expect(late).toBeGreaterThanOrEqual(5_000);
+  // No request is early on the shifted clock: the last one is as late as the first.
+  for (const lag of lags) expect(lag).toBeGreaterThanOrEqual(late - 10);
+  const dues = records.map(({ metadata }) => msOf(metadata.scheduled_ns)).sort((a, b) => a - b);
+  expect((dues.at(-1) ?? 0) - (dues[0] ?? 0)).toBeCloseTo(1_400, 2);
+  const summary = await run.json<Record<string, { min: number; avg: number }>>('profile_export_aiperf.json');
+  expect(summary.effective_latency?.min).toBeGreaterThanOrEqual(5_000);
+  expect(summary.replay_sched_degraded?.avg).toBe(1);
+  expect(bottleneck).toMatch(/this client was busy/);
+  expect(await run.result('report.html')).toMatch(/Shards that started late: 1 \(0\)/);
+});
+
+describe('fails with partial results', () => {
+  test('if a shard runs out of time', async () => {
+    await cloud.put('slow/00', slowLines('s', 500, 40));
+    const run = cloud.run({ source: source('slow'), target: { url: endpoint.url }, concurrency: 1 });
+    expect((await run.plan(500)).shards).toBe(1);
+    const counts = await run.shard(0, WRITE_RESERVE_MS + 4_000);
+    expect(counts.unsent).toBeGreaterThan(20);
+    expect(counts.sent + counts.unsent).toBe(40);
+    const result = await run.summarize();
+    expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
+    expect(result.cause).toMatch(
+      new RegExp(`requests not sent because their shard ran out of time: ${counts.unsent} `),
+    );
+    expect(await run.records()).toHaveLength(counts.sent);
+  });
+
+  test('if a capture was overwritten after planning', async () => {
+    await cloud.put('changed/00', [chatLine('c-0', 0, 'kept')]);
+    await cloud.put('changed/01', [chatLine('c-1', 0, 'old')]);
+    const run = cloud.run({ source: source('changed'), target: { url: endpoint.url } });
+    await run.plan(1_000);
+    await cloud.put('changed/01', [chatLine('c-1', 0, 'new')]);
+    expect(await run.shard(0)).toMatchObject({ sent: 1, skipped: 1 });
+    const result = await run.summarize();
+    expect(result).toMatchObject({ ok: false, error: 'ReplayIncomplete' });
+    expect(result.cause).toMatch(/requests not sent because their captures could no longer be read: 1/);
+    expect(await own(run)).toMatchObject({ sent: 1, skipped: { CaptureChanged: 1 } });
+    expect(bodies()).toEqual([chatBody('kept')]);
+  });
+});
+
+test('writes the figures and names the files that it has no time to merge', async () => {
+  await cloud.put('time/00', [chatLine('t', 0, 'time')]);
+  const run = cloud.run({ source: source('time'), target: { url: endpoint.url }, compare: true });
+  await run.plan(500);
+  await run.shard(0);
+  expect(await run.summarize(undefined, 60_000)).toMatchObject({ ok: true });
+  expect((await run.results()).sort()).toEqual([
+    'profile_export_aiperf.csv',
+    'profile_export_aiperf.json',
+    'replay.json',
+    'report.html',
+  ]);
+  const leftOut = (file: string) => ({ file, reason: expect.stringContaining(`replays/${run.name}/shards/`) });
+  expect(await run.json('replay.json')).toMatchObject({
+    sent: 1,
+    left_out: ['profile_export.jsonl', 'replies.jsonl', 'inputs.json'].map(leftOut),
+  });
+});
 
 describe('concurrency', () => {
   let server: Server;
@@ -302,118 +280,102 @@ describe('concurrency', () => {
   test.each([
     ['concurrency', { concurrency: 5 }],
     ['maxConcurrency', { maxConcurrency: 5 }],
-  ])(
-    '%s is never exceeded by all shards together',
-    async (_, options) => {
-      const name = `cap-${Object.keys(options)[0]}`;
-      await cloud.put(
-        `${name}/00`,
-        Array.from({ length: 60 }, (__, i) => chatLine(`k-${i}`, 0, `k ${i}`)),
-      );
-      const run = cloud.run({ source: source(name), target: { url }, shard: { requests: 25 }, ...options });
-      expect(await run.all(SOON_MS)).toMatchObject({ ok: true });
-      const { shards, startAtEpochMs } = await run.stored();
-      expect(shards.map(({ maxConcurrency, requests }) => [maxConcurrency, requests])).toEqual([
-        [2, 20],
-        [2, 20],
-        [1, 20],
-      ]);
-      expect(most).toBeLessThanOrEqual(5);
-      const records = await run.records();
-      expect(records).toHaveLength(60);
-      // No request is sent before the shared clock starts.
-      for (const { metadata } of records) expect(msOf(metadata.request_start_ns)).toBeGreaterThan(startAtEpochMs - 10);
-    },
-    TEST_MS,
-  );
+  ])('%s is never exceeded by all shards together', async (_, options) => {
+    const name = `cap-${Object.keys(options)[0]}`;
+    await cloud.put(
+      `${name}/00`,
+      Array.from({ length: 60 }, (__, i) => chatLine(`k-${i}`, 0, `k ${i}`)),
+    );
+    const run = cloud.run({ source: source(name), target: { url }, shard: { requests: 25 }, ...options });
+    expect(await run.all(SOON_MS)).toMatchObject({ ok: true });
+    const { shards, startAtEpochMs } = await run.stored();
+    expect(shards.map(({ maxConcurrency, requests }) => [maxConcurrency, requests])).toEqual([
+      [2, 20],
+      [2, 20],
+      [1, 20],
+    ]);
+    expect(most).toBeLessThanOrEqual(5);
+    const records = await run.records();
+    expect(records).toHaveLength(60);
+    // No request is sent before the shared clock starts.
+    for (const { metadata } of records) expect(msOf(metadata.request_start_ns)).toBeGreaterThan(startAtEpochMs - 10);
+  });
 });
 
-test(
-  'calls InvokeEndpoint, with an uncounted warm-up and different cancellations for each shard',
-  async () => {
-    await cloud.put('sm/00', slowLines('m', 300, 40));
-    const run = cloud.run(
-      {
-        source: source('sm'),
-        target: { endpoint: 'my-endpoint-v2', variant: 'Blue' },
-        warmup: 3,
-        cancellationRate: 50,
-        cancellationDelay: 0.1,
-        shard: { requests: 20 },
-      },
-      { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url },
-    );
-    // With a warm-up, the clock starts half a minute later.
-    expect(await run.all(SOON_MS - 30_000)).toMatchObject({ ok: true });
-    const records = await run.records();
-    expect(records).toHaveLength(40);
-    expect(endpoint.requests).toHaveLength(43);
-    expect(endpoint.requests.every(({ url }) => url === '/endpoints/my-endpoint-v2/invocations')).toBe(true);
-    const warm = endpoint.requests.filter(({ headers }) =>
-      String(headers['x-amzn-sagemaker-custom-attributes']).startsWith(`replay_run=${run.name}-warmup`),
-    );
-    expect(warm).toHaveLength(3);
-    expect(await run.json('profile_export_aiperf.json')).toMatchObject({
-      warmup_metrics: { completed_request_count: { avg: 3 } },
-    });
-    const choices = ['shard_0', 'shard_1'].map((worker) =>
-      records
-        .filter(({ metadata }) => metadata.worker_id === worker)
-        .sort((a, b) => Number(a.metadata.line) - Number(b.metadata.line))
-        .map(({ metadata }) => metadata.was_cancelled),
-    );
-    expect(choices[0]).toHaveLength(20);
-    expect(choices[0]).not.toEqual(choices[1]);
-    expect(new Set(records.map(({ metadata }) => metadata.inference_id)).size).toBe(40);
-  },
-  TEST_MS,
-);
+test('calls InvokeEndpoint, with an uncounted warm-up and different cancellations for each shard', async () => {
+  await cloud.put('sm/00', slowLines('m', 300, 40));
+  const run = cloud.run(
+    {
+      source: source('sm'),
+      target: { endpoint: 'my-endpoint-v2', variant: 'Blue' },
+      warmup: 3,
+      cancellationRate: 50,
+      cancellationDelay: 0.1,
+      shard: { requests: 20 },
+    },
+    { AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME: endpoint.url },
+  );
+  // With a warm-up, the clock starts half a minute later.
+  expect(await run.all(SOON_MS - 30_000)).toMatchObject({ ok: true });
+  const records = await run.records();
+  expect(records).toHaveLength(40);
+  expect(endpoint.requests).toHaveLength(43);
+  expect(endpoint.requests.every(({ url }) => url === '/endpoints/my-endpoint-v2/invocations')).toBe(true);
+  const warm = endpoint.requests.filter(({ headers }) =>
+    String(headers['x-amzn-sagemaker-custom-attributes']).startsWith(`replay_run=${run.name}-warmup`),
+  );
+  expect(warm).toHaveLength(3);
+  expect(await run.json('profile_export_aiperf.json')).toMatchObject({
+    warmup_metrics: { completed_request_count: { avg: 3 } },
+  });
+  const choices = ['shard_0', 'shard_1'].map((worker) =>
+    records
+      .filter(({ metadata }) => metadata.worker_id === worker)
+      .sort((a, b) => Number(a.metadata.line) - Number(b.metadata.line))
+      .map(({ metadata }) => metadata.was_cancelled),
+  );
+  expect(choices[0]).toHaveLength(20);
+  expect(choices[0]).not.toEqual(choices[1]);
+  expect(new Set(records.map(({ metadata }) => metadata.inference_id)).size).toBe(40);
+});
 
 describe('sends nothing', () => {
-  test(
-    'if planning runs out of time',
-    async () => {
-      await cloud.put(
-        'dry/00',
-        Array.from({ length: 6 }, (_, i) => chatLine(`d-${i}`, i, `dry ${i}`, 'Fine.')),
-      );
-      const input = { source: source('dry'), target: { url: endpoint.url } };
-      await expect(cloud.run(input).plan(0, 180_000)).rejects.toMatchObject({
-        name: 'ReplayTooLarge',
-        message: expect.stringMatching(
-          /got: \d+ bytes; the function had time for 0 of them \(0 of 1 files, 0 records\); .*narrow the window/,
-        ),
-      });
-      // The captures are read in time, but there is no time for the schedule.
-      let asked = 0;
-      const slow = () => (++asked > 2 ? 29_000 : 900_000);
-      await expect(cloud.run(input).plan(0, slow)).rejects.toMatchObject({
-        name: 'ReplayTooLarge',
-        message: expect.stringMatching(/got: 0 requests scheduled in the time left after reading 6 records; .*narrow/),
-      });
-      let calls = 0;
-      // The captures are indexed in time, but there is no time to count them.
-      const late = () => (++calls > 2 ? 0 : 900_000);
-      await expect(cloud.run({ ...input, dryRun: true }).plan(0, late)).rejects.toMatchObject({
-        name: 'ReplayTooLarge',
-        message: expect.stringMatching(/got: the function had time for 0 requests/),
-      });
-    },
-    TEST_MS,
-  );
+  test('if planning runs out of time', async () => {
+    await cloud.put(
+      'dry/00',
+      Array.from({ length: 6 }, (_, i) => chatLine(`d-${i}`, i, `dry ${i}`, 'Fine.')),
+    );
+    const input = { source: source('dry'), target: { url: endpoint.url } };
+    await expect(cloud.run(input).plan(0, 180_000)).rejects.toMatchObject({
+      name: 'ReplayTooLarge',
+      message: expect.stringMatching(
+        /got: \d+ bytes; the function had time for 0 of them \(0 of 1 files, 0 records\); .*narrow the window/,
+      ),
+    });
+    // The captures are read in time, but there is no time for the schedule.
+    let asked = 0;
+    const slow = () => (++asked > 2 ? 29_000 : 900_000);
+    await expect(cloud.run(input).plan(0, slow)).rejects.toMatchObject({
+      name: 'ReplayTooLarge',
+      message: expect.stringMatching(/got: 0 requests scheduled in the time left after reading 6 records; .*narrow/),
+    });
+    let calls = 0;
+    // The captures are indexed in time, but there is no time to count them.
+    const late = () => (++calls > 2 ? 0 : 900_000);
+    await expect(cloud.run({ ...input, dryRun: true }).plan(0, late)).rejects.toMatchObject({
+      name: 'ReplayTooLarge',
+      message: expect.stringMatching(/got: the function had time for 0 requests/),
+    });
+  });
 
-  test(
-    'if the window has no requests',
-    async () => {
-      const window = { from: '2026-11-20T10:59:00Z', to: '2026-11-20T10:59:01Z' };
-      const run = cloud.run({ source: { ...source('dry'), ...window }, target: { url: endpoint.url } });
-      expect(await run.plan(500)).toMatchObject({ outcome: 'empty', shards: 0 });
-      const cause = 'Nothing was sent: the window has no requests';
-      expect(await run.summarize()).toMatchObject({ ok: false, error: 'NothingSent', cause });
-      expect(await own(run)).toMatchObject({ requests: 0, sent: 0, shards: { planned: 0 } });
-    },
-    TEST_MS,
-  );
+  test('if the window has no requests', async () => {
+    const window = { from: '2026-11-20T10:59:00Z', to: '2026-11-20T10:59:01Z' };
+    const run = cloud.run({ source: { ...source('dry'), ...window }, target: { url: endpoint.url } });
+    expect(await run.plan(500)).toMatchObject({ outcome: 'empty', shards: 0 });
+    const cause = 'Nothing was sent: the window has no requests';
+    expect(await run.summarize()).toMatchObject({ ok: false, error: 'NothingSent', cause });
+    expect(await own(run)).toMatchObject({ requests: 0, sent: 0, shards: { planned: 0 } });
+  });
 });
 
 describe('a stop order', () => {
@@ -424,51 +386,43 @@ describe('a stop order', () => {
     while (endpoint.requests.length < count) await new Promise((resolve) => setTimeout(resolve, 20));
   }
 
-  test(
-    'sends nothing if it comes between the claim of a shard and its first request',
-    async () => {
-      await cloud.put('between/00', [chatLine('b-0', 0, 'one'), chatLine('b-1', 1, 'two')]);
-      // Nothing listens here, so that an attempt to connect would fail.
-      const run = cloud.run({ source: source('between'), target: { url: 'http://127.0.0.1:9' } });
-      await run.plan(500);
-      /** Writes the stop order right after the claim. */
-      class Stopped extends Storage {
-        override async putJsonIf(...claim: Parameters<Storage['putJsonIf']>): Promise<string | undefined> {
-          const written = await super.putJsonIf(...claim);
-          await order(run);
-          return written;
-        }
+  test('sends nothing if it comes between the claim of a shard and its first request', async () => {
+    await cloud.put('between/00', [chatLine('b-0', 0, 'one'), chatLine('b-1', 1, 'two')]);
+    // Nothing listens here, so that an attempt to connect would fail.
+    const run = cloud.run({ source: source('between'), target: { url: 'http://127.0.0.1:9' } });
+    await run.plan(500);
+    /** Writes the stop order right after the claim. */
+    class Stopped extends Storage {
+      override async putJsonIf(...claim: Parameters<Storage['putJsonIf']>): Promise<string | undefined> {
+        const written = await super.putJsonIf(...claim);
+        await order(run);
+        return written;
       }
-      const dependencies = {
-        storage: new Stopped(cloud.s3),
-        environment: cloud.environment,
-        remainingMs: () => 900_000,
-      };
-      expect(await replayShard({ run: run.name, shard: 0 }, dependencies)).toMatchObject({ sent: 0, unsent: 2 });
-      // StopReplay, which waits for it, finds its result.
-      expect(await cloud.keys(replayKeys.shardPrefix(run.name, 0))).toContain('result.json');
-      expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayCancelled' });
-      expect(await run.json('replay.json')).toMatchObject({ was_cancelled: true, requests: 2, sent: 0, unsent: 2 });
-      expect(await run.records()).toEqual([]);
-    },
-    TEST_MS,
-  );
+    }
+    const dependencies = {
+      storage: new Stopped(cloud.s3),
+      environment: cloud.environment,
+      remainingMs: () => 900_000,
+    };
+    expect(await replayShard({ run: run.name, shard: 0 }, dependencies)).toMatchObject({ sent: 0, unsent: 2 });
+    // StopReplay, which waits for it, finds its result.
+    expect(await cloud.keys(replayKeys.shardPrefix(run.name, 0))).toContain('result.json');
+    expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayCancelled' });
+    expect(await run.json('replay.json')).toMatchObject({ was_cancelled: true, requests: 2, sent: 0, unsent: 2 });
+    expect(await run.records()).toEqual([]);
+  });
 
-  test(
-    'ends the warm-up',
-    async () => {
-      await cloud.put('warm/00', slowLines('w', 60_000, 40));
-      const run = cloud.run({ source: source('warm'), target: { url: endpoint.url }, warmup: 20 });
-      // With a warm-up, the clock starts half a minute later.
-      await run.plan(-29_000);
-      const sending = run.shard(0);
-      await arrived(8);
-      await order(run);
-      expect(await sending).toMatchObject({ sent: 0, unsent: 40 });
-      // A warm-up has eight requests in flight.
-      expect(endpoint.requests).toHaveLength(8);
-      expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayCancelled' });
-    },
-    TEST_MS,
-  );
+  test('ends the warm-up', async () => {
+    await cloud.put('warm/00', slowLines('w', 60_000, 40));
+    const run = cloud.run({ source: source('warm'), target: { url: endpoint.url }, warmup: 20 });
+    // With a warm-up, the clock starts half a minute later.
+    await run.plan(-29_000);
+    const sending = run.shard(0);
+    await arrived(8);
+    await order(run);
+    expect(await sending).toMatchObject({ sent: 0, unsent: 40 });
+    // A warm-up has eight requests in flight.
+    expect(endpoint.requests).toHaveLength(8);
+    expect(await run.summarize()).toMatchObject({ ok: false, error: 'ReplayCancelled' });
+  });
 });
