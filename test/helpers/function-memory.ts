@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { bundleFunctions } from '../../lib/bundle-functions.ts';
 import { nodeOptions } from '../../lib/settings/function-environment.ts';
 import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
+import type { LogReceipt } from '../../src/core/contract/receipts.ts';
 import { SMALL_MALLOC } from '../../src/core/process/malloc.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { type Behavior, type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
@@ -22,7 +23,7 @@ export interface MemoryRun {
   /** The highest resident memory of the children. */
   childMb: number;
   seconds: number;
-  /** The result of the handler; `undefined` if the process was killed or the handler threw. */
+  /** The counts of the receipt of a success; `undefined` if the process was killed or the handler threw. */
   counts: Record<string, number> | undefined;
   /** The names of the reasons of quarantined lines. */
   quarantined: string[];
@@ -33,10 +34,10 @@ export interface MemoryRun {
 const SAMPLE_MS = 4;
 const KIB = 1024;
 const FOLDERS = { log: 'log-traces', evaluate: 'evaluate-traces' };
-/** Invokes the handler once and prints its result. */
+/** Invokes the handler once. */
 const DRIVER = `const { handler } = await import(process.env.BUNDLE);
-const counts = await handler(JSON.parse(process.env.REQUEST), { awsRequestId: 'r', getRemainingTimeInMillis: () => 840_000 });
-process.stdout.write('\\nCOUNTS ' + JSON.stringify(counts) + '\\n', () => process.exit(0));`;
+await handler(JSON.parse(process.env.REQUEST), { awsRequestId: 'r', getRemainingTimeInMillis: () => 840_000 });
+process.exit(0);`;
 
 const EMPTY_LISTING = '<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>';
 
@@ -58,6 +59,7 @@ export class FunctionMemory {
   readonly #bundles = mkdtempSync(join(tmpdir(), 'function-memory-'));
   #file = Buffer.alloc(0);
   #quarantine = '';
+  #receipt: Pick<LogReceipt, 'ok' | 'counts'> | undefined;
   #written: string[] = [];
   /** The ids of the traces that were posted, and of those whose spans came. */
   readonly #posted = new Set<string>();
@@ -83,6 +85,7 @@ export class FunctionMemory {
         if (path.includes('list-type=2')) return { kind: 'reply', status: 200, body: EMPTY_LISTING };
         if (method !== 'PUT') return { kind: 'reply', status: 404, body: '<Error><Code>NoSuchKey</Code></Error>' };
         if (path.includes('/quarantine') || path.startsWith('/work/quarantine')) this.#quarantine = body.toString();
+        if (path.includes('/receipts/')) this.#receipt = JSON.parse(body.toString());
         return { kind: 'reply', status: 200, headers: { etag: '"e"' } };
       }
       // The table, which takes everything and has nothing.
@@ -125,6 +128,7 @@ export class FunctionMemory {
   async run(step: Step, memoryMb: number, lines: readonly string[]): Promise<MemoryRun> {
     this.#file = Buffer.from(`${lines.join('\n')}\n`);
     this.#quarantine = '';
+    this.#receipt = undefined;
     this.#written = [];
     this.#stored.clear();
     this.#posted.clear();
@@ -162,11 +166,7 @@ export class FunctionMemory {
         BUNDLE: join(this.#bundles, FOLDERS[step], 'index.mjs'),
         REQUEST: JSON.stringify(request),
       },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    let told = '';
-    child.stdout.on('data', (piece: Buffer) => {
-      told += piece;
+      stdio: ['ignore', 'ignore', 'inherit'],
     });
     let [peakMb, childMb] = [0, 0];
     const look = setInterval(() => {
@@ -176,12 +176,13 @@ export class FunctionMemory {
     }, SAMPLE_MS);
     await new Promise((resolve) => child.once('close', resolve));
     clearInterval(look);
-    const counts = /COUNTS (.*)/.exec(told)?.[1];
+    // It is assigned while the function runs.
+    const receipt = this.#receipt as Pick<LogReceipt, 'ok' | 'counts'> | undefined;
     return {
       peakMb: Math.round(peakMb),
       childMb: Math.round(childMb),
       seconds: Math.round((performance.now() - started) / 100) / 10,
-      counts: counts === undefined ? undefined : (JSON.parse(counts) as Record<string, number>),
+      counts: receipt?.ok ? { ...receipt.counts } : undefined,
       quarantined: this.#quarantine
         .split('\n')
         .filter((line) => line !== '')
