@@ -202,7 +202,7 @@ def equations(s3, command):
         "quarantinedInObjects": len(quarantined),
         "quarantineReasons": sorted({entry["reason"]["name"] for entry in quarantined}),
         "quarantinedLines": [base64.b64decode(entry.get("base64", "")).decode("utf-8", "replace") for entry in quarantined],
-        "verdictsExpected": sum(receipt["traced"] * receipt["scorers"] for receipt in evaluations),
+        "verdictsExpected": sum(receipt["log"]["counts"]["traced"] * receipt["scorers"] for receipt in evaluations),
         "verdictsAccounted": sum(verdicts[term] for term in VERDICT_TERMS),
         "usd": usd,
     }
