@@ -20,6 +20,8 @@ export interface Cell extends Counts {
   threshold: string;
   pairs: number;
   releases: number;
+  /** Of planned sizes: the share of the releases that pass with a third of the largest one. */
+  passedAtThird?: number;
 }
 
 /** The rule before: what is not significantly worse than nothing passes; a share of pairs is not tested at all. */
@@ -96,10 +98,13 @@ export function plannedCells(shape: Shape, releases: number, pilot: number, pilo
         ? []
         : cells(shape, 'unchanged', requests, Math.ceil(releases / pilots), [threshold], 1 + i, true);
     }).flat();
+    const third = Math.floor(Math.max(...all.map(({ pairs }) => pairs)) / 3);
+    const [atThird] = cells(shape, 'unchanged', Math.max(1, third), Math.ceil(releases / 4), [threshold], seed);
     const sum = (pick: (cell: Cell) => number): number => all.reduce((total, cell) => total + pick(cell), 0);
     return {
       ...{ shape: shape.name, truth: 'unchanged', threshold: threshold.text, releases: sum((cell) => cell.releases) },
       pairs: Math.round(sum((cell) => cell.pairs) / all.length),
+      passedAtThird: atThird ? atThird.passed / atThird.releases : 0,
       passed: sum((cell) => cell.passed),
       failed: sum((cell) => cell.failed),
       'cannot-tell': sum((cell) => cell['cannot-tell']),

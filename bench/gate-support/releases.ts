@@ -118,3 +118,21 @@ export const SHAPES: readonly Shape[] = [
     unchanged: (pairs, random) => replies(pairs, random, 0, 0.02),
   },
 ];
+
+/** A share of the requests takes 3 s, in each run others, and the rest 0.2 s: a quantile near that share lies at a gap. */
+const atGap = (slow: number, statistic: string): Shape => {
+  const draw = (pairs: number, random: Random, factor: number): ComparedData => {
+    const one = (): number => (random.next() < slow ? 3000 : 200) * Math.exp(0.1 * random.normal());
+    const before = Float64Array.from({ length: pairs }, one);
+    const after = Float64Array.from({ length: pairs }, () => factor * one());
+    return { ...noCases(pairs), metrics: { request_latency: { before, after, paired: true, of: pairs } } };
+  };
+  return {
+    name: `gap, ${100 * slow}% slow`,
+    thresholds: [`request_latency:${statistic}:10%`],
+    atBound: (pairs, random) => draw(pairs, random, 1.1),
+    unchanged: (pairs, random) => draw(pairs, random, 1),
+  };
+};
+
+export const GAPS: readonly Shape[] = [atGap(0.03, 'p95'), atGap(0.04, 'p95'), atGap(0.06, 'p95'), atGap(0.12, 'p90')];

@@ -75,11 +75,8 @@ async function readEarlier([before, after]: readonly RunData[]): Promise<Earlier
   const requests = before.requests.size - before.cancelledOnPurpose;
   const metrics = Object.fromEntries(METRIC_TAGS.map((tag, i) => [tag, before.requests.column(i)]));
   const captured = await qualityIn(before, COMPARE_FILE, () => true);
-  const run = {
-    metrics,
-    failures: [before.failed, requests] as [number, number],
-    ...(captured ? { replies: repliesData(captured) } : {}),
-  };
+  const failures = before.requests.failures();
+  const run = { metrics, failures, ...(captured ? { replies: repliesData(captured) } : {}) };
   if (!after) return { pilot: { run }, requests, ...(captured ? { quality: captured } : {}) };
   const { data, comparison } = await compareRuns(before, after);
   // No judge is asked here: its verdicts are in the comparison of the two runs, if there was one.
@@ -179,7 +176,7 @@ function planText({ thresholds, requests, captures }: GatePlan, judge: JudgeCost
     `${'threshold'.padEnd(width)}${'requests'.padStart(10)}  what unchanged is taken to show`,
     ...lines,
     all,
-    'The sizes hold for independent requests. Where neighbouring ones are alike, as behind a queue, a gate needs more.',
+    'Where neighbouring requests are alike, as behind a queue, the sizes follow what the earlier replays show of it.',
     ...(captures === undefined ? [] : [`At hand: ${captures}, which is ${enough ? 'enough' : 'not enough'}.`]),
     ...(judge ? [judgeText(judge)] : []),
   ].join('\n');

@@ -13,3 +13,6 @@ export interface Bounds {
   /** Set where neighbouring values are alike: the number of independent ones that would tell as much. */
   effective?: number;
 }
+
+/** The bounds of a sample, or those that one of another size would have if it were like this one. `undefined`: too few values. */
+export type SizedBounds = (size?: number) => Bounds | undefined;

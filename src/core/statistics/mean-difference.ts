@@ -1,5 +1,5 @@
 /** How far the mean of one sample is from that of another. */
-import type { Bounds } from './bounds.ts';
+import type { Bounds, SizedBounds } from './bounds.ts';
 import { studentQuantile } from './distributions.ts';
 import { INDEPENDENT, type LongRun, longRun } from './long-run.ts';
 import { type DifferenceOptions, relativeChange } from './quantile-difference.ts';
@@ -20,8 +20,11 @@ interface MeanError {
   degrees: number;
 }
 
+/** The error of the mean of a sample of a size. */
+type ErrorOfSize = (size: number) => MeanError;
+
 /** @param deviations from the mean. @param ratio, degrees of the long run: so many values tell as much as one independent one */
-function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun): MeanError {
+function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun): ErrorOfSize {
   const n = deviations.length;
   let [m2, m3, m4, m6] = [0, 0, 0, 0];
   for (const d of deviations) {
@@ -31,12 +34,13 @@ function errorOf(deviations: Float64Array, { ratio, degrees }: LongRun): MeanErr
     m4 += (square * square) / n;
     m6 += (square * square * square) / n;
   }
-  return {
-    variance: (ratio * m2) / (n - 1),
-    third: (ratio ** 2 * m3) / ((n - 1) * (n - 2)),
-    thirdVariance: (ratio ** 4 * Math.max(0, m6 - 6 * m4 * m2 + 9 * m2 ** 3 - m3 * m3)) / n ** 5,
-    degrees: Math.min(degrees, n - 1),
-  };
+  const ofThird = Math.max(0, m6 - 6 * m4 * m2 + 9 * m2 ** 3 - m3 * m3);
+  return (size) => ({
+    variance: (ratio * m2) / (size - 1),
+    third: (ratio ** 2 * m3) / ((size - 1) * (size - 2)),
+    thirdVariance: (ratio ** 4 * ofThird) / size ** 5,
+    degrees: Math.min(degrees, size - 1),
+  });
 }
 
 /** The error of mean(after) − ratio · mean(before) of different requests. Degrees of freedom by Welch and Satterthwaite. */
@@ -85,14 +89,14 @@ function reach({ variance, third, thirdVariance, degrees }: MeanError, alpha: nu
  * mean(before) is that far from 0 (Fieller 1954). Neighbours may be alike (`longRun`). It assumes that the slow ones that make the mean
  * are in the sample: with 100 values, that at least some 5% of the requests are of their kind.
  *
- * @returns `undefined` if one sample has fewer than `NEEDED_FOR_MEAN` values
+ * @returns no bounds for fewer than `NEEDED_FOR_MEAN` values
  */
 export function meanDifference(
   before: Float64Array,
   after: Float64Array,
   { paired, relative }: DifferenceOptions,
-): Bounds | undefined {
-  if (Math.min(before.length, after.length) < NEEDED_FOR_MEAN) return undefined;
+): SizedBounds {
+  const seen = Math.min(before.length, after.length);
   const [a, b] = [mean(before), mean(after)];
   const [ofBefore, ofAfter] = [before.map((value) => value - a), after.map((value) => value - b)];
   const runs = [longRun(ofBefore), longRun(ofAfter)] as const;
@@ -100,34 +104,39 @@ export function meanDifference(
   const right = errorOf(ofAfter, runs[1]);
   const apart = (ratio: number): Float64Array => ofAfter.map((value, i) => value - ratio * (ofBefore[i] ?? 0));
   const isRelative = relative && a > 0;
-  const run = paired ? longRun(apart(isRelative ? b / a : 1)) : INDEPENDENT;
-  const errorAt = (ratio: number): MeanError =>
-    paired ? errorOf(apart(ratio), run) : independentError(left, right, ratio);
+  const at = isRelative ? b / a : 1;
+  const run = paired ? longRun(apart(at)) : INDEPENDENT;
+  const errorAt = (ratio: number): ErrorOfSize => {
+    if (paired) return errorOf(apart(ratio), run);
+    const [fromBefore, fromAfter] = [before.length / seen, after.length / seen];
+    return (size) => independentError(left(size * fromBefore), right(size * fromAfter), ratio);
+  };
+  const errors = [errorAt(at), errorAt(at + 1)] as const;
   const most = Math.max(run.ratio, ...(paired ? [] : runs.map((one) => one.ratio)));
   const isAlike = run.isShown || (!paired && runs.some(({ isShown }) => isShown));
-  const effective = isAlike ? { effective: Math.floor(Math.min(before.length, after.length) / most) } : {};
-  const boundsOf = (estimate: number, end: (alpha: number, side: 1 | -1) => number): Bounds => ({
-    estimate,
-    lower: (alpha) => end(alpha, -1),
-    upper: (alpha) => end(alpha, 1),
-    ...effective,
-  });
-  if (!relative) {
-    const found = errorAt(1);
-    return boundsOf(b - a, (alpha, side) => b - a + side * reach(found, alpha, side) * Math.sqrt(found.variance));
-  }
-  const estimate = relativeChange(a, b);
-  if (!isRelative) return boundsOf(estimate, (_, side) => side * Infinity);
-  const found = errorAt(b / a);
-  // The variance at ratio b/a + d is that at b/a, plus 2 · slope · d + own · d². Within the bound, d is small.
-  const own = paired ? left.variance * (run.ratio / runs[0].ratio) : left.variance;
-  const slope = (errorAt(b / a + 1).variance - found.variance - own) / 2;
-  return boundsOf(estimate, (alpha, side) => {
-    const square = reach(found, alpha, side) ** 2;
-    const rest = a * a - square * left.variance;
-    // The mean before may be 0.
-    if (rest <= 0) return side * Infinity;
-    const root = Math.sqrt((square * slope) ** 2 + rest * square * found.variance);
-    return estimate + (square * slope + side * root) / rest;
-  });
+  const estimate = relative ? relativeChange(a, b) : b - a;
+  /** The end of the interval in a sample of a size, at a number of standard errors. */
+  const endAt = (size: number): ((alpha: number, side: 1 | -1) => number) => {
+    if (relative && !isRelative) return (_, side) => side * Infinity;
+    const found = errors[0](size);
+    if (!relative) return (alpha, side) => estimate + side * reach(found, alpha, side) * Math.sqrt(found.variance);
+    const { variance } = left((size * before.length) / seen);
+    // The variance at ratio b/a + d is that at b/a, plus 2 · slope · d + own · d². Within the bound, d is small.
+    const own = paired ? variance * (run.ratio / runs[0].ratio) : variance;
+    const slope = (errors[1](size).variance - found.variance - own) / 2;
+    return (alpha, side) => {
+      const square = reach(found, alpha, side) ** 2;
+      const rest = a * a - square * variance;
+      // The mean before may be 0.
+      if (rest <= 0) return side * Infinity;
+      const root = Math.sqrt((square * slope) ** 2 + rest * square * found.variance);
+      return estimate + (square * slope + side * root) / rest;
+    };
+  };
+  return (size = seen): Bounds | undefined => {
+    if (size < NEEDED_FOR_MEAN) return undefined;
+    const end = endAt(size);
+    const effective = isAlike ? { effective: Math.floor(size / most) } : {};
+    return { estimate, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1), ...effective };
+  };
 }

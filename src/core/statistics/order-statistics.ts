@@ -50,14 +50,16 @@ function scoresOf(n: number, q: number): Scores {
  * between their values (as in Hettmansperger and Sheather 1986 and Hutson 1999), so the level is approximate there.
  *
  * @param sorted at least one value
- * @param effective number of independent values that would tell as much; each of their ranks stands for several of the sample's
+ * @param effective number of independent values that would tell as much, each of whose ranks stands for several of the sample's; or
+ *   more values than the sample has, if it were larger
  * @returns ±Infinity beyond the smallest and the largest value
  */
 export function quantileAtScore(sorted: Float64Array, q: number, effective = sorted.length): (score: number) => number {
   const { from, scores } = scoresOf(effective, q);
   const step = (sorted.length + 1) / (effective + 1);
   const valueAt = (i: number): number => {
-    const at = (from + i) * step - 1;
+    // Ranks of a larger sample may lie beyond the ends of this one.
+    const at = Math.max(0, Math.min(sorted.length - 1, (from + i) * step - 1));
     const below = sorted[Math.floor(at)] ?? Number.NaN;
     return below + ((sorted[Math.ceil(at)] ?? Number.NaN) - below) * (at % 1);
   };

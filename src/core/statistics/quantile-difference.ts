@@ -1,5 +1,5 @@
 /** How far a quantile of one sample is from that of another. */
-import type { Bounds } from './bounds.ts';
+import type { SizedBounds } from './bounds.ts';
 import { normalQuantile, studentQuantile } from './distributions.ts';
 import { INDEPENDENT, type LongRun, longRun } from './long-run.ts';
 import { quantileAtScore } from './order-statistics.ts';
@@ -104,9 +104,9 @@ export class QuantileDifferences {
   }
 
   /** As `quantileDifference`. */
-  bounds(q: number, relative: boolean): Bounds | undefined {
+  bounds(q: number, relative: boolean): SizedBounds {
     const [sortedBefore, sortedAfter] = this.#sorted;
-    if (Math.min(sortedBefore.length, sortedAfter.length) < neededForQuantile(q)) return undefined;
+    const seen = Math.min(sortedBefore.length, sortedAfter.length);
     const [before, after] = this.quantiles(q);
     const [left, right] = [beyond(this.#before, before), beyond(this.#after, after)];
     // The few values far beyond a quantile would hide what the others have in common.
@@ -118,27 +118,32 @@ export class QuantileDifferences {
     const both = this.#paired ? tailRun(q, apart(left, right), () => longRun(apart(low, high, scale))) : INDEPENDENT;
     const isAlike = [...runs, both].some(({ isShown }) => isShown);
     const degrees = Math.min(both.degrees, ...runs.map((run) => run.degrees));
-    const sizes = [left, right].map(({ length }, i) => Math.max(1, Math.round(length / (runs[i]?.ratio ?? 1))));
-    const beforeAt = quantileAtScore(sortedBefore, q, sizes[0]);
-    const afterAt = quantileAtScore(sortedAfter, q, sizes[1]);
     const angle = Math.acos(this.#paired ? correlation(left, right, runs, both) : 0);
     const change = relative ? relativeChange : (from: number, to: number): number => to - from;
     // Both quantiles may be between two steps: each bound may then be a step too low with the whole probability.
     const share = hasSteps(sortedBefore, q) || hasSteps(sortedAfter, q) ? 0.5 : 1;
-    /** The largest change at the edge of the region, or with `side` −1 the smallest. */
-    const end = (alpha: number, side: 1 | -1): number => {
-      const radius = -side * scoreOf(share * alpha, degrees);
-      let found = -Infinity;
-      for (let i = 0; i <= STEPS; i++) {
-        const t = ((Math.PI - angle) * i) / STEPS;
-        const one = change(beforeAt(radius * Math.cos(t + angle)), afterAt(radius * Math.cos(t)));
-        found = Math.max(found, Number.isNaN(one) ? Infinity : side * one);
-      }
-      return side * found;
+    return (size = seen) => {
+      if (size < neededForQuantile(q)) return undefined;
+      const sizes = [left, right].map(({ length }, i) =>
+        Math.max(1, Math.round((length * size) / seen / (runs[i]?.ratio ?? 1))),
+      );
+      const beforeAt = quantileAtScore(sortedBefore, q, sizes[0]);
+      const afterAt = quantileAtScore(sortedAfter, q, sizes[1]);
+      /** The largest change at the edge of the region, or with `side` −1 the smallest. */
+      const end = (alpha: number, side: 1 | -1): number => {
+        const radius = -side * scoreOf(share * alpha, degrees);
+        let found = -Infinity;
+        for (let i = 0; i <= STEPS; i++) {
+          const t = ((Math.PI - angle) * i) / STEPS;
+          const one = change(beforeAt(radius * Math.cos(t + angle)), afterAt(radius * Math.cos(t)));
+          found = Math.max(found, Number.isNaN(one) ? Infinity : side * one);
+        }
+        return side * found;
+      };
+      const effective = isAlike ? { effective: Math.min(...sizes) } : {};
+      const estimate = change(before, after);
+      return { estimate, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1), ...effective };
     };
-    const estimate = change(before, after);
-    const effective = isAlike ? { effective: Math.min(...sizes) } : {};
-    return { estimate, lower: (alpha) => end(alpha, -1), upper: (alpha) => end(alpha, 1), ...effective };
   }
 }
 
@@ -164,11 +169,11 @@ export function relativeChange(before: number, after: number): number {
  * pairs that are nearly the same.
  *
  * @param q above 0 and below 1: 0.95 for p95
- * @returns `undefined` if one sample has fewer than 5/(1 − q) values
+ * @returns no bounds for fewer than 5/(1 − q) values
  */
 export const quantileDifference = (
   before: Float64Array,
   after: Float64Array,
   q: number,
   { paired, relative }: DifferenceOptions,
-): Bounds | undefined => new QuantileDifferences(before, after, paired).bounds(q, relative);
+): SizedBounds => new QuantileDifferences(before, after, paired).bounds(q, relative);

@@ -1,6 +1,6 @@
 /** The differences of two runs, with their 95% intervals. */
 
-import type { Bounds } from '../../core/statistics/bounds.ts';
+import type { Bounds, SizedBounds } from '../../core/statistics/bounds.ts';
 import { mean, meanDifference, NEEDED_FOR_MEAN } from '../../core/statistics/mean-difference.ts';
 import {
   neededForQuantile,
@@ -50,8 +50,8 @@ export interface MetricValues {
   paired: boolean;
 }
 
-/** Returns a difference with its bounds at any level. `relative`: after ÷ before − 1. `undefined`: too few values. */
-export const metricBounds = (values: MetricValues, statistic: Statistic, relative: boolean): Bounds | undefined => {
+/** Returns a difference with its bounds at any level. `relative`: after ÷ before − 1. */
+export const metricBounds = (values: MetricValues, statistic: Statistic, relative: boolean): SizedBounds => {
   const { before, after, paired } = values;
   return statistic === 'mean'
     ? meanDifference(before, after, { paired, relative })
@@ -64,11 +64,11 @@ export function metricDifferences({ before, after, paired }: MetricValues): Reco
   const quantiles = new QuantileDifferences(before, after, paired);
   const entries = STATISTICS.map((statistic): [Statistic, Difference] => {
     if (statistic === 'mean') {
-      const found = meanDifference(before, after, { paired, relative: false });
+      const found = meanDifference(before, after, { paired, relative: false })();
       return [statistic, differenceOf(mean(before), mean(after), found)];
     }
     const q = QUANTILES[statistic];
-    return [statistic, differenceOf(...quantiles.quantiles(q), quantiles.bounds(q, false))];
+    return [statistic, differenceOf(...quantiles.quantiles(q), quantiles.bounds(q, false)())];
   });
   return Object.fromEntries(entries) as Record<Statistic, Difference>;
 }

@@ -112,8 +112,20 @@ export class RequestTable {
 
   /** All values of a metric, without the missing ones, in the order in which the requests were sent. */
   column(metric: number): Float64Array {
-    const rows = Uint32Array.from({ length: this.size }, (_, row) => row).sort((a, b) => this.bySending(a, b));
-    return Float64Array.from(rows, (row) => this.value(row, metric)).filter((value) => !Number.isNaN(value));
+    return this.#sent()
+      .map((row) => this.value(row, metric))
+      .filter((value) => !Number.isNaN(value));
+  }
+
+  /** 1 for each request that failed, else 0, without those canceled on purpose, in the order in which they were sent. */
+  failures(): Float64Array {
+    return this.#sent()
+      .filter((row) => this.outcome(row) !== 'cancelled')
+      .map((row) => Number(this.outcome(row) === 'failed'));
+  }
+
+  #sent(): Float64Array {
+    return Float64Array.from({ length: this.size }, (_, row) => row).sort((a, b) => this.bySending(a, b));
   }
 
   /** Returns a function that names the replies of this run as its requests are named. Call it in the file's order. */

@@ -1,10 +1,11 @@
 /** What two compared runs say about a threshold: how much worse the second one is, with its bounds. */
 import type { Bounds } from '../../core/statistics/bounds.ts';
 import { longRun } from '../../core/statistics/long-run.ts';
+import { mostHits, POWER_SCORE, withPower } from '../../core/statistics/power.ts';
 import { shareBounds } from '../../core/statistics/share.ts';
 import { independentDifference, pairedDifference } from '../../core/statistics/share-difference.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
-import { type MetricValues, metricBounds, NEEDED_VALUES } from '../compare/differences.ts';
+import { metricBounds, NEEDED_VALUES } from '../compare/differences.ts';
 import { type ComparedMetric, isLargerBetter } from '../compare/run-data.ts';
 import type { Threshold } from './thresholds.ts';
 import type { GateUnit } from './types.ts';
@@ -30,15 +31,19 @@ export interface Cases {
 export interface Evidence extends Seen {
   bounds?: Bounds;
   cases?: Cases;
-  /** Where there are no bounds: those that too few independent requests give, or a sample with the same values several times each. */
-  enlarged?: { bounds: Bounds; seen: number };
+  /**
+   * The ends of the interval that four of five replays of so many pairs reach, if the truth is what was seen. What sizes are
+   * made of.
+   */
+  atSize?(pairs: number): Ends;
   /** Why nothing is known. */
   unknown?: string;
-  /** Pairs that are missing for any bounds, because those that there are tell as much as very few independent ones. */
-  missing?: number;
   /** Whether the sequence has no failure that would tell whether failures come one by one. */
   withoutFailure?: boolean;
 }
+
+type Ends = Pick<Bounds, 'lower' | 'upper'>;
+const NO_ENDS: Ends = { lower: () => -Infinity, upper: () => Infinity };
 
 const UNITS: Partial<Record<ComparedMetric, GateUnit>> = {
   output_token_throughput_per_user: 'tokens/s',
@@ -76,34 +81,30 @@ function metricEvidence(
   const seen = values ? Math.min(values.before.length, values.after.length) : 0;
   const basis = { unit, seen, of: values?.of ?? 0 } as const;
   if (!values || seen === 0) return { ...basis, unknown: `at least one run has no ${metric}` };
-  const unitOf = (bounds: Bounds): Bounds =>
-    scaled(bounds, (isLargerBetter(metric) === true ? -1 : 1) * (relative ? 100 : 1));
-  const found = metricBounds(values, statistic, relative);
-  if (found) return { ...basis, ...whereAlike(unitOf(found), seen) };
-  const needed = NEEDED_VALUES[statistic];
-  const times = Math.ceil(needed / seen);
-  const enlarged = metricBounds(repeated(values, times), statistic, relative);
-  return {
-    ...basis,
-    unknown: `${statistic} needs at least ${needed} values`,
-    ...(enlarged ? { enlarged: { bounds: unitOf(enlarged), seen: times * seen } } : {}),
+  const sized = metricBounds(values, statistic, relative);
+  const boundsOf = (size?: number): Bounds | undefined => {
+    const bounds = sized(size);
+    if (!bounds) return undefined;
+    const known = scaled(bounds, (isLargerBetter(metric) === true ? -1 : 1) * (relative ? 100 : 1));
+    return isTooAlike(bounds) ? { ...known, ...NO_ENDS } : known;
   };
+  const atSize = (pairs: number): Ends => {
+    const { lower, upper } = boundsOf(pairs) ?? NO_ENDS;
+    return { lower: (alpha) => lower(withPower(alpha)), upper: (alpha) => upper(withPower(alpha)) };
+  };
+  const bounds = boundsOf();
+  const unknown = `${statistic} needs at least ${NEEDED_VALUES[statistic]} values`;
+  return { ...basis, atSize, ...(bounds ? { bounds } : { unknown }) };
 }
 
 /** With fewer independent values, the variance of what varies slowly is a guess. */
 const FEWEST_EFFECTIVE = 10;
 
-/** The bounds, or none if neighbouring requests are so alike that they tell as much as very few. */
-function whereAlike(bounds: Bounds, seen: number): Pick<Evidence, 'bounds' | 'missing' | 'enlarged'> {
-  const { effective = seen } = bounds;
-  if (effective >= FEWEST_EFFECTIVE) return { bounds };
-  const missing = Math.ceil((seen * FEWEST_EFFECTIVE) / Math.max(1, effective)) - seen;
-  const none = { ...bounds, lower: () => -Infinity, upper: () => Infinity };
-  return { bounds: none, missing, enlarged: { bounds, seen } };
-}
+/** Whether neighbouring requests are so alike that they tell as much as very few. */
+export const isTooAlike = ({ effective = Infinity }: Bounds): boolean => effective < FEWEST_EFFECTIVE;
 
 /** From so many pairs on, failures are taken to come in clusters as long as none shows otherwise. */
-const PAIRS_FOR_CLUSTERS = 1000;
+export const PAIRS_FOR_CLUSTERS = 1000;
 /** Requests that fail together when a server restarts. */
 export const CLUSTER = 10;
 
@@ -114,21 +115,16 @@ function shownRatio(sequence: Float64Array | undefined): number {
   return isShown ? ratio : 1;
 }
 
-/** How many requests change together: what their sequence shows, or a cluster where it has no failure. */
-function changesTogether({ known, newlyFailing, changes }: ComparedData['pairs']): {
-  ratio: number;
+/** How many of `known` requests change together: what their sequence shows, or a cluster where it has no failure. */
+function changesTogether({ newlyFailing, changes }: ComparedData['pairs']): {
+  ratioOf(known: number): number;
   withoutFailure: boolean;
 } {
   const withoutFailure = newlyFailing === 0 && changes !== undefined;
-  const assumed = withoutFailure && known >= PAIRS_FOR_CLUSTERS ? CLUSTER : 1;
-  return { ratio: Math.max(assumed, shownRatio(changes)), withoutFailure };
-}
-
-/** A sample with the same values, each so many times. */
-function repeated({ before, after, paired }: MetricValues, times: number): MetricValues {
-  const repeat = (values: Float64Array): Float64Array =>
-    Float64Array.from({ length: times * values.length }, (_, i) => values[i % values.length] ?? Number.NaN);
-  return { before: repeat(before), after: repeat(after), paired };
+  const shown = shownRatio(changes);
+  const ratioOf = (known: number): number =>
+    Math.max(withoutFailure && known >= PAIRS_FOR_CLUSTERS ? CLUSTER : 1, shown);
+  return { ratioOf, withoutFailure };
 }
 
 const NO_PAIRS = 'no request is in both runs, or all were canceled on purpose';
@@ -138,26 +134,43 @@ function shareEvidence({ share }: Extract<Threshold, { kind: 'share' }>, data: C
   if (share === 'error_rate') return errorRate(data);
   const of = Math.max(...data.failures.map(([, requests]) => requests));
   const basis = { unit: '%', of } as const;
-  const cases = (hits: number, seen: number, open = 0, judged = false, ratio = 1): Evidence => {
+  const cases = (
+    hits: number,
+    seen: number,
+    ratioOf: (pairs: number) => number,
+    open = 0,
+    judged = false,
+  ): Evidence => {
     if (seen === 0) return { ...basis, seen, unknown: NO_PAIRS };
+    const ratio = ratioOf(seen);
     const effective = ratio > 1 ? { effective: seen / ratio } : {};
     const bounds = { ...shareBounds(hits / ratio, seen / ratio, open / ratio), ...effective };
-    return { ...basis, seen, bounds: scaled(bounds, 100), cases: { hits, open, judged } };
+    const atSize = (pairs: number): Ends => {
+      const of = Math.max(1, Math.floor(pairs / ratioOf(pairs)));
+      const least = of - mostHits(of, 1 - hits / seen);
+      const most = mostHits(of, (hits + open) / seen);
+      return scaled({ ...shareBounds(least, of), upper: shareBounds(most, of).upper }, 100);
+    };
+    return { ...basis, seen, atSize, bounds: scaled(bounds, 100), cases: { hits, open, judged } };
   };
   if (share === 'newly_failing') {
-    const { ratio, withoutFailure } = changesTogether(pairs);
-    return { ...cases(pairs.newlyFailing, pairs.known, 0, false, ratio), withoutFailure };
+    const { ratioOf, withoutFailure } = changesTogether(pairs);
+    return { ...cases(pairs.newlyFailing, pairs.known, ratioOf), withoutFailure };
   }
   if (!replies) return { ...basis, seen: 0, unknown: 'the runs kept no replies; replay with --compare' };
   const { compared, regressed, newRefusals, judged } = replies;
-  if (share === 'new_refusals') return cases(newRefusals, compared, 0, false, shownRatio(replies.cases?.newRefusals));
+  const shownBy = (sequence: Float64Array | undefined): (() => number) => {
+    const ratio = shownRatio(sequence);
+    return () => ratio;
+  };
+  if (share === 'new_refusals') return cases(newRefusals, compared, shownBy(replies.cases?.newRefusals));
   if (share === 'regressed') {
     // A pair without a verdict may count as regressed already.
     const open = Math.min(judged?.open ?? 0, compared - regressed);
-    return cases(regressed, compared, open, judged !== undefined, shownRatio(replies.cases?.regressed));
+    return cases(regressed, compared, shownBy(replies.cases?.regressed), open, judged !== undefined);
   }
   if (!judged) return { ...basis, seen: 0, unknown: 'no judge was asked; compare with --judge' };
-  return cases(judged.worse, judged.pairs, judged.open, true);
+  return cases(judged.worse, judged.pairs, () => 1, judged.open, true);
 }
 
 /** The rise of the share of failed requests: of the same requests if there are pairs, else of two samples. */
@@ -167,16 +180,26 @@ function errorRate({ failures, pairs }: ComparedData): Evidence {
   const seen = isPaired ? pairs.known : Math.min(before[1], after[1]);
   const basis = { unit: 'points', seen, of: Math.max(before[1], after[1]) } as const;
   if (seen === 0) return { ...basis, unknown: NO_PAIRS };
-  if (!isPaired) return { ...basis, bounds: scaled(independentDifference(before, after), 100) };
-  const { ratio, withoutFailure } = changesTogether(pairs);
-  const each = (count: number): number => Math.round(count / ratio);
+  const { ratioOf, withoutFailure } = changesTogether(pairs);
   const { newlyFailing, newlySucceeding } = pairs;
-  const found = pairedDifference({
-    onlyBefore: each(newlySucceeding),
-    onlyAfter: each(newlyFailing),
-    pairs: Math.max(1, Math.floor(seen / ratio)),
-  });
-  const estimate = (newlyFailing - newlySucceeding) / seen;
-  const bounds = ratio > 1 ? { ...found, estimate, effective: Math.floor(seen / ratio) } : found;
-  return { ...basis, bounds: scaled(bounds, 100), withoutFailure };
+  const rise = isPaired ? [newlySucceeding / seen, newlyFailing / seen] : [before[0] / before[1], after[0] / after[1]];
+  const [from = 0, to = 0] = rise;
+  /** The bounds of so many pairs, of which the second run has as many more failures as chance may add. */
+  const boundsOf = (size: number, score: number): Bounds => {
+    const of = Math.max(1, Math.floor(size / (isPaired ? ratioOf(size) : 1)));
+    const variance = isPaired ? from + to : from * (1 - from) + to * (1 - to);
+    const chance = (score * Math.sqrt(of * variance)) / 2;
+    const count = (share: number, more: number): number => Math.min(of, Math.max(0, Math.round(share * of + more)));
+    const [onlyBefore, onlyAfter] = [count(from, -chance), count(to, chance)];
+    return isPaired
+      ? pairedDifference({ onlyBefore, onlyAfter, pairs: of })
+      : independentDifference([onlyBefore, of], [onlyAfter, of]);
+  };
+  const atSize = (size: number): Ends =>
+    scaled({ ...boundsOf(size, -POWER_SCORE), upper: boundsOf(size, POWER_SCORE).upper }, 100);
+  if (!isPaired) return { ...basis, atSize, bounds: scaled(independentDifference(before, after), 100) };
+  const ratio = ratioOf(seen);
+  const effective = ratio > 1 ? { effective: Math.floor(seen / ratio) } : {};
+  const bounds = { ...boundsOf(seen, 0), estimate: to - from, ...effective };
+  return { ...basis, atSize, bounds: scaled(bounds, 100), withoutFailure };
 }

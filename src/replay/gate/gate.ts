@@ -2,8 +2,8 @@
 import { FEWEST_FOR_ORDER } from '../../core/statistics/long-run.ts';
 import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
-import { CLUSTER, type Evidence, evidenceOf } from './evidence.ts';
-import { furtherForDifference, furtherForShare, type Levels } from './more-requests.ts';
+import { CLUSTER, type Evidence, evidenceOf, isTooAlike } from './evidence.ts';
+import { type Levels, requestsFor, sizeOf } from './sizes.ts';
 import { isZeroTolerance, type Threshold } from './thresholds.ts';
 import { GATE_EXIT_CODES, type GateOutcome, type GateResult, type ThresholdResult } from './types.ts';
 import { amountText } from './words.ts';
@@ -119,9 +119,6 @@ function alikeText(effective: number, { seen, withoutFailure }: Evidence): strin
     : `Neighbouring requests are alike: ${seen} tell as much as ${few} independent ones.`;
 }
 
-/** Further requests for so many further pairs: not every request makes a pair. */
-const requestsFor = (pairs: number, { seen, of }: Evidence): number => Math.ceil((pairs * Math.max(seen, of)) / seen);
-
 const cannotTell = (reason: string, moreRequests: number | null = null): Decision => ({
   outcome: 'cannot-tell',
   reason,
@@ -131,53 +128,31 @@ const cannotTell = (reason: string, moreRequests: number | null = null): Decisio
 const fewSeen = ({ seen, of }: Evidence): Decision =>
   cannotTell(`It stands on only ${seen} of ${of} requests; at least half are needed.`);
 
-function decide(one: Case, isFailed: boolean, levels: Levels): Decision {
-  const { threshold, evidence } = one;
-  const { bounds, unit, seen } = evidence;
+function decide({ threshold, evidence }: Case, isFailed: boolean, levels: Levels): Decision {
+  const { bounds, unit, seen, cases, unknown = 'nothing was measured' } = evidence;
+  const { limit } = threshold;
   if (seen > 0 && sawFew(evidence)) return fewSeen(evidence);
-  if (!bounds) return unknown(evidence, threshold.limit, levels);
-  const { effective = seen } = bounds;
-  const alike = bounds.effective === undefined ? '' : `${alikeText(effective, evidence)} `;
-  if (evidence.missing !== undefined) {
-    const further = furtherForDifference(evidence.enlarged?.bounds ?? bounds, threshold.limit, seen, levels) ?? 0;
-    return cannotTell(`${alike}That is too few.`, requestsFor(Math.max(evidence.missing, further), evidence));
-  }
+  const size = (): number | undefined => sizeOf(evidence, limit, levels, seen);
+  if (!bounds) return cannotTell(`Unknown: ${unknown}.`, furtherRequests(size(), evidence));
   const [lower, upper] = [bounds.lower(levels.pass), bounds.upper(levels.pass)];
   if (isFailed) return { outcome: 'failed', reason: `Worse by at least ${amountText(lower, unit)}.` };
-  if (upper <= threshold.limit) return { outcome: 'passed', reason: `Worse by at most ${amountText(upper, unit)}.` };
-  const limit = threshold.limit / 100;
-  const { hits = 0, open = 0 } = evidence.cases ?? {};
-  if (open > 0 && hits / seen <= limit && (hits + open) / seen >= limit) return undecidedByOpen(open);
-  // Whole numbers, as a search over numbers of cases needs them.
-  const ofIndependent = Math.max(1, Math.floor(effective));
-  const ratio = seen / ofIndependent;
-  const found =
-    evidence.cases || evidence.withoutFailure
-      ? furtherForShare(
-          { hits: Math.round(hits / ratio), open: Math.round(open / ratio) },
-          limit,
-          ofIndependent,
-          levels,
-        )
-      : furtherForDifference(bounds, threshold.limit, ofIndependent, levels);
-  const pairs = found === null ? null : Math.ceil(found * ratio);
+  if (upper <= limit) return { outcome: 'passed', reason: `Worse by at most ${amountText(upper, unit)}.` };
+  const { hits = 0, open = 0 } = cases ?? {};
+  if (open > 0 && 100 * hits <= limit * seen && 100 * (hits + open) >= limit * seen) return undecidedByOpen(open);
+  const alike = bounds.effective === undefined ? '' : `${alikeText(bounds.effective, evidence)} `;
+  const more = furtherRequests(size(), evidence);
+  if (isTooAlike(bounds)) return cannotTell(`${alike}That is too few.`, more);
   const why =
-    lower > threshold.limit
+    lower > limit
       ? `${alike}Beyond the bound by itself, but not with the correction for several thresholds`
       : `${alike}The bound lies within the interval`;
-  return pairs === null
-    ? cannotTell(`${why}, and the estimate is too close to it.`)
-    : cannotTell(`${why}.`, requestsFor(pairs, evidence));
+  return cannotTell(more === null ? `${why}, and the estimate is too close to it.` : `${why}.`, more);
 }
+
+const furtherRequests = (pairs: number | undefined, evidence: Evidence): number | null =>
+  pairs === undefined ? null : requestsFor(pairs - evidence.seen, evidence);
 
 const undecidedByOpen = (open: number): Decision => cannotTell(`It depends on ${open} pairs without a verdict.`);
-
-function unknown(evidence: Evidence, limit: number, levels: Levels): Decision {
-  const { unknown: why = 'nothing was measured', seen, enlarged } = evidence;
-  const further = enlarged && furtherForDifference(enlarged.bounds, limit, enlarged.seen, levels);
-  const pairs = enlarged && typeof further === 'number' ? enlarged.seen - seen + further : null;
-  return cannotTell(`Unknown: ${why}.`, pairs === null ? null : requestsFor(pairs, evidence));
-}
 
 /** One case fails; none passes once the share that is excluded is at most the tolerance. */
 function zeroToleranceDecision(evidence: Evidence, tolerance: number): Decision {

@@ -1,26 +1,10 @@
 /** How many requests each threshold of a gate needs, so that an unchanged release passes it with 80% probability. */
-import { PermanentError } from '../../core/errors/errors.ts';
-import {
-  LEVEL,
-  type SimulatedOptions,
-  shareSize,
-  simulatedSize,
-  zeroToleranceSize,
-} from '../../core/statistics/power.ts';
-import type { ComparedData } from '../compare/compared-data.ts';
-import { NEEDED_VALUES } from '../compare/differences.ts';
-import { isLargerBetter } from '../compare/run-data.ts';
-import { evidenceOf } from './evidence.ts';
+import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
+import { CLUSTER, type Evidence, evidenceOf, PAIRS_FOR_CLUSTERS } from './evidence.ts';
 import { ZERO_TOLERANCE } from './gate.ts';
+import { pairsIn, requestsFor, sizeOf } from './sizes.ts';
 import { isZeroTolerance, type Threshold } from './thresholds.ts';
-import {
-  type Pilot,
-  percent,
-  type UnchangedPairs,
-  unchangedErrors,
-  unchangedMetric,
-  unchangedShare,
-} from './unchanged.ts';
+import { type Pilot, percent, unchangedBy } from './unchanged.ts';
 
 export interface ThresholdPlan {
   /** As it was written. */
@@ -43,6 +27,20 @@ export interface GatePlan {
   captures?: number;
 }
 
+/** No plan names a larger size: a replay has at most ten million requests. */
+const LARGEST_SIZE = 10_000_000;
+
+/** A threshold with what an unchanged release shows about it. `sized`: the size, of at least so many requests. */
+interface Question {
+  threshold: string;
+  unchanged: string;
+  sized(from: number): Sized;
+}
+
+type Sized = Pick<ThresholdPlan, 'requests' | 'note'>;
+
+const sizeIn = ({ requests }: Sized): number => requests ?? Number.POSITIVE_INFINITY;
+
 /**
  * Plans each threshold by itself: 80% that an unchanged release passes it.
  *
@@ -53,116 +51,83 @@ export function planGate(
   pilot: Pilot,
   { zeroTolerance = ZERO_TOLERANCE, captures }: { zeroTolerance?: number; captures?: number } = {},
 ): GatePlan {
-  const plans = thresholds.map((threshold) => {
-    const plan = planThreshold(threshold, pilot, zeroTolerance);
-    return captures === undefined ? plan : { ...plan, enough: plan.requests !== null && plan.requests <= captures };
-  });
-  const sizes = plans.map(({ requests }) => requests ?? Number.POSITIVE_INFINITY);
-  const most = Math.max(...sizes);
+  const questions = thresholds.map((threshold) => questionOf(threshold, pilot, zeroTolerance));
+  const plans = questions.map(({ sized, ...rest }) => ({ ...rest, ...sized(1) }));
+  // What suffices for one threshold may be too few for another only because a larger replay asks for more.
+  const together = Math.max(...plans.map(sizeIn));
+  const most = Number.isFinite(together)
+    ? Math.max(...questions.map(({ sized }) => sizeIn(sized(together))))
+    : together;
   return {
-    thresholds: plans,
+    thresholds: plans.map((plan) =>
+      captures === undefined ? plan : { ...plan, enough: plan.requests !== null && plan.requests <= captures },
+    ),
     requests: Number.isFinite(most) ? most : null,
     ...(captures === undefined ? {} : { captures }),
   };
 }
 
-type MetricThreshold = Extract<Threshold, { kind: 'metric' }>;
-type ShareThreshold = Extract<Threshold, { kind: 'share' }>;
-type Sized = Omit<ThresholdPlan, 'threshold' | 'enough'>;
-
-const TOO_MANY = 'More than ten million requests would be needed.';
-
 /** @param zeroTolerance as a share */
 export function planThreshold(threshold: Threshold, pilot: Pilot, zeroTolerance: number): ThresholdPlan {
-  const sized =
-    threshold.kind === 'metric'
-      ? metricSize(threshold, pilot)
-      : threshold.share === 'error_rate'
-        ? errorRateSize(threshold, pilot)
-        : pairsSize(threshold, pilot, zeroTolerance);
-  return { threshold: threshold.text, ...sized };
+  const { sized, ...rest } = questionOf(threshold, pilot, zeroTolerance);
+  return { ...rest, ...sized(1) };
 }
 
-/** The size at which the threshold's own upper bound is within its limit. */
-function drawnSize(
-  threshold: Threshold,
-  unchanged: UnchangedPairs,
-  /** Makes distances from "no difference" shrink evenly with the number of pairs. */
-  scale: (worse: number) => number,
-  options: SimulatedOptions,
-): Sized {
-  const worst = (data: ComparedData): number => scale(evidenceOf(threshold, data).bounds?.upper(LEVEL) ?? Number.NaN);
-  // Few counts are drawn, each often, and the bound of some is a sum over many tables.
-  const known = new Map<string, number>();
-  const worstOf = (data: ComparedData): number => {
-    if (threshold.kind === 'metric') return worst(data);
-    const counts = JSON.stringify(data.pairs);
-    const found = known.get(counts) ?? worst(data);
-    known.set(counts, found);
-    return found;
+function questionOf(threshold: Threshold, pilot: Pilot, zeroTolerance: number): Question {
+  const { data, basis, known } = unchangedBy(threshold, pilot);
+  const evidence = evidenceOf(threshold, data);
+  const { bounds, seen, withoutFailure } = evidence;
+  const alike =
+    bounds?.effective === undefined || withoutFailure
+      ? ''
+      : `; neighbouring requests are alike: ${(seen / bounds.effective).toFixed(1)} tell as much as an independent one`;
+  return {
+    threshold: threshold.text,
+    unchanged: basis + alike,
+    sized: (from) =>
+      isZeroTolerance(threshold)
+        ? zeroToleranceSized(evidence, zeroTolerance, from)
+        : boundSized(evidence, threshold.limit, known, from),
   };
-  const size = simulatedSize(
-    (pairs, random) => worstOf(unchanged.draw(pairs, random)),
-    scale(threshold.limit),
-    options,
-  );
-  const { basis, perRequest } = unchanged;
-  return size === undefined
-    ? { requests: null, unchanged: basis, note: TOO_MANY }
-    : { requests: Math.ceil(size / perRequest), unchanged: basis };
 }
 
-/** Larger samples are not drawn: their bounds are known from this many values. */
-const MOST_DRAWN = 2000;
+/** Both runs of a plan are unchanged, so only that it passes is asked for. */
+const LEVELS = { pass: LEVEL, fail: 0 };
 
-function metricSize(threshold: MetricThreshold, pilot: Pilot): Sized {
-  const { metric, statistic, relative } = threshold;
-  const sign = isLargerBetter(metric) === true ? -1 : 1;
-  // A ratio of two runs is spread evenly on the logarithmic scale.
-  const scale = (worse: number): number => (relative ? sign * Math.log1p((sign * worse) / 100) : worse);
-  const options = { start: 500, least: NEEDED_VALUES[statistic], most: MOST_DRAWN };
-  return drawnSize(threshold, unchangedMetric(metric, statistic === 'mean', pilot), scale, options);
+/** @param known pairs, or requests of one run, that unchanged is known from */
+function boundSized(evidence: Evidence, limit: number, known: number, from: number): Sized {
+  const { hits = 0, open = 0 } = evidence.cases ?? {};
+  if (100 * (hits + open) >= limit * evidence.seen)
+    return { requests: null, note: `No size suffices: unchanged is at or above the bound of ${percent(limit / 100)}.` };
+  const sizeFrom = (requests: number): number | undefined =>
+    sizeOf(evidence, limit, LEVELS, pairsIn(requests, evidence), LARGEST_SIZE);
+  const pairs = sizeFrom(evidence.withoutFailure ? from : 1);
+  if (pairs === undefined) return { requests: null, note: 'More than ten million requests would be needed.' };
+  const more = evidence.withoutFailure && pairs < PAIRS_FOR_CLUSTERS ? sizeFrom(PAIRS_FOR_CLUSTERS) : undefined;
+  const inRows = `A replay of ${PAIRS_FOR_CLUSTERS} or more needs ${more}: without an error, they are then taken to come ${CLUSTER} in a row.`;
+  if (more !== undefined) return { requests: requestsFor(pairs, evidence), note: inRows };
+  if (!isAtGap(evidence, limit, pairs)) return { requests: requestsFor(pairs, evidence) };
+  const uncertain = Math.min(AT_GAP_TIMES.planned * pairs, AT_GAP_TIMES.known * known);
+  return { requests: requestsFor(uncertain, evidence), note: AT_GAP };
 }
 
-/** Enough to begin the search with: (1.64 + 0.84)², of the normal approximation. */
-const NORMAL_SIZE = 6.2;
+/** With a third of the pairs, a bound is about 1.7 times as wide, unless a gap comes within its reach. */
+const WITH_FEWER = { pairs: 1 / 3, bound: 4 };
+/** How far from a gap a quantile lies, a pilot does not know well: somewhat more, but at most so many times its own pairs. */
+const AT_GAP_TIMES = { planned: 1.5, known: 7 };
+const AT_GAP =
+  'The quantile lies at a gap of the values: a few values more or less beyond it move it across. The number is uncertain.';
 
-function errorRateSize(threshold: ShareThreshold, pilot: Pilot): Sized {
-  const unchanged = unchangedErrors(pilot);
-  const start = Math.ceil((NORMAL_SIZE * 2 * unchanged.share) / (threshold.limit / 100) ** 2);
-  return drawnSize(threshold, unchanged, (worse) => worse, { start });
+function isAtGap({ atSize }: Evidence, limit: number, pairs: number): boolean {
+  const wider = atSize?.(Math.floor(WITH_FEWER.pairs * pairs)).upper(LEVEL) ?? Number.NaN;
+  return wider > WITH_FEWER.bound * limit && wider < Number.POSITIVE_INFINITY;
 }
 
-/** What a small pilot leaves open makes the size at most this many times as large. */
-const MOST_FOR_DOUBT = 2;
-
-function pairsSize(threshold: ShareThreshold, pilot: Pilot, zeroTolerance: number): Sized {
-  if (threshold.share === 'error_rate') throw new PermanentError('InvalidThreshold', 'The error rate is a difference');
-  const { share, likely, perRequest, basis: unchanged } = unchangedShare(threshold.share, pilot);
-  const bound = threshold.limit / 100;
-  const requests = (pairs: number): number => Math.ceil(pairs / perRequest);
-  if (isZeroTolerance(threshold)) {
-    const pairs = zeroToleranceSize(zeroTolerance);
-    const fails = 1 - (1 - share) ** pairs;
-    const note =
-      fails > 0.2
-        ? {
-            note: `With that share, a case is among ${pairs} pairs in ${percent(fails)} of the replays: it would fail.`,
-          }
-        : {};
-    return { requests: requests(pairs), unchanged, ...note };
-  }
-  if (bound >= 1) return { requests: 1, unchanged };
-  if (share >= bound) {
-    return {
-      requests: null,
-      unchanged,
-      note: `No size suffices: unchanged is at or above the bound of ${percent(bound)}.`,
-    };
-  }
-  const known = shareSize([share], bound);
-  if (known === undefined) return { requests: null, unchanged, note: TOO_MANY };
-  const pairs = shareSize(likely, bound, MOST_FOR_DOUBT * known);
-  const note = `It is ${requests(known)} if the share is exactly that; the earlier replay has too few pairs to know.`;
-  return { requests: requests(pairs ?? MOST_FOR_DOUBT * known), unchanged, ...(pairs === undefined ? { note } : {}) };
+function zeroToleranceSized(evidence: Evidence, zeroTolerance: number, from: number): Sized {
+  const needed = zeroToleranceSize(zeroTolerance);
+  const together = evidence.withoutFailure && Math.max(from, needed) >= PAIRS_FOR_CLUSTERS ? CLUSTER : 1;
+  const pairs = needed * together;
+  const fails = 1 - (1 - (evidence.cases?.hits ?? 0) / evidence.seen) ** pairs;
+  const note = `With that share, a case is among ${pairs} pairs in ${percent(fails)} of the replays: it would fail.`;
+  return { requests: requestsFor(pairs, evidence), ...(fails > 0.2 ? { note } : {}) };
 }

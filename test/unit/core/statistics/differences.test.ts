@@ -2,10 +2,16 @@
 import fc from 'fast-check';
 import type { Bounds } from '../../../../src/core/statistics/bounds.ts';
 import { normalQuantile } from '../../../../src/core/statistics/distributions.ts';
-import { meanDifference, NEEDED_FOR_MEAN } from '../../../../src/core/statistics/mean-difference.ts';
+import { NEEDED_FOR_MEAN, meanDifference as sizedMean } from '../../../../src/core/statistics/mean-difference.ts';
 import { quantileAtScore } from '../../../../src/core/statistics/order-statistics.ts';
-import { neededForQuantile, quantileDifference } from '../../../../src/core/statistics/quantile-difference.ts';
+import {
+  neededForQuantile,
+  quantileDifference as sizedQuantile,
+} from '../../../../src/core/statistics/quantile-difference.ts';
 import { Random } from '../../../../src/core/values/random.ts';
+
+const meanDifference = (...sample: Parameters<typeof sizedMean>) => sizedMean(...sample)();
+const quantileDifference = (...sample: Parameters<typeof sizedQuantile>) => sizedQuantile(...sample)();
 
 /** Whole numbers from 1. */
 const upTo = (n: number): Float64Array => Float64Array.from({ length: n }, (_, i) => i + 1);
