@@ -6,7 +6,7 @@ import { findChromium } from '../../local/machine/find-chromium.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../../local/stand-in-endpoint/server.ts';
 import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
-import { SPOOL_FILE, TraceSpool, traceNameOf } from '../../src/replay/publish/spool.ts';
+import { SPOOL_FILE, traceNameOf, traceSpool } from '../../src/replay/publish/spool.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
 import { inputsSchema, recordSchema, summarySchema } from '../helpers/aiperf-files.ts';
 import { runHere } from '../helpers/command-here.ts';
@@ -97,7 +97,7 @@ test('the result files contain no secret headers and no values of the URL’s qu
     report: true,
     compare: true,
   });
-  const spool = new TraceSpool(out, 'test-run', traceNameOf(description, 'test-run'));
+  const spool = traceSpool(out, 'test-run', traceNameOf(description, 'test-run'));
   const options = { ...DEFAULT_OPTIONS, speedup: 10 };
   const result = await replay(folder.write('a.jsonl', mixed()), target, out, options, {
     keepCaptured: true,
