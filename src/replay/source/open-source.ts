@@ -10,6 +10,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { localFiles } from './files.ts';
 import type { SourceFile } from './types.ts';
+import { isGzip, unpack } from './unpack.ts';
 
 /** Maximum number of concurrent copies. */
 const COPIES = 8;
@@ -24,11 +25,12 @@ interface OpenSourceOptions {
   signal?: AbortSignal;
 }
 
-interface OpenedSource {
-  files: SourceFile[];
+interface Disposable {
   /** Deletes the copies. */
   dispose(): Promise<void>;
 }
+
+type OpenedSource = Disposable & { files: SourceFile[] };
 
 interface S3Location {
   bucket: string;
@@ -43,7 +45,7 @@ export function parseS3Location(location: string): S3Location | undefined {
 /**
  * Opens the captures of a replay.
  *
- * @param location a capture file or a pipe, a directory (all `*.jsonl` below it), or `s3://bucket/prefix`
+ * @param location a capture file or a pipe, a directory (all capture files below it), or `s3://bucket/prefix`
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`, and those of the storage
  */
 export async function openSource(location: string, options: OpenSourceOptions): Promise<OpenedSource> {
@@ -51,9 +53,25 @@ export async function openSource(location: string, options: OpenSourceOptions): 
   if (!s3) {
     const facts = await stat(location).catch(() => undefined);
     if (facts && !facts.isFile() && !facts.isDirectory()) return copyFromPipe(location, options);
-    return { files: await localFiles(location), dispose: async () => {} };
+    return unpacked(await localFiles(location), options);
   }
   return copyFromS3(await options.storage(), s3, options);
+}
+
+/** Replaces compressed files by unpacked copies, since records are read by their place. */
+async function unpacked(files: SourceFile[], { signal }: OpenSourceOptions): Promise<OpenedSource> {
+  const packed = new Set<SourceFile>();
+  for (const file of files) if (await isGzip(file.path)) packed.add(file);
+  if (packed.size === 0) return { files, dispose: async () => {} };
+  return inCopies(async (directory) => {
+    const found: SourceFile[] = [];
+    for (const [i, file] of files.entries()) {
+      const path = join(directory, `${i}.jsonl`);
+      if (packed.has(file)) await unpack(file.path, path, signal);
+      found.push(packed.has(file) ? { ...file, path, size: (await stat(path)).size } : file);
+    }
+    return { files: found };
+  });
 }
 
 /** Yields the objects of a prefix in the order of their keys, or the one object that a full key names. */
@@ -70,12 +88,12 @@ async function* s3Objects(
   yield* backfillObjects(storage, { bucket, prefix: '' }, { bucket, prefix: key }, window);
 }
 
-/** Copies captures to a temporary directory, which is deleted when a copy fails. */
-async function copied(copy: (directory: string) => Promise<SourceFile[]>): Promise<OpenedSource> {
-  const directory = await mkdtemp(join(tmpdir(), 'replay-captures-'));
+/** Makes a temporary directory with copies, which is deleted when a copy fails. @returns what `copy` does, and deletes them */
+export async function inCopies<T>(copy: (directory: string) => Promise<T>): Promise<T & Disposable> {
+  const directory = await mkdtemp(join(tmpdir(), 'replay-'));
   const dispose = (): Promise<void> => rm(directory, { recursive: true, force: true });
   try {
-    return { files: await copy(directory), dispose };
+    return { ...(await copy(directory)), dispose };
   } catch (error) {
     await dispose();
     throw error;
@@ -84,14 +102,14 @@ async function copied(copy: (directory: string) => Promise<SourceFile[]>): Promi
 
 /** Copies a pipe to a file, since records are read by their place. */
 const copyFromPipe = (location: string, { signal }: OpenSourceOptions): Promise<OpenedSource> =>
-  copied(async (directory) => {
+  inCopies(async (directory) => {
     const path = join(directory, 'pipe.jsonl');
     await pipeline(createReadStream(location), createWriteStream(path), { signal });
-    return [{ path, name: location, size: (await stat(path)).size }];
+    return { files: [{ path, name: location, size: (await stat(path)).size }] };
   });
 
 const copyFromS3 = (storage: Storage, location: S3Location, options: OpenSourceOptions): Promise<OpenedSource> =>
-  copied(async (directory) => {
+  inCopies(async (directory) => {
     const { signal } = options;
     const files: SourceFile[] = [];
     await forEachConcurrently(COPIES, s3Objects(storage, location, options), async (object) => {
@@ -101,7 +119,7 @@ const copyFromS3 = (storage: Storage, location: S3Location, options: OpenSourceO
       await pipeline(await storage.read(object, undefined, signal), createWriteStream(path), { signal });
       options.onCopied?.(object);
     });
-    if (files.length > 0) return files;
+    if (files.length > 0) return { files };
     throw new PermanentError('NoCaptureFiles', 'No capture files exist at that place and time', {
       got: `s3://${location.bucket}/${location.key}`,
       expected: 'objects that end with .jsonl',

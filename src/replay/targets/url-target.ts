@@ -3,6 +3,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import type { Origin } from '../http/connection.ts';
 import type { LiteralRequest } from '../request/literal.ts';
 import {
+  CHATS,
   type Encoded,
   headerSafe,
   hostHeader,
@@ -16,7 +17,7 @@ import {
 
 /** Returns the path for a captured request when the URL has none. */
 function pathFor(json: Record<string, unknown> | undefined): string {
-  if (json?.messages !== undefined) return '/v1/chat/completions';
+  if (json?.messages !== undefined) return CHATS;
   if (json?.prompt !== undefined) return '/v1/completions';
   if (json?.input !== undefined) return '/v1/embeddings';
   return '/invocations';
@@ -59,8 +60,9 @@ export class UrlTarget implements Target {
   /** Appended to every path. */
   readonly #query: string;
   readonly #headers: [string, string][];
+  /** Lower-case names of the headers. */
+  readonly #given: ReadonlySet<string>;
   readonly #host: string;
-  readonly secretHeaders: ReadonlySet<string>;
 
   /**
    * @param url all requests are sent to its path; without a path, each is sent to the path for its format
@@ -85,7 +87,7 @@ export class UrlTarget implements Target {
     this.#path = parsed.pathname === '/' ? undefined : parsed.pathname;
     this.#query = parsed.search;
     this.#headers = checkHeaders(headers);
-    this.secretHeaders = new Set(this.#headers.map(([name]) => name.toLowerCase()));
+    this.#given = new Set(this.#headers.map(([name]) => name.toLowerCase()));
     this.description = { kind: 'url', url: shownUrl(`${parsed.origin}${this.#path ?? ''}${this.#query}`) };
   }
 
@@ -98,7 +100,7 @@ export class UrlTarget implements Target {
       ['X-Request-ID', identity.requestId],
       ['X-Correlation-ID', headerSafe(identity.turn.conversationId)],
     ];
-    const headers = [...own.filter(([name]) => !this.secretHeaders.has(name.toLowerCase())), ...this.#headers];
+    const headers = [...own.filter(([name]) => !this.#given.has(name.toLowerCase())), ...this.#headers];
     return httpRequest('POST', `${this.#path ?? pathFor(request.json)}${this.#query}`, headers, request.body);
   }
 }
