@@ -1,6 +1,7 @@
 /** Checks of the stack's settings beyond the form of each: by the judge's own rules, in combination, and in length. */
 
 import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
+import { labelPlace } from '../../src/core/settings/ground-truth-setting.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
 import { type WrongSetting, wrongValue } from '../../src/core/settings/variables.ts';
 import { judgeEndpoints, judgeModels } from '../../src/judge/judge-id.ts';
@@ -30,21 +31,25 @@ export function wrongAlone(
   faulty: ReadonlySet<string>,
   variables: Readonly<Record<string, string | undefined>>,
 ): WrongSetting[] {
-  return Object.entries(OWN_RULES).flatMap(([name, check]) => {
-    if (faulty.has(name)) return [];
-    try {
-      check(settings);
-      return [];
-    } catch (error) {
-      const schema = settingsSchema.shape[name as keyof typeof OWN_RULES];
-      return [wrongValue(name, schema, variables[name] ?? '', withoutFacts(error as Error))];
-    }
-  });
+  const names = (Object.keys(OWN_RULES) as (keyof typeof OWN_RULES)[]).filter((name) => !faulty.has(name));
+  return names.flatMap((name) => wrongBy(() => OWN_RULES[name](settings), name, variables));
 }
 
-/** The message without the facts (got, expected, where) that the line on the setting repeats. */
-const withoutFacts = ({ message }: Error): string =>
-  message.replace(/; (?:got|expected|where): .*$/s, '').replaceAll(/\s+/g, ' ');
+/** The setting, if reading it throws an error. */
+function wrongBy(
+  read: () => unknown,
+  name: keyof CheckedSettings,
+  variables: Readonly<Record<string, string | undefined>>,
+): WrongSetting[] {
+  try {
+    read();
+    return [];
+  } catch (error) {
+    // Without the facts (got, expected, where) that the line on the setting repeats.
+    const why = (error as Error).message.replace(/; (?:got|expected|where): .*$/s, '').replaceAll(/\s+/g, ' ');
+    return [wrongValue(name, settingsSchema.shape[name], variables[name] ?? '', why)];
+  }
+}
 
 /** Keys and secrets. AWS uses them in their own region only. */
 export const ARN_NAMES = Object.keys(settingsSchema.shape).filter((name) => name.endsWith('_ARN')) as Extract<
@@ -57,6 +62,8 @@ export const ARN_NAMES = Object.keys(settingsSchema.shape).filter((name) => name
  * their turn comes, and the turn is lost.
  */
 const LEAST_TOKENS_PER_FUNCTION = 1000;
+
+const isSet = (value: unknown): boolean => (Array.isArray(value) ? value.length > 0 : value !== undefined);
 
 /**
  * Combinations that would make every run fail.
@@ -73,6 +80,11 @@ export function wrongTogether(
     const found = of.some((name) => faulty.has(name)) ? undefined : fault();
     if (found !== undefined) wrong.push(found);
   };
+  const needs = (name: keyof CheckedSettings, needed: keyof CheckedSettings, what: string): void =>
+    check([name, needed], () => {
+      if (!isSet(settings[name]) || isSet(settings[needed])) return undefined;
+      return { name: needed, got: 'nothing', expected: `${what}, since ${name} is set` };
+    });
   check(['BEDROCK_MODEL_ID', 'EVALUATION_SAMPLE_RATE', 'EVALUATION_ALWAYS'], () => {
     if (
       model?.trim() ||
@@ -83,12 +95,7 @@ export function wrongTogether(
     const expected = `a judge, since ${region} has no default: a Bedrock model of the region such as us-gov.anthropic.<model>, openai:/<model> or sagemaker:/<endpoint>; or EVALUATION_SAMPLE_RATE=0 without EVALUATION_ALWAYS`;
     return { name: 'BEDROCK_MODEL_ID', got: 'nothing', expected };
   });
-  check(['BEDROCK_GUARDRAIL_ID', 'BEDROCK_GUARDRAIL_VERSION'], () => {
-    if (settings.BEDROCK_GUARDRAIL_ID === undefined || settings.BEDROCK_GUARDRAIL_VERSION !== undefined)
-      return undefined;
-    const expected = 'a guardrail version, a number or DRAFT, since BEDROCK_GUARDRAIL_ID is set';
-    return { name: 'BEDROCK_GUARDRAIL_VERSION', got: 'nothing', expected };
-  });
+  needs('BEDROCK_GUARDRAIL_ID', 'BEDROCK_GUARDRAIL_VERSION', 'a guardrail version, a number or DRAFT');
   for (const name of ARN_NAMES) {
     check([name], () => {
       const own = settings[name]?.split(':')[3];
@@ -96,20 +103,10 @@ export function wrongTogether(
       return { name, got: `one in ${own}`, expected: `one in ${region}, the region of the stack` };
     });
   }
-  check(['VPC_SUBNET_IDS', 'VPC_SECURITY_GROUP_IDS'], () => {
-    const names = ['VPC_SUBNET_IDS', 'VPC_SECURITY_GROUP_IDS'] as const;
-    const [name, other] = names.toSorted((a, b) => settings[a].length - settings[b].length);
-    if (name === undefined || other === undefined) return undefined;
-    if (settings[name].length > 0 || settings[other].length === 0) return undefined;
-    return { name, got: 'nothing', expected: `at least one id, since ${other} is set` };
-  });
-  for (const name of ['ARTHUR_MODEL_ID', 'ARTHUR_SECRET_ARN'] as const) {
-    check(['ARTHUR_HOST', name], () => {
-      if (settings.ARTHUR_HOST === undefined || settings[name] !== undefined) return undefined;
-      const what = name === 'ARTHUR_MODEL_ID' ? 'the id of the model in Arthur' : 'the secret with the token of Arthur';
-      return { name, got: 'nothing', expected: `${what}, since ARTHUR_HOST is set` };
-    });
-  }
+  needs('VPC_SUBNET_IDS', 'VPC_SECURITY_GROUP_IDS', 'at least one id');
+  needs('VPC_SECURITY_GROUP_IDS', 'VPC_SUBNET_IDS', 'at least one id');
+  needs('ARTHUR_HOST', 'ARTHUR_MODEL_ID', 'the id of the model in Arthur');
+  needs('ARTHUR_HOST', 'ARTHUR_SECRET_ARN', 'the secret with the token of Arthur');
   check(['SHADOW_VARIANTS', 'ENDPOINT_VARIANTS'], () => {
     const both = settings.SHADOW_VARIANTS.filter((name) => settings.ENDPOINT_VARIANTS.includes(name));
     const expected = 'variants that serve nobody, and so are not in ENDPOINT_VARIANTS';
@@ -168,14 +165,43 @@ export function wrongObjectives(
 ): WrongSetting[] {
   const name = 'QUALITY_OBJECTIVES';
   if ([name, 'JUDGE_GUIDELINES', 'EVALUATION_SAMPLE_RATE'].some((each) => faulty.has(each))) return [];
-  try {
+  const read = (): void => {
     const scorers = scorersFor({ guidelines: settings.JUDGE_GUIDELINES });
-    readObjectives(settings.QUALITY_OBJECTIVES, { scorers, sampleRate: settings.EVALUATION_SAMPLE_RATE });
-    readTrueObjectives(settings.QUALITY_OBJECTIVES, faulty.has('GROUND_TRUTH') ? undefined : settings.GROUND_TRUTH);
-    return [];
-  } catch (error) {
-    return [wrongValue(name, settingsSchema.shape[name], variables[name] ?? '', withoutFacts(error as Error))];
+    readObjectives(settings[name], { scorers, sampleRate: settings.EVALUATION_SAMPLE_RATE });
+    readTrueObjectives(settings[name], faulty.has('GROUND_TRUTH') ? undefined : settings.GROUND_TRUTH);
+  };
+  return wrongBy(read, name, variables);
+}
+
+const PLACE = 'GROUND_TRUTH_S3_PREFIX';
+/** CloudFormation names the work bucket after the stack and the resource, and shortens both. */
+const WORK_BUCKET = /^sagemakerinferencemonit.*-workbucket/;
+
+/** Places of label files that cannot be, and labels that nothing could be joined to. */
+export function wrongLabels(settings: CheckedSettings, faulty: ReadonlySet<string>): WrongSetting[] {
+  const place = labelPlace(settings.GROUND_TRUTH_S3_PREFIX);
+  const used = [PLACE, 'GROUND_TRUTH', 'DATA_CAPTURE_S3_BUCKET', 'DATA_CAPTURE_S3_PREFIX', 'SAGEMAKER_ENDPOINT_NAME'];
+  if (place === undefined || used.some((name) => faulty.has(name))) return [];
+  const got = settings.GROUND_TRUTH_S3_PREFIX ?? '';
+  const wrong: WrongSetting[] = [];
+  const overlaps = (other: string): boolean => place.prefix.startsWith(other) || other.startsWith(place.prefix);
+  const captures = settings.DATA_CAPTURE_S3_PREFIX ?? `${settings.SAGEMAKER_ENDPOINT_NAME}/`;
+  const { ARTHUR_HOST, ARTHUR_S3_PREFIX } = settings;
+  // The prefix for Arthur may be wider, and labels would be sent to it.
+  const other = [captures, ...(ARTHUR_HOST && ARTHUR_S3_PREFIX ? [ARTHUR_S3_PREFIX] : [])].find(overlaps);
+  if (place.bucket === settings.DATA_CAPTURE_S3_BUCKET && other !== undefined) {
+    const expected = `a place that neither is in s3://${place.bucket}/${other}, where the captures are, nor contains it`;
+    wrong.push({ name: PLACE, got, expected });
   }
+  if (WORK_BUCKET.test(place.bucket)) {
+    const expected = 'a bucket of yours: the work bucket of a stack sends no events';
+    wrong.push({ name: PLACE, got, expected });
+  }
+  if (settings.GROUND_TRUTH.days === 0) {
+    const expected = `"days" of at least 1, since ${PLACE} is set: without predictions no label can be joined`;
+    wrong.push({ name: 'GROUND_TRUTH', got: '"days":0', expected });
+  }
+  return wrong;
 }
 
 /** Lambda accepts 4 KB of environment variables, measured as JSON. */
@@ -211,56 +237,41 @@ export function wrongInLength(settings: Settings): WrongSetting[] {
 export function doubtsAbout(settings: CheckedSettings): string[] {
   const { MLFLOW_TRACKING_URI: uri, MLFLOW_SECRET_ARN: secret } = settings;
   const managed = uri.startsWith('arn:');
-  const unused = (['MISSING_LABELS_HOURS', 'GROUND_TRUTH_KMS_KEY_ARN'] as const).filter((name) => settings[name]);
+  const ofLabels = (['MISSING_LABELS_HOURS', 'GROUND_TRUTH_KMS_KEY_ARN'] as const).filter((name) => settings[name]);
+  const unused = (name: keyof CheckedSettings, isUsed: boolean, why: string): [boolean, string] => [
+    settings[name] !== undefined && !isUsed,
+    `${name} is not used: ${why}`,
+  ];
+  const hasArtifacts = settings.MLFLOW_ARTIFACT_BUCKET !== undefined;
+  const noOpenAi = 'no judge begins with openai:/';
   const doubts: [boolean, string][] = [
     [
-      settings.GROUND_TRUTH_S3_PREFIX === undefined && unused.length > 0,
-      `${unused.join(' and ')} is not used: GROUND_TRUTH_S3_PREFIX is not set`,
+      settings.GROUND_TRUTH_S3_PREFIX === undefined && ofLabels.length > 0,
+      `${ofLabels.join(' and ')} is not used: GROUND_TRUTH_S3_PREFIX is not set`,
     ],
-    [
-      settings.ARTHUR_HOST === undefined && settings.ARTHUR_MODEL_ID !== undefined,
-      'ARTHUR_MODEL_ID is not used: ARTHUR_HOST is not set, so nothing is forwarded',
-    ],
+    unused('ARTHUR_MODEL_ID', !!settings.ARTHUR_HOST, 'ARTHUR_HOST is not set, so nothing is forwarded'),
     [
       uri.includes(':mlflow-tracking-server/'),
       'MLFLOW_TRACKING_URI names a tracking server: those of AWS run MLflow 3.0 at most, and the stack needs 3.2. Runs fail with MlflowTooOld, unless this server is newer; use an mlflow-app or a URL',
     ],
     [
-      managed && settings.MLFLOW_ARTIFACT_BUCKET === undefined,
+      managed && !hasArtifacts,
       'MLFLOW_ARTIFACT_BUCKET is not set: a managed MLflow stores the spans of its traces in an S3 bucket, and without this setting the stack has no permission to write there',
     ],
-    [
-      managed && secret !== undefined,
-      'MLFLOW_SECRET_ARN is not used: a managed MLflow is called with the role of the function',
-    ],
+    unused('MLFLOW_SECRET_ARN', !managed, 'a managed MLflow is called with the role of the function'),
     [
       uri.startsWith('http:') && secret !== undefined,
       'MLFLOW_TRACKING_URI is http, not https: the secret of MLFLOW_SECRET_ARN travels over the network unencrypted',
     ],
-    [
-      !managed && settings.SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT !== undefined,
-      'SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT is not used: MLFLOW_TRACKING_URI is already a URL',
-    ],
-    [
-      !isOpenAi(settings) && settings.JUDGE_BASE_URL !== undefined,
-      'JUDGE_BASE_URL is not used: no judge begins with openai:/',
-    ],
-    [
-      !isOpenAi(settings) && settings.JUDGE_SECRET_ARN !== undefined,
-      'JUDGE_SECRET_ARN is not used: no judge begins with openai:/',
-    ],
+    unused('SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT', managed, 'MLFLOW_TRACKING_URI is already a URL'),
+    unused('JUDGE_BASE_URL', isOpenAi(settings), noOpenAi),
+    unused('JUDGE_SECRET_ARN', isOpenAi(settings), noOpenAi),
     [
       settings.DATA_CAPTURE_KMS_KEY_ARN !== undefined && settings.WORK_KMS_KEY_ARN === undefined,
       'WORK_KMS_KEY_ARN is not set: a key of yours encrypts the captures, but what the stack stores of them (quarantined lines, requests of batch jobs, replays) is encrypted with keys of the services',
     ],
-    [
-      settings.MLFLOW_ARTIFACT_KMS_KEY_ARN !== undefined && settings.MLFLOW_ARTIFACT_BUCKET === undefined,
-      'MLFLOW_ARTIFACT_KMS_KEY_ARN is not used: MLFLOW_ARTIFACT_BUCKET is not set',
-    ],
-    [
-      !isBedrock(settings) && settings.BEDROCK_GUARDRAIL_ID !== undefined,
-      'BEDROCK_GUARDRAIL_ID is not used: the judge is not a Bedrock model',
-    ],
+    unused('MLFLOW_ARTIFACT_KMS_KEY_ARN', hasArtifacts, 'MLFLOW_ARTIFACT_BUCKET is not set'),
+    unused('BEDROCK_GUARDRAIL_ID', isBedrock(settings), 'the judge is not a Bedrock model'),
   ];
   return doubts.filter(([applies]) => applies).map(([, text]) => text);
 }

@@ -13,8 +13,7 @@ import {
   settingsSchema,
 } from '../../src/core/settings/schema.ts';
 import { describeWrong, readEach, type WrongSetting } from '../../src/core/settings/variables.ts';
-import { doubtsAbout, wrongAlone, wrongInLength, wrongObjectives, wrongTogether } from './checks.ts';
-import { wrongLabels } from './label-checks.ts';
+import { doubtsAbout, wrongAlone, wrongInLength, wrongLabels, wrongObjectives, wrongTogether } from './checks.ts';
 import { slips } from './slips.ts';
 
 /** Names of all settings, the required ones first. */

@@ -10,6 +10,7 @@ import {
   type JudgedStratum,
 } from '../core/statistics/corrected-share.ts';
 import { type Measured, type SampledNumbers, sampledMean } from '../core/statistics/sampled-mean.ts';
+import { sum } from '../core/values/sum.ts';
 import type { Scorer } from '../judge/types.ts';
 import { addTree } from './count-tree.ts';
 import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './fold.ts';
@@ -69,8 +70,6 @@ export interface RatesQuery {
 
 /** Parts of a window in a trend. */
 const TREND_PARTS = 24;
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
 /** Returns the names of all scorers of the cells, LLM scorers first, with `error replies` at the end. */
 export function scorersIn(cells: readonly CountedCell[]): string[] {

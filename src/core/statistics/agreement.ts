@@ -1,4 +1,5 @@
 /** Computes the agreement of two raters, with 95% intervals. `null` means that a figure is not defined. */
+import { sum } from '../values/sum.ts';
 import { Z_95 } from './distributions.ts';
 import { type Estimate, type Share, wilson } from './share.ts';
 
@@ -32,8 +33,6 @@ const weightOf = (weights: KappaWeights, row: number, column: number, size: numb
   const distance = Math.abs(row - column) / (size - 1);
   return 1 - (weights === 'linear' ? distance : distance * distance);
 };
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
 /**
  * Computes Cohen's kappa: the agreement beyond the chance agreement of the raters' own frequencies, 1 at most. With weights, a

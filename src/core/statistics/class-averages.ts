@@ -1,12 +1,11 @@
 /** Precision, recall and F1 averaged over classes, with 95% intervals. */
+import { sum } from '../values/sum.ts';
 import type { Confusion } from './agreement.ts';
 import { type Estimate, scoreInterval, wilson } from './share.ts';
 
 export type ClassMeasure = 'precision' | 'recall' | 'f1';
 type Average = 'macro' | 'weighted';
 export type ClassAverages = Record<Average, Record<ClassMeasure, Estimate>>;
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
 /** What is added to the spread of each class: one whose few cases are all right does not look certain. */
 const PSEUDO_CASES = 0.5;

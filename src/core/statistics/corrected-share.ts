@@ -1,4 +1,5 @@
 /** The share of captures that pass, corrected for the judge's errors by people's labels. */
+import { sum } from '../values/sum.ts';
 import { type JudgeErrors, type LabelCells, MIN_RARER, plugIn, predictionPowered } from './label-correction.ts';
 import { type Estimate, scoreInterval } from './share.ts';
 import { type SampledShare, weightedShare } from './weights.ts';
@@ -39,8 +40,6 @@ export interface CorrectedShare {
   /** Captures that `share` is of, if the labels speak for a part of them; else `null`. */
   covered: number | null;
 }
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
 /**
  * Returns the share over the strata, each with the weight of its captures. The captures themselves count as a sample of what the

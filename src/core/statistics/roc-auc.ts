@@ -1,4 +1,5 @@
 /** The area under the ROC curve: the probability that a case of a class has a higher score for it than a case of another. */
+import { sum } from '../values/sum.ts';
 import { studentQuantile, Z_95 } from './distributions.ts';
 import { type Estimate, scoreInterval } from './share.ts';
 
@@ -94,8 +95,6 @@ function newcombe({ area, positives, negatives }: ClassArea): Estimate {
   };
   return { value: area, low: area === 0 ? 0 : end(0), high: area === 1 ? 1 : end(1) };
 }
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
 /**
  * Computes the mean of the areas of some classes, each against all others (one-vs-rest, macro); of one class alone, its area.

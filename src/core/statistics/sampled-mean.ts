@@ -1,4 +1,5 @@
 /** The mean of numbers of a sample with parts, from their sums, with its 95% interval. */
+import { sum } from '../values/sum.ts';
 import { studentQuantile } from './distributions.ts';
 
 /** A figure whose interval is not known has none. */
@@ -22,8 +23,6 @@ const FEWEST_WITHOUT_SCALE = 200;
 
 /** After n cases without one of a kind, 3 in n may be of it (the rule of three). */
 const UNSEEN = 3;
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
 /**
  * Returns the mean, each part with the weight of its captures. Its interval is Student's t with Welch's degrees of freedom. On a known

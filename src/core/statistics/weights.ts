@@ -1,4 +1,5 @@
 /** Shares of everything, estimated from a sample in which cases had different chances to be drawn. */
+import { sum } from '../values/sum.ts';
 
 /** A drawn case. Its weight is 1 ÷ the probability with which it was drawn: the number of cases it stands for. */
 export interface WeightedCase {
@@ -11,8 +12,6 @@ export interface SampledShare {
   share: number;
   of: number;
 }
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
 /**
  * Returns the share of hits among all cases that could have been drawn: Hájek's ratio estimator (1971). Its number of cases is

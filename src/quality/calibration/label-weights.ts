@@ -1,4 +1,5 @@
 /** How many captures each label of picked traces stands for, and which captures the labels together speak for. */
+import { sum } from '../../core/values/sum.ts';
 import { type LabelPick, VERDICTS, verdictOf } from './label-tag.ts';
 
 /** A judged trace, as far as weights depend on it. */
@@ -112,5 +113,3 @@ function withLabels(groups: readonly Inside[][], isCounted: (one: Inside) => boo
   }
   return joined.filter((group) => group.some(isCounted));
 }
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);

@@ -1,6 +1,7 @@
 /** Counts words, tokens and characters of a reply. */
 
 import { replyTexts, UNSPACED_SCRIPT } from '../../../captures/reply-text.ts';
+import { sum } from '../../../core/values/sum.ts';
 import type { CodeScorer } from '../../types.ts';
 
 // A fixed locale, so that a text has the same number of words on every machine.
@@ -26,8 +27,6 @@ const countCharacters = (text: string): number => {
   for (const _ of text) count += 1;
   return count;
 };
-
-const sum = (numbers: number[]): number => numbers.reduce((total, n) => total + n, 0);
 
 export const responseWords: CodeScorer = {
   kind: 'code',

@@ -1,0 +1,1 @@
+export const sum = (numbers: Iterable<number>): number => [...numbers].reduce((total, number) => total + number, 0);
