@@ -4,10 +4,11 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
 import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import { localFiles } from '../../src/replay/source/files.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, terminal, writeJson } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
-import { captureFilesAt, OfflineReader, openFile, parseLocation } from '../offline/capture-files.ts';
+import { OfflineReader, openFile, parseLocation } from '../offline/capture-files.ts';
 import { Inspection } from '../offline/inspect.ts';
 import { describeLine } from '../offline/inspect-line.ts';
 import type { InspectReport, LineReport } from '../offline/reports.ts';
@@ -68,7 +69,7 @@ export async function inspectAll(path: string, settings: CaptureSettings): Promi
   const inspection = new Inspection({ settings, scorers, always, sampleRate: settings.EVALUATION_SAMPLE_RATE });
   const progress = startProgress(process.stderr);
   let bytes = 0;
-  for await (const line of new OfflineReader(settings).linesOf(await captureFilesAt(path), inspection)) {
+  for await (const line of new OfflineReader(settings).linesOf(await localFiles(path), inspection)) {
     inspection.add(line);
     const { end, start } = line.kind === 'capture' ? line.raw.place : line.place;
     bytes += end - start + 1;
@@ -81,7 +82,7 @@ export async function inspectAll(path: string, settings: CaptureSettings): Promi
 
 /** @throws PermanentError `LineMissing` */
 export async function inspectLine(path: string, number: number, settings: CaptureSettings): Promise<LineReport> {
-  const [file, ...others] = await captureFilesAt(path);
+  const [file, ...others] = await localFiles(path);
   if (file === undefined || others.length > 0) {
     throw new PermanentError('LineMissing', '--line needs one file', { got: path, expected: 'a file, not a folder' });
   }

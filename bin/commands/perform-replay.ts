@@ -26,7 +26,7 @@ import { confirmed } from '../cli/confirm.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { writeJson } from '../cli/output.ts';
 import { openStorage } from '../cli/storage.ts';
-import { prepareDirectory } from './replay-directory.ts';
+import { prepareDirectory, releaseDirectory } from './replay-directory.ts';
 import { ReplayDisplay } from './replay-display.ts';
 import { ReplayStack } from './replay-stack.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';
@@ -63,6 +63,8 @@ export interface DryRunOutput extends DryRun {
 
 /** The input of a replay. */
 interface Captures {
+  /** As the user named it. */
+  source: string;
   files: readonly SourceFile[];
   index: SortedIndex;
   skipped: readonly SkippedLine[];
@@ -120,7 +122,7 @@ async function withCaptures(
       const message = `${dropped} more lines were skipped before the replay started`;
       skipped.push({ file: source, line: 0, reason: 'FurtherLines', message });
     }
-    await work({ files, index, skipped });
+    await work({ source, files, index, skipped });
   } finally {
     await dispose();
   }
@@ -160,11 +162,13 @@ async function replayAndReport(
   const { judge, mlflow } = await connectServices(flags);
   const pool = new ConnectionPool(target.origin);
   let display: ReplayDisplay | undefined;
+  let prepared = false;
   try {
     await pool.open();
     stopping.signal.throwIfAborted();
     // Only after everything has been reached: a replay that cannot run must not remove earlier results.
     await prepareDirectory(directory);
+    prepared = true;
     if (target.description.kind === 'sagemaker') await stack.register(run);
     stopping.started = true;
     const place = { run, directory };
@@ -193,6 +197,7 @@ async function replayAndReport(
     display?.stop();
     pool.close();
     mlflow?.close();
+    if (prepared) await releaseDirectory(directory);
   }
 }
 

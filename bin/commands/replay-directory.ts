@@ -1,6 +1,6 @@
 /** Prepares the directory for the results of a replay. */
 import { existsSync } from 'node:fs';
-import { access, constants, mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { access, constants, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { RESULT_FILES } from '../../src/replay/results/result-set.ts';
@@ -44,14 +44,41 @@ export async function writableDirectory(directory: string): Promise<void> {
   }
 }
 
+/** Holds the process that writes to the directory. */
+const IN_USE = '.replay-in-use';
+
+const isRunning = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+};
+
+/** Refuses a directory to which another replay is writing. The mark of a process that has ended counts no more. */
+async function claim(directory: string): Promise<void> {
+  const mark = join(directory, IN_USE);
+  const pid = Number(await readFile(mark, 'utf8').catch(() => ''));
+  if (pid > 0 && !isRunning(pid)) await rm(mark, { force: true });
+  await writeFile(mark, String(process.pid), { flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error;
+    const facts = { got: `${directory}, of process ${pid}`, expected: 'a directory of its own (--output)' };
+    throw new PermanentError('OutputUnusable', 'Another replay is writing to the directory', facts);
+  });
+}
+
+/** Lets another replay write to the directory. */
+export const releaseDirectory = (directory: string): Promise<void> => rm(join(directory, IN_USE), { force: true });
+
 /**
- * Prepares the directory of a replay. Deletes the files of an earlier run and of its comparison, which would otherwise be
- * mistaken for files of this run.
+ * Prepares the directory of a replay, which it has for itself until `releaseDirectory`. Deletes the files of an earlier run and
+ * of its comparison, which would otherwise be mistaken for files of this run.
  *
  * @throws PermanentError `OutputUnusable`
  */
 export async function prepareDirectory(directory: string): Promise<void> {
   await writableDirectory(directory);
+  await claim(directory);
   const earlier = (await readdir(directory)).filter((name) => RESULT_FILES.has(name));
   if (earlier.length === 0) return;
   process.stderr.write(`Replacing the results of an earlier run in ${directory}.\n`);

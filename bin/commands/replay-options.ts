@@ -14,6 +14,7 @@ export interface ParsedOptions
     Omit<ReplayOptions, RenamedOption | 'set'> {
   from?: number;
   to?: number;
+  inputFile?: string;
   fixedSchedule?: boolean;
   fixedScheduleAutoOffset?: boolean;
   fixedScheduleStartOffset?: number;
@@ -48,6 +49,10 @@ const list = (value: string, before: string[]): string[] => [...before, value];
 const numeric = (flags: string, description: string): Option => new Option(flags, description).argParser(number);
 
 const CAPTURES = [
+  new Option('--input-file <source>', 'the captures, in place of the argument, as AIPerf names them'),
+  new Option('--custom-dataset-type <type>', 'AIPerf’s name for captures, the only kind of input').choices([
+    'sagemaker_data_capture',
+  ]),
   new Option('--from <time>', 'replay captures from this time on, such as 2026-11-20T09:00:00Z').argParser(instant),
   new Option('--to <time>', 'replay captures before this time').argParser(instant),
   new Option('--stack <prefix>', 'the stack that knows which captures are of replays (default: STACK_PREFIX)'),
@@ -56,8 +61,11 @@ const CAPTURES = [
 const TARGET = [
   new Option(
     '--url <url>',
-    'target server; all requests are sent to the path of the URL, or without one to the path of their format',
+    'target server; all requests are sent to the path of the URL, or without one to the path of their format; http if it has no scheme',
   ),
+  new Option('--endpoint-type <type>', 'send all requests to the path of chats, unless the URL has one').choices([
+    'chat',
+  ]),
   new Option('--endpoint <name>', 'target SageMaker endpoint'),
   new Option('--variant <name>', 'production variant of the endpoint'),
   new Option('--inference-component <name>', 'inference component of the endpoint'),

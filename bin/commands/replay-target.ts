@@ -2,10 +2,12 @@
 import { readFile } from 'node:fs/promises';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { parseHeaders, secretHeaders } from '../../src/replay/targets/headers.ts';
-import type { Target } from '../../src/replay/targets/target.ts';
+import { CHATS, type Target } from '../../src/replay/targets/target.ts';
 
 export interface TargetFlags {
   url?: string;
+  /** As AIPerf names it: the path for all requests if the URL has none. */
+  endpointType?: 'chat';
   endpoint?: string;
   variant?: string;
   inferenceComponent?: string;
@@ -30,7 +32,7 @@ export async function targetOf(flags: TargetFlags, mark: { id?: string }): Promi
   refuseUnused(flags);
   if (flags.url !== undefined) {
     const { UrlTarget } = await import('../../src/replay/targets/url-target.ts');
-    return new UrlTarget(flags.url, await headersOf(flags));
+    return new UrlTarget(urlOf(flags.url, flags.endpointType), await headersOf(flags));
   }
   const { SageMakerTarget } = await import('../../src/replay/targets/sagemaker-target.ts');
   const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
@@ -53,7 +55,21 @@ export async function targetOf(flags: TargetFlags, mark: { id?: string }): Promi
   });
 }
 
-const URL_ONLY = { header: '--header', headersFile: '--headers-file', headersSecret: '--headers-secret' } as const;
+/** The URL as AIPerf understands it: without a scheme it is http. */
+function urlOf(given: string, type: TargetFlags['endpointType']): string {
+  const url = /^[a-z][a-z0-9+.-]*:\/\//i.test(given) ? given : `http://${given}`;
+  if (type === undefined || !URL.canParse(url)) return url;
+  const parsed = new URL(url);
+  if (parsed.pathname === '/') parsed.pathname = CHATS;
+  return parsed.href;
+}
+
+const URL_ONLY = {
+  endpointType: '--endpoint-type',
+  header: '--header',
+  headersFile: '--headers-file',
+  headersSecret: '--headers-secret',
+} as const;
 const ENDPOINT_ONLY = { variant: '--variant', inferenceComponent: '--inference-component' } as const;
 
 /** Using an option that the target ignores is a mistake that would otherwise go unnoticed. */

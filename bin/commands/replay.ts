@@ -12,16 +12,26 @@ Examples:
       --endpoint my-endpoint-v2 --region eu-west-1 --speedup 2 --spread-same-second poisson
   inference-monitor replay captures.jsonl --url http://localhost:8000 --concurrency 16 --model my-model --stream
   inference-monitor replay captures.jsonl --dry-run
+  inference-monitor replay --model my-model --endpoint-type chat --url localhost:8000 --input-file captured_data/ \\
+      --custom-dataset-type sagemaker_data_capture --fixed-schedule --fixed-schedule-auto-offset
 
 The exit code is 1 if more requests fail than --max-error-rate allows, 2 if the replay could not run, or if the judge or
 MLflow failed after it, and 130 after Ctrl-C.`;
 
 export function replayCommand(): Command {
-  const command = new Command('replay').argument('<captures>', 'a capture file, a directory, or s3://bucket/prefix');
+  const command = new Command('replay').argument('[captures]', 'a capture file, a directory, or s3://bucket/prefix');
   for (const option of REPLAY_OPTIONS) command.addOption(option);
-  return command.addHelpText('after', EXAMPLES).action(async (source: string, parsed: ParsedOptions) => {
-    await performReplay(source, flagsOf(parsed));
+  return command.addHelpText('after', EXAMPLES).action(async (source: string | undefined, parsed: ParsedOptions) => {
+    await performReplay(sourceOf(source, parsed.inputFile), flagsOf(parsed));
   });
+}
+
+/** @throws PermanentError `InvalidReplayOptions` unless exactly one is given */
+function sourceOf(argument: string | undefined, inputFile: string | undefined): string {
+  const source = argument ?? inputFile;
+  if (source !== undefined && (argument === undefined || inputFile === undefined)) return source;
+  const facts = { got: source === undefined ? 'neither' : 'both', expected: 'the argument, or --input-file' };
+  throw new PermanentError('InvalidReplayOptions', 'A replay needs the captures once', facts);
 }
 
 /** Options that have no effect without another one: using them alone is a mistake that would otherwise go unnoticed. */

@@ -12,6 +12,7 @@ import { type LightLine, LineDecoder, type ReadSettings } from '../../src/monito
 import { localFiles } from '../../src/replay/source/files.ts';
 import { openSource } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
+import { GZIP_MARK } from '../../src/replay/source/unpack.ts';
 
 export interface CaptureLocation {
   /** A file or a folder. */
@@ -26,20 +27,16 @@ export function parseLocation(text: string): CaptureLocation {
   return path === undefined || existsSync(text) ? { path: text } : { path, line: Number(line) };
 }
 
-/** The capture files at a path; in a folder also those that were compressed. @throws PermanentError `SourceMissing`, `NoCaptureFiles` */
-export const captureFilesAt = (path: string): Promise<SourceFile[]> => localFiles(path, ['.jsonl', '.jsonl.gz']);
-
-/** Opens the capture files at a path for several passes: a pipe is copied. @throws those of `captureFilesAt` */
+/** Opens the capture files at a path for several passes: a pipe is copied. @throws those of `localFiles` */
 export async function openCaptures(path: string): Promise<{ files: SourceFile[]; dispose(): Promise<void> }> {
   const facts = await stat(path).catch(() => undefined);
   const isPipe = facts !== undefined && !facts.isFile() && !facts.isDirectory();
   if (isPipe) return openSource(path, { storage: () => Promise.reject(new Error('A pipe is not in S3')) });
-  return { files: await captureFilesAt(path), dispose: async () => {} };
+  return { files: await localFiles(path), dispose: async () => {} };
 }
 
 /** Bytes of one piece. */
 const READ_BYTES = 1024 * 1024;
-const GZIP_MARK = Buffer.from([0x1f, 0x8b]);
 
 export interface FileBytes {
   stream: AsyncIterable<Uint8Array>;

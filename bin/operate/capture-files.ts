@@ -1,14 +1,16 @@
 /** Finds the user's capture files on disk and derives the key of each in the capture bucket. */
-import { createReadStream, existsSync, realpathSync, statSync } from 'node:fs';
+import { createReadStream, existsSync, mkdtempSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../src/core/values/line-bound.ts';
 import { CAPTURE_FILES, isBesideLabels } from '../../src/replay/source/files.ts';
+import { unpack } from '../../src/replay/source/unpack.ts';
 
 export interface CaptureFile {
-  /** Absolute path. */
+  /** Absolute path; of a compressed file, that of its unpacked copy. */
   path: string;
   /** Key in the capture bucket: `<endpoint>/<variant>/yyyy/mm/dd/hh/<file>.jsonl`. */
   key: string;
@@ -30,6 +32,9 @@ const DEFAULT_ENDPOINT = 'my-endpoint';
 const DEFAULT_VARIANT = 'AllTraffic';
 
 const SUFFIX = '.jsonl';
+const PACKED = '.gz';
+
+const isNamedAsCapture = (path: string): boolean => path.endsWith(SUFFIX) || path.endsWith(SUFFIX + PACKED);
 
 /** Lines that are searched for a time, or for a capture. A record's time is at its end, so complete lines are read. */
 const LINES_READ = 20;
@@ -40,8 +45,9 @@ const LAYOUT = /([^/]+)\/([^/]+)\/\d{4}\/(?:0[1-9]|1[0-2])\/(?:0[1-9]|[12]\d|3[0
 /**
  * Returns the capture files at a path, grouped by endpoint, each with its key. SageMaker's layout is kept, wherever in
  * the path it begins. Any other file goes under `<endpoint>/AllTraffic/` and the hour of its first record.
+ * Compressed files are unpacked, since a stack reads none.
  *
- * @param path a `.jsonl` file, or a folder with such files at any depth. Those in its folder `labels` are no captures.
+ * @param path a `.jsonl` or `.jsonl.gz` file, or a folder with such files at any depth. Those in its folder `labels` are no captures.
  * @param endpoint the endpoint of all files, instead of the one in their paths
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
  */
@@ -52,8 +58,8 @@ export async function findCaptures(path: string, endpoint?: string): Promise<End
   }
   const root = realpathSync(path);
   const stats = statSync(root);
-  const isCapture = (path: string): boolean => path.endsWith(SUFFIX) && isBesideLabels(root, path);
-  const paths = stats.isDirectory() ? await filesBelow(root, isCapture) : root.endsWith(SUFFIX) ? [root] : [];
+  const isCapture = (path: string): boolean => isNamedAsCapture(path) && isBesideLabels(root, path);
+  const paths = stats.isDirectory() ? await filesBelow(root, isCapture) : isNamedAsCapture(root) ? [root] : [];
   if (paths.length === 0) {
     const why = stats.isDirectory() ? 'contains no file that ends' : 'does not end';
     const facts = { got: `${root} ${why} in ${SUFFIX}`, expected: CAPTURE_FILES };
@@ -62,13 +68,28 @@ export async function findCaptures(path: string, endpoint?: string): Promise<End
   const groups = new Map<string, EndpointCaptures>();
   const taken = new Set<string>();
   for (const file of paths) {
-    const place = await placeInBucket(file, stats.isDirectory() ? root : join(root, '..'), endpoint);
+    const plain = file.endsWith(PACKED) ? await unpackedCopy(file) : file;
+    const place = await placeInBucket(file, plain, stats.isDirectory() ? root : join(root, '..'), endpoint);
     const key = unlessTaken(place.key, taken);
     const group = groups.get(place.endpoint) ?? { endpoint: place.endpoint, files: [] };
     groups.set(place.endpoint, group);
-    group.files.push({ path: file, key, bytes: statSync(file).size, captured: place.captured });
+    group.files.push({ path: plain, key, bytes: statSync(plain).size, captured: place.captured });
   }
   return [...groups.values()];
+}
+
+let copies: string | undefined;
+
+/** Unpacks a file to a folder that is deleted when the process ends. @throws PermanentError `CaptureUnreadable` */
+async function unpackedCopy(file: string): Promise<string> {
+  if (copies === undefined) {
+    const directory = mkdtempSync(join(tmpdir(), 'captures-'));
+    copies = directory;
+    process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  }
+  const copy = join(mkdtempSync(join(copies, 'file-')), basename(file, PACKED));
+  await unpack(file, copy);
+  return copy;
 }
 
 /** Returns the files of a folder, at any depth, sorted by path. Links are followed. @param isMeant of a path */
@@ -80,20 +101,23 @@ export async function filesBelow(root: string, isMeant: (path: string) => boolea
     .sort();
 }
 
+/** @param plain the file itself, or its unpacked copy */
 async function placeInBucket(
   file: string,
+  plain: string,
   root: string,
   endpoint?: string,
 ): Promise<{ endpoint: string; key: string; captured?: string }> {
-  const layout = LAYOUT.exec(file.split(sep).join('/'));
+  const named = file.endsWith(PACKED) ? file.slice(0, -PACKED.length) : file;
+  const layout = LAYOUT.exec(named.split(sep).join('/'));
   if (layout) {
     const [key, found] = layout as unknown as [string, string];
     return { endpoint: endpoint ?? found, key: (endpoint ?? found) + key.slice(found.length), captured: found };
   }
   const owner = endpoint ?? DEFAULT_ENDPOINT;
-  const hour = await hourOfFirstRecord(file);
-  const name = relative(root, file).split(sep).join('-');
-  return { endpoint: owner, key: `${owner}/${DEFAULT_VARIANT}/${hourPath(hour)}/${name || basename(file)}` };
+  const hour = await hourOfFirstRecord(plain);
+  const name = relative(root, named).split(sep).join('-');
+  return { endpoint: owner, key: `${owner}/${DEFAULT_VARIANT}/${hourPath(hour)}/${name || basename(named)}` };
 }
 
 /** Numbers a key that another file already has: files of different folders may have the same name. */

@@ -1,5 +1,4 @@
 /** The end of a replay, the same on the command line and in the cloud: its figures, its report and its MLflow run. */
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunContent } from '../mlflow/runs.ts';
 import type { Experiment } from '../mlflow/types.ts';
@@ -8,14 +7,18 @@ import type { CapturedComparison } from './compare/with-captured.ts';
 import { timingOf } from './derived-options.ts';
 import { clientBottleneck } from './measure/client-bottleneck.ts';
 import type { ReplayOptions } from './options.ts';
+import { inputConfigOf } from './results/input-config.ts';
 import { FILES, type MeasuredRun } from './results/result-set.ts';
 import type { SummaryFacts } from './results/summary.ts';
+import { writeWhole } from './results/whole-file.ts';
 
 export interface FinishedReplay {
   run: string;
   /** Description of the target, without secrets. */
   target: Record<string, string>;
   options: ReplayOptions;
+  /** Where the captures are, as the user named it. */
+  source: string;
   captures: { files: number; records: number; firstMs: number | null; lastMs: number | null };
   results: MeasuredRun;
   /** Epoch milliseconds. */
@@ -46,6 +49,7 @@ export const summaryFactsOf = (replay: FinishedReplay): SummaryFacts => ({
   wasCancelled: replay.wasCancelled,
   isComplete: replay.incomplete === undefined && !replay.wasCancelled,
   incompleteReason: replay.incomplete,
+  inputConfig: inputConfigOf(replay),
 });
 
 /** Where the run is logged in MLflow, for links to its traces. @param url of the server's web page */
@@ -96,7 +100,7 @@ export async function writeReport(
       qualitySection(comparison.quality, 'Replies compared with the captured replies') +
         regressionsSection(comparison.regressions, comparison.quality.regressed),
   });
-  await writeFile(join(directory, FILES.report), page);
+  await writeWhole(join(directory, FILES.report), page);
 }
 
 /** The content of the replay's MLflow run. */

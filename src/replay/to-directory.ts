@@ -20,6 +20,7 @@ import type { Target } from './targets/target.ts';
 
 export interface ReplayRequest {
   run: string;
+  source: string;
   files: readonly SourceFile[];
   index: SortedIndex;
   target: Target;
@@ -70,6 +71,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     run,
     target: target.description,
     options,
+    source: request.source,
     captures: {
       files: request.files.length,
       records: index.total,

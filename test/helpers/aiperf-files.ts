@@ -139,6 +139,7 @@ const NOT_METRICS = [
   'schema_version',
   'benchmark_id',
   'run_info',
+  'input_config',
   'was_cancelled',
   'is_complete',
   'incomplete_reason',
@@ -168,8 +169,7 @@ export const summarySchema = z
     error_summary: z.array(z.strictObject({ error_details: errorSchema, count: z.int().positive() })),
     start_time: z.iso.datetime(),
     end_time: z.iso.datetime(),
-    // AIPerf requires a valid value or none.
-    input_config: z.undefined().optional(),
+    input_config: z.looseObject({ models: z.unknown(), endpoint: z.unknown(), phases: z.array(z.unknown()).min(1) }),
   })
   .superRefine(metricsOf);
 

@@ -109,7 +109,7 @@ export async function replay(
   target: string | Target,
   directory: string,
   options: Partial<ReplayOptions> = {},
-  more: Partial<ReplayRequest> = {},
+  more: Partial<Omit<ReplayRequest, 'source'>> = {},
 ): Promise<Replayed> {
   const all: ReplayOptions = { ...DEFAULT_OPTIONS, ...options };
   const files = await localFiles(source);
@@ -117,6 +117,7 @@ export async function replay(
   const index = await indexFor(files, all, {}, (line) => skipped.push(line));
   const result = await replayToDirectory({
     run: 'test-run',
+    source,
     files,
     index,
     target: typeof target === 'string' ? new UrlTarget(target) : target,

@@ -1,6 +1,7 @@
 /** The replay command in unusual situations: options, the output directory, signals before the first request. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { runHere } from '../helpers/command-here.ts';
@@ -47,6 +48,100 @@ test('deletes the files of an earlier run', async () => {
   for (const name of own) expect(readdirSync(out)).not.toContain(name);
   expect(readFileSync(join(out, 'mine.txt'), 'utf8')).toBe('kept');
   expect(readFileSync(join(out, 'profile_export.jsonl'), 'utf8').trim().split('\n')).toHaveLength(2);
+});
+
+/** The options of AIPerf's guide, except its model. */
+const GUIDE = [
+  ...['--endpoint-type', 'chat', '--custom-dataset-type', 'sagemaker_data_capture'],
+  ...['--fixed-schedule', '--fixed-schedule-auto-offset'],
+];
+
+test('takes the line of AIPerf’s guide, and writes its options as AIPerf does', async () => {
+  await endpoint.close();
+  endpoint = await startStandInEndpoint({ latencyMs: 10, record: true });
+  folder.write('captured_data/2026/a.jsonl', lines(3));
+  const captures = join(folder.path, 'captured_data');
+  const bare = endpoint.url.replace('http://', '');
+  const own = ['--quiet', '--no-report', '-o', out];
+  const found = await runHere([
+    'replay',
+    '--model',
+    'my-model',
+    '--url',
+    bare,
+    '--input-file',
+    captures,
+    ...GUIDE,
+    ...own,
+  ]);
+  expect(found).toMatchObject({ code: 0, stderr: '' });
+  expect(endpoint.requests.map(({ url }) => url)).toEqual(Array(3).fill('/v1/chat/completions'));
+  expect(
+    endpoint.requests.every(({ body }) => (JSON.parse(String(body)) as { model: string }).model === 'my-model'),
+  ).toBe(true);
+  const summary = JSON.parse(readFileSync(join(out, 'profile_export_aiperf.json'), 'utf8')) as Record<string, unknown>;
+  expect(summary.input_config).toMatchObject({
+    models: { items: [{ name: 'my-model' }] },
+    endpoint: { urls: [`${endpoint.url}/v1/chat/completions`], type: 'chat', timeout: 600 },
+    datasets: [{ type: 'file', path: captures, format: 'sagemaker_data_capture' }],
+    phases: [{ name: 'profiling', type: 'fixed_schedule', auto_offset: true }],
+  });
+});
+
+test.each([
+  [['--endpoint-type', 'completions'], /'completions' is invalid.*Allowed choices are chat/],
+  [['--custom-dataset-type', 'mooncake_trace'], /'mooncake_trace' is invalid.*sagemaker_data_capture/],
+  [['--input-file', 'more.jsonl'], /A replay needs the captures once; got: both/],
+])('refuses AIPerf’s other options by name: %j', async (options, message) => {
+  const refused = await run(folder.write('a.jsonl', lines(1)), ...options);
+  expect(refused).toMatchObject({ code: 2, stderr: expect.stringMatching(message) });
+  expect(endpoint.arrivals.count).toBe(0);
+});
+
+test('reads compressed captures, and names a damaged file', async () => {
+  folder.write('captures/a.jsonl', lines(2));
+  writeFileSync(join(folder.path, 'captures/b.jsonl.gz'), gzipSync(`${chatLine('z', 0, 'packed')}\n`));
+  expect((await run(join(folder.path, 'captures'))).code).toBe(0);
+  expect(endpoint.arrivals.count).toBe(3);
+  const records = readFileSync(join(out, 'profile_export.jsonl'), 'utf8');
+  expect(records).toContain('b.jsonl.gz');
+  const damaged = folder.write('c.jsonl.gz', ['']);
+  writeFileSync(damaged, gzipSync('x'.repeat(1000)).subarray(0, 20));
+  expect(await run(damaged)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/CaptureUnreadable.*c\.jsonl\.gz/s),
+  });
+});
+
+test('a second replay into the directory of one that is running is refused', async () => {
+  const file = folder.write(
+    'a.jsonl',
+    Array.from({ length: 30 }, (_, i) => chatLine(`e${i}`, i, `[#${i}] hello`)),
+  );
+  const first = startCli([
+    'replay',
+    file,
+    '--url',
+    endpoint.url,
+    '--quiet',
+    '--no-report',
+    '-o',
+    out,
+    '--speedup',
+    '6',
+  ]);
+  while (endpoint.arrivals.count === 0) await new Promise((resolve) => setTimeout(resolve, 50));
+  const second = await run(file);
+  expect(second).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/OutputUnusable: Another replay is writing to the directory; got: .*of process \d+/),
+  });
+  expect((await first.done).code).toBe(0);
+  expect(readFileSync(join(out, 'profile_export.jsonl'), 'utf8').trim().split('\n')).toHaveLength(30);
+  // What a killed process leaves does not keep others out.
+  writeFileSync(join(out, '.replay-in-use'), '4194300');
+  expect((await run(folder.write('b.jsonl', lines(1)))).code).toBe(0);
+  expect(readdirSync(out)).not.toContain('.replay-in-use');
 });
 
 test('keeps earlier results, and creates no directory, if the target, the judge or MLflow cannot be reached', async () => {

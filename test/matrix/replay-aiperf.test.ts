@@ -167,7 +167,7 @@ const USAGE_HEADERS = ['Usage Completion Diff %', 'Usage Discrepancy Count', 'Us
 const AGENTS = ['metadata.agent_depth', 'metadata.context_overflow_skip', 'metadata.root_correlation_id'];
 /** Keys that AIPerf's files have and ours do not, see docs/replay.md. */
 const LEFT_OUT: Record<string, string[]> = {
-  summary: ['aiperf_version', 'input_config', 'telemetry_data', 'usage_discrepancy_count', ...OF_A_TOKENIZER],
+  summary: ['aiperf_version', 'telemetry_data', 'usage_discrepancy_count', ...OF_A_TOKENIZER],
   csv: ['Endpoint', ...USAGE_HEADERS],
   records: [...AGENTS, ...OF_A_TOKENIZER.map((tag) => `metrics.${tag}`)],
 };

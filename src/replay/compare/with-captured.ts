@@ -1,8 +1,8 @@
 /** Compares each reply with the captured one while the replay runs. */
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Measured } from '../measure/measure.ts';
 import { LineWriter } from '../results/line-writer.ts';
+import { writeWhole } from '../results/whole-file.ts';
 import { compareReplies } from './compare-replies.ts';
 import { type JudgeSettings, type JudgingResult, judgedLine, judgeReplies } from './judge-replies.ts';
 import { type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
@@ -59,7 +59,7 @@ export class CapturedReplies {
     await this.#file.close();
     const judged = judging && (await this.#judge(judging));
     const result: CapturedComparison = { ...this.#tally.result(), ...judged };
-    await writeFile(join(this.#directory, COMPARE_FILE), `${JSON.stringify(result, null, 1)}\n`);
+    await writeWhole(join(this.#directory, COMPARE_FILE), `${JSON.stringify(result, null, 1)}\n`);
     return result;
   }
 

@@ -1,10 +1,10 @@
 /** Writes what two runs show as files: `comparison.json`, and `comparison.html` for people. */
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunsComparison } from '../compare/compare-runs.ts';
 import { METRIC_TAGS, type RunData } from '../compare/run-data.ts';
 import type { GateResult } from '../gate/types.ts';
 import { Distribution } from '../measure/distribution.ts';
+import { writeWhole } from '../results/whole-file.ts';
 
 /** The files that `writeComparison` writes. */
 export const COMPARISON_FILES = { json: 'comparison.json', page: 'comparison.html' } as const;
@@ -21,12 +21,12 @@ export async function writeComparison(
   withPage: boolean,
 ): Promise<void> {
   const json = JSON.stringify({ ...comparison, gate }, null, 1);
-  await writeFile(join(directory, COMPARISON_FILES.json), `${json}\n`);
+  await writeWhole(join(directory, COMPARISON_FILES.json), `${json}\n`);
   if (withPage) {
     // The charting library is larger than everything else.
     const { runsReport } = await import('./runs-report.ts');
     const page = await runsReport(comparison, { gate, latencies: [latencies(runs[0]), latencies(runs[1])] });
-    await writeFile(join(directory, COMPARISON_FILES.page), page);
+    await writeWhole(join(directory, COMPARISON_FILES.page), page);
   }
 }
 

@@ -1,5 +1,6 @@
 /** Appends lines of JSON to a file, in batches. */
 import { createWriteStream, type WriteStream } from 'node:fs';
+import { truncate } from 'node:fs/promises';
 import { PermanentError } from '../../core/errors/errors.ts';
 
 /** Lines are written in pieces of about this size: a separate write would cost more than the line itself. */
@@ -17,6 +18,8 @@ export class LineWriter {
   #pending = '';
   #timer: NodeJS.Timeout | undefined;
   #error: Error | undefined;
+  /** Bytes of the pieces that are on the disk. */
+  #written = 0;
   readonly #onError: ((error: Error) => void) | undefined;
 
   /** @param onError called when a write fails; `close` throws the error as well */
@@ -53,11 +56,18 @@ export class LineWriter {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (this.#pending === '' || this.#error) return;
-    this.#stream.write(this.#pending);
+    const piece = Buffer.from(this.#pending);
+    this.#stream.write(piece, (error) => {
+      if (!error) this.#written += piece.length;
+    });
     this.#pending = '';
   }
 
-  /** @throws PermanentError `ResultsNotWritten`, for example on a full disk */
+  /**
+   * Completes the file. If a piece of it does not fit on the disk, the file ends with the last whole line before it.
+   *
+   * @throws PermanentError `ResultsNotWritten`, for example on a full disk
+   */
   async close(): Promise<void> {
     this.flush();
     // A failed stream has already closed, and does not emit the event again.
@@ -67,7 +77,8 @@ export class LineWriter {
         this.#stream.end();
       });
     }
-    if (this.#error)
-      throw new PermanentError('ResultsNotWritten', this.#error.message, { where: this.path }, this.#error);
+    if (!this.#error) return;
+    await truncate(this.path, this.#written).catch(() => {});
+    throw new PermanentError('ResultsNotWritten', this.#error.message, { where: this.path }, this.#error);
   }
 }

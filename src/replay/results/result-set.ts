@@ -1,6 +1,5 @@
 /** The result files of a run: written while it runs and completed at its end. */
 import { mkdirSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunClock } from '../clock.ts';
 import type { Measured } from '../measure/measure.ts';
@@ -13,6 +12,7 @@ import { InputsFile } from './inputs.ts';
 import { LineWriter } from './line-writer.ts';
 import { recordLine } from './record-line.ts';
 import { figures, type SummaryFacts, summaryJson } from './summary.ts';
+import { writeWhole } from './whole-file.ts';
 
 /** Names of the files. All but the last three are AIPerf's. */
 export const FILES = {
@@ -162,8 +162,8 @@ export async function writeFigures(
 ): Promise<void> {
   const path = (name: string): string => join(directory, name);
   const complete: SummaryFacts = { ...facts, ...(warmup.completed > 0 ? { warmup } : {}) };
-  await writeFile(path(FILES.summaryJson), `${JSON.stringify(summaryJson(stats, complete), null, 1)}\n`);
-  await writeFile(path(FILES.summaryCsv), summaryCsv(figures(stats, complete)));
+  await writeWhole(path(FILES.summaryJson), `${JSON.stringify(summaryJson(stats, complete), null, 1)}\n`);
+  await writeWhole(path(FILES.summaryCsv), summaryCsv(figures(stats, complete)));
   await writeOwn(directory, { stats, report, skippedReasons }, facts.run, configuration);
 }
 
@@ -181,5 +181,5 @@ async function writeOwn(
     statistics: stats.toJSON(),
     report: report.toJSON(),
   };
-  await writeFile(join(directory, FILES.replay), `${JSON.stringify(own)}\n`);
+  await writeWhole(join(directory, FILES.replay), `${JSON.stringify(own)}\n`);
 }

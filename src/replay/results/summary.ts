@@ -146,6 +146,8 @@ export interface SummaryFacts {
   isComplete: boolean;
   /** Why the run is incomplete. */
   incompleteReason?: string;
+  /** The user's options, as AIPerf names them. */
+  inputConfig: Record<string, unknown>;
   /** Statistics of the warm-up, if there was one. */
   warmup?: RunStats;
 }
@@ -158,6 +160,7 @@ export function summaryJson(stats: RunStats, facts: SummaryFacts): Record<string
     schema_version: '1.4',
     benchmark_id: facts.run,
     ...Object.fromEntries(results),
+    input_config: facts.inputConfig,
     run_info: { benchmark_id: facts.run },
     was_cancelled: facts.wasCancelled,
     is_complete: facts.isComplete,

@@ -4,11 +4,11 @@ import { join, relative, sep } from 'node:path';
 import { PermanentError } from '../../core/errors/errors.ts';
 import type { SourceFile } from './types.ts';
 
-const CAPTURE_SUFFIX = '.jsonl';
+const CAPTURE_SUFFIXES = ['.jsonl', '.jsonl.gz'];
 
 /** What a capture file is, for a person who gave another one. */
 export const CAPTURE_FILES =
-  'files of Data Capture: uncompressed JSON lines, named *.jsonl, with an object with captureData on each line';
+  'files of Data Capture: JSON lines, named *.jsonl or *.jsonl.gz, with an object with captureData on each line';
 
 /** The folder beside captures that holds their true answers. Nothing in it is a capture. */
 export const LABELS_FOLDER = 'labels';
@@ -20,12 +20,12 @@ export const isBesideLabels = (root: string, path: string): boolean =>
 const byName = (a: SourceFile, b: SourceFile): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 
 /**
- * Lists the capture files of a path: the file itself, or all `*.jsonl` below a directory but not in its `labels`, sorted by path.
+ * Lists the capture files of a path: the file itself, or all `*.jsonl` and `*.jsonl.gz` below a directory but not in its `labels`,
+ * sorted by path.
  *
- * @param endings the ends of the names that count in a directory
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`
  */
-export async function localFiles(path: string, endings = [CAPTURE_SUFFIX]): Promise<SourceFile[]> {
+export async function localFiles(path: string): Promise<SourceFile[]> {
   let facts: Awaited<ReturnType<typeof stat>>;
   try {
     facts = await stat(path);
@@ -37,7 +37,7 @@ export async function localFiles(path: string, endings = [CAPTURE_SUFFIX]): Prom
   const entries = await readdir(path, { recursive: true, withFileTypes: true });
   const files: SourceFile[] = [];
   for (const entry of entries) {
-    if (!endings.some((ending) => entry.name.endsWith(ending))) continue;
+    if (!CAPTURE_SUFFIXES.some((ending) => entry.name.endsWith(ending))) continue;
     const file = join(entry.parentPath, entry.name);
     if (!isBesideLabels(path, file)) continue;
     // Links are followed. A broken link is reported when the file is read.
@@ -47,7 +47,7 @@ export async function localFiles(path: string, endings = [CAPTURE_SUFFIX]): Prom
   if (files.length === 0) {
     throw new PermanentError('NoCaptureFiles', 'The directory contains no capture files', {
       got: path,
-      expected: `files that end with ${endings.join(' or ')}, at any depth`,
+      expected: `files that end with ${CAPTURE_SUFFIXES.join(' or ')}, at any depth`,
     });
   }
   return files.sort(byName);

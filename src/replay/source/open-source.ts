@@ -10,6 +10,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { localFiles } from './files.ts';
 import type { SourceFile } from './types.ts';
+import { isGzip, unpack } from './unpack.ts';
 
 /** Maximum number of concurrent copies. */
 const COPIES = 8;
@@ -43,7 +44,7 @@ export function parseS3Location(location: string): S3Location | undefined {
 /**
  * Opens the captures of a replay.
  *
- * @param location a capture file or a pipe, a directory (all `*.jsonl` below it), or `s3://bucket/prefix`
+ * @param location a capture file or a pipe, a directory (all capture files below it), or `s3://bucket/prefix`
  * @throws PermanentError `SourceMissing`, `NoCaptureFiles`, and those of the storage
  */
 export async function openSource(location: string, options: OpenSourceOptions): Promise<OpenedSource> {
@@ -51,9 +52,25 @@ export async function openSource(location: string, options: OpenSourceOptions): 
   if (!s3) {
     const facts = await stat(location).catch(() => undefined);
     if (facts && !facts.isFile() && !facts.isDirectory()) return copyFromPipe(location, options);
-    return { files: await localFiles(location), dispose: async () => {} };
+    return unpacked(await localFiles(location), options);
   }
   return copyFromS3(await options.storage(), s3, options);
+}
+
+/** Replaces compressed files by unpacked copies, since records are read by their place. */
+async function unpacked(files: SourceFile[], { signal }: OpenSourceOptions): Promise<OpenedSource> {
+  const packed = new Set<SourceFile>();
+  for (const file of files) if (await isGzip(file.path)) packed.add(file);
+  if (packed.size === 0) return { files, dispose: async () => {} };
+  return copied(async (directory) => {
+    const found: SourceFile[] = [];
+    for (const [i, file] of files.entries()) {
+      const path = join(directory, `${i}.jsonl`);
+      if (packed.has(file)) await unpack(file.path, path, signal);
+      found.push(packed.has(file) ? { ...file, path, size: (await stat(path)).size } : file);
+    }
+    return found;
+  });
 }
 
 /** Yields the objects of a prefix in the order of their keys, or the one object that a full key names. */

@@ -3,6 +3,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import type { Origin } from '../http/connection.ts';
 import type { LiteralRequest } from '../request/literal.ts';
 import {
+  CHATS,
   type Encoded,
   headerSafe,
   hostHeader,
@@ -16,7 +17,7 @@ import {
 
 /** Returns the path for a captured request when the URL has none. */
 function pathFor(json: Record<string, unknown> | undefined): string {
-  if (json?.messages !== undefined) return '/v1/chat/completions';
+  if (json?.messages !== undefined) return CHATS;
   if (json?.prompt !== undefined) return '/v1/completions';
   if (json?.input !== undefined) return '/v1/embeddings';
   return '/invocations';

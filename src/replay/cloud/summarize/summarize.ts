@@ -172,6 +172,7 @@ function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay 
     run: plan.run,
     target: targetFacts(plan.target),
     options: plan.options,
+    source: `s3://${plan.source.bucket}/${plan.source.prefix}`,
     captures: plan.captures,
     results: collected,
     startMs: plan.startAtEpochMs,

@@ -1,7 +1,8 @@
 /** Finding the capture files at a path. */
-import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { findCaptures } from '../../../../bin/operate/capture-files.ts';
 
 const record = (time: string) => `${JSON.stringify({ captureData: {}, eventMetadata: { inferenceTime: time } })}\n`;
@@ -63,6 +64,18 @@ describe('findCaptures', () => {
     ]);
   });
 
+  test('unpacks compressed files, since a stack reads none', async () => {
+    const key = 'support-llm/variant-1/2026/11/20/09/00-00-000-ab.jsonl';
+    const packed = write(`downloads/${key}.gz`);
+    writeFileSync(packed, gzipSync(record('2026-11-20T09:00:00Z')));
+    write('plain.jsonl');
+    const files = (await findCaptures(root)).flatMap((group) => group.files);
+    expect(files.map((file) => file.key)).toContain(key);
+    const copy = files.find((file) => file.key === key);
+    expect(readFileSync(copy?.path ?? '', 'utf8')).toBe(record('2026-11-20T09:00:00Z'));
+    expect(copy?.bytes).toBe(record('2026-11-20T09:00:00Z').length);
+  });
+
   test('gives every file a unique key', async () => {
     write('a/b.jsonl');
     write('a-b.jsonl');
@@ -71,7 +84,7 @@ describe('findCaptures', () => {
 
   test('ignores other files in the folder', async () => {
     write('x.jsonl');
-    write('x.jsonl.gz');
+    write('x.csv.gz');
     write('README.md');
     expect(await keys(root)).toHaveLength(1);
   });
