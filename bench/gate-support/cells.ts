@@ -4,7 +4,7 @@ import { Random } from '../../src/core/values/random.ts';
 import type { ComparedData } from '../../src/replay/compare/compared-data.ts';
 import { evidenceOf } from '../../src/replay/gate/evidence.ts';
 import { decideGate } from '../../src/replay/gate/gate.ts';
-import { planThreshold } from '../../src/replay/gate/plan.ts';
+import { planGate } from '../../src/replay/gate/plan.ts';
 import { parseThreshold, type Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateOutcome } from '../../src/replay/gate/types.ts';
 import type { Shape } from './releases.ts';
@@ -93,7 +93,7 @@ export function plannedCells(shape: Shape, releases: number, pilot: number, pilo
   return shape.thresholds.map(parseThreshold).map((threshold): Cell => {
     const all = Array.from({ length: pilots }, (_, i) => {
       const random = new Random(1 + 1000 * i);
-      const { requests } = planThreshold(threshold, { pairs: shape.unchanged(pilot, random) }, 0.01);
+      const { requests } = planGate([threshold], { pairs: shape.unchanged(pilot, random) });
       return requests === null
         ? []
         : cells(shape, 'unchanged', requests, Math.ceil(releases / pilots), [threshold], 1 + i, true);

@@ -27,6 +27,9 @@ export function timingOf(options: ReplayOptions): Timing {
   };
 }
 
+/** Whether requests have scheduled times. */
+export const isScheduled = (options: ReplayOptions): boolean => timingOf(options).kind !== 'concurrency';
+
 export const scheduleOf = (options: ReplayOptions): ScheduleOptions => ({
   timing: timingOf(options),
   repeat: options.repeat,

@@ -45,14 +45,13 @@ export class FollowUps {
   /** Starts the files that are written during the replay. */
   static async open(options: FollowUpOptions): Promise<FollowUps> {
     const { directory, run, target, compare, judge, mlflow } = options;
-    let captured: CapturedReplies | undefined;
-    if (compare || judge) {
-      const { CapturedReplies } = await import('./compare/with-captured.ts');
-      captured = new CapturedReplies(directory);
-    }
-    if (!mlflow) return new FollowUps(options, captured);
-    const { TraceSpool, traceNameOf } = await import('./publish/spool.ts');
-    return new FollowUps(options, captured, new TraceSpool(directory, run, traceNameOf(target, run)));
+    const comparing = compare || judge ? await import('./compare/with-captured.ts') : undefined;
+    const spooling = mlflow ? await import('./publish/spool.ts') : undefined;
+    return new FollowUps(
+      options,
+      comparing && new comparing.CapturedReplies(directory),
+      spooling?.traceSpool(directory, run, spooling.traceNameOf(target, run)),
+    );
   }
 
   get keepCaptured(): boolean {

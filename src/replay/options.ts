@@ -33,7 +33,6 @@ export interface ReplayOptions {
   stream: boolean;
   /** `tag:threshold …`, in AIPerf's syntax. */
   goodput?: string;
-  /** Seconds. Default: depends on the length of the run. */
   /** Percentage of failed requests above which the replay fails. */
   maxErrorRate: number;
 }

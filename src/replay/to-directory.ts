@@ -4,7 +4,8 @@ import { saidBy } from '../core/errors/errors.ts';
 import type { Experiment } from '../mlflow/types.ts';
 import type { RunClock } from './clock.ts';
 import { maxConcurrencyOf, scheduleOf, sendingOf } from './derived-options.ts';
-import { bottleneckOf, type FinishedReplay, mlflowFactsOf, replayFactsOf, summaryFactsOf } from './finish.ts';
+import { mlflowFactsOf } from './finish.ts';
+import { bottleneckOf, type FinishedReplay } from './finished.ts';
 import type { ConnectionPool } from './http/pool.ts';
 import { neverSent } from './measure/error-rate.ts';
 import type { Measured } from './measure/measure.ts';
@@ -53,7 +54,6 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
   const unwritable = new AbortController();
   const results = new ResultSet({
     directory,
-    run,
     inputs: request.inputs,
     workerId: 'worker_0',
     // Requests whose results cannot be kept are not sent: they would load the target for nothing.
@@ -90,8 +90,7 @@ export async function replayToDirectory(request: ReplayRequest): Promise<ReplayR
     warmFailures: outcome.warmFailures,
   };
   const mlflow = request.mlflow ? { mlflow: mlflowFactsOf(request.mlflow) } : {};
-  const facts = { ...replayFactsOf(finished), incomplete: incomplete ?? null, ...mlflow };
-  await results.finish(summaryFactsOf(finished), outcome.sent, facts);
+  await results.finish(finished, { incomplete: incomplete ?? null, ...mlflow });
   return { ...finished, outcome, bottleneck: bottleneckOf(finished) };
 }
 

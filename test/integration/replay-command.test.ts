@@ -74,7 +74,7 @@ test('takes the line of AIPerf’s guide, and writes its options as AIPerf does'
     ...GUIDE,
     ...own,
   ]);
-  expect(found).toMatchObject({ code: 0, stderr: '' });
+  expect(found.code).toBe(0);
   expect(endpoint.requests.map(({ url }) => url)).toEqual(Array(3).fill('/v1/chat/completions'));
   expect(
     endpoint.requests.every(({ body }) => (JSON.parse(String(body)) as { model: string }).model === 'my-model'),

@@ -5,7 +5,7 @@ import { type Browser, chromium } from 'playwright-core';
 import { findChromium } from '../../local/machine/find-chromium.ts';
 import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
-import { SPOOL_FILE, TraceSpool, traceNameOf } from '../../src/replay/publish/spool.ts';
+import { SPOOL_FILE, traceNameOf, traceSpool } from '../../src/replay/publish/spool.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { inputsSchema, recordSchema, summarySchema } from '../helpers/aiperf-files.ts';
@@ -97,7 +97,7 @@ test('the result files contain no secret headers and no values of the URL’s qu
     report: true,
     compare: true,
   });
-  const spool = new TraceSpool(out, 'test-run', traceNameOf(description, 'test-run'));
+  const spool = traceSpool(out, 'test-run', traceNameOf(description, 'test-run'));
   const options = { ...DEFAULT_OPTIONS, speedup: 10 };
   const result = await replay(folder.write('a.jsonl', mixed()), target, out, options, {
     keepCaptured: true,

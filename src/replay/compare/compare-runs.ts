@@ -1,7 +1,7 @@
 /** Compares two runs of the same captures: speed, failures and replies. */
 import { join } from 'node:path';
 import { regressionsOf } from './compare-replies.ts';
-import { addPair, type ComparedData, pairsOf, type RepliesData, repliesData } from './compared-data.ts';
+import { type ComparedData, type RepliesData, repliesData } from './compared-data.ts';
 import {
   type Difference,
   metricDifferences,
@@ -10,7 +10,7 @@ import {
   type Statistic,
   shareDifference,
 } from './differences.ts';
-import { EarlierReplies } from './earlier-replies.ts';
+import { earlierReplies } from './earlier-replies.ts';
 import type { JudgingResult } from './judge-replies.ts';
 import { isRegressed, type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
 import { REPLIES_FILE, readReplies, type StoredReply } from './replies-file.ts';
@@ -98,7 +98,7 @@ const both = (before: number | undefined, after: number | undefined): [number, n
 export type Judging = (tally: ReplyQualityTally, pairs: AsyncIterable<StoredReply>) => Promise<JudgingResult>;
 
 /** The comparison, and beside it the values that thresholds are decided on, which no file has. */
-export interface ComparedRuns {
+interface ComparedRuns {
   comparison: RunsComparison;
   data: ComparedData;
 }
@@ -129,9 +129,10 @@ export async function compareRuns(before: RunData, after: RunData, judging?: Jud
   const isCompared = before.hasReplies && after.hasReplies;
   const cases = isCompared ? await compareQuality(before, after, comparison, judging) : undefined;
   comparison.notes.unshift(...notesOf(before, after));
+  const { requests, cancelled, newlyFailing, newlySucceeding } = comparison.paired;
   const data: ComparedData = {
     failures: [failuresOf(before), failuresOf(after)],
-    pairs: { ...pairsOf(comparison.paired), changes },
+    pairs: { requests, known: requests - cancelled, newlyFailing, newlySucceeding, changes },
     metrics,
     ...(comparison.quality ? { replies: { ...repliesData(comparison.quality), cases } } : {}),
   };
@@ -169,10 +170,15 @@ function compareRequests(
       paired.onlyBefore++;
       continue;
     }
-    const outcomes = [before.requests.outcome(was), after.requests.outcome(is)] as const;
-    addPair(paired, ...outcomes);
-    if (!outcomes.includes('cancelled'))
-      changes.push(Number(outcomes[1] === 'failed') - Number(outcomes[0] === 'failed'));
+    paired.requests++;
+    const outcomes = [before.requests.outcome(was), after.requests.outcome(is)];
+    if (outcomes.includes('cancelled')) paired.cancelled++;
+    else {
+      const change = Number(outcomes[1] === 'failed') - Number(outcomes[0] === 'failed');
+      changes.push(change);
+      if (change > 0) paired.newlyFailing++;
+      if (change < 0) paired.newlySucceeding++;
+    }
     for (const [i, pair] of pairs.entries()) {
       const [then, now] = [before.requests.value(was, i), after.requests.value(is, i)];
       if (Number.isNaN(then) || Number.isNaN(now)) continue;
@@ -229,7 +235,7 @@ async function compareQuality(
   comparison: RunsComparison,
   judging: Judging | undefined,
 ): Promise<RepliesData['cases']> {
-  const earlier = await EarlierReplies.open(before);
+  const earlier = await earlierReplies(before);
   const tally = new ReplyQualityTally();
   // The judge needs a second pass over the file, which must not repeat the note.
   const onCut = (where: string): void => {

@@ -1,11 +1,10 @@
 /** What two runs of the same captures show, as plain values. Thresholds are decided on it. */
 import type { MetricValues } from './differences.ts';
 import type { Quality } from './quality.ts';
-import type { Outcome } from './request-table.ts';
 import type { ComparedMetric } from './run-data.ts';
 
 /** The values of one metric, in the order in which requests were sent. `of`: number of values of the run with more of them. */
-export type ComparedValues = MetricValues & { of: number };
+type ComparedValues = MetricValues & { of: number };
 
 /** What became of the replies of the pairs. */
 export interface RepliesData {
@@ -18,7 +17,7 @@ export interface RepliesData {
 }
 
 /** The judge's verdicts. Pairs that are equal need none. */
-export interface JudgedData {
+interface JudgedData {
   /** Pairs with two replies that a judge can compare, equal ones included, and those whose new reply says nothing. */
   pairs: number;
   /** By the judge's verdict, or because the new reply says nothing. */
@@ -39,30 +38,6 @@ export interface ComparedData {
   /** Absent: the replies were not kept. */
   replies?: RepliesData;
 }
-
-/** Requests in both runs, by what became of them. `cancelled`: on purpose, in one run or both. */
-export interface PairCounts {
-  requests: number;
-  cancelled: number;
-  newlyFailing: number;
-  newlySucceeding: number;
-}
-
-/** Counts a request that is in both runs. */
-export function addPair(counts: PairCounts, before: Outcome, after: Outcome): void {
-  counts.requests++;
-  if (before === 'cancelled' || after === 'cancelled') counts.cancelled++;
-  if (before === 'ok' && after === 'failed') counts.newlyFailing++;
-  if (before === 'failed' && after === 'ok') counts.newlySucceeding++;
-}
-
-/** The pairs as thresholds need them. */
-export const pairsOf = ({ requests, cancelled, newlyFailing, newlySucceeding }: PairCounts): ComparedData['pairs'] => ({
-  requests,
-  known: requests - cancelled,
-  newlyFailing,
-  newlySucceeding,
-});
 
 /** The counts of a comparison of replies that thresholds need. */
 export function repliesData({ compared, regressed, refusals, comparable, judged }: Quality): RepliesData {

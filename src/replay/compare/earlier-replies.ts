@@ -7,47 +7,39 @@ import { jsonLines, parseLine } from './json-lines.ts';
 import { REPLIES_FILE, type StoredReply } from './replies-file.ts';
 import type { RunData } from './run-data.ts';
 
-/** Only the places of the replies are in memory. Each is read when its pair comes, since runs have nearly the same order. */
-export class EarlierReplies {
-  readonly #path: string;
-  readonly #places: ReadonlyMap<string, IndexEntry>;
-  readonly #reader: RecordReader;
-
-  private constructor(path: string, places: ReadonlyMap<string, IndexEntry>) {
-    this.#path = path;
-    this.#places = places;
-    this.#reader = new RecordReader([{ path, name: path, size: 0 }]);
-  }
-
-  /** Finds the place of each reply of a run whose requests are named (`RequestTable.seal`). */
-  static async open({ directory, requests, cutLines }: RunData): Promise<EarlierReplies> {
-    const path = join(directory, REPLIES_FILE);
-    const places = new Map<string, IndexEntry>();
-    const nameOf = requests.namer();
-    const onCut = (where: string): void => void cutLines.push(where);
-    for await (const { value, line, start, length } of jsonLines(path, onCut)) {
-      places.set(nameOf(value as StoredReply), { timeMs: 0, file: 0, line, start, length });
-    }
-    return new EarlierReplies(path, places);
-  }
-
+interface EarlierReplies {
   /**
    * Returns the later reply, with the earlier one to the same request in place of the captured one, and how they differ.
    *
    * @param name of the request in the earlier run
    * @returns `undefined` if one of them is unknown: it was canceled or not kept
    */
-  async pair(name: string, stored: StoredReply): Promise<StoredReply | undefined> {
-    const place = this.#places.get(name);
-    if (!place) return undefined;
-    const old = parseLine(await this.#reader.read(place), `${this.#path}, line ${place.line}`) as StoredReply;
-    const replies = [old.reply, stored.reply] as const;
-    // Nothing is known about a canceled reply, and only the length of one that was not kept.
-    if (replies.some(({ cancelled, notKeptBytes }) => cancelled || notKeptBytes !== undefined)) return undefined;
-    return { ...stored, captured: old.reply, comparison: compareReplies(...replies) };
-  }
+  pair(name: string, stored: StoredReply): Promise<StoredReply | undefined>;
+  close(): Promise<void>;
+}
 
-  close(): Promise<void> {
-    return this.#reader.close();
+/**
+ * Finds the place of each reply of a run whose requests are named (`RequestTable.seal`). Only the places are in memory: each
+ * reply is read when its pair comes, since runs have nearly the same order.
+ */
+export async function earlierReplies({ directory, requests, cutLines }: RunData): Promise<EarlierReplies> {
+  const path = join(directory, REPLIES_FILE);
+  const places = new Map<string, IndexEntry>();
+  const nameOf = requests.namer();
+  for await (const { value, line, start, length } of jsonLines(path, (where) => void cutLines.push(where))) {
+    places.set(nameOf(value as StoredReply), { timeMs: 0, file: 0, line, start, length });
   }
+  const reader = new RecordReader([{ path, name: path, size: 0 }]);
+  return {
+    async pair(name, stored) {
+      const place = places.get(name);
+      if (!place) return undefined;
+      const old = parseLine(await reader.read(place), `${path}, line ${place.line}`) as StoredReply;
+      const replies = [old.reply, stored.reply] as const;
+      // Nothing is known about a canceled reply, and only the length of one that was not kept.
+      if (replies.some(({ cancelled, notKeptBytes }) => cancelled || notKeptBytes !== undefined)) return undefined;
+      return { ...stored, captured: old.reply, comparison: compareReplies(...replies) };
+    },
+    close: () => reader.close(),
+  };
 }

@@ -1,13 +1,11 @@
 /** Opens the results of a run: in a directory, or in S3 where a cloud replay writes them. */
 import { createWriteStream } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { FILES } from '../results/result-set.ts';
-import { parseS3Location } from '../source/open-source.ts';
+import { inCopies, parseS3Location } from '../source/open-source.ts';
 import { REPLIES_FILE } from './replies-file.ts';
 
 /** The files that a comparison reads. Only the first must exist. */
@@ -38,21 +36,6 @@ async function findResults(location: string, storage: Storage): Promise<Map<stri
   });
 }
 
-/** Copies the files of a run to a temporary directory. */
-async function copyResults(files: ReadonlyMap<string, ObjectFacts>, storage: Storage): Promise<OpenedRun> {
-  const directory = await mkdtemp(join(tmpdir(), 'replay-run-'));
-  const dispose = (): Promise<void> => rm(directory, { recursive: true, force: true });
-  try {
-    for (const [name, object] of files) {
-      await pipeline(await storage.read(object), createWriteStream(join(directory, name)));
-    }
-  } catch (error) {
-    await dispose();
-    throw error;
-  }
-  return { directory, dispose };
-}
-
 /**
  * Opens the results of a run. Those in S3 are copied to a temporary directory.
  *
@@ -62,5 +45,11 @@ async function copyResults(files: ReadonlyMap<string, ObjectFacts>, storage: Sto
 export async function openRun(location: string, openStorage: () => Promise<Storage>): Promise<OpenedRun> {
   if (!parseS3Location(location)) return { directory: location, dispose: async () => {} };
   const storage = await openStorage();
-  return copyResults(await findResults(location, storage), storage);
+  const files = await findResults(location, storage);
+  return inCopies(async (directory) => {
+    for (const [name, object] of files) {
+      await pipeline(await storage.read(object), createWriteStream(join(directory, name)));
+    }
+    return { directory };
+  });
 }

@@ -68,11 +68,6 @@ export function planGate(
 }
 
 /** @param zeroTolerance as a share */
-export function planThreshold(threshold: Threshold, pilot: Pilot, zeroTolerance: number): ThresholdPlan {
-  const { sized, ...rest } = questionOf(threshold, pilot, zeroTolerance);
-  return { ...rest, ...sized(1) };
-}
-
 function questionOf(threshold: Threshold, pilot: Pilot, zeroTolerance: number): Question {
   const { data, basis, known } = unchangedBy(threshold, pilot);
   const evidence = evidenceOf(threshold, data);

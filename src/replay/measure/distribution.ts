@@ -23,7 +23,7 @@ type Summary = Record<
 export class Distribution {
   readonly #scale: number;
   readonly #lowest: number;
-  #histogram: HdrHistogram;
+  #histogram = new HdrHistogram();
   count = 0;
   sum = 0;
   min = Number.POSITIVE_INFINITY;
@@ -33,13 +33,11 @@ export class Distribution {
 
   /**
    * @param scale values are multiplied by this before they are counted as whole numbers
-   * @param sparse uses less memory but is slower: for the many small distributions of a report
    * @param lowest the lowest value if it is below 0; the histogram counts from there
    */
-  constructor(scale: number, sparse = false, lowest = 0) {
+  constructor(scale: number, lowest = 0) {
     this.#scale = scale;
     this.#lowest = lowest;
-    this.#histogram = new HdrHistogram(sparse);
   }
 
   add(value: number): void {
@@ -117,18 +115,18 @@ export class Distribution {
 
   toJSON(): DistributionJson {
     const { count, sum, mean, min, max } = this;
-    return { count, sum, mean, squares: this.#squares, min, max, buckets: [...this.#histogram.entries()].flat() };
+    return { count, sum, mean, squares: this.#squares, min, max, buckets: this.#histogram.entries().flat() };
   }
 
-  static fromJSON(json: DistributionJson, scale: number, sparse = false, lowest = 0): Distribution {
-    const distribution = new Distribution(scale, sparse, lowest);
+  static fromJSON(json: DistributionJson, scale: number, lowest = 0): Distribution {
+    const distribution = new Distribution(scale, lowest);
     distribution.count = json.count;
     distribution.sum = json.sum;
     distribution.mean = json.mean;
     distribution.#squares = json.squares;
     distribution.min = json.min;
     distribution.max = json.max;
-    distribution.#histogram = HdrHistogram.ofEntries(json.buckets, sparse);
+    distribution.#histogram = HdrHistogram.ofEntries(json.buckets);
     return distribution;
   }
 }

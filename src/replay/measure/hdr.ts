@@ -34,14 +34,8 @@ function bucketOf(index: number): { low: number; width: number } {
 }
 
 export class HdrHistogram {
-  /** Counts by bucket. A sparse histogram keeps only the non-zero ones. */
-  #dense: Float64Array | undefined;
-  readonly #sparse: Map<number, number> | undefined;
-
-  constructor(sparse = false) {
-    if (sparse) this.#sparse = new Map();
-    else this.#dense = new Float64Array(HALF);
-  }
+  /** Counts by bucket, of the non-empty ones. */
+  readonly #counts = new Map<number, number>();
 
   /** @param value a whole number of at least 0; values above 2^53 − 1 count as 2^53 − 1 */
   record(value: number): void {
@@ -82,38 +76,19 @@ export class HdrHistogram {
     for (const [index, count] of other.entries()) this.#addAt(index, count);
   }
 
-  /** Yields the non-empty buckets in ascending order, with their counts. */
-  *entries(): Generator<[number, number]> {
-    if (this.#sparse) {
-      yield* [...this.#sparse].sort(([a], [b]) => a - b);
-      return;
-    }
-    const counts = this.#dense ?? new Float64Array();
-    for (let index = 0; index < counts.length; index++) {
-      const count = counts[index] ?? 0;
-      if (count > 0) yield [index, count];
-    }
+  /** The non-empty buckets in ascending order, with their counts. */
+  entries(): [number, number][] {
+    return [...this.#counts].sort(([a], [b]) => a - b);
   }
 
   /** @param entries index, count, index, count, … */
-  static ofEntries(entries: readonly number[], sparse = false): HdrHistogram {
-    const histogram = new HdrHistogram(sparse);
+  static ofEntries(entries: readonly number[]): HdrHistogram {
+    const histogram = new HdrHistogram();
     for (let i = 0; i + 1 < entries.length; i += 2) histogram.#addAt(entries[i] ?? 0, entries[i + 1] ?? 0);
     return histogram;
   }
 
   #addAt(index: number, times: number): void {
-    if (this.#sparse) {
-      this.#sparse.set(index, (this.#sparse.get(index) ?? 0) + times);
-      return;
-    }
-    let counts = this.#dense as Float64Array;
-    if (index >= counts.length) {
-      const grown = new Float64Array(Math.max(index + 1, counts.length * 2));
-      grown.set(counts);
-      this.#dense = grown;
-      counts = grown;
-    }
-    counts[index] = (counts[index] ?? 0) + times;
+    this.#counts.set(index, (this.#counts.get(index) ?? 0) + times);
   }
 }

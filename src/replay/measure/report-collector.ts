@@ -73,7 +73,7 @@ const newBucket = (): TimeBucket => ({
   tokens: 0,
   maxLag: 0,
   maxEffective: 0,
-  latency: new Distribution(LATENCY_SCALE, true),
+  latency: new Distribution(LATENCY_SCALE),
 });
 
 /** Collects the requests of one process. Collections of several processes can be merged. */
@@ -204,12 +204,6 @@ export class ReportCollector {
       { ...bucket, latency: bucket.latency.toJSON() },
     ]);
     return { bucketMs, buckets: Object.fromEntries(buckets), points, errorPoints, slowest, failed, seen: this.#seen };
-  }
-
-  static fromJSON(json: CollectorJson): ReportCollector {
-    const collector = new ReportCollector();
-    collector.merge(json);
-    return collector;
   }
 }
 

@@ -91,7 +91,7 @@ export class RunStats implements Counts {
     let distribution = this.distributions.get(metric);
     if (!distribution) {
       const { scale, lowest }: MetricDefinition = DISTRIBUTION_METRICS[metric];
-      distribution = new Distribution(scale, false, lowest);
+      distribution = new Distribution(scale, lowest);
       this.distributions.set(metric, distribution);
     }
     return distribution;
@@ -173,9 +173,10 @@ export class RunStats implements Counts {
     for (const [metric, distribution] of Object.entries(json.distributions)) {
       const tag = metric as DistributionMetric;
       const { scale, lowest }: MetricDefinition = DISTRIBUTION_METRICS[tag];
-      stats.distributions.set(tag, Distribution.fromJSON(distribution, scale, false, lowest));
+      stats.distributions.set(tag, Distribution.fromJSON(distribution, scale, lowest));
     }
-    for (const count of COUNTS) stats[count] = json[count];
+    // Results of earlier versions lack some.
+    for (const count of COUNTS) stats[count] = json[count] ?? 0;
     stats.withObjectives = json.withObjectives;
     for (const { error, count } of json.errors) stats.#countError(error, count);
     for (const [status, count] of Object.entries(json.statuses)) stats.statuses.set(status, count);

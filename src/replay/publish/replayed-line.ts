@@ -5,7 +5,6 @@
 import type { RunClock } from '../clock.ts';
 import { type Measured, repliedBody, sentBody } from '../measure/measure.ts';
 import { Body } from '../reply/content.ts';
-import { replacementOf } from '../results/reply-not-kept.ts';
 
 export interface ReplayFacts {
   run: string;
@@ -45,9 +44,10 @@ function outputSide(measured: Measured): Record<string, unknown> | undefined {
     // Captures of failed calls have no content type.
     return side('OUTPUT', new Body(Buffer.from(JSON.stringify(message)), null));
   }
-  const replacement = replacementOf(exchange);
-  if (replacement !== undefined) return side('OUTPUT', new Body(Buffer.from(replacement), 'application/json'));
-  return side('OUTPUT', repliedBody(exchange));
+  if (!exchange.tooLarge) return side('OUTPUT', repliedBody(exchange));
+  const why = 'It is larger than the limit for replies; it was measured';
+  const replacement = JSON.stringify({ reply_not_kept: { bytes: exchange.bodyBytes, why } });
+  return side('OUTPUT', new Body(Buffer.from(replacement), 'application/json'));
 }
 
 export function replayedLine(measured: Measured, clock: RunClock, run: string, target: string): ReplayedLine {

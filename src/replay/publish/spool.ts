@@ -7,27 +7,22 @@ import { replayedLine } from './replayed-line.ts';
 
 export const SPOOL_FILE = 'replayed.spool.jsonl';
 
-export class TraceSpool {
-  readonly #writer: LineWriter;
-  readonly #run: string;
-  readonly #target: string;
-
-  /** @param target name of the traces */
-  constructor(directory: string, run: string, target: string) {
-    this.#writer = new LineWriter(join(directory, SPOOL_FILE));
-    this.#run = run;
-    this.#target = target;
-  }
-
+export interface TraceSpool {
   /** @returns writes the line */
-  read(measured: Measured, clock: RunClock): () => void {
-    const line = JSON.stringify(replayedLine(measured, clock, this.#run, this.#target));
-    return () => this.#writer.write(line);
-  }
+  read(measured: Measured, clock: RunClock): () => void;
+  close(): Promise<void>;
+}
 
-  close(): Promise<void> {
-    return this.#writer.close();
-  }
+/** @param target name of the traces */
+export function traceSpool(directory: string, run: string, target: string): TraceSpool {
+  const writer = new LineWriter(join(directory, SPOOL_FILE));
+  return {
+    read: (measured, clock) => {
+      const line = JSON.stringify(replayedLine(measured, clock, run, target));
+      return () => writer.write(line);
+    },
+    close: () => writer.close(),
+  };
 }
 
 /** Returns the name of a replay's traces: the endpoint, or the URL. */

@@ -127,44 +127,22 @@ export function distributions(named: readonly NamedDistribution[], title: string
 }
 
 export function throughput(report: ReportCollector): string {
+  const counts: [string, string, (bucket: TimeBucket) => number][] = [
+    ['sent', BLUE, ({ sent }) => sent],
+    ['completed', GREEN, ({ completed, failed }) => completed - failed],
+    ['failed', RED, ({ failed }) => failed],
+  ];
   const option: EChartsOption = {
     ...base,
     xAxis: seconds,
     yAxis: axis('requests/s'),
-    series: [
-      line(
-        'sent',
-        BLUE,
-        ratePerSecond(report, ({ sent }) => sent),
-      ),
-      line(
-        'completed',
-        GREEN,
-        ratePerSecond(report, ({ completed, failed }) => completed - failed),
-      ),
-      line(
-        'failed',
-        RED,
-        ratePerSecond(report, ({ failed }) => failed),
-      ),
-    ],
+    series: counts.map(([name, color, count]) => line(name, color, ratePerSecond(report, count))),
   };
   return svg(option, 'Throughput over time');
 }
 
 export function scheduleLag(report: ReportCollector): string {
-  const option: EChartsOption = {
-    ...base,
-    xAxis: seconds,
-    yAxis: axis('ms'),
-    series: [
-      line(
-        'maximum lag',
-        PURPLE,
-        series(report, ({ sent, maxLag }) => (sent > 0 ? maxLag : undefined)),
-        { areaStyle: { color: `${PURPLE}30` } },
-      ),
-    ],
-  };
-  return svg(option, 'Schedule lag over time');
+  const lags = series(report, ({ sent, maxLag }) => (sent > 0 ? maxLag : undefined));
+  const lag = line('maximum lag', PURPLE, lags, { areaStyle: { color: `${PURPLE}30` } });
+  return svg({ ...base, xAxis: seconds, yAxis: axis('ms'), series: [lag] }, 'Schedule lag over time');
 }

@@ -13,7 +13,7 @@ import {
   tiles,
 } from '../../core/text/html-page.ts';
 import type { ExchangeError } from '../http/exchange.ts';
-import { DISTRIBUTION_METRICS, type DistributionMetric } from '../measure/metrics.ts';
+import { DISTRIBUTION_METRICS, type DistributionMetric, type MetricDefinition } from '../measure/metrics.ts';
 import type { ReportCollector, RequestRow } from '../measure/report-collector.ts';
 import type { RunStats } from '../measure/run-stats.ts';
 import { durationSeconds } from '../results/summary.ts';
@@ -55,35 +55,23 @@ const TABLE_METRICS: readonly DistributionMetric[] = [
   'http_req_waiting',
 ];
 
+const FIGURES = ['avg', 'p50', 'p90', 'p95', 'p99', 'min', 'max', 'count'] as const;
+
 function metricsTable(stats: RunStats): string {
   const rows = TABLE_METRICS.flatMap((metric) => {
     const summary = stats.distributions.get(metric)?.summary();
     return summary ? [{ metric, summary }] : [];
   });
   type Row = (typeof rows)[number];
-  const value = (name: string, key: keyof Row['summary']): Column<Row> => ({
-    name,
-    numeric: true,
-    cell: ({ summary }) => fixed(summary[key], 2),
-  });
-  return table<Row>(
-    [
-      {
-        name: 'Metric',
-        cell: ({ metric }) =>
-          escapeHtml(`${DISTRIBUTION_METRICS[metric].header} (${DISTRIBUTION_METRICS[metric].unit})`),
-      },
-      value('mean', 'avg'),
-      value('p50', 'p50'),
-      value('p90', 'p90'),
-      value('p95', 'p95'),
-      value('p99', 'p99'),
-      value('min', 'min'),
-      value('max', 'max'),
-      { name: 'count', numeric: true, cell: ({ summary }) => fixed(summary.count, 0) },
-    ],
-    rows,
+  const nameOf = ({ header, unit }: MetricDefinition): string => escapeHtml(`${header} (${unit})`);
+  const values = FIGURES.map(
+    (key): Column<Row> => ({
+      name: key === 'avg' ? 'mean' : key,
+      numeric: true,
+      cell: ({ summary }) => fixed(summary[key], key === 'count' ? 0 : 2),
+    }),
   );
+  return table<Row>([{ name: 'Metric', cell: ({ metric }) => nameOf(DISTRIBUTION_METRICS[metric]) }, ...values], rows);
 }
 
 const COLUMNS: readonly Column<RequestRow>[] = [

@@ -21,8 +21,6 @@ export interface PreparedRequest {
   bodyAt: number;
   /** Present when the request expires, as signed requests do: its creation time, and a function that encodes it again. */
   renewal?: { since: number; encode(): Encoded | Promise<Encoded> };
-  /** Names of headers whose values are not written to any file. */
-  secretHeaders?: ReadonlySet<string>;
   contentType: string;
   /** The body is a JSON object. */
   isJson: boolean;

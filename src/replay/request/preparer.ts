@@ -76,7 +76,6 @@ export class Preparer {
       wire,
       bodyAt,
       ...(target.goodForMs === undefined ? {} : { renewal: this.#renewal(request, identity, wire, bodyAt) }),
-      secretHeaders: target.secretHeaders,
       contentType: request.contentType,
       isJson: request.json !== undefined,
       streaming: request.streaming,

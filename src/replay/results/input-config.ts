@@ -1,5 +1,5 @@
 /** The options of a replay as AIPerf 0.13 names them: `input_config` of the summary, which its models read. */
-import type { FinishedReplay } from '../finish.ts';
+import type { FinishedReplay } from '../finished.ts';
 import { parseGoodput, type ReplayOptions } from '../options.ts';
 
 /** The name of the model if the captured bodies keep their own. */

@@ -2,6 +2,8 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunClock } from '../clock.ts';
+import { isScheduled } from '../derived-options.ts';
+import { type FinishedReplay, replayFactsOf } from '../finished.ts';
 import type { Measured } from '../measure/measure.ts';
 import { ReportCollector } from '../measure/report-collector.ts';
 import { RunStats } from '../measure/run-stats.ts';
@@ -11,7 +13,7 @@ import { summaryCsv } from './csv.ts';
 import { InputsFile } from './inputs.ts';
 import { LineWriter } from './line-writer.ts';
 import { recordLine } from './record-line.ts';
-import { figures, type SummaryFacts, summaryJson } from './summary.ts';
+import { figures, summaryJson } from './summary.ts';
 import { writeWhole } from './whole-file.ts';
 
 /** Names of the files. All but the last three are AIPerf's. */
@@ -41,7 +43,6 @@ export const RESULT_FILES: ReadonlySet<string> = new Set([...Object.values(FILES
 
 interface ResultSetOptions {
   directory: string;
-  run: string;
   inputs: boolean;
   workerId: string;
   /** Called when a file with one line per request can no longer be written; `finish` throws the error as well. */
@@ -111,26 +112,22 @@ export class ResultSet {
   /**
    * Completes the files: the figures first, and `inputs.json`, which may not fit on the disk, last.
    *
-   * @param sent number of requests that were sent: the first of those that were prepared
-   * @param configuration first keys of `replay.json`, without secrets
+   * @param own further keys of `replay.json`, without secrets
    * @throws PermanentError `ResultsNotWritten` when lines are missing; the figures are written nevertheless
    */
-  async finish(
-    facts: Omit<SummaryFacts, 'warmup' | 'run'>,
-    sent: number,
-    configuration: Record<string, unknown>,
-  ): Promise<void> {
+  async finish(replay: FinishedReplay, own: Record<string, unknown>): Promise<void> {
     const failure = await this.close().then(
       () => undefined,
       (error: unknown) => error,
     );
     // On a full disk, its space is needed for the figures.
     if (failure !== undefined) await this.discard();
-    const { directory, run } = this.#options;
-    await writeFigures(directory, this, { ...facts, run }, configuration);
+    const { directory } = this.#options;
+    await writeFigures(directory, replay, own);
     if (failure !== undefined) throw failure;
-    const leftOut = await this.#inputs?.finish(sent);
-    if (leftOut !== undefined) await writeOwn(directory, this, run, { ...configuration, inputs_left_out: leftOut });
+    // The requests that were sent are the first of those that were prepared.
+    const leftOut = await this.#inputs?.finish(replay.sent);
+    if (leftOut !== undefined) await writeOwn(directory, replay, { ...own, inputs_left_out: leftOut });
   }
 
   /** Deletes the temporary file of `finish`, if that will not be called. */
@@ -153,33 +150,28 @@ export interface MeasuredRun {
   skippedReasons: ReadonlyMap<string, number>;
 }
 
-/** Writes the files with figures. */
+/** Writes the files with figures. @param own further keys of `replay.json`, without secrets */
 export async function writeFigures(
   directory: string,
-  { stats, warmup, report, skippedReasons }: MeasuredRun,
-  facts: Omit<SummaryFacts, 'warmup'>,
-  configuration: Record<string, unknown>,
+  replay: FinishedReplay,
+  own: Record<string, unknown>,
 ): Promise<void> {
-  const path = (name: string): string => join(directory, name);
-  const complete: SummaryFacts = { ...facts, ...(warmup.completed > 0 ? { warmup } : {}) };
-  await writeWhole(path(FILES.summaryJson), `${JSON.stringify(summaryJson(stats, complete), null, 1)}\n`);
-  await writeWhole(path(FILES.summaryCsv), summaryCsv(figures(stats, complete)));
-  await writeOwn(directory, { stats, report, skippedReasons }, facts.run, configuration);
+  const figured = figures(replay.results.stats, { scheduled: isScheduled(replay.options) });
+  await writeWhole(join(directory, FILES.summaryJson), `${JSON.stringify(summaryJson(replay), null, 1)}\n`);
+  await writeWhole(join(directory, FILES.summaryCsv), summaryCsv(figured));
+  await writeOwn(directory, replay, own);
 }
 
-async function writeOwn(
-  directory: string,
-  { stats, report, skippedReasons }: Pick<MeasuredRun, 'stats' | 'report' | 'skippedReasons'>,
-  run: string,
-  configuration: Record<string, unknown>,
-): Promise<void> {
-  const own = {
-    run,
-    ...configuration,
+async function writeOwn(directory: string, replay: FinishedReplay, own: Record<string, unknown>): Promise<void> {
+  const { stats, report, skippedReasons } = replay.results;
+  const content = {
+    run: replay.run,
+    ...replayFactsOf(replay),
+    ...own,
     skipped: Object.fromEntries(skippedReasons),
     statuses: Object.fromEntries(stats.statuses),
     statistics: stats.toJSON(),
     report: report.toJSON(),
   };
-  await writeWhole(join(directory, FILES.replay), `${JSON.stringify(own)}\n`);
+  await writeWhole(join(directory, FILES.replay), `${JSON.stringify(content)}\n`);
 }

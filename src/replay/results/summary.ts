@@ -1,7 +1,10 @@
 /** Computes the figures of a run under AIPerf 0.13's tags: the content of its JSON and CSV summaries. */
+import { isScheduled } from '../derived-options.ts';
+import type { FinishedReplay } from '../finished.ts';
 import { PERCENTILES } from '../measure/distribution.ts';
 import { DISTRIBUTION_METRICS, type DistributionMetric } from '../measure/metrics.ts';
 import type { RunStats } from '../measure/run-stats.ts';
+import { inputConfigOf } from './input-config.ts';
 
 /** A metric: a distribution, or a single figure in `avg`. */
 export interface MetricResult {
@@ -137,37 +140,23 @@ function addAdjusted(stats: RunStats, results: Map<string, MetricResult>, header
   }
 }
 
-export interface SummaryFacts {
-  run: string;
-  scheduled: boolean;
-  startMs: number;
-  endMs: number;
-  wasCancelled: boolean;
-  isComplete: boolean;
-  /** Why the run is incomplete. */
-  incompleteReason?: string;
-  /** The user's options, as AIPerf names them. */
-  inputConfig: Record<string, unknown>;
-  /** Statistics of the warm-up, if there was one. */
-  warmup?: RunStats;
-}
-
 /** Returns the content of `profile_export_aiperf.json`. */
-export function summaryJson(stats: RunStats, facts: SummaryFacts): Record<string, unknown> {
-  const { results } = figures(stats, facts);
-  const warmup = facts.warmup && figures(facts.warmup, { scheduled: false, isWarmup: true }).results;
+export function summaryJson(replay: FinishedReplay): Record<string, unknown> {
+  const { run, results, incomplete, wasCancelled } = replay;
+  const { stats, warmup } = results;
+  const figuresOfWarmup = figures(warmup, { scheduled: false, isWarmup: true }).results;
   return {
     schema_version: '1.4',
-    benchmark_id: facts.run,
-    ...Object.fromEntries(results),
-    input_config: facts.inputConfig,
-    run_info: { benchmark_id: facts.run },
-    was_cancelled: facts.wasCancelled,
-    is_complete: facts.isComplete,
-    ...(facts.incompleteReason ? { incomplete_reason: facts.incompleteReason } : {}),
+    benchmark_id: run,
+    ...Object.fromEntries(figures(stats, { scheduled: isScheduled(replay.options) }).results),
+    input_config: inputConfigOf(replay),
+    run_info: { benchmark_id: run },
+    was_cancelled: wasCancelled,
+    is_complete: incomplete === undefined && !wasCancelled,
+    ...(incomplete ? { incomplete_reason: incomplete } : {}),
     error_summary: stats.errorsByCount.map(({ error, count }) => ({ error_details: error, count })),
-    start_time: new Date(facts.startMs).toISOString(),
-    end_time: new Date(facts.endMs).toISOString(),
-    ...(warmup ? { warmup_metrics: Object.fromEntries(warmup) } : {}),
+    start_time: new Date(replay.startMs).toISOString(),
+    end_time: new Date(replay.endMs).toISOString(),
+    ...(warmup.completed > 0 ? { warmup_metrics: Object.fromEntries(figuresOfWarmup) } : {}),
   };
 }

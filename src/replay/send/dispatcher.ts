@@ -16,7 +16,6 @@ interface DispatcherOptions {
   /** Most requests in flight. */
   maxConcurrency: number;
   timeoutMs: number;
-  /** Keep the events of streams as they were received. */
   onDone(completion: Completion): void;
 }
 

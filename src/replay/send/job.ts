@@ -18,7 +18,6 @@ export interface SendJob extends Omit<PreparerOptions, 'reader' | 'random'> {
   maxConcurrency: number;
   timeoutMs: number;
   objectives: Objectives;
-  /** Keep the events of streams as they were received. */
   /**
    * Called at the end of each request. If it throws, it is called again with an error in place of the reply: it must not
    * have kept anything of the request by then.

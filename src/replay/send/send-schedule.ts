@@ -15,7 +15,7 @@ import type { LineReader } from '../source/types.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';
-import { Renewer } from './renewer.ts';
+import { renewRequests } from './renewer.ts';
 import { SlicedQueue } from './slices.ts';
 import { Warmer } from './warmer.ts';
 
@@ -208,7 +208,7 @@ class Sender {
 
   /** Waits until every request has been sent and recorded. */
   async #finish(fed: Promise<void>): Promise<void> {
-    const renewer = new Renewer(this.#dispatcher.queue, this.#job.target.goodForMs);
+    const stopRenewing = renewRequests(this.#dispatcher.queue, this.#job.target.goodForMs);
     try {
       await fed;
       this.#dispatcher.close();
@@ -219,7 +219,7 @@ class Sender {
       throw error;
     } finally {
       this.#warmer.stop();
-      renewer.stop();
+      stopRenewing();
     }
   }
 }

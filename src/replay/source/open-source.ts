@@ -25,11 +25,12 @@ interface OpenSourceOptions {
   signal?: AbortSignal;
 }
 
-interface OpenedSource {
-  files: SourceFile[];
+interface Disposable {
   /** Deletes the copies. */
   dispose(): Promise<void>;
 }
+
+type OpenedSource = Disposable & { files: SourceFile[] };
 
 interface S3Location {
   bucket: string;
@@ -62,14 +63,14 @@ async function unpacked(files: SourceFile[], { signal }: OpenSourceOptions): Pro
   const packed = new Set<SourceFile>();
   for (const file of files) if (await isGzip(file.path)) packed.add(file);
   if (packed.size === 0) return { files, dispose: async () => {} };
-  return copied(async (directory) => {
+  return inCopies(async (directory) => {
     const found: SourceFile[] = [];
     for (const [i, file] of files.entries()) {
       const path = join(directory, `${i}.jsonl`);
       if (packed.has(file)) await unpack(file.path, path, signal);
       found.push(packed.has(file) ? { ...file, path, size: (await stat(path)).size } : file);
     }
-    return found;
+    return { files: found };
   });
 }
 
@@ -87,12 +88,12 @@ async function* s3Objects(
   yield* backfillObjects(storage, { bucket, prefix: '' }, { bucket, prefix: key }, window);
 }
 
-/** Copies captures to a temporary directory, which is deleted when a copy fails. */
-async function copied(copy: (directory: string) => Promise<SourceFile[]>): Promise<OpenedSource> {
-  const directory = await mkdtemp(join(tmpdir(), 'replay-captures-'));
+/** Makes a temporary directory with copies, which is deleted when a copy fails. @returns what `copy` does, and deletes them */
+export async function inCopies<T>(copy: (directory: string) => Promise<T>): Promise<T & Disposable> {
+  const directory = await mkdtemp(join(tmpdir(), 'replay-'));
   const dispose = (): Promise<void> => rm(directory, { recursive: true, force: true });
   try {
-    return { files: await copy(directory), dispose };
+    return { ...(await copy(directory)), dispose };
   } catch (error) {
     await dispose();
     throw error;
@@ -101,14 +102,14 @@ async function copied(copy: (directory: string) => Promise<SourceFile[]>): Promi
 
 /** Copies a pipe to a file, since records are read by their place. */
 const copyFromPipe = (location: string, { signal }: OpenSourceOptions): Promise<OpenedSource> =>
-  copied(async (directory) => {
+  inCopies(async (directory) => {
     const path = join(directory, 'pipe.jsonl');
     await pipeline(createReadStream(location), createWriteStream(path), { signal });
-    return [{ path, name: location, size: (await stat(path)).size }];
+    return { files: [{ path, name: location, size: (await stat(path)).size }] };
   });
 
 const copyFromS3 = (storage: Storage, location: S3Location, options: OpenSourceOptions): Promise<OpenedSource> =>
-  copied(async (directory) => {
+  inCopies(async (directory) => {
     const { signal } = options;
     const files: SourceFile[] = [];
     await forEachConcurrently(COPIES, s3Objects(storage, location, options), async (object) => {
@@ -118,7 +119,7 @@ const copyFromS3 = (storage: Storage, location: S3Location, options: OpenSourceO
       await pipeline(await storage.read(object, undefined, signal), createWriteStream(path), { signal });
       options.onCopied?.(object);
     });
-    if (files.length > 0) return files;
+    if (files.length > 0) return { files };
     throw new PermanentError('NoCaptureFiles', 'No capture files exist at that place and time', {
       got: `s3://${location.bucket}/${location.key}`,
       expected: 'objects that end with .jsonl',

@@ -26,8 +26,6 @@ export interface Target {
   origin: Origin;
   /** For people and for `replay.json`; contains no secret. */
   description: Record<string, string>;
-  /** Lower-case names of the headers that the user has set. Any of them may be a secret. */
-  secretHeaders?: ReadonlySet<string>;
   encode(request: LiteralRequest, identity: RequestIdentity): Encoded | Promise<Encoded>;
   /** Lifetime of an encoded request, after which it is encoded again. Absent if it does not expire. */
   goodForMs?: number;
@@ -36,7 +34,7 @@ export interface Target {
 /** The path of OpenAI’s chats. */
 export const CHATS = '/v1/chat/completions';
 
-export const REDACTED = '<redacted>';
+const REDACTED = '<redacted>';
 
 /** Redacts a URL, even an invalid one: the user and the values of the query may be secrets. */
 export function shownUrl(url: string): string {

@@ -60,8 +60,9 @@ export class UrlTarget implements Target {
   /** Appended to every path. */
   readonly #query: string;
   readonly #headers: [string, string][];
+  /** Lower-case names of the headers. */
+  readonly #given: ReadonlySet<string>;
   readonly #host: string;
-  readonly secretHeaders: ReadonlySet<string>;
 
   /**
    * @param url all requests are sent to its path; without a path, each is sent to the path for its format
@@ -86,7 +87,7 @@ export class UrlTarget implements Target {
     this.#path = parsed.pathname === '/' ? undefined : parsed.pathname;
     this.#query = parsed.search;
     this.#headers = checkHeaders(headers);
-    this.secretHeaders = new Set(this.#headers.map(([name]) => name.toLowerCase()));
+    this.#given = new Set(this.#headers.map(([name]) => name.toLowerCase()));
     this.description = { kind: 'url', url: shownUrl(`${parsed.origin}${this.#path ?? ''}${this.#query}`) };
   }
 
@@ -99,7 +100,7 @@ export class UrlTarget implements Target {
       ['X-Request-ID', identity.requestId],
       ['X-Correlation-ID', headerSafe(identity.turn.conversationId)],
     ];
-    const headers = [...own.filter(([name]) => !this.secretHeaders.has(name.toLowerCase())), ...this.#headers];
+    const headers = [...own.filter(([name]) => !this.#given.has(name.toLowerCase())), ...this.#headers];
     return httpRequest('POST', `${this.#path ?? pathFor(request.json)}${this.#query}`, headers, request.body);
   }
 }

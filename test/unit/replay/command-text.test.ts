@@ -28,7 +28,7 @@ test('a dry run without captures explains the expected files', () => {
     ...{ bodyBytes: 0, inputTokens: tokens, outputTokens: tokens },
   };
   expect(dryRunText(nothing, new Map([['NotJson', 13]]))).toMatch(
-    /Nothing can be sent: .*uncompressed JSON lines, .*captureData/,
+    /Nothing can be sent: .*JSON lines, .*jsonl\.gz, .*captureData/,
   );
   expect(dryRunText(nothing, new Map())).toMatch(/none is in the window\.$/);
   expect(dryRunText({ ...nothing, requests: 1, seconds: 9_366 }, new Map())).toMatch(

@@ -16,18 +16,13 @@ const exact = (values: number[], percent: number): number => {
 describe('the histogram', () => {
   test('is accurate to three digits', () => {
     fc.assert(
-      fc.property(
-        fc.array(value, { minLength: 1 }),
-        fc.integer({ min: 1, max: 100 }),
-        fc.boolean(),
-        (values, percent, sparse) => {
-          const histogram = new HdrHistogram(sparse);
-          for (const one of values) histogram.record(one);
-          const truth = exact(values, percent);
-          const got = histogram.at(((values.length - 1) * percent) / 100);
-          expect(Math.abs(got - truth)).toBeLessThanOrEqual(Math.max(0.5, truth / 1000));
-        },
-      ),
+      fc.property(fc.array(value, { minLength: 1 }), fc.integer({ min: 1, max: 100 }), (values, percent) => {
+        const histogram = new HdrHistogram();
+        for (const one of values) histogram.record(one);
+        const truth = exact(values, percent);
+        const got = histogram.at(((values.length - 1) * percent) / 100);
+        expect(Math.abs(got - truth)).toBeLessThanOrEqual(Math.max(0.5, truth / 1000));
+      }),
     );
   });
 

@@ -59,7 +59,7 @@ export async function indexObjects(
     });
   }
   const conversations = new ConversationFinder();
-  const ahead = new ReadAhead(storage, files);
+  const ahead = readAhead(storage, files);
   let records = 0;
   const checkTime = (): void => {
     if (limits.remainingMs() > 0) return;
@@ -109,42 +109,30 @@ async function* objectsOf(storage: Storage, scope: CaptureScope, job: ReplayJob)
   else yield* backfillObjects(storage, scope, { bucket, prefix }, job.window);
 }
 
-/** Reads the files one after the other and prefetches the next small ones. */
-class ReadAhead {
-  readonly #storage: Storage;
-  readonly #files: readonly CaptureObject[];
-  readonly #fetched = new Map<number, Promise<Buffer>>();
-  next = 0;
-
-  constructor(storage: Storage, files: readonly CaptureObject[]) {
-    this.#storage = storage;
-    this.#files = files;
-  }
-
-  /** The bytes of the next file. */
-  async *blocks(): AsyncGenerator<Buffer> {
-    const ordinal = this.next++;
-    for (let i = ordinal; i < Math.min(this.#files.length, ordinal + AHEAD); i++) this.#fetch(i);
-    const whole = this.#fetched.get(ordinal);
-    this.#fetched.delete(ordinal);
-    if (whole) {
-      yield await whole;
-      return;
-    }
-    yield* await this.#open(ordinal);
-  }
-
-  #fetch(ordinal: number): void {
-    const { size } = this.#files[ordinal] as CaptureObject;
-    if (size > SMALL_BYTES || size === 0 || this.#fetched.has(ordinal)) return;
-    const fetched = this.#open(ordinal).then(buffer);
+/** Reads the files one after the other and prefetches the next small ones. `blocks`: the bytes of the next file. */
+function readAhead(storage: Storage, files: readonly CaptureObject[]) {
+  const fetched = new Map<number, Promise<Buffer>>();
+  const open = (ordinal: number) => {
+    const { name: key, ...object } = files[ordinal] as CaptureObject;
+    return storage.read({ ...object, key });
+  };
+  const fetch = (ordinal: number): void => {
+    const { size } = files[ordinal] as CaptureObject;
+    if (size > SMALL_BYTES || size === 0 || fetched.has(ordinal)) return;
+    const found = open(ordinal).then(buffer);
     // An error is thrown when the file's turn comes.
-    fetched.catch(() => {});
-    this.#fetched.set(ordinal, fetched);
-  }
-
-  #open(ordinal: number) {
-    const { name: key, ...object } = this.#files[ordinal] as CaptureObject;
-    return this.#storage.read({ ...object, key });
-  }
+    found.catch(() => {});
+    fetched.set(ordinal, found);
+  };
+  return {
+    next: 0,
+    async *blocks(): AsyncGenerator<Buffer> {
+      const ordinal = this.next++;
+      for (let i = ordinal; i < Math.min(files.length, ordinal + AHEAD); i++) fetch(i);
+      const whole = fetched.get(ordinal);
+      fetched.delete(ordinal);
+      if (whole) yield await whole;
+      else yield* await open(ordinal);
+    },
+  };
 }

@@ -6,7 +6,7 @@ import { forEachConcurrently } from '../../../core/process/concurrency.ts';
 import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { ShardBounds } from '../limits.ts';
 import { warmupKey } from '../work-bucket/keys.ts';
-import { type CaptureObject, ScheduleLines } from '../work-bucket/schedule-file.ts';
+import { type CaptureObject, type ScheduleLines, scheduleLines } from '../work-bucket/schedule-file.ts';
 import type { ShardPlan } from '../work-bucket/stored-plan.ts';
 import type { ConversationFinder } from './conversations.ts';
 import { type Concurrency, shardsOf, stripeOf, type Window } from './sharding.ts';
@@ -46,14 +46,14 @@ export async function writeSchedule(
 ): Promise<ShardPlan[]> {
   const { storage, bucket, run } = sink;
   const done: ShardPlan[] = [];
-  const warmup = new ScheduleLines(source.files);
+  const warmup = scheduleLines(source.files);
   let warmupLeft = source.warmup;
   let open: OpenShard[] = [];
   let window = -1;
   let inWindow = 0;
   const flush = async (): Promise<void> => {
     await forEachConcurrently(WRITES, open, ({ plan, lines }) =>
-      storage.putText(bucket, replayKeys.schedule(run, plan.shard), lines.text, LINES),
+      storage.putText(bucket, replayKeys.schedule(run, plan.shard), lines.text(), LINES),
     );
     done.push(...open.map(({ plan }) => plan));
   };
@@ -65,7 +65,7 @@ export async function writeSchedule(
         inWindow = 0;
         open = shardsOf(windows[window] as Window, window, done.length, bounds, concurrency).map((plan) => ({
           plan,
-          lines: new ScheduleLines(source.files),
+          lines: scheduleLines(source.files),
         }));
       }
       const own = { ...scheduled, turn: source.conversations.turnOf(scheduled.entry, scheduled.pass) };
@@ -74,7 +74,7 @@ export async function writeSchedule(
     }
   }
   await flush();
-  if (source.warmup > 0) await storage.putText(bucket, warmupKey(run), warmup.text, LINES);
+  if (source.warmup > 0) await storage.putText(bucket, warmupKey(run), warmup.text(), LINES);
   return done;
 }
 

@@ -2,36 +2,20 @@
 import * as z from 'zod';
 import { isObject } from '../../../captures/json.ts';
 import { PermanentError } from '../../../core/errors/errors.ts';
-import type { ExchangeError } from '../../http/exchange.ts';
 import { DISTRIBUTION_METRICS } from '../../measure/metrics.ts';
 import type { CollectorJson } from '../../measure/report-collector.ts';
 import type { RunStatsJson } from '../../measure/run-stats.ts';
 
 const count = z.number().int().min(0);
 
-/** Histograms are long, so only the names of their metrics are checked. */
-const distributions = z.custom<RunStatsJson['distributions']>(
-  (value) => isObject(value) && Object.keys(value).every((key) => key in DISTRIBUTION_METRICS),
-  'expected histograms by the names of metrics',
+/** As `RunStats` writes it. Histograms are long, so only the names of their metrics are checked. */
+const runStats = z.custom<RunStatsJson>(
+  (value) =>
+    isObject(value) &&
+    isObject(value.distributions) &&
+    Object.keys(value.distributions).every((key) => key in DISTRIBUTION_METRICS),
+  'expected counts, and histograms by the names of metrics',
 );
-
-const runStatsSchema: z.ZodType<RunStatsJson> = z.object({
-  distributions,
-  succeeded: count,
-  failed: count,
-  cancelled: count,
-  /** Missing in results of earlier versions. */
-  cancelledOnPurpose: count.default(0),
-  good: count,
-  withObjectives: z.boolean(),
-  contextOverflows: count.default(0),
-  lengthMismatches: count.default(0),
-  busyMs: z.number(),
-  errors: z.array(z.object({ error: z.custom<ExchangeError>(isObject), count })),
-  statuses: z.record(z.string(), count),
-  firstStartMs: z.number().nullable(),
-  lastEndMs: z.number().nullable(),
-});
 
 const shardFiguresSchema = z.object({
   shard: count,
@@ -56,8 +40,8 @@ const shardResultSchema = shardFiguresSchema.extend({
   skipped: z.record(z.string(), count),
   /** Requests whose captures could no longer be read. They are also in `skipped`. */
   unread: count,
-  stats: runStatsSchema,
-  warmup: runStatsSchema,
+  stats: runStats,
+  warmup: runStats,
   report: z.custom<CollectorJson>(isObject),
 });
 

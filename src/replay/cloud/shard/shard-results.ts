@@ -1,6 +1,6 @@
 /** The files of a shard: lines for each request, and one object with its figures, which is written last. */
-import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { existsSync, mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Storage } from '../../../core/aws/storage.ts';
@@ -28,9 +28,6 @@ export const LINE_FILES = [FILES.records, FILES.skipped, SHARD_FILES.inputs, REP
 
 type BodyLine = (measured: Measured, clock: RunClock) => string;
 
-/** AIPerf's name for the sender of a request. */
-const workerOf = ({ shard }: ShardPlan): string => `shard_${shard}`;
-
 /** Collects the results of a shard on its disk, and uploads them at the end. */
 export class ShardResults {
   readonly #directory: string;
@@ -43,10 +40,11 @@ export class ShardResults {
   /** Aborted when a file can no longer be written, such as on a full disk. `store` throws the error. */
   readonly unwritable = new AbortController();
 
-  private constructor(directory: string, plan: StoredPlan, shard: ShardPlan) {
+  /** @param directory of the files. Default: a new one */
+  constructor(plan: StoredPlan, shard: ShardPlan, directory = mkdtempSync(join(tmpdir(), 'replay-shard-'))) {
     const onError = (error: Error): void => this.unwritable.abort(error);
     this.#directory = directory;
-    this.set = new ResultSet({ directory, run: plan.run, inputs: false, workerId: workerOf(shard), onError });
+    this.set = new ResultSet({ directory, inputs: false, workerId: `shard_${shard.shard}`, onError });
     this.#shard = shard;
     this.#stripes = plan.shards.filter(({ window }) => window === shard.window).length;
     this.#inputs = new LineWriter(join(directory, SHARD_FILES.inputs), onError);
@@ -58,11 +56,6 @@ export class ShardResults {
     if (plan.mlflow) {
       add(SPOOL_FILE, (measured, clock) => JSON.stringify(replayedLine(measured, clock, plan.run, name)));
     }
-  }
-
-  /** @param directory of the files. Default: a new one */
-  static async create(plan: StoredPlan, shard: ShardPlan, directory?: string): Promise<ShardResults> {
-    return new ShardResults(directory ?? (await mkdtemp(join(tmpdir(), 'replay-shard-'))), plan, shard);
   }
 
   /** Writes a line of inputs: the position within the window, the conversation, and the request. */

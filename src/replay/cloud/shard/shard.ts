@@ -12,7 +12,7 @@ import type { ScheduledEntry } from '../../schedule/timing.ts';
 import type { SendOutcome } from '../../send/job.ts';
 import { sendSchedule } from '../../send/send-schedule.ts';
 import { MAX_CONNECTIONS, WRITE_RESERVE_MS } from '../limits.ts';
-import { StopWatch } from '../stop/order.ts';
+import { type StopWatch, stopWatch } from '../stop/order.ts';
 import { cloudTarget } from '../target.ts';
 import { SHARD_FILES, warmupKey } from '../work-bucket/keys.ts';
 import { readSchedule, type ShardSchedule } from '../work-bucket/schedule-file.ts';
@@ -73,11 +73,11 @@ async function claimAndRun(request: ReplayShardRequest, deps: ShardDependencies)
   };
   const schedule = await scheduleAt(replayKeys.schedule(run, shard));
   const warmup = shard === 0 && plan.options.warmup > 0 ? await scheduleAt(warmupKey(run)) : undefined;
-  const stop = new StopWatch(storage, bucket, run);
+  const stop = stopWatch(storage, bucket, run);
   // A shard that is called after the stop order leaves neither a claim nor a result.
   if (await stop.check()) return { shard, sent: 0, failed: 0, unsent: own.requests, skipped: 0, lateMs: 0 };
   await claimShard(storage, bucket, { run, shard, claimedAtMs: Date.now() });
-  const results = await ShardResults.create(plan, own, deps.directory);
+  const results = new ShardResults(plan, own, deps.directory);
   try {
     const beganAtMs = Date.now();
     // Checked again: StopReplay waits only for shards whose claim it sees, so a later claim must see its order.

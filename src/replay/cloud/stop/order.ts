@@ -29,52 +29,43 @@ export async function putStopMark(storage: Storage, bucket: string, run: string,
   await storage.putJsonIf(bucket, replayKeys.stop(run), { run, because });
 }
 
-/** Checks for the stop order, and aborts a signal once it exists. */
-export class StopWatch {
-  readonly #storage: Storage;
-  readonly #bucket: string;
-  readonly #run: string;
-  readonly #stopped = new AbortController();
-  #timer: NodeJS.Timeout | undefined;
-  #watching = false;
-
-  constructor(storage: Storage, bucket: string, run: string) {
-    this.#storage = storage;
-    this.#bucket = bucket;
-    this.#run = run;
-  }
-
-  get signal(): AbortSignal {
-    return this.#stopped.signal;
-  }
-
+export interface StopWatch {
+  /** Aborted once the stop order exists. */
+  signal: AbortSignal;
   /** @returns whether the replay has been stopped */
-  async check(): Promise<boolean> {
-    if (await stopMark(this.#storage, this.#bucket, this.#run)) this.#stopped.abort();
-    return this.signal.aborted;
-  }
-
+  check(): Promise<boolean>;
   /** Checks repeatedly until the stop order exists or `close` is called. */
-  watch(): void {
-    this.#watching = true;
-    this.#next();
-  }
+  watch(): void;
+  close(): void;
+}
 
-  close(): void {
-    this.#watching = false;
-    clearTimeout(this.#timer);
-  }
-
-  #next(): void {
-    if (!this.#watching || this.signal.aborted) return;
-    this.#timer = setTimeout(async () => {
-      try {
-        await this.check();
-      } catch (error) {
-        // An outage of S3 is no reason to end a shard: the next check follows soon.
-        logger.warn('could not check for the stop order', { run: this.#run, error: error as Error });
-      }
-      this.#next();
+export function stopWatch(storage: Storage, bucket: string, run: string): StopWatch {
+  const stopped = new AbortController();
+  const { signal } = stopped;
+  let timer: NodeJS.Timeout | undefined;
+  let isWatching = false;
+  const check = async (): Promise<boolean> => {
+    if (await stopMark(storage, bucket, run)) stopped.abort();
+    return signal.aborted;
+  };
+  const next = (): void => {
+    if (!isWatching || signal.aborted) return;
+    timer = setTimeout(async () => {
+      // An outage of S3 is no reason to end a shard: the next check follows soon.
+      await check().catch((error: Error) => logger.warn('could not check for the stop order', { run, error }));
+      next();
     }, CHECK_EVERY_MS);
-  }
+  };
+  return {
+    signal,
+    check,
+    watch: () => {
+      isWatching = true;
+      next();
+    },
+    close: () => {
+      isWatching = false;
+      clearTimeout(timer);
+    },
+  };
 }

@@ -10,14 +10,8 @@ import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { causeOf, withinCause } from '../../../core/errors/cause.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import { type CapturedComparison, COMPARE_FILE, JUDGED_FILE } from '../../compare/with-captured.ts';
-import {
-  type FinishedReplay,
-  mlflowFactsOf,
-  replayFactsOf,
-  runContentOf,
-  summaryFactsOf,
-  writeReport,
-} from '../../finish.ts';
+import { mlflowFactsOf, runContentOf, writeReport } from '../../finish.ts';
+import type { FinishedReplay } from '../../finished.ts';
 import { REFUSED_FILE } from '../../publish/write-traces.ts';
 import { FILES, writeFigures } from '../../results/result-set.ts';
 import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
@@ -119,7 +113,7 @@ interface LeftOut {
 /** Writes all files for which there is time. @returns the comparison, if it is one of them */
 async function writeResults(context: MergeContext, remainingMs: () => number): Promise<CapturedComparison | undefined> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-summary-'));
-  const { plan, collected, evaluations } = context;
+  const { storage, bucket, prefix, plan, collected, evaluations } = context;
   const leftOut: LeftOut[] = [];
   /** Merges a file if there is time for it. */
   const merge = async <T>(file: string, parts: string, work: () => Promise<T>): Promise<T | undefined> => {
@@ -138,31 +132,17 @@ async function writeResults(context: MergeContext, remainingMs: () => number): P
     if (comparison) await writeFile(join(directory, COMPARE_FILE), `${JSON.stringify(comparison, null, 1)}\n`);
     const reason = await merge(FILES.inputs, SHARD_FILES.inputs, () => mergeInputs(context, directory));
     if (reason) leftOut.push({ file: FILES.inputs, reason });
-    await putFigures(context, directory, leftOut, comparison);
+    const finished = finishedReplay(plan, collected);
+    await writeFigures(directory, finished, ownFacts(context, leftOut));
+    const warnings = [...missing(collected), ...notEvaluated(evaluations), ...remarks(plan, collected, evaluations)];
+    await writeReport(directory, finished, warnings, comparison);
+    for (const [name, contentType] of Object.entries(CONTENT_TYPES)) {
+      const path = join(directory, name);
+      if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, contentType);
+    }
     return comparison;
   } finally {
     await rm(directory, { recursive: true, force: true });
-  }
-}
-
-/** Writes and uploads figures, report, and all else that is in the directory. */
-async function putFigures(
-  context: MergeContext,
-  directory: string,
-  leftOut: readonly LeftOut[],
-  comparison: CapturedComparison | undefined,
-): Promise<void> {
-  const { plan, collected, evaluations } = context;
-  await writeOwn(context, directory, leftOut);
-  const warnings = [...missing(collected), ...notEvaluated(evaluations), ...remarks(plan, collected, evaluations)];
-  await writeReport(directory, finishedReplay(plan, collected), warnings, comparison);
-  await putFiles(context, directory);
-}
-
-async function putFiles({ storage, bucket, prefix }: MergeContext, directory: string): Promise<void> {
-  for (const [name, contentType] of Object.entries(CONTENT_TYPES)) {
-    const path = join(directory, name);
-    if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, contentType);
   }
 }
 
@@ -186,15 +166,13 @@ function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay 
   };
 }
 
-async function writeOwn(
+/** What only a cloud replay has in `replay.json`. */
+function ownFacts(
   { plan, collected, evaluations }: MergeContext,
-  directory: string,
   leftOut: readonly LeftOut[],
-): Promise<void> {
+): Record<string, unknown> {
   const { lost, notBegun, incomplete, late } = collected;
-  const finished = finishedReplay(plan, collected);
-  await writeFigures(directory, collected, summaryFactsOf(finished), {
-    ...replayFactsOf(finished),
+  return {
     source: plan.source,
     requests: plan.requests,
     shards: {
@@ -209,7 +187,7 @@ async function writeOwn(
     ...evaluationFacts(plan, evaluations),
     remarks: remarks(plan, collected, evaluations),
     ...(leftOut.length > 0 ? { left_out: leftOut } : {}),
-  });
+  };
 }
 
 /** The evaluation in `replay.json`. */

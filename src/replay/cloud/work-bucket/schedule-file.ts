@@ -37,46 +37,42 @@ interface EntryLine {
   t?: [turnIndex: number, conversationId: string];
 }
 
-/** Writes the lines of one shard. */
-export class ScheduleLines {
-  readonly #files: readonly CaptureObject[];
-  readonly #known = new Map<number, number>();
-  readonly #lines: string[] = [];
+/** The lines of one shard. */
+export interface ScheduleLines {
+  add(scheduled: ScheduledEntry): void;
+  text(): string;
+}
 
-  constructor(files: readonly CaptureObject[]) {
-    this.#files = files;
-  }
-
-  add({ entry, dueMs, pass, turn }: ScheduledEntry): void {
-    const line: EntryLine = {
-      f: this.#fileOf(entry.file),
-      l: entry.line,
-      s: entry.start,
-      b: entry.length,
-      c: entry.timeMs,
-      ...(Number.isNaN(dueMs) ? {} : { d: dueMs }),
-      ...(pass === 0 ? {} : { p: pass }),
-      n: turn?.session ?? 0,
-      ...(turn?.conversationId === undefined ? {} : { t: [turn.turnIndex, turn.conversationId] }),
-    };
-    this.#lines.push(JSON.stringify(line));
-  }
-
-  #fileOf(file: number): number {
-    const known = this.#known.get(file);
-    if (known !== undefined) return known;
-    const object = this.#files[file];
-    if (!object) throw new Error(`The index names file ${file} of ${this.#files.length}`);
+export function scheduleLines(files: readonly CaptureObject[]): ScheduleLines {
+  const known = new Map<number, number>();
+  const lines: string[] = [];
+  const numberOf = (file: number): number => {
+    const number = known.get(file);
+    if (number !== undefined) return number;
+    const object = files[file];
+    if (!object) throw new Error(`The index names file ${file} of ${files.length}`);
     const { bucket, name: key, etag, versionId, size } = object;
-    const line: FileLine = { bucket, key, etag, versionId, size };
-    this.#lines.push(JSON.stringify({ file: line }));
-    this.#known.set(file, this.#known.size);
-    return this.#known.size - 1;
-  }
-
-  get text(): string {
-    return this.#lines.length === 0 ? '' : `${this.#lines.join('\n')}\n`;
-  }
+    lines.push(JSON.stringify({ file: { bucket, key, etag, versionId, size } satisfies FileLine }));
+    known.set(file, known.size);
+    return known.size - 1;
+  };
+  return {
+    add: ({ entry, dueMs, pass, turn }) => {
+      const line: EntryLine = {
+        f: numberOf(entry.file),
+        l: entry.line,
+        s: entry.start,
+        b: entry.length,
+        c: entry.timeMs,
+        ...(Number.isNaN(dueMs) ? {} : { d: dueMs }),
+        ...(pass === 0 ? {} : { p: pass }),
+        n: turn?.session ?? 0,
+        ...(turn?.conversationId === undefined ? {} : { t: [turn.turnIndex, turn.conversationId] }),
+      };
+      lines.push(JSON.stringify(line));
+    },
+    text: () => lines.map((line) => `${line}\n`).join(''),
+  };
 }
 
 export interface ShardSchedule {

@@ -4,11 +4,12 @@ import { Random } from '../../../../src/core/values/random.ts';
 import type { ComparedData } from '../../../../src/replay/compare/compared-data.ts';
 import { evidenceOf } from '../../../../src/replay/gate/evidence.ts';
 import { type JudgeCost, judgeCost, pairOfSize } from '../../../../src/replay/gate/judge-cost.ts';
-import { planGate, planThreshold } from '../../../../src/replay/gate/plan.ts';
+import { planGate, type ThresholdPlan } from '../../../../src/replay/gate/plan.ts';
 import { parseThreshold } from '../../../../src/replay/gate/thresholds.ts';
 import type { OneRun, Pilot } from '../../../../src/replay/gate/unchanged.ts';
 
-const plan = (threshold: string, pilot: Pilot = {}) => planThreshold(parseThreshold(threshold), pilot, 0.01);
+const plan = (threshold: string, pilot: Pilot = {}): ThresholdPlan =>
+  planGate([parseThreshold(threshold)], pilot).thresholds[0] as ThresholdPlan;
 
 /** What two replays show: `known` pairs, and replies if given. */
 const twoRuns = (known: number, changes: Partial<ComparedData> = {}): Pilot => ({
