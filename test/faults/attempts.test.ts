@@ -57,21 +57,6 @@ describe.each(versions)('with MLflow %s', (version) => {
       expect(outcome.errors).toEqual(['CredentialsExpired']);
       await expectSettled(pipeline, one, await expectWhole(one, outcome));
     });
-
-    test('permanently fail the run by name, and a retry completes it', async () => {
-      const one = pipeline.case('expired-for-good');
-      await one.put(linesOf('expired-for-good'));
-      const failed = await one.run(one.event(), {
-        planned: async () =>
-          pipeline.s3Proxy.inject((request) => (inBucket('fault-captures', 'GET')(request) ? expiredToken : undefined)),
-      });
-      expectFailed(failed, 'CredentialsExpired');
-      expect(failed.summary.lines.lost).toBe(failed.summary.lines.planned);
-      expect((await one.count()).traced).toBe(0);
-      pipeline.heal();
-      const retry = await one.run({ retry: { run: failed.run, what: 'failed' } });
-      await expectSettled(pipeline, one, await expectWhole(one, retry));
-    });
   });
 
   describe('credentials for Bedrock that expire', () => {
@@ -86,20 +71,6 @@ describe.each(versions)('with MLflow %s', (version) => {
       expect(outcome.summary.verdicts.failed).toBe(0);
       expect(outcome.equations.usd).toBeCloseTo(count.judgeCost, 6);
       await expectSettled(pipeline, one, count);
-    });
-
-    test('permanently fail the run by name, and a retry completes it', async () => {
-      const one = pipeline.case('judge-expired-for-good');
-      await one.put(linesOf('judge-expired-for-good'));
-      pipeline.judge.behave(EXPIRED_AT_BEDROCK);
-      const failed = await one.run();
-      expectFailed(failed, 'CredentialsExpired');
-      expect(failed.summary.lines.lost).toBe(0);
-      expect(failed.summary.verdicts.lost).toBeGreaterThan(0);
-      expectNothingDoubled(await one.count());
-      pipeline.heal();
-      const retry = await one.run({ retry: { run: failed.run, what: 'failed' } });
-      await expectSettled(pipeline, one, await expectWhole(one, retry));
     });
   });
 

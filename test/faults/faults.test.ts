@@ -22,8 +22,8 @@ import {
   linesOf,
   TIME,
 } from '../helpers/fault-expectations.ts';
-import { type FaultCase, FaultPipeline, type RunHooks, type RunOutcome } from '../helpers/fault-pipeline.ts';
-import type { Count, FoundAssessment } from '../helpers/fault-reader.ts';
+import { FaultPipeline, type RunHooks } from '../helpers/fault-pipeline.ts';
+import type { Count } from '../helpers/fault-reader.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../helpers/mlflow-managed.ts';
 import { START_LIMIT_MS } from '../helpers/mlflow-plain.ts';
 
@@ -343,17 +343,6 @@ describe.each(versions)('with MLflow %s', (version) => {
       expect(count.records).toBe(lines + 1);
     });
 
-    test('processes a file that is delivered twice at the same time once; the other run is a duplicate', async () => {
-      const one = pipeline.case('twice');
-      await one.put(linesOf('twice'));
-      const outcomes = await Promise.all([one.run(), one.run()]);
-      expect(outcomes.map(({ summary }) => summary.status).sort()).toEqual(['duplicate', 'succeeded']);
-      const original = outcomes.find(({ summary }) => summary.status === 'succeeded') as RunOutcome;
-      const count = await expectWhole(one, original);
-      expect(original.equations.usd).toBeCloseTo(count.judgeCost, 6);
-      await expectSettled(pipeline, one, count);
-    });
-
     test('duplicates nothing when two runs process the same records from different files', async () => {
       const one = pipeline.case('overlapping');
       await one.put(linesOf('overlapping', 20));
@@ -361,61 +350,6 @@ describe.each(versions)('with MLflow %s', (version) => {
       const outcomes = await Promise.all([one.run(), one.run(one.event(copy))]);
       for (const outcome of outcomes) await expectWhole(one, outcome);
       await expectSettled(pipeline, one, await one.count());
-    });
-  });
-
-  describe('people', () => {
-    const valuesOf = async (one: FaultCase, traceId: string, name: string) =>
-      (await one.do<FoundAssessment[]>('assessments', { traceId })).filter((found) => found.name === name);
-
-    test('do not see a trace again that they deleted before it was judged, until its file is run again', async () => {
-      const one = pipeline.case('deleted-trace');
-      await one.put(linesOf('deleted-trace'));
-      pipeline.judge.behave({ models: { '*': { state: 'denied' } } });
-      const failed = await one.run();
-      expectFailed(failed, /Judge|Model/);
-      pipeline.heal();
-      await one.do('delete_traces', { traceIds: (await one.traceIds()).slice(1, 2) });
-      const outcome = await one.run({ retry: { run: failed.run, what: 'failed' } });
-      expect(outcome.summary.status).toBe('succeeded');
-      expectEquations(outcome);
-      expect(outcome.summary.reasons.traceMissing).toBe(one.scorers.length);
-      const count = await one.count();
-      expectNothingDoubled(count);
-      expect(count.missing).toEqual((await one.traceIds()).slice(1, 2));
-      const again = await one.run();
-      expect(again.summary.lines).toMatchObject({ written: 1 });
-      await expectSettled(pipeline, one, await expectWhole(one, again));
-    });
-
-    test('keep their assessment: no run judges it again', async () => {
-      const one = pipeline.case('assessed');
-      await one.put(linesOf('assessed'));
-      await one.run(one.event(one.key(), { evaluate: false }));
-      const [traceId = ''] = await one.traceIds();
-      await one.do('feedback', { traceId, name: 'safety', value: 'no' });
-      for (const options of [{}, { reevaluate: true }]) {
-        await expectWhole(one, await one.run(one.event(one.key(), options)));
-        expect(await valuesOf(one, traceId, 'safety')).toEqual([
-          expect.objectContaining({ person: true, value: 'no', valid: true }),
-        ]);
-      }
-    });
-
-    test('keep their override of a verdict through a second run and a re-evaluation', async () => {
-      const one = pipeline.case('overridden');
-      await one.put(linesOf('overridden'));
-      await expectWhole(one, await one.run());
-      const [traceId = ''] = await one.traceIds();
-      const [verdict] = await valuesOf(one, traceId, 'fluency');
-      await one.do('override', { traceId, assessmentId: verdict?.id, value: 'no' });
-      const overridden = await valuesOf(one, traceId, 'fluency');
-      for (const options of [{}, { reevaluate: true }]) {
-        await expectWhole(one, await one.run(one.event(one.key(), options)));
-        const found = await valuesOf(one, traceId, 'fluency');
-        expect(found).toEqual(overridden);
-        expect(found.filter(({ valid }) => valid)).toEqual([expect.objectContaining({ person: true, value: 'no' })]);
-      }
     });
   });
 });

@@ -1,11 +1,8 @@
 /** Batch inference on the deployed path with a hundred captures in each run: faults of jobs, the budget, quotas, cascades. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { serviceError } from '../../local/stand-in-judge/http-answer.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { BatchStack, RECORDS, summaryOf } from '../helpers/deployed-batch.ts';
-import { chatLine } from '../helpers/deployed-captures.ts';
-import type { Outcome } from '../helpers/deployed-pipeline.ts';
 
 let stack: BatchStack;
 beforeAll(async () => {
@@ -59,40 +56,6 @@ test('asks Converse about the records that failed within a job, and for what inc
   }
 });
 
-test('holds the verdicts that exceed the budget, and a retry judges them', async () => {
-  const held = await stack.judgeInBatch('dear', RECORDS, { budgetUsd: 0.05 });
-  const summary = summaryOf(held);
-  expect(summary.verdicts.heldByBudget).toBeGreaterThan(0);
-  expect(summary.spend.usd).toBeLessThanOrEqual(0.05);
-  const retried = await stack.run({ retry: { run: held.name, what: 'held' }, judge: 'converse', budgetUsd: 10 });
-  expect(summaryOf(retried).verdicts.heldByBudget).toBe(0);
-});
-
-test('a second run waits while the account’s quota has no place for its job, and then has its answers', async () => {
-  const { batch } = stack.environment.judge;
-  const { create } = batch;
-  let refused = 0;
-  batch.behavior = { delayMs: 4_000 };
-  batch.create = (text) => {
-    const underWay = batch.jobs.filter(({ status }) => status === 'Submitted' || status === 'InProgress');
-    if (underWay.length < 1) return create.call(batch, text);
-    refused += 1;
-    return serviceError(400, 'ServiceQuotaExceededException', 'You have too many batch inference jobs.');
-  };
-  try {
-    const both = await Promise.all([stack.judgeInBatch('busy', RECORDS), stack.judgeInBatch('patient', RECORDS)]);
-    for (const outcome of both) {
-      const { jobs } = summaryOf(outcome).batch ?? {};
-      expect(jobs).toMatchObject([{ records: RECORDS, status: 'Completed' }]);
-    }
-    expect(refused).toBeGreaterThan(0);
-    expect(batch.records).toBe(2 * RECORDS);
-    expect(stack.environment.judge.counts.calls).toBe(0);
-  } finally {
-    batch.create = create;
-  }
-});
-
 test('traces the captures when the jobs can no longer be checked', async () => {
   const { workBucket } = stack.pipeline.outputs;
   const { batch } = stack.environment.judge;
@@ -109,46 +72,4 @@ test('traces the captures when the jobs can no longer be checked', async () => {
   } finally {
     await stack.pipeline.setVariable('batcher', 'WORK_BUCKET', workBucket);
   }
-});
-
-describe('in a cascade', () => {
-  const FIRST = 'us.amazon.nova-lite-v1:0';
-  /** Refused, which the first model calls a failure. */
-  const refusal = (name: string): string =>
-    chatLine(name).replace(/Prune plant [^.]*\./, 'I am unable to help with that today, I am sorry.');
-
-  beforeAll(async () => {
-    for (const which of ['planner', 'evaluator', 'batcher'] as const) {
-      await stack.pipeline.setVariable(which, 'JUDGE_CASCADE', FIRST);
-    }
-  });
-
-  const judgeTwice = (name: string, good: number, bad: number): Promise<Outcome> =>
-    stack.judgeLines(
-      name,
-      Array.from({ length: good + bad }, (_, n) => (n < good ? chatLine(`${name}-${n}`) : refusal(`${name}-${n}`))),
-    );
-
-  test('the judge is asked on demand about the captures with a failure, and nobody else', async () => {
-    const summary = summaryOf(await judgeTwice('cascade', RECORDS, 7));
-    expect(summary.batch?.jobs).toMatchObject([{ records: RECORDS + 7, status: 'Completed' }]);
-    expect(stack.environment.judge.batch.jobs.at(-1)?.request.modelId).toBe(FIRST);
-    expect(stack.environment.judge.counts.calls).toBe(7);
-    expect(summary.verdictsByScorer.refusal).toEqual({ no: RECORDS, yes: 7 });
-    expect(summary.spend.calls).toBe(RECORDS + 14);
-    expect(summary.verdicts.failed).toBe(0);
-  });
-
-  test('what the budget has no room for is held, and a retry asks the judge about it', async () => {
-    const lines = Array.from({ length: RECORDS }, (_, n) => refusal(`dear-${n}`));
-    const held = await stack.judgeLines('dear-cascade', lines, { budgetUsd: 0.1 });
-    const { spend, verdicts, verdictsByScorer } = summaryOf(held);
-    expect(verdicts.heldByBudget).toBeGreaterThan(0);
-    expect(spend.usd).toBeLessThanOrEqual(0.1);
-    expect(verdictsByScorer.safety).toEqual({ yes: RECORDS });
-    const retried = await stack.run({ retry: { run: held.name, what: 'held' }, judge: 'converse', budgetUsd: 10 });
-    expect(summaryOf(retried).verdicts.heldByBudget).toBe(0);
-    // What stood is not asked again.
-    expect(summaryOf(retried).verdictsByScorer.safety).toBeUndefined();
-  });
 });

@@ -6,7 +6,6 @@ import type { JudgeConfig } from '../../../src/judge/create-judge.ts';
 import { createJudge } from '../../../src/judge/create-judge.ts';
 import { parseJudgeId } from '../../../src/judge/judge-id.ts';
 import { createSageMakerClient } from '../../../src/judge/transports/sagemaker.ts';
-import { ANSWER_FAULTS } from '../../doubles/faulty-judge/behavior.ts';
 import { startStandInJudge } from '../../doubles/faulty-judge/server.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, credentials, outcomesOf, PARCEL_VERDICTS, QUICK_RETRY, useStandIn } from './setup.ts';
@@ -84,20 +83,6 @@ describe.each(KINDS)('%s', (sourceId, configOf) => {
     await judge.judge(chatCapture(), CHAT_SCORERS);
     expect(forms()).toHaveLength(5);
   });
-
-  test('reads the answer from a forced tool', async () => {
-    rig.behave({ models: { '*': { jsonSchema: 'rejected' } } });
-    expect(outcomesOf(await createJudge(configOf()).judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
-    expect(bodyOf(-1).tool_choice).toEqual({ type: 'function', function: { name: 'record_verdicts' } });
-  });
-
-  test.each(ANSWER_FAULTS.filter((fault) => !['guardrail', 'content-filtered'].includes(fault)))(
-    'loses no verdict to one answer that is %s',
-    async (fault) => {
-      rig.behave({ fault, faultyCalls: 1 });
-      expect(outcomesOf(await createJudge(configOf()).judge(chatCapture(), CHAT_SCORERS))).toEqual(PARCEL_VERDICTS);
-    },
-  );
 
   test('is retried when it throttles or fails', async () => {
     rig.behave({ throttleShare: 0.4, errorShare: 0.2, dropShare: 0.2 });

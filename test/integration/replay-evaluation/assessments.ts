@@ -189,17 +189,6 @@ describe('verdicts as assessments', () => {
         expect(JSON.stringify(listed)).toContain(`"${name}"`);
     });
 
-    test('writes its files and reports the error if MLflow denies assessments', async () => {
-      all.mlflowProxy.rule(({ path }) =>
-        path.endsWith('/assessments') ? { kind: 'reply', status: 403, body: '{}' } : undefined,
-      );
-      const { code, stdout, stderr } = await replayLocally('denied');
-      expect(code).toBe(2);
-      expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
-      expect(stdout).toContain('MLflow traces: 4\nMLflow assessments: 0\n');
-      expect(readLines<JudgedReply>(join(out(), 'judged.jsonl'))).toHaveLength(3);
-    });
-
     test('keeps the verdicts so far if the judge fails, in its files and in MLflow', async () => {
       // Each pair is asked about in both orders.
       all.judgeProxy.rule((_, ordinal) => (ordinal < 2 ? undefined : { kind: 'reply', status: 401, body: '{}' }));
