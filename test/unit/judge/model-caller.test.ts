@@ -23,16 +23,17 @@ test('a service that demands a wait stops all calls, unless the wait is too long
 });
 
 test.each([
-  [0, 1],
-  [1_000, 2],
-])('no call starts after the deadline (%d ms away: %d calls)', async (deadline, calls) => {
+  [-1, 0, 'ChunkOutOfTime'],
+  [0, 1, 'JudgeUnavailable'],
+  [1_000, 2, 'JudgeUnavailable'],
+])('no call starts after the deadline (%d ms away: %d calls)', async (deadline, calls, name) => {
   const { judge, asks } = scriptedJudge(
     () => {
       throw new CallFailure('unavailable', 'away');
     },
     { now: () => 0, deadline: () => deadline },
   );
-  await expect(judge.judge(chatCapture(), YES_NO_SCORERS)).rejects.toMatchObject({ name: 'JudgeUnavailable' });
+  await expect(judge.judge(chatCapture(), YES_NO_SCORERS)).rejects.toMatchObject({ name });
   expect(asks).toHaveLength(calls);
 });
 
