@@ -239,15 +239,6 @@ describe('runs that are started one by one', () => {
       expect((await expectComplete([key])).totalTokens).toBe(CHAT_TOKENS);
     });
 
-    test('succeeds with zeros for an empty file', async () => {
-      const key = `${hour(3)}/empty.jsonl`;
-      await stage({ [key]: [] });
-      const outcome = await pipeline.run(pipeline.event(key));
-      expectSucceeded(outcome);
-      expectAccountedFor(outcome);
-      expect(outcome.summary?.lines.planned).toBe(0);
-    });
-
     test('succeeds for a file of broken lines, with all of them in quarantine', async () => {
       const key = `${hour(3)}/broken.jsonl`;
       await stage({ [key]: ['no json', '{"captureData":'] });

@@ -81,14 +81,6 @@ describe('a Python environment', () => {
     expect(await versionIn(python)).toBe('1.1.0');
   });
 
-  test('differs for different pinned versions', async () => {
-    const [one, other] = [{ tiny: '1.1.0' }, { tiny: '1.0.0' }].map((packages) =>
-      ensurePythonEnvironment({ name, packages }),
-    );
-    expect((await one)?.python).not.toBe((await other)?.python);
-    expect(await versionIn((await other)?.python ?? '')).toBe('1.0.0');
-  });
-
   /** Runs `work` with a PATH of one folder with Python and the given scripts. */
   async function withPath(scripts: Record<string, string>, work: (path: string) => Promise<void>): Promise<void> {
     const { python } = await defaultPythonEnvironment();

@@ -276,14 +276,6 @@ test('removes control characters of the target from the terminal output', async 
   }
 });
 
-test('exits successfully after --help, and fails for an unknown command', async () => {
-  expect(await runCli(['replay', '--help'])).toMatchObject({ code: 0, stdout: expect.stringContaining('--speedup') });
-  expect((await runCli(['--help'])).code).toBe(0);
-  expect((await runCli(['replay'])).code).toBe(2);
-  expect((await runCli(['compare', 'one', '--no-such-option'])).code).toBe(2);
-  expect((await runCli(['no-such-command'])).code).toBe(2);
-});
-
 test('a header of the command line replaces one of the file, ignoring case', async () => {
   const recording = await startStandInEndpoint({ latencyMs: 1, record: true });
   try {

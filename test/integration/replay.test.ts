@@ -192,18 +192,6 @@ describe('when it is sent', () => {
     expect(results.stats.lastEndMs - results.stats.firstStartMs).toBeGreaterThan(3.8 * LATENCY_MS);
   });
 
-  test('sends at a constant rate', async () => {
-    const file = folder.write(
-      'a.jsonl',
-      Array.from({ length: 20 }, (_, i) => chatLine(`e${i}`, 0, `[#${i}]`)),
-    );
-    const { records } = await replay(file, endpoint.url, out, { requestRate: 40, arrivalPattern: 'constant' });
-    const { dues } = scheduleOfSent(records);
-    expect(dues).toHaveLength(20);
-    for (const [i, due] of dues.entries()) expect(due).toBeCloseTo(25 * i, 2);
-    expectOnSchedule(records);
-  });
-
   test('sends a warm-up that is not counted', async () => {
     const file = folder.write(
       'a.jsonl',
@@ -336,16 +324,6 @@ describe('what is measured', () => {
     ]);
     const { results } = await replay(file, endpoint.url, out, { goodput: 'request_latency:2000' });
     expect(results.stats).toMatchObject({ good: 1, completed: 3 });
-  });
-
-  test('reports an unreachable target before anything is sent', async () => {
-    const file = folder.write('a.jsonl', [chatLine('e', 0, 'a')]);
-    await endpoint.close();
-    await expect(replay(file, endpoint.url, out)).rejects.toMatchObject({ name: 'TargetUnreachable' });
-    // The name is too long to be valid, so that the test does not wait for a resolver.
-    const nobody = `http://${'x'.repeat(64)}.invalid`;
-    await expect(replay(file, nobody, out)).rejects.toMatchObject({ name: 'TargetUnreachable' });
-    endpoint = await startStandInEndpoint();
   });
 });
 

@@ -1,4 +1,4 @@
-/** Captures that kill functions, and chunks that wait for a permit or for the judge, on a deployed stack. */
+/** Captures that kill functions, and chunks that wait for a permit, on a deployed stack. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
 import { LimitsTable } from '../../src/limits/table.ts';
@@ -81,74 +81,35 @@ describe('a capture that kills the function each time', () => {
   });
 });
 
-describe('the gate of the stack', () => {
+test('a chunk waits in Step Functions for a permit, and is processed then', async () => {
   const WINDOW_MS = 10_000;
-  let dynamo: DynamoDBClient;
-  let gate: LimitsTable;
-  let most = 0;
-  let breaker = '';
-
-  beforeAll(async () => {
-    const { environment, pipeline } = faulty;
-    const FunctionName = pipeline.functionName('evaluator');
-    const { Environment } = await environment.clients.lambda.send(
-      new GetFunctionConfigurationCommand({ FunctionName }),
-    );
-    const { BUDGET_TABLE = '', MAX_FUNCTIONS = '', BEDROCK_MODEL_ID = '' } = Environment?.Variables ?? {};
-    dynamo = new DynamoDBClient({
-      endpoint: environment.ministack.url,
-      region: environment.ministack.region,
-      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-    });
-    gate = new LimitsTable(dynamo, BUDGET_TABLE);
-    most = Number(MAX_FUNCTIONS);
-    breaker = `breaker#judge#${BEDROCK_MODEL_ID}`;
+  const { environment, pipeline } = faulty;
+  const FunctionName = pipeline.functionName('evaluator');
+  const { Environment } = await environment.clients.lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
+  const { BUDGET_TABLE = '', MAX_FUNCTIONS = '' } = Environment?.Variables ?? {};
+  const dynamo = new DynamoDBClient({
+    endpoint: environment.ministack.url,
+    region: environment.ministack.region,
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
   });
-  afterAll(() => dynamo?.destroy());
-
-  /** Opens the judge’s breaker, and has new processes, which do not remember that it was closed. */
-  const pause = async (until: number): Promise<void> => {
-    const expression = 'SET #until = :until, #level = :level, #forDay = :forDay';
-    await gate.update({ scope: breaker, expression, values: { until, level: 1, forDay: 0 } });
-    faulty.kill('evaluator');
+  const gate = new LimitsTable(dynamo, BUDGET_TABLE);
+  const hold = async (permits: number) => {
+    const window = Math.floor(Date.now() / WINDOW_MS);
+    for (const scope of [`semaphore#${window}`, `semaphore#${window + 1}`]) {
+      await gate.update({ scope, expression: 'SET #functions = :permits', values: { permits } });
+    }
   };
-  /** Waits until the run has waited and invoked the function again, while `hold` is called again and again. */
-  const untilItWaits = (arn: string, hold: () => Promise<unknown>) =>
-    faulty.pipeline.until('a run that waits', async () => {
-      await hold();
-      return (await faulty.pipeline.childCalls(arn, 'evaluator')) > 1 || undefined;
-    });
-
-  test('has a chunk wait in Step Functions for a permit, and process it then', async () => {
-    const key = await stage('seatless');
-    const hold = async (permits: number) => {
-      const window = Math.floor(Date.now() / WINDOW_MS);
-      for (const scope of [`semaphore#${window}`, `semaphore#${window + 1}`]) {
-        await gate.update({ scope, expression: 'SET #functions = :permits', values: { permits } });
-      }
-    };
-    await hold(most);
-    const arn = await faulty.pipeline.start(faulty.pipeline.event(key));
-    await untilItWaits(arn, () => hold(most));
-    await hold(0);
-    const outcome = await faulty.pipeline.ended(arn);
-    const errors = await faulty.pipeline.chunkErrors(arn);
-    expect([errors, outcome.summary?.unreportedAttempts]).toEqual([[], undefined]);
-    await expectWhole(outcome, key);
+  const key = await stage('seatless');
+  await hold(Number(MAX_FUNCTIONS));
+  const arn = await pipeline.start(pipeline.event(key));
+  await pipeline.until('a run that waits', async () => {
+    await hold(Number(MAX_FUNCTIONS));
+    return (await pipeline.childCalls(arn, 'evaluator')) > 1 || undefined;
   });
-
-  test('has a chunk wait in Step Functions while the judge is paused, with its traces written, and pays once', async () => {
-    const key = await stage('paused');
-    await pause(Date.now() + 120_000);
-    const arn = await faulty.pipeline.start(faulty.pipeline.event(key));
-    await untilItWaits(arn, async () => undefined);
-    const early = await faulty.count([key]);
-    expect([early.missing, early.traced]).toEqual([[], early.records]);
-    await pause(Date.now());
-    const outcome = await faulty.pipeline.ended(arn);
-    const count = await expectWhole(outcome, key);
-    expect([count.failedVerdicts, count.verdicts > early.verdicts]).toEqual([0, true]);
-    expect((await faulty.equations(outcome.name)).usd).toBeCloseTo(count.judgeCost, 6);
-    expect((await gate.get(breaker)).level?.N).toBe('0');
-  });
+  await hold(0);
+  dynamo.destroy();
+  const outcome = await pipeline.ended(arn);
+  const errors = await pipeline.chunkErrors(arn);
+  expect([errors, outcome.summary?.unreportedAttempts]).toEqual([[], undefined]);
+  await expectWhole(outcome, key);
 });

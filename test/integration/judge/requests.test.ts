@@ -106,15 +106,6 @@ test('makes no call without scorers', async () => {
 });
 
 describe('settings', () => {
-  test('puts inference parameters where the service expects them', async () => {
-    const parameters = { temperature: 0.3, max_tokens: 777, stop: 'END', top_k: 40 };
-    await rig.judge({ parameters }).judge(chatCapture(), CHAT_SCORERS);
-    const [call] = rig.standIn.recorded;
-    expectValid(call as RecordedCall);
-    expect(requestOf(call).inferenceConfig).toEqual({ temperature: 0.3, maxTokens: 777, stopSequences: ['END'] });
-    expect(requestOf(call).additionalModelRequestFields).toEqual({ top_k: 40 });
-  });
-
   test('passes a guardrail on, which checks only the record', async () => {
     await rig.judge({ guardrail: { id: 'grabc123', version: '2' } }).judge(chatCapture(), CHAT_SCORERS);
     const [call] = rig.standIn.recorded;

@@ -6,7 +6,6 @@ import { connectBatchJudge } from '../../../src/judge/connect.ts';
 import { priceCall } from '../../../src/judge/pricing/prices.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
-import { verdictByRule } from '../../../src/judge/stand-in/rules.ts';
 import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
 import { judgePair } from '../../../src/replay/compare/pairwise.ts';
@@ -177,18 +176,6 @@ describe('its verdicts depend on the text', () => {
     expect(await judged('Parcel 8841 is in Bern.', 'I do not know.')).toBe('worse');
     expect(await judged('I cannot say.', 'I do not know.')).toBe('same');
   });
-
-  test('answers unknown scorers within their allowed values', () => {
-    const exchange = { systemPrompt: '', request: 'Where is it?', reply: 'It is in Bern.', toolCalls: [], tools: '' };
-    const ask = (allowed: Parameters<typeof verdictByRule>[0]['allowed'], question = 'Is it good?') =>
-      verdictByRule({ name: 'mine', question, allowed }, exchange).value;
-    expect(ask({ kind: 'number', min: 2, max: 4 })).toBeGreaterThanOrEqual(2);
-    expect(typeof ask({ kind: 'boolean' })).toBe('boolean');
-    expect(['low', 'high']).toContain(ask({ kind: 'strings', values: ['low', 'high'] }));
-    expect(ask({ kind: 'strings', values: ['yes', 'no'] }, 'Must mention "Bern".')).toBe('yes');
-    expect(ask({ kind: 'strings', values: ['yes', 'no'] }, 'Must mention "Basel".')).toBe('no');
-    expect(ask({ kind: 'strings', values: ['yes', 'no'] }, 'Must not mention "Bern".')).toBe('no');
-  });
 });
 
 test('forwards calls to Bedrock, signed with the user’s own credentials', async () => {
@@ -216,12 +203,4 @@ test('forwards calls to Bedrock, signed with the user’s own credentials', asyn
     client.destroy();
     await passing.close();
   }
-});
-
-test('counts tokens by the length of the texts', async () => {
-  const ask = (text: string) =>
-    rig.client.send(new ConverseCommand({ modelId: MODEL, messages: [{ role: 'user', content: [{ text }] }] }));
-  const short = await ask('x'.repeat(400));
-  const long = await ask('x'.repeat(4000));
-  expect((long.usage?.inputTokens ?? 0) - (short.usage?.inputTokens ?? 0)).toBe(900);
 });

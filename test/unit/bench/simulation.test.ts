@@ -1,5 +1,3 @@
-/** The simulation of scale: its parts, and days whose outcome follows from a quota alone. */
-import { Clock, Places, Rate, Times } from '../../../bench/scale/engine.ts';
 import { explain, predict } from '../../../bench/scale/explain.ts';
 import { CALLS, type Measured, ROLES } from '../../../bench/scale/measured.ts';
 import { CHUNK_LINES, JUDGED_CAPTURE } from '../../../bench/scale/product.ts';
@@ -24,48 +22,6 @@ const measured: Measured = {
 };
 
 describe('the parts', () => {
-  test('events run in the order of their times, and of their making', () => {
-    const clock = new Clock();
-    const seen: string[] = [];
-    for (const at of [5, 1, 3, 1]) clock.at(at, () => seen.push(`${at} at ${clock.now}`));
-    clock.at(3, () => clock.after(1, () => seen.push('later')));
-    clock.run();
-    expect(seen).toEqual(['1 at 1', '1 at 1', '3 at 3', 'later', '5 at 5']);
-  });
-
-  test('places refuse what does not fit, or let it wait', () => {
-    const clock = new Clock();
-    const places = new Places(clock, 1);
-    expect([places.take(), places.take()]).toEqual([true, false]);
-    let waited = Number.NaN;
-    places.takeOrWait(() => {
-      waited = clock.now;
-    });
-    clock.at(7, () => places.leave());
-    clock.run();
-    expect([waited, places.taken, places.most, places.refused]).toEqual([7, 1, 1, 1]);
-  });
-
-  test('a rate serves in order, after a burst', () => {
-    const clock = new Clock();
-    const rate = new Rate(clock, 10);
-    clock.at(100, () => {
-      expect(rate.take(10)).toBe(100);
-      expect(rate.take(20)).toBe(102);
-      expect(rate.behind).toBe(2);
-    });
-    clock.run();
-    expect(rate.served).toBe(30);
-  });
-
-  test('times have quantiles within 5%', () => {
-    const times = new Times();
-    for (let second = 1; second <= 1000; second += 1) times.add(second, 2);
-    expect(times.quantile(0.5)).toBeGreaterThan(475);
-    expect(times.quantile(0.5)).toBeLessThan(525);
-    expect(times.quantile(0.99)).toBeGreaterThan(940);
-  });
-
   test('counts are explained by what they are proportional to', () => {
     const truth = { runs: 6, files: 2, chunks: 3, captures: 0.25 };
     const shapes = [
