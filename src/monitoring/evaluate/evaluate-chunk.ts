@@ -1,10 +1,10 @@
 /**
  * Evaluates one chunk: the judge and the code scorers assess its captures, and then their traces are written with their
- * verdicts. Without scorers, it only writes the traces.
+ * verdicts.
  */
 import { capturePathOf } from '../../captures/files/capture-path.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
-import type { EvaluateReceipt, JudgeSpend, LogReceipt } from '../../core/contract/receipts.ts';
+import type { EvaluateReceipt, JudgeSpend } from '../../core/contract/receipts.ts';
 import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
@@ -18,7 +18,7 @@ import { traceEach } from '../log/trace-each.ts';
 import { attemptFacts, withReceipt } from '../receipts.ts';
 import { LineBook } from '../write/line-book.ts';
 import { createsTraces } from '../write/sent-traces.ts';
-import { AT_ONCE, type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
+import { type PlannedWork, VerdictWriter } from '../write/verdict-writer.ts';
 import { CaptureAssessor, type CaptureOutcome } from './assess-capture.ts';
 import { WeightGate } from './held-captures.ts';
 import { NO_TRACE_YET, type PendingVerdicts, pendingVerdicts } from './pending-verdicts.ts';
@@ -46,7 +46,7 @@ export async function evaluateChunk(request: ChunkRequest, deps: EvaluateDepende
   return withReceipt(storage, environment.WORK_BUCKET, new EvaluateChunk(request, deps));
 }
 
-export class EvaluateChunk {
+class EvaluateChunk {
   readonly #request: ChunkRequest;
   readonly #deps: EvaluateDependencies;
   readonly #startedAt = new Date().toISOString();
@@ -71,8 +71,7 @@ export class EvaluateChunk {
     this.#request = request;
     this.#deps = deps;
     const { environment, scorers } = deps;
-    const judged = scorers.length > 0 ? scorers : undefined;
-    this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, judged));
+    this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps);
@@ -82,7 +81,6 @@ export class EvaluateChunk {
       quality: this.#quality,
       gate: this.#gate,
       book: this.#book,
-      atOnce: scorers.length > 0 ? AT_ONCE.judged : AT_ONCE.traced,
     });
   }
 
@@ -111,9 +109,7 @@ export class EvaluateChunk {
     if (atWork.isTracing) await traceEach(this.#request, this.#deps, { atWork, heavy }, this.#mayCreate);
     const all = await readCaptures(this.#request, this.#deps, { heavy, atWork, book: this.#book });
     const { duplicates, condemned } = all;
-    // What is only traced is read when it is written.
-    const judged = scorers.length > 0 ? [...all.captures, ...all.heavy] : [];
-    const ids = [...condemned, ...judged].map(({ traceId }) => traceId);
+    const ids = [...all.captures, ...condemned, ...all.heavy].map(({ traceId }) => traceId);
     const stored = await store.getTraces(this.#request.chunk.experimentId, ids);
     const signal = AbortSignal.timeout(Math.max(1, remainingMs() - FINISH_RESERVE_MS));
     const beforeHeavy = async ({ raw }: HeavyLine): Promise<void> => {
@@ -152,14 +148,12 @@ export class EvaluateChunk {
   #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
     return forEachConcurrently(atWork.isEach ? 1 : CAPTURES_AT_ONCE, work, async (item) => {
       if (atWork.isEach) await this.#writer.flush().then(() => atWork.begin(item.raw.place));
-      else if (this.#deps.scorers.length === 0) atWork.checkTime();
       await this.#writer.add(item, await this.#assess(item, signal));
     });
   }
 
   async #assess(item: PlannedWork, signal: AbortSignal): Promise<CaptureOutcome> {
     const { weight, onlyTraced } = item;
-    if (this.#deps.scorers.length === 0) return NOT_JUDGED;
     if (onlyTraced !== undefined) return this.#assessor.errors(item, onlyTraced.message, onlyTraced.name);
     const assess = (until?: AbortSignal) =>
       this.#gate.pass(weight, () => this.#assessor.assess({ ...item, capture: item.read() }, until));
@@ -266,11 +260,6 @@ export class EvaluateChunk {
       log: this.#book.receipt(this.#isLogged ? undefined : failure),
     };
   }
-
-  /** The receipt of a chunk that is only traced. */
-  logReceipt(failure: unknown): LogReceipt {
-    return { ...this.#book.receipt(failure), ...this.#quality.counts() };
-  }
 }
 
 type Condemned = Awaited<ReturnType<typeof readCaptures>>['condemned'][number];
@@ -278,5 +267,5 @@ type Condemned = Awaited<ReturnType<typeof readCaptures>>['condemned'][number];
 /** The errors of a capture whose batch job ended without an answer. */
 const WITHOUT_ANSWER = new Set(['JudgeBatchFailed', 'JudgeBatchRefused']);
 
-/** A capture that is only traced, or that is in MLflow and waits for the next attempt. */
+/** A capture that is in MLflow waits for the next attempt. */
 const NOT_JUDGED: CaptureOutcome = { assessments: [], notJudgeable: [], held: 0 };

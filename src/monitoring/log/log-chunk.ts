@@ -1,23 +1,26 @@
 /** Logs one chunk of capture lines as traces. A line that is not a capture record goes to quarantine with the reason. */
+import type { LinePlace } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
 import type { ChunkRequest } from '../../core/contract/payloads.ts';
 import type { LogReceipt } from '../../core/contract/receipts.ts';
+import { toNamedError } from '../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
-import type { Judge } from '../../judge/types.ts';
-import { EvaluateChunk } from '../evaluate/evaluate-chunk.ts';
+import { PredictionIndex } from '../../ground-truth/index/prediction-index.ts';
+import { observerOf } from '../../quality/observations.ts';
+import { type CaptureFacts, captureFacts, QualityTally } from '../../quality/tally.ts';
+import { readChunk } from '../chunk/chunk-reader.ts';
+import { type HeavyCaptures, heavyCapturesOf } from '../chunk/heavy-captures.ts';
+import { KILLED, LineAtWork } from '../chunk/line-at-work.ts';
 import { withReceipt } from '../receipts.ts';
-import type { WriteDependencies } from '../write/chunk-writer.ts';
+import { ChunkWriter, type WriteDependencies, type WriteItem } from '../write/chunk-writer.ts';
+import { LineBook } from '../write/line-book.ts';
+import { WriteBatch } from '../write/write-batch.ts';
+import { traceEach } from './trace-each.ts';
 
 interface LogDependencies extends WriteDependencies {
   storage: Storage;
   environment: LambdaEnvironment;
 }
-
-const NO_JUDGE: Judge = {
-  sourceId: '',
-  maxCostUsd: () => null,
-  judge: () => Promise.reject(new Error('A chunk that is only traced was judged')),
-};
 
 /**
  * Reads the chunk, writes the traces that are missing, and writes a receipt whether it succeeds or fails.
@@ -25,7 +28,82 @@ const NO_JUDGE: Judge = {
  * @throws the error that stopped the chunk, by name, after the receipt is written
  */
 export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<LogReceipt> {
-  const logging = new EvaluateChunk(request, { ...deps, judge: NO_JUDGE, scorers: [], always: () => undefined });
-  const attempt = { run: () => logging.run(), receipt: (failure: unknown) => logging.logReceipt(failure) };
-  return withReceipt(deps.storage, deps.environment.WORK_BUCKET, attempt);
+  const { storage, environment } = deps;
+  const quality = new QualityTally(observerOf(environment, request.options.sampleRate));
+  const book = new LineBook(request, deps);
+  const attempt = {
+    run: () => logLines(request, deps, book, quality),
+    receipt: (failure: unknown) => ({ ...book.receipt(failure), ...quality.counts() }),
+  };
+  return withReceipt(storage, environment.WORK_BUCKET, attempt);
+}
+
+async function logLines(
+  request: ChunkRequest,
+  deps: LogDependencies,
+  book: LineBook,
+  quality: QualityTally,
+): Promise<void> {
+  const atWork = await LineAtWork.open(request, deps);
+  const heavy = heavyCapturesOf(request, deps, []);
+  const work = async (): Promise<void> => {
+    if (atWork.isTracing) await traceEach(request, deps, { atWork, heavy }, true);
+    await logTogether(request, deps, { book, quality, atWork, heavy });
+  };
+  await atWork.during(work).finally(() => heavy.close());
+}
+
+async function logTogether(
+  request: ChunkRequest,
+  deps: LogDependencies,
+  { book, quality, atWork, heavy }: { book: LineBook; quality: QualityTally; atWork: LineAtWork; heavy: HeavyCaptures },
+): Promise<void> {
+  const { storage, store, environment } = deps;
+  const { chunk, options } = request;
+  const count = (traceId: string, facts: CaptureFacts, isWritten: boolean): void => {
+    const unjudged = { verdicts: [], replaced: [], judgeable: [], notJudged: {} };
+    if (isWritten) quality.add({ traceId, facts, isWritten, ...unjudged });
+  };
+  const writer = new ChunkWriter(request, deps, book);
+  const batch = new WriteBatch<WriteItem & { facts: CaptureFacts }>(writer, ({ traceId, facts }, { trace }) =>
+    count(traceId, facts, trace === 'written'),
+  );
+  const index = new PredictionIndex(environment);
+  const leaveOut = async (place: LinePlace) => {
+    const reason = atWork.reasonOf(place);
+    if (reason === undefined && atWork.isEach) await batch.flush().then(() => atWork.begin(place));
+    return reason;
+  };
+  for await (const read of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
+    atWork.checkTime();
+    const { range } = read;
+    if (read.kind === 'heavy') await batch.flush();
+    const line = read.kind === 'heavy' ? await read.read() : read;
+    if (line.kind === 'unread') {
+      book.unread({ range, lines: line.lines, error: toNamedError(line.fault) });
+    } else if (line.kind === 'outsideWindow') {
+      book.outsideWindow(range);
+    } else if (line.kind === 'quarantine') {
+      const { reason, place, bytes, traceId = '' } = line;
+      // A line that killed the function is traced if its trace was written before the kill.
+      const stored =
+        reason === KILLED ? (await store.getTraces(chunk.experimentId, [traceId])).get(traceId) : undefined;
+      const isOwn = stored?.info?.run === request.run;
+      count(traceId, captureFacts(undefined, place), isOwn);
+      if (stored !== undefined) book.traced(range, isOwn ? 'written' : 'alreadyThere');
+      else book.quarantine({ range, place, bytes }, reason);
+    } else if (line.duplicate) {
+      book.duplicate(line.traceId, { ...line, range });
+    } else {
+      const { capture, traceId, raw, replay, weight } = line;
+      if (replay === undefined) index.add(capture, traceId, raw.place);
+      const trace = book.trace({ ...line, range });
+      const facts = captureFacts(capture, raw.place, replay);
+      if (trace !== undefined) await batch.add({ traceId, range, raw, trace, assessments: [], facts }, weight);
+      if (read.kind === 'heavy') await batch.flush();
+    }
+  }
+  await batch.flush();
+  await book.close();
+  await index.write(storage, environment.WORK_BUCKET, book.refused);
 }

@@ -32,7 +32,7 @@ export const chainOf = ({ run, options }: Pick<ChunkRequest, 'run' | 'options'>)
 
 /** Whether absent traces of a chunk are written, unless a person has deleted them. A re-evaluation is about captures that have traces. */
 export const createsTraces = ({ chunk, options }: Pick<ChunkRequest, 'chunk' | 'options'>): boolean =>
-  !chunk.traced && !(options.reevaluate && options.evaluate);
+  !chunk.traced && !options.reevaluate;
 
 export class SentTraces {
   readonly #table: LimitsTable;

@@ -23,6 +23,7 @@ import type { ReadCapture } from '../evaluate/read-captures.ts';
 import type { VerdictTally } from '../evaluate/verdict-tally.ts';
 import { ChunkWriter, type WriteDependencies, type WriteItem, type WriteOutcome } from './chunk-writer.ts';
 import type { LineBook } from './line-book.ts';
+import { WriteBatch } from './write-batch.ts';
 
 /** A capture, and what is to be done about it. */
 export interface PlannedWork extends ReadCapture {
@@ -41,27 +42,18 @@ interface Finished {
 type FinishedItem = WriteItem & Finished;
 
 /**
- * Captures that are written together: one OTLP request for each 100, and one reading of what exists. With a judge, the first batches are
- * smaller, since MLflow is slower than most judges and is to work from the judge's first answers on. More batches would cost requests,
- * and larger ones memory.
+ * Captures that are written together: one OTLP request, and one reading of what exists. The first batches are smaller, since MLflow is
+ * slower than most judges and is to work from the judge's first answers on. More batches would cost requests, and larger ones memory.
  */
-export const AT_ONCE = {
-  judged: { first: 12, growth: 3, most: 50 },
-  traced: { first: 200, growth: 1, most: 200 },
-};
+const AT_ONCE = { first: 12, growth: 3, most: 50 };
 /** While one batch waits for MLflow, the next is read and built. */
 const BATCHES_AT_ONCE = 2;
-/** The most memory that traces may take before they are written; less in a small function. */
-const BATCH_WEIGHT = 64 * 1024 * 1024;
-/** The least memory that a span takes. A short record may contain thousands of rows, and each is a span. */
-const SPAN_BYTES = 1000;
 
 interface Parts {
   tally: VerdictTally;
   quality: QualityTally;
   gate: WeightGate;
   book: LineBook;
-  atOnce: (typeof AT_ONCE)['judged'];
 }
 
 export class VerdictWriter {
@@ -74,14 +66,13 @@ export class VerdictWriter {
   readonly #parts: Parts;
   #waiting: Finished[] = [];
   #weight = 0;
-  #atOnce: number;
+  #atOnce = AT_ONCE.first;
   readonly #writing: Promise<void>[] = [];
 
   constructor(request: ChunkRequest, deps: WriteDependencies, parts: Parts) {
     this.#run = request.run;
     this.#writer = new ChunkWriter(request, deps, parts.book);
     this.#parts = parts;
-    this.#atOnce = parts.atOnce.first;
   }
 
   /**
@@ -93,8 +84,7 @@ export class VerdictWriter {
     this.#weight += work.weight;
     if (this.#waiting.length >= this.#atOnce || this.#weight >= weightAtOnce()) {
       this.#start();
-      const { growth, most } = this.#parts.atOnce;
-      this.#atOnce = Math.min(most, growth * this.#atOnce);
+      this.#atOnce = Math.min(AT_ONCE.most, AT_ONCE.growth * this.#atOnce);
     }
     await this.#writing.at(-BATCHES_AT_ONCE - 1);
   }
@@ -137,29 +127,17 @@ export class VerdictWriter {
     const isTraced = ({ stored, traceId }: PlannedWork): boolean => stored === undefined || incomplete.has(traceId);
     const weight = batch.reduce((sum, { work }) => sum + (isTraced(work) ? work.weight : 0), 0);
     await this.#parts.gate.pass(weight, async () => {
-      const most = Math.min(BATCH_WEIGHT, weightAtOnce());
-      let items: FinishedItem[] = [];
-      let built = 0;
+      const items = new WriteBatch<FinishedItem>(this.#writer, (item, written) => this.#count(item, written));
       for (const { work, outcome } of batch) {
         await ownTurn();
         const trace = isTraced(work) ? book.trace({ ...work, capture: work.read() }) : undefined;
         if (book.refused.has(work.traceId)) continue;
-        const more = trace === undefined ? 0 : Math.max(work.weight, trace.spans.length * SPAN_BYTES);
-        if (built + more > most) {
-          await this.#writeItems(items);
-          items = [];
-          built = 0;
-        }
         const { traceId, range, raw, stored } = work;
-        items.push({ traceId, range, raw, stored, trace, assessments: outcome.assessments, work, outcome });
-        built += more;
+        const { assessments } = outcome;
+        await items.add({ traceId, range, raw, stored, trace, assessments, work, outcome }, work.weight);
       }
-      await this.#writeItems(items);
+      await items.flush();
     });
-  }
-
-  async #writeItems(items: readonly FinishedItem[]): Promise<void> {
-    for (const [item, written] of await this.#writer.write(items)) this.#count(item, written);
   }
 
   #count({ work, outcome }: FinishedItem, result: WriteOutcome): void {

@@ -98,7 +98,7 @@ test('MLflow’s time counts against no line', async () => {
     jest.spyOn(performance, 'now').mockImplementation(() => now() + 61_000);
     return getExperiment(id);
   };
-  await rig.run('log');
+  await rig.run('evaluate');
   jest.restoreAllMocks();
   const notes = rig.traces.map(({ encoded }) => encoded?.includes('it needs more memory than a function'));
   expect(notes).toEqual([false, false]);
