@@ -120,7 +120,9 @@ export class LineDecoder {
     const again = (): DecodedLine => decodeLine(raw, this.#options);
     const first = isLong ? undefined : again();
     if (first !== undefined && !first.tooHeavy) return this.#lineOf(raw, traceId, first, again);
-    return { kind: 'heavy', raw, traceId, read: () => this.#readHeavy(raw, traceId, first?.kind === 'capture') };
+    // No closure here may name `first`: all of them would keep it in memory, also `again`.
+    const isKept = first?.kind === 'capture';
+    return { kind: 'heavy', raw, traceId, read: () => this.#readHeavy(raw, traceId, isKept) };
   }
 
   #lineOf(raw: RawLine, traceId: string, read: WorkedLine, again?: () => DecodedLine): LightLine {
