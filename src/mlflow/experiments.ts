@@ -40,14 +40,22 @@ export const stackTag = (endpoint: string): string => `inference_monitor.stack.$
 export async function claimExperiment(
   rest: MlflowRest,
   { id, name, tags = {} }: Experiment,
-  { endpoint, stack, isShared }: ExperimentOwner,
+  owner: ExperimentOwner,
 ): Promise<void> {
+  const { endpoint, stack, isShared } = owner;
   const key = stackTag(endpoint);
   const first = tags[key];
   if (first === stack || (first !== undefined && isShared)) return;
   if (first === undefined) {
     const json = { experiment_id: id, key, value: stack };
-    await rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/experiments/set-experiment-tag', json }, anyReply);
+    try {
+      await rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/experiments/set-experiment-tag', json }, anyReply);
+    } catch (error) {
+      // MLflow refuses the second of two requests that add a tag at the same moment.
+      const now = error instanceof MlflowRefusedError ? await getExperiment(rest, id) : undefined;
+      if (now?.tags?.[key] === undefined) throw error;
+      await claimExperiment(rest, now, owner);
+    }
     return;
   }
   throw new PermanentError(

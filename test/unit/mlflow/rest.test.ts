@@ -283,6 +283,23 @@ describe('experiments', () => {
     await expect(connect().resolveExperiment('e')).resolves.toMatchObject({ id: '7' });
   });
 
+  test('two runs that note their stack at the same moment both succeed', async () => {
+    let tags: object[] = [];
+    server.fault(({ path }) => {
+      const found = { ...experiment('active').experiment, tags };
+      if (!path.includes('set-experiment-tag')) return reply(200, { experiment: found });
+      // The other one comes first, and MLflow refuses this one.
+      tags = [{ key: 'inference_monitor.stack.house', value: 'prod' }];
+      return reply(400, { error_code: 'BAD_REQUEST', message: 'UNIQUE constraint failed' });
+    });
+    const owner = { endpoint: 'house', stack: 'prod', isShared: false };
+    await expect(connect().resolveExperiment('e', owner)).resolves.toMatchObject({ id: '7' });
+    tags = [];
+    await expect(connect().resolveExperiment('e', { ...owner, stack: 'test' })).rejects.toMatchObject({
+      name: 'MlflowExperimentOfOtherStack',
+    });
+  });
+
   test('reports a deleted experiment, and how to restore it', async () => {
     server.fault(() => reply(200, experiment('deleted')));
     for (const call of [() => connect().resolveExperiment('e'), () => connect().getExperiment('7')]) {
