@@ -10,7 +10,7 @@ test('succeeds when MLflow answers 429, answers 500 after the work and cuts conn
     firstOnes(1, isTraceWrite, { kind: 'replyAfter', status: 500, body: '{}' }),
     firstOnes(2, isWrite, { kind: 'cutAfter' }),
   ];
-  // A retried chunk finds verdicts of its first attempt, and does not count them as new.
+  // A retried chunk counts the verdicts that its first attempt wrote, once.
   const often = sparing(
     mixOf([
       [0.2, { kind: 'reply', status: 429, headers: { 'retry-after': '0' } }],
