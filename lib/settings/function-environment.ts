@@ -49,10 +49,11 @@ const variables = (settings: Settings, names: readonly string[]): Record<string,
   );
 
 /**
- * Share of a function's memory for V8's old generation. The rest is for Node itself (60 MB) and for memory outside the
- * heap: buffers of lines, which are tens of MB if payloads are large.
+ * Share of a function's memory for V8's old generation. The rest is for Node itself (60 MB), for Lambda's runtime (60 MB), and
+ * for memory outside the heap: buffers of lines, which are tens of MB if payloads are large. V8 fills the heap with garbage
+ * before it collects, and keeps the pages afterwards, so the whole share becomes resident.
  */
-const HEAP_SHARE = 0.75;
+const HEAP_SHARE = 0.65;
 
 /**
  * A young generation of 2 MB per semi-space instead of 16 keeps processes small, together with malloc's settings; with 1 MB,
