@@ -1,11 +1,10 @@
 /** The parts of the canary that need no AWS: its claims, its options, its report. */
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { projectPath } from '../../local/project-root.ts';
-import { exampleLines } from '../aws/captures.ts';
 import { CLAIM_IDS, claimOf } from '../aws/claims.ts';
 import { canarySettings, parseCanaryOptions } from '../aws/options.ts';
 import { redacted } from '../aws/report.ts';
-import { type CanaryState, loadState, saveState, statePath } from '../aws/state.ts';
+import type { CanaryState } from '../aws/state.ts';
 import { isNamed } from '../aws/steps/destroy.ts';
 
 const STATE: CanaryState = {
@@ -39,16 +38,6 @@ test('the report names neither the account nor its resources', () => {
   );
 });
 
-test('a state is read as it was saved', () => {
-  expect(() => loadState(STATE.prefix)).toThrow(/There is no canary to continue; got: no file .*canary-a1b2c3\.json/);
-  saveState(STATE);
-  try {
-    expect(loadState(STATE.prefix)).toEqual(STATE);
-  } finally {
-    rmSync(statePath(STATE.prefix));
-  }
-});
-
 test('options are checked, and a flag wins over .env', () => {
   expect(() => parseCanaryOptions(['--resume'])).toThrow(/--prefix is missing/);
   expect(() => parseCanaryOptions(['--yess'])).toThrow(/--yess/);
@@ -76,8 +65,4 @@ test('only what has the whole prefix in its name is deleted', () => {
     '/aws/lambda/xcanary-ab',
   ];
   expect(names.filter((name) => isNamed(name, 'canary-ab'))).toEqual(names.slice(0, 5));
-});
-
-test('the examples for a batch job are distinct', () => {
-  expect(new Set(exampleLines(100)).size).toBe(100);
 });

@@ -37,50 +37,6 @@ const refusalOf = (name: string, value: string): string => {
 };
 
 describe('the settings as a whole', () => {
-  it('fills in the default of every setting that is not required', () => {
-    expect(parse()).toEqual({
-      ...required,
-      DATA_CAPTURE_S3_PREFIX: 'my-endpoint/',
-      MLFLOW_EXPERIMENT_NAME: 'my-endpoint',
-      mlflowKind: 'url',
-      BEDROCK_MODEL_ID: 'global.anthropic.claude-sonnet-4-6',
-      MLFLOW_EVALUATION_MODEL_PARAM: {},
-      MLFLOW_EXPERIMENT_SHARED: false,
-      EVALUATION_SAMPLE_RATE: 1,
-      EVALUATION_BUDGET_USD: 20,
-      EVALUATION_ALWAYS: [],
-      JUDGE_CALLS: 'together',
-      JUDGE_PREFIX: 'short',
-      JUDGE_RATIONALES: 'all',
-      JUDGE_GUIDELINES: {},
-      JUDGE_PRICES: {},
-      MAX_FUNCTIONS: 8,
-      JUDGE_CONCURRENCY: 64,
-      JUDGE_TOKENS_PER_MINUTE: 0,
-      CSV_HEADER: false,
-      FEATURE_NAMES: [],
-      MAX_LINE_BYTES: 75_497_472,
-      VPC_SUBNET_IDS: [],
-      VPC_SECURITY_GROUP_IDS: [],
-      MAX_CONCURRENCY: 10,
-      BATCH_WINDOW_SECONDS: 60,
-      LAMBDA_MEMORY_MB: 1024,
-      LAMBDA_TIMEOUT_SECONDS: 900,
-      LOG_RETENTION_DAYS: 30,
-      QUALITY_OBJECTIVES: [],
-      GROUND_TRUTH: { days: 30, positive: '1', threshold: 0.5, groups: [] },
-      MISSING_LABELS_HOURS: 0,
-      ALARM_QUOTES: false,
-      MISSING_CAPTURES_HOURS: 6,
-      ENDPOINT_VARIANTS: ['AllTraffic'],
-      SHADOW_VARIANTS: [],
-      REPLAY_ENDPOINT_NAMES: [],
-      REPLAY_URLS: [],
-      REPLAY_INFERENCE_COMPONENT_NAMES: [],
-      ARTHUR_S3_SUFFIX: '.jsonl',
-    });
-  });
-
   it('lists every missing required setting in one error', () => {
     const lines = refusal({ STACK_PREFIX: '', DATA_CAPTURE_S3_BUCKET: '   ' });
     expect(lines.map((line) => line.trim().split(':')[0])).toEqual(REQUIRED_SETTING_NAMES);

@@ -1,6 +1,6 @@
 import { explain, predict } from '../../../bench/scale/explain.ts';
 import { CALLS, type Measured, ROLES } from '../../../bench/scale/measured.ts';
-import { CHUNK_LINES, JUDGED_CAPTURE } from '../../../bench/scale/product.ts';
+import { JUDGED_CAPTURE } from '../../../bench/scale/product.ts';
 import { choicesFor, FRESH, grownFor, loadOf } from '../../../bench/scale/scenarios.ts';
 import { type Quotas, simulate } from '../../../bench/scale/simulate.ts';
 import { isBorne } from '../../../bench/scale/table.ts';
@@ -38,45 +38,6 @@ describe('the parts', () => {
 });
 
 describe('a simulated account', () => {
-  const backfill = (mlflowPerSecond: number) => {
-    const quotas = { ...grownFor(1000, { mlflow: 1.2, tableWrites: 1 }), mlflowPerSecond };
-    const load = { perSecond: 0, capturesPerFile: 100, seconds: 0, bursts: false, backfillFiles: 1000 };
-    return simulate({ quotas, load, choices: choicesFor(quotas, { sampleRate: 0 }) }, measured);
-  };
-
-  test('does a backfill in the time that MLflow needs', () => {
-    const requests = 100_000 + 2 * (100_000 / CHUNK_LINES);
-    const [slow, fast] = [backfill(100), backfill(200)];
-    expect(slow).toMatchObject({ captures: 100_000, done: 100_000, chunks: 100_000 / CHUNK_LINES, failed: 0 });
-    expect(slow.endSeconds / (requests / 100)).toBeGreaterThan(0.98);
-    expect(slow.endSeconds / (requests / 100)).toBeLessThan(1.05);
-    expect(slow.endSeconds / fast.endSeconds).toBeCloseTo(2, 1);
-  });
-
-  test('waits for the writes that DynamoDB and S3 take', () => {
-    const perCapture = { ...calls, dynamodbWriteUnit: { ...none, captures: 2 }, s3Write: { ...none, captures: 1 } };
-    const load = { perSecond: 0, capturesPerFile: 100, seconds: 0, bursts: false, backfillFiles: 100 };
-    const limits = { tableWritesPerSecond: 1e6, partitionWritesPerSecond: 1e6, s3WritesPerSecond: 1e6 };
-    const end = (tight: Partial<Quotas>, maxFunctions = 1) => {
-      const quotas = { ...grownFor(1000, { mlflow: 1.2, tableWrites: 1 }), ...limits, ...tight };
-      const choices = choicesFor(quotas, { sampleRate: 0, maxFunctions });
-      return simulate({ quotas, load, choices }, { ...measured, callsUnjudged: perCapture });
-    };
-    for (const [name, tight] of [
-      ['DynamoDB writes', { tableWritesPerSecond: 100 }],
-      ['S3 writes', { s3WritesPerSecond: 50 }],
-    ] as const) {
-      const outcome = end(tight);
-      expect(outcome).toMatchObject({ done: 10_000, failed: 0 });
-      expect(outcome.endSeconds).toBeGreaterThan(190);
-      expect(outcome.endSeconds).toBeLessThan(220);
-      expect(outcome.quotas.find((quota) => quota.name === name)?.share).toBeGreaterThan(0.9);
-    }
-    expect(end({}).endSeconds).toBeLessThan(100);
-    // However long it takes, a chunk that finds no room waits, and does not fail.
-    expect(end({ tableWritesPerSecond: 5 }, 0)).toMatchObject({ done: 10_000, failed: 0 });
-  });
-
   test('counts items that all functions write as if in one partition', () => {
     const gate = { ...calls, dynamodbWriteUnit: { ...none, captures: 2, chunks: 100 } };
     const load = { perSecond: 0, capturesPerFile: 500, seconds: 0, bursts: false, backfillFiles: 20 };
@@ -108,15 +69,5 @@ describe('a simulated account', () => {
     const most = (FRESH.judgeTokensPerMinute / perCapture) * 61;
     expect(outcome.done).toBeGreaterThan(0.8 * most);
     expect(outcome.done).toBeLessThanOrEqual(most);
-  });
-
-  test('with room for it judges everything soon, and recovers from bursts', () => {
-    const quotas = grownFor(10, { mlflow: 1.1, tableWrites: 1 });
-    const outcome = simulate({ quotas, load: loadOf(10, 20, 14_400, 7200), choices: choicesFor(quotas) }, measured);
-    expect(outcome).toMatchObject({ captures: outcome.done, failed: 0 });
-    expect(outcome.done).toBeGreaterThan(140_000);
-    expect(outcome.times.quantile(0.5)).toBeLessThan(180);
-    expect(outcome.recoverySeconds).toBeLessThan(7200);
-    expect(outcome.judgeDollars).toBeCloseTo(outcome.done * JUDGED_CAPTURE.usd, 5);
   });
 });

@@ -228,33 +228,14 @@ describe('long texts', () => {
 });
 
 test('divides a bound by weight, and redistributes what a share does not need', () => {
-  expect(
+  const divided = (...shares: [tokens: number, weight: number][]) =>
     divideBound(
-      [
-        { tokens: 10, weight: 1 },
-        { tokens: 20, weight: 1 },
-      ],
+      shares.map(([tokens, weight]) => ({ tokens, weight })),
       100,
-    ),
-  ).toEqual([10, 20]);
-  expect(
-    divideBound(
-      [
-        { tokens: 10, weight: 1 },
-        { tokens: 500, weight: 1 },
-      ],
-      100,
-    ),
-  ).toEqual([10, 90]);
-  expect(
-    divideBound(
-      [
-        { tokens: 500, weight: 3 },
-        { tokens: 500, weight: 1 },
-      ],
-      100,
-    ),
-  ).toEqual([75, 25]);
+    );
+  expect(divided([10, 1], [20, 1])).toEqual([10, 20]);
+  expect(divided([10, 1], [500, 1])).toEqual([10, 90]);
+  expect(divided([500, 3], [500, 1])).toEqual([75, 25]);
   fc.assert(
     fc.property(
       fc.array(fc.record({ tokens: fc.nat(1000), weight: fc.integer({ min: 1, max: 9 }) })),

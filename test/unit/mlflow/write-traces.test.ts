@@ -561,22 +561,6 @@ describe('reading', () => {
     expect(server.requests.filter(({ path }) => path.endsWith('traces/search'))).toEqual([]);
   });
 
-  test('tells which assessment another one overrides', async () => {
-    const info = { trace_id: 'tr-0', request_time: '2026-11-20T09:15:00Z' };
-    const assessments = [
-      { assessment_id: 'a-1', valid: false },
-      { assessment_id: 'a-2', overrides: 'a-1' },
-    ];
-    const body = JSON.stringify({ trace_infos: [{ ...info, assessments }] });
-    server.fault(({ path }) => (path.endsWith('batchGetInfos') ? { kind: 'reply', status: 200, body } : undefined));
-    expect((await client.getTraces('7', ['tr-0'])).get('tr-0')?.assessments).toMatchObject([
-      { assessmentId: 'a-1', valid: false },
-      { assessmentId: 'a-2', valid: true, overrides: 'a-1' },
-    ]);
-    const [request] = server.requests.filter(({ path }) => path.endsWith('batchGetInfos'));
-    expect(request?.headers).toMatchObject({ 'content-type': 'application/json' });
-  });
-
   test('uses search if batchGetInfos is missing', async () => {
     const records = traces(3);
     await write(records);

@@ -947,16 +947,6 @@ describe('where the traces are written too', () => {
     });
   });
 
-  test('a chunk costs few requests', async () => {
-    const rig = new Writing();
-    const lines = Array.from({ length: 230 }, (_, n) => chatLine(`n${n}`));
-    const reads = jest.spyOn(rig.store, 'getTraces');
-    await rig.evaluate(rig.request(lines));
-    expect([reads.mock.calls.length, rig.store.posts.length, rig.store.singles]).toEqual([1 + 6, 230, 0]);
-    // A claim and an answer for each.
-    expect(rig.answers.requests).toBe(2 * 230);
-  });
-
   test('the first 12 captures are written while the judge is asked about others', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const rig = new Writing(async ({ prompt }) => {

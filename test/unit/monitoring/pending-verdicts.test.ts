@@ -64,22 +64,6 @@ describe('sampling', () => {
 describe('an existing verdict', () => {
   const verdict: Partial<StoredAssessment> = { name: 'safety', sourceType: 'LLM_JUDGE', value: 'yes' };
 
-  it('is not asked for again, even in another version', () => {
-    expect(pending([scorer('safety', { version: '9' })], { trace: stored([verdict]) })).toMatchObject({
-      judge: [],
-      settled: { alreadyThere: 1 },
-    });
-  });
-
-  it('is requested again if the run asks for it, once per run', () => {
-    const options = { ...all, reevaluate: true };
-    const anew = pending([scorer('safety')], { trace: stored([verdict]), options });
-    expect(anew.judge).toHaveLength(1);
-    expect([...anew.replaces]).toEqual(['safety']);
-    const done = stored([{ ...verdict, metadata: { [RUN_METADATA]: 'this-run' } }]);
-    expect(pending([scorer('safety')], { trace: done, options })).toMatchObject({ judge: [] });
-  });
-
   it('is not asked for again by the retry of a re-evaluation that gave it', () => {
     const options = { ...all, reevaluate: true, continues: ['that-run', 'its-retry'] };
     for (const run of options.continues) {
@@ -99,11 +83,6 @@ describe('an existing verdict', () => {
       judge: [],
       settled: { alreadyThere: 1 },
     });
-  });
-
-  it('does not count when it is an error', () => {
-    const error = stored([{ name: 'safety', sourceType: 'LLM_JUDGE', errorCode: 'JudgeReplyCut' }]);
-    expect(pending([scorer('safety')], { trace: error }).judge).toHaveLength(1);
   });
 });
 

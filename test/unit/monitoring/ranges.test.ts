@@ -28,14 +28,6 @@ function packed(ranges: readonly CaptureRange[], experimentOf = (_: number) => '
 describe('packing', () => {
   const sizes = (ranges: readonly CaptureRange[]) => packed(ranges).map(({ lines, ranges }) => [lines, ranges.length]);
 
-  test('fills chunks with small files', () => {
-    expect(sizes(Array.from({ length: 1_001 }, (_, n) => range(`${n}`, 1)))).toEqual([
-      [500, 500],
-      [500, 500],
-      [1, 1],
-    ]);
-  });
-
   test('lets the ends of long files share a chunk', () => {
     const files = ['a', 'b', 'c'].flatMap((key) => [range(key, 500), range(key, 1)]);
     expect(sizes(files)).toEqual([

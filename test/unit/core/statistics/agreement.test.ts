@@ -4,10 +4,6 @@ import { classFigures, cohensKappa, confusion, numberFigures } from '../../../..
 const table = (...counts: number[][]) => ({ values: counts.map((_, index) => `v${index}`), counts });
 
 describe("Cohen's kappa", () => {
-  test('computes a textbook table', () => {
-    // 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: observed agreement 0.7, chance agreement 0.5.
-    expect(cohensKappa(table([20, 5], [10, 15]))?.value).toBeCloseTo(0.4, 12);
-  });
   test('is 1 for full agreement, 0 for chance agreement, and negative for less', () => {
     expect(cohensKappa(table([30, 0], [0, 10]))).toEqual({ value: 1, low: 1, high: 1 });
     expect(cohensKappa(table([16, 4], [4, 1]))?.value).toBeCloseTo(0, 12);

@@ -1,5 +1,5 @@
 /** Tests of the differences of two shares. */
-import { independentDifference, mcnemar, pairedDifference } from '../../../../src/core/statistics/share-difference.ts';
+import { independentDifference, pairedDifference } from '../../../../src/core/statistics/share-difference.ts';
 
 test('bounds a difference without events as exactly as a share', () => {
   const exact = 1 - 0.05 ** (1 / 300);
@@ -38,14 +38,4 @@ test('knows nothing without cases', () => {
   ]) {
     expect([estimate, lower(0.05), upper(0.05)]).toEqual([Number.NaN, -1, 1]);
   }
-});
-
-test("computes McNemar's exact test", () => {
-  expect(mcnemar(0, 0)).toBe(1);
-  expect(mcnemar(3, 3)).toBe(1);
-  // 2 × 0.5^8 × (1 + 8)
-  expect(mcnemar(1, 7)).toBeCloseTo(0.0703125, 12);
-  expect(mcnemar(0, 6)).toBeCloseTo(0.03125, 12);
-  expect(mcnemar(2000, 2000)).toBeCloseTo(1, 6);
-  expect(mcnemar(100, 2000)).toBeLessThan(1e-100);
 });
