@@ -19,10 +19,11 @@ export async function refusalsStep(canary: Canary): Promise<void> {
   await checkTwice(canary, machine, captureBucket);
   const missing = await canary.ended(await canary.start(machine, eventInput(captureBucket, captureKey('not-there'))));
   canary.note('missing-is-404', missing.error === 'CaptureMissing', missing.error || missing.status);
-  const errors = await canary.taskErrors(missing.arn);
-  canary.note('errors-by-name', errors.join() === missing.error, `errors of tasks: ${errors.join(', ') || 'none'}`);
   const elsewhere = await canary.ended(await canary.start(machine, eventInput(`${captureBucket}-2`, captureKey('a'))));
   canary.note('wrong-bucket', elsewhere.error === 'OutsideCaptureScope', elsewhere.error || elsewhere.status);
+  const refused = await canary.ended(await canary.start(machine, { retry: {} }));
+  const errors = await canary.taskErrors(refused.arn);
+  canary.note('errors-by-name', errors.join() === refused.error, `errors of tasks: ${errors.join(', ') || 'none'}`);
   await checkThrottle(canary, machine, eventInput(captureBucket, judgedKey(canary), { dryRun: true }));
 }
 
