@@ -32,9 +32,13 @@ interface Note {
   stage: Stage;
   /** The line at work, or the one to continue with. */
   at?: string | undefined;
+  /** What the judge is asked about it. */
+  question?: string | undefined;
   /** When the time of the attempt ends, in epoch milliseconds; 0 if it has ended by itself. */
   untilMs: number;
   killers: string[];
+  /** What the judge may have been asked about them. */
+  asked?: string[];
 }
 
 interface NoteDependencies {
@@ -78,13 +82,14 @@ export class LineAtWork {
     const prepared = phase === 'apply' ? ((await read('prepare'))?.killers ?? []) : [];
     if ((progress?.kills ?? 0) === 0) return new LineAtWork(deps, request, prepared);
     const first: Note = { stage: 'tracing', untilMs: 0, killers: [] };
-    const { stage, at, untilMs, killers } = (await read(stepOf(request))) ?? first;
+    const { stage, at, question, untilMs, killers, asked = [] } = (await read(stepOf(request))) ?? first;
     const isKilled = Date.now() < untilMs;
     if (isKilled && at !== undefined) killers.push(at);
+    if (isKilled && question !== undefined) asked.push(question);
     if (killers.length > MOST_KILLERS) throw tooManyKillers(whereOf(request));
     const next = isKilled && at === undefined && stage === 'together' ? 'each' : stage;
     const ends = Date.now() + (deps.remainingMs?.() ?? PLENTY_MS);
-    const note: Note = { stage: next, at: next === 'tracing' ? at : undefined, untilMs: ends, killers };
+    const note: Note = { stage: next, at: next === 'tracing' ? at : undefined, untilMs: ends, killers, asked };
     const opened = new LineAtWork(deps, request, [...prepared, ...killers], note);
     // Until a line is noted, a kill must not look like the end of the attempt before.
     if (next !== 'tracing') await opened.#save({});
@@ -99,6 +104,11 @@ export class LineAtWork {
   /** Whether the captures are to be judged one after the other, each after `begin`. */
   get isEach(): boolean {
     return this.#note?.stage === 'each';
+  }
+
+  /** What earlier attempts may have asked the judge about lines that killed them, and that nobody decodes any more. */
+  get asked(): readonly string[] {
+    return this.#note?.asked ?? [];
   }
 
   /** Returns why a line must not be decoded. */
@@ -127,10 +137,10 @@ export class LineAtWork {
     return undefined;
   }
 
-  /** Notes a line before it is processed alone. @throws RetryableError `ChunkOutOfTime` */
-  async begin(place: LinePlace): Promise<void> {
+  /** Notes a line before it is processed alone, and the question to the judge. @throws RetryableError `ChunkOutOfTime` */
+  async begin(place: LinePlace, question?: string): Promise<void> {
     // An attempt that ends here is continued with this line.
-    if (this.#note !== undefined) this.#note = { ...this.#note, at: lineId(place) };
+    if (this.#note !== undefined) this.#note = { ...this.#note, at: lineId(place), question };
     this.checkTime();
     await this.#save({});
   }

@@ -100,6 +100,7 @@ class EvaluateChunk {
     const { openBatch } = this.#deps;
     this.#assessor.batch = await openBatch?.();
     const atWork = await LineAtWork.open(this.#request, this.#deps);
+    for (const question of atWork.asked) this.#repeated.add(question);
     const heavy = heavyCapturesOf(this.#request, this.#deps, this.#deps.scorers);
     await atWork.during(() => this.#process(atWork, heavy)).finally(() => heavy.close());
   }
@@ -147,7 +148,7 @@ class EvaluateChunk {
   /** Assesses the captures. Those that cannot be judged now are handed over to be written without the judge’s verdicts. */
   #assessAll(work: Iterable<PlannedWork>, signal: AbortSignal, atWork: LineAtWork): Promise<void> {
     return forEachConcurrently(atWork.isEach ? 1 : CAPTURES_AT_ONCE, work, async (item) => {
-      if (atWork.isEach) await this.#writer.flush().then(() => atWork.begin(item.raw.place));
+      if (atWork.isEach) await this.#writer.flush().then(() => atWork.begin(item.raw.place, item.question));
       await this.#writer.add(item, await this.#assess(item, signal));
     });
   }
@@ -190,8 +191,9 @@ class EvaluateChunk {
     const { options, run } = this.#request;
     const { traceId, replay } = line;
     const capture = line.read();
-    if (isRepeated(this.#request) && this.#deps.answers !== undefined)
-      this.#repeated.add(this.#assessor.questionOf({ traceId, capture }));
+    const isAsked = isRepeated(this.#request) && this.#deps.answers !== undefined;
+    const question = isAsked ? this.#assessor.questionOf({ traceId, capture }) : undefined;
+    if (question !== undefined) this.#repeated.add(question);
     const stored = allStored.get(traceId);
     const isAbsent = stored === undefined && this.#mayCreate;
     const { variant } = capturePathOf(line.raw.place.key);
@@ -202,7 +204,7 @@ class EvaluateChunk {
     const isIndexed = replay === undefined && (stored !== undefined || !this.#request.chunk.traced);
     if (isIndexed) this.#index.add(capture, traceId, line.raw.place);
     const facts = captureFacts(capture, line.raw.place, replay);
-    if (isAbsent || stored !== undefined) return [{ ...line, pending, stored, facts }];
+    if (isAbsent || stored !== undefined) return [{ ...line, pending, stored, facts, question }];
     this.#settle(line.range, pending);
     return [];
   }

@@ -29,6 +29,8 @@ import { WriteBatch } from './write-batch.ts';
 export interface PlannedWork extends ReadCapture {
   pending: PendingVerdicts;
   facts: CaptureFacts;
+  /** The question to the judge, in a repeated attempt. */
+  question?: string | undefined;
   /** The trace in MLflow; absent if it is to be written. */
   stored?: StoredTrace | undefined;
   /** It must not be decoded, because it kills the function. */
