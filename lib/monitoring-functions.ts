@@ -73,6 +73,7 @@ function grantWorkBucket(
     // A retry reads the records of an earlier run.
     read: ['starts', 'plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims', 'replayMarks'],
     write: ['plan', 'manifest', 'ranges', 'claims'],
+    upload: ['batchManifest'],
   });
   // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {
@@ -90,7 +91,6 @@ function grantWorkBucket(
     // The list of the files of a run that an upgrade has ended.
     read: ['starts', 'plan', 'manifest', 'batchState'],
     write: ['batchState', 'words'],
-    upload: ['batchState'],
   });
   grantWork(workBucket, summarizer.role, {
     read: [

@@ -7,7 +7,6 @@ import {
 } from '@aws-sdk/client-bedrock';
 import type { Storage } from '../../core/aws/storage.ts';
 import { noteThrottle } from '../../core/aws/throttles.ts';
-import { TextUpload } from '../../core/aws/uploads.ts';
 import type { JudgeBatchResult } from '../../core/contract/payloads.ts';
 import type { BatchReport } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
@@ -65,8 +64,7 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
   const { storage, workBucket, bedrock } = deps;
   const key = workKeys.batchJobs(run);
   const kept = await storage.getJson<BatchReport>(workBucket, key);
-  // First, since the captures are traced by it whatever becomes of the jobs.
-  if (kept === undefined && !(await writeBatchManifest(run, deps))) return result('empty', run, {}, deps);
+  if (kept === undefined && !(await hasChunks(run, deps))) return result('empty', run, {}, deps);
   const report = kept ?? (await newReport(run, deps));
   if (kept === undefined) await storage.putJson(workBucket, key, report);
   for (const job of report.jobs.filter(isActive)) {
@@ -81,20 +79,9 @@ export async function checkBatch(run: string, deps: BatchDependencies): Promise<
   return result(report.jobs.every(isEnded) ? 'ready' : 'waiting', run, report, deps);
 }
 
-/**
- * Writes the manifest of all chunks of the run for the Map that follows, also of those whose requests could not be prepared.
- *
- * @returns whether there are any
- */
-async function writeBatchManifest(run: string, { storage, workBucket }: BatchDependencies): Promise<boolean> {
-  const manifest = new TextUpload(storage, workBucket, workKeys.batchManifest(run));
-  let isEmpty = true;
-  for await (const line of readManifest(storage, workBucket, run)) {
-    await manifest.writeLine(line);
-    isEmpty = false;
-  }
-  await manifest.close();
-  return !isEmpty;
+async function hasChunks(run: string, { storage, workBucket }: BatchDependencies): Promise<boolean> {
+  for await (const _ of readManifest(storage, workBucket, run)) return true;
+  return false;
 }
 
 /** Counts the requests of each job. What is too little for a job is left to Converse. */

@@ -5,6 +5,7 @@
  * part, then plans the next one.
  */
 
+import { TextUpload } from '../../core/aws/uploads.ts';
 import { assertContract } from '../../core/contract/contract.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import { EVENT_RUN_PREFIX } from '../../core/contract/names.ts';
@@ -14,6 +15,7 @@ import { workKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import { assertModelLives, type ModelCheck } from '../../judge/model-check.ts';
 import { mayJudge } from '../../judge/scorers/always-rules.ts';
+import { readManifest } from '../receipts.ts';
 import { type ParsedInput, parseInput, runOptions } from './input.ts';
 import { PartPlan } from './part-plan.ts';
 import { optionsOfRun } from './retry-source.ts';
@@ -40,7 +42,18 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   // A dry run does not ask the judge. It reports what a run would meet.
   const judgeError = isAsked && request.part === 0 && !options.dryRun ? judgeErrorOf(options, check, deps) : undefined;
   const plan = new PartPlan(request, deps, options, { warnings, judgeModelEnding: check !== undefined, judgeError });
-  return options.dryRun ? plan.estimate(parsed) : plan.write(parsed);
+  if (options.dryRun) return plan.estimate(parsed);
+  const planned = await plan.write(parsed);
+  if (options.evaluate && options.judge === 'batch') await writeBatchManifest(request.run.name, deps);
+  return planned;
+}
+
+/** Writes the manifest of all parts so far, by which the captures are traced whatever becomes of the batch jobs. */
+async function writeBatchManifest(run: string, { storage, environment }: PlannerDependencies): Promise<void> {
+  const { WORK_BUCKET: bucket } = environment;
+  const manifest = new TextUpload(storage, bucket, workKeys.batchManifest(run));
+  for await (const line of readManifest(storage, bucket, run)) await manifest.writeLine(line);
+  await manifest.close();
 }
 
 /** Returns why the judge can give no verdict. Its traces are written nevertheless, and then the run fails by this error. */
