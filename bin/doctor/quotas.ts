@@ -50,7 +50,7 @@ const partsOf = (name: string): string => (name.toLowerCase().match(/[a-z]+|\d+/
 
 /** What a quota counts, and the model it is for, from its name. */
 const QUOTA =
-  /^(?<kind>on-demand|cross-region|global cross-region) model inference (?<unit>requests|tokens) per (?<per>minute|day) for (?<model>.+?)(?: v\d+)?$/i;
+  /^(?<kind>on-demand|cross-region|global cross-region) model inference (?<unit>requests|tokens) per (?<per>minute|day) for (?<model>.+)$/i;
 
 /**
  * Returns a model's quotas per day, as the calls of a judge meet them.
@@ -68,7 +68,8 @@ export function quotasOf(
   const parts = partsOf(plain.replace(/-v\d$/, '').replace(/-\d{8}$/, ''));
   return quotas.flatMap(({ QuotaName: name = '', Value: value = 0 }) => {
     const groups = QUOTA.exec(name)?.groups;
-    if (groups?.kind?.toLowerCase() !== kind || partsOf(groups.model ?? '') !== parts) return [];
+    if (groups?.kind?.toLowerCase() !== kind || partsOf((groups.model ?? '').replace(/ v\d+$/i, '')) !== parts)
+      return [];
     const perDay = groups.per?.toLowerCase() === 'minute' ? value * MINUTES_PER_DAY : value;
     return [
       { unit: groups.unit?.toLowerCase() ?? '', perDay, name: `${number(value)} ${groups.unit} per ${groups.per}` },
