@@ -56,10 +56,13 @@ function mutationsOf(file: string, text: string): Mutation[] {
 
 /** Runs the unit tests that depend on these files. Returns whether they pass in time. */
 function testsPass(root: string, files: readonly string[], timeout?: number): boolean {
-  const jest = ['jest', '--selectProjects', 'unit', '--bail', '--silent', '--passWithNoTests', '--findRelatedTests'];
-  const { status } = spawnSync('npx', [...jest, ...files], {
+  // In one process, which a change that loops for ever cannot outlive.
+  const options = ['--runInBand', '--bail', '--silent', '--passWithNoTests', '--findRelatedTests'];
+  const jest = ['node_modules/jest/bin/jest.js', '--selectProjects', 'unit', ...options];
+  const { status } = spawnSync(process.execPath, [...jest, ...files], {
     cwd: root,
     timeout,
+    killSignal: 'SIGKILL',
     stdio: timeout === undefined ? 'inherit' : 'ignore',
   });
   return status === 0;
