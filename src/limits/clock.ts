@@ -5,7 +5,7 @@ export interface Clock {
   /** Epoch milliseconds. */
   now(): number;
   /**
-   * @param ms what is over already, a negative number, is no wait
+   * @param ms a negative number does not wait
    * @throws the signal's reason when it is aborted first
    */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;

@@ -61,7 +61,7 @@ describe.each(functions)('%s', (id, { Properties }) => {
     expect(Properties.EphemeralStorage).toEqual(onDisk ? { Size: size } : undefined);
   });
 
-  it('gives V8 two thirds of the memory, and leaves the rest to Node and buffers', () => {
+  it('gives V8 65% of the memory, and leaves the rest to Node and buffers', () => {
     const { Variables } = flattened(Properties.Environment) as { Variables: Record<string, string> };
     // If one size is set, Lambda sets neither, and V8 falls back to half of the memory.
     expect(Variables.NODE_OPTIONS).toBe(`--max-semi-space-size=2 --max-old-space-size=${isStarter ? 332 : 1331}`);

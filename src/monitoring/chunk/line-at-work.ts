@@ -106,7 +106,7 @@ export class LineAtWork {
     return this.#note?.stage === 'each';
   }
 
-  /** What earlier attempts may have asked the judge about lines that killed them, and that nobody decodes any more. */
+  /** The questions about lines that killed earlier attempts, which may have paid for the answers. Such lines are not decoded again. */
   get asked(): readonly string[] {
     return this.#note?.asked ?? [];
   }

@@ -587,6 +587,8 @@ describe('the name of an execution that judges in batch', () => {
 
   test.each(["a-b_c.d!e*f'(g)", '0f5c9a52-3c1b-2d1e_a7b7e2c1-51d2-4f6f'])('%s is accepted', async (name) => {
     await expect(plan(name, batch)).resolves.toMatchObject({ outcome: 'planned' });
+    // By it, the captures are traced also if no job can be checked.
+    expect(wire.lines(WORK, workKeys.batchManifest(name))).toEqual(manifestOf(name));
   });
 
   test('is also that of a retry, which takes over the judge of the earlier run', async () => {
