@@ -103,7 +103,9 @@ export function longRun(values: Float64Array): LongRun {
   const { sum, order, residuals } = autoregression(centered, variance);
   const corrected = order === 0 ? 0 : Math.min(sum + (1 + 3 * sum) / n, 1 - 1 / n);
   const cosines = Math.max(4, Math.min(MOST_COSINES[order > 0 ? 'alike' : 'independent'], Math.floor(n / 10)));
-  const left = (cosineVariance(residuals[0], cosines) + cosineVariance(residuals[1], cosines)) / 2;
+  const first = cosineVariance(residuals[0], cosines);
+  // Without an autoregression both are the values themselves.
+  const left = order === 0 ? first : (first + cosineVariance(residuals[1], cosines)) / 2;
   const ratio = left / (1 - corrected) ** 2 / variance;
   const doubt = order === 0 ? 0 : (4 * ((1 + corrected) / (1 - corrected) + order - 1)) / n;
   const degrees = 2 / (2 / cosines + Math.max(0, doubt));

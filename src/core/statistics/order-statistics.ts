@@ -9,7 +9,9 @@ const KEPT_TABLES = 64;
 interface Scores {
   /** Rank of the first score, from 1. */
   from: number;
-  scores: Float64Array;
+  count: number;
+  /** The score at this index. Few are needed of the table for a large sample, so each is computed when it is. */
+  at(index: number): number;
 }
 
 const tables = new Map<string, Scores>();
@@ -31,14 +33,15 @@ function scoresOf(n: number, q: number): Scores {
   const below = new Float64Array(probabilities.length);
   below[0] = from === 1 ? (1 - q) ** n : 0;
   for (let i = 1; i < below.length; i++) below[i] = (below[i - 1] ?? 0) + (probabilities[i - 1] ?? 0);
-  const scores = new Float64Array(probabilities.length);
-  let atLeast = 0;
-  for (let i = scores.length - 1; i >= 0; i--) {
-    atLeast += probabilities[i] ?? 0;
-    const less = below[i] ?? 0;
-    scores[i] = less < atLeast ? normalQuantile(less) : -normalQuantile(atLeast);
-  }
-  const found = { from, scores };
+  const atLeast = probabilities.slice();
+  for (let i = atLeast.length - 2; i >= 0; i--) atLeast[i] = (atLeast[i] ?? 0) + (atLeast[i + 1] ?? 0);
+  const scores = new Float64Array(atLeast.length).fill(Number.NaN);
+  const scoreOf = (less: number, more: number): number => (less < more ? normalQuantile(less) : -normalQuantile(more));
+  const at = (index: number): number => {
+    if (Number.isNaN(scores[index])) scores[index] = scoreOf(below[index] ?? 0, atLeast[index] ?? 0);
+    return scores[index] ?? 0;
+  };
+  const found = { from, count: scores.length, at };
   if (tables.size >= KEPT_TABLES) tables.clear();
   tables.set(key, found);
   return found;
@@ -55,7 +58,7 @@ function scoresOf(n: number, q: number): Scores {
  * @returns ±Infinity beyond the smallest and the largest value
  */
 export function quantileAtScore(sorted: Float64Array, q: number, effective = sorted.length): (score: number) => number {
-  const { from, scores } = scoresOf(effective, q);
+  const { from, count, at: scoreAt } = scoresOf(effective, q);
   const step = (sorted.length + 1) / (effective + 1);
   const valueAt = (i: number): number => {
     // Ranks of a larger sample may lie beyond the ends of this one.
@@ -65,15 +68,15 @@ export function quantileAtScore(sorted: Float64Array, q: number, effective = sor
   };
   return (score) => {
     let low = 0;
-    let high = scores.length - 1;
-    if (score < (scores[low] ?? 0)) return -Infinity;
-    if (score >= (scores[high] ?? 0)) return score > (scores[high] ?? 0) ? Infinity : valueAt(high);
+    let high = count - 1;
+    if (score < scoreAt(low)) return -Infinity;
+    if (score >= scoreAt(high)) return score > scoreAt(high) ? Infinity : valueAt(high);
     while (high - low > 1) {
       const middle = (low + high) >> 1;
-      if ((scores[middle] ?? 0) <= score) low = middle;
+      if (scoreAt(middle) <= score) low = middle;
       else high = middle;
     }
-    const [before, after] = [scores[low] ?? 0, scores[high] ?? 0];
+    const [before, after] = [scoreAt(low), scoreAt(high)];
     return valueAt(low) + ((valueAt(high) - valueAt(low)) * (score - before)) / (after - before);
   };
 }
