@@ -26,6 +26,8 @@ interface FeederOptions {
   firstDueMs: number;
   /** Time of the schedule that has passed since its start. */
   elapsedMs(): number;
+  /** Number of requests that have ended and are not recorded yet: without a schedule, sending may outrun the recording. */
+  unrecorded(): number;
   /** Keep a failure after the start in `failure` instead of throwing it. */
   endGracefully?: boolean;
 }
@@ -128,7 +130,7 @@ export class Feeder {
 
   /** Waits while enough requests are ready. */
   async #room(scheduled: ScheduledEntry): Promise<void> {
-    const { dispatcher, maxConcurrency, firstDueMs, elapsedMs } = this.#options;
+    const { dispatcher, maxConcurrency, firstDueMs, elapsedMs, unrecorded } = this.#options;
     const { queue } = dispatcher;
     const enough = Number.isNaN(scheduled.dueMs)
       ? queue.length >= Math.max(READY_REQUESTS, Math.min(maxConcurrency, MAX_WAITING))
@@ -138,6 +140,7 @@ export class Feeder {
       !this.#stopped &&
       (queue.length >= MAX_WAITING ||
         queue.bytes >= MAX_WAITING_BYTES ||
+        (Number.isNaN(scheduled.dueMs) && unrecorded() >= MAX_WAITING) ||
         scheduled.dueMs - elapsedMs() > PREPARE_AHEAD_MS)
     ) {
       this.#isReady();

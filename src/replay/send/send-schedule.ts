@@ -114,6 +114,7 @@ class Sender {
       maxConcurrency,
       firstDueMs,
       elapsedMs: () => (this.#startAt === Number.POSITIVE_INFINITY ? firstDueMs : this.#elapsedMs()),
+      unrecorded: () => this.#ended.length,
       endGracefully,
     });
   }
