@@ -13,17 +13,17 @@ export async function forEachConcurrently<T>(
   const iterator = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
   const shared = { [Symbol.asyncIterator]: () => iterator as AsyncIterator<T> };
   let failure: { error: unknown } | undefined;
+  const fail = (error: unknown): void => {
+    failure ??= { error };
+  };
   const worker = async () => {
-    try {
-      for await (const item of shared) {
-        if (failure) return;
-        await work(item);
-      }
-    } catch (error) {
-      failure ??= { error };
+    for await (const item of shared) {
+      // Noted at once: to leave the loop takes until the items that the others wait for have come.
+      if (!failure) await work(item).catch(fail);
+      if (failure) return;
     }
   };
-  await Promise.all(Array.from({ length: limit }, worker));
+  await Promise.all(Array.from({ length: limit }, () => worker().catch(fail)));
   if (failure) throw failure.error;
 }
 
