@@ -40,7 +40,7 @@ export class Monitor extends Construct {
     const pipeline = monitoringFunctions(this, parts);
     const { stateMachine } = new MonitoringStateMachine(this, 'Monitoring', { settings, workBucket, ...pipeline });
     new BatchInference(this, 'Batch', { settings, workBucket, batcher: pipeline.batcher });
-    const replay = new Replay(this, 'Replay', parts);
+    const replay = new Replay(this, 'Replay', { ...parts, monitoring: stateMachine });
     const truth = new GroundTruth(this, 'GroundTruth', parts);
     truth.startWhenCaptured(pipeline.summarizer, settings);
     const { starter, summarizer } = pipeline;

@@ -71,18 +71,38 @@ function grantWorkBucket(
   grantWork(workBucket, starter.role, { read: ['starts'], write: ['starts'] });
   grantWork(workBucket, planner.role, {
     // A retry reads the records of an earlier run.
-    read: ['starts', 'plan', 'manifest', 'ranges', 'receipts', 'quarantine', 'claims', 'replayMarks'],
+    read: [
+      'starts',
+      'plan',
+      'manifest',
+      'ranges',
+      'receipts',
+      'quarantine',
+      'claims',
+      'replayMarks',
+      'replayExchanges',
+    ],
     write: ['plan', 'manifest', 'ranges', 'claims'],
     upload: ['batchManifest'],
   });
   // Quarantined lines are read if their capture file is gone.
   grantWork(workBucket, processor.role, {
-    read: ['ranges', 'quarantine', 'replayMarks', 'lineAtWork'],
+    read: ['ranges', 'quarantine', 'replayMarks', 'replayExchanges', 'lineAtWork'],
     write: ['receipts', 'words', 'quarantine', 'truthIndex', 'lineAtWork'],
   });
   grantWork(workBucket, evaluator.role, {
     // The receipts of earlier attempts tell what of the paid answers is reported.
-    read: ['ranges', 'receipts', 'quarantine', 'answers', 'replayMarks', 'lineAtWork', 'batchState', 'batchOutput'],
+    read: [
+      'ranges',
+      'receipts',
+      'quarantine',
+      'answers',
+      'replayMarks',
+      'replayExchanges',
+      'lineAtWork',
+      'batchState',
+      'batchOutput',
+    ],
     write: ['receipts', 'words', 'quarantine', 'answers', 'lineAtWork', 'batchState', 'batchInput', 'truthIndex'],
     // What an attempt has prepared that failed.
     remove: ['batchInput'],

@@ -6,11 +6,10 @@ import { REPLAY_DISK_MIB, REPLAYER_TIMEOUT_SECONDS, SUMMARY_DISK_MIB } from '../
 import type { Settings } from '../src/core/settings/schema.ts';
 import { allow } from './access/allow.ts';
 import { grantCaptureRead } from './access/capture.ts';
-import { grantJudge, grantModelLookUp } from './access/judge.ts';
+import { grantModelLookUp } from './access/judge.ts';
 import { grantSecret } from './access/key.ts';
 import { grantArtifacts, grantMlflow } from './access/mlflow.ts';
 import { grantWork } from './access/work.ts';
-import { grantItems } from './item-table.ts';
 import { PipelineFunction, type PipelineFunctionProps, type StackParts } from './pipeline-function.ts';
 import { replayEnvironment } from './settings/function-environment.ts';
 
@@ -25,10 +24,7 @@ export const ONE_VCPU_MB = 1769;
 
 type Limits = Pick<PipelineFunctionProps, 'memoryMb' | 'diskMib' | 'asyncRetries'>;
 
-export type ReplayFunctions = Record<
-  'planner' | 'replayer' | 'evaluator' | 'summarizer' | 'publisher' | 'stopper',
-  PipelineFunction
->;
+export type ReplayFunctions = Record<'planner' | 'replayer' | 'summarizer' | 'publisher' | 'stopper', PipelineFunction>;
 
 /** Creates the functions in a scope, and grants them what they need. */
 export function replayFunctions(scope: Construct, props: StackParts): ReplayFunctions {
@@ -54,10 +50,6 @@ export function replayFunctions(scope: Construct, props: StackParts): ReplayFunc
       description: 'Sends the requests of one shard of a replay',
       asyncRetries: 0,
     }),
-    evaluator: make('Evaluation', 'evaluate-replay', {
-      name: 'replayEvaluator',
-      description: 'Logs the exchanges of a shard of a replay as traces, and has the judge compare the replies',
-    }),
     summarizer: make('Summary', 'summarize-replay', {
       name: 'replaySummarizer',
       description: 'Merges the results of the shards of a replay',
@@ -80,12 +72,12 @@ export function replayFunctions(scope: Construct, props: StackParts): ReplayFunc
 }
 
 function grant(
-  { planner, replayer, evaluator, summarizer, publisher, stopper }: ReplayFunctions,
-  { settings, workBucket, budget }: StackParts,
+  { planner, replayer, summarizer, publisher, stopper }: ReplayFunctions,
+  { settings, workBucket }: StackParts,
 ): void {
   for (const { role } of [planner, replayer]) grantCaptureRead(role, settings);
-  for (const { role } of [planner, evaluator, publisher]) grantMlflow(role, settings);
-  for (const { role } of [evaluator, publisher]) grantArtifacts(role, settings);
+  for (const { role } of [planner, publisher]) grantMlflow(role, settings);
+  grantArtifacts(publisher.role, settings);
   grantWork(workBucket, planner.role, {
     read: ['replayStop', 'replayMarks', 'firstReplayMark'],
     write: ['replayPlan', 'replayMarks', 'firstReplayMark'],
@@ -95,17 +87,11 @@ function grant(
   grantWork(workBucket, replayer.role, {
     read: ['replayPlan', 'replaySchedule', 'replayStop'],
     write: ['replayClaims'],
-    upload: ['replayShards'],
+    upload: ['replayShards', 'replayExchanges'],
   });
   grantReplayTargets(replayer.role, settings);
-  grantWork(workBucket, evaluator.role, {
-    read: ['replayPlan', 'replayShards', 'replayEvaluations', 'replayStop'],
-    write: ['replayEvaluations'],
-  });
-  grantJudge(evaluator.role, settings);
-  grantItems(evaluator.role, budget, settings);
   grantWork(workBucket, summarizer.role, {
-    read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayEvaluations', 'replayStop'],
+    read: ['replayPlan', 'replaySchedule', 'replayClaims', 'replayShards', 'replayStop'],
     write: ['replayPublication'],
     upload: ['replayResults'],
   });

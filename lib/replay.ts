@@ -19,10 +19,14 @@ export class Replay extends Construct {
   /** The dead letters of replays that were stopped but could not be brought to their end. */
   readonly notEnded: IQueue;
 
-  constructor(scope: Construct, id: string, props: StackParts) {
+  constructor(scope: Construct, id: string, props: StackParts & { monitoring: IStateMachine }) {
     super(scope, id);
     const { settings, workBucket } = props;
     const functions = replayFunctions(this, props);
+    // The exchanges are traced and judged by a run of the monitoring.
+    const { stateMachineArn } = props.monitoring;
+    allow(functions.summarizer.role, { actions: ['states:StartExecution'], resources: [stateMachineArn] });
+    functions.summarizer.function.addEnvironment('STATE_MACHINE_ARN', stateMachineArn);
     this.stateMachine = new ReplayStateMachine(this, 'Machine', { settings, workBucket, ...functions }).stateMachine;
     this.notEnded = endStopped(new Construct(this, 'Stopping'), settings, this.stateMachine, functions);
   }

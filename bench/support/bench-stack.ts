@@ -33,7 +33,6 @@ const CONSTRUCTS = {
   'summarize-run': 'SummarizeRun',
   'plan-replay': 'ReplayPlan',
   'replay-shard': 'ReplayShard',
-  'evaluate-replay': 'ReplayEvaluation',
   'summarize-replay': 'ReplaySummary',
   'publish-replay': 'ReplayPublication',
 };

@@ -3,10 +3,12 @@ import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { compareRuns, metricRows, type RunFacts, type RunsComparison } from '../../src/replay/compare/compare-runs.ts';
+import { repliesData } from '../../src/replay/compare/compared-data.ts';
 import { type Difference, STATISTICS } from '../../src/replay/compare/differences.ts';
 import { judgeReplies, judgeWarning, stoppedBy } from '../../src/replay/compare/judge-replies.ts';
 import { type OpenedRun, openRun } from '../../src/replay/compare/open-run.ts';
-import { COMPARED_METRICS, METRIC_TAGS, type RunData, readRun } from '../../src/replay/compare/run-data.ts';
+import { COMPARED_METRICS, METRIC_TAGS, type RunData, readJson, readRun } from '../../src/replay/compare/run-data.ts';
+import { type CapturedComparison, COMPARE_FILE } from '../../src/replay/compare/with-captured.ts';
 import { decideGate, ZERO_TOLERANCE } from '../../src/replay/gate/gate.ts';
 import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/thresholds.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
@@ -154,6 +156,7 @@ async function compareOpened(
   const { signal } = stopping;
   const judging = flags.judge ? await (await import('./pairwise-judge.ts')).connectPairwiseJudge(flags) : undefined;
   signal.throwIfAborted();
+  const captured = judging ? undefined : await capturedVerdicts(after, flags.threshold, signal);
   stopping.started = true;
   stopping.say(
     `${judging ? 'Stopping the judge and writing' : 'Writing'} the comparison. Press Ctrl-C again to exit immediately.`,
@@ -166,6 +169,10 @@ async function compareOpened(
     after,
     judging && ((tally, pairs) => judgeReplies(tally, stoppedBy(signal, judging), pairs)),
   );
+  if (captured && data.replies) {
+    data.replies.judged = captured.judged;
+    comparison.notes.push(captured.note);
+  }
   const tolerated = flags.zeroTolerance === undefined ? {} : { zeroTolerance: flags.zeroTolerance / 100 };
   const gate = flags.threshold.length > 0 ? decideGate(flags.threshold, data, tolerated) : undefined;
   await writeComparison(directory, { comparison, gate, runs: [before, after] }, flags.report);
@@ -177,6 +184,25 @@ async function compareOpened(
   if (comparison.judgeFailure) console.error(judgeWarning(comparison.judgeFailure));
   process.exitCode = gate?.exitCode ?? (comparison.judgeFailure ? EXIT.notDone : EXIT.done);
   if (signal.aborted) process.exitCode = EXIT.interrupted;
+}
+
+/** The verdicts of a cloud replay's own judge, if a threshold needs verdicts. They are on the captured replies. */
+async function capturedVerdicts(
+  { monitoringRun: run, directory }: RunData,
+  thresholds: readonly Threshold[],
+  signal: AbortSignal,
+) {
+  const isNeeded = thresholds.some((threshold) => threshold.kind === 'share' && threshold.share === 'judged_worse');
+  if (run === undefined || !isNeeded) return undefined;
+  console.error(
+    `judged_worse: the verdicts of ${run.name} on the captured replies count; waiting until it has ended …`,
+  );
+  const { verdictsOf } = await import('../operate/judging-run.ts');
+  const judged = await verdictsOf(run, signal);
+  const { quality } = ((await readJson(join(directory, COMPARE_FILE))) ?? {}) as Partial<CapturedComparison>;
+  if (quality === undefined) return undefined;
+  const note = `judged_worse compares with the captured replies, by the verdicts of ${run.name}.`;
+  return { judged: repliesData({ ...quality, judged }).judged, note };
 }
 
 const tableLine = (name: string, cells: readonly string[], interval: string): string =>

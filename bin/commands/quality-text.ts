@@ -15,18 +15,18 @@ export function qualityText(quality: Quality, judgeUsd: number | null | undefine
 }
 
 /** The lines above the figures of a replay. */
-export const followUpText = (run: string, experiment: string, { comparison, published }: FollowedUp): string[] => [
+export const followUpText = (experiment: string, { comparison, published }: FollowedUp): string[] => [
   ...(comparison ? [...qualityText(comparison.quality, comparison.judgeUsd), ''] : []),
-  ...(published ? [...publishedText(run, experiment, published), ''] : []),
+  ...(published ? [...publishedText(experiment, published), ''] : []),
 ];
 
-function publishedText(run: string, experiment: string, published: Published): string[] {
-  const { runId, traces, refused, linked, assessments, leftOut } = published;
+function publishedText(experiment: string, published: Published): string[] {
+  const { runId, traces, assessments, leftOut } = published;
   return [
     `MLflow run: ${runId} in experiment ${experiment}`,
     `MLflow traces: ${traces}`,
     ...(assessments ? [`MLflow assessments: ${assessments.written}`] : []),
-    ...mlflowRemarks(run, { refused, linked, withoutTrace: assessments?.withoutTrace ?? 0 }),
+    ...mlflowRemarks(published),
     ...leftOut.map((file) => `not uploaded to MLflow: ${file}`),
   ];
 }

@@ -13,7 +13,7 @@ interface Place {
 }
 
 export function printText(result: ReplayResult, followed: FollowedUp, { directory, experiment }: Place): void {
-  console.log([...followUpText(result.run, experiment, followed), resultText(result, directory)].join('\n'));
+  console.log([...followUpText(experiment, followed), resultText(result, directory)].join('\n'));
 }
 
 export const printJson = (...replayed: Parameters<typeof asJson>): void => writeJson('replay', asJson(...replayed));

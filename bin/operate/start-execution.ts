@@ -74,14 +74,16 @@ export function inputWords(raw: unknown, count?: number): string {
 }
 
 function capturesOf(input: Record<string, unknown>, count: number | undefined): string {
-  const { detail, files, retry, bucket, prefix, from, to } = input as {
+  const { detail, files, retry, replay, bucket, prefix, from, to } = input as {
     detail?: { bucket?: { name?: string }; object?: { key?: string } };
     files?: { key?: string };
     retry?: { run?: string; what?: string };
+    replay?: { run?: string };
   } & Record<'bucket' | 'prefix' | 'from' | 'to', string | undefined>;
   if (detail) return `s3://${detail.bucket?.name}/${detail.object?.key}`;
   if (files) return count === undefined ? 'capture files' : `${count} capture file${count === 1 ? '' : 's'}`;
   if (retry) return `${retry.what} of ${retry.run}`;
+  if (replay) return `exchanges of ${replay.run}`;
   if (bucket === undefined) return 'unknown input';
   return `s3://${bucket}/${prefix ?? ''}${from ? ` from ${from}` : ''}${to ? ` to ${to}` : ''}`;
 }

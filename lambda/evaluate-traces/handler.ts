@@ -10,7 +10,8 @@ import { logged } from '../../src/core/process/logging.ts';
 import { countingThrottles } from '../../src/core/process/metrics.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
-import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge } from '../../src/judge/connect.ts';
+import { type BatchJudging, connectBatchJudge, connectBudget, connectJudge, judgeOf } from '../../src/judge/connect.ts';
+import { PAIRWISE_SCORER, pairwiseJudge } from '../../src/judge/pairwise.ts';
 import { connectLimits } from '../../src/limits/limits.ts';
 import { limitsTable } from '../../src/limits/table.ts';
 import { connectMlflow } from '../../src/mlflow/connect.ts';
@@ -19,6 +20,7 @@ import { type PreparedChunk, prepareChunk } from '../../src/monitoring/batch/pre
 import { sumEvaluations } from '../../src/monitoring/counts.ts';
 import { connectAnswers } from '../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { pairReader } from '../../src/monitoring/evaluate/reply-pair.ts';
 import { forEachChunkOf, readInvocation } from '../../src/monitoring/invocation.ts';
 import { stackExperiment } from '../../src/monitoring/stack-experiment.ts';
 import { withinLimits } from '../../src/monitoring/within-limits.ts';
@@ -30,6 +32,13 @@ const limits = connectLimits(environment, limiter);
 const settings = { ...environment, shared: { limiter, limits: limits.judge } };
 const mlflow = connectMlflow(environment, storage.s3, limits.mlflow);
 const judging = connectJudge(settings);
+/** No preference between two replies fails, so a cascade would ask both models. */
+const oneJudge = connectJudge(settings, judgeOf);
+const pairs = () => ({
+  judge: pairwiseJudge(oneJudge().judge, pairReader(storage, environment)),
+  scorers: [PAIRWISE_SCORER],
+  always: () => undefined,
+});
 const budget = connectBudget(environment);
 const answersOf = connectAnswers(environment.ANSWERS_TABLE, storage, environment.WORK_BUCKET);
 const table = limitsTable(environment);
@@ -51,9 +60,8 @@ const handle = async (event: unknown, context: Context): Promise<Result> => {
     requestId: context.awsRequestId,
     remainingMs: () => context.getRemainingTimeInMillis(),
   };
-  const scoring = judging();
   const dependenciesOf = (request: ChunkRequest) => ({
-    ...{ ...deps, ...scoring },
+    ...{ ...deps, ...(request.options.replay ? pairs() : judging()) },
     limit: budget(request.run, request.options.budgetUsd),
     answers: answersOf(request, { requestId: deps.requestId, untilMs: Date.now() + deps.remainingMs() }),
   });

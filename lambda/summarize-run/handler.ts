@@ -41,10 +41,13 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
   await storage.putText(bucket, key, JSON.stringify(summary, null, 2));
-  await watchRun(summary, quality);
-  await startLabels(summary);
-  // Last, since a retry of what failed before would count everything twice.
-  publish(summary);
+  // The exchanges of a replay are no traffic.
+  if (!summary.options?.replay) {
+    await watchRun(summary, quality);
+    await startLabels(summary);
+    // Last, since a retry of what failed before would count everything twice.
+    publish(summary);
+  }
   const ok = summary.status !== 'failed';
   const { error: name, cause } = ok ? { error: '', cause: '' } : describeFailure(summary);
   if (!ok) logger.error('run failed', { summary } as never);

@@ -50,8 +50,7 @@ export const workPatterns = {
   replayShards: `${replayKeys.shardsPrefix(ANY_RUN)}*`,
   replayMapResult: `${replayKeys.mapResultPrefix(ANY_RUN)}/*`,
   replayFigures: replayKeys.figures(ANY_RUN),
-  replayEvaluations: `${replayKeys.evaluationsPrefix(ANY_RUN)}*`,
-  replayEvaluationMapResult: `${replayKeys.evaluationMapResultPrefix(ANY_RUN)}/*`,
+  replayExchanges: `${replayKeys.exchangesPrefix(ANY_RUN)}*`,
   replayPublication: replayKeys.publication(ANY_RUN),
   replayResults: `${replayKeys.resultPrefix(ANY_RUN)}*`,
 };

@@ -1,9 +1,8 @@
 /**
- * The state machine of replays, started by a person: PlanReplay → a Distributed Map over the shards of the schedule → an
- * optional second Map over the same shards, for MLflow and the judge → SummarizeReplay → PublishReplay.
+ * The state machine of replays, started by a person: PlanReplay → a Distributed Map over the shards of the schedule →
+ * SummarizeReplay, which starts a run of the monitoring for the exchanges → PublishReplay.
  *
- * A child of the first Map waits until shortly before its shard is due; the shard itself follows the common clock. The second
- * Map starts only after all requests are sent.
+ * A child of the Map waits until shortly before its shard is due; the shard itself follows the common clock.
  */
 import { Duration } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
@@ -29,7 +28,7 @@ import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import type { ReplayFunctions } from '../replay-functions.ts';
 import { pipelineStateMachine, RUN } from './pipeline.ts';
-import { JUDGE_RETRIES, SHARD_RETRIES, STORE_RETRIES } from './retries.ts';
+import { SHARD_RETRIES, STORE_RETRIES } from './retries.ts';
 import { invoke, overManifest } from './states.ts';
 
 interface ReplayStateMachineProps extends Omit<ReplayFunctions, 'stopper'> {
@@ -50,9 +49,9 @@ export class ReplayStateMachine extends Construct {
       name: 'replayStateMachine',
       comment: 'Sends captured traffic to another endpoint, with its captured timing',
       workBucket: props.workBucket,
-      functions: [props.planner, props.replayer, props.evaluator, props.summarizer, props.publisher],
+      functions: [props.planner, props.replayer, props.summarizer, props.publisher],
       manifests: ['replayManifest'],
-      mapResults: ['replayMapResult', 'replayEvaluationMapResult'],
+      mapResults: ['replayMapResult'],
       definition: this.#definition(props),
     });
   }
@@ -78,13 +77,8 @@ export class ReplayStateMachine extends Construct {
       retries: STORE_RETRIES,
     });
     const map = this.#shards(props);
-    const evaluation = this.#evaluation(props);
-    for (const state of [plan, map, evaluation]) state.addCatch(summarize, { resultPath: '$.summarize.error' });
-    map.next(
-      new Choice(this, 'EvaluationWanted', { comment: 'For the judge or for traces in MLflow' })
-        .when(Condition.booleanEquals('$.plan.evaluate', true), evaluation.next(summarize))
-        .otherwise(summarize),
-    );
+    for (const state of [plan, map]) state.addCatch(summarize, { resultPath: '$.summarize.error' });
+    map.next(summarize);
     plan.next(
       new Choice(this, 'AnythingToSend', { comment: 'A dry run or a window without captures sends nothing' })
         .when(Condition.stringEquals('$.plan.outcome', 'planned'), map)
@@ -135,7 +129,8 @@ export class ReplayStateMachine extends Construct {
     const shard = invoke(this, 'ReplayShard', {
       lambda: props.replayer,
       comment: 'Sends the requests of one shard, each at its time on the common clock',
-      ...this.#shardTask(),
+      payload: TaskInput.fromObject({ 'run.$': '$.run', 'shard.$': '$.shard' }),
+      taskTimeout: Timeout.duration(TASK_TIMEOUT),
       retries: SHARD_RETRIES,
     });
     return overManifest(this, 'ForEachShard', {
@@ -146,28 +141,6 @@ export class ReplayStateMachine extends Construct {
       maxConcurrency: MAX_SHARDS,
       results: replayKeys.mapResultPrefix('{}'),
     }).itemProcessor(wait.next(shard));
-  }
-
-  /** The second Map over the shards: their exchanges become traces, and the judge compares their replies. */
-  #evaluation(props: ReplayStateMachineProps): DistributedMap {
-    const evaluate = invoke(this, 'EvaluateReplay', {
-      lambda: props.evaluator,
-      comment: 'Logs the exchanges of a shard as traces and judges its replies, until its time is up',
-      ...this.#shardTask(),
-      resultPath: '$.evaluated',
-      retries: JUDGE_RETRIES,
-    });
-    const whole = new Choice(this, 'ShardEvaluated', { comment: 'The next call continues where the last one stopped' })
-      .when(Condition.booleanEquals('$.evaluated.done', true), new Succeed(this, 'ShardDone'))
-      .otherwise(evaluate);
-    return overManifest(this, 'ForEachReplayedShard', {
-      workBucket: props.workBucket,
-      manifestKey: '$.plan.manifest.key',
-      comment:
-        'Runs over the same manifest after all requests are sent; the judge and MLflow are shared with the monitoring',
-      maxConcurrency: props.settings.MAX_CONCURRENCY,
-      results: replayKeys.evaluationMapResultPrefix('{}'),
-    }).itemProcessor(evaluate.next(whole));
   }
 
   /** Adds figures and files to the MLflow run and ends it. A failure fails the execution, but its results exist. */
@@ -197,13 +170,5 @@ export class ReplayStateMachine extends Construct {
       resultPath: JsonPath.DISCARD,
       retries: STORE_RETRIES,
     });
-  }
-
-  /** The task of a function that processes one shard. */
-  #shardTask() {
-    return {
-      payload: TaskInput.fromObject({ 'run.$': '$.run', 'shard.$': '$.shard' }),
-      taskTimeout: Timeout.duration(TASK_TIMEOUT),
-    };
   }
 }

@@ -95,7 +95,6 @@ export const NOT_READY_RETRY: RetryProps = {
 
 /** Each entry counts separately: a chunk that was throttled has not used up its retries for MLflow. */
 export const STORE_RETRIES = [TRANSIENT_RETRY, THROTTLED_RETRY, ENDED_RETRY];
-export const JUDGE_RETRIES = [JUDGE_RETRY, THROTTLED_RETRY, ENDED_RETRY];
 
 /**
  * 96 × 15 minutes: a day, within which another batch job ends, while the account has no place for one or Bedrock does not answer. So

@@ -41,7 +41,7 @@ export function invoke(
 /** The Maps of the state machines, by the names of their states. */
 export const MAPS = {
   monitoring: ['ForEachChunk', 'ForEachChunkOfPart', 'ForEachAnsweredChunk'],
-  replay: ['ForEachShard', 'ForEachReplayedShard'],
+  replay: ['ForEachShard'],
 } as const;
 type MapName = (typeof MAPS)[keyof typeof MAPS][number];
 

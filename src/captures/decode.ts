@@ -9,6 +9,7 @@ import { decodePayload } from './payload/decode-payload.ts';
 import { type Envelope, openEnvelope } from './record/envelope.ts';
 import { identityOf } from './record/identity.ts';
 import { inferenceTimeOf } from './record/inference-time.ts';
+import type { ExchangeFacts } from './trace/exchange.ts';
 import type { Capture, DecodedLine, DecodeOptions, Payload, RawLine, RecordFacts } from './types.ts';
 import { BYTES_A_CHARACTER, Scale, TooHeavy } from './weight.ts';
 
@@ -38,7 +39,7 @@ function decode(raw: RawLine, options: DecodeOptions, timeMs: number): DecodedLi
     if ('reason' in opened) return { kind: 'quarantine', reason: opened.reason };
     const { envelope } = opened;
     const keep = (problem: unknown): DecodedLine => {
-      const capture = withinTime(timeMs, () => undecodedCapture(envelope, raw, problem));
+      const capture = withinTime(timeMs, () => undecodedCapture(envelope, raw, options, problem));
       return { kind: 'capture', capture, weight: raw.bytes.length * BYTES_A_CHARACTER, ...limitOf(problem) };
     };
     if (options.keepRaw !== undefined) return keep(options.keepRaw);
@@ -62,7 +63,7 @@ const why = (error: unknown): string =>
 function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, scale: Scale): Capture {
   const { captureData } = envelope;
   const notes = [...envelope.notes];
-  const facts = factsOf(envelope, raw, notes);
+  const facts = factsOf(envelope, raw, options, notes);
   const request = decodePayload('request', captureData.endpointInput, notes, scale);
   const response = decodePayload('reply', captureData.endpointOutput, notes, scale);
   if (request?.problem !== undefined) notes.push(`request: ${request.problem}`);
@@ -76,7 +77,11 @@ function captureOf(envelope: Envelope, raw: RawLine, options: DecodeOptions, sca
   };
 }
 
-function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine, notes: string[]): RecordFacts {
+function factsOf(envelope: Envelope, raw: RawLine, { areExchanges }: DecodeOptions, notes: string[]): RecordFacts {
+  const { record, eventMetadata } = envelope;
+  const { exchange, ...others } = envelope.extraFields ?? {};
+  const isExchange = areExchanges && isObject(exchange);
+  const extraFields = isExchange ? others : (envelope.extraFields ?? {});
   const eventId = asText(eventMetadata.eventId);
   const capturedInferenceId = asText(eventMetadata.inferenceId);
   const inferenceId = capturedInferenceId ?? eventId;
@@ -91,14 +96,15 @@ function factsOf({ record, eventMetadata, extraFields }: Envelope, raw: RawLine,
     inferenceId,
     ...inferenceTimeOf(eventMetadata.inferenceTime, raw.place, notes),
     ...(eventVersion === undefined ? {} : { eventVersion }),
-    ...(extraFields === undefined ? {} : { extraFields }),
+    ...(isExchange ? { exchange: exchange as unknown as ExchangeFacts } : {}),
+    ...(Object.keys(extraFields).length > 0 ? { extraFields } : {}),
   };
 }
 
 /** Keeps the payloads as captured, after decoding them failed. */
-function undecodedCapture(envelope: Envelope, raw: RawLine, error: unknown): Capture {
+function undecodedCapture(envelope: Envelope, raw: RawLine, options: DecodeOptions, error: unknown): Capture {
   const notes = [...envelope.notes];
-  const facts = factsOf(envelope, raw, notes);
+  const facts = factsOf(envelope, raw, options, notes);
   notes.push(`the payloads could not be decoded (${why(error)}) and are kept as captured`);
   const keep = (side: unknown): Payload | undefined => {
     if (side === undefined || side === null) return undefined;

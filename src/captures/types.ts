@@ -1,4 +1,5 @@
 /** The types that decoding works with. Field names follow SageMaker Data Capture and the OpenAI message form. */
+import type { ExchangeFacts } from './trace/exchange.ts';
 
 /** The location of a line: everything needed to read it again. */
 export interface LinePlace {
@@ -128,6 +129,8 @@ export interface RecordFacts {
   eventVersion?: string;
   /** Fields of the record that Data Capture is not known to write, unchanged. */
   extraFields?: Record<string, unknown>;
+  /** Set if a replay sent the request, and the line is the sender's own. */
+  exchange?: ExchangeFacts;
 }
 
 /** The inferences of a call that carried several. */
@@ -203,4 +206,6 @@ export interface DecodeOptions {
   maxWeight?: number;
   /** Keep the payloads as captured, for this reason. */
   keepRaw?: string;
+  /** The lines are the exchanges of a replay; see `trace/exchange.ts`. */
+  areExchanges?: boolean;
 }

@@ -5,24 +5,11 @@
 import { afterAnswers, answeredBefore } from './errors.ts';
 import { memoByScorer } from './memo.ts';
 import { isPass } from './scorers/values.ts';
-import type { CacheUse, Judge, JudgeResult, JudgeScorer, Verdict, VerdictUsage } from './types.ts';
+import { spentTogether, sumUsage } from './spend.ts';
+import type { Judge, JudgeResult, JudgeScorer, Verdict } from './types.ts';
 
 /** Returns the scorer as the first judge is asked. */
 export const askedFirst = memoByScorer((scorer) => ({ ...scorer, asksIfSure: true }));
-
-const sum = (a: VerdictUsage, b: VerdictUsage): VerdictUsage => ({
-  inputTokens: a.inputTokens + b.inputTokens,
-  outputTokens: a.outputTokens + b.outputTokens,
-  usd: a.usd === null || b.usd === null ? null : a.usd + b.usd,
-});
-
-function spentTogether(one: JudgeResult['spend'], other: JudgeResult['spend']): JudgeResult['spend'] {
-  const cache: CacheUse = {};
-  for (const name of ['cacheCalls', 'cacheReadTokens', 'cacheWriteTokens'] as const) {
-    if ((one[name] ?? other[name]) !== undefined) cache[name] = (one[name] ?? 0) + (other[name] ?? 0);
-  }
-  return { calls: one.calls + other.calls, ...sum(one, other), ...cache };
-}
 
 /**
  * Returns the verdicts of the judge, with what the first one cost for them, and the others as the first one gave them.
@@ -40,11 +27,11 @@ function merged(
     const own = late.verdicts.find(isIts);
     const before = early.verdicts.find(isIts);
     if (own === undefined) return standing.filter(isIts);
-    return [before === undefined ? own : { ...own, usage: sum(own.usage, before.usage) }];
+    return [before === undefined ? own : { ...own, usage: sumUsage(own.usage, before.usage) }];
   });
   const decided = verdicts.filter(({ outcome }) => outcome === 'verdict');
   const leftOpen = without(scorers, decided).map(({ name }) => name);
-  return { verdicts, spend: spentTogether(early.spend, late.spend), leftOpen };
+  return { verdicts, spend: spentTogether([early.spend, late.spend]), leftOpen };
 }
 
 /** Returns those of the first judge's verdicts that stand, under its name. */

@@ -8,7 +8,8 @@ import { captureRecord } from './prompt/record.ts';
 const DIGITS = 32;
 
 /**
- * Returns the digest of what the judge reads about a capture: 32 hex digits of SHA-256 over the judge and the record. The scorers are
+ * Returns the digest of what the judge reads about a capture: 32 hex digits of SHA-256 over the judge, the record, and the place of the
+ * reply that it is compared with, if it is. The scorers are
  * not part of it, so that the answers to some of them are found when another set of scorers is asked about the same.
  *
  * @param judge the judge's `sourceId`
@@ -20,5 +21,6 @@ export function questionOf(judge: string, capture: Capture): string {
     tried += 1;
     return hash('sha256', `fence ${tried}`, 'buffer').subarray(0, bytes);
   });
-  return hash('sha256', JSON.stringify([judge, text])).slice(0, DIGITS);
+  const { captured } = capture.exchange ?? {};
+  return hash('sha256', JSON.stringify([judge, text, ...(captured ? [captured] : [])])).slice(0, DIGITS);
 }

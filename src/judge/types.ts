@@ -7,7 +7,7 @@ import type { SpendingLimit } from '../limits/spending-limit.ts';
 import type { AssessmentValue } from '../mlflow/types.ts';
 import type { ModelAnswer } from './model-answer.ts';
 
-export type ScorerNeed = 'request' | 'reply' | 'system-prompt' | 'tools';
+export type ScorerNeed = 'request' | 'reply' | 'system-prompt' | 'tools' | 'captured-reply';
 
 /** A scorer that the LLM judge answers. */
 export interface JudgeScorer {
@@ -94,6 +94,8 @@ export interface JudgeMoney {
   answer?: ModelAnswer | undefined;
   /** Scorers that a cascade's first model has left open before. It is paid for, so only the judge is asked. */
   leftOpen?: ReadonlySet<string> | undefined;
+  /** Answers to parts of the question, from earlier calls that failed before all of it was answered. They are paid for. */
+  known?: readonly Verdict[] | undefined;
 }
 
 /** The judge as the pipeline uses it. Bedrock Converse, OpenAI-compatible URLs and SageMaker endpoints are supported. */

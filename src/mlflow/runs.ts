@@ -2,7 +2,6 @@
 import * as z from 'zod';
 import { withRetries } from '../core/process/retry.ts';
 import { batches } from '../core/values/batches.ts';
-import { MlflowRefusedError } from './errors.ts';
 import { anyReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 
@@ -21,8 +20,6 @@ const MAX_PARAM_CHARS = 6000;
 const FAILURE_TAG = 'replay_error';
 /** MLflow's limit for a tag of a run, in old versions too. */
 const MAX_RUN_TAG_CHARS = 5000;
-/** MLflow's limit for one link request. */
-const LINKS_PER_REQUEST = 100;
 
 export interface RunContent {
   name: string;
@@ -193,26 +190,4 @@ export async function tellFailure(
     const json = { run_id: runId, key: FAILURE_TAG };
     await rest.once(post('delete-tag', json), anyReply);
   });
-}
-
-/**
- * Shows traces under the run. On servers that cannot link traces, the tags of each trace name the run.
- *
- * @returns whether the server can link traces
- */
-export async function linkTraces(
-  rest: MlflowRest,
-  { runId }: Pick<MlflowRun, 'runId'>,
-  traceIds: readonly string[],
-): Promise<boolean> {
-  for (const batch of batches(traceIds, LINKS_PER_REQUEST)) {
-    const json = { run_id: runId, trace_ids: batch };
-    try {
-      await rest.repeat({ method: 'POST', path: '/api/2.0/mlflow/traces/link-to-run', json }, anyReply);
-    } catch (error) {
-      if (error instanceof MlflowRefusedError && [404, 405, 501].includes(error.status)) return false;
-      throw error;
-    }
-  }
-  return true;
 }

@@ -69,6 +69,7 @@ export function traceInfo(experimentId: string, trace: TraceRecord): Record<stri
       ...(trace.tokenUsage ? { 'mlflow.trace.tokenUsage': JSON.stringify(trace.tokenUsage) } : {}),
       ...(session === undefined ? {} : { 'mlflow.trace.session': session }),
       ...(user === undefined ? {} : { 'mlflow.trace.user': user }),
+      ...(trace.sourceRun === undefined ? {} : { 'mlflow.sourceRun': trace.sourceRun }),
     },
     tags: traceTags(trace),
   };

@@ -117,18 +117,18 @@ export class TraceWriter {
     const { experiment, traces, assessmentsOf } = task;
     if (traces.length === 0) return joined([]);
     if (!(await this.#options.probe.get()).otlp) return this.#byFiles(task);
-    // Encoded spans have no tags, which the post has.
-    const isJudged = ({ traceId, encoded }: TraceRecord): boolean =>
-      encoded !== undefined || Boolean(assessmentsOf.get(traceId)?.length);
-    const unjudged = { ...task, traces: traces.filter((trace) => !isJudged(trace)), assessmentsOf: NO_ASSESSMENTS };
+    // OTLP takes neither assessments nor a run, and encoded spans have no tags.
+    const isPosted = ({ traceId, encoded, sourceRun }: TraceRecord): boolean =>
+      encoded !== undefined || sourceRun !== undefined || Boolean(assessmentsOf.get(traceId)?.length);
+    const bySpans = { ...task, traces: traces.filter((trace) => !isPosted(trace)), assessmentsOf: NO_ASSESSMENTS };
     try {
       const confirm: Confirm = async (batch) => {
         // MLflow takes a request as a whole.
         const last = batch.slice(-1);
         assertStored(last, await this.#read(experiment, last));
       };
-      const results = [await this.#sender.byOtlp(this.#sending(unjudged), (trace) => otlpTrace(trace), confirm)];
-      for (const part of batches(traces.filter(isJudged), TRACES_PER_REQUEST)) {
+      const results = [await this.#sender.byOtlp(this.#sending(bySpans), (trace) => otlpTrace(trace), confirm)];
+      for (const part of batches(traces.filter(isPosted), TRACES_PER_REQUEST)) {
         results.push(await this.#byPostAndOtlp({ ...task, traces: part }));
       }
       return joined(results);

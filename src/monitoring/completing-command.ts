@@ -1,6 +1,7 @@
 /** Names the command that completes a run which an upgrade has ended: its captures once more, since what is done is left as it is. */
 import type { Storage } from '../core/aws/storage.ts';
 import {
+  type BackfillInput,
   backfillInputSchema,
   type ExecutionInput,
   filesInputSchema,
@@ -58,7 +59,7 @@ function commonFolder(keys: readonly string[]): string {
 }
 
 /** The run's own budget is not among them: what was held by it would be held again, and a part of it is spent. */
-function flagsOf({ evaluate, reevaluate, sampleRate, judge }: Partial<ExecutionInput>): string[] {
+function flagsOf({ evaluate, reevaluate, sampleRate, judge }: Partial<BackfillInput>): string[] {
   return [
     ...(evaluate === false ? ['--no-evaluate'] : []),
     ...(reevaluate ? ['--reevaluate'] : []),

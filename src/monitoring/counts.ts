@@ -11,6 +11,7 @@ import {
   type VerdictCounts,
 } from '../core/contract/receipts.ts';
 import { addCounts } from '../core/values/counts.ts';
+import { addSpend, emptySpend } from '../judge/spend.ts';
 
 const zeros = <Term extends string>(terms: readonly Term[]): Record<Term, number> =>
   Object.fromEntries(terms.map((term) => [term, 0])) as Record<Term, number>;
@@ -18,19 +19,6 @@ const zeros = <Term extends string>(terms: readonly Term[]): Record<Term, number
 export const emptyVerdictCounts = (): VerdictCounts => zeros(VERDICT_TERMS);
 
 export const emptyLogCounts = (): LogCounts => zeros(LOG_TERMS);
-
-export const emptySpend = (): JudgeSpend => ({ calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 });
-
-/** Adds `more` to `total`, `times` times. A sum that includes an unknown price is unknown. */
-export function addSpend(total: JudgeSpend, more: JudgeSpend, times = 1): void {
-  total.calls += times * more.calls;
-  total.inputTokens += times * more.inputTokens;
-  total.outputTokens += times * more.outputTokens;
-  total.usd = total.usd === null || more.usd === null ? null : total.usd + times * more.usd;
-  for (const name of ['cacheCalls', 'cacheReadTokens', 'cacheWriteTokens'] as const) {
-    if (more[name] !== undefined) total[name] = (total[name] ?? 0) + times * more[name];
-  }
-}
 
 export const verdictTotal = (counts: VerdictCounts): number =>
   VERDICT_TERMS.reduce((total, term) => total + counts[term], 0);

@@ -8,8 +8,8 @@ import type { EvaluateReceipt, JudgeSpend, LogReceipt, PlanReceipt, Receipt } fr
 import { workKeys } from '../core/contract/work-keys.ts';
 import { toNamedError, wordsIn } from '../core/errors/errors.ts';
 import { inOrder } from '../core/process/concurrency.ts';
+import { addSpend } from '../judge/spend.ts';
 import { completingCommand } from './completing-command.ts';
-import { addSpend } from './counts.ts';
 
 /** Returns the fields that the receipts of both steps have in common, for an attempt that ends now. */
 export function attemptFacts(request: ChunkRequest, requestId: string, startedAt: string, failure: unknown) {

@@ -15,9 +15,10 @@ import type {
 } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
+import { emptySpend } from '../judge/spend.ts';
 import { absentTraces } from './absent-traces.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
-import { addEstimates, emptyLogCounts, emptySpend, emptyVerdictCounts, verdictTotal } from './counts.ts';
+import { addEstimates, emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
 import { type FailedChunk, failedChunk } from './failed-chunk.ts';
 import { FileReports, type FilesState } from './file-reports.ts';
 import { addChunkSpend, type ChunkState, unreportedAttempts } from './receipts.ts';

@@ -5,8 +5,8 @@ import { type JudgeSettings, judgeWarning, stoppedBy } from './compare/judge-rep
 import type { CapturedComparison, CapturedReplies } from './compare/with-captured.ts';
 import { runContentOf, writeReport } from './finish.ts';
 import type { Measured } from './measure/measure.ts';
+import type { ExchangeFile } from './publish/exchanges.ts';
 import type { MlflowPorts, Published } from './publish/publish.ts';
-import type { TraceSpool } from './publish/spool.ts';
 import { type ReplayResult, unsentWarning } from './to-directory.ts';
 
 export interface FollowUpOptions {
@@ -34,23 +34,23 @@ export interface FollowedUp {
 export class FollowUps {
   readonly #options: FollowUpOptions;
   readonly #captured: CapturedReplies | undefined;
-  readonly #spool: TraceSpool | undefined;
+  readonly #exchanges: ExchangeFile | undefined;
 
-  private constructor(options: FollowUpOptions, captured?: CapturedReplies, spool?: TraceSpool) {
+  private constructor(options: FollowUpOptions, captured?: CapturedReplies, exchanges?: ExchangeFile) {
     this.#options = options;
     this.#captured = captured;
-    this.#spool = spool;
+    this.#exchanges = exchanges;
   }
 
   /** Starts the files that are written during the replay. */
   static async open(options: FollowUpOptions): Promise<FollowUps> {
     const { directory, run, target, compare, judge, mlflow } = options;
     const comparing = compare || judge ? await import('./compare/with-captured.ts') : undefined;
-    const spooling = mlflow ? await import('./publish/spool.ts') : undefined;
+    const tracing = mlflow ? await import('./publish/exchanges.ts') : undefined;
     return new FollowUps(
       options,
       comparing && new comparing.CapturedReplies(directory),
-      spooling?.traceSpool(directory, run, spooling.traceNameOf(target, run)),
+      tracing?.exchangeFile(directory, { run, target: tracing.traceNameOf(target, run) }),
     );
   }
 
@@ -61,7 +61,7 @@ export class FollowUps {
   /** Reads what happened to a request. @returns keeps it */
   read(measured: Measured, clock: RunClock): () => void {
     if (measured.request.phase !== 'profiling') return () => {};
-    const keep = [this.#captured?.read(measured), this.#spool?.read(measured, clock)];
+    const keep = [this.#captured?.read(measured), this.#exchanges?.read(measured, clock)];
     return () => {
       for (const one of keep) one?.();
     };
@@ -104,7 +104,7 @@ export class FollowUps {
   ): Promise<Published | undefined> {
     const { mlflow, directory, run } = this.#options;
     if (!mlflow) return undefined;
-    await this.#spool?.close();
+    await this.#exchanges?.close();
     const { publish } = await import('./publish/publish.ts');
     const content = await runContentOf(result, status, result.endMs, comparison?.quality);
     const judged = comparison?.quality.judged !== undefined;

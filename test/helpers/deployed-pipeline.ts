@@ -47,7 +47,6 @@ export type FunctionKey =
   | 'evaluator'
   | 'replayPlanner'
   | 'replayer'
-  | 'replayEvaluator'
   | 'replaySummarizer'
   | 'replayPublisher'
   | 'replayStopper'

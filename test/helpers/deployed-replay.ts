@@ -57,10 +57,18 @@ export interface ReplayResults {
 }
 
 export class DeployedReplay extends DeployedPipeline {
+  readonly #monitoring: string;
+
   /** @param monitoring the deployed stack, by its monitoring pipeline */
   constructor(monitoring: DeployedPipeline) {
     const { environment, prefix, outputs } = monitoring;
     super(environment, prefix, { ...outputs, stateMachineArn: outputs.replayStateMachineArn });
+    this.#monitoring = outputs.stateMachineArn.replace(':stateMachine:', ':execution:');
+  }
+
+  /** The execution that traces and judges the exchanges of a replay. */
+  monitoringArn(run: string): string {
+    return `${this.#monitoring}:replay-${run}`;
   }
 
   async text(key: string): Promise<string> {

@@ -94,7 +94,6 @@ export class GuardedStack {
       source: { prefix: `${ENDPOINT}/replayed/` },
       target: { url: `${this.#endpoint.url}/invocations`, headersSecretArn: this.#headersArn },
       judge: true,
-      mlflow: true,
     };
   }
 
@@ -110,8 +109,11 @@ export class GuardedStack {
     const { records, summary, names } = await replays.results(outcome.name);
     expect(records).toHaveLength(4);
     expect(summary.is_complete).toBe(true);
-    expect(names).toContain('judged.jsonl');
-    expect(outcome.output).toMatchObject({ mlflow: { leftOut: [] } });
+    expect(names).toContain('compare.json');
+    expect(outcome.output).toMatchObject({ monitoringRun: `replay-${RUN}`, mlflow: { leftOut: [] } });
+    const judged = await pipeline.ended(replays.monitoringArn(RUN));
+    expect([judged.status, judged.cause]).toEqual(['SUCCEEDED', undefined]);
+    expect(judged.summary).toMatchObject({ lines: { traced: 4 }, verdicts: { newVerdicts: 1, notJudgeable: 3 } });
   }
 
   /** Calls StopReplay as the event of an aborted execution does. */

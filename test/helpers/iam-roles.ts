@@ -12,7 +12,6 @@ export const FOLDERS: Record<string, string> = {
   SummarizeRun: 'summarize-run',
   ReplayPlan: 'plan-replay',
   ReplayShard: 'replay-shard',
-  ReplayEvaluation: 'evaluate-replay',
   ReplaySummary: 'summarize-replay',
   ReplayPublication: 'publish-replay',
   ReplayStop: 'stop-replay',

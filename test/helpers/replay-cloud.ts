@@ -10,12 +10,8 @@ import {
 } from '@aws-sdk/client-s3';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
-import type {
-  EvaluateReplayResult,
-  PublishReplayResult,
-  ReplayPlanResult,
-  SummarizeReplayResult,
-} from '../../src/core/contract/replay.ts';
+import type { ExchangesInput } from '../../src/core/contract/input.ts';
+import type { PublishReplayResult, ReplayPlanResult, SummarizeReplayResult } from '../../src/core/contract/replay.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import {
   type LambdaEnvironment,
@@ -24,10 +20,7 @@ import {
   readReplayEnvironment,
 } from '../../src/core/settings/environment.ts';
 import type { ModelCheck } from '../../src/judge/model-check.ts';
-import type { Judge } from '../../src/judge/types.ts';
-import type { SpendingLimit } from '../../src/limits/spending-limit.ts';
 import type { MlflowClient } from '../../src/mlflow/client.ts';
-import { evaluateReplay } from '../../src/replay/cloud/evaluate/evaluate.ts';
 import { START_LEAD_MS } from '../../src/replay/cloud/limits.ts';
 import { planReplay } from '../../src/replay/cloud/plan/plan-replay.ts';
 import { publishReplay } from '../../src/replay/cloud/publish/publish-replay.ts';
@@ -60,9 +53,9 @@ export class CloudReplays {
     EVALUATION_BUDGET_USD: '0',
   });
   mlflow: () => Promise<MlflowClient> = () => Promise.reject(new Error('This test has no MLflow'));
-  judge: () => Promise<Judge> = () => Promise.reject(new Error('This test has no judge'));
-  limit: (run: string, runUsd?: number) => SpendingLimit | undefined = () => undefined;
   checkJudgeModel: () => Promise<ModelCheck | undefined> = async () => undefined;
+  /** The runs of the monitoring that summaries have started, by name. */
+  readonly started = new Map<string, ExchangesInput>();
   #runs = 0;
 
   private constructor(aws: MiniStack) {
@@ -175,22 +168,20 @@ export class CloudRun {
     );
   }
 
-  /** Calls EvaluateReplay once. @param remainingMs may return a different time on each call */
-  evaluate(shard: number, remainingMs: () => number = () => PLENTY_MS): Promise<EvaluateReplayResult> {
-    const { storage, mlflow, judge, limit } = this.#cloud;
-    return evaluateReplay({ run: this.name, shard }, { storage, workBucket: WORK, mlflow, judge, limit, remainingMs });
-  }
-
   publish(): Promise<PublishReplayResult> {
     const { storage, mlflow } = this.#cloud;
     return publishReplay({ run: this.#execution }, { storage, workBucket: WORK, mlflow });
   }
 
   summarize(error?: { Error: string; Cause: string }, remainingMs = PLENTY_MS): Promise<SummarizeReplayResult> {
-    const { storage } = this.#cloud;
+    const { storage, started } = this.#cloud;
+    const startMonitoring = async (run: string, input: ExchangesInput): Promise<string> => {
+      started.set(run, input);
+      return `arn:aws:states:us-east-1:0:execution:monitoring:${run}`;
+    };
     return summarizeReplay(
       { run: this.#execution, ...(error ? { error } : {}) },
-      { storage, workBucket: WORK, remainingMs: () => remainingMs },
+      { storage, workBucket: WORK, startMonitoring, remainingMs: () => remainingMs },
     );
   }
 

@@ -1,24 +1,38 @@
 /** Servers for cloud replays with a judge and MLflow: endpoint, MLflow server, stand-in judge, and the budget's table. */
-import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { randomUUID } from 'node:crypto';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { mlflowEnvironment } from '../../local/python/python-presets.ts';
 import { type MlflowServer, startMlflowServer } from '../../local/servers/mlflow-server.ts';
-import { budgetTable } from '../../src/core/contract/names.ts';
+import type { ChunkRequest } from '../../src/core/contract/payloads.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import { createJudge } from '../../src/judge/create-judge.ts';
+import { PAIRWISE_SCORER, pairwiseJudge } from '../../src/judge/pairwise.ts';
 import { priceCall, priceOptions } from '../../src/judge/pricing/prices.ts';
+import type { Judge } from '../../src/judge/types.ts';
 import { Budget, runScope } from '../../src/limits/budget.ts';
 import { LimitsTable } from '../../src/limits/table.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
-import { budgetRun } from '../../src/replay/cloud/evaluate/evaluate.ts';
+import { evaluateChunk } from '../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { pairReader } from '../../src/monitoring/evaluate/reply-pair.ts';
+import { logChunk } from '../../src/monitoring/log/log-chunk.ts';
+import { runOptions } from '../../src/monitoring/plan/input.ts';
+import { planCaptures } from '../../src/monitoring/plan/planner.ts';
+import { readManifest } from '../../src/monitoring/receipts.ts';
+import { summarizeRun } from '../../src/monitoring/summarize-run.ts';
+import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type StandInJudge, startStandInJudge } from '../doubles/faulty-judge/server.ts';
 import { type MisbehavingServer, startMisbehavingServer } from '../doubles/misbehaving-server.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
+import { answersIn, createItemTable } from './answers-in.ts';
 import { type MlflowReader, startMlflowReader } from './mlflow-reader.ts';
 import { fetchOnNewConnection } from './new-connection.ts';
 import { CAPTURES, CloudReplays, type CloudRun, PREFIX, WORK } from './replay-cloud.ts';
 import { readSpending } from './spending.ts';
 
 const TABLE = 'budget';
+const unasked = (): never => {
+  throw new Error('The cost of pairs is not estimated');
+};
 const JUDGE = 'openai:/stand-in';
 /** US dollars per million tokens. */
 export const JUDGE_PRICES = JSON.stringify({ [JUDGE]: { input: 1, output: 5 } });
@@ -45,6 +59,10 @@ export class EvaluatedReplays {
   readonly client: MlflowClient;
   readonly reader: MlflowReader;
   readonly #dynamo: DynamoDBClient;
+  readonly #judge: Judge;
+  /** Of the budget, of locks, and of what was sent before. */
+  readonly #table: LimitsTable;
+  readonly #answersOf: ReturnType<typeof answersIn>;
 
   private constructor(
     parts: Pick<EvaluatedReplays, 'cloud' | 'mlflow' | 'standIn' | 'endpoint' | 'mlflowProxy' | 'judgeProxy'>,
@@ -77,21 +95,15 @@ export class EvaluatedReplays {
     const prices = priceOptions(settings);
     this.cloud.settings = settings;
     this.cloud.mlflow = async () => this.client;
-    this.cloud.judge = async () =>
-      createJudge({
-        model: JUDGE,
-        baseUrl: `${this.judgeProxy.url}/v1`,
-        apiKey: 'k',
-        price: (usage) => priceCall(JUDGE, usage, prices),
-        retry: { baseMs: 1, capMs: 5, attempts: 3 },
-      });
-    this.cloud.limit = (run, runUsd) =>
-      new Budget({
-        table: new LimitsTable(this.#dynamo, TABLE),
-        dailyUsd: settings.EVALUATION_BUDGET_USD,
-        runUsd,
-        run,
-      });
+    this.#judge = createJudge({
+      model: JUDGE,
+      baseUrl: `${this.judgeProxy.url}/v1`,
+      apiKey: 'k',
+      price: (usage) => priceCall(JUDGE, usage, prices),
+      retry: { baseMs: 1, capMs: 5, attempts: 3 },
+    });
+    this.#table = new LimitsTable(this.#dynamo, TABLE);
+    this.#answersOf = answersIn(aws.url, parts.cloud.storage, WORK);
   }
 
   /**
@@ -116,14 +128,7 @@ export class EvaluatedReplays {
     const judgeProxy = await startMisbehavingServer({ upstream: standIn.url });
     const reader = startMlflowReader(await mlflowEnvironment(version), mlflow.url);
     const all = new EvaluatedReplays({ cloud, mlflow, standIn, endpoint, mlflowProxy, judgeProxy }, reader);
-    await all.#dynamo.send(
-      new CreateTableCommand({
-        TableName: TABLE,
-        BillingMode: 'PAY_PER_REQUEST',
-        AttributeDefinitions: [{ AttributeName: budgetTable.partitionKey, AttributeType: 'S' }],
-        KeySchema: [{ AttributeName: budgetTable.partitionKey, KeyType: 'HASH' }],
-      }),
-    );
+    for (const table of [TABLE, 'answers']) await createItemTable(cloud.aws.url, table);
     return all;
   }
 
@@ -149,17 +154,60 @@ export class EvaluatedReplays {
     }
   }
 
-  /** The cost of a replay according to the budget, US dollars. */
+  /** The cost of judging a replay according to the budget, US dollars. */
   async paidUsd(run: CloudRun): Promise<number> {
-    const { spentUsd } = await readSpending({ client: this.#dynamo, table: TABLE }, runScope(budgetRun(run.name)));
-    return spentUsd;
+    const name = (await run.stored()).mlflow?.monitoringRun ?? '';
+    return (await readSpending({ client: this.#dynamo, table: TABLE }, runScope(name))).spentUsd;
   }
 
-  /** Calls EvaluateReplay until each shard is done, as the state machine does. */
-  async evaluateAll(run: CloudRun, shards: number): Promise<void> {
-    for (let shard = 0; shard < shards; shard++) {
-      while (!(await run.evaluate(shard)).done);
+  /**
+   * Traces and judges the exchanges of a replay: one attempt at each chunk of the run that its summary has started.
+   *
+   * @param attempt from 0; of a later one, planning is over
+   * @returns the first error of a chunk, if there was one, and the summary
+   */
+  async monitor(run: CloudRun, attempt = 0): Promise<{ error?: Error; summary: RunSummary }> {
+    const { storage, settings: environment, started } = this.cloud;
+    const name = (await run.stored()).mlflow?.monitoringRun ?? '';
+    const input = started.get(name);
+    if (input === undefined) throw new Error(`Nothing has started ${name}`);
+    const execution = { name, arn: `arn:aws:states:us-east-1:0:execution:monitoring:${name}`, startTime: '2026-11-20' };
+    const remainingMs = (): number => 300_000;
+    if (attempt === 0) {
+      const request = { input, run: execution, part: 0, nextChunk: 0, cursor: null };
+      await planCaptures(request, {
+        ...{ storage, environment, remainingMs, store: this.client, scorers: 9 },
+        isRunning: async () => false,
+        assertBatchPossible: () => {},
+        assertJudgeAffordable: () => {},
+        checkJudgeModel: async () => undefined,
+        judgeWarning: () => undefined,
+        createEstimator: unasked,
+        estimateSizes: unasked,
+      });
     }
+    let error: Error | undefined;
+    for await (const chunk of readManifest(storage, WORK, name)) {
+      const options = runOptions(input, { sampleRate: 0 });
+      const request: ChunkRequest = { run: name, chunk, options, attempt };
+      const requestId = randomUUID();
+      const writing = { storage, environment, remainingMs, store: this.client, table: this.#table, requestId };
+      const step = options.evaluate
+        ? evaluateChunk(request, {
+            ...writing,
+            judge: pairwiseJudge(this.#judge, pairReader(storage, environment)),
+            scorers: [PAIRWISE_SCORER],
+            always: () => undefined,
+            limit: new Budget({ table: this.#table, dailyUsd: 20, runUsd: options.budgetUsd, run: name }),
+            answers: this.#answersOf(request, requestId, remainingMs()),
+          })
+        : logChunk(request, writing);
+      await step.catch((failure: Error) => {
+        error ??= failure;
+      });
+    }
+    const summary = await summarizeRun(storage, WORK, execution);
+    return { ...(error ? { error } : {}), summary };
   }
 
   async api<T = Record<string, unknown>>(path: string, body?: object): Promise<T> {

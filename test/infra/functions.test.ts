@@ -33,7 +33,6 @@ it('has one function for each step', () => {
     SummarizeRunFunction: 'sagemaker-data-capture-summarizer-test',
     ReplayPlanFunction: 'sagemaker-replay-planner-test',
     ReplayShardFunction: 'sagemaker-replay-sender-test',
-    ReplayEvaluationFunction: 'sagemaker-replay-evaluator-test',
     ReplaySummaryFunction: 'sagemaker-replay-summarizer-test',
     ReplayPublicationFunction: 'sagemaker-replay-publisher-test',
     ReplayStopFunction: 'sagemaker-replay-stopper-test',

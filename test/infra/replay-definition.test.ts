@@ -1,6 +1,6 @@
 /** What holds of the definition of replays as a whole. recorded.test.ts has it state by state. */
 
-import { MAX_SHARDS, REPLAYER_TIMEOUT_SECONDS } from '../../src/core/contract/replay.ts';
+import { REPLAYER_TIMEOUT_SECONDS } from '../../src/core/contract/replay.ts';
 import {
   definitionOf,
   flattened,
@@ -42,11 +42,6 @@ it('retries a throttled shard for at most a minute', () => {
   expect(waits.reduce((sum, wait) => sum + wait, 0)).toBe(62);
 });
 
-it('evaluates as many shards concurrently as the monitoring processes chunks, since they share MLflow and the judge', () => {
-  const { States } = definitionOf(templateOf({ MAX_CONCURRENCY: '3' }), REPLAY) as typeof definition;
-  expect([States.ForEachReplayedShard?.MaxConcurrency, States.ForEachShard?.MaxConcurrency]).toEqual([3, MAX_SHARDS]);
-});
-
 it('limits a shard by the timeout of its function, not counting the wait before it', () => {
   const limit = resourcesOfType(template, 'AWS::Lambda::Function').ReplayShardFunction?.Properties.Timeout;
   expect(limit).toBe(REPLAYER_TIMEOUT_SECONDS);
@@ -71,7 +66,6 @@ it('lets StopReplay alone write the stop order, which the functions that obey it
       .map(([role]) => role);
   expect(users('s3:PutObject')).toEqual(['ReplayStopRole']);
   expect(users('s3:GetObject').toSorted()).toEqual([
-    'ReplayEvaluationRole',
     'ReplayPlanRole',
     'ReplayPublicationRole',
     'ReplayShardRole',

@@ -5,7 +5,7 @@ import { type Browser, chromium } from 'playwright-core';
 import { findChromium } from '../../local/machine/find-chromium.ts';
 import { FollowUps } from '../../src/replay/follow-ups.ts';
 import { DEFAULT_OPTIONS } from '../../src/replay/options.ts';
-import { SPOOL_FILE, traceNameOf, traceSpool } from '../../src/replay/publish/spool.ts';
+import { EXCHANGES_FILE, exchangeFile, traceNameOf } from '../../src/replay/publish/exchanges.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { inputsSchema, recordSchema, summarySchema } from '../helpers/aiperf-files.ts';
@@ -97,7 +97,7 @@ test('the result files contain no secret headers and no values of the URL’s qu
     report: true,
     compare: true,
   });
-  const spool = traceSpool(out, 'test-run', traceNameOf(description, 'test-run'));
+  const spool = exchangeFile(out, { run: 'test-run', target: traceNameOf(description, 'test-run') });
   const options = { ...DEFAULT_OPTIONS, speedup: 10 };
   const result = await replay(folder.write('a.jsonl', mixed()), target, out, options, {
     keepCaptured: true,
@@ -113,10 +113,10 @@ test('the result files contain no secret headers and no values of the URL’s qu
   expect(endpoint.requests[0]).toMatchObject({ url: new URL(url).pathname + new URL(url).search });
   expect(endpoint.requests[0]?.headers).toMatchObject({ 'x-auth': 'hunter2', 'user-agent': 'hunter2' });
   const files = readdirSync(out);
-  expect(files).toEqual(expect.arrayContaining(['report.html', SPOOL_FILE, 'replies.jsonl']));
+  expect(files).toEqual(expect.arrayContaining(['report.html', EXCHANGES_FILE, 'replies.jsonl']));
   expect(files.filter((name) => readFileSync(join(out, name), 'utf8').includes('hunter2'))).toEqual([]);
   // Neither do the bodies, which are in base64.
-  const spooled = readLines<{ captureData: Record<string, { data: string }> }>(join(out, SPOOL_FILE));
+  const spooled = readLines<{ captureData: Record<string, { data: string }> }>(join(out, EXCHANGES_FILE));
   const bodies = spooled.flatMap(({ captureData }) => Object.values(captureData).map(({ data }) => data));
   expect(bodies.map((data) => Buffer.from(data, 'base64').toString()).join()).not.toContain('hunter2');
   expect(json(out, 'replay.json').target).toEqual({

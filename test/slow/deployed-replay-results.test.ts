@@ -1,17 +1,21 @@
 /**
  * Tests of judging and logging cloud replays on a deployed stack in an emulated AWS, with a real MLflow server.
  */
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
 import { dayScope, runScope } from '../../src/limits/budget.ts';
+import type { GateResult } from '../../src/replay/gate/types.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { signedBy } from '../doubles/sigv4-verifier.ts';
-import { DeployedPipeline, type FunctionKey, type Outcome } from '../helpers/deployed-pipeline.ts';
+import { DeployedPipeline, type Outcome } from '../helpers/deployed-pipeline.ts';
 import { DeployedReplay } from '../helpers/deployed-replay.ts';
 import { DeployedStop } from '../helpers/deployed-stop.ts';
 import { type LocalEnvironment, startEnvironment } from '../helpers/local-environment.ts';
-import { captureLine, chatBody, chatLine } from '../helpers/replay.ts';
+import { type CliResult, captureLine, chatBody, chatLine, runCli } from '../helpers/replay.ts';
 import { type ReplayRun, ReplaysInMlflow, type TraceInfo } from '../helpers/replays-in-mlflow.ts';
 import { readSpending } from '../helpers/spending.ts';
 
@@ -38,11 +42,7 @@ const LINES: Record<string, string> = {
 const MANY = 20;
 for (let i = 0; i < MANY; i += 1) LINES[`many-${i}`] = chatLine(`many-${i}`, 2, `Where is parcel ${i}?`, 'No idea.');
 const EVENTS = Object.keys(LINES).toSorted();
-/**
- * With this limit, the evaluator starts nothing more after ten seconds. The judge gets 8 concurrent questions at first, then
- * 16, two for each pair, and at most 16 pairs wait for it: the last ones are asked after two rounds.
- */
-const EVALUATOR_SECONDS = 130;
+/** So that the replay has ended long before its replies are judged. */
 const JUDGE_MS = 6_000;
 
 const firstDay = dayScope(Date.now());
@@ -78,10 +78,7 @@ afterAll(async () => {
   await endpoint?.close();
 });
 
-const input = { target: { endpoint: TARGET }, shard: { seconds: 3 }, judge: true, mlflow: true };
-
-const jsonOf = async (run: string, file: string): Promise<Record<string, unknown>> =>
-  JSON.parse(await replays.text(`${replayKeys.resultPrefix(run)}${file}`)) as Record<string, unknown>;
+const input = { target: { endpoint: TARGET }, shard: { seconds: 3 }, judge: true };
 
 async function runNamed(name: string): Promise<ReplayRun> {
   const found = (await inMlflow.runs(REPLAYS)).filter((run) => run.name === name);
@@ -93,66 +90,79 @@ const tracesOf = (run: string): Promise<TraceInfo[]> => inMlflow.traces(REPLAYS,
 
 describe('with the judge and with MLflow', () => {
   const RUN = 'judged';
+  const PAIRS = 3 + MANY;
   let outcome: Outcome;
+  let judged: Outcome;
+  let compared: CliResult;
   let run: ReplayRun;
 
   beforeAll(async () => {
     environment.judge.forget();
     environment.judge.behave({ delayMs: JUDGE_MS });
-    await replays.setTimeout('replayEvaluator', EVALUATOR_SECONDS);
     outcome = await replays.ended(await replays.start(input, RUN));
     expect(DeployedReplay.facts(outcome)).toEqual({ status: 'SUCCEEDED' });
+    const before = await replays.ended(await replays.start({ ...input, judge: false, compare: true }, 'before'));
+    expect(DeployedReplay.facts(before)).toEqual({ status: 'SUCCEEDED' });
+    const [from, to] = ['before', RUN].map((name) => `s3://${replays.outputs.workBucket}/replays/${name}`);
+    compared = await runCli(
+      [
+        'compare',
+        from ?? '',
+        to ?? '',
+        '--threshold',
+        'judged_worse:50',
+        '--json',
+        '-o',
+        mkdtempSync(join(tmpdir(), 'compared-')),
+      ],
+      environment.ministack.env,
+    );
+    judged = await replays.ended(replays.monitoringArn(RUN));
     run = await runNamed(RUN);
   });
-  afterAll(async () => {
-    environment.judge.behave({});
-    await replays.setTimeout('replayEvaluator', 900);
-  });
+  afterAll(() => environment.judge.behave({}));
 
-  test('succeeds, and returns its MLflow run', () => {
+  test('succeeds, and returns its MLflow run and the run that judges it', () => {
     expect(outcome.output).toEqual({
       ok: true,
       error: '',
       cause: '',
       results: { bucket: replays.outputs.workBucket, prefix: `replays/${RUN}/results/` },
       publish: true,
+      monitoringRun: `replay-${RUN}`,
       mlflow: { experiment: { id: expect.any(String), name: REPLAYS }, runId: run.id, leftOut: [] },
     });
   });
 
   test('judges exactly the pairs that differ, in both orders', async () => {
-    const judged = { better: 1 + MANY, same: 1, worse: 1, undecided: 0, failed: 0, overBudget: 0 };
-    const comparison = await jsonOf(RUN, 'compare.json');
-    expect(comparison).toMatchObject({ quality: { compared: 5 + MANY, same: 1, judged } });
-    const lines = (await replays.text(`${replayKeys.resultPrefix(RUN)}judged.jsonl`)).trim().split('\n');
-    const verdicts = lines.map((line) => JSON.parse(line) as { event_id: string; verdict: string });
-    expect(verdicts).toHaveLength(3 + MANY);
-    expect(Object.fromEntries(verdicts.map(({ event_id, verdict }) => [event_id, verdict]))).toMatchObject({
-      better: 'better',
-      worse: 'worse',
-      equal: 'same',
-      'many-0': 'better',
+    expect(DeployedReplay.facts(judged)).toEqual({ status: 'SUCCEEDED' });
+    expect(judged.summary).toMatchObject({
+      lines: { planned: EVENTS.length, traced: EVENTS.length, lost: 0 },
+      verdicts: { newVerdicts: PAIRS, failed: 0, heldByBudget: 0 },
+      verdictsByScorer: { pairwise_preference: { better: 1 + MANY, same: 1, worse: 1 } },
+      spend: { calls: 2 * PAIRS },
     });
-    expect(comparison.regressions).toContainEqual(
-      expect.objectContaining({ eventId: 'worse', regressions: expect.arrayContaining(['judged-worse']) }),
-    );
-    const calls = 2 * verdicts.length;
-    expect(environment.judge.counts).toMatchObject({ calls, answered: calls });
-    const metrics = Object.entries(judged).map(([verdict, count]) => [`judged_${verdict}`, count]);
-    expect(run.metrics).toMatchObject(Object.fromEntries(metrics));
+    expect(environment.judge.counts).toMatchObject({ calls: 2 * PAIRS, answered: 2 * PAIRS });
+    const traces = await tracesOf(RUN);
+    expect(traces.map(({ tags }) => tags.event_id).toSorted()).toEqual(EVENTS);
   });
 
-  test('continues in a second call if time runs out, and repeats nothing', async () => {
-    const errors = await replays.chunkErrors(outcome.arn);
-    // On a busy machine, a call may have no time for anything.
-    expect(errors.filter((name) => name !== 'ChunkOutOfTime')).toEqual([]);
-    const calls = await replays.childCalls(outcome.arn, 'replayEvaluator');
-    // There are two shards. The one with nothing to judge needs one call.
-    expect(calls - errors.length).toBeGreaterThanOrEqual(3);
+  test('compare waits for the judging run, and says what its verdicts are about', () => {
+    expect(compared.stderr).toContain(`the verdicts of replay-${RUN} on the captured replies count; waiting`);
+    const { gate, notes } = JSON.parse(compared.stdout) as { gate: GateResult; notes: string[] };
+    expect(notes).toContainEqual(expect.stringContaining(`by the verdicts of replay-${RUN}`));
+    // One of the pairs that a judge can compare, equal ones included.
+    expect(gate.thresholds).toEqual([expect.objectContaining({ seen: 1 + PAIRS, worse: 100 / (1 + PAIRS), open: 0 })]);
+  });
+
+  test('counts in no rate and no prediction', async () => {
+    const storage = await replays.names('counts/');
+    expect(storage).toEqual([]);
+    expect(await replays.names('ground-truth/')).toEqual([]);
   });
 
   test('pays from the stack’s budget', async () => {
-    const { judgeUsd } = (await jsonOf(RUN, 'compare.json')) as { judgeUsd: number };
+    const judgeUsd = judged.summary?.spend.usd ?? 0;
     expect(judgeUsd).toBeGreaterThan(0);
     const { url, region } = environment.ministack;
     const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
@@ -162,7 +172,7 @@ describe('with the judge and with MLflow', () => {
       const table = TableNames.find((name) => name.includes('Budget')) ?? '';
       // Around midnight, the cost is split over two days.
       const days = [...new Set([firstDay, dayScope(Date.now())])];
-      for (const scopes of [days, [runScope(`replay/${RUN}`)]]) {
+      for (const scopes of [days, [runScope(`replay-${RUN}`)]]) {
         const found = await Promise.all(scopes.map((scope) => readSpending({ client, table }, scope)));
         expect(found.reduce((sum, { spentUsd }) => sum + spentUsd, 0)).toBeCloseTo(judgeUsd, 6);
         // No block is left.
@@ -177,58 +187,39 @@ describe('with the judge and with MLflow', () => {
 describe('with a judge that denies access', () => {
   const RUN = 'denied';
   let outcome: Outcome;
+  let judged: Outcome;
 
   beforeAll(async () => {
     // The model itself exists, so planning succeeds.
     environment.judge.behave({ models: { [defaultJudgeModel('us-east-1') ?? '']: { state: 'denied' } } });
     outcome = await replays.ended(await replays.start(input, RUN));
+    judged = await replays.ended(replays.monitoringArn(RUN));
   });
 
-  test('fails with the shard and the reason, without a retry', async () => {
-    expect(DeployedReplay.facts(outcome)).toMatchObject({ status: 'FAILED', error: 'ReplayNotEvaluated' });
-    expect(outcome.cause).toMatch(/\b0\b.*JudgeRefused/);
-    expect(await replays.chunkErrors(outcome.arn)).toEqual(['JudgeRefused']);
-  });
-
-  test('has its results, and a failed MLflow run', async () => {
+  test('the replay has its results and its MLflow run, and the run that judges fails with the reason', async () => {
+    expect(DeployedReplay.facts(outcome)).toEqual({ status: 'SUCCEEDED' });
+    expect(judged.status).toBe('FAILED');
+    expect(judged.cause).toContain('JudgeRefused');
     const { records, names } = await replays.results(RUN);
     expect(records.map(({ metadata }) => metadata.event_id).toSorted()).toEqual(EVENTS);
     expect(names).toEqual(expect.arrayContaining(['compare.json', 'replies.jsonl', 'report.html']));
     const run = await runNamed(RUN);
-    expect(run).toMatchObject({
-      status: 'FAILED',
-      endMs: expect.any(Number),
-      tags: { replay_error: expect.stringMatching(/^ReplayNotEvaluated: /) },
-    });
+    expect(run).toMatchObject({ status: 'FINISHED', endMs: expect.any(Number) });
     expect(run.files.toSorted()).toEqual(names.toSorted());
     expect((await tracesOf(RUN)).map(({ tags }) => tags.event_id).toSorted()).toEqual(EVENTS);
   });
 
-  test('can be completed manually after the cause is removed, without sending again', async () => {
-    const before = { arrived: endpoint.arrivals.count, names: (await replays.results(RUN)).names };
+  test('can be completed by a retry after the cause is removed, without sending again', async () => {
+    const before = endpoint.arrivals.count;
     environment.judge.behave({});
-    // As in docs/replay.md.
-    const payload = async (which: FunctionKey, request: object): Promise<unknown> => {
-      const reply = await replays.invoke(which, request);
-      expect(reply.error).toBeUndefined();
-      return reply.payload;
-    };
-    const pairs = 3 + MANY;
-    expect(await payload('replayEvaluator', { run: RUN, shard: 0 })).toMatchObject({ done: true, judged: pairs });
-    expect(await payload('replaySummarizer', { run: { name: RUN } })).toMatchObject({
-      ok: true,
-      publish: true,
+    const retried = await monitoring.run({ retry: { run: `replay-${RUN}`, what: 'failed' } });
+    expect([retried.status, retried.cause]).toEqual(['SUCCEEDED', undefined]);
+    expect(retried.summary).toMatchObject({
+      lines: { lost: 0 },
+      verdictsByScorer: { pairwise_preference: { better: 1 + MANY, same: 1, worse: 1 } },
     });
-    expect(await payload('replayPublisher', { run: { name: RUN } })).toMatchObject({ leftOut: [] });
-    const run = await runNamed(RUN);
-    expect(run).toMatchObject({
-      status: 'FINISHED',
-      metrics: { judged_better: 1 + MANY, judged_worse: 1 },
-    });
-    expect(run.tags).not.toHaveProperty('replay_error');
-    expect(run.files.toSorted()).toEqual([...new Set([...before.names, 'judged.jsonl'])].toSorted());
     expect(await tracesOf(RUN)).toHaveLength(EVENTS.length);
-    expect(endpoint.arrivals.count).toBe(before.arrived);
+    expect(endpoint.arrivals.count).toBe(before);
   });
 });
 
@@ -250,9 +241,10 @@ describe('when it is stopped', () => {
     );
   });
 
-  test('has partial results, and does not call the judge', async () => {
+  test('has partial results, and nothing judges it', async () => {
     const { summary } = await replays.results(RUN);
     expect(summary).toMatchObject({ was_cancelled: true });
+    expect(await replays.monitoringExecutions(monitoring.outputs.stateMachineArn)).not.toContain(`replay-${RUN}`);
     expect(environment.judge.counts.calls).toBe(0);
   });
 
@@ -283,7 +275,7 @@ describe('with an MLflow run that cannot be ended', () => {
     await replays.setVariable('replayPublisher', 'MLFLOW_TRACKING_URI', 'nowhere');
     // Its second shard was claimed by a function that crashed.
     await monitoring.putWork(replayKeys.claim(INCOMPLETE, 1), { run: INCOMPLETE, shard: 1, claimedAtMs: 0 });
-    const arns = [WHOLE, INCOMPLETE].map((name) => replays.start({ ...input, judge: false }, name));
+    const arns = [WHOLE, INCOMPLETE].map((name) => replays.start({ ...input, judge: false, mlflow: true }, name));
     outcomes = await Promise.all(arns.map(async (arn) => replays.ended(await arn)));
   });
   afterAll(() => replays.setVariable('replayPublisher', 'MLFLOW_TRACKING_URI', environment.mlflowUrl));

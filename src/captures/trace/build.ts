@@ -6,7 +6,8 @@ import { capturePathOf } from '../files/capture-path.ts';
 import { isObject } from '../json.ts';
 import type { Capture, Inference, QuarantineCause, RawLine } from '../types.ts';
 import { rootAttributes } from './attributes.ts';
-import { childSpanIdOf, REPLAY_TAG, RUN_TAG, rootSpanIdOf, traceIdOf } from './ids.ts';
+import { exchangeAttributes, exchangeTimes, exchangeTrace, lineTraceId } from './exchange.ts';
+import { childSpanIdOf, REPLAY_TAG, RUN_TAG, rootSpanIdOf } from './ids.ts';
 import { requestPreview, responsePreview } from './preview.ts';
 import { spanContentOf, spanTypeOf } from './span-content.ts';
 import { Storer } from './storable.ts';
@@ -38,19 +39,22 @@ export function buildTrace(capture: Capture, raw: RawLine, options: TraceOptions
   // Whether a replay is believed to have sent the request is known later than the content.
   const { replay = capture.replayRun } = options;
   const sent = { replay_run: replay, [REPLAY_TAG]: options.replay === undefined ? undefined : 'true' };
-  return { ...trace, tags: { ...trace.tags, ...fittedTags(sent) } };
+  return exchangeTrace({ ...trace, tags: { ...trace.tags, ...fittedTags(sent) } }, capture);
 }
 
 function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRecord {
-  const traceId = traceIdOf(options.experimentId, raw.bytes);
-  const time = { startTimeMs: capture.inferenceTimeMs, endTimeMs: capture.inferenceTimeMs };
+  const { exchange } = capture;
+  const traceId = lineTraceId(options.experimentId, raw.bytes, exchange !== undefined);
+  const { inferenceTimeMs } = capture;
+  const time = exchange ? exchangeTimes(exchange) : { startTimeMs: inferenceTimeMs, endTimeMs: inferenceTimeMs };
   const content = spanContentOf(capture);
   const storer = new Storer();
   const inputs = storer.store(content.inputs);
   const outputs = storer.store(content.outputs);
   const status: SpanRecord['status'] =
     capture.error === undefined ? { code: 'OK' } : { code: 'ERROR', message: statusMessage(capture.error) };
-  const name = cleanText(options.endpointName);
+  const name = cleanText(exchange?.target ?? options.endpointName);
+  const attributes = rootAttributes(capture, raw, content, storer);
   const root: SpanRecord = {
     spanId: rootSpanIdOf(traceId),
     name,
@@ -58,7 +62,7 @@ function traceOf(capture: Capture, raw: RawLine, options: TraceOptions): TraceRe
     ...time,
     ...(inputs === undefined ? {} : { inputs }),
     ...(outputs === undefined ? {} : { outputs }),
-    attributes: rootAttributes(capture, raw, content, storer),
+    attributes: exchange ? exchangeAttributes(attributes, exchange) : attributes,
     status,
   };
   return {
@@ -117,7 +121,7 @@ function tagsOf(capture: Capture, raw: RawLine, options: TraceOptions): Record<s
   const isCaptured = capture.timeSource === 'inferenceTime';
   const mismatch = capture.inferenceMismatch;
   return fittedTags({
-    sagemaker_endpoint_name: options.endpointName,
+    sagemaker_endpoint_name: capture.exchange?.target ?? options.endpointName,
     sagemaker_variant_name: capturePathOf(raw.place.key).variant ?? options.variantName,
     event_id: capture.eventId,
     inference_id: capture.inferenceId,

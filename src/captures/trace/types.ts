@@ -34,6 +34,8 @@ export interface TraceRecord {
   /** At most 250 characters. */
   sessionId?: string;
   userId?: string;
+  /** MLflow's run that shows the trace. */
+  sourceRun?: string;
   tokenUsage?: {
     input_tokens?: number;
     output_tokens?: number;

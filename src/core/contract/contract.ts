@@ -8,7 +8,7 @@
  */
 import { PermanentError } from '../errors/errors.ts';
 
-export const CONTRACT = 3;
+export const CONTRACT = 4;
 
 /** What was written before the number existed fulfills contract 1. */
 const FIRST = 1;

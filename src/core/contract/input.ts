@@ -71,11 +71,20 @@ export const retryInputSchema = z.strictObject({
   ...inputOptionFields,
 });
 
+/** The replay whose exchanges a run traces and judges, and the experiment of their traces. */
+const replayOfRun = z.strictObject({ run: z.string().min(1), experimentId: z.string().min(1) });
+
+/** The exchanges of a cloud replay, which starts this run itself. Every pair of replies that differ is judged. */
+export const exchangesInputSchema = z
+  .strictObject({ replay: replayOfRun, ...inputOptionFields })
+  .omit({ judge: true, dryRun: true });
+
 export type ObjectInput = z.infer<typeof objectInputSchema>;
 export type FilesInput = z.infer<typeof filesInputSchema>;
 export type BackfillInput = z.infer<typeof backfillInputSchema>;
 export type RetryInput = z.infer<typeof retryInputSchema>;
-export type ExecutionInput = ObjectInput | FilesInput | BackfillInput | RetryInput;
+export type ExchangesInput = z.infer<typeof exchangesInputSchema>;
+export type ExecutionInput = ObjectInput | FilesInput | BackfillInput | RetryInput | ExchangesInput;
 
 /** The options of a run with every default filled in. They travel to every chunk. */
 export const runOptionsSchema = switches.extend({
@@ -84,6 +93,8 @@ export const runOptionsSchema = switches.extend({
   window: z.object({ fromMs: z.number().optional(), toMs: z.number().optional() }).optional(),
   /** In a retry: the runs that it continues, the first one first. What they have judged is not judged again. */
   continues: z.array(z.string()).optional(),
+  /** The lines are the exchanges of this replay. They count in no rate, objective, metric, or prediction. */
+  replay: replayOfRun.optional(),
 });
 
 export type RunOptions = z.infer<typeof runOptionsSchema>;

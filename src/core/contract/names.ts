@@ -28,8 +28,6 @@ export const resourceNames = (prefix: string) => ({
   replayPlannerRole: `sagemaker-replay-planning-${prefix}`,
   replayer: `sagemaker-replay-sender-${prefix}`,
   replayerRole: `sagemaker-replay-sending-${prefix}`,
-  replayEvaluator: `sagemaker-replay-evaluator-${prefix}`,
-  replayEvaluatorRole: `sagemaker-replay-evaluation-${prefix}`,
   replayPublisher: `sagemaker-replay-publisher-${prefix}`,
   replayPublisherRole: `sagemaker-replay-publishing-${prefix}`,
   replaySummarizer: `sagemaker-replay-summarizer-${prefix}`,

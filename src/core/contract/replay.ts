@@ -60,7 +60,7 @@ export const replayInputSchema = z.strictObject({
   ...optionFields,
   /** Compare each reply with the captured one. Default `false`. */
   compare: z.boolean().optional(),
-  /** Ask the stack's judge about the replies that differ; implies `compare`. Default `false`. */
+  /** Ask the stack's judge about the replies that differ; implies `compare` and `mlflow`. Default `false`. */
   judge: z.boolean().optional(),
   /** The most that this replay may spend on the judge, in US dollars, within the daily budget; 0: no separate limit. Default 20. */
   judgeBudgetUsd: z.number().min(0).optional(),
@@ -96,8 +96,6 @@ export interface ReplayPlanResult {
   outcome: 'planned' | 'empty' | 'dryRun';
   manifest: ObjectPlace;
   shards: number;
-  /** Whether the replies are processed after the last request: by the judge, or as traces in MLflow. */
-  evaluate: boolean;
 }
 
 /** One line of the manifest of shards, for one child of the Map. */
@@ -117,18 +115,6 @@ export const replayShardRequestSchema = z.object({
 
 export type ReplayShardRequest = z.infer<typeof replayShardRequestSchema>;
 
-/** The request of the second Map, over the same manifest, to EvaluateReplay. It is repeated until the shard is done. */
-export type EvaluateReplayRequest = ReplayShardRequest;
-
-/** The result of EvaluateReplay. The counts are for the whole shard so far. */
-export interface EvaluateReplayResult {
-  /** `false`: call it again, since one invocation did not have the time for all of it. */
-  done: boolean;
-  shard: number;
-  traces: number;
-  judged: number;
-}
-
 /** The request to SummarizeReplay. `error` is present if planning or the Map itself failed. */
 export interface SummarizeReplayRequest {
   run: Execution;
@@ -144,6 +130,8 @@ export interface SummarizeReplayResult {
   results: { bucket: string; prefix: string };
   /** Whether an MLflow run waits for its figures and files: PublishReplay is next. */
   publish: boolean;
+  /** The run of the monitoring that traces and judges the exchanges, if one was started. */
+  monitoringRun?: string;
 }
 
 /**

@@ -146,10 +146,9 @@ export const replayKeys = {
   shardPrefix: (run: string, shard: number) => `${replayKeys.shardsPrefix(run)}${padded(shard, 4)}/`,
   shardsPrefix: (run: string) => `replays/${run}/shards/`,
   mapResultPrefix: (run: string) => `replays/${run}/map`,
-  /** The progress of EvaluateReplay on one shard, and the judge's verdicts. */
-  evaluationPrefix: (run: string, shard: number) => `${replayKeys.evaluationsPrefix(run)}${padded(shard, 4)}/`,
-  evaluationsPrefix: (run: string) => `replays/${run}/evaluations/`,
-  evaluationMapResultPrefix: (run: string) => `replays/${run}/evaluation-map`,
+  /** The exchanges of one shard as capture lines, which a run of the monitoring traces and judges. */
+  exchanges: (run: string, shard: number) => `${replayKeys.exchangesPrefix(run)}${padded(shard, 4)}.jsonl`,
+  exchangesPrefix: (run: string) => `replays/${run}/exchanges/`,
   /** Metrics, parameters and final status of the MLflow run, written by SummarizeReplay for PublishReplay. */
   publication: (run: string) => `replays/${run}/publication.json`,
   /** The merged result set, with the same file names as on the command line. */

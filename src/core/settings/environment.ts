@@ -44,6 +44,8 @@ export type LambdaEnvironment = z.infer<typeof environmentSchema>;
 const replayEnvironmentSchema = z.object({
   ...names,
   ...replaySettings,
+  /** The state machine of the monitoring, for the function that starts a run over the exchanges of a replay. */
+  STATE_MACHINE_ARN: z.string().optional(),
   /** Set by Lambda itself. */
   AWS_REGION: text,
   /** The address of an emulator, or of a private endpoint. */

@@ -25,7 +25,9 @@ type NotJudgeableReason =
   /** A payload could not be decoded, and is kept as captured. */
   | 'notDecoded'
   /** A call with several prompts, whose replies cannot be assigned to them. */
-  | 'promptsNotPaired';
+  | 'promptsNotPaired'
+  /** An exchange of a replay whose reply says the same as the captured one, or that has none to compare with. */
+  | 'nothingToCompare';
 type Applicability = { judge: true } | { notJudgeable: NotJudgeableReason };
 
 /** The part of a capture that the judge reads. */
@@ -67,6 +69,8 @@ export const applicability = (capture: Capture, { needs }: Pick<JudgeScorer, 'ne
 
 function applies(capture: Capture, needs: ReadonlySet<JudgeScorer['needs'][number]>): Applicability {
   if (capture.error !== undefined || capture.format === 'error') return { notJudgeable: 'errorReply' };
+  if (needs.has('captured-reply') && capture.exchange?.captured === undefined)
+    return { notJudgeable: 'nothingToCompare' };
   if (isEmpty(capture.response)) return { notJudgeable: 'noResponse' };
   if (isUndecoded(capture.request) || isUndecoded(capture.response)) return { notJudgeable: 'notDecoded' };
   if (promptCount(capture) > 1 && capture.inferenceMismatch) return { notJudgeable: 'promptsNotPaired' };

@@ -48,7 +48,7 @@ const judgeScorerSchema = z
     version: z.string().min(1),
     question: z.string().trim().min(1).max(MAX_QUESTION_CHARS),
     values: valuesSchema,
-    needs: z.array(z.enum(['request', 'reply', 'system-prompt', 'tools'])).min(1),
+    needs: z.array(z.enum(['request', 'reply', 'system-prompt', 'tools', 'captured-reply'])).min(1),
     sampleRate: z.number().min(0).max(1).optional(),
     passes: z.enum(['yes', 'no']).optional(),
     isTerse: z.boolean().optional(),

@@ -22,11 +22,13 @@ export async function* readChunk(
   storage: Storage,
   chunk: UnnumberedChunk,
   environment: LambdaEnvironment,
-  window: RunOptions['window'],
+  { window, replay }: Pick<RunOptions, 'window' | 'replay'>,
   how: LineReading,
 ): AsyncGenerator<ChunkLine> {
-  const decoder = new LineDecoder(environment, { experimentId: chunk.experimentId, window }, how);
-  const marks = new Marks(storage, environment.WORK_BUCKET);
+  const areExchanges = replay !== undefined;
+  const decoder = new LineDecoder(environment, { experimentId: chunk.experimentId, window, areExchanges }, how);
+  // In a run over a replay its requests are what is judged.
+  const marks = areExchanges ? undefined : new Marks(storage, environment.WORK_BUCKET);
   for await (const opened of openRanges(storage, chunk, environment.WORK_BUCKET)) {
     const { index: range } = opened;
     if (opened.fault !== undefined) {
@@ -42,6 +44,6 @@ export async function* readChunk(
   }
 }
 
-async function marked(line: LightLine, marks: Marks): Promise<LightLine> {
-  return line.kind === 'capture' ? { ...line, replay: await marks.runOf(line.capture) } : line;
+async function marked(line: LightLine, marks: Marks | undefined): Promise<LightLine> {
+  return line.kind === 'capture' ? { ...line, replay: await marks?.runOf(line.capture) } : line;
 }

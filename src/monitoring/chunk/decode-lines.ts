@@ -2,7 +2,7 @@
 
 import { decodeLine } from '../../captures/decode.ts';
 import type { LineRead } from '../../captures/lines/read-lines.ts';
-import { traceIdOf } from '../../captures/trace/ids.ts';
+import { lineTraceId } from '../../captures/trace/exchange.ts';
 import type { Capture, DecodedLine, DecodeOptions, LinePlace, QuarantineCause, RawLine } from '../../captures/types.ts';
 import { BYTES_A_CHARACTER, tooHeavyNote } from '../../captures/weight.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
@@ -53,8 +53,9 @@ export interface HeavyLine {
 export type ReadSettings = Pick<LambdaEnvironment, 'CSV_HEADER' | 'FEATURE_NAMES' | 'MAX_LINE_BYTES'>;
 
 /** How the stack's functions decode lines with these settings. */
-export const decodeOptions = (environment: ReadSettings): DecodeOptions => ({
+export const decodeOptions = (environment: ReadSettings, areExchanges = false): DecodeOptions => ({
   csvHeader: environment.CSV_HEADER,
+  ...(areExchanges ? { areExchanges } : {}),
   ...(environment.FEATURE_NAMES.length > 0 ? { featureNames: environment.FEATURE_NAMES } : {}),
 });
 
@@ -83,6 +84,8 @@ interface SeenIds {
 /** What the lines belong to. */
 interface LinesOf {
   experimentId: string;
+  /** The lines are the exchanges of a replay. */
+  areExchanges?: boolean;
   window?: RunOptions['window'];
   /** The trace ids so far. */
   seen?: SeenIds;
@@ -101,7 +104,7 @@ export class LineDecoder {
 
   constructor(settings: ReadSettings, of: LinesOf, how: LineReading) {
     this.#settings = settings;
-    this.#options = { ...decodeOptions(settings), ...(how.maxWeight && { maxWeight: how.maxWeight }) };
+    this.#options = { ...decodeOptions(settings, of.areExchanges), ...(how.maxWeight && { maxWeight: how.maxWeight }) };
     this.#of = of;
     this.#seen = of.seen ?? new Set();
     this.#how = how;
@@ -113,7 +116,7 @@ export class LineDecoder {
     }
     const { raw } = line;
     const { place, bytes } = raw;
-    const traceId = traceIdOf(this.#of.experimentId, bytes);
+    const traceId = lineTraceId(this.#of.experimentId, bytes, this.#of.areExchanges === true);
     const reason = await this.#how.leaveOut?.(place);
     if (reason !== undefined) return { kind: 'quarantine', place, bytes, traceId, reason };
     const isLong = bytes.length * BYTES_A_CHARACTER > (this.#how.maxWeight ?? weightAtOnce());
@@ -130,11 +133,14 @@ export class LineDecoder {
     if (read.kind === 'quarantine') {
       return { kind: 'quarantine', place, bytes, traceId, reason: read.reason, tooHeavy: read.tooHeavy };
     }
-    const { capture, weight } = read;
+    const { capture } = read;
     if (isOutside(capture, this.#of.window)) return { kind: 'outsideWindow' };
     const duplicate = this.#seen.has(traceId);
     this.#seen.add(traceId);
     const onlyTraced = read.isCut && tooHeavyFor(raw);
+    // The captured reply is decoded beside the one that is compared with it.
+    const { start = 0, end = -1 } = capture.exchange?.captured ?? {};
+    const weight = read.weight + (end + 1 - start) * BYTES_A_CHARACTER;
     return { kind: 'capture', raw, capture, traceId, duplicate, weight, onlyTraced, ...(again && { again }) };
   }
 

@@ -11,9 +11,9 @@ import type { JudgeSpend } from '../../core/contract/receipts.ts';
 import { workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError } from '../../core/errors/errors.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { addSpend, emptySpend } from '../../judge/spend.ts';
 import { asNumber, type Item, type ItemChange, LimitsTable, tableClient } from '../../limits/table.ts';
 import { isRetry } from '../chunk/attempt.ts';
-import { addSpend, emptySpend } from '../counts.ts';
 import { chainOf } from '../write/sent-traces.ts';
 import { Answers, type AskedJob, type Kept, NOTHING_KEPT } from './answers.ts';
 

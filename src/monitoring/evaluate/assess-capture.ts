@@ -7,9 +7,9 @@ import { ownTurn } from '../../core/process/concurrency.ts';
 import { timeOf, withinTime } from '../../core/process/within-time.ts';
 import { answeredBefore, type HeldFor, JudgeHeld } from '../../judge/errors.ts';
 import { questionOf } from '../../judge/question.ts';
+import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { JudgeScorer, Verdict } from '../../judge/types.ts';
 import type { NewAssessment } from '../../mlflow/types.ts';
-import { addSpend, emptySpend } from '../counts.ts';
 import { Answers, type Kept, knownVerdicts, leftToJudge, paidElsewhere, withResult } from './answers.ts';
 import { codeAssessments, failedAssessment, type VerdictContext, verdictAssessment } from './assessments.ts';
 import type { PendingVerdicts } from './pending-verdicts.ts';
@@ -168,7 +168,8 @@ export class CaptureAssessor {
       const from = await this.batch?.of(question, { ...kept.job, isRead });
       const { judge } = from ?? this.#deps;
       let failure: unknown;
-      const money = { leftOpen: leftToJudge(kept, open), ...(from?.money ?? { limit: this.#deps.limit }) };
+      const known = kept.answers.map(({ verdict }) => verdict);
+      const money = { leftOpen: leftToJudge(kept, open), known, ...(from?.money ?? { limit: this.#deps.limit }) };
       const result = await judge.judge(capture, open, signal, money).catch((error: unknown) => {
         failure = error;
         return answeredBefore(error);
@@ -186,7 +187,8 @@ export class CaptureAssessor {
           failure ??= error;
         });
       }
-      const verdicts = trace === traceId ? result.verdicts : paidElsewhere(result.verdicts);
+      const whole = result.verdicts.filter(({ scorer }) => open.some(({ name }) => name === scorer));
+      const verdicts = trace === traceId ? whole : paidElsewhere(whole);
       const heldFor = failure instanceof JudgeHeld ? failure.heldFor : undefined;
       const held = heldFor === undefined ? 0 : open.length - verdicts.length;
       return { verdicts, held, heldFor, failure: heldFor === undefined ? failure : undefined };

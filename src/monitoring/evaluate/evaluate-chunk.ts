@@ -71,7 +71,8 @@ class EvaluateChunk {
     this.#request = request;
     this.#deps = deps;
     const { environment, scorers } = deps;
-    this.#quality = new QualityTally(observerOf(environment, request.options.sampleRate, scorers));
+    const { sampleRate, replay } = request.options;
+    this.#quality = new QualityTally(replay ? undefined : observerOf(environment, sampleRate, scorers));
     this.#index = new PredictionIndex(environment);
     this.#tally = new VerdictTally(request.chunk.ranges.length);
     this.#assessor = new CaptureAssessor(request.run, deps);
@@ -201,7 +202,7 @@ class EvaluateChunk {
     const look = { capture, timeMs: this.#assessor.timeMsOf(capture), isAlways, replay };
     const pending = pendingVerdicts(traceId, look, isAbsent ? NO_TRACE_YET : stored, scorers, options, run);
     // Captures are planned in the order of their lines, as the index wants them.
-    const isIndexed = replay === undefined && (stored !== undefined || !this.#request.chunk.traced);
+    const isIndexed = replay === undefined && !options.replay && (stored !== undefined || !this.#request.chunk.traced);
     if (isIndexed) this.#index.add(capture, traceId, line.raw.place);
     const facts = captureFacts(capture, line.raw.place, replay);
     if (isAbsent || stored !== undefined) return [{ ...line, pending, stored, facts, question }];
@@ -255,7 +256,7 @@ class EvaluateChunk {
       scorers: this.#deps.scorers.length,
       evaluatedTraces: this.#writer.evaluated.size,
       ...this.#tally.receipt(),
-      ...this.#quality.counts(),
+      ...(this.#request.options.replay ? {} : this.#quality.counts()),
       spend,
       ...(Object.keys(this.#paidByOthers).length === 0 ? {} : { paidByOthers: this.#paidByOthers }),
       ...(batch === undefined ? {} : { batchSpend: batch.spend }),

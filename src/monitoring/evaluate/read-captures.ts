@@ -95,7 +95,7 @@ export async function readCaptures(
 ): Promise<ChunkCaptures> {
   const all = new ChunkCaptures(book);
   const leaveOut = (place: LinePlace) => atWork.reading(place);
-  for await (const line of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
+  for await (const line of readChunk(storage, chunk, environment, options, { leaveOut, heavy })) {
     const { range } = line;
     if (line.kind === 'unread') {
       book?.unread({ range, lines: line.lines, error: toNamedError(line.fault) });

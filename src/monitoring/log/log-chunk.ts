@@ -33,7 +33,7 @@ export function logChunk(request: ChunkRequest, deps: LogDependencies): Promise<
   const book = new LineBook(request, deps);
   const attempt = {
     run: () => logLines(request, deps, book, quality),
-    receipt: (failure: unknown) => ({ ...book.receipt(failure), ...quality.counts() }),
+    receipt: (failure: unknown) => ({ ...book.receipt(failure), ...(request.options.replay ? {} : quality.counts()) }),
   };
   return withReceipt(storage, environment.WORK_BUCKET, attempt);
 }
@@ -74,7 +74,7 @@ async function logTogether(
     if (reason === undefined && atWork.isEach) await batch.flush().then(() => atWork.begin(place));
     return reason;
   };
-  for await (const read of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
+  for await (const read of readChunk(storage, chunk, environment, options, { leaveOut, heavy })) {
     atWork.checkTime();
     const { range } = read;
     if (read.kind === 'heavy') await batch.flush();
@@ -96,7 +96,7 @@ async function logTogether(
       book.duplicate(line.traceId, { ...line, range });
     } else {
       const { capture, traceId, raw, replay, weight } = line;
-      if (replay === undefined) index.add(capture, traceId, raw.place);
+      if (replay === undefined && options.replay === undefined) index.add(capture, traceId, raw.place);
       const trace = book.trace({ ...line, range });
       const facts = captureFacts(capture, raw.place, replay);
       if (trace !== undefined) await batch.add({ traceId, range, raw, trace, assessments: [], facts }, weight);

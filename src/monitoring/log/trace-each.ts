@@ -27,7 +27,7 @@ export async function traceEach(
   const writer = new ChunkWriter(request, deps, book);
   const leaveOut = (place: LinePlace) => atWork.pass(place);
   const { chunk, options } = request;
-  for await (const read of readChunk(storage, chunk, environment, options.window, { leaveOut, heavy })) {
+  for await (const read of readChunk(storage, chunk, environment, options, { leaveOut, heavy })) {
     const line = read.kind === 'heavy' ? await read.read() : read;
     if (line.kind !== 'capture' || line.duplicate || !mayCreate) continue;
     const { range } = read;

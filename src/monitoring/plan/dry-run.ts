@@ -36,7 +36,7 @@ export async function estimateChunk(
   const failed: { range: CaptureRange; error: NamedError }[] = [];
   const heavy = heavyCapturesOf({ run: '', chunk }, { environment }, activeScorers(environment, options.judge));
   try {
-    for await (const read of readChunk(storage, chunk, environment, options.window, { heavy })) {
+    for await (const read of readChunk(storage, chunk, environment, options, { heavy })) {
       const range = chunk.ranges[read.range];
       const line = read.kind === 'heavy' ? await read.read() : read;
       if (line.kind === 'unread' && range !== undefined) failed.push({ range, error: toNamedError(line.fault) });

@@ -1,10 +1,12 @@
-/** Parses the input of an execution, which has one of four shapes. */
+/** Parses the input of an execution, which has one of five shapes. */
 
 import { isObject } from '../../captures/json.ts';
 import {
   type BackfillInput,
   backfillInputSchema,
+  type ExchangesInput,
   type ExecutionInput,
+  exchangesInputSchema,
   type FilesInput,
   filesInputSchema,
   type ObjectInput,
@@ -19,6 +21,7 @@ const ALLOWED =
   'one of {"detail":{"bucket":{"name":…},"object":{"key":…}}}, ' +
   '{"files":{"key":"starts/…"}}, ' +
   '{"bucket":…,"prefix":…,"from":"2026-11-20T09:00:00Z","to":…}, ' +
+  '{"replay":{"run":"<execution name of a replay>","experimentId":…}}, ' +
   '{"retry":{"run":"<execution name>","what":"failed"|"quarantined"|"held"}}; each may have ' +
   '"evaluate", "reevaluate", "dryRun" (true or false), "sampleRate" (0 to 1), "budgetUsd" (over 0), "judge" ("converse" or "batch")';
 
@@ -26,6 +29,7 @@ export type ParsedInput =
   | { kind: 'object'; input: ObjectInput }
   | { kind: 'files'; input: FilesInput }
   | { kind: 'backfill'; input: BackfillInput }
+  | { kind: 'replay'; input: ExchangesInput }
   | { kind: 'retry'; input: RetryInput };
 
 /** @throws PermanentError `InvalidInput`, with the input and the allowed shapes */
@@ -44,7 +48,9 @@ export function parseInput(raw: unknown): ParsedInput {
         ? (['object', objectInputSchema] as const)
         : 'files' in raw
           ? (['files', filesInputSchema] as const)
-          : (['backfill', backfillInputSchema] as const);
+          : 'replay' in raw
+            ? (['replay', exchangesInputSchema] as const)
+            : (['backfill', backfillInputSchema] as const);
   const result = schema.safeParse(raw);
   if (!result.success) {
     throw invalid(
@@ -66,14 +72,17 @@ const msOf = (instant: string | undefined): number | undefined =>
 /** Returns the options of the run, with the defaults of the stack. */
 export function runOptions(input: ExecutionInput, defaults: { sampleRate: number }): RunOptions {
   const { from, to } = ('prefix' in input ? input : {}) as Partial<BackfillInput>;
+  const { replay } = input as Partial<ExchangesInput>;
+  const { judge = 'converse', dryRun = false } = input as Partial<BackfillInput>;
   return {
     evaluate: input.evaluate ?? true,
     reevaluate: input.reevaluate ?? false,
-    sampleRate: input.sampleRate ?? defaults.sampleRate,
-    dryRun: input.dryRun ?? false,
-    judge: input.judge ?? 'converse',
+    sampleRate: input.sampleRate ?? (replay === undefined ? defaults.sampleRate : 1),
+    dryRun,
+    judge,
     budgetUsd: input.budgetUsd,
     window: from === undefined && to === undefined ? undefined : { fromMs: msOf(from), toMs: msOf(to) },
+    ...(replay === undefined ? {} : { replay }),
   };
 }
 

@@ -5,7 +5,7 @@ import { CONTRACT } from '../../core/contract/contract.ts';
 import type { RunOptions } from '../../core/contract/input.ts';
 import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../core/contract/payloads.ts';
 import type { FailedFile, NamedError, PlanReceipt } from '../../core/contract/receipts.ts';
-import { workKeys } from '../../core/contract/work-keys.ts';
+import { replayKeys, workKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError, recordedError } from '../../core/errors/errors.ts';
 import { captureScope } from '../../judge/capture-scope.ts';
 import type { UnnumberedChunk } from '../chunk/ranges.ts';
@@ -63,7 +63,7 @@ export class PartPlan {
   async write(parsed: ParsedInput): Promise<PlanResult> {
     const { storage, environment, store, estimateSizes } = this.#deps;
     const { run, part, nextChunk } = this.#request;
-    const { id } = await stackExperiment(store, environment);
+    const id = this.#options.replay?.experimentId ?? (await stackExperiment(store, environment)).id;
     const manifest: ManifestLine[] = [];
     const cursor = await this.#packed(await this.#units(parsed, true), id, async (chunk) => {
       manifest.push(await this.#lineOf(chunk));
@@ -72,7 +72,8 @@ export class PartPlan {
     const [first] = manifest;
     if (first === undefined) return this.#finish(this.#isDuplicate(cursor) ? 'duplicate' : 'empty', cursor);
     const more: Partial<PlanReceipt> = { experimentId: first.experimentId };
-    if (this.#options.evaluate) more.estimate = estimateSizes(this.#options, { captures: lines, bytes });
+    if (this.#options.evaluate && !this.#options.replay)
+      more.estimate = estimateSizes(this.#options, { captures: lines, bytes });
     if (nextChunk === 0 && manifest.length === 1 && cursor === null) {
       return this.#finish('planned', cursor, { ...more, chunk: first });
     }
@@ -149,10 +150,11 @@ export class PartPlan {
     const { WORK_BUCKET: workBucket } = environment;
     const cursor = this.#request.cursor || undefined;
     const limits = { deadlineMs: () => this.#deps.remainingMs() - FINISH_RESERVE_MS };
-    if (parsed.kind === 'backfill') {
-      const scope = captureScope(environment);
-      const objects = backfillObjects(storage, scope, parsed.input, this.#options.window, cursor);
-      return unitsOfObjects(storage, objects, limits);
+    if (parsed.kind === 'backfill' || parsed.kind === 'replay') {
+      const exchanges = { bucket: workBucket, prefix: replayKeys.exchangesPrefix(this.#options.replay?.run ?? '') };
+      const [scope, input] =
+        parsed.kind === 'replay' ? [exchanges, exchanges] : [captureScope(environment), parsed.input];
+      return unitsOfObjects(storage, backfillObjects(storage, scope, input, this.#options.window, cursor), limits);
     }
     if (parsed.kind === 'retry') {
       const { retry } = parsed.input;
@@ -248,7 +250,7 @@ export class PartPlan {
       part,
       outcome,
       ...this.#totals,
-      scorers: this.#deps.scorers,
+      scorers: this.#options.replay ? 1 : this.#deps.scorers,
       more: cursor !== null,
       ...(cursor === null ? {} : { cursor }),
       options: this.#options,

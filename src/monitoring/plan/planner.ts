@@ -29,7 +29,7 @@ export async function planCaptures(request: PlanRequest, deps: PlannerDependenci
   const parsed = parseInput(request.input);
   const warnings: string[] = [];
   const options = await optionsFor(parsed, deps, warnings);
-  assertNameForBatch(request.run.name, options);
+  assertOptions(request, options);
   if (request.part > 0) await assertSameContract(request, deps);
   // The names that the starter makes contain a time and a digest, and do not come again.
   else if (!request.run.name.startsWith(EVENT_RUN_PREFIX)) await assertNameUnused(request, deps);
@@ -113,8 +113,12 @@ async function assertSameContract({ run, part }: PlanRequest, { storage, environ
 /** The characters that Bedrock accepts in the S3 addresses of a batch job, which contain the name of the run. */
 const BATCH_NAME = /^[-!_*'().a-zA-Z0-9]+$/;
 
-/** Step Functions also accepts names with `=`, `+`, `@` and letters of other alphabets. */
-function assertNameForBatch(name: string, { evaluate, judge, dryRun }: RunOptions): void {
+/** @throws PermanentError `InvalidInput`, `RunNameNotForBatch`: Step Functions also accepts names with `=`, `+`, `@` and other letters */
+function assertOptions({ run: { name }, input }: PlanRequest, { evaluate, judge, dryRun, replay }: RunOptions): void {
+  if (replay !== undefined && (dryRun || judge === 'batch')) {
+    const facts = { got: input, expected: 'neither "dryRun" nor "judge": "batch"' };
+    throw new PermanentError('InvalidInput', 'A run over a replay has no dry run, and no batch inference', facts);
+  }
   if (judge !== 'batch' || !evaluate || dryRun || BATCH_NAME.test(name)) return;
   throw new PermanentError('RunNameNotForBatch', 'Bedrock’s batch inference does not accept the execution’s name', {
     got: name,

@@ -1,10 +1,13 @@
 /** Asks the judge about each pair of replies that differ: several pairs concurrently, within a budget. */
-
+import { hash } from 'node:crypto';
 import { toNamedError } from '../../core/errors/errors.ts';
-import { JudgeHeld } from '../../judge/errors.ts';
-import type { Judge } from '../../judge/types.ts';
+import { ownFault } from '../../core/errors/own-fault.ts';
+import { forEachConcurrently } from '../../core/process/concurrency.ts';
+import { answeredBefore, JudgeHeld, VERDICT_ERRORS } from '../../judge/errors.ts';
+import { judgePair, type ReplyPair } from '../../judge/pairwise.ts';
+import { addUsd } from '../../judge/spend.ts';
+import type { Judge, Verdict } from '../../judge/types.ts';
 import type { SpendingLimit } from '../../limits/spending-limit.ts';
-import { addUsd, judgePair, type PairVerdict, unaskable } from './pairwise.ts';
 import {
   addFailed,
   type Judged,
@@ -14,7 +17,7 @@ import {
   type WorseReply,
   withoutAnyVerdict,
 } from './quality.ts';
-import { pairOf, type ReplyPair, type StoredReply } from './replies-file.ts';
+import { pairOf, type StoredReply } from './replies-file.ts';
 
 /** Pairs that wait for the judge. The judge's own limiter bounds its concurrent calls. */
 const CONCURRENT_PAIRS = 16;
@@ -23,87 +26,42 @@ export interface JudgeSettings {
   judge: Judge;
   /** Absent: there is no limit. */
   limit?: Pick<SpendingLimit, 'reserve'>;
+  /** Cancels the calls in flight. */
   signal?: AbortSignal;
   /** Called before each pair; `false` starts no more of them. */
   goOn?(): boolean;
-}
-
-export interface JudgedAll {
-  judged: Judged;
-  /** US dollars spent, including on pairs without a verdict; `null`: the price is unknown. */
-  usd: number | null;
-}
-
-export const noneJudged = (): JudgedAll => ({ judged: nothingJudged(), usd: 0 });
-
-/**
- * Asks the judge about all items.
- *
- * @param pairOf returns `undefined` for an item that needs no verdict, such as two equal replies
- * @param onDone called for each finished item; without a verdict if none was needed or the budget was used up
- * @param result receives counts and cost, even if this function throws
- * @throws the first error of the judge, once all calls in flight have ended and their verdicts are counted
- */
-export async function judgeAll<T>(
-  { judge, limit, signal, goOn }: JudgeSettings,
-  items: AsyncIterable<T> | Iterable<T>,
-  pairOf: (item: T) => ReplyPair | undefined,
-  onDone: (item: T, verdict?: PairVerdict) => void,
-  result: JudgedAll = noneJudged(),
-): Promise<JudgedAll> {
-  const running = new Set<Promise<void>>();
-  let failure: { error: unknown } | undefined;
-  const judgeOne = async (item: T, pair: ReplyPair): Promise<void> => {
-    const found = await judgePair(judge, pair, signal, { limit });
-    result.usd = addUsd(result.usd, found.usd);
-    if (found.verdict !== undefined) keep(item, found);
-    else if (found.failure instanceof JudgeHeld) {
-      result.judged.overBudget++;
-      onDone(item);
-    } else failure ??= { error: found.failure };
-  };
-  const keep = (item: T, found: PairVerdict): void => {
-    result.judged[found.verdict]++;
-    if (found.verdict === 'failed') addFailed(result.judged, found.error?.code ?? 'NO_VERDICT');
-    onDone(item, found);
-  };
-  /** A pair that cannot be built fails alone. */
-  const pairOrFault = (item: T): { pair: ReplyPair | undefined } | { fault: PairVerdict } => {
-    try {
-      return { pair: pairOf(item) };
-    } catch (error) {
-      return { fault: { verdict: 'failed', rationales: [], error: unaskable(error), usd: 0 } };
-    }
-  };
-  for await (const item of items) {
-    if (signal?.aborted) failure ??= { error: signal.reason };
-    if (failure || goOn?.() === false) break;
-    const found = pairOrFault(item);
-    if ('fault' in found) {
-      keep(item, found.fault);
-      continue;
-    }
-    if (!found.pair) {
-      onDone(item);
-      continue;
-    }
-    const one = judgeOne(item, found.pair)
-      .catch((error: unknown) => {
-        failure ??= { error };
-      })
-      .finally(() => running.delete(one));
-    running.add(one);
-    if (running.size >= CONCURRENT_PAIRS) await Promise.race(running);
-  }
-  await Promise.all(running);
-  if (failure) throw failure.error;
-  return result;
 }
 
 /** Why some pairs have no verdict. */
 interface JudgeFailure {
   name: string;
   message: string;
+}
+
+/** The judge's part in the comparison of a run. */
+export interface JudgingResult {
+  /** US dollars spent, including on pairs without a verdict; `null`: the price is unknown. */
+  judgeUsd?: number | null;
+  /** Why some pairs have no verdict. The verdicts so far are counted. */
+  judgeFailure?: JudgeFailure;
+}
+
+/** A verdict on the new reply; `failed`: the judge gave none. */
+export interface PairVerdict {
+  verdict: Exclude<keyof Judged, 'overBudget' | 'errors'>;
+  /** The judge's words in both orders of the replies. */
+  rationale?: string;
+  /** Why there is no verdict; only with `failed`. */
+  error?: { code: string; message: string };
+  usd: number | null;
+}
+
+/** A line of `judged.jsonl`. */
+export interface JudgedReply
+  extends PairVerdict,
+    Pick<StoredReply, 'key' | 'event_id' | 'request_id' | 'captured_trace_id'> {
+  /** The judge, e.g. `bedrock:/<model>`. */
+  judge: string;
 }
 
 export const judgeWarning = ({ name, message }: JudgeFailure): string =>
@@ -113,29 +71,6 @@ const JUDGING_STOPPED: JudgeFailure = {
   name: 'JudgingStopped',
   message: 'The judge was stopped; its verdicts so far are counted',
 };
-
-/** Like `judgeAll`, but returns the failure together with the verdicts so far. */
-export async function judgeMost<T>(
-  judging: JudgeSettings,
-  items: AsyncIterable<T> | Iterable<T>,
-  pairOf: (item: T) => ReplyPair | undefined,
-  onDone: (item: T, verdict?: PairVerdict) => void,
-): Promise<JudgedAll & { failure?: JudgeFailure }> {
-  const result = noneJudged();
-  let stopped = false;
-  const goOn = (): boolean => {
-    stopped ||= judging.goOn?.() === false;
-    return !stopped;
-  };
-  try {
-    await judgeAll({ ...judging, goOn }, items, pairOf, onDone, result);
-    const none = withoutAnyVerdict(result.judged);
-    if (stopped) return { ...result, failure: JUDGING_STOPPED };
-    return none === undefined ? result : { ...result, failure: { name: 'NoVerdict', message: none } };
-  } catch (error) {
-    return { ...result, failure: judging.signal?.aborted ? JUDGING_STOPPED : toNamedError(error) };
-  }
-}
 
 /** Calls in flight when the judge is stopped are paid for: their answers are awaited for this long. */
 const STOP_GRACE_MS = 10_000;
@@ -149,47 +84,99 @@ export function stoppedBy(signal: AbortSignal, judging: JudgeSettings): JudgeSet
   return { ...judging, signal: late.signal, goOn: () => !signal.aborted };
 }
 
-/** The reply, if the judge finds it worse. */
-export const worseReply = (stored: StoredReply, { verdict, rationales }: PairVerdict): WorseReply | undefined =>
-  verdict === 'worse' && stored.comparison
-    ? { row: replyRow(stored), comparison: stored.comparison, rationale: rationales[0] }
-    : undefined;
+/** Asks about pairs, and about equal ones once. */
+class PairAnswers {
+  /** US dollars. */
+  usd: number | null = 0;
+  readonly #judging: JudgeSettings;
+  readonly #answers = new Map<string, Promise<Verdict | undefined>>();
 
-/** The judge's part in the comparison of a run. */
-export interface JudgingResult {
-  /** US dollars; `null`: the price is unknown. */
-  judgeUsd?: number | null;
-  /** Why some pairs have no verdict. The verdicts so far are counted. */
-  judgeFailure?: JudgeFailure;
+  constructor(judging: JudgeSettings) {
+    this.#judging = judging;
+  }
+
+  /** @throws the judge's error */
+  async of(pair: ReplyPair): Promise<PairVerdict> {
+    try {
+      return await this.#of(pair);
+    } catch (error) {
+      const message = ownFault(error);
+      if (message === undefined || this.#judging.signal?.aborted) throw error;
+      // A pair that cannot be asked about fails alone.
+      return { verdict: 'failed', error: { code: VERDICT_ERRORS.failed, message }, usd: 0 };
+    }
+  }
+
+  async #of(pair: ReplyPair): Promise<PairVerdict> {
+    const question = hash('sha256', JSON.stringify(pair));
+    const known = this.#answers.get(question);
+    const answer = known ?? this.#ask(pair);
+    this.#answers.set(question, answer);
+    const found = await answer;
+    const usd = known ? 0 : (found?.usage.usd ?? null);
+    if (found?.outcome === 'verdict') {
+      return { verdict: found.value as PairVerdict['verdict'], rationale: found.rationale, usd };
+    }
+    return { verdict: 'failed', ...(found ? { error: found.error } : {}), usd };
+  }
+
+  async #ask(pair: ReplyPair): Promise<Verdict | undefined> {
+    const { judge, limit, signal } = this.#judging;
+    try {
+      const { verdicts, spend } = await judgePair(judge, pair, signal, { limit });
+      this.usd = addUsd(this.usd, spend.usd);
+      return verdicts[0];
+    } catch (error) {
+      this.usd = addUsd(this.usd, answeredBefore(error).spend.usd);
+      throw error;
+    }
+  }
 }
 
-/** Asks the judge about the replies that differ and adds its verdicts to the tally. */
+/**
+ * Asks the judge about the replies that differ and adds its verdicts to the tally. If the judge fails or is stopped, the result
+ * has its verdicts so far and the reason.
+ */
 export async function judgeReplies(
   tally: ReplyQualityTally,
   judging: JudgeSettings,
-  replies: AsyncIterable<StoredReply>,
-  onVerdict: (stored: StoredReply, verdict: PairVerdict) => void = () => {},
+  replies: AsyncIterable<StoredReply> | Iterable<StoredReply>,
+  onVerdict: (line: JudgedReply) => void = () => {},
 ): Promise<JudgingResult> {
-  const onDone = (stored: StoredReply, verdict?: PairVerdict): void => {
-    if (!verdict) return;
-    onVerdict(stored, verdict);
-    const worse = worseReply(stored, verdict);
-    if (worse) tally.addJudgedWorse(worse);
-  };
-  const { judged, usd, failure } = await judgeMost(judging, replies, pairOf, onDone);
+  const judged = nothingJudged();
   tally.quality.judged = judged;
-  return { judgeUsd: usd, ...(failure ? { judgeFailure: failure } : {}) };
+  const answers = new PairAnswers(judging);
+  const judgeOne = async (stored: StoredReply): Promise<void> => {
+    if (judging.signal?.aborted || judging.goOn?.() === false) throw JUDGING_STOPPED;
+    const pair = pairOf(stored);
+    if (!pair) return;
+    try {
+      const verdict = await answers.of(pair);
+      judged[verdict.verdict]++;
+      if (verdict.verdict === 'failed') addFailed(judged, verdict.error?.code ?? 'NO_VERDICT');
+      const { key, event_id, request_id, captured_trace_id } = stored;
+      onVerdict({ key, event_id, request_id, captured_trace_id, judge: judging.judge.sourceId, ...verdict });
+      const worse = worseReply(stored, verdict);
+      if (worse) tally.addJudgedWorse(worse);
+    } catch (error) {
+      if (!(error instanceof JudgeHeld)) throw judging.signal?.aborted ? JUDGING_STOPPED : error;
+      judged.overBudget++;
+    }
+  };
+  let failure: JudgeFailure | undefined;
+  try {
+    // Pairs in progress are completed after a failure.
+    await forEachConcurrently(CONCURRENT_PAIRS, replies, judgeOne);
+    const none = withoutAnyVerdict(judged);
+    if (none !== undefined) failure = { name: 'NoVerdict', message: none };
+  } catch (error) {
+    failure = error === JUDGING_STOPPED ? JUDGING_STOPPED : toNamedError(error);
+  }
+  return { judgeUsd: answers.usd, ...(failure ? { judgeFailure: failure } : {}) };
 }
 
-/** A line of `judged.jsonl`. */
-export interface JudgedReply
-  extends PairVerdict,
-    Pick<StoredReply, 'key' | 'event_id' | 'request_id' | 'captured_trace_id'> {
-  /** The judge, e.g. `bedrock:/<model>`. */
-  judge: string;
-}
-
-export function judgedLine(stored: StoredReply, judge: string, verdict: PairVerdict): string {
-  const { key, event_id, request_id, captured_trace_id } = stored;
-  return JSON.stringify({ key, event_id, request_id, captured_trace_id, judge, ...verdict } satisfies JudgedReply);
-}
+/** The reply, if the judge finds it worse. */
+const worseReply = (stored: StoredReply, { verdict, rationale }: PairVerdict): WorseReply | undefined =>
+  verdict === 'worse' && stored.comparison
+    ? { row: replyRow(stored), comparison: stored.comparison, ...(rationale ? { rationale } : {}) }
+    : undefined;

@@ -7,9 +7,10 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { FILES } from '../results/result-set.ts';
 import { inCopies, parseS3Location } from '../source/open-source.ts';
 import { REPLIES_FILE } from './replies-file.ts';
+import { COMPARE_FILE } from './with-captured.ts';
 
 /** The files that a comparison reads. Only the first must exist. */
-const NEEDED = [FILES.records, FILES.replay, FILES.summaryJson, REPLIES_FILE];
+const NEEDED = [FILES.records, FILES.replay, FILES.summaryJson, REPLIES_FILE, COMPARE_FILE];
 /** The folder with the results under an execution's prefix. */
 const RESULTS = 'results/';
 

@@ -1,8 +1,7 @@
 /** Adds up the comparisons of all replies of a run. */
+import type { Preference } from '../../judge/pairwise.ts';
 import { REGRESSIONS, type Regression, type ReplyComparison, regressionsOf } from './compare-replies.ts';
 import { isEmptied, pairOf, replyText, type StoredReply } from './replies-file.ts';
-
-export type Preference = 'better' | 'same' | 'worse';
 
 /** Number of pairs by the judge's verdict on the new reply. */
 export type Judged = Record<Preference | 'undecided' | 'failed' | 'overBudget', number> & {

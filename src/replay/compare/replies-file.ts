@@ -1,6 +1,7 @@
 /** `replies.jsonl`: the reply to each request, kept for the comparison with the captured one and with another run's. */
 import { basename } from 'node:path';
 import type { ChatMessage } from '../../captures/types.ts';
+import type { ReplyPair } from '../../judge/pairwise.ts';
 import { bodyPreview } from '../measure/body-preview.ts';
 import { type Measured, sentBody } from '../measure/measure.ts';
 import { readMessages } from '../reply/content.ts';
@@ -9,13 +10,6 @@ import { jsonLines } from './json-lines.ts';
 import type { ComparableReply } from './reply.ts';
 
 export const REPLIES_FILE = 'replies.jsonl';
-
-/** A request and two replies to it, as a judge compares them. */
-export interface ReplyPair {
-  messages: ChatMessage[];
-  before: ChatMessage;
-  after: ChatMessage;
-}
 
 export interface StoredReply {
   key: string;

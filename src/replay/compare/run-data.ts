@@ -31,6 +31,10 @@ export const isLargerBetter = (metric: ComparedMetric): boolean | undefined =>
   (COMPARED_METRICS[metric] as ComparedDefinition).largerIsBetter;
 export const METRIC_TAGS = Object.keys(COMPARED_METRICS) as ComparedMetric[];
 
+const monitoringRunSchema = z.object({ name: z.string(), arn: z.string(), summary: z.string() });
+/** As `replay.json` names it. `summary`: an address in S3. */
+export type MonitoringRun = z.infer<typeof monitoringRunSchema>;
+
 export interface RunData {
   /** Where the files are read. */
   directory: string;
@@ -53,6 +57,8 @@ export interface RunData {
   options: Record<string, unknown>;
   /** Where the run was logged in MLflow. `url`: of the server's web page, if it has one. */
   mlflow?: { experimentId: string; url?: string };
+  /** Of a cloud replay with the judge: the run of the monitoring that judges its replies, and where its summary will be. */
+  monitoringRun?: MonitoringRun;
   /** Whether the run kept its replies. */
   hasReplies: boolean;
 }
@@ -195,6 +201,7 @@ export async function readRun(directory: string, location = directory): Promise<
     requestThroughput: averageOf(summary, 'request_throughput'),
     tokenThroughput: averageOf(summary, 'output_token_throughput'),
     ...mlflowOf(own?.mlflow),
+    ...(own?.judge ? { monitoringRun: monitoringRunSchema.safeParse(own.monitoring_run).data } : {}),
     hasReplies: existsSync(join(directory, REPLIES_FILE)),
   };
 }

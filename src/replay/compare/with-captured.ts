@@ -4,7 +4,7 @@ import type { Measured } from '../measure/measure.ts';
 import { LineWriter } from '../results/line-writer.ts';
 import { writeWhole } from '../results/whole-file.ts';
 import { compareReplies } from './compare-replies.ts';
-import { type JudgeSettings, type JudgingResult, judgedLine, judgeReplies } from './judge-replies.ts';
+import { type JudgeSettings, type JudgingResult, judgeReplies } from './judge-replies.ts';
 import { type Quality, type RegressionRow, ReplyQualityTally } from './quality.ts';
 import { REPLIES_FILE, readReplies, type StoredReply, storedReply } from './replies-file.ts';
 import { capturedReplyOf, replayedReply } from './reply.ts';
@@ -67,9 +67,7 @@ export class CapturedReplies {
     const verdicts = new LineWriter(join(this.#directory, JUDGED_FILE));
     const replies = readReplies(join(this.#directory, REPLIES_FILE));
     try {
-      return await judgeReplies(this.#tally, judging, replies, (stored, verdict) =>
-        verdicts.write(judgedLine(stored, judging.judge.sourceId, verdict)),
-      );
+      return await judgeReplies(this.#tally, judging, replies, (line) => verdicts.write(JSON.stringify(line)));
     } finally {
       await verdicts.close();
     }

@@ -1,11 +1,11 @@
 /** What the judge would cost in a comparison, without asking it. */
 
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
+import { ORDER_SCORER, pairRecords, type ReplyPair } from '../../judge/pairwise.ts';
 import { type AskSize, askSize } from '../../judge/pricing/ask-size.ts';
 import { PRICE_SOURCE, priceCall, priceOptions, ratesOf } from '../../judge/pricing/prices.ts';
 import { answerBounds, readParameters } from '../../judge/transports/parameters.ts';
-import { PAIRWISE_SCORER, pairRecords } from '../compare/pairwise.ts';
-import { type ReplyPair, replyMessageOf, type StoredReply } from '../compare/replies-file.ts';
+import { replyMessageOf, type StoredReply } from '../compare/replies-file.ts';
 
 type Settings = Pick<LambdaEnvironment, 'BEDROCK_MODEL_ID' | 'MLFLOW_EVALUATION_MODEL_PARAM'> &
   Partial<Pick<LambdaEnvironment, 'JUDGE_PRICES'>>;
@@ -47,7 +47,7 @@ export function pairToSize({ messages, captured, reply }: StoredReply): ReplyPai
 export function judgeCost(settings: Settings, asked: number | null, { pairs, basis }: SizedPairs): JudgeCost {
   const model = settings.BEDROCK_MODEL_ID;
   const bounds = answerBounds(readParameters(settings.MLFLOW_EVALUATION_MODEL_PARAM));
-  const sizes = pairs.flatMap((pair) => pairRecords(pair).map((record) => askSize(record, [PAIRWISE_SCORER], bounds)));
+  const sizes = pairs.flatMap((pair) => pairRecords(pair).map((record) => askSize(record, [ORDER_SCORER], bounds)));
   const mean = (pick: (size: AskSize) => number): number =>
     (2 * sizes.reduce((sum, size) => sum + pick(size), 0)) / sizes.length;
   const usage = { inputTokens: mean((size) => size.inputTokens), outputTokens: mean((size) => size.outputTokens) };

@@ -1,12 +1,21 @@
-/** Writes the traces of a replay from its spool, in idempotent batches. */
-
+/** Writes the exchanges of a replay of one process as traces, each with the judge's verdict on its reply. */
+import { join } from 'node:path';
+import { decodeLine } from '../../captures/decode.ts';
+import { buildTrace } from '../../captures/trace/build.ts';
+import { type ExchangeFacts, exchangeTraceId } from '../../captures/trace/exchange.ts';
+import { assessmentIdOf } from '../../captures/trace/ids.ts';
 import type { TraceRecord } from '../../captures/trace/types.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
+import { PAIRWISE_SCORER } from '../../judge/pairwise.ts';
+import { JUDGE_COST, SCORER_NAME, SCORER_VERSION } from '../../mlflow/assessment-metadata.ts';
 import type { MlflowClient } from '../../mlflow/client.ts';
-import { linkTraces } from '../../mlflow/runs.ts';
-import type { Experiment } from '../../mlflow/types.ts';
-import { replayTrace } from './replay-trace.ts';
-import type { ReplayedLine } from './replayed-line.ts';
+import type { Experiment, NewAssessment } from '../../mlflow/types.ts';
+import { jsonLines } from '../compare/json-lines.ts';
+import type { JudgedReply } from '../compare/judge-replies.ts';
+import { JUDGED_FILE } from '../compare/with-captured.ts';
+import { LineWriter } from '../results/line-writer.ts';
+import { scanFile } from '../source/lines.ts';
+import { EXCHANGES_FILE } from './exchanges.ts';
 
 /** The file of the requests without a trace in MLflow, with the reasons. */
 export const REFUSED_FILE = 'refused-traces.jsonl';
@@ -17,91 +26,155 @@ const BATCH_LINES = 200;
 const BATCH_BYTES = 8 * 1024 * 1024;
 
 export interface TracePorts {
-  client: Pick<MlflowClient, 'getTraces' | 'writeTraces' | 'mendTraces' | 'rest'>;
+  client: Pick<MlflowClient, 'writeTraces'>;
   experiment: Experiment;
+  /** MLflow's run that shows the traces. */
   runId: string;
 }
 
-/** A line of `refused-traces.jsonl`. */
-export interface RefusedTrace {
-  trace_id?: string;
-  event_id?: string;
-  request_id: string;
-  file: string;
-  line: number;
-  reason: { name: string; message: string };
-}
-
-interface WrittenTraces {
-  /** Traces that are in MLflow now, including those of earlier attempts. */
+export interface WrittenTraces {
   traces: number;
-  refused: RefusedTrace[];
-  /** Whether the server shows the traces under the run. */
-  linked: boolean;
+  /** Traces that MLflow refused, listed in `refused-traces.jsonl`. */
+  refused: number;
+  /** The judge's verdicts in MLflow, and those that are not; absent if the judge was not asked. */
+  assessments?: { written: number; missing: number };
 }
 
-/** Collects the lines of a spool until a batch is full. */
-export class SpoolBatch {
-  lines: string[] = [];
-  #bytes = 0;
+/** An exchange with its trace. */
+interface Traced {
+  trace: TraceRecord;
+  facts: ExchangeFacts | undefined;
+}
 
-  /** @param line a copy, not a view of a read buffer */
-  add(line: string): void {
-    if (line === '') return;
-    this.lines.push(line);
-    this.#bytes += line.length;
+export class ExchangeTraces {
+  /** What was written so far, also after an error. */
+  readonly result: WrittenTraces = { traces: 0, refused: 0 };
+  readonly #ports: TracePorts;
+  readonly #run: string;
+  readonly #directory: string;
+  #refused: LineWriter | undefined;
+
+  /** @param run name of the replay */
+  constructor(ports: TracePorts, run: string, directory: string) {
+    this.#ports = ports;
+    this.#run = run;
+    this.#directory = directory;
   }
 
-  get isFull(): boolean {
-    return this.lines.length >= BATCH_LINES || this.#bytes >= BATCH_BYTES;
-  }
-}
-
-function refusedTrace(line: string, reason: RefusedTrace['reason'], traceId?: string): RefusedTrace {
-  const { replay, eventMetadata } = JSON.parse(line) as ReplayedLine;
-  return {
-    trace_id: traceId,
-    ...(typeof eventMetadata.eventId === 'string' ? { event_id: eventMetadata.eventId } : {}),
-    request_id: replay.requestId,
-    file: replay.file,
-    line: replay.line,
-    reason,
-  };
-}
-
-/**
- * @param lines lines of a spool
- * @param link `false` if the server is known not to show traces under a run
- * @throws errors of MLflow's client if the server cannot be reached or refuses everything
- */
-export async function writeTraces(
-  { client, experiment, runId }: TracePorts,
-  lines: readonly string[],
-  link = true,
-): Promise<WrittenTraces> {
-  const refused: RefusedTrace[] = [];
-  const traces = new Map<string, { trace: TraceRecord; line: string }>();
-  for (const line of lines) {
+  /** @throws errors of MLflow's client if the server cannot be reached or refuses everything */
+  async write(judged: boolean): Promise<void> {
+    const verdicts = judged ? await this.#verdicts() : undefined;
+    if (verdicts) this.result.assessments = { written: 0, missing: verdicts.size };
     try {
-      const trace = replayTrace(line, experiment.id);
-      if (!trace) throw new PermanentError('NotACapture', 'The exchange cannot be read as a capture');
-      traces.set(trace.traceId, { trace, line });
-    } catch (error) {
-      refused.push(refusedTrace(line, toNamedError(error)));
+      for await (const batch of this.#batches()) await this.#send(batch, verdicts);
+    } finally {
+      await this.#refused?.close();
     }
   }
-  const ids = [...traces.keys()];
-  const existing = await client.getTraces(experiment.id, ids);
-  const all = [...traces.values()].map(({ trace }) => trace);
-  const isThere = ({ traceId }: TraceRecord): boolean => existing.has(traceId);
-  // An interrupted attempt may have left an incomplete file of spans.
-  const unmended = await client.mendTraces(experiment, all.filter(isThere));
-  const missing = all.filter((trace) => !isThere(trace));
-  const result = await client.writeTraces(experiment, missing);
-  for (const { traceId, reason } of [...unmended, ...result.refused]) {
-    refused.push(refusedTrace(traces.get(traceId)?.line ?? '', reason, traceId));
-    traces.delete(traceId);
+
+  async *#batches(): AsyncGenerator<Traced[]> {
+    let batch: Traced[] = [];
+    let size = 0;
+    // No length limit: a line contains a request and a reply, which together may exceed the limit of a capture line.
+    for await (const { bytes } of scanFile(join(this.#directory, EXCHANGES_FILE), Number.POSITIVE_INFINITY)) {
+      if (!bytes) continue;
+      const traced = this.#traced(Buffer.from(bytes));
+      if (traced) batch.push(traced);
+      size += bytes.length;
+      if (batch.length < BATCH_LINES && size < BATCH_BYTES) continue;
+      yield batch;
+      batch = [];
+      size = 0;
+    }
+    yield batch;
   }
-  const linked = link && (await linkTraces(client.rest, { runId }, [...traces.keys()]));
-  return { traces: traces.size, refused, linked };
+
+  #traced(bytes: Buffer): Traced | undefined {
+    const { experiment, runId } = this.#ports;
+    const place = {
+      bucket: '',
+      key: EXCHANGES_FILE,
+      etag: '',
+      line: 0,
+      start: 0,
+      end: bytes.length - 1,
+      objectTimeMs: 0,
+    };
+    const raw = { bytes, place };
+    const decoded = decodeLine(raw, { areExchanges: true });
+    const facts = decoded.kind === 'capture' ? decoded.capture.exchange : undefined;
+    try {
+      if (decoded.kind !== 'capture') throw new PermanentError('NotACapture', decoded.reason.message);
+      const trace = buildTrace(decoded.capture, raw, { experimentId: experiment.id, endpointName: this.#run });
+      return { trace: { ...trace, sourceRun: runId }, facts };
+    } catch (error) {
+      this.#refuse({ facts }, toNamedError(error));
+      return undefined;
+    }
+  }
+
+  async #send(batch: readonly Traced[], verdicts: Map<string, NewAssessment> | undefined): Promise<void> {
+    const { client, experiment } = this.#ports;
+    const { result } = this;
+    const byId = new Map(batch.map((traced) => [traced.trace.traceId, traced]));
+    const assessments = new Map(
+      [...byId.keys()].flatMap((traceId) => {
+        const verdict = verdicts?.get(traceId);
+        return verdict ? [[traceId, [verdict]] as const] : [];
+      }),
+    );
+    const traces = batch.map(({ trace }) => trace);
+    const { refused, bare } = await client.writeTraces(experiment, traces, assessments, { areAbsent: true });
+    result.traces += traces.length - refused.length;
+    const lacking = new Set([...bare, ...refused.map(({ traceId }) => traceId)]);
+    const written = [...assessments.keys()].filter((traceId) => !lacking.has(traceId)).length;
+    if (result.assessments) {
+      result.assessments.written += written;
+      result.assessments.missing -= written;
+    }
+    for (const { traceId, reason } of refused) this.#refuse(byId.get(traceId) ?? {}, reason);
+  }
+
+  /** Adds a line to `refused-traces.jsonl`. */
+  #refuse({ trace, facts }: Partial<Traced>, reason: { name: string; message: string }): void {
+    const { requestId: request_id, file, line } = facts ?? {};
+    const trace_id = trace?.traceId;
+    this.#refused ??= new LineWriter(join(this.#directory, REFUSED_FILE));
+    this.#refused.write(JSON.stringify({ trace_id, event_id: trace?.tags.event_id, request_id, file, line, reason }));
+    this.result.refused++;
+  }
+
+  /** The judge's verdicts by the ids of their traces. */
+  async #verdicts(): Promise<Map<string, NewAssessment>> {
+    const verdicts = new Map<string, NewAssessment>();
+    for await (const { value } of jsonLines(join(this.#directory, JUDGED_FILE))) {
+      const judged = value as JudgedReply;
+      const traceId = exchangeTraceId(this.#ports.experiment.id, this.#run, judged.request_id);
+      verdicts.set(traceId, pairAssessment(traceId, judged));
+    }
+    return verdicts;
+  }
+}
+
+function pairAssessment(traceId: string, judged: JudgedReply): NewAssessment {
+  const { name, version } = PAIRWISE_SCORER;
+  const { judge: sourceId, verdict, rationale, usd } = judged;
+  return {
+    assessmentId: assessmentIdOf(traceId, name, version, sourceId),
+    traceId,
+    name,
+    sourceType: 'LLM_JUDGE',
+    sourceId,
+    createTimeMs: Date.now(),
+    ...(verdict === 'failed'
+      ? { error: judged.error ?? { code: 'NO_VERDICT', message: 'The judge returned no verdict on the pair' } }
+      : { value: verdict }),
+    ...(rationale === undefined ? {} : { rationale }),
+    metadata: {
+      [SCORER_NAME]: name,
+      [SCORER_VERSION]: version,
+      // An unknown price is omitted rather than written as 0.
+      ...(usd === null ? {} : { [JUDGE_COST]: String(usd) }),
+    },
+  };
 }

@@ -1,5 +1,6 @@
 /** The form of a request that is ready to send. */
 import type { ReplyContent } from '../reply/content.ts';
+import type { SourceFile } from '../source/types.ts';
 import type { Encoded } from '../targets/target.ts';
 import type { Turn } from './sessions.ts';
 
@@ -39,6 +40,8 @@ export interface PreparedRequest {
   file: string;
   bucket?: string;
   line: number;
+  /** The file as the reader knows it, and the bytes of the line in it; `end` is inclusive. */
+  place: { source: SourceFile; start: number; end: number };
   capturedMs: number;
   /** Length of the input, for requests with text. */
   inputTokens?: { count: number; source: TokenSource };

@@ -89,6 +89,7 @@ export class Preparer {
       file: file.name,
       bucket: file.bucket,
       line: entry.line,
+      place: { source: file, start: entry.start, end: entry.start + entry.length - 1 },
       capturedMs: entry.timeMs,
       inputTokens: tokens,
       outputLimit: outputLimit(request),

@@ -3,12 +3,12 @@ import { ConverseCommand } from '@aws-sdk/client-bedrock-runtime';
 import { readBatchAnswers } from '../../../src/judge/batch/answers.ts';
 import { cascade } from '../../../src/judge/cascade.ts';
 import { connectBatchJudge } from '../../../src/judge/connect.ts';
+import { judgePair } from '../../../src/judge/pairwise.ts';
 import { priceCall } from '../../../src/judge/pricing/prices.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { createBedrockClient } from '../../../src/judge/transports/bedrock.ts';
 import type { JudgeScorer } from '../../../src/judge/types.ts';
-import { judgePair } from '../../../src/replay/compare/pairwise.ts';
 import type { BehaviorInput } from '../../doubles/faulty-judge/behavior.ts';
 import type { RecordedCall } from '../../doubles/faulty-judge/server.ts';
 import { type StandInJudge, startStandInJudge } from '../../doubles/faulty-judge/server.ts';
@@ -167,10 +167,11 @@ describe('its verdicts depend on the text', () => {
 
   test('prefers the reply that addresses the request, in either order', async () => {
     const messages = [{ role: 'user', content: 'Where is my parcel 8841?' }];
-    const judged = async (before: string, after: string): Promise<string | undefined> => {
+    const judged = async (before: string, after: string): Promise<unknown> => {
       const [one, two] = [before, after].map((content) => ({ role: 'assistant', content }));
       if (one === undefined || two === undefined) throw new Error('two replies');
-      return (await judgePair(rig.judge(), { messages, before: one, after: two })).verdict;
+      const { verdicts } = await judgePair(rig.judge(), { messages, before: one, after: two });
+      return verdicts[0]?.outcome === 'verdict' ? verdicts[0].value : verdicts[0]?.error.code;
     };
     expect(await judged('I do not know.', 'Parcel 8841 is in Bern.')).toBe('better');
     expect(await judged('Parcel 8841 is in Bern.', 'I do not know.')).toBe('worse');

@@ -1,14 +1,11 @@
 /** Replays of these suites: how they are planned and sent, and what they leave in the work bucket and in MLflow. */
-import { replayKeys } from '../../../src/core/contract/work-keys.ts';
-import type { EvaluationProgress } from '../../../src/replay/cloud/evaluate/progress.ts';
-import type { JudgedReply } from '../../../src/replay/compare/judge-replies.ts';
 import type { ReadTrace } from '../../helpers/mlflow-reader.ts';
 import { chatLine } from '../../helpers/replay.ts';
 import type { CloudRun } from '../../helpers/replay-cloud.ts';
 import { all } from './servers.ts';
 
 /** The input of a replay that is judged and written to MLflow. */
-export const JUDGED = { judge: true, mlflow: true };
+export const JUDGED = { judge: true };
 export const REPLAYS = 'my-endpoint-replays';
 
 export interface Comparison {
@@ -18,42 +15,33 @@ export interface Comparison {
   withoutCaptured: number;
 }
 export interface Own {
-  mlflow: { experiment: string; run_id: string; traces: number; refused: number; linked: boolean };
-  judge: { model: string; budget_usd: number; usd: number; judged: Record<string, number> };
-  unevaluated_shards: { shard: number; failure?: { name: string } }[];
+  mlflow: { experiment: string; run_id: string };
+  judge: { model: string; budget_usd: number };
+  monitoring_run?: { name: string; arn: string; summary: string };
   remarks: string[];
 }
 
 export const source = (name: string) => ({ prefix: `my-endpoint/AllTraffic/2026/11/20/10/${name}/` });
 export const put = (name: string, lines: readonly string[]): Promise<string> => all.cloud.put(`${name}/00`, lines);
 
-/** Plans and sends a replay with one shard. */
+/** Plans, sends and summarizes a replay with one shard. */
 export async function replayed(name: string, lines: readonly string[], input: object): Promise<CloudRun> {
   await put(name, lines);
   const target = { url: all.endpoint.url };
   const run = all.cloud.run({ source: source(name), target, concurrency: 32, ...input }, {}, name);
   expect((await run.plan(0)).shards).toBe(1);
   expect((await run.shard(0)).failed).toBe(0);
+  expect(await run.summarize()).toMatchObject({ ok: true });
   return run;
 }
 
-/** Plans and sends a replay of many small requests with one shard. */
+/** The same of many small requests. */
 export const manyReplies = (name: string, count: number, input: object): Promise<CloudRun> =>
   replayed(
     name,
     Array.from({ length: count }, (_, i) => chatLine(`e${i}`, 0, `question number ${i} of ${name}`, 'No.')),
     input,
   );
-
-export const judgedOf = async (run: CloudRun): Promise<JudgedReply[]> =>
-  (await run.result('judged.jsonl'))
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as JudgedReply);
-export const progressOf = async (run: CloudRun, shard = 0): Promise<EvaluationProgress> =>
-  JSON.parse(
-    await all.cloud.text(`${replayKeys.evaluationPrefix(run.name, shard)}progress.json`),
-  ) as EvaluationProgress;
 
 /** The number of traces that are linked to a run of MLflow. */
 export const linkedTo = async (runId: string): Promise<number> =>

@@ -1,4 +1,4 @@
-/** Tests of EvaluateReplay, SummarizeReplay and PublishReplay with a judge and MLflow: a replay from its plan to its report. */
+/** Tests of a replay with a judge and MLflow, from its plan to its report: the functions, and the run of the monitoring that they start. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,9 +9,19 @@ import { memoryWriting } from '../../doubles/memory-table.ts';
 import { chunkOf } from '../../helpers/chunk-request.ts';
 import { fetchOnNewConnection } from '../../helpers/new-connection.ts';
 import { chatLine, readLines, runCli } from '../../helpers/replay.ts';
-import { CAPTURES, type CloudRun, WORK } from '../../helpers/replay-cloud.ts';
+import { CAPTURES, type CloudRun } from '../../helpers/replay-cloud.ts';
 import { JUDGE_MODEL, JUDGE_PRICES } from '../../helpers/replay-evaluation.ts';
-import { type Comparison, judgedOf, linkedTo, type Own, progressOf, put, source, traceIdsOf } from './replays.ts';
+import {
+  type Comparison,
+  linkedTo,
+  type Own,
+  preferences,
+  put,
+  REPLAYS,
+  source,
+  traceIdsOf,
+  tracesOf,
+} from './replays.ts';
 import { all } from './servers.ts';
 
 const IN_TIME_MS = 5_000;
@@ -44,6 +54,7 @@ const lines = [
 describe('evaluating a cloud replay', () => {
   describe('a replay of three shards with the judge and MLflow', () => {
     let run: CloudRun;
+    let spentUsd = 0;
     beforeAll(async () => {
       all.heal();
       await monitor(await put('whole', lines), lines.length);
@@ -51,15 +62,30 @@ describe('evaluating a cloud replay', () => {
         source: source('whole'),
         target: { url: all.endpoint.url },
         judge: true,
-        mlflow: true,
         maxErrorRate: 50,
         shard: { seconds: 1 },
       });
-      expect(await run.plan(IN_TIME_MS)).toMatchObject({ outcome: 'planned', shards: 3, evaluate: true });
+      expect(await run.plan(IN_TIME_MS)).toMatchObject({ outcome: 'planned', shards: 3 });
       expect((await all.runsOf(run.name)).map(({ info }) => info.status)).toEqual(['RUNNING']);
       await run.replay(3);
-      await all.evaluateAll(run, 3);
-      expect(await run.summarize()).toMatchObject({ ok: true, publish: true });
+      const monitoringRun = `replay-${run.name}`;
+      expect(await run.summarize()).toMatchObject({ ok: true, publish: true, monitoringRun });
+      expect(all.cloud.started.get(monitoringRun)).toEqual({
+        replay: { run: run.name, experimentId: await all.experimentId(REPLAYS) },
+        evaluate: true,
+        budgetUsd: 20,
+      });
+      const { error, summary } = await all.monitor(run);
+      expect([error, summary.status]).toEqual([undefined, 'succeeded']);
+      // The other two say the same as the captured replies, or failed.
+      expect(summary).toMatchObject({
+        lines: { planned: 6, traced: 6 },
+        verdicts: { expected: 6, newVerdicts: 4, notJudgeable: 2 },
+        reasons: { nothingToCompare: 1, errorReply: 1 },
+        verdictsByScorer: { pairwise_preference: { better: 2, same: 1, worse: 1 } },
+        spend: { calls: 8 },
+      });
+      spentUsd = summary.spend.usd ?? 0;
     });
 
     test('has an MLflow run with figures, parameters and files, and traces linked to the captured ones', async () => {
@@ -79,9 +105,6 @@ describe('evaluating a cloud replay', () => {
         error_request_count: 1,
         replies_compared: 6,
         replies_newly_failing: 1,
-        judged_better: 2,
-        judged_worse: 1,
-        judged_same: 1,
       });
       expect(metrics.request_latency_p50).toBeGreaterThan(4);
       const params = Object.fromEntries((made?.data.params ?? []).map(({ key, value }) => [key, value]));
@@ -141,44 +164,44 @@ describe('evaluating a cloud replay', () => {
           },
         );
         expect([code, stderr]).toEqual([0, '']);
-        // Request ids differ between runs, and only the run with MLflow has ids of captured traces.
-        const byKey = (found: JudgedReply[]) =>
-          found
-            .map(({ request_id: _request, captured_trace_id: _captured, ...judged }) => judged)
-            .toSorted((a, b) => a.key.localeCompare(b.key));
-        const ours = byKey(await judgedOf(run));
-        expect(ours).toEqual(byKey(readLines<JudgedReply>(join(out, 'judged.jsonl'))));
-        expect(ours.map(({ event_id, verdict }) => [event_id, verdict])).toEqual(
-          expect.arrayContaining([
-            ['better', 'better'],
-            ['worse', 'worse'],
-            ['equal', 'same'],
-            ['stream', 'better'],
+        const theirs = readLines<JudgedReply>(join(out, 'judged.jsonl'));
+        const verdicts = theirs.map(({ event_id = '', verdict, rationale, usd }) => [
+          event_id,
+          verdict,
+          rationale,
+          String(usd),
+        ]);
+        const ours = Object.entries(await tracesOf(run.name)).flatMap(([event, { assessments }]) =>
+          assessments.map(({ value, rationale, metadata }) => [
+            event,
+            value,
+            rationale,
+            metadata['mlflow.assessment.judgeCost'],
           ]),
         );
-        const theirs = JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as Comparison;
+        expect(ours.sort()).toEqual(verdicts.sort());
+        expect(preferences(await tracesOf(run.name))).toEqual({
+          ...{ better: ['better'], worse: ['worse'], equal: ['same'], stream: ['better'], same: [], failing: [] },
+        });
+        const other = JSON.parse(readFileSync(join(out, 'compare.json'), 'utf8')) as Comparison;
         const comparison = await run.json<Comparison>('compare.json');
-        expect(comparison.quality).toEqual(theirs.quality);
-        expect(comparison.quality.judged).toMatchObject({ better: 2, worse: 1, same: 1, overBudget: 0, failed: 0 });
-        expect(comparison.judgeUsd).toBeCloseTo(theirs.judgeUsd ?? Number.NaN, 9);
-        expect(Object.keys(comparison).sort()).toEqual(Object.keys(theirs).sort());
-        const rows = ({ regressions }: Comparison) =>
-          regressions.map(({ file: _file, requestId: _request, ...row }) => row);
-        expect(rows(comparison)).toEqual(rows(theirs));
+        const { judged, regressed: _, regressions: __, ...quality } = other.quality;
+        expect(comparison.quality).toMatchObject(quality);
+        expect(judged).toMatchObject({ better: 2, worse: 1, same: 1, overBudget: 0, failed: 0 });
+        expect(spentUsd).toBeCloseTo(other.judgeUsd ?? Number.NaN, 9);
+        expect(await all.paidUsd(run)).toBeCloseTo(spentUsd, 6);
         const sent = new Map((await run.records()).map(({ metadata }) => [metadata.x_request_id, metadata.event_id]));
         for (const { eventId, requestId } of comparison.regressions) expect(sent.get(requestId)).toBe(eventId);
-        const worse = comparison.regressions.find(({ eventId }) => eventId === 'worse');
-        expect(worse?.regressions).toContain('judged-worse');
-        expect(await run.result('report.html')).toContain(worse?.rationale ?? 'no rationale');
         const own = await run.json<Own>('replay.json');
         expect(own).toMatchObject({
-          mlflow: { experiment: 'my-endpoint-replays', traces: 6, refused: 0, linked: true },
-          judge: { model: JUDGE_MODEL, budget_usd: 20, judged: { better: 2, worse: 1, same: 1 } },
-          unevaluated_shards: [],
+          mlflow: { experiment: 'my-endpoint-replays' },
+          judge: { model: JUDGE_MODEL, budget_usd: 20 },
+          monitoring_run: {
+            name: `replay-${run.name}`,
+            summary: `s3://work/runs/replay-${run.name}/summary.json`,
+          },
         });
         expect(own.remarks.filter((line) => !line.includes('started late'))).toEqual([]);
-        expect(own.judge.usd).toBeGreaterThan(0);
-        expect(await all.paidUsd(run)).toBeCloseTo(own.judge.usd, 6);
       } finally {
         rmSync(folder, { recursive: true });
       }
@@ -186,28 +209,36 @@ describe('evaluating a cloud replay', () => {
 
     test('does not change if a step is repeated', async () => {
       const paid = await all.paidUsd(run);
-      const before = await judgedOf(run);
+      const before = await tracesOf(run.name);
       const [made] = await all.runsOf(run.name);
-      // As after a crash before the first save: the traces exist already.
-      const key = `${replayKeys.evaluationPrefix(run.name, 0)}progress.json`;
-      await all.cloud.storage.putJson(WORK, key, {
-        ...(await progressOf(run, 0)),
-        done: false,
-        traces: { offset: 0, written: 0, refused: 0, linked: true },
-      });
-      expect(await run.evaluate(0)).toEqual({ done: true, shard: 0, traces: 2, judged: 2 });
-      expect(await run.evaluate(1)).toEqual({ done: true, shard: 1, traces: 2, judged: 1 });
+      all.judgeProxy.requests.length = 0;
+      const { error, summary } = await all.monitor(run, 1);
+      expect([error, summary.status]).toEqual([undefined, 'succeeded']);
+      expect(all.judgeProxy.requests).toEqual([]);
       expect(await all.paidUsd(run)).toBe(paid);
       await run.summarize();
       await run.publish();
       await run.publish();
-      expect(await judgedOf(run)).toEqual(before);
+      expect(await tracesOf(run.name)).toEqual(before);
       expect(await traceIdsOf(run)).toHaveLength(6);
       expect(await linkedTo(made?.info.run_id ?? '')).toBe(6);
       const again = await all.runsOf(run.name);
       expect(again).toHaveLength(1);
       expect(again[0]?.info.status).toBe('FINISHED');
       expect(again[0]?.data.metrics?.length).toBe(made?.data.metrics?.length);
+    });
+
+    test('counts in no rate, objective or prediction', async () => {
+      const receipts = await all.cloud.keys(`runs/replay-${run.name}/receipts/`);
+      expect(receipts.length).toBeGreaterThan(0);
+      for (const key of receipts) {
+        const receipt = JSON.parse(await all.cloud.text(`runs/replay-${run.name}/receipts/${key}`)) as object;
+        expect(receipt).not.toHaveProperty('quality');
+        expect(receipt).not.toHaveProperty('failures');
+      }
+      expect(await all.cloud.keys('counts/')).toEqual([]);
+      // That of the captures.
+      expect(await all.cloud.keys('ground-truth/')).toHaveLength(1);
     });
   });
 
@@ -256,6 +287,7 @@ describe('evaluating a cloud replay', () => {
           level: 'warning',
           message: 'm ends.',
         });
+        all.heal();
         await runs[3]?.plan(0);
         expect((await runs[3]?.stored())?.judge).toEqual({ model: JUDGE_MODEL, budgetUsd: 20, warning: 'm ends.' });
       } finally {
@@ -269,9 +301,9 @@ describe('evaluating a cloud replay', () => {
       await put('dry', [chatLine('a', 0, 'one')]);
       const input = { target: { url: all.endpoint.url }, mlflow: true, judge: true };
       const dry = all.cloud.run({ ...input, source: source('dry'), dryRun: true });
-      expect(await dry.plan(0)).toMatchObject({ outcome: 'dryRun', evaluate: false });
+      expect(await dry.plan(0)).toMatchObject({ outcome: 'dryRun' });
       const empty = all.cloud.run({ ...input, source: source('dry'), startOffsetMs: 5000 });
-      expect(await empty.plan(0)).toMatchObject({ outcome: 'empty', evaluate: false });
+      expect(await empty.plan(0)).toMatchObject({ outcome: 'empty' });
       expect(await empty.summarize()).toMatchObject({ publish: false });
       for (const run of [dry, empty]) expect(await all.runsOf(run.name)).toEqual([]);
     });
@@ -297,7 +329,7 @@ describe('evaluating a cloud replay', () => {
 
   test('names a missing plan or summary and invalid options', async () => {
     const run = all.cloud.run({});
-    await expect(run.evaluate(0)).rejects.toMatchObject({ name: 'ReplayNotPlanned' });
+    await expect(run.shard(0)).rejects.toMatchObject({ name: 'ReplayNotPlanned' });
     await expect(run.publish()).rejects.toMatchObject({ name: 'ReplayNotSummarized' });
     await expect(all.cloud.run({ target: { url: all.endpoint.url }, judgeBudgetUsd: 1 }).plan(0)).rejects.toMatchObject(
       {

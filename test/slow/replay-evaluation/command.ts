@@ -1,7 +1,6 @@
 /** Tests of the replay command whose judge or MLflow server fails after the replay: nothing else is lost. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { RefusedTrace } from '../../../src/replay/publish/write-traces.ts';
 import { chatLine, ReplayFolder, type RunningCli, readLines, startCli } from '../../helpers/replay.ts';
 import type { RunInMlflow } from '../../helpers/replay-evaluation.ts';
 import { all } from '../../integration/replay-evaluation/servers.ts';
@@ -157,8 +156,8 @@ describe('a replay command whose judge or MLflow fails', () => {
     expect(stderr).toMatch(/^Not all of the replay is in MLflow: MlflowAccessDenied: /);
     expect(comparison().quality.compared).toBe(3);
     expect(existsSync(join(out, 'report.html'))).toBe(true);
-    // The spool is only for MLflow.
-    expect(existsSync(join(out, 'replayed.spool.jsonl'))).toBe(false);
+    // The exchanges are only for MLflow.
+    expect(existsSync(join(out, 'exchanges.spool.jsonl'))).toBe(false);
   });
 
   test('lists refused traces with the reason', async () => {
@@ -171,7 +170,7 @@ describe('a replay command whose judge or MLflow fails', () => {
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toContain('MLflow traces: 7');
     expect(stdout).toContain('Traces that MLflow refused: 1, listed in refused-traces.jsonl');
-    expect(readLines<RefusedTrace>(join(out, 'refused-traces.jsonl'))).toEqual([
+    expect(readLines(join(out, 'refused-traces.jsonl'))).toEqual([
       {
         trace_id: expect.stringMatching(/^tr-[0-9a-f]{32}$/),
         event_id: 'e3',

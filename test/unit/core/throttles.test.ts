@@ -51,7 +51,7 @@ test('every function that asks the judge, MLflow, the limits or for batch jobs c
   );
   const asking = sources.filter(([, source]) => /connect(Judge|Mlflow|Limits)|BedrockClient/.test(source));
   expect(asking.map(([name]) => name)).toEqual(
-    expect.arrayContaining(['evaluate-replay', 'judge-batch', 'log-traces']),
+    expect.arrayContaining(['evaluate-traces', 'judge-batch', 'log-traces']),
   );
   expect(asking.flatMap(([name, source]) => (source.includes('countingThrottles(') ? [] : name))).toEqual([]);
 });

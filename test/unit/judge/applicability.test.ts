@@ -7,7 +7,7 @@ import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import type { ScorerNeed } from '../../../src/judge/types.ts';
 import { captureOf, jsonSide, lineOf } from '../captures/arbitraries.ts';
-import { chatCapture, plainCapture, textPayload, toolCallCapture } from './captures.ts';
+import { chatCapture, exchangeCapture, plainCapture, textPayload, toolCallCapture } from './captures.ts';
 
 const of = (capture: Capture, ...needs: ScorerNeed[]) => applicability(capture, { needs });
 const judged = { judge: true };
@@ -127,4 +127,18 @@ test.each([
   );
   if (line.kind !== 'capture') throw new Error(line.reason.message);
   expect(of(line.capture, ...needs)).toEqual({ notJudgeable: reason });
+});
+
+test('compares an exchange of a replay only if there is a captured reply to compare with', () => {
+  const captured = { bucket: 'b', key: 'k', etag: 'e', start: 0, end: 9 };
+  const compared = exchangeCapture(captured);
+  const needs = ['request', 'reply', 'captured-reply'] as const;
+  expect(of(compared, ...needs)).toEqual(judged);
+  expect(of(exchangeCapture(undefined), ...needs)).toEqual({ notJudgeable: 'nothingToCompare' });
+  expect(of(chatCapture(), ...needs)).toEqual({ notJudgeable: 'nothingToCompare' });
+  // An ordinary question about the same exchanges needs none.
+  expect(of(exchangeCapture(undefined), 'request', 'reply')).toEqual(judged);
+  expect(of({ ...compared, error: { statusCode: 500, message: 'x' } }, ...needs)).toEqual({
+    notJudgeable: 'errorReply',
+  });
 });

@@ -1,4 +1,5 @@
 /** Captures for the judge's tests. */
+import type { ExchangeFacts } from '../../../src/captures/trace/exchange.ts';
 import type { Capture, ChatMessage, Payload } from '../../../src/captures/types.ts';
 import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
 import type { Feature } from '../../../src/judge/errors.ts';
@@ -53,6 +54,15 @@ export function chatCapture(parts: ChatParts = {}): Capture {
     notes: [],
   };
 }
+
+/** Returns a chat that a replay sent. @param captured the line with the reply to compare with */
+export const exchangeCapture = (captured: ExchangeFacts['captured'], parts: ChatParts = {}): Capture => ({
+  ...chatCapture(parts),
+  exchange: {
+    ...{ requestId: 'r', run: 'run', target: 'e', startMs: 0, endMs: 1, scheduledMs: 0, status: 200 },
+    ...{ file: 'f', line: 1, conversationId: 'c', turnIndex: 0, captured },
+  },
+});
 
 /** Returns a capture without a conversation. */
 export function plainCapture(fields: Partial<Capture> & Pick<Capture, 'format'>): Capture {

@@ -3,6 +3,7 @@ import { parseInvocation } from '../../../src/monitoring/invocation.ts';
 import { isLive, parseInput, runOptions } from '../../../src/monitoring/plan/input.ts';
 
 const object = { detail: { bucket: { name: 'captures' }, object: { key: 'my-endpoint/a.jsonl' } } };
+const replay = { replay: { run: 'r', experimentId: '7' } };
 
 describe('the input of an execution', () => {
   test('can be an EventBridge event, with all its other fields', () => {
@@ -28,6 +29,11 @@ describe('the input of an execution', () => {
       { bucket: 'b', prefix: '', from: '2026-11-20T10:00:00Z', to: '2026-11-20T10:00:00Z' },
       'before',
     ],
+    ['a replay without an experiment', { replay: { run: 'r' } }, 'experimentId'],
+    ['a replay without a name', { replay: { run: '', experimentId: '7' } }, 'run'],
+    ['a replay with batch inference', { ...replay, judge: 'batch' }, 'judge'],
+    ['a replay as a dry run', { ...replay, dryRun: true }, 'dryRun'],
+    ['a replay with a prefix', { ...replay, prefix: 'p/' }, 'prefix'],
     ['a retry of something else', { retry: { run: 'r', what: 'everything' } }, 'what'],
   ])('cannot be %s: the error shows what is allowed', (_name, input, problem) => {
     let error: Error | undefined;
@@ -62,6 +68,18 @@ describe('the input of an execution', () => {
       window: { fromMs: Date.UTC(2026, 10, 20, 9) },
     });
   });
+
+  test('can be a replay, of which all pairs are judged whatever the rate of the stack', () => {
+    expect(parseInput(replay)).toEqual({ kind: 'replay', input: replay });
+    const defaults = { sampleRate: 0.25 };
+    expect(runOptions(parseInput(replay).input, defaults)).toEqual({
+      ...{ evaluate: true, reevaluate: false, sampleRate: 1, dryRun: false, judge: 'converse' },
+      replay: { run: 'r', experimentId: '7' },
+    });
+    const { input } = parseInput({ ...replay, evaluate: false, sampleRate: 0.5, budgetUsd: 3, reevaluate: true });
+    const given = { evaluate: false, reevaluate: true, sampleRate: 0.5, budgetUsd: 3 };
+    expect(runOptions(input, defaults)).toMatchObject({ ...given, ...replay });
+  });
 });
 
 test('decodes the keys of an S3 notification, and refuses a key that is not encoded', () => {
@@ -83,5 +101,6 @@ test('only runs of new files are live: no backfill, no retry and no re-evaluatio
   expect(isLive(file, { reevaluate: true })).toBe(false);
   expect(isLive({ bucket: 'b', prefix: 'e/' }, options)).toBe(false);
   expect(isLive({ retry: { run: 'r', what: 'failed' } }, options)).toBe(false);
+  expect(isLive(replay, options)).toBe(false);
   expect(isLive(null, null)).toBe(false);
 });

@@ -4,7 +4,7 @@ import type { TraceRecord } from '../../../src/captures/trace/types.ts';
 import type { RunOptions } from '../../../src/core/contract/input.ts';
 import type { CaptureRange, ManifestLine, PlanRequest, PlanResult } from '../../../src/core/contract/payloads.ts';
 import type { PlanReceipt, QuarantineEntry } from '../../../src/core/contract/receipts.ts';
-import { workKeys } from '../../../src/core/contract/work-keys.ts';
+import { replayKeys, workKeys } from '../../../src/core/contract/work-keys.ts';
 import { withRanges } from '../../../src/monitoring/chunk/ranges.ts';
 import { emptyVerdictCounts } from '../../../src/monitoring/counts.ts';
 import { forEachChunkOf } from '../../../src/monitoring/invocation.ts';
@@ -839,5 +839,43 @@ describe('a retry', () => {
     );
     expect(await options('richer', { ...retry('poor', 'held'), budgetUsd: 5 })).toMatchObject({ budgetUsd: 5 });
     expect(await options('same', retry('poor', 'failed'))).toMatchObject({ budgetUsd: 0.05 });
+  });
+});
+
+describe('a run over a replay', () => {
+  const input = { replay: { run: 'replayed', experimentId: '99' } };
+
+  beforeEach(() => {
+    for (const shard of [0, 1]) wire.put(WORK, replayKeys.exchanges('replayed', shard), lines(`s${shard}-`, 3));
+    wire.put(WORK, replayKeys.exchanges('replayed-2', 0), lines('other', 3));
+    wire.put(CAPTURES, `${HOUR}/a.jsonl`, lines('a', 1));
+  });
+
+  test('plans the exchanges of that replay alone, for its own experiment, and one question about each', async () => {
+    const resolveExperiment = () => Promise.reject(new Error('not needed'));
+    await plan('judging', input, null, { scorers: 9, store: { resolveExperiment } });
+    const manifest = manifestOf('judging');
+    expect(keysOf(manifest)).toEqual([0, 1].map((shard) => replayKeys.exchanges('replayed', shard)));
+    expect(new Set(manifest.map(({ experimentId }) => experimentId))).toEqual(new Set(['99']));
+    expect(planOf('judging')).toMatchObject({ outcome: 'planned', scorers: 1, options: { ...input, sampleRate: 1 } });
+    // The sizes of lines do not tell how many replies differ.
+    expect(planOf('judging')).not.toHaveProperty('estimate');
+  });
+
+  test('is retried as one over that replay', async () => {
+    await plan('judging', input);
+    await plan('again', retry('judging', 'failed'));
+    const options = { ...input, continues: ['judging'] };
+    expect(planOf('again')).toMatchObject({ outcome: 'planned', scorers: 1, options });
+    expect(keysOf(manifestOf('again'))).toEqual(keysOf(manifestOf('judging')));
+  });
+
+  test.each([{ judge: 'batch' }, { dryRun: true }])('is not retried with %j', async (more) => {
+    await plan('judging', input);
+    await expect(plan('again', { ...retry('judging', 'failed'), ...more })).rejects.toMatchObject({
+      name: 'InvalidInput',
+      message: expect.stringContaining('A run over a replay has no dry run, and no batch inference'),
+    });
+    expect(wire.keys(WORK).filter((key) => key.startsWith(workKeys.planPrefix('again')))).toEqual([]);
   });
 });

@@ -1,15 +1,15 @@
-/** Comparing replies, and judging pairs. */
+/** Comparing replies, and judging those that differ. */
 import fc from 'fast-check';
+import type { ChatMessage } from '../../../src/captures/types.ts';
 import { RetryableError } from '../../../src/core/errors/errors.ts';
 import { afterAnswers } from '../../../src/judge/errors.ts';
 import type { Judge } from '../../../src/judge/types.ts';
 import { OwnLimit } from '../../../src/limits/spending-limit.ts';
 import { compareReplies, regressionsOf } from '../../../src/replay/compare/compare-replies.ts';
 import { diffJson } from '../../../src/replay/compare/json-diff.ts';
-import { judgeAll, judgeMost, noneJudged } from '../../../src/replay/compare/judge-replies.ts';
-import { judgePair } from '../../../src/replay/compare/pairwise.ts';
-import { ReplyQualityTally } from '../../../src/replay/compare/quality.ts';
-import type { ReplyPair, StoredReply } from '../../../src/replay/compare/replies-file.ts';
+import { type JudgedReply, type JudgeSettings, judgeReplies } from '../../../src/replay/compare/judge-replies.ts';
+import { nothingJudged, ReplyQualityTally } from '../../../src/replay/compare/quality.ts';
+import type { StoredReply } from '../../../src/replay/compare/replies-file.ts';
 import type { ComparableReply } from '../../../src/replay/compare/reply.ts';
 import { isRefusal, normalize, wordOverlap, wordsOf } from '../../../src/replay/compare/text.ts';
 import { qualityLines } from '../../../src/replay/report/quality-sections.ts';
@@ -270,9 +270,9 @@ describe('compareReplies', () => {
   });
 });
 
-describe('judging pairs', () => {
-  /** A judge that prefers the longer reply, the first one, or neither. */
-  const judge = (prefer: 'longer' | 'first' | 'none'): Judge & { seen: string[][] } => {
+describe('judging replies', () => {
+  /** A judge that prefers the longer reply, the captured one if they are as long, or neither. */
+  const judge = (prefer: 'longer' | 'none'): Judge & { seen: string[][] } => {
     const seen: string[][] = [];
     return {
       seen,
@@ -282,7 +282,7 @@ describe('judging pairs', () => {
         const replies = (capture.conversation?.replies ?? []).map((reply) => String(reply.content));
         seen.push(replies);
         const longer = (replies[0]?.length ?? 0) > (replies[1]?.length ?? 0) ? 'reply 1' : 'reply 2';
-        const value = prefer === 'none' ? 'equally good' : prefer === 'first' ? 'reply 1' : longer;
+        const value = prefer === 'none' ? 'equally good' : longer;
         const usage = { inputTokens: 10, outputTokens: 2, usd: 0.001 };
         return {
           verdicts: [{ scorer: scorers[0]?.name ?? '', outcome: 'verdict', value, rationale: value, usage }],
@@ -291,43 +291,68 @@ describe('judging pairs', () => {
       },
     };
   };
-  const pair = {
-    messages: [{ role: 'user', content: 'q' }],
-    before: { role: 'assistant', content: 'short' },
-    after: { role: 'assistant', content: 'a longer one' },
-  };
+  const question = [{ role: 'user', content: 'q' }];
+  /** A reply that differs from the captured one. */
+  const differing = (name: string, before = 'short', after = `a longer one, ${name}`): StoredReply => ({
+    ...{ key: name, event_id: `e-${name}`, request_id: `r-${name}`, captured_trace_id: `tr-${name}` },
+    ...{ file: 'f', line: 1, input: '', messages: question },
+    ...{ captured: text(before), reply: text(after), comparison: compareReplies(text(before), text(after)) },
+  });
+  const many = (count: number): StoredReply[] => Array.from({ length: count }, (_, i) => differing(String(i)));
 
-  test('asks the judge in both orders', async () => {
+  async function judged(judging: JudgeSettings, replies: AsyncIterable<StoredReply> | Iterable<StoredReply>) {
+    const tally = new ReplyQualityTally();
+    const lines: JudgedReply[] = [];
+    const result = await judgeReplies(tally, judging, replies, (line) => lines.push(line));
+    return { ...result, lines, judged: tally.quality.judged ?? nothingJudged(), tally };
+  }
+
+  test('asks about those that differ, and names the replies that are worse, with the judge’s words', async () => {
+    const same = { ...differing('same'), comparison: compareReplies(text('a'), text('a')) };
+    const { messages: _, ...unread } = differing('no chat');
+    const worse = differing('worse', 'a longer one', 'a one');
     const longer = judge('longer');
-    expect(await judgePair(longer, pair)).toMatchObject({ verdict: 'better', usd: 0.002 });
-    expect(longer.seen).toEqual([
-      ['short', 'a longer one'],
-      ['a longer one', 'short'],
+    const found = await judged({ judge: longer }, [differing('better'), same, unread, worse]);
+    expect(longer.seen).toHaveLength(4);
+    expect(found).toMatchObject({ judged: { better: 1, worse: 1, failed: 0 }, judgeUsd: expect.closeTo(0.004) });
+    expect(found.judgeFailure).toBeUndefined();
+    const rationale = 'Reply 1 captured, reply 2 new: reply 1\n\nReply 1 new, reply 2 captured: reply 2';
+    expect(found.lines).toEqual([
+      expect.objectContaining({ key: 'better', verdict: 'better' }),
+      {
+        ...{ key: 'worse', event_id: 'e-worse', request_id: 'r-worse', captured_trace_id: 'tr-worse' },
+        ...{ judge: 'test:/judge', verdict: 'worse', rationale, usd: 0.002 },
+      },
     ]);
-    expect(await judgePair(longer, { ...pair, before: pair.after, after: pair.before })).toMatchObject({
-      verdict: 'worse',
-    });
+    const { regressions } = found.tally.result();
+    expect(regressions).toMatchObject([{ key: 'worse', regressions: ['judged-worse'], rationale }]);
+  });
+
+  test('asks about equal pairs once, and each has the verdict', async () => {
+    const longer = judge('longer');
+    const replies = [differing('a', 'x', 'longer'), differing('b', 'x', 'longer'), differing('c', 'x', 'another')];
+    const found = await judged({ judge: longer }, replies);
+    expect(longer.seen).toHaveLength(4);
+    expect(found.judged).toMatchObject({ better: 3 });
+    expect(found.lines.map(({ key, usd }) => [key, usd]).sort()).toEqual([
+      ['a', 0.002],
+      ['b', 0],
+      ['c', 0.002],
+    ]);
+    expect(found.judgeUsd).toBeCloseTo(0.004);
   });
 
   test('stops at the budget', async () => {
-    const pairs = async function* (): AsyncGenerator<ReplyPair> {
-      for (let i = 0; i < 10; i++) yield pair;
-    };
-    const verdicts: unknown[] = [];
-    const found = await judgeAll(
-      { judge: scriptedJudge(undefined, { price: () => 0.001 }).judge, limit: new OwnLimit(0.0065) },
-      pairs(),
-      (one) => one,
-      (_, verdict) => {
-        if (verdict) verdicts.push(verdict);
-      },
-    );
+    const { judge: real } = scriptedJudge(undefined, { price: () => 0.001 });
+    const found = await judged({ judge: real, limit: new OwnLimit(0.0065) }, many(10));
     // A pair can cost 0.002 dollars: three are within the budget. The judge prefers the first reply, so they are undecided.
-    expect(found).toMatchObject({ judged: { undecided: 3, overBudget: 7 }, usd: expect.closeTo(0.006) });
-    expect(verdicts).toHaveLength(3);
+    expect(found.judged).toMatchObject({ undecided: 3, overBudget: 7 });
+    expect(found.judgeUsd).toBeCloseTo(0.006);
+    expect(found.judgeFailure).toBeUndefined();
+    expect(found.lines).toHaveLength(3);
   });
 
-  test('counts the cost of a pair whose second order fails, and starts no further pair', async () => {
+  test('counts the cost of a pair whose second order fails, and asks about no further pair', async () => {
     const good = judge('longer');
     const failing: Judge = {
       ...good,
@@ -338,80 +363,49 @@ describe('judging pairs', () => {
         throw afterAnswers(new RetryableError('JudgeThrottled', 'slow down'), { spend, verdicts: [] });
       },
     };
-    const begun: number[] = [];
-    const numbers = async function* (): AsyncGenerator<number> {
-      for (let i = 0; i < 10; i++) {
-        begun.push(i);
-        yield i;
+    const slowly = async function* (): AsyncGenerator<StoredReply> {
+      for (const one of many(10)) {
+        yield one;
         // The next pair starts after the previous one has ended.
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
     };
-    const done: unknown[] = [];
-    const result = noneJudged();
-    const judging = judgeAll(
-      { judge: failing },
-      numbers(),
-      () => pair,
-      (item, verdict) => {
-        done.push([item, verdict?.verdict]);
-      },
-      result,
-    );
-    await expect(judging).rejects.toMatchObject({ name: 'JudgeThrottled' });
-    expect(done).toEqual([[0, 'better']]);
-    expect(result).toMatchObject({ judged: { better: 1, failed: 0 }, usd: expect.closeTo(0.0034) });
-    expect(begun).toEqual([0, 1, 2]);
+    const found = await judged({ judge: failing }, slowly());
+    expect(found.judgeFailure).toEqual({ name: 'JudgeThrottled', message: expect.stringContaining('slow down') });
+    expect(found.lines.map(({ key, verdict }) => [key, verdict])).toEqual([['0', 'better']]);
+    expect(found).toMatchObject({ judged: { better: 1, failed: 0 }, judgeUsd: expect.closeTo(0.0034) });
+    expect(good.seen).toHaveLength(3);
   });
 
-  test('a pair that cannot be built fails alone', async () => {
-    const done: unknown[] = [];
-    const { judged } = await judgeAll(
-      { judge: judge('longer') },
-      [0, 1, 2],
-      (item) => {
-        if (item === 1) throw new RangeError('My SSN is 078-05-1120');
-        return pair;
-      },
-      (item, verdict) => done.push([item, verdict?.verdict, verdict?.error?.code]),
-    );
-    expect(judged).toMatchObject({ better: 2, failed: 1 });
-    expect(done).toContainEqual([1, 'failed', 'PAIR_UNUSABLE']);
-  });
-
-  test('reports the error if the judge cannot answer one of the orders', async () => {
-    const good = judge('longer');
-    const error = { code: 'ANSWER_UNUSABLE', message: 'no JSON' };
-    const halfMute: Judge = {
-      ...good,
-      async judge(capture, scorers) {
-        const { verdicts, spend } = await good.judge(capture, scorers);
-        if (capture.conversation?.replies[0]?.content === 'short') return { verdicts, spend };
-        const [{ scorer, usage } = { scorer: '', usage: { inputTokens: 0, outputTokens: 0, usd: 0 } }] = verdicts;
-        return { verdicts: [{ scorer, outcome: 'error', error, usage }], spend };
-      },
+  test('a judge that is stopped asks about no further pair, and its verdicts count', async () => {
+    let left = 3;
+    const goOn = () => left-- > 0;
+    const found = await judged({ judge: judge('longer'), goOn }, many(10));
+    expect(found).toMatchObject({ judged: { better: 3 }, judgeFailure: { name: 'JudgingStopped' } });
+    const stopped = new AbortController();
+    const hanging: Judge = {
+      ...judge('longer'),
+      judge: (_capture, _scorers, signal) =>
+        new Promise((_, reject) => {
+          const cancel = () => reject(new RetryableError('ChunkOutOfTime', 'canceled'));
+          signal?.addEventListener('abort', cancel);
+          setTimeout(() => stopped.abort());
+        }),
     };
-    expect(await judgePair(halfMute, pair)).toEqual({
-      verdict: 'failed',
-      rationales: ['reply 2', 'ANSWER_UNUSABLE: no JSON'],
-      error,
-      usd: 0.002,
-    });
+    const canceled = await judged({ judge: hanging, signal: stopped.signal }, many(1));
+    expect(canceled).toMatchObject({ judged: nothingJudged(), judgeFailure: { name: 'JudgingStopped' } });
   });
 
   test('a pair with invalid messages fails alone', async () => {
-    const odd = (...messages: unknown[]): ReplyPair => ({ ...pair, messages: messages as ReplyPair['messages'] });
-    const pairs = [odd(null), pair, odd(...pair.messages, null), pair];
-    const done: unknown[] = [];
-    const found = await judgeAll(
-      { judge: scriptedJudge().judge },
-      pairs,
-      (one) => one,
-      (_, verdict) => done.push(verdict?.error),
-    );
-    expect(found.judged).toMatchObject({ undecided: 2, failed: 2 });
+    const odd = (name: string, ...messages: unknown[]): StoredReply => ({
+      ...differing(name),
+      messages: messages as ChatMessage[],
+    });
+    const replies = [odd('a', null), differing('b'), odd('c', ...question, null), differing('d')];
+    const found = await judged({ judge: scriptedJudge().judge }, replies);
+    expect(found.judged).toMatchObject({ undecided: 2, failed: 2, errors: { JudgeCaptureFailed: 2 } });
     const error = { code: 'JudgeCaptureFailed', message: expect.stringMatching('TypeError in ') };
-    expect(done.filter((one) => one !== undefined)).toEqual([error, error]);
+    expect(found.lines.flatMap((line) => line.error ?? [])).toEqual([error, error]);
   });
 
   test('a judge without any verdict is a failure, and its errors are counted', async () => {
@@ -425,30 +419,17 @@ describe('judging pairs', () => {
         spend: { calls: 1, ...usage },
       }),
     };
-    const all = (one: Judge) =>
-      judgeMost(
-        { judge: one },
-        [pair, pair],
-        (item) => item,
-        () => {},
-      );
-    expect(await all(mute)).toMatchObject({
+    expect(await judged({ judge: mute }, many(2))).toMatchObject({
       judged: { failed: 2, errors: { JudgeReplyUnreadable: 2 } },
-      failure: { name: 'NoVerdict', message: 'not one of 2 pairs has a verdict: JudgeReplyUnreadable 2' },
+      judgeFailure: { name: 'NoVerdict', message: 'not one of 2 pairs has a verdict: JudgeReplyUnreadable 2' },
     });
     let calls = 0;
     const once: Judge = { ...good, judge: (...args) => (calls++ < 2 ? good : mute).judge(...args) };
-    const some = await all(once);
-    expect(some.failure).toBeUndefined();
-    const { quality } = new ReplyQualityTally();
-    expect(qualityLines({ ...quality, judged: some.judged })).toContainEqual([
+    const some = await judged({ judge: once }, many(2));
+    expect(some.judgeFailure).toBeUndefined();
+    expect(qualityLines(some.tally.quality)).toContainEqual([
       'judged',
       '0 better, 1 same, 0 worse, 0 undecided, 1 without a verdict (JudgeReplyUnreadable 1)',
     ]);
-  });
-
-  test('a verdict that changes with the order is undecided', async () => {
-    expect(await judgePair(judge('first'), pair)).toMatchObject({ verdict: 'undecided' });
-    expect(await judgePair(judge('none'), pair)).toMatchObject({ verdict: 'same' });
   });
 });

@@ -7,7 +7,7 @@ import { compareReplies } from '../../../src/replay/compare/compare-replies.ts';
 import { capturedReplyOf, replayedReply } from '../../../src/replay/compare/reply.ts';
 import { Exchange } from '../../../src/replay/http/exchange.ts';
 import { type Measured, measure, openReader } from '../../../src/replay/measure/measure.ts';
-import { replayedLine } from '../../../src/replay/publish/replayed-line.ts';
+import { exchangeOf } from '../../../src/replay/publish/exchanges.ts';
 import type { ReplyContent } from '../../../src/replay/reply/content.ts';
 import { type LiteralRequest, literalRequest, NO_OVERRIDES } from '../../../src/replay/request/literal.ts';
 import type { PreparedRequest } from '../../../src/replay/request/prepared.ts';
@@ -80,8 +80,8 @@ function live(
 
 /** Reads a measured reply as its trace does. */
 function replayedCapture(measured: Measured): Capture {
-  const line = replayedLine(measured, new RunClock(), 'run', 'target');
-  const decoded = decodeLine({ bytes: Buffer.from(JSON.stringify(line)), place: PLACE });
+  const line = exchangeOf(measured, new RunClock(), { run: 'run', target: 'target' });
+  const decoded = decodeLine({ bytes: Buffer.from(line), place: PLACE }, { areExchanges: true });
   if (decoded.kind !== 'capture') throw new Error(decoded.reason.message);
   return decoded.capture;
 }

@@ -31,6 +31,7 @@ function request(i: number): PreparedRequest {
     correlationId: `c${i}`,
     file: 'a.jsonl',
     line: i + 1,
+    place: { source: { path: 'a.jsonl', name: 'a.jsonl', size: 1 }, start: 0, end: 0 },
     capturedMs: 0,
     inputTokens: { count: 10, source: 'estimate' },
   };

@@ -47,7 +47,9 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
   const { source = {}, target, compare, dryRun, shard, ...more } = input;
   const { judge, judgeBudgetUsd, mlflow, experiment, ...given } = more;
   if (judgeBudgetUsd !== undefined && !judge) throw invalid('judgeBudgetUsd needs "judge": true');
-  if (experiment !== undefined && !mlflow) throw invalid('experiment needs "mlflow": true');
+  if (judge && mlflow === false) throw invalid('the verdicts of "judge" are in MLflow, so "mlflow" cannot be false');
+  const isLogged = (mlflow ?? false) || (judge ?? false);
+  if (experiment !== undefined && !isLogged) throw invalid('experiment needs "mlflow": true');
   const options: ReplayOptions = { ...DEFAULT_OPTIONS, ...given };
   try {
     checkOptions(options);
@@ -78,7 +80,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
     // The judge needs to know which replies differ.
     compare: (compare ?? false) || (judge ?? false),
     ...(judge ? { judge: { budgetUsd: judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD } } : {}),
-    ...(mlflow ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
+    ...(isLogged ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
     dryRun: dryRun ?? false,
     shard: shard ?? {},
   };

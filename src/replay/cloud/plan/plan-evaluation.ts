@@ -1,5 +1,6 @@
 /** Checks that the judge and MLflow are available before any capture is read, and opens the MLflow run. */
 
+import { fitted } from '../../../captures/trace/text.ts';
 import type { Execution } from '../../../core/contract/execution.ts';
 import type { LambdaEnvironment } from '../../../core/settings/environment.ts';
 import { judgeName } from '../../../judge/judge-id.ts';
@@ -46,6 +47,11 @@ interface MlflowPlace {
   giveUp(planned: PlannedMlflow, status: 'FAILED' | 'KILLED', why: string, endMs: number): Promise<void>;
 }
 
+/** Step Functions' limit. */
+const MAX_NAME_CHARS = 80;
+/** Of a longer name the end is cut, and a digest keeps different names different. */
+const monitoringRunOf = (replay: string): string => fitted(`replay-${replay}`, MAX_NAME_CHARS, '-');
+
 /** Finds the experiments. @throws the errors of MLflow's client */
 export async function findMlflowPlace(
   { mlflow: wanted }: ReplayJob,
@@ -63,7 +69,8 @@ export async function findMlflowPlace(
     openRun: async (execution, startMs) => {
       const { name } = execution;
       const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags: runTags(execution) });
-      return { experiment, runId, url: webPageOf(client.target), capturesExperimentId };
+      const url = webPageOf(client.target);
+      return { experiment, runId, url, capturesExperimentId, monitoringRun: monitoringRunOf(name) };
     },
     giveUp: async ({ runId }, status, why, endMs) => {
       await tellFailure(rest, { runId }, why);

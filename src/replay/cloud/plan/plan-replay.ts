@@ -84,8 +84,7 @@ export async function planReplay(
     if (await stopMark(storage, bucket, run.name)) {
       throw new PermanentError('ReplayStopped', 'The replay was stopped during planning; nothing was sent');
     }
-    const evaluate = plan.outcome === 'planned' && (plan.judge !== null || plan.mlflow !== null);
-    return { outcome: plan.outcome, manifest, shards: shards.length, evaluate };
+    return { outcome: plan.outcome, manifest, shards: shards.length };
   } catch (error) {
     // The failure of planning matters more than one of MLflow. A retry reuses the run.
     const status = error instanceof Error && error.name === 'ReplayStopped' ? 'KILLED' : 'FAILED';

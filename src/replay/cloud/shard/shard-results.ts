@@ -6,35 +6,38 @@ import { join } from 'node:path';
 import type { Storage } from '../../../core/aws/storage.ts';
 import { putFile } from '../../../core/aws/uploads.ts';
 import { REPLAY_DISK_MIB } from '../../../core/contract/replay.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { PermanentError, saidBy } from '../../../core/errors/errors.ts';
 import type { RunClock } from '../../clock.ts';
-import { REPLIES_FILE } from '../../compare/replies-file.ts';
+import { pairOf, REPLIES_FILE } from '../../compare/replies-file.ts';
 import { comparedReply } from '../../compare/with-captured.ts';
 import type { Measured } from '../../measure/measure.ts';
-import { replayedLine } from '../../publish/replayed-line.ts';
-import { SPOOL_FILE, traceNameOf } from '../../publish/spool.ts';
+import { exchangeOf, traceNameOf } from '../../publish/exchanges.ts';
 import type { PreparedRequest } from '../../request/prepared.ts';
 import { payloadJson } from '../../results/inputs.ts';
 import { LineWriter } from '../../results/line-writer.ts';
 import { FILES, ResultSet, unreadOf } from '../../results/result-set.ts';
 import { targetFacts } from '../target.ts';
 import { SHARD_FILES } from '../work-bucket/keys.ts';
+import type { CaptureObject } from '../work-bucket/schedule-file.ts';
 import type { ShardPlan, StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { ShardFigures, ShardResult } from './shard-result.ts';
 
 const LINES = 'application/jsonlines';
 /** Files with a line per request. */
-export const LINE_FILES = [FILES.records, FILES.skipped, SHARD_FILES.inputs, REPLIES_FILE, SPOOL_FILE] as const;
-
-type BodyLine = (measured: Measured, clock: RunClock) => string;
+export const LINE_FILES = [FILES.records, FILES.skipped, SHARD_FILES.inputs, REPLIES_FILE] as const;
+const EXCHANGES_FILE = 'exchanges.jsonl';
 
 /** Collects the results of a shard on its disk, and uploads them at the end. */
 export class ShardResults {
   readonly #directory: string;
   readonly set: ResultSet;
   readonly #inputs: LineWriter;
-  /** Files with replies, and how their lines are made. */
-  readonly #bodies: { file: LineWriter; line: BodyLine }[] = [];
+  /** Present if replies are compared. */
+  readonly #replies: LineWriter | undefined;
+  /** Present if the exchanges become traces. */
+  readonly #exchanges: LineWriter | undefined;
+  readonly #plan: StoredPlan;
   readonly #shard: ShardPlan;
   readonly #stripes: number;
   /** Aborted when a file can no longer be written, such as on a full disk. `store` throws the error. */
@@ -48,14 +51,10 @@ export class ShardResults {
     this.#shard = shard;
     this.#stripes = plan.shards.filter(({ window }) => window === shard.window).length;
     this.#inputs = new LineWriter(join(directory, SHARD_FILES.inputs), onError);
-    const add = (name: string, line: BodyLine): void => {
-      this.#bodies.push({ file: new LineWriter(join(directory, name), onError), line });
-    };
-    if (plan.compare) add(REPLIES_FILE, (measured) => JSON.stringify(comparedReply(measured)));
-    const name = traceNameOf(targetFacts(plan.target), plan.run);
-    if (plan.mlflow) {
-      add(SPOOL_FILE, (measured, clock) => JSON.stringify(replayedLine(measured, clock, plan.run, name)));
-    }
+    const open = (name: string): LineWriter => new LineWriter(join(directory, name), onError);
+    this.#replies = plan.compare ? open(REPLIES_FILE) : undefined;
+    this.#exchanges = plan.mlflow ? open(EXCHANGES_FILE) : undefined;
+    this.#plan = plan;
   }
 
   /** Writes a line of inputs: the position within the window, the conversation, and the request. */
@@ -65,11 +64,22 @@ export class ShardResults {
   }
 
   measured(measured: Measured, clock: RunClock): void {
-    const bodies = measured.request.phase === 'profiling' ? this.#bodies : [];
-    // Everything that can throw runs before any part of the request is written.
-    const lines = bodies.map(({ line }) => line(measured, clock));
+    const keep = measured.request.phase === 'profiling' ? this.#linesOf(measured, clock) : undefined;
+    // Everything that can throw has run before any part of the request is written.
     this.set.measured(measured, clock);
-    for (const [i, { file }] of bodies.entries()) file.write(lines[i] ?? '');
+    if (keep?.reply !== undefined) this.#replies?.write(keep.reply);
+    if (keep?.exchange !== undefined) this.#exchanges?.write(keep.exchange);
+  }
+
+  #linesOf(measured: Measured, clock: RunClock): { reply?: string | undefined; exchange?: string | undefined } {
+    const { target, run, mlflow, judge } = this.#plan;
+    const stored = this.#replies && comparedReply(measured);
+    const captured = judge && stored && pairOf(stored) ? capturedPlace(measured) : undefined;
+    const sender = { run, target: traceNameOf(targetFacts(target), run), mlflowRun: mlflow?.runId };
+    return {
+      reply: stored && JSON.stringify(stored),
+      exchange: this.#exchanges && exchangeOf(measured, clock, sender, captured),
+    };
   }
 
   /**
@@ -84,6 +94,10 @@ export class ShardResults {
       const path = join(this.#directory, name);
       if (existsSync(path)) await putFile(storage, bucket, `${prefix}${name}`, path, LINES);
     }
+    if (this.#exchanges) {
+      const key = replayKeys.exchanges(this.#plan.run, this.#shard.shard);
+      await putFile(storage, bucket, key, join(this.#directory, EXCHANGES_FILE), LINES);
+    }
     const result: ShardResult = {
       ...figures,
       skipped: Object.fromEntries(skippedReasons),
@@ -97,7 +111,7 @@ export class ShardResults {
   }
 
   async #close({ sent, unsent }: ShardFigures): Promise<void> {
-    const files = [this.set, this.#inputs, ...this.#bodies.map(({ file }) => file)];
+    const files = [this.set, this.#inputs, this.#replies, this.#exchanges].filter((file) => file !== undefined);
     // All are closed: an open file keeps its space on the disk, which the next shard may inherit.
     const closed = await Promise.allSettled(files.map((file) => file.close()));
     const failed = closed.find((one) => one.status === 'rejected');
@@ -112,4 +126,11 @@ export class ShardResults {
   async dispose(): Promise<void> {
     await rm(this.#directory, { recursive: true, force: true });
   }
+}
+
+/** Where the captured line is, in the version that was planned. */
+function capturedPlace({ request: { place } }: Measured) {
+  const { source, start, end } = place;
+  const { bucket, name: key, etag, versionId } = source as CaptureObject;
+  return { bucket, key, etag, ...(versionId === undefined ? {} : { versionId }), start, end };
 }

@@ -2,8 +2,9 @@
 import { join } from 'node:path';
 import type { ObjectFacts, Storage } from '../../../core/aws/storage.ts';
 import { TextUpload } from '../../../core/aws/uploads.ts';
-import { ReplyQualityTally, type WorseReply } from '../../compare/quality.ts';
+import { ReplyQualityTally } from '../../compare/quality.ts';
 import { REPLIES_FILE, type StoredReply } from '../../compare/replies-file.ts';
+import type { MonitoringRun } from '../../compare/run-data.ts';
 import type { CapturedComparison } from '../../compare/with-captured.ts';
 import type { Turn } from '../../request/sessions.ts';
 import { InputsFile, MAX_INPUTS } from '../../results/inputs.ts';
@@ -12,7 +13,6 @@ import { plannedSkippedKey, SHARD_FILES } from '../work-bucket/keys.ts';
 import { linesOf, type MergeSource, mergeLines } from '../work-bucket/object-lines.ts';
 import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { Collected } from './collect.ts';
-import type { CollectedEvaluations } from './collect-evaluations.ts';
 
 const LINES = 'application/jsonlines';
 const LINE_END = Buffer.from('\n');
@@ -29,7 +29,8 @@ export interface MergeContext {
   prefix: string;
   plan: StoredPlan;
   collected: Collected;
-  evaluations: CollectedEvaluations;
+  /** The run of the monitoring that was started for the exchanges. */
+  monitoringRun?: MonitoringRun | undefined;
 }
 
 /** When a record ended, epoch ns. A double is exact to a quarter of a microsecond. */
@@ -73,15 +74,10 @@ export async function mergeSkipped(context: MergeContext): Promise<void> {
   if (objects.length > 0) await uploadLines(context, FILES.skipped, linesOf(storage, objects));
 }
 
-/** Joins the parts with verdicts or refused traces of all shards. */
-export async function mergeParts(context: MergeContext, name: string, parts: readonly ObjectFacts[]): Promise<void> {
-  if (parts.length > 0) await uploadLines(context, name, linesOf(context.storage, parts));
-}
-
-/** Merges the replies of all shards, and adds up their comparisons and the judge's verdicts. */
+/** Merges the replies of all shards, and adds up their comparisons. */
 export async function mergeReplies(context: MergeContext): Promise<CapturedComparison> {
   const tally = new ReplyQualityTally();
-  const { storage, plan, collected, evaluations } = context;
+  const { storage, collected } = context;
   async function* tallied(): AsyncGenerator<Buffer> {
     for await (const line of linesOf(storage, objectsOf(collected, REPLIES_FILE))) {
       tally.add(JSON.parse(line.toString('utf8')) as StoredReply);
@@ -89,11 +85,7 @@ export async function mergeReplies(context: MergeContext): Promise<CapturedCompa
     }
   }
   await uploadLines(context, REPLIES_FILE, tallied());
-  for await (const line of linesOf(storage, evaluations.parts.worse)) {
-    tally.addJudgedWorse(JSON.parse(line.toString('utf8')) as WorseReply);
-  }
-  if (plan.judge) tally.quality.judged = evaluations.judged;
-  return { ...tally.result(), ...(plan.judge ? { judgeUsd: evaluations.usd } : {}) };
+  return tally.result();
 }
 
 /** Total bytes of a file's parts. */

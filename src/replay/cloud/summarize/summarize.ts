@@ -5,14 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Storage } from '../../../core/aws/storage.ts';
 import { putFile } from '../../../core/aws/uploads.ts';
+import type { ExchangesInput } from '../../../core/contract/input.ts';
 import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../../core/contract/replay.ts';
-import { replayKeys } from '../../../core/contract/work-keys.ts';
+import { replayKeys, workKeys } from '../../../core/contract/work-keys.ts';
 import { causeOf, withinCause } from '../../../core/errors/cause.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
-import { type CapturedComparison, COMPARE_FILE, JUDGED_FILE } from '../../compare/with-captured.ts';
+import type { MonitoringRun } from '../../compare/run-data.ts';
+import { type CapturedComparison, COMPARE_FILE } from '../../compare/with-captured.ts';
 import { mlflowFactsOf, runContentOf, writeReport } from '../../finish.ts';
 import type { FinishedReplay } from '../../finished.ts';
-import { REFUSED_FILE } from '../../publish/write-traces.ts';
 import { FILES, writeFigures } from '../../results/result-set.ts';
 import { FIGURES_RESERVE_MS, MERGED_BYTES_PER_MS } from '../limits.ts';
 import type { ReplayPublication } from '../publish/publish-replay.ts';
@@ -21,21 +22,14 @@ import { targetFacts } from '../target.ts';
 import { SHARD_FILES } from '../work-bucket/keys.ts';
 import { readPlan, type StoredPlan } from '../work-bucket/stored-plan.ts';
 import { type Collected, collectShards } from './collect.ts';
-import { type CollectedEvaluations, collectEvaluations } from './collect-evaluations.ts';
-import {
-  bytesOf,
-  type MergeContext,
-  mergeInputs,
-  mergeParts,
-  mergeRecords,
-  mergeReplies,
-  mergeSkipped,
-} from './merge-files.ts';
-import { type Failure, failureOf, missing, notEvaluated, remarks, wasStopped } from './verdict.ts';
+import { bytesOf, type MergeContext, mergeInputs, mergeRecords, mergeReplies, mergeSkipped } from './merge-files.ts';
+import { type Failure, failureOf, missing, remarks, wasStopped } from './verdict.ts';
 
 interface SummarizeDependencies {
   storage: Storage;
   workBucket: string;
+  /** Starts a run of the monitoring, once. @returns the ARN of the execution */
+  startMonitoring(run: string, input: ExchangesInput): Promise<string>;
   remainingMs(): number;
 }
 
@@ -54,7 +48,7 @@ const CONTENT_TYPES: Record<string, string> = {
 /** Writes the result set, and decides whether the execution fails, for example because of lost shards. */
 export async function summarizeReplay(
   { run, error }: SummarizeReplayRequest,
-  { storage, workBucket: bucket, remainingMs }: SummarizeDependencies,
+  { storage, workBucket: bucket, startMonitoring, remainingMs }: SummarizeDependencies,
 ): Promise<SummarizeReplayResult> {
   const results = { bucket, prefix: replayKeys.resultPrefix(run.name) };
   const plan = await readPlan(storage, bucket, run.name);
@@ -67,24 +61,48 @@ export async function summarizeReplay(
     return answer(failed, results);
   }
   const collected = await collectShards(storage, bucket, plan);
-  const evaluations = await collectEvaluations(storage, bucket, plan, collected);
-  const context = { storage, bucket, prefix: results.prefix, plan, collected, evaluations };
+  const monitoringRun = await monitorExchanges(plan, collected, startMonitoring, bucket);
+  const context = { storage, bucket, prefix: results.prefix, plan, collected, monitoringRun };
   const comparison = await writeResults(context, remainingMs);
   const raised = failed && { Error: failed.error, Cause: failed.cause };
-  const failure = failureOf(plan, collected, evaluations, raised);
+  const failure = failureOf(plan, collected, raised);
   const publication = await publicationOf(context, comparison, failure);
   if (publication) await storage.putJson(bucket, replayKeys.publication(run.name), publication);
-  return answer(failure, results, publication !== undefined);
+  return {
+    ...answer(failure, results, publication !== undefined),
+    ...(monitoringRun ? { monitoringRun: monitoringRun.name } : {}),
+  };
+}
+
+/**
+ * Has the exchanges traced and judged by a run of the monitoring: first, so that it need not wait for the files. Whoever stops a
+ * replay waits for nothing, and pays no judge.
+ */
+async function monitorExchanges(
+  { run, mlflow, judge }: StoredPlan,
+  collected: Collected,
+  start: SummarizeDependencies['startMonitoring'],
+  bucket: string,
+): Promise<MonitoringRun | undefined> {
+  if (!mlflow || collected.sent === 0 || wasStopped(collected)) return undefined;
+  const { monitoringRun: name, experiment } = mlflow;
+  const arn = await start(name, {
+    replay: { run, experimentId: experiment.id },
+    evaluate: judge !== null,
+    // 0 dollars: the daily budget is the only limit.
+    ...(judge && judge.budgetUsd > 0 ? { budgetUsd: judge.budgetUsd } : {}),
+  });
+  return { name, arn, summary: `s3://${bucket}/${workKeys.summary(name)}` };
 }
 
 /** Returns the content of the replay’s MLflow run, also for a replay without results, so that no run stays open. */
 async function publicationOf(
-  { plan, collected, evaluations }: MergeContext,
+  { plan, collected }: MergeContext,
   comparison: CapturedComparison | undefined,
   failure: Failure | undefined,
 ): Promise<ReplayPublication | undefined> {
   if (!plan.mlflow) return undefined;
-  const status = wasStopped(collected, evaluations) ? 'KILLED' : failure ? 'FAILED' : 'FINISHED';
+  const status = wasStopped(collected) ? 'KILLED' : failure ? 'FAILED' : 'FINISHED';
   return {
     mlflow: plan.mlflow,
     content: await runContentOf(finishedReplay(plan, collected), status, Date.now(), comparison?.quality),
@@ -113,7 +131,7 @@ interface LeftOut {
 /** Writes all files for which there is time. @returns the comparison, if it is one of them */
 async function writeResults(context: MergeContext, remainingMs: () => number): Promise<CapturedComparison | undefined> {
   const directory = await mkdtemp(join(tmpdir(), 'replay-summary-'));
-  const { storage, bucket, prefix, plan, collected, evaluations } = context;
+  const { storage, bucket, prefix, plan, collected } = context;
   const leftOut: LeftOut[] = [];
   /** Merges a file if there is time for it. */
   const merge = async <T>(file: string, parts: string, work: () => Promise<T>): Promise<T | undefined> => {
@@ -126,15 +144,13 @@ async function writeResults(context: MergeContext, remainingMs: () => number): P
   try {
     await merge(FILES.records, FILES.records, () => mergeRecords(context));
     await mergeSkipped(context);
-    await mergeParts(context, JUDGED_FILE, evaluations.parts.judged);
-    await mergeParts(context, REFUSED_FILE, evaluations.parts.refused);
     const comparison = plan.compare ? await merge(REPLIES_FILE, REPLIES_FILE, () => mergeReplies(context)) : undefined;
     if (comparison) await writeFile(join(directory, COMPARE_FILE), `${JSON.stringify(comparison, null, 1)}\n`);
     const reason = await merge(FILES.inputs, SHARD_FILES.inputs, () => mergeInputs(context, directory));
     if (reason) leftOut.push({ file: FILES.inputs, reason });
     const finished = finishedReplay(plan, collected);
     await writeFigures(directory, finished, ownFacts(context, leftOut));
-    const warnings = [...missing(collected), ...notEvaluated(evaluations), ...remarks(plan, collected, evaluations)];
+    const warnings = [...missing(collected), ...remarks(plan, collected)];
     await writeReport(directory, finished, warnings, comparison);
     for (const [name, contentType] of Object.entries(CONTENT_TYPES)) {
       const path = join(directory, name);
@@ -168,7 +184,7 @@ function finishedReplay(plan: StoredPlan, collected: Collected): FinishedReplay 
 
 /** What only a cloud replay has in `replay.json`. */
 function ownFacts(
-  { plan, collected, evaluations }: MergeContext,
+  { plan, collected, monitoringRun }: MergeContext,
   leftOut: readonly LeftOut[],
 ): Record<string, unknown> {
   const { lost, notBegun, incomplete, late } = collected;
@@ -184,30 +200,15 @@ function ownFacts(
       incomplete,
       late,
     },
-    ...evaluationFacts(plan, evaluations),
-    remarks: remarks(plan, collected, evaluations),
+    ...evaluationFacts(plan),
+    ...(monitoringRun ? { monitoring_run: monitoringRun } : {}),
+    remarks: remarks(plan, collected),
     ...(leftOut.length > 0 ? { left_out: leftOut } : {}),
   };
 }
 
-/** The evaluation in `replay.json`. */
-const evaluationFacts = ({ judge, mlflow }: StoredPlan, found: CollectedEvaluations): Record<string, unknown> => ({
-  ...(judge
-    ? { judge: { model: judge.model, budget_usd: judge.budgetUsd, usd: found.usd, judged: found.judged } }
-    : {}),
-  ...(mlflow
-    ? {
-        mlflow: {
-          ...mlflowFactsOf(mlflow),
-          run_id: mlflow.runId,
-          traces: found.traces,
-          refused: found.refused,
-          linked: found.linked,
-          ...(judge
-            ? { assessments: found.assessments.written, verdicts_without_trace: found.assessments.withoutTrace }
-            : {}),
-        },
-      }
-    : {}),
-  ...(judge || mlflow ? { unevaluated_shards: found.unevaluated } : {}),
+/** The judge and MLflow in `replay.json`. */
+const evaluationFacts = ({ judge, mlflow }: StoredPlan): Record<string, unknown> => ({
+  ...(judge ? { judge: { model: judge.model, budget_usd: judge.budgetUsd } } : {}),
+  ...(mlflow ? { mlflow: { ...mlflowFactsOf(mlflow), run_id: mlflow.runId } } : {}),
 });

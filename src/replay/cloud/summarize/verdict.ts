@@ -1,12 +1,9 @@
 /** Decides whether the execution of a replay fails, and describes what is missing. */
 import type { SummarizeReplayRequest } from '../../../core/contract/replay.ts';
-import { withoutAnyVerdict } from '../../compare/quality.ts';
 import { neverSent, tooManyFailed } from '../../measure/error-rate.ts';
-import { mlflowRemarks } from '../../publish/remarks.ts';
 import { MAX_CONNECTIONS } from '../limits.ts';
 import type { StoredPlan } from '../work-bucket/stored-plan.ts';
 import type { Collected } from './collect.ts';
-import type { CollectedEvaluations } from './collect-evaluations.ts';
 
 export interface Failure {
   error: string;
@@ -56,23 +53,10 @@ export function missing({ lost, notBegun, incomplete, stats }: Collected): strin
   return own === undefined ? lines : [...lines, own];
 }
 
-/** Describes what is not judged or not in MLflow. */
-export function notEvaluated({ unevaluated, judged }: CollectedEvaluations): string[] {
-  const none = withoutAnyVerdict(judged);
-  if (unevaluated.length === 0) return none === undefined ? [] : [none];
-  const shards = `${unevaluated.length} (${named(unevaluated)})`;
-  return [`shards with replies that are not judged or not in MLflow: ${shards}${firstFailure(unevaluated)}`];
-}
-
 /** Further remarks above the figures. */
-export function remarks(
-  plan: StoredPlan,
-  { late, maxConnectionsOfOne }: Collected,
-  { refused, linked, assessments: { withoutTrace } }: CollectedEvaluations,
-): string[] {
+export function remarks(plan: StoredPlan, { late, maxConnectionsOfOne }: Collected): string[] {
   const lines: string[] = [];
   if (plan.judge?.warning !== undefined) lines.push(plan.judge.warning);
-  lines.push(...mlflowRemarks(plan.run, { refused, linked, withoutTrace }));
   if (late.length > 0) {
     const most = Math.round(Math.max(...late.map(({ lateMs }) => lateMs)));
     lines.push(
@@ -89,32 +73,26 @@ export function remarks(
   return lines;
 }
 
-/** Whether a stop order had any effect on sending or evaluation. An order that comes later changes nothing. */
-export const wasStopped = (
-  { stop, wasCancelled }: Pick<Collected, 'stop' | 'wasCancelled'>,
-  { unevaluated }: Pick<CollectedEvaluations, 'unevaluated'>,
-): boolean => stop !== undefined && (wasCancelled || unevaluated.length > 0);
+/** Whether a stop order had any effect on sending. An order that comes later changes nothing. */
+export const wasStopped = ({ stop, wasCancelled }: Pick<Collected, 'stop' | 'wasCancelled'>): boolean =>
+  stop !== undefined && wasCancelled;
 
 /** Returns why the execution fails; `undefined` if it succeeds. */
 export function failureOf(
   plan: StoredPlan,
   collected: Collected,
-  evaluations: CollectedEvaluations,
   error: SummarizeReplayRequest['error'],
 ): Failure | undefined {
   const gone = missing(collected);
   const map = error?.Error ? `${error.Error}: ${error.Cause}` : undefined;
   const { stop } = collected;
-  const notJudged = notEvaluated(evaluations);
-  if (stop && wasStopped(collected, evaluations)) {
+  if (stop && wasStopped(collected)) {
     const stopped = `The replay was stopped at ${new Date(stop.atMs).toISOString()}`;
-    const rest = [...gone, ...notJudged, ...(map ? [map] : [])];
+    const rest = [...gone, ...(map ? [map] : [])];
     return { error: 'ReplayCancelled', cause: [stopped, ...rest].join('; ') };
   }
   if (gone.length > 0) return { error: 'ReplayIncomplete', cause: [...gone, ...(map ? [map] : [])].join('; ') };
   if (error?.Error) return { error: error.Error, cause: error.Cause };
-  const [unevaluated] = notJudged;
-  if (unevaluated !== undefined) return { error: 'ReplayNotEvaluated', cause: unevaluated };
   if (collected.stats.completed === 0) {
     const reasons = [...collected.skippedReasons].map(([reason, count]) => `${reason}: ${count}`).join(', ');
     const cause = reasons === '' ? 'the window has no requests' : `no record could be sent (${reasons})`;

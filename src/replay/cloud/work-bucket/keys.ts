@@ -15,10 +15,3 @@ export const SHARD_FILES = {
   /** Why the shard ended without a result. */
   failure: 'failure.json',
 } as const;
-
-/** Files of a shard's evaluation. `progress.json` names the parts with verdicts and refused traces. */
-export const EVALUATION_FILES = {
-  progress: 'progress.json',
-  /** Why the last attempt ended early. */
-  failure: 'failure.json',
-} as const;

@@ -43,6 +43,8 @@ export interface PlannedMlflow {
   url?: string;
   /** Set if the captures have traces that the replay's traces can refer to. */
   capturesExperimentId?: string;
+  /** The run of the monitoring that traces and judges the exchanges. */
+  monitoringRun: string;
 }
 
 export interface StoredPlan {

@@ -187,6 +187,7 @@ test.each([
   [{ files: { key: 'starts/x' } }, 'capture files'],
   [{ bucket: 'b', prefix: 'p/', from: 'x', to: 'y', judge: 'batch' }, 's3://b/p/ from x to y, batch'],
   [{ retry: { run: 'r', what: 'held' }, budgetUsd: 5 }, 'held of r, at most $5'],
+  [{ replay: { run: 'r', experimentId: '7' }, budgetUsd: 20 }, 'exchanges of r, at most $20'],
   [null, 'unknown input'],
 ])('%j in words', (input, words) => {
   expect(inputWords(input)).toBe(words);

@@ -59,8 +59,10 @@ test('uses the defaults of the command line and of the stack', () => {
   expect(source).toEqual({ bucket: 'captures', prefix: 'my-endpoint/x/' });
 });
 
-test('judge implies compare', () => {
-  expect(parse({ target: URL_TARGET, judge: true })).toMatchObject({ compare: true, judge: { budgetUsd: 20 } });
+test('judge implies compare and mlflow', () => {
+  const judged = parse({ target: URL_TARGET, judge: true });
+  expect(judged).toMatchObject({ compare: true, judge: { budgetUsd: 20 }, mlflow: {} });
+  expect(parse({ target: URL_TARGET, judge: true, experiment: 'x' }).mlflow).toEqual({ experiment: 'x' });
   expect(parse({ target: URL_TARGET, judge: true, judgeBudgetUsd: 0 }).judge).toEqual({ budgetUsd: 0 });
   expect(parse({ target: URL_TARGET, mlflow: true }).mlflow).toEqual({});
   expect(parse({ target: URL_TARGET, mlflow: true, experiment: 'x' }).mlflow).toEqual({ experiment: 'x' });
@@ -72,6 +74,7 @@ test.each<[string, unknown, RegExp]>([
   ['a budget without a judge', { target: URL_TARGET, judgeBudgetUsd: 5 }, /judgeBudgetUsd needs "judge": true/],
   ['a negative budget', { target: URL_TARGET, judge: true, judgeBudgetUsd: -1 }, /judgeBudgetUsd/],
   ['an experiment without MLflow', { target: URL_TARGET, experiment: 'x' }, /experiment needs "mlflow": true/],
+  ['a judge without MLflow', { target: URL_TARGET, judge: true, mlflow: false }, /"mlflow" cannot be false/],
   ['a judge other than the stack’s', { target: URL_TARGET, judge: true, judgeModel: 'm' }, /judgeModel/],
   ['a text instead of an object', 'replay', /expected object/],
   ['no target', {}, /target/],

@@ -1,15 +1,12 @@
 /** The outcome of a cloud replay: claims, merged results, and missing or lost requests. */
 import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
 import { Random } from '../../../../src/core/values/random.ts';
-import { newProgress } from '../../../../src/replay/cloud/evaluate/progress.ts';
 import { claimShard } from '../../../../src/replay/cloud/shard/claim.ts';
 import { shardSeed } from '../../../../src/replay/cloud/shard/shard.ts';
 import type { ShardResult } from '../../../../src/replay/cloud/shard/shard-result.ts';
 import { type Collected, collectShards } from '../../../../src/replay/cloud/summarize/collect.ts';
-import { collectEvaluations, nothingEvaluated } from '../../../../src/replay/cloud/summarize/collect-evaluations.ts';
 import { failureOf, missing, remarks } from '../../../../src/replay/cloud/summarize/verdict.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
-import { addFailed } from '../../../../src/replay/compare/quality.ts';
 import { ReportCollector } from '../../../../src/replay/measure/report-collector.ts';
 import { RunStats, type RunStatsJson } from '../../../../src/replay/measure/run-stats.ts';
 import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
@@ -104,7 +101,7 @@ test('merged results of shards equal those of one process', async () => {
   for (const [key, value] of Object.entries(whole ?? {})) expect(merged?.[key as 'avg']).toBeCloseTo(value, 6);
   expect(collected).toMatchObject({ sent: 300, unsent: 0, lost: [], incomplete: [], late: [], endMs: START + 5002 });
   expect(collected.skippedReasons).toEqual(new Map([['NotJson', 2]]));
-  expect(failureOf(plan([100, 100, 100]), collected, nothingEvaluated(), undefined)).toBeUndefined();
+  expect(failureOf(plan([100, 100, 100]), collected, undefined)).toBeUndefined();
 });
 
 describe('missing requests', () => {
@@ -139,10 +136,10 @@ describe('missing requests', () => {
       'requests not sent because their shard ran out of time: 7 (shards 0)',
       'requests not sent because their captures could no longer be read: 2',
     ]);
-    expect(remarks(planned, collected, nothingEvaluated())).toEqual([
+    expect(remarks(planned, collected)).toEqual([
       'Shards that started late: 1 (0), by at most 4000 ms. Their requests keep their intervals, and the delay counts as schedule lag',
     ]);
-    expect(failureOf(planned, collected, nothingEvaluated(), { Error: 'States.X', Cause: 'y' })).toEqual({
+    expect(failureOf(planned, collected, { Error: 'States.X', Cause: 'y' })).toEqual({
       error: 'ReplayIncomplete',
       cause: expect.stringMatching(/^shards lost: 2 .*; States\.X: y$/),
     });
@@ -174,7 +171,7 @@ describe('missing requests', () => {
     const planned = plan([4], { maxErrorRate: 74 });
     const collected = await collect(memory, planned);
     expect(collected.stats.cancelledOnPurpose).toBe(0);
-    expect(failureOf(planned, collected, nothingEvaluated(), undefined)).toEqual({
+    expect(failureOf(planned, collected, undefined)).toEqual({
       error: 'ReplayErrorRate',
       cause: expect.stringMatching(/^3 of 4 requests failed \(75\.00%\)/),
     });
@@ -196,7 +193,7 @@ describe('missing requests', () => {
       notBegun: [{ shard: 2, requests: 30 }],
     });
     expect(collected.sent + collected.unsent + 20).toBe(planned.requests);
-    expect(failureOf(planned, collected, nothingEvaluated(), { Error: 'States.X', Cause: 'y' })).toEqual({
+    expect(failureOf(planned, collected, { Error: 'States.X', Cause: 'y' })).toEqual({
       error: 'ReplayCancelled',
       cause: [
         `The replay was stopped at ${new Date(START + 1000).toISOString()}`,
@@ -216,26 +213,19 @@ describe('missing requests', () => {
     const planned = plan([1]);
     const collected = await collect(memory, planned);
     expect(collected.wasCancelled).toBe(false);
-    expect(failureOf(planned, collected, nothingEvaluated(), undefined)).toBeUndefined();
+    expect(failureOf(planned, collected, undefined)).toBeUndefined();
   });
 
   test('fails if no request was sent', async () => {
     const memory = new MemoryStorage();
     store(memory, result(0, statsOf([]), { skipped: { NotAnObject: 3 } }));
     const planned = plan([3]);
-    expect(failureOf(planned, await collect(memory, planned), nothingEvaluated(), undefined)).toEqual({
+    expect(failureOf(planned, await collect(memory, planned), undefined)).toEqual({
       error: 'NothingSent',
       cause: 'Nothing was sent: no record could be sent (NotJson: 2, NotAnObject: 3)',
     });
     const none = plan([]);
-    expect(
-      failureOf(
-        { ...none, skipped: {} },
-        await collect(memory, { ...none, skipped: {} }),
-        nothingEvaluated(),
-        undefined,
-      ),
-    ).toEqual({
+    expect(failureOf({ ...none, skipped: {} }, await collect(memory, { ...none, skipped: {} }), undefined)).toEqual({
       error: 'NothingSent',
       cause: 'Nothing was sent: the window has no requests',
     });
@@ -246,8 +236,7 @@ describe('missing requests', () => {
     store(memory, result(0, statsOf([5])));
     const planned = plan([1]);
     const collected = await collect(memory, planned);
-    const evaluations = { ...nothingEvaluated(), unevaluated: [{ shard: 0 }] };
-    expect(failureOf(planned, collected, evaluations, { Error: 'States.X', Cause: 'y' })).toEqual({
+    expect(failureOf(planned, collected, { Error: 'States.X', Cause: 'y' })).toEqual({
       error: 'States.X',
       cause: 'y',
     });
@@ -270,74 +259,17 @@ describe('missing requests', () => {
       const memory = new MemoryStorage();
       store(memory, result(0, statsOf(latencies, failed, cancelled)));
       const planned = plan([latencies.length + failed + cancelled], { maxErrorRate });
-      const failure = failureOf(planned, await collect(memory, planned), nothingEvaluated(), undefined);
+      const failure = failureOf(planned, await collect(memory, planned), undefined);
       if (cause === undefined) expect(failure).toBeUndefined();
       else expect(failure).toEqual({ error: 'ReplayErrorRate', cause: expect.stringMatching(cause) });
     },
   );
 
-  test('finds shards whose replies are not judged or not in MLflow', async () => {
-    const memory = new MemoryStorage();
-    const planned = { ...plan([1, 1, 1, 1]), judge: { model: 'm', budgetUsd: 20 } };
-    const put = (shard: number, name: string, content: object): void => {
-      memory.put(`${replayKeys.evaluationPrefix(RUN, shard)}${name}`, content);
-    };
-    // All requests failed. Lost shards have nothing to judge.
-    for (const shard of [0, 1, 2]) store(memory, result(shard, statsOf([], 1)));
-    const half = newProgress(1);
-    half.traces.written = 5;
-    half.pairs.judged.worse = 2;
-    half.pairs.usd = 0.5;
-    half.assessments.written = 1;
-    half.assessments.withoutTrace = 1;
-    put(0, 'progress.json', { ...half, shard: 0, done: true });
-    put(0, 'failure.json', { name: 'JudgeThrottled', message: 'of an earlier attempt' });
-    put(1, 'progress.json', { ...half, parts: { ...half.parts, judged: ['judged-000000.jsonl'] } });
-    put(1, 'judged-000000.jsonl', {});
-    put(1, 'judged-000001.jsonl', {});
-    put(1, 'failure.json', { name: 'JudgeUnavailable', message: 'no answer' });
-    const found = await collectEvaluations(memory.storage, 'w', planned, await collect(memory, planned));
-    expect(found).toMatchObject({
-      traces: 10,
-      judged: { worse: 4, better: 0 },
-      assessments: { written: 2, withoutTrace: 2 },
-      usd: 1,
-      unevaluated: [{ shard: 1, failure: { name: 'JudgeUnavailable', message: 'no answer' } }, { shard: 2 }],
-      // Parts that the progress does not name, because the attempt was killed, are ignored.
-      parts: { judged: [{ key: `${replayKeys.evaluationPrefix(RUN, 1)}judged-000000.jsonl` }], worse: [], refused: [] },
-    });
-    expect(remarks(planned, await collect(memory, planned), found)).toContain(
-      'Verdicts without a trace in MLflow: 2, listed in judged.jsonl',
-    );
-    const whole = { ...plan([1, 1, 1]), judge: planned.judge };
-    expect(failureOf(whole, await collect(memory, whole), found, undefined)).toEqual({
-      error: 'ReplayNotEvaluated',
-      cause: expect.stringMatching(/^shards .*: 2 \(1, 2\); first failure: JudgeUnavailable: no answer$/),
-    });
-    expect(failureOf(planned, await collect(memory, planned), found, undefined)?.error).toBe('ReplayIncomplete');
-  });
-
-  test('a shard that was stopped before it started has nothing to evaluate', async () => {
-    const memory = new MemoryStorage();
-    memory.put(replayKeys.stop(RUN), {});
-    store(memory, result(0, statsOf([5]), { stopped: true }));
-    const planned = { ...plan([1, 1]), judge: { model: 'm', budgetUsd: 20 } };
-    const collected = await collect(memory, planned);
-    const found = await collectEvaluations(memory.storage, 'w', planned, collected);
-    expect(found.unevaluated).toEqual([{ shard: 0 }]);
-    expect(failureOf(planned, collected, found, undefined)).toEqual({
-      error: 'ReplayCancelled',
-      cause: expect.stringMatching(
-        /not started: 1 \(1\), with 1 requests; shards with replies that are not judged or not in MLflow: 1 \(0\)/,
-      ),
-    });
-  });
-
   test('reports a shard that used all of its connections', async () => {
     const memory = new MemoryStorage();
     store(memory, result(0, statsOf([5]), { maxConnections: 800 }));
     const planned = plan([1]);
-    const [line] = remarks(planned, await collect(memory, planned), nothingEvaluated());
+    const [line] = remarks(planned, await collect(memory, planned));
     expect(line).toMatch(/all of its 800 connections/);
   });
 });
@@ -352,22 +284,4 @@ test('each shard has a different seed, and the first shard has the seed of the c
   });
   expect(draws[0]).not.toEqual(draws[1]);
   expect(draws[1]).not.toEqual(draws[2]);
-});
-
-test('fails if the judge gives no verdict at all, with the errors of all shards', async () => {
-  const memory = new MemoryStorage();
-  for (const shard of [0, 1]) {
-    const progress = newProgress(shard);
-    progress.done = true;
-    addFailed(progress.pairs.judged, 'JudgeReplyUnreadable', 2);
-    progress.pairs.judged.failed = 2;
-    memory.put(`${replayKeys.evaluationPrefix(RUN, shard)}progress.json`, progress);
-  }
-  const judged = { ...plan([1, 1]), judge: { model: 'm', budgetUsd: 1 } };
-  const found = await collectEvaluations(memory.storage, 'b', judged, { lost: [], notBegun: [] });
-  const { collected } = { collected: await collectShards(memory.storage, 'b', plan([])) };
-  expect(failureOf(judged, collected, found, undefined)).toEqual({
-    error: 'ReplayNotEvaluated',
-    cause: 'not one of 4 pairs has a verdict: JudgeReplyUnreadable 4',
-  });
 });

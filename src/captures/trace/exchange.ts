@@ -1,0 +1,95 @@
+/**
+ * The exchange of a replay: a capture line that the sender writes itself, with what captures do not have, such as measured times. Such
+ * lines are read in runs over a replay only: in the captures of an endpoint, anybody could have written them.
+ */
+import type { Capture } from '../types.ts';
+import { traceIdOf } from './ids.ts';
+import { cleanText, cut, fittedTags, MAX_METADATA_CHARS } from './text.ts';
+import type { TraceRecord } from './types.ts';
+
+/** What the sender knows of a request that it sent. Times are epoch ms. */
+export interface ExchangeFacts {
+  requestId: string;
+  /** Name of the replay. */
+  run: string;
+  /** Name of the trace. */
+  target: string;
+  /** MLflow's run that shows the trace. */
+  mlflowRun?: string | undefined;
+  startMs: number;
+  endMs: number;
+  scheduledMs: number;
+  status: number;
+  error?: { code?: number; type: string; message: string };
+  capturedTraceId?: string;
+  file: string;
+  bucket?: string;
+  line: number;
+  conversationId: string;
+  turnIndex: number;
+  /** The captured line, if its reply differs and a judge can compare the two. `start` and `end` are inclusive. */
+  captured?: { bucket: string; key: string; etag: string; versionId?: string; start: number; end: number } | undefined;
+}
+
+/** Returns the id of the trace: a captured request that is sent twice has two. */
+export const exchangeTraceId = (experimentId: string, run: string, requestId: string): string =>
+  traceIdOf(experimentId, Buffer.from(`${run}\n${requestId}`));
+
+/** Formats a line. The facts that its id is derived from are its beginning, so that the id of a long line is known undecoded. */
+export const exchangeLine = ({ requestId, run, ...facts }: ExchangeFacts, record: object): string =>
+  JSON.stringify({ exchange: { requestId, run, ...facts }, ...record });
+
+const BEGINNING = /^\{"exchange":\{"requestId":("(?:[^"\\]|\\.)*"),"run":("(?:[^"\\]|\\.)*")/;
+const MAX_BEGINNING = 1024;
+
+/**
+ * Returns the id of the trace of a line, which need not be decoded.
+ *
+ * @param line `RawLine.bytes`
+ * @param isExchange whether it is one that `exchangeLine` made
+ */
+export function lineTraceId(experimentId: string, line: Buffer, isExchange: boolean): string {
+  const beginning = isExchange ? BEGINNING.exec(line.toString('utf8', 0, MAX_BEGINNING)) : null;
+  const [, requestId, run] = beginning ?? [];
+  if (requestId === undefined || run === undefined) return traceIdOf(experimentId, line);
+  return exchangeTraceId(experimentId, JSON.parse(run), JSON.parse(requestId));
+}
+
+/** Returns the times of the trace and of its spans. */
+export const exchangeTimes = ({ startMs, endMs }: ExchangeFacts) => ({
+  startTimeMs: startMs,
+  endTimeMs: Math.max(startMs, endMs),
+});
+
+/** Returns the attributes of the root span: with the place of the captured line, and the latency, which captures do not have. */
+export function exchangeAttributes(attributes: Record<string, unknown>, facts: ExchangeFacts): Record<string, unknown> {
+  const { 'capture.latency': _none, ...captured } = attributes;
+  return {
+    ...captured,
+    'capture.place': { bucket: facts.bucket, key: cleanText(facts.file), line: facts.line },
+    'replay.schedule_lag_ms': facts.startMs - facts.scheduledMs,
+    'replay.latency_ms': facts.endMs - facts.startMs,
+  };
+}
+
+/** Adds what only an exchange has to its trace. */
+export function exchangeTrace(trace: TraceRecord, { exchange }: Capture): TraceRecord {
+  if (exchange === undefined) return trace;
+  return {
+    ...trace,
+    ...(exchange.mlflowRun === undefined ? {} : { sourceRun: exchange.mlflowRun }),
+    clientRequestId: trace.clientRequestId ?? exchange.requestId,
+    sessionId: trace.sessionId ?? cut(cleanText(exchange.conversationId), MAX_METADATA_CHARS),
+    tags: fittedTags({
+      ...trace.tags,
+      replay_run: exchange.run,
+      replay_request_id: exchange.requestId,
+      captured_trace_id: exchange.capturedTraceId,
+      s3_bucket_name: exchange.bucket,
+      s3_file_key: exchange.file,
+      status_code: exchange.error ? String(exchange.error.code ?? exchange.error.type) : String(exchange.status),
+      conversation_id: exchange.conversationId,
+      turn_index: String(exchange.turnIndex),
+    }),
+  };
+}

@@ -1,0 +1,145 @@
+/**
+ * Asks which of two replies to a request is better, the captured one or that of a replay. Each pair is shown in both orders, because
+ * models favor a position: a verdict that changes with the order does not count.
+ */
+import type { Capture, ChatMessage } from '../captures/types.ts';
+import { afterAnswers, answeredBefore, JudgeHeld, VERDICT_ERRORS } from './errors.ts';
+import { emptySpend, spentTogether, sumUsage } from './spend.ts';
+import type { Judge, JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
+
+/** A request and two replies to it. */
+export interface ReplyPair {
+  messages: readonly ChatMessage[];
+  before: ChatMessage;
+  after: ChatMessage;
+}
+
+export type Preference = 'better' | 'same' | 'worse';
+
+/** The verdict is on the new reply. `undecided`: it changed with the order. */
+export const PAIRWISE_SCORER: JudgeScorer = {
+  kind: 'judge',
+  name: 'pairwise_preference',
+  version: '1',
+  question:
+    'The record holds two replies, REPLY 1 and REPLY 2, given by two systems to the same request; here they are not alternatives of one system, and a fault in one is not held against the other. Which of them serves the user better? Weigh correctness first, then whether all that was asked is answered and every instruction of the request (format, length, language) is kept, then clarity. Neither the order, nor the length, nor the style by itself is a merit. Where they differ only in wording, or in ways that no user would mind, they are equally good.',
+  values: { kind: 'categories', values: ['better', 'same', 'worse', 'undecided'] },
+  needs: ['request', 'reply', 'captured-reply'],
+};
+
+const FIRST = 'reply 1';
+const SECOND = 'reply 2';
+const EQUAL = 'equally good';
+
+/** Where each order shows the new reply, and how its answer is named. The judge speaks of "reply 1" and "reply 2". */
+const ORDERS = [
+  { newIsFirst: false, words: 'Reply 1 captured, reply 2 new' },
+  { newIsFirst: true, words: 'Reply 1 new, reply 2 captured' },
+] as const;
+type Order = (typeof ORDERS)[number];
+
+/** The scorer as one order is asked. */
+export const ORDER_SCORER: JudgeScorer = {
+  ...PAIRWISE_SCORER,
+  values: { kind: 'categories', values: [FIRST, SECOND, EQUAL] },
+};
+
+/** The name under which the answer to one order is kept until the other is known, too. */
+const nameOf = ({ words }: Order): string => `${PAIRWISE_SCORER.name} ${PAIRWISE_SCORER.version}: ${words}`;
+
+/** A record with both replies, as the judge reads it. */
+const recordOf = ({ messages, before, after }: ReplyPair, { newIsFirst }: Order): Capture => ({
+  inferenceTimeMs: 0,
+  timeSource: 'inferenceTime',
+  format: 'chat',
+  conversation: {
+    messages: [...messages],
+    replies: newIsFirst ? [after, before] : [before, after],
+    parameters: {},
+    jsonRequested: false,
+    finishReasons: [],
+  },
+  attributes: {},
+  notes: [],
+});
+
+/** The records of a pair, one for each order. */
+export const pairRecords = (pair: ReplyPair): Capture[] => ORDERS.map((order) => recordOf(pair, order));
+
+/**
+ * Returns the verdict on the new reply. The two orders must agree. If only one of them sees a difference, the replies count as the same.
+ *
+ * @param money.known answers to one order from an earlier call that failed at the other: they are paid for
+ * @throws the judge's error, with the answer to the other order as far as it is known
+ */
+export async function judgePair(
+  judge: Judge,
+  pair: ReplyPair,
+  signal?: AbortSignal,
+  { limit, known = [] }: JudgeMoney = {},
+): Promise<JudgeResult> {
+  const ask = async (order: Order): Promise<JudgeResult> => {
+    const name = nameOf(order);
+    const before = known.find(({ scorer, outcome }) => scorer === name && outcome === 'verdict');
+    if (before !== undefined) return { verdicts: [before], spend: emptySpend() };
+    const { verdicts, spend } = await judge.judge(recordOf(pair, order), [ORDER_SCORER], signal, { limit });
+    return { verdicts: verdicts.map((verdict) => ({ ...verdict, scorer: name })), spend };
+  };
+  const settled = await Promise.allSettled(ORDERS.map(ask));
+  const results = settled.map((one) => (one.status === 'fulfilled' ? one.value : answeredBefore(one.reason)));
+  const spend = spentTogether(results.map((result) => result.spend));
+  const failures = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+  // A failure that a retry can fix takes precedence over a question that is held.
+  const failure = failures.find((reason) => !(reason instanceof JudgeHeld)) ?? failures[0];
+  const verdicts = results.flatMap((result) => result.verdicts);
+  if (failure !== undefined) throw afterAnswers(failure, { verdicts, spend });
+  return { verdicts: [together(verdicts)], spend };
+}
+
+/** @param verdicts of both orders */
+function together(verdicts: readonly Verdict[]): Verdict {
+  const shared = { scorer: PAIRWISE_SCORER.name, usage: verdicts.map(({ usage }) => usage).reduce(sumUsage) };
+  const preferences: Preference[] = [];
+  const rationales: string[] = [];
+  for (const [index, order] of ORDERS.entries()) {
+    const verdict = verdicts[index];
+    if (verdict?.outcome !== 'verdict') {
+      const error = verdict?.error ?? {
+        code: VERDICT_ERRORS.missing,
+        message: 'The judge did not answer about the pair',
+      };
+      return { ...shared, outcome: 'error', error };
+    }
+    const newOne = order.newIsFirst ? FIRST : SECOND;
+    preferences.push(verdict.value === EQUAL ? 'same' : verdict.value === newOne ? 'better' : 'worse');
+    rationales.push(`${order.words}: ${verdict.rationale}`);
+  }
+  const [first, second] = preferences as [Preference, Preference];
+  const value = first === second ? first : first === 'same' || second === 'same' ? 'same' : 'undecided';
+  return { ...shared, outcome: 'verdict', value, rationale: rationales.join('\n\n') };
+}
+
+/**
+ * Returns a judge of pairs.
+ *
+ * @param pairOf returns the pair of an exchange. An error that is about this exchange alone becomes its verdict.
+ */
+export const pairwiseJudge = (
+  judge: Judge,
+  pairOf: (
+    exchange: Capture,
+    signal?: AbortSignal,
+  ) => Promise<ReplyPair | { error: { code: string; message: string } }>,
+): Judge => ({
+  sourceId: judge.sourceId,
+  maxCostUsd: (capture, scorers) => {
+    const usd = judge.maxCostUsd(capture, scorers);
+    return usd === null ? null : ORDERS.length * usd;
+  },
+  judge: async (capture, _scorers, signal, money) => {
+    const pair = await pairOf(capture, signal);
+    if (!('error' in pair)) return judgePair(judge, pair, signal, money);
+    const usage = { inputTokens: 0, outputTokens: 0, usd: 0 };
+    return { verdicts: [{ scorer: PAIRWISE_SCORER.name, usage, outcome: 'error', ...pair }], spend: emptySpend() };
+  },
+});

@@ -1,0 +1,28 @@
+/** Sums of what the judge was paid. A sum that includes an unknown price (`null`) is unknown. */
+import type { JudgeSpend } from '../core/contract/receipts.ts';
+import type { VerdictUsage } from './types.ts';
+
+export const emptySpend = (): JudgeSpend => ({ calls: 0, inputTokens: 0, outputTokens: 0, usd: 0 });
+
+export const addUsd = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a + b);
+
+/** Adds `more` to `total`, `times` times. */
+export function addSpend(total: JudgeSpend, more: JudgeSpend, times = 1): JudgeSpend {
+  total.calls += times * more.calls;
+  total.inputTokens += times * more.inputTokens;
+  total.outputTokens += times * more.outputTokens;
+  total.usd = total.usd === null || more.usd === null ? null : total.usd + times * more.usd;
+  for (const name of ['cacheCalls', 'cacheReadTokens', 'cacheWriteTokens'] as const) {
+    if (more[name] !== undefined) total[name] = (total[name] ?? 0) + times * more[name];
+  }
+  return total;
+}
+
+export const spentTogether = (all: readonly JudgeSpend[]): JudgeSpend =>
+  all.reduce((total, one) => addSpend(total, one), emptySpend());
+
+export const sumUsage = (a: VerdictUsage, b: VerdictUsage): VerdictUsage => ({
+  inputTokens: a.inputTokens + b.inputTokens,
+  outputTokens: a.outputTokens + b.outputTokens,
+  usd: addUsd(a.usd, b.usd),
+});

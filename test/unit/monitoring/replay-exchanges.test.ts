@@ -1,0 +1,201 @@
+/** A run over the exchanges of a replay: each is traced, its reply is compared with the captured one, and nothing else counts. */
+import { type ExchangeFacts, exchangeLine, exchangeTraceId } from '../../../src/captures/trace/exchange.ts';
+import { traceIdOf } from '../../../src/captures/trace/ids.ts';
+import type { EvaluateReceipt, LogReceipt } from '../../../src/core/contract/receipts.ts';
+import { CallFailure } from '../../../src/judge/errors.ts';
+import type { ModelAnswer } from '../../../src/judge/model-answer.ts';
+import { PAIRWISE_SCORER, pairwiseJudge } from '../../../src/judge/pairwise.ts';
+import { LimitsTable } from '../../../src/limits/table.ts';
+import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
+import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
+import { pairReader } from '../../../src/monitoring/evaluate/reply-pair.ts';
+import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
+import { replayInferenceId } from '../../../src/replay/marks/inference-id.ts';
+import { registerReplay } from '../../../src/replay/marks/register.ts';
+import { MemoryStorage } from '../../doubles/memory-storage.ts';
+import { MemoryTable, memoryWriting } from '../../doubles/memory-table.ts';
+import { MemoryTraces } from '../../doubles/memory-traces.ts';
+import { scriptedJudge, told } from '../../doubles/scripted-judge.ts';
+import { chunkRequest } from '../../helpers/chunk-request.ts';
+import { captureLine, chatReply, chatRequest, csv, json } from '../../helpers/deployed-captures.ts';
+import { indexRows } from '../../helpers/index-rows.ts';
+import { testEnvironment } from '../../helpers/test-environment.ts';
+
+const TIME = '2026-11-20T10:00:00Z';
+const AT_MS = Date.parse(TIME);
+const RUN = 'replay-1';
+const FILE = 'e/AllTraffic/2026/11/20/09/captured.jsonl';
+const environment = testEnvironment();
+const idOf = (name: string): string => exchangeTraceId('7', RUN, name);
+const { name: SCORER } = PAIRWISE_SCORER;
+
+/** Prefers the new reply, in whichever order it is shown. */
+const preferNew = (text: string): ModelAnswer => {
+  const isNewFirst = text.indexOf('NEW') < text.indexOf('OLD');
+  return told(JSON.stringify({ [SCORER]: { rationale: 'So it is.', value: isNewFirst ? 'reply 1' : 'reply 2' } }));
+};
+
+class Rig {
+  readonly memory = new MemoryStorage();
+  readonly store = new MemoryTraces();
+  readonly answers = new MemoryTable();
+  readonly texts: string[] = [];
+  /** Throws for a call that fails. */
+  fault: (text: string) => void = () => {};
+  #attempts = 0;
+
+  /** Captures a line. @returns its place */
+  captured(name: string, line = captureLine(name, TIME, json(chatRequest(name)), json(chatReply(`OLD ${name}`)))) {
+    const { key, etag, size } = this.memory.put(`${FILE}-${name}`, `${line}\n`);
+    return { bucket: 'b', key, etag, start: 0, end: size - 2 };
+  }
+
+  /** An exchange about a captured request. */
+  exchange(name: string, captured?: ExchangeFacts['captured'], inferenceId?: string): string {
+    const facts: ExchangeFacts = {
+      ...{
+        requestId: name,
+        run: RUN,
+        target: 'e2',
+        mlflowRun: 'm',
+        startMs: AT_MS,
+        endMs: AT_MS + 40,
+        scheduledMs: AT_MS,
+      },
+      ...{ status: 200, file: FILE, line: 1, conversationId: name, turnIndex: 0, captured },
+    };
+    const record = JSON.parse(captureLine(name, TIME, json(chatRequest(name)), json(chatReply(`NEW ${name}`))));
+    record.eventMetadata.inferenceId = inferenceId;
+    return exchangeLine(facts, record);
+  }
+
+  #request(lines: readonly string[], isReplay: boolean) {
+    const request = chunkRequest(this.memory, lines);
+    const options = { ...request.options, ...(isReplay && { replay: { run: RUN, experimentId: '7' } }) };
+    return { ...request, options };
+  }
+
+  evaluate(lines: readonly string[], isReplay = true): Promise<EvaluateReceipt> {
+    const { storage } = this.memory;
+    const { judge } = scriptedJudge((_, text) => {
+      this.fault(text);
+      this.texts.push(text);
+      return preferNew(text);
+    });
+    const request = this.#request(lines, isReplay);
+    this.#attempts += 1;
+    const requestId = `r${this.#attempts}`;
+    const place = { table: new LimitsTable(this.answers.client, 'answers'), storage, workBucket: 'work' };
+    return evaluateChunk(request, {
+      ...{ storage, store: this.store, environment, requestId, ...memoryWriting() },
+      answers: new AnswerTable(place, request, { requestId, untilMs: Date.now() + 900_000 }),
+      judge: pairwiseJudge(judge, pairReader(storage, environment)),
+      scorers: [PAIRWISE_SCORER],
+      always: () => undefined,
+    });
+  }
+
+  log(lines: readonly string[], isReplay = true): Promise<LogReceipt> {
+    const { storage } = this.memory;
+    const deps = { storage, store: this.store, environment, requestId: 'r', ...memoryWriting() };
+    return logChunk(this.#request(lines, isReplay), deps);
+  }
+
+  index = () => indexRows(this.memory.storage);
+}
+
+test('an exchange is judged against the captured reply, and counts in no rate and no prediction', async () => {
+  const rig = new Rig();
+  const { counts, reasons, verdicts, ...receipt } = await rig.evaluate([
+    rig.exchange('differs', rig.captured('differs')),
+    rig.exchange('same'),
+  ]);
+  expect(counts).toMatchObject({ newVerdicts: 1, notJudgeable: 1, failed: 0 });
+  expect(reasons).toEqual({ nothingToCompare: 1 });
+  expect({ ...verdicts[SCORER] }).toEqual({ better: 1 });
+  expect(rig.texts).toHaveLength(2);
+  for (const text of rig.texts) expect(text).toMatch(/OLD differs[\s\S]*NEW differs|NEW differs[\s\S]*OLD differs/);
+  expect(receipt).not.toHaveProperty('quality');
+  expect(await rig.index()).toEqual([]);
+  expect(rig.store.posts.toSorted()).toEqual([idOf('differs'), idOf('same')].toSorted());
+  expect(rig.store.assessments.get(idOf('differs'))).toMatchObject([{ name: SCORER, value: 'better' }]);
+});
+
+test('its mark of a replay does not keep it from being judged, as it does elsewhere', async () => {
+  const rig = new Rig();
+  const { id } = await registerReplay(rig.memory.storage, 'work', { run: RUN, atMs: AT_MS });
+  const line = rig.exchange('marked', rig.captured('marked'), replayInferenceId(id, RUN, 'e', 0));
+  expect(await rig.evaluate([line])).toMatchObject({ counts: { newVerdicts: 1 }, reasons: {} });
+  const elsewhere = await rig.evaluate([line], false);
+  expect(elsewhere).toMatchObject({ counts: { newVerdicts: 0 }, reasons: { sentByReplay: 1 } });
+});
+
+test('the same lines are captures like any other where they are not those of a replay', async () => {
+  const rig = new Rig();
+  const line = rig.exchange('forged', rig.captured('forged'));
+  const receipt = await rig.evaluate([line], false);
+  expect(receipt).toMatchObject({ counts: { newVerdicts: 0 }, reasons: { nothingToCompare: 1 } });
+  expect(receipt.quality).toBeDefined();
+  expect(rig.texts).toEqual([]);
+  expect(rig.store.posts).toEqual([traceIdOf('7', Buffer.from(line))]);
+  expect(await rig.index()).toHaveLength(1);
+});
+
+test('without a judge, an exchange is traced, and counts in no rate and no prediction either', async () => {
+  const rig = new Rig();
+  const lines = [rig.exchange('a'), rig.exchange('b')];
+  const receipt = await rig.log(lines);
+  expect(receipt.counts).toMatchObject({ lines: 2, written: 2 });
+  expect(receipt).not.toHaveProperty('quality');
+  expect(await rig.index()).toEqual([]);
+  expect(rig.store.posts.toSorted()).toEqual([idOf('a'), idOf('b')].toSorted());
+  const other = new Rig();
+  expect((await other.log(lines, false)).quality).toBeDefined();
+  expect(await other.index()).toHaveLength(2);
+});
+
+test.each<[string, (rig: Rig) => ExchangeFacts['captured'], string]>([
+  ['was overwritten', (rig) => ({ ...rig.captured('x'), etag: 'another' }), 'CaptureChanged'],
+  [
+    'is no message',
+    (rig) => rig.captured('x', captureLine('x', TIME, csv('1,2'), csv('0.9'))),
+    'CapturedReplyUnreadable',
+  ],
+  ['is no capture', (rig) => rig.captured('x', '{"captureData":'), 'CapturedReplyUnreadable'],
+])('a captured reply that %s costs the verdict of its exchange alone', async (_, placeOf, code) => {
+  const rig = new Rig();
+  const receipt = await rig.evaluate([rig.exchange('x', placeOf(rig)), rig.exchange('y', rig.captured('y'))]);
+  expect(receipt.counts).toMatchObject({ newVerdicts: 1, failed: 1 });
+  expect(rig.store.assessments.get(idOf('x'))).toMatchObject([{ error: { code } }]);
+  expect(rig.store.assessments.get(idOf('y'))).toMatchObject([{ value: 'better' }]);
+});
+
+test('an attempt that follows one which got only one order’s answer asks about the other', async () => {
+  const rig = new Rig();
+  const line = rig.exchange('half', rig.captured('half'));
+  rig.fault = (text) => {
+    if (text.indexOf('NEW') < text.indexOf('OLD')) throw new CallFailure('throttled', 'slow down');
+  };
+  await expect(rig.evaluate([line])).rejects.toMatchObject({ name: 'JudgeThrottled' });
+  expect(rig.texts).toHaveLength(1);
+  rig.fault = () => {};
+  const { counts, spend } = await rig.evaluate([line]);
+  expect(counts).toMatchObject({ newVerdicts: 1 });
+  expect(rig.texts).toHaveLength(2);
+  expect(spend).toMatchObject({ calls: 1 });
+  // The verdict has the cost of both.
+  expect(rig.store.assessments.get(idOf('half'))).toMatchObject([
+    { value: 'better', metadata: { 'mlflow.assessment.judgeInputTokens': '2000' } },
+  ]);
+});
+
+test('exchanges whose texts are the same, but not the captured replies, are asked about one by one', async () => {
+  const rig = new Rig();
+  const lines = ['one', 'two'].map((name) => {
+    const line = rig.exchange('twin', rig.captured(name));
+    return line.replace('"requestId":"twin"', `"requestId":"${name}"`);
+  });
+  const { counts } = await rig.evaluate(lines);
+  expect(counts).toMatchObject({ newVerdicts: 2 });
+  expect(rig.texts).toHaveLength(4);
+});

@@ -1,0 +1,96 @@
+/** The run of the monitoring that a finished replay starts for its exchanges. */
+import { CONTRACT } from '../../../../src/core/contract/contract.ts';
+import type { ExchangesInput } from '../../../../src/core/contract/input.ts';
+import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
+import { summarizeReplay } from '../../../../src/replay/cloud/summarize/summarize.ts';
+import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
+import { ReportCollector } from '../../../../src/replay/measure/report-collector.ts';
+import { RunStats } from '../../../../src/replay/measure/run-stats.ts';
+import { DEFAULT_OPTIONS } from '../../../../src/replay/options.ts';
+import { S3Wire } from '../../../doubles/s3-wire.ts';
+
+const RUN = 'run';
+const START = 1_795_000_000_000;
+const ARN = 'arn:aws:states:eu-central-1:1:execution:monitoring:replay-run';
+
+let wire: S3Wire;
+beforeEach(async () => {
+  wire = await S3Wire.start();
+});
+afterEach(() => wire.stop());
+
+const mlflow = {
+  experiment: { id: '99', name: 'replays', artifactLocation: '' },
+  runId: 'mlflow-run',
+  monitoringRun: 'replay-run',
+};
+
+const plan = (more: Partial<StoredPlan>): StoredPlan => ({
+  ...{ run: RUN, outcome: 'planned', target: { url: 'http://host' }, options: DEFAULT_OPTIONS, compare: false },
+  ...{ judge: null, mlflow, source: { bucket: 'b', prefix: '', fromMs: null, toMs: null } },
+  ...{ captures: { files: 1, records: 1, firstMs: 0, lastMs: 0 }, skipped: {} },
+  ...{ plannedAtMs: START - 1000, startAtEpochMs: START, requests: 1 },
+  shards: [{ shard: 0, window: 0, stripe: 0, requests: 1, firstDueMs: 0, lastDueMs: 0, maxConcurrency: null }],
+  ...more,
+});
+
+/** Summarizes a replay of one request. @returns the runs that it started, and `replay.json` */
+async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = false } = {}) {
+  const stats = new RunStats();
+  stats.succeeded = sent;
+  stats.firstStartMs = START;
+  stats.lastEndMs = START + 5;
+  const put = (key: string, content: object): void => wire.put('work', key, JSON.stringify(content));
+  put(replayKeys.plan(RUN), { contract: CONTRACT, ...plan(planned) });
+  if (stopped) put(replayKeys.stop(RUN), {});
+  put(`${replayKeys.shardPrefix(RUN, 0)}result.json`, {
+    ...{ shard: 0, beganAtMs: START, endedAtMs: START + 5, lateMs: 0, sent, unsent: 1 - sent, stopped },
+    ...{ maxConnections: 1, warmFailures: 0, skipped: {}, unread: 0, stats: stats.toJSON() },
+    ...{ warmup: new RunStats().toJSON(), report: new ReportCollector().toJSON() },
+  });
+  const started: [string, ExchangesInput][] = [];
+  const run = { name: RUN, arn: 'arn', startTime: new Date(START).toISOString() };
+  const result = await summarizeReplay(
+    { run },
+    {
+      storage: wire.storage,
+      workBucket: 'work',
+      startMonitoring: async (name, input) => {
+        started.push([name, input]);
+        return ARN;
+      },
+      remainingMs: () => 900_000,
+    },
+  );
+  return {
+    result,
+    started,
+    facts: wire.json<Record<string, unknown>>('work', `${replayKeys.resultPrefix(RUN)}replay.json`),
+  };
+}
+
+const judge = (budgetUsd: number) => ({ judge: { model: 'm', budgetUsd } });
+const replay = { run: RUN, experimentId: '99' };
+
+test.each<[string, Partial<StoredPlan>, ExchangesInput]>([
+  ['with MLflow', {}, { replay, evaluate: false }],
+  ['with a judge', judge(20), { replay, evaluate: true, budgetUsd: 20 }],
+  ['with a judge and no budget of its own', judge(0), { replay, evaluate: true }],
+])('a replay %s starts one, and names it and its summary', async (_, planned, input) => {
+  const { result, started, facts } = await summarized(planned);
+  expect(started).toEqual([['replay-run', input]]);
+  expect(result).toMatchObject({ ok: true, monitoringRun: 'replay-run' });
+  const summary = 's3://work/runs/replay-run/summary.json';
+  expect(facts).toMatchObject({ monitoring_run: { name: 'replay-run', arn: ARN, summary } });
+});
+
+test.each<[string, Partial<StoredPlan>, { sent?: number; stopped?: boolean }]>([
+  ['without MLflow', { mlflow: null }, {}],
+  ['that sent nothing', judge(20), { sent: 0 }],
+  ['that was stopped', judge(20), { stopped: true }],
+])('a replay %s starts none', async (_, planned, how) => {
+  const { result, started, facts } = await summarized(planned, how);
+  expect(started).toEqual([]);
+  expect(result).not.toHaveProperty('monitoringRun');
+  expect(facts).not.toHaveProperty('monitoring_run');
+});
