@@ -190,6 +190,9 @@ async function replayAndReport(
         stopping.say('Stopping: writing what was measured. Press Ctrl-C again to leave immediately.');
         if (!flags.quiet) display = displayOf(progress, stats, index, options, seconds);
       },
+    }).catch(async (error: unknown) => {
+      await followUps.abandon();
+      throw error;
     });
     display?.stop();
     await followUp(followUps, result, flags, stopping, { directory, experiment: mlflow?.experiment.name });

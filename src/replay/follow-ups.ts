@@ -97,6 +97,11 @@ export class FollowUps {
     return { comparison, published, failures, judgeStopped };
   }
 
+  /** Leaves whole lines in the files of a replay that has failed. Its own error matters more than another one here. */
+  async abandon(): Promise<void> {
+    await Promise.allSettled([this.#captured?.close(), this.#exchanges?.abandon()]);
+  }
+
   async #publish(
     result: ReplayResult,
     status: 'KILLED' | 'FAILED' | 'FINISHED',

@@ -24,8 +24,8 @@ const folderOf = ({ Properties }: Resource): string => {
   return join(outdir, `asset.${S3Key.replace('.zip', '')}`);
 };
 
-it('has thirteen functions', () => {
-  expect(functions).toHaveLength(13);
+it('has twelve functions', () => {
+  expect(functions).toHaveLength(12);
 });
 
 describe.each(functions)('%s', (name, resource) => {

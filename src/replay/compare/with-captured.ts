@@ -56,11 +56,16 @@ export class CapturedReplies {
    * its verdicts so far and the reason.
    */
   async finish(judging?: JudgeSettings): Promise<CapturedComparison> {
-    await this.#file.close();
+    await this.close();
     const judged = judging && (await this.#judge(judging));
     const result: CapturedComparison = { ...this.#tally.result(), ...judged };
     await writeWhole(join(this.#directory, COMPARE_FILE), `${JSON.stringify(result, null, 1)}\n`);
     return result;
+  }
+
+  /** Completes the file of replies alone. */
+  close(): Promise<void> {
+    return this.#file.close();
   }
 
   async #judge(judging: JudgeSettings): Promise<JudgingResult> {

@@ -1,4 +1,5 @@
 /** The exchanges of a replay as capture lines: decoded and traced like captured ones, with what captures do not contain. */
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type ExchangeFacts, exchangeLine } from '../../captures/trace/exchange.ts';
 import type { RunClock } from '../clock.ts';
@@ -77,6 +78,8 @@ export interface ExchangeFile {
   /** @returns writes the line */
   read(measured: Measured, clock: RunClock): () => void;
   close(): Promise<void>;
+  /** Deletes the file, which nothing else needs. */
+  abandon(): Promise<void>;
 }
 
 export function exchangeFile(directory: string, sender: SenderFacts): ExchangeFile {
@@ -87,5 +90,9 @@ export function exchangeFile(directory: string, sender: SenderFacts): ExchangeFi
       return () => writer.write(line);
     },
     close: () => writer.close(),
+    abandon: async () => {
+      await writer.close().catch(() => {});
+      await rm(writer.path, { force: true });
+    },
   };
 }
