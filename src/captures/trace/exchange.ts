@@ -3,7 +3,7 @@
  * lines are read in runs over a replay only: in the captures of an endpoint, anybody could have written them.
  */
 import type { Capture } from '../types.ts';
-import { traceIdOf } from './ids.ts';
+import { REPLAY_TAG, traceIdOf } from './ids.ts';
 import { cleanText, cut, fittedTags, MAX_METADATA_CHARS } from './text.ts';
 import type { TraceRecord } from './types.ts';
 
@@ -83,6 +83,7 @@ export function exchangeTrace(trace: TraceRecord, { exchange }: Capture): TraceR
     tags: fittedTags({
       ...trace.tags,
       replay_run: exchange.run,
+      [REPLAY_TAG]: 'true',
       replay_request_id: exchange.requestId,
       captured_trace_id: exchange.capturedTraceId,
       s3_bucket_name: exchange.bucket,
