@@ -126,7 +126,7 @@ function grantWorkBucket(
       'dayCounts',
       'detectors',
     ],
-    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts', 'detectors'],
+    write: ['summary', 'summaryState', 'files', 'newCounts', 'dayCounts', 'detectors', 'replayVerdicts'],
     remove: ['newCounts'],
   });
 }

@@ -194,13 +194,16 @@ async function capturedVerdicts(
 ) {
   const isNeeded = thresholds.some((threshold) => threshold.kind === 'share' && threshold.share === 'judged_worse');
   if (run === undefined || !isNeeded) return undefined;
+  const { quality } = ((await readJson(join(directory, COMPARE_FILE))) ?? {}) as Partial<CapturedComparison>;
+  if (quality === undefined) {
+    console.error(`judged_worse: the results have no ${COMPARE_FILE}, so the verdicts of ${run.name} cannot be used.`);
+    return undefined;
+  }
   console.error(
     `judged_worse: the verdicts of ${run.name} on the captured replies count; waiting until it has ended …`,
   );
   const { verdictsOf } = await import('../operate/judging-run.ts');
   const judged = await verdictsOf(run, signal);
-  const { quality } = ((await readJson(join(directory, COMPARE_FILE))) ?? {}) as Partial<CapturedComparison>;
-  if (quality === undefined) return undefined;
   const note = `judged_worse compares with the captured replies, by the verdicts of ${run.name}.`;
   return { judged: repliesData({ ...quality, judged }).judged, note };
 }

@@ -1,5 +1,5 @@
 /** The verdicts on the replies of a cloud replay, by the run of the monitoring that judges them. */
-import { DescribeExecutionCommand, ExecutionDoesNotExist, type SFNClient } from '@aws-sdk/client-sfn';
+import { DescribeExecutionCommand, ExecutionDoesNotExist, SFNClient } from '@aws-sdk/client-sfn';
 import { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { PAIRWISE_SCORER } from '../../src/judge/pairwise.ts';
@@ -13,26 +13,40 @@ import { followRuns } from './follow-runs.ts';
 type JudgingRun = NonNullable<RunData['monitoringRun']>;
 
 /**
- * Waits until the run has ended.
+ * Waits until the run has ended, and adds up its verdicts and those of its retries.
  *
  * @throws PermanentError `JudgingUnfinished` if it ended without a summary; what the signal was aborted with
  */
-export async function verdictsOf({ name, arn, summary }: JudgingRun, signal: AbortSignal): Promise<Judged> {
-  const clients = environmentClients();
-  const { bucket, key } = parseS3Location(summary) ?? { bucket: '', key: '' };
+export async function verdictsOf({ name, arn, verdicts }: JudgingRun, signal: AbortSignal): Promise<Judged> {
+  const [, , , region] = arn.split(':');
+  const sfn = new SFNClient({ region });
+  const { s3, ...others } = environmentClients();
+  const { bucket, key } = parseS3Location(verdicts) ?? { bucket: '', key: '' };
+  const storage = new Storage(s3);
+  const judged = nothingJudged();
+  let summaries = 0;
   try {
-    const look = async () => ({ status: await statusOf(clients.sfn, arn), news: [] });
-    await followRuns([{ look }], { signal, onLook: () => {} });
-    const found = await new Storage(clients.s3).getJson<RunSummary>(bucket, key);
-    if (found !== undefined) return judgedIn(found);
-    throw new PermanentError('JudgingUnfinished', 'The run that judges the replies has ended without a summary', {
-      got: name,
-      expected: `${summary}; compare --judge asks the judge here`,
+    await followRuns([{ look: async () => ({ status: await statusOf(sfn, arn), news: [] }) }], {
+      signal,
+      onLook: () => {},
     });
+    for await (const object of storage.list(bucket, key)) {
+      const summary = await storage.getJson<RunSummary>(bucket, object.key);
+      summaries++;
+      // What failed or was held has no verdict, unless a retry has given one.
+      for (const value of VERDICTS) judged[value] += summary?.verdictsByScorer[PAIRWISE_SCORER.name]?.[value] ?? 0;
+    }
   } finally {
-    destroyClients(clients);
+    destroyClients({ ...others, s3, sfn });
   }
+  if (summaries > 0) return judged;
+  throw new PermanentError('JudgingUnfinished', 'The run that judges the replies has ended without a summary', {
+    got: name,
+    expected: `a summary under ${verdicts}; inference-monitor retry ${name} writes one, and compare --judge asks the judge here`,
+  });
 }
+
+const VERDICTS = ['better', 'same', 'worse', 'undecided'] as const;
 
 async function statusOf(sfn: SFNClient, executionArn: string): Promise<string> {
   try {
@@ -42,11 +56,4 @@ async function statusOf(sfn: SFNClient, executionArn: string): Promise<string> {
     if (error instanceof ExecutionDoesNotExist) return 'DELETED';
     throw error;
   }
-}
-
-/** What is failed, held or lost stays without a verdict. */
-function judgedIn({ verdictsByScorer, verdicts }: RunSummary): Judged {
-  const { better = 0, same = 0, worse = 0, undecided = 0 } = verdictsByScorer[PAIRWISE_SCORER.name] ?? {};
-  const { failed, heldByBudget: overBudget } = verdicts;
-  return { ...nothingJudged(), better, same, worse, undecided, failed, overBudget };
 }

@@ -7,7 +7,7 @@ import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import type { TruthInput } from '../../src/core/contract/ground-truth.ts';
 import type { RunMetric } from '../../src/core/contract/names.ts';
 import type { SummarizeRequest, SummarizeResult } from '../../src/core/contract/payloads.ts';
-import { workKeys } from '../../src/core/contract/work-keys.ts';
+import { replayKeys, workKeys } from '../../src/core/contract/work-keys.ts';
 import { causeOf, withinCause } from '../../src/core/errors/cause.ts';
 import { logged, logger } from '../../src/core/process/logging.ts';
 import { countingThrottles, createMetrics } from '../../src/core/process/metrics.ts';
@@ -40,9 +40,13 @@ const handle = async ({ run, error, part = 0 }: SummarizeRequest, context: Conte
   const key = workKeys.summary(run.name);
   const result = { summary: { bucket, key }, more: summary.status === 'unfinished', part: part + 1 };
   if (result.more) return { ...result, ok: true, error: '', cause: '' };
-  await storage.putText(bucket, key, JSON.stringify(summary, null, 2));
-  // The exchanges of a replay are no traffic.
-  if (!summary.options?.replay) {
+  const text = JSON.stringify(summary, null, 2);
+  await storage.putText(bucket, key, text);
+  const { replay } = summary.options ?? {};
+  if (replay !== undefined) {
+    // The exchanges of a replay are no traffic.
+    await storage.putText(bucket, replayKeys.verdicts(replay.run, run.name), text);
+  } else {
     await watchRun(summary, quality);
     await startLabels(summary);
     // Last, since a retry of what failed before would count everything twice.

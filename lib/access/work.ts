@@ -51,6 +51,7 @@ export const workPatterns = {
   replayMapResult: `${replayKeys.mapResultPrefix(ANY_RUN)}/*`,
   replayFigures: replayKeys.figures(ANY_RUN),
   replayExchanges: `${replayKeys.exchangesPrefix(ANY_RUN)}*`,
+  replayVerdicts: `${replayKeys.verdictsPrefix(ANY_RUN)}*`,
   replayPublication: replayKeys.publication(ANY_RUN),
   replayResults: `${replayKeys.resultPrefix(ANY_RUN)}*`,
 };

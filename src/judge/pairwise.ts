@@ -24,7 +24,8 @@ export const PAIRWISE_SCORER: JudgeScorer = {
   question:
     'The record holds two replies, REPLY 1 and REPLY 2, given by two systems to the same request; here they are not alternatives of one system, and a fault in one is not held against the other. Which of them serves the user better? Weigh correctness first, then whether all that was asked is answered and every instruction of the request (format, length, language) is kept, then clarity. Neither the order, nor the length, nor the style by itself is a merit. Where they differ only in wording, or in ways that no user would mind, they are equally good.',
   values: { kind: 'categories', values: ['better', 'same', 'worse', 'undecided'] },
-  needs: ['request', 'reply', 'captured-reply'],
+  // Who sent the request has found that the two replies can be compared.
+  needs: ['captured-reply'],
 };
 
 const FIRST = 'reply 1';
@@ -93,7 +94,10 @@ export async function judgePair(
   const failure = failures.find((reason) => !(reason instanceof JudgeHeld)) ?? failures[0];
   const verdicts = results.flatMap((result) => result.verdicts);
   if (failure !== undefined) throw afterAnswers(failure, { verdicts, spend });
-  return { verdicts: [together(verdicts)], spend };
+  const verdict = together(verdicts);
+  // A later attempt asks for the other order alone.
+  const kept = verdict.outcome === 'error' ? verdicts.filter(({ outcome }) => outcome === 'verdict') : [];
+  return { verdicts: [verdict, ...kept], spend };
 }
 
 /** @param verdicts of both orders */

@@ -149,6 +149,9 @@ export const replayKeys = {
   /** The exchanges of one shard as capture lines, which a run of the monitoring traces and judges. */
   exchanges: (run: string, shard: number) => `${replayKeys.exchangesPrefix(run)}${padded(shard, 4)}.jsonl`,
   exchangesPrefix: (run: string) => `replays/${run}/exchanges/`,
+  /** The summary of a run over the exchanges: of the first one, or of a retry. */
+  verdicts: (run: string, monitoringRun: string) => `${replayKeys.verdictsPrefix(run)}${monitoringRun}.json`,
+  verdictsPrefix: (run: string) => `replays/${run}/verdicts/`,
   /** Metrics, parameters and final status of the MLflow run, written by SummarizeReplay for PublishReplay. */
   publication: (run: string) => `replays/${run}/publication.json`,
   /** The merged result set, with the same file names as on the command line. */

@@ -1,9 +1,12 @@
 /** Reads the captured reply that the reply of a replay is compared with. */
 import { buffer } from 'node:stream/consumers';
 import { decodeLine } from '../../captures/decode.ts';
+import { isUndecoded } from '../../captures/reply-text.ts';
 import type { Capture } from '../../captures/types.ts';
 import type { Storage } from '../../core/aws/storage.ts';
-import { PermanentError } from '../../core/errors/errors.ts';
+import { PermanentError, RetryableError } from '../../core/errors/errors.ts';
+import { ownFault } from '../../core/errors/own-fault.ts';
+import { VERDICT_ERRORS } from '../../judge/errors.ts';
 import type { pairwiseJudge } from '../../judge/pairwise.ts';
 import { judgeableExchange } from '../../judge/scorers/applicability.ts';
 import { decodeOptions, type ReadSettings } from '../chunk/decode-lines.ts';
@@ -27,9 +30,15 @@ export const pairReader =
       if (before !== undefined && after !== undefined) return { messages, before, after };
       return failed('CapturedReplyUnreadable', 'The captured reply cannot be read as a message');
     } catch (error) {
+      if (signal?.aborted)
+        throw new RetryableError('ChunkOutOfTime', 'The reading of a captured reply was canceled', {}, error);
       if (error instanceof PermanentError) return failed(error.name, error.message);
+      const fault = ownFault(error);
+      if (fault !== undefined) return failed(VERDICT_ERRORS.failed, fault);
       throw error;
     }
   };
 
-const replyOf = (capture: Capture) => judgeableExchange(capture)?.replies[0];
+/** A reply that could not be decoded is kept as captured, which no judge can compare. */
+const replyOf = (capture: Capture) =>
+  isUndecoded(capture.response) ? undefined : judgeableExchange(capture)?.replies[0];

@@ -23,7 +23,7 @@ const ALLOWED =
   '{"bucket":…,"prefix":…,"from":"2026-11-20T09:00:00Z","to":…}, ' +
   '{"replay":{"run":"<execution name of a replay>","experimentId":…}}, ' +
   '{"retry":{"run":"<execution name>","what":"failed"|"quarantined"|"held"}}; each may have ' +
-  '"evaluate", "reevaluate", "dryRun" (true or false), "sampleRate" (0 to 1), "budgetUsd" (over 0), "judge" ("converse" or "batch")';
+  '"evaluate", "reevaluate", "dryRun" (true or false), "sampleRate" (0 to 1), "budgetUsd" (over 0), "judge" ("converse" or "batch"); a replay neither "dryRun" nor "judge"';
 
 export type ParsedInput =
   | { kind: 'object'; input: ObjectInput }

@@ -31,8 +31,8 @@ export const isLargerBetter = (metric: ComparedMetric): boolean | undefined =>
   (COMPARED_METRICS[metric] as ComparedDefinition).largerIsBetter;
 export const METRIC_TAGS = Object.keys(COMPARED_METRICS) as ComparedMetric[];
 
-const monitoringRunSchema = z.object({ name: z.string(), arn: z.string(), summary: z.string() });
-/** As `replay.json` names it. `summary`: an address in S3. */
+const monitoringRunSchema = z.object({ name: z.string(), arn: z.string(), verdicts: z.string() });
+/** As `replay.json` names it. `verdicts`: the address in S3 of its summary and those of its retries. */
 export type MonitoringRun = z.infer<typeof monitoringRunSchema>;
 
 export interface RunData {
@@ -57,7 +57,7 @@ export interface RunData {
   options: Record<string, unknown>;
   /** Where the run was logged in MLflow. `url`: of the server's web page, if it has one. */
   mlflow?: { experimentId: string; url?: string };
-  /** Of a cloud replay with the judge: the run of the monitoring that judges its replies, and where its summary will be. */
+  /** Of a cloud replay with the judge: the run of the monitoring that judges its replies. */
   monitoringRun?: MonitoringRun;
   /** Whether the run kept its replies. */
   hasReplies: boolean;

@@ -84,7 +84,6 @@ test('merges three windows of two stripes into one complete result set in AIPerf
     outcome: 'planned',
     manifest: { bucket: 'work', key: `replays/${run.name}/manifest.jsonl` },
     shards: 6,
-    evaluate: false,
   });
   const plan = await run.stored();
   const manifest = await cloud.lines<ShardManifestLine>(replayKeys.manifest(run.name));

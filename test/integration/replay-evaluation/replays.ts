@@ -17,7 +17,7 @@ export interface Comparison {
 export interface Own {
   mlflow: { experiment: string; run_id: string };
   judge: { model: string; budget_usd: number };
-  monitoring_run?: { name: string; arn: string; summary: string };
+  monitoring_run?: { name: string; arn: string; verdicts: string };
   remarks: string[];
 }
 

@@ -198,7 +198,7 @@ describe('evaluating a cloud replay', () => {
           judge: { model: JUDGE_MODEL, budget_usd: 20 },
           monitoring_run: {
             name: `replay-${run.name}`,
-            summary: `s3://work/runs/replay-${run.name}/summary.json`,
+            verdicts: `s3://work/replays/${run.name}/verdicts/`,
           },
         });
         expect(own.remarks.filter((line) => !line.includes('started late'))).toEqual([]);

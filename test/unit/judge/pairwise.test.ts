@@ -85,17 +85,17 @@ test.each<[string, unknown, unknown, string]>([
   ['the second order', 'reply 2', null, unreadable.code],
   ['both orders', null, null, unreadable.code],
   ['no order, where an answer is missing', 'reply 2', undefined, 'JudgeScorerMissing'],
-])('an error verdict of %s is the verdict, and both are paid for', async (_, straight, swapped, code) => {
-  const { verdicts, spend: paid } = await judgePair(judgeOf(straight, swapped).judge, pair);
-  expect(verdicts).toEqual([
-    expect.objectContaining({
-      scorer: PAIRWISE_SCORER.name,
-      outcome: 'error',
-      error: expect.objectContaining({ code }),
-    }),
-  ]);
-  expect(paid).toMatchObject({ calls: 2, usd: 0.002 });
-});
+])(
+  'an error verdict of %s is the verdict, and an answer to the other order is kept',
+  async (_, straight, swapped, code) => {
+    const { verdicts, spend: paid } = await judgePair(judgeOf(straight, swapped).judge, pair);
+    const [verdict, ...kept] = verdicts;
+    expect(verdict).toMatchObject({ scorer: PAIRWISE_SCORER.name, outcome: 'error', error: { code } });
+    const answered = [straight, swapped].filter((said) => typeof said === 'string');
+    expect(kept.map((one) => one.outcome === 'verdict' && one.value)).toEqual(answered);
+    expect(paid).toMatchObject({ calls: 2, usd: 0.002 });
+  },
+);
 
 test.each(['captured', 'new'])(
   'what was answered before the order with the %s reply first failed is not asked again',

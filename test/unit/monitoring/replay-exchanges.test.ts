@@ -51,7 +51,7 @@ class Rig {
   }
 
   /** An exchange about a captured request. */
-  exchange(name: string, captured?: ExchangeFacts['captured'], inferenceId?: string): string {
+  exchange(name: string, captured?: ExchangeFacts['captured'], inferenceId?: string, reply?: object): string {
     const facts: ExchangeFacts = {
       ...{
         requestId: name,
@@ -64,7 +64,8 @@ class Rig {
       },
       ...{ status: 200, file: FILE, line: 1, conversationId: name, turnIndex: 0, captured },
     };
-    const record = JSON.parse(captureLine(name, TIME, json(chatRequest(name)), json(chatReply(`NEW ${name}`))));
+    const replied = json(reply ?? chatReply(`NEW ${name}`));
+    const record = JSON.parse(captureLine(name, TIME, json(chatRequest(name)), replied));
     record.eventMetadata.inferenceId = inferenceId;
     return exchangeLine(facts, record);
   }
@@ -161,6 +162,12 @@ test.each<[string, (rig: Rig) => ExchangeFacts['captured'], string]>([
     (rig) => rig.captured('x', captureLine('x', TIME, csv('1,2'), csv('0.9'))),
     'CapturedReplyUnreadable',
   ],
+  [
+    'cannot be decoded',
+    (rig) =>
+      rig.captured('x', captureLine('x', TIME, json(chatRequest('x')), { ...csv('1'), encoding: 'UNKNOWN' as 'CSV' })),
+    'CapturedReplyUnreadable',
+  ],
   ['is no capture', (rig) => rig.captured('x', '{"captureData":'), 'CapturedReplyUnreadable'],
 ])('a captured reply that %s costs the verdict of its exchange alone', async (_, placeOf, code) => {
   const rig = new Rig();
@@ -198,4 +205,13 @@ test('exchanges whose texts are the same, but not the captured replies, are aske
   const { counts } = await rig.evaluate(lines);
   expect(counts).toMatchObject({ newVerdicts: 2 });
   expect(rig.texts).toHaveLength(4);
+});
+
+test('a reply that only calls a tool is compared, too', async () => {
+  const rig = new Rig();
+  const call = { type: 'function', function: { name: 'find', arguments: '{"parcel":"NEW"}' } };
+  const reply = { choices: [{ message: { role: 'assistant', content: null, tool_calls: [call] } }] };
+  const { counts } = await rig.evaluate([rig.exchange('tool', rig.captured('tool'), undefined, reply)]);
+  expect(counts).toMatchObject({ newVerdicts: 1 });
+  expect(rig.store.assessments.get(idOf('tool'))).toMatchObject([{ value: 'better' }]);
 });

@@ -6,6 +6,7 @@ import type { ReplayEnvironment } from '../../../core/settings/environment.ts';
 import type { CaptureWindow } from '../../derived-options.ts';
 import { checkOptions, DEFAULT_JUDGE_BUDGET_USD, DEFAULT_OPTIONS, type ReplayOptions } from '../../options.ts';
 import { shownUrl } from '../../targets/target.ts';
+import { isLogged } from '../publish/replay-run.ts';
 import { assertAllowed } from '../target.ts';
 
 const ALLOWED =
@@ -48,8 +49,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
   const { judge, judgeBudgetUsd, mlflow, experiment, ...given } = more;
   if (judgeBudgetUsd !== undefined && !judge) throw invalid('judgeBudgetUsd needs "judge": true');
   if (judge && mlflow === false) throw invalid('the verdicts of "judge" are in MLflow, so "mlflow" cannot be false');
-  const isLogged = (mlflow ?? false) || (judge ?? false);
-  if (experiment !== undefined && !isLogged) throw invalid('experiment needs "mlflow": true');
+  if (experiment !== undefined && !isLogged(input)) throw invalid('experiment needs "mlflow": true');
   const options: ReplayOptions = { ...DEFAULT_OPTIONS, ...given };
   try {
     checkOptions(options);
@@ -80,7 +80,7 @@ export function parseReplayInput(raw: unknown, environment: ReplayEnvironment): 
     // The judge needs to know which replies differ.
     compare: (compare ?? false) || (judge ?? false),
     ...(judge ? { judge: { budgetUsd: judgeBudgetUsd ?? DEFAULT_JUDGE_BUDGET_USD } } : {}),
-    ...(isLogged ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
+    ...(isLogged(input) ? { mlflow: experiment === undefined ? {} : { experiment } } : {}),
     dryRun: dryRun ?? false,
     shard: shard ?? {},
   };

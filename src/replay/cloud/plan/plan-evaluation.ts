@@ -1,7 +1,10 @@
 /** Checks that the judge and MLflow are available before any capture is read, and opens the MLflow run. */
 
 import { fitted } from '../../../captures/trace/text.ts';
+import type { Storage } from '../../../core/aws/storage.ts';
 import type { Execution } from '../../../core/contract/execution.ts';
+import { workKeys } from '../../../core/contract/work-keys.ts';
+import { PermanentError } from '../../../core/errors/errors.ts';
 import type { LambdaEnvironment } from '../../../core/settings/environment.ts';
 import { judgeName } from '../../../judge/judge-id.ts';
 import { assertModelLives, type ModelCheck } from '../../../judge/model-check.ts';
@@ -52,12 +55,15 @@ const MAX_NAME_CHARS = 80;
 /** Of a longer name the end is cut, and a digest keeps different names different. */
 const monitoringRunOf = (replay: string): string => fitted(`replay-${replay}`, MAX_NAME_CHARS, '-');
 
-/** Finds the experiments. @throws the errors of MLflow's client */
+/** Finds the experiments. @throws PermanentError `RunNameTaken`, and the errors of MLflow's client */
 export async function findMlflowPlace(
   { mlflow: wanted }: ReplayJob,
   { settings, mlflow }: EvaluationPorts,
+  { storage, workBucket, run }: { storage: Storage; workBucket: string; run: string },
 ): Promise<MlflowPlace | undefined> {
   if (!wanted) return undefined;
+  const monitoringRun = monitoringRunOf(run);
+  await assertNameFree(storage, workBucket, monitoringRun);
   const { MLFLOW_EXPERIMENT_NAME: captures } = settings;
   const client = await mlflow();
   const { rest } = client;
@@ -70,11 +76,22 @@ export async function findMlflowPlace(
       const { name } = execution;
       const { runId } = await findOrCreateRun(rest, experiment.id, { name, startMs, tags: runTags(execution) });
       const url = webPageOf(client.target);
-      return { experiment, runId, url, capturesExperimentId, monitoringRun: monitoringRunOf(name) };
+      return { experiment, runId, url, capturesExperimentId, monitoringRun };
     },
     giveUp: async ({ runId }, status, why, endMs) => {
       await tellFailure(rest, { runId }, why);
       await endRun(rest, { runId }, { status, endMs });
     },
   };
+}
+
+/** Names are free again after 90 days, while quarantined lines of an earlier replay are still there. */
+async function assertNameFree(storage: Storage, bucket: string, run: string): Promise<void> {
+  for await (const { key } of storage.list(bucket, workKeys.quarantinePrefix(run))) {
+    throw new PermanentError('RunNameTaken', 'There are quarantined lines of an earlier replay of that name', {
+      got: run,
+      expected: 'a name that no replay of the last year had',
+      where: `s3://${bucket}/${key}`,
+    });
+  }
 }

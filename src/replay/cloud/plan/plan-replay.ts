@@ -44,7 +44,7 @@ const DRY_RUN_RESERVE_MS = 20_000;
  *
  * @throws PermanentError `InvalidReplayInput`, `EndpointNotAllowed`, `InferenceComponentNotAllowed`, `UrlNotAllowed`,
  * `SecretNotAllowed`, `NoCaptureFiles`, `OutsideCaptureScope`, `ReplayTooLarge`, `TooManyShards`, `CappedReplayTooLong`,
- * `TooManyRequests`, `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, and errors of MLflow's client
+ * `TooManyRequests`, `RunNameTaken`, `JudgePriceUnknown`, `JudgeModelGone`, `ReplayStopped`, and errors of MLflow's client
  */
 export async function planReplay(
   { input, run }: ReplayPlanRequest,
@@ -56,8 +56,9 @@ export async function planReplay(
   await cloudTarget('url' in job.target ? { url: job.target.url } : job.target, environment);
   // The same for a judge or an MLflow server that is not available.
   const judge = job.dryRun ? null : await planJudge(job, evaluation);
-  const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation);
   const bucket = environment.WORK_BUCKET;
+  const own = { storage, workBucket: bucket, run: run.name };
+  const place = job.dryRun ? undefined : await findMlflowPlace(job, evaluation, own);
   const skipped = new SkippedLines();
   const scope = captureScope({ ...evaluation.settings, ...environment });
   const limits = { remainingMs: () => remainingMs() - SCHEDULE_RESERVE_MS, workBucket: bucket };

@@ -13,7 +13,7 @@ import { endRun, findRun, getRun, type MlflowRun, tellFailure } from '../../../m
 import { stopMark } from '../stop/order.ts';
 import { readPlan } from '../work-bucket/stored-plan.ts';
 import type { ReplayPublication } from './publish-replay.ts';
-import { raisedText, replaysExperiment, runTags } from './replay-run.ts';
+import { isLogged, raisedText, replaysExperiment, runTags } from './replay-run.ts';
 
 interface EndReplayRunDependencies {
   storage: Storage;
@@ -52,7 +52,7 @@ async function runOf(
   const plan = await attempt(() => readPlan(storage, workBucket, name));
   if (plan) return plan.mlflow ? getRun((await mlflow()).rest, plan.mlflow.runId) : undefined;
   const asked = replayInputSchema.safeParse(input);
-  if (!asked.success || asked.data.mlflow !== true || asked.data.dryRun === true) return undefined;
+  if (!asked.success || !isLogged(asked.data) || asked.data.dryRun === true) return undefined;
   const { rest } = await mlflow();
   const experiment = await findExperiment(rest, replaysExperiment(asked.data.experiment, capturesExperiment));
   return experiment && findRun(rest, experiment.id, runTags({ name, arn }));

@@ -1,6 +1,11 @@
 /** A replay's MLflow run: where it is, how it is found, and how it names what failed. */
 import type { Execution, Raised } from '../../../core/contract/execution.ts';
+import type { ReplayInput } from '../../../core/contract/replay.ts';
 import { causeOf } from '../../../core/errors/cause.ts';
+
+/** Whether a replay has a run: the judge's verdicts are in MLflow too. */
+export const isLogged = ({ mlflow = false, judge = false }: Pick<ReplayInput, 'mlflow' | 'judge'>): boolean =>
+  mlflow || judge;
 
 /** The tags that identify the run of an execution. */
 export const runTags = ({ name, arn }: Pick<Execution, 'name' | 'arn'>): Record<string, string> => ({

@@ -7,8 +7,9 @@ import type { Storage } from '../../../core/aws/storage.ts';
 import { putFile } from '../../../core/aws/uploads.ts';
 import type { ExchangesInput } from '../../../core/contract/input.ts';
 import type { SummarizeReplayRequest, SummarizeReplayResult } from '../../../core/contract/replay.ts';
-import { replayKeys, workKeys } from '../../../core/contract/work-keys.ts';
+import { replayKeys } from '../../../core/contract/work-keys.ts';
 import { causeOf, withinCause } from '../../../core/errors/cause.ts';
+import { toNamedError } from '../../../core/errors/errors.ts';
 import { REPLIES_FILE } from '../../compare/replies-file.ts';
 import type { MonitoringRun } from '../../compare/run-data.ts';
 import { type CapturedComparison, COMPARE_FILE } from '../../compare/with-captured.ts';
@@ -61,11 +62,13 @@ export async function summarizeReplay(
     return answer(failed, results);
   }
   const collected = await collectShards(storage, bucket, plan);
-  const monitoringRun = await monitorExchanges(plan, collected, startMonitoring, bucket);
+  const started = await monitorExchanges(plan, collected, startMonitoring, bucket).catch(toNamedError);
+  const notStarted = started && 'message' in started ? started : undefined;
+  const monitoringRun = started && 'arn' in started ? started : undefined;
   const context = { storage, bucket, prefix: results.prefix, plan, collected, monitoringRun };
   const comparison = await writeResults(context, remainingMs);
   const raised = failed && { Error: failed.error, Cause: failed.cause };
-  const failure = failureOf(plan, collected, raised);
+  const failure = failureOf(plan, collected, raised) ?? (notStarted && notMonitored(notStarted));
   const publication = await publicationOf(context, comparison, failure);
   if (publication) await storage.putJson(bucket, replayKeys.publication(run.name), publication);
   return {
@@ -92,8 +95,14 @@ async function monitorExchanges(
     // 0 dollars: the daily budget is the only limit.
     ...(judge && judge.budgetUsd > 0 ? { budgetUsd: judge.budgetUsd } : {}),
   });
-  return { name, arn, summary: `s3://${bucket}/${workKeys.summary(name)}` };
+  return { name, arn, verdicts: `s3://${bucket}/${replayKeys.verdictsPrefix(run)}` };
 }
+
+/** The results are there. Another call of this function starts the run. */
+const notMonitored = ({ name, message }: { name: string; message: string }): Failure => ({
+  error: name,
+  cause: `No run traces and judges the exchanges: ${message}`,
+});
 
 /** Returns the content of the replay’s MLflow run, also for a replay without results, so that no run stays open. */
 async function publicationOf(

@@ -2,6 +2,7 @@
 import { CONTRACT } from '../../../../src/core/contract/contract.ts';
 import type { ExchangesInput } from '../../../../src/core/contract/input.ts';
 import { replayKeys } from '../../../../src/core/contract/work-keys.ts';
+import { RetryableError } from '../../../../src/core/errors/errors.ts';
 import { summarizeReplay } from '../../../../src/replay/cloud/summarize/summarize.ts';
 import type { StoredPlan } from '../../../../src/replay/cloud/work-bucket/stored-plan.ts';
 import { ReportCollector } from '../../../../src/replay/measure/report-collector.ts';
@@ -35,7 +36,7 @@ const plan = (more: Partial<StoredPlan>): StoredPlan => ({
 });
 
 /** Summarizes a replay of one request. @returns the runs that it started, and `replay.json` */
-async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = false } = {}) {
+async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = false, fails = false } = {}) {
   const stats = new RunStats();
   stats.succeeded = sent;
   stats.firstStartMs = START;
@@ -57,6 +58,7 @@ async function summarized(planned: Partial<StoredPlan>, { sent = 1, stopped = fa
       workBucket: 'work',
       startMonitoring: async (name, input) => {
         started.push([name, input]);
+        if (fails) throw new RetryableError('StepFunctionsUnavailable', 'Step Functions did not start an execution');
         return ARN;
       },
       remainingMs: () => 900_000,
@@ -80,8 +82,8 @@ test.each<[string, Partial<StoredPlan>, ExchangesInput]>([
   const { result, started, facts } = await summarized(planned);
   expect(started).toEqual([['replay-run', input]]);
   expect(result).toMatchObject({ ok: true, monitoringRun: 'replay-run' });
-  const summary = 's3://work/runs/replay-run/summary.json';
-  expect(facts).toMatchObject({ monitoring_run: { name: 'replay-run', arn: ARN, summary } });
+  const verdicts = `s3://work/replays/${RUN}/verdicts/`;
+  expect(facts).toMatchObject({ monitoring_run: { name: 'replay-run', arn: ARN, verdicts } });
 });
 
 test.each<[string, Partial<StoredPlan>, { sent?: number; stopped?: boolean }]>([
@@ -92,5 +94,17 @@ test.each<[string, Partial<StoredPlan>, { sent?: number; stopped?: boolean }]>([
   const { result, started, facts } = await summarized(planned, how);
   expect(started).toEqual([]);
   expect(result).not.toHaveProperty('monitoringRun');
+  expect(facts).not.toHaveProperty('monitoring_run');
+});
+
+test('a replay whose run cannot be started has its results, and fails by name', async () => {
+  const { result, facts } = await summarized({}, { fails: true });
+  expect(result).toMatchObject({
+    ok: false,
+    error: 'StepFunctionsUnavailable',
+    cause: expect.stringContaining('No run traces and judges the exchanges'),
+    publish: true,
+  });
+  expect(facts).toMatchObject({ sent: 1 });
   expect(facts).not.toHaveProperty('monitoring_run');
 });
