@@ -11,8 +11,7 @@ import { grantKey, grantSecret } from './access/key.ts';
 import { grantWork } from './access/work.ts';
 import { type Alarms, lateOrLost } from './alarms.ts';
 import { runMetric } from './metrics.ts';
-import { escapeWildcard, ObjectEvents } from './object-events.ts';
-import { TIMEOUTS_HIDDEN } from './object-rule.ts';
+import { escapeWildcard, ObjectEvents, TIMEOUTS_HIDDEN } from './object-rule.ts';
 import { PipelineFunction } from './pipeline-function.ts';
 import { forwardEnvironment } from './settings/function-environment.ts';
 

@@ -1,16 +1,21 @@
-/** Follows runs on the terminal, and reports what became of them. */
+/**
+ * Follows runs on the terminal, and reports what became of them.
+ * Starts a run, and follows it.
+ */
+
+import type { ExecutionInput } from '../../src/core/contract/input.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { expectedSeconds } from '../operate/expected-time.ts';
 import { followRuns } from '../operate/follow-runs.ts';
-import { listRuns } from '../operate/list-runs.ts';
 import { RunWatcher } from '../operate/run-progress.ts';
-import { type RunReport, readRunReport } from '../operate/run-report.ts';
+import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
+import { startExecution } from '../operate/start-execution.ts';
 import { EXIT } from './exit-codes.ts';
 import { followDisplay } from './follow-display.ts';
 import { notice, terminal, writeJson } from './output.ts';
-import { commandText, nextSteps, runLinks } from './run-hints.ts';
 import { runAsJson } from './run-json.ts';
-import { runsText } from './run-text.ts';
+import type { RunFlags } from './run-options.ts';
+import { commandText, nextSteps, runLinks, runsText } from './run-text.ts';
 import { type DeployedStack, monitoringRun, type StackFlags } from './stack.ts';
 import { Stopped, stopOnSignals } from './stop-signals.ts';
 
@@ -110,4 +115,21 @@ async function earlierRuns({ clients, outputs }: DeployedStack): Promise<RunSumm
   const options = { status: 'succeeded' as const, limit: MAX_EARLIER };
   const runs = await listRuns(clients, outputs.stateMachineArn, outputs.workBucket, options);
   return runs.flatMap(({ summary }) => summary ?? []);
+}
+
+/** Starts a run, and follows it unless it is detached. */
+export async function startAndFollow(
+  stack: DeployedStack,
+  input: ExecutionInput,
+  flags: RunFlags & StackFlags,
+): Promise<void> {
+  const run = await startExecution(stack.clients.sfn, stack.outputs.stateMachineArn, input, flags.name);
+  if (!flags.detach) {
+    notice(`run: ${run.name}`);
+    await followAndReport(stack, [run], flags);
+    return;
+  }
+  notice(`The run is started. To follow it: ${commandText(['follow', run.name], flags.stack)}`);
+  if (!flags.json) process.stdout.write(`${run.name}\n`);
+  else await printReports(stack, [await reportOf(stack, run.arn)], flags);
 }

@@ -9,7 +9,7 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { unlessInterrupted } from '../cli/follow-and-report.ts';
 import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
-import { commandText } from '../cli/run-hints.ts';
+import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { findExecution } from '../operate/find-execution.ts';

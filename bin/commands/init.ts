@@ -8,7 +8,7 @@ import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/
 import { EXIT } from '../cli/exit-codes.ts';
 import { checkNames } from '../cli/names.ts';
 import { Stopped } from '../cli/stop-signals.ts';
-import { type Clients, quickClients } from '../doctor/ground.ts';
+import { type Clients, quickClients } from '../doctor/finding.ts';
 import { assertValid, collectByFlags, collectByQuestions } from '../init/collect.ts';
 import { FoundAccount } from '../init/look-up.ts';
 import { promptOnTerminal } from '../init/prompt.ts';

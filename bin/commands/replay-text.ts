@@ -5,7 +5,7 @@ import { singleLine } from '../../src/core/text/terminal-text.ts';
 import type { DryRun } from '../../src/replay/dry-run.ts';
 import type { DistributionMetric } from '../../src/replay/measure/metrics.ts';
 import { durationSeconds } from '../../src/replay/results/summary.ts';
-import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
+import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import { type ReplayResult, unsentWarning } from '../../src/replay/to-directory.ts';
 
 const LEVELS = '▁▂▃▄▅▆▇█';

@@ -6,8 +6,14 @@ import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { jsonOption, notice, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/list-runs.ts';
-import { RUN_STATUSES, type RunStatus } from '../operate/run-report.ts';
+import {
+  type ListedReplay,
+  type ListedRun,
+  listReplays,
+  listRuns,
+  RUN_STATUSES,
+  type RunStatus,
+} from '../operate/run-report.ts';
 import { wholeNumberOption } from './numbers.ts';
 
 interface RunsFlags extends StackFlags, WindowFlags {

@@ -1,6 +1,6 @@
 /** Stops a monitoring run, and says what that leaves. */
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
-import { nextSteps } from '../cli/run-hints.ts';
+import { nextSteps } from '../cli/run-text.ts';
 import { type DeployedStack, machinesOf, type StackFlags } from '../cli/stack.ts';
 import { type FoundExecution, findExecution } from '../operate/find-execution.ts';
 import { readRunReport } from '../operate/run-report.ts';

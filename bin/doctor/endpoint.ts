@@ -1,9 +1,9 @@
 /** Checks the endpoint whose captures are processed: that it serves, what it captures, and where to. */
 
 import { nearest } from '../../src/core/values/nearest.ts';
-import { callAws } from '../operate/aws-json.ts';
 import {
   type CaptureConfig,
+  callAws,
   captureLocation,
   describeEndpoint,
   describeEndpointConfig,
@@ -11,8 +11,7 @@ import {
   listEndpoints,
   shadowVariantsOf,
 } from '../operate/sagemaker.ts';
-import { type Finding, type Found, findingsOf } from './finding.ts';
-import type { Ground } from './ground.ts';
+import { type Finding, type Found, findingsOf, type Ground } from './finding.ts';
 
 const CHECK = 'endpoint';
 const { warning } = findingsOf(CHECK);

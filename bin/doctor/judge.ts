@@ -4,8 +4,7 @@ import { isStandIn, judgeModels, judgeName, parseJudgeId, splitEndpoint } from '
 import { checkJudgeModel } from '../../src/judge/model-check.ts';
 import { PRICE_SOURCE, priceRemedy, ratesOf } from '../../src/judge/pricing/prices.ts';
 import { checkServing } from './endpoint.ts';
-import { checked, type Finding, type Found, findingsOf } from './finding.ts';
-import type { Ground } from './ground.ts';
+import { checked, type Finding, type Found, findingsOf, type Ground } from './finding.ts';
 
 const CHECK = 'judge';
 const prices = findingsOf('price');

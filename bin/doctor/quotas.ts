@@ -6,9 +6,8 @@ import { parseJudgeId } from '../../src/judge/judge-id.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { resolveModel } from '../../src/judge/pricing/prices.ts';
 import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
-import { callAws } from '../operate/aws-json.ts';
-import { type Found, findingsOf } from './finding.ts';
-import type { Ground } from './ground.ts';
+import { callAws } from '../operate/sagemaker.ts';
+import { type Found, findingsOf, type Ground } from './finding.ts';
 
 const functions = findingsOf('lambda');
 const quota = findingsOf('quota');

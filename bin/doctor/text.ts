@@ -1,6 +1,5 @@
 /** The findings of `doctor` as text: grouped for a terminal of any width, a line each for a pipe. */
-import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { wrapped } from '../../src/core/text/wrap.ts';
+import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import type { TextOptions } from '../cli/output.ts';
 import type { Diagnosis } from './diagnose.ts';
 import type { Finding } from './finding.ts';

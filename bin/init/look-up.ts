@@ -1,9 +1,9 @@
 /** What `init` finds in the account: endpoints and what they capture, buckets, MLflow apps. */
 import { ListBucketsCommand } from '@aws-sdk/client-s3';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
-import type { Clients } from '../doctor/ground.ts';
-import { callAws } from '../operate/aws-json.ts';
+import type { Clients } from '../doctor/finding.ts';
 import {
+  callAws,
   captureLocation,
   describeEndpoint,
   describeMlflow,

@@ -1,15 +1,20 @@
-/** Tells what capture files contain, what the stack would do with them, and what judging them would cost. */
-import { capturePathOf } from '../../src/captures/files/capture-path.ts';
+/**
+ * Tells what capture files contain, what the stack would do with them, and what judging them would cost.
+ * Tells what one line of a capture file becomes: its trace, or the reason why it is quarantined.
+ */
+import { capturePathOf, hourPathOf } from '../../src/captures/files/capture-path.ts';
+import { buildTrace } from '../../src/captures/trace/build.ts';
 import type { Capture } from '../../src/captures/types.ts';
 import { timeOf } from '../../src/core/process/within-time.ts';
-import { createCostEstimator } from '../../src/judge/pricing/estimate.ts';
+import { createCostEstimator, expectedCalls, type PricedSettings } from '../../src/judge/pricing/estimate.ts';
 import type { AlwaysRule } from '../../src/judge/scorers/always-rules.ts';
 import { applicability } from '../../src/judge/scorers/applicability.ts';
+import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { Scorer } from '../../src/judge/types.ts';
 import { eachWithin } from '../../src/monitoring/evaluate/each-within.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
 import type { OfflineLine } from './capture-files.ts';
-import type { InspectReport, Place } from './reports.ts';
+import type { InspectReport, LineReport, Place } from './reports.ts';
 
 /** The places of lines that a report names for each reason. */
 const EXAMPLES = 3;
@@ -18,7 +23,7 @@ const MAX_NAMES = 50;
 const OTHERS = '(others)';
 const MAX_NAME_CHARS = 200;
 
-export interface InspectOptions {
+interface InspectOptions {
   settings: Parameters<typeof createCostEstimator>[0];
   scorers: readonly Scorer[];
   always: AlwaysRule;
@@ -172,5 +177,32 @@ const eachOn = (capture: Capture, work: readonly Work[]): ReturnType<Work['of']>
   );
 
 /** Returns for each scorer why it does not apply to the capture, or `undefined`. */
-export const scorersOn = (capture: Capture, scorers: readonly Scorer[]): ReturnType<Work['of']>[] =>
+const scorersOn = (capture: Capture, scorers: readonly Scorer[]): ReturnType<Work['of']>[] =>
   eachOn(capture, reasonsOf(capture, scorers));
+
+interface LineSettings extends PricedSettings {
+  SAGEMAKER_ENDPOINT_NAME?: string | undefined;
+}
+
+/** The name of the endpoint in SageMaker's layout of keys. */
+const endpointIn = (key: string): string | undefined => hourPathOf(key)?.base.split('/').at(-3);
+
+export function describeLine(line: OfflineLine, settings: LineSettings, scorers: readonly Scorer[]): LineReport {
+  const { key, line: number } = line.kind === 'capture' ? line.raw.place : line.place;
+  const facts = { file: key, line: number };
+  if (line.kind === 'quarantine') return { ...facts, quarantined: line.reason };
+  const { capture, raw } = line;
+  const endpointName = settings.SAGEMAKER_ENDPOINT_NAME ?? (endpointIn(key) || 'my-endpoint');
+  const { traceId: _, ...trace } = buildTrace(capture, raw, { experimentId: '', endpointName });
+  const reasons = scorersOn(capture, scorers);
+  const asked = scorers.filter((scorer, index) => isJudgeScorer(scorer) && reasons[index] === undefined);
+  return {
+    ...facts,
+    trace,
+    format: capture.format,
+    ...(capture.wireFormat === undefined ? {} : { wireFormat: capture.wireFormat }),
+    notes: capture.notes,
+    scorers: Object.fromEntries(scorers.map(({ name }, index) => [name, reasons[index] ?? null])),
+    judgeUsd: asked.length === 0 ? 0 : expectedCalls(settings, capture, asked.filter(isJudgeScorer)).usd,
+  };
+}

@@ -6,8 +6,7 @@ import { basename, join, relative, resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../src/core/values/line-bound.ts';
-import { CAPTURE_FILES, isBesideLabels } from '../../src/replay/source/files.ts';
-import { unpack } from '../../src/replay/source/unpack.ts';
+import { CAPTURE_FILES, isBesideLabels, unpack } from '../../src/replay/source/open-source.ts';
 
 export interface CaptureFile {
   /** Absolute path; of a compressed file, that of its unpacked copy. */

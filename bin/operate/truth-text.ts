@@ -2,8 +2,7 @@
 import type { LabelCounts } from '../../src/core/contract/ground-truth.ts';
 import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { type TableOptions, tableText } from '../../src/core/text/table-text.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { wrappedText } from '../../src/core/text/wrap.ts';
+import { singleLine, wrappedText } from '../../src/core/text/terminal-text.ts';
 import type { LabelFileState, TruthReport, WaitingLabels } from './truth-run.ts';
 
 /** Faults, and replaced labels, that are shown of a file. */

@@ -1,7 +1,6 @@
 /** The traces with the worst verdicts, as lines for a terminal of any width. */
 
-import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { wrapped } from '../../src/core/text/wrap.ts';
+import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
 import type { TextOptions } from '../cli/output.ts';
 import type { StandingVerdict } from './standing-verdicts.ts';

@@ -9,7 +9,7 @@ import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
 import { readWorst, type WorstTrace, worstFirst } from '../../bin/operate/worst.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { columnsOf } from '../../src/core/text/wrap.ts';
+import { columnsOf } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import type { Scorer } from '../../src/judge/types.ts';
@@ -19,13 +19,17 @@ import { projectPath } from '../project-root.ts';
 import { checkSettings, givenSettings, personSettings, settingSlips } from '../settings/person-settings.ts';
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
-import { type DeployedEndpoint, deployEndpoints, isBackfill } from './deployed-endpoint.ts';
 import { type EnvFile, writeEnvFile } from './env-file.ts';
-import { type LocalEnvironment, startEnvironment } from './environment.ts';
+import {
+  type DeployedEndpoint,
+  deployEndpoints,
+  isBackfill,
+  type LocalEnvironment,
+  startEnvironment,
+} from './environment.ts';
 import { forecastLines, measureFiles } from './forecast.ts';
-import { findLabels, processLabels } from './labels.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
-import { exitCode, type Report, reportLines } from './start-report.ts';
+import { exitCode, findLabels, processLabels, type Report, reportLines } from './start-report.ts';
 
 async function main(options: StartOptions, stopping: Stopping): Promise<number> {
   const startedAt = Date.now();

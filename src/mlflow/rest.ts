@@ -1,8 +1,7 @@
 /** Calls MLflow's REST API: authenticates requests, limits their time, and names their failures. */
 import type { z } from 'zod';
 import { noteThrottle } from '../core/aws/throttles.ts';
-import { PermanentError } from '../core/errors/errors.ts';
-import { shownOf, Words } from '../core/errors/foreign.ts';
+import { PermanentError, shownOf, Words } from '../core/errors/errors.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/retry.ts';
 import type { MlflowLimits } from '../limits/limits.ts';
 import type { Authorizer, RefusedReply } from './auth.ts';

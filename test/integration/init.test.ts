@@ -8,7 +8,7 @@ import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { parse } from 'dotenv';
 import { Stopped } from '../../bin/cli/stop-signals.ts';
 import { initCommand } from '../../bin/commands/init.ts';
-import { quickClients } from '../../bin/doctor/ground.ts';
+import { quickClients } from '../../bin/doctor/finding.ts';
 import { collectByQuestions } from '../../bin/init/collect.ts';
 import { FoundAccount } from '../../bin/init/look-up.ts';
 import { Prompt } from '../../bin/init/prompt.ts';

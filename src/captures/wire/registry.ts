@@ -2,8 +2,15 @@
 import { firstOf } from '../../core/values/first-of.ts';
 import { asText, isObject, type JsonObject } from '../json.ts';
 import { spokenReply } from './model-text.ts';
-import type { Assembly, Delta, WireFormat, WirePrompt, WireReply } from './types.ts';
-import { fieldsOf, textsOf } from './values.ts';
+import {
+  type Assembly,
+  type Delta,
+  fieldsOf,
+  textsOf,
+  type WireFormat,
+  type WirePrompt,
+  type WireReply,
+} from './types.ts';
 import { ai21 } from './vendors/ai21.ts';
 import { anthropicMessages } from './vendors/anthropic-messages.ts';
 import { bedrockConverse } from './vendors/bedrock-converse.ts';
@@ -13,8 +20,7 @@ import { gemini } from './vendors/gemini.ts';
 import { genericText } from './vendors/generic-text.ts';
 import { messageList } from './vendors/message-list.ts';
 import { ollama } from './vendors/ollama.ts';
-import { openAiChat } from './vendors/openai-chat.ts';
-import { openAiCompletion } from './vendors/openai-completion.ts';
+import { openAiChat, openAiCompletion } from './vendors/openai-chat.ts';
 import { openAiResponses } from './vendors/openai-responses.ts';
 import { questionAnswering } from './vendors/question-answering.ts';
 import { tgi } from './vendors/tgi.ts';

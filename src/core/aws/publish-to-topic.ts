@@ -1,7 +1,6 @@
 /** Publishes to an SNS topic. */
 
-import { PermanentError, saidBy } from '../errors/errors.ts';
-import { shownOf, Words } from '../errors/foreign.ts';
+import { PermanentError, saidBy, shownOf, Words } from '../errors/errors.ts';
 import { awsUrl } from './aws-url.ts';
 import { signedPost } from './signed-post.ts';
 

@@ -1,7 +1,6 @@
 /** The requests to SQS of a function that reads a queue. */
 
-import { RetryableError, saidBy } from '../errors/errors.ts';
-import { shownOf, Words } from '../errors/foreign.ts';
+import { RetryableError, saidBy, shownOf, Words } from '../errors/errors.ts';
 import { signedPost } from './signed-post.ts';
 
 /** The longest that SQS hides a message, without the time that it has been hidden for. */

@@ -1,5 +1,5 @@
 /** Tables for terminals of any width. */
-import { wrapped } from './wrap.ts';
+import { wrapped } from './terminal-text.ts';
 export interface TableOptions {
   /** Columns. */
   width: number;

@@ -13,7 +13,7 @@ import type { PredictionRow } from '../../core/contract/ground-truth.ts';
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
 import { gunzipped } from '../../core/values/gzip.ts';
-import { hourMs } from '../../quality/fold.ts';
+import { hourMs } from '../../quality/counts-store.ts';
 import { isOldIndex, oldRows } from './old-index.ts';
 
 type IndexFile = Pick<ObjectFacts, 'key' | 'size' | 'lastModifiedMs'>;

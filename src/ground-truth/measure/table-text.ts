@@ -1,8 +1,7 @@
 /** The figures of labeled predictions as text, for terminals of any width. */
 
 import { type TableOptions, tableText } from '../../core/text/table-text.ts';
-import { singleLine } from '../../core/text/terminal-text.ts';
-import { wrapped } from '../../core/text/wrap.ts';
+import { singleLine, wrapped } from '../../core/text/terminal-text.ts';
 import type { Figure, GroupFigures, TruthFigures, TruthGroup } from './figures.ts';
 
 /** Variants whose details are shown. */

@@ -14,7 +14,7 @@ import type { CallUsage, ModelAnswer } from '../model-answer.ts';
 import { believed } from '../pricing/call-amounts.ts';
 import { quotaTokens } from '../pricing/quota-tokens.ts';
 import { buildPrompt, type PromptOptions, type Rung, userText } from '../prompt/build-prompt.ts';
-import { estimateTokens, INPUT_MARGIN } from '../prompt/tokens.ts';
+import { estimateTokens, INPUT_MARGIN } from '../prompt/cut.ts';
 import type { Ask, JudgeTransport } from '../transports/transport.ts';
 import type { JudgeScorer } from '../types.ts';
 import { AdaptiveLimiter } from './limiter.ts';

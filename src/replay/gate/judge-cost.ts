@@ -1,8 +1,8 @@
 /** What the judge would cost in a comparison, without asking it. */
 
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
-import { type AskSize, askSize } from '../../judge/pricing/ask-size.ts';
 import { PRICE_SOURCE, priceCall, priceOptions, ratesOf } from '../../judge/pricing/prices.ts';
+import { type AskSize, askSize } from '../../judge/pricing/prompt-cache.ts';
 import { answerBounds, readParameters } from '../../judge/transports/parameters.ts';
 import { PAIRWISE_SCORER, pairRecords } from '../compare/pairwise.ts';
 import { type ReplyPair, replyMessageOf, type StoredReply } from '../compare/replies-file.ts';

@@ -12,7 +12,7 @@ import type { TruthFigures, TruthGroup } from '../../../src/ground-truth/measure
 import { truthTable } from '../../../src/ground-truth/measure/table-text.ts';
 import { decodeOptions } from '../../../src/monitoring/chunk/decode-lines.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
-import { localFiles } from '../../../src/replay/source/files.ts';
+import { localFiles } from '../../../src/replay/source/open-source.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
 

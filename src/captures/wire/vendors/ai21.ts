@@ -1,7 +1,6 @@
 /** Reads AI21's Jurassic: `completions[].data.text`. */
 import { assistantMessages } from '../messages.ts';
-import type { WireFormat } from '../types.ts';
-import { fieldsOf, objectsIn, textsOf } from '../values.ts';
+import { fieldsOf, objectsIn, textsOf, type WireFormat } from '../types.ts';
 
 export const ai21: WireFormat = {
   name: 'ai21',

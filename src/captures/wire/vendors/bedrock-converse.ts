@@ -2,8 +2,7 @@
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
 import { allMessages, openAiTools, replyMessages, systemMessages } from '../messages.ts';
-import type { WireFormat } from '../types.ts';
-import { fieldsOf, joined, objectsIn, textIn, without } from '../values.ts';
+import { fieldsOf, joined, objectsIn, textIn, type WireFormat, without } from '../types.ts';
 
 const REQUEST_NAMES = ['inferenceConfig', 'toolConfig', 'schemaVersion', 'additionalModelRequestFields'];
 /** Names of content blocks. A block has one field, such as `{text}` or `{toolUse}`. */

@@ -1,9 +1,7 @@
 /** Reads the forms of Bedrock's models when they are invoked directly: Titan, Llama, Mistral, Claude 2. */
 import type { JsonObject } from '../../json.ts';
-import { answersIn } from '../messages.ts';
-import { userMessages } from '../prompts.ts';
-import type { WireFormat } from '../types.ts';
-import { fieldsOf, objectsIn, textIn, without } from '../values.ts';
+import { answersIn, userMessages } from '../messages.ts';
+import { fieldsOf, objectsIn, textIn, type WireFormat, without } from '../types.ts';
 
 const PIECE_NAMES = ['outputText', 'generation', 'completion', 'text', 'outputs', 'results', 'response', 'generations'];
 

@@ -1,9 +1,7 @@
 /** Reads texts under the usual names, as custom servers, Triton, SGLang and llama.cpp use them. */
 import { isObject, type JsonObject } from '../../json.ts';
-import { assistantMessages } from '../messages.ts';
-import { asksForJson, batchOf, flattened, promptsOf, userMessages } from '../prompts.ts';
-import type { WireFormat } from '../types.ts';
-import { fieldsOf, objectsIn, textIn, without } from '../values.ts';
+import { asksForJson, assistantMessages, batchOf, flattened, promptsOf, userMessages } from '../messages.ts';
+import { fieldsOf, objectsIn, textIn, type WireFormat, without } from '../types.ts';
 
 /** Names of a request's text. */
 const REQUEST_NAMES = 'input text_inputs text_input text query question user_input instruction content'.split(' ');

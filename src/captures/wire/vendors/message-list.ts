@@ -1,10 +1,8 @@
 /** Reads a bare list of messages, or one under `inputs` or `input`, as JumpStart, LMI and MLflow accept them, or several chats. */
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
-import { allMessages, isMessageList } from '../messages.ts';
-import { asksForJson, flattened, userMessages } from '../prompts.ts';
-import type { ReadPrompt, WireFormat } from '../types.ts';
-import { without } from '../values.ts';
+import { allMessages, asksForJson, flattened, isMessageList, userMessages } from '../messages.ts';
+import { type ReadPrompt, type WireFormat, without } from '../types.ts';
 
 export const messageList: WireFormat = {
   name: 'message-list',

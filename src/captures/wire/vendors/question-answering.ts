@@ -1,7 +1,6 @@
 /** Reads Hugging Face's extractive question answering: a question about a context → `{answer, score, start, end}`. */
 import { isObject, type JsonObject } from '../../json.ts';
-import { assistantMessages } from '../messages.ts';
-import { batchOf, userMessages } from '../prompts.ts';
+import { assistantMessages, batchOf, userMessages } from '../messages.ts';
 import type { WireFormat } from '../types.ts';
 
 const TEXTS = ['question', 'context'] as const;

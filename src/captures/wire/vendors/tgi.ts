@@ -1,10 +1,17 @@
 /** Reads Hugging Face's form, used by TGI, LMI/DJL and the inference toolkit: `inputs`, `parameters` → `generated_text`. */
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
-import { chatMessages, isMessageList, toolCalls } from '../messages.ts';
-import { asksForJson, batchOf, flattened, promptsOf, userMessages } from '../prompts.ts';
-import type { WireFormat } from '../types.ts';
-import { allText, fieldsOf, joined, textIn, without } from '../values.ts';
+import {
+  asksForJson,
+  batchOf,
+  chatMessages,
+  flattened,
+  isMessageList,
+  promptsOf,
+  toolCalls,
+  userMessages,
+} from '../messages.ts';
+import { allText, fieldsOf, joined, textIn, type WireFormat, without } from '../types.ts';
 
 export const tgi: WireFormat = {
   name: 'tgi',

@@ -1,7 +1,6 @@
 /** The texts of the commands about runs, in pipes and on terminals of several widths. */
 import { FollowPace, progressText } from '../../../../bin/cli/follow-display.ts';
-import { nextSteps } from '../../../../bin/cli/run-hints.ts';
-import { type RunPage, runsText } from '../../../../bin/cli/run-text.ts';
+import { nextSteps, type RunPage, runsText } from '../../../../bin/cli/run-text.ts';
 import { expectedSeconds } from '../../../../bin/operate/expected-time.ts';
 import type { RunProgress } from '../../../../bin/operate/run-progress.ts';
 import { isPlanned, type RunReport } from '../../../../bin/operate/run-report.ts';
