@@ -22,8 +22,7 @@ import { grantKey } from './access/key.ts';
 import { acknowledge } from './acknowledge.ts';
 import { DELIVERY, deadLetterQueue, eventQueue, toQueue } from './event-delivery.ts';
 import { STARTER_TIMEOUT_SECONDS } from './monitoring-functions.ts';
-import { logsOf, type PipelineFunction } from './pipeline-function.ts';
-import { connectToVpc } from './vpc.ts';
+import { connectToVpc, logsOf, type PipelineFunction } from './pipeline-function.ts';
 
 /**
  * In Python, since that runtime has the AWS client for code that is part of the template. It does not validate the other

@@ -21,10 +21,11 @@ import {
   readTruthReport,
   type TruthReport,
   TruthWatcher,
+  truthReportText,
   type WaitingLabels,
   waitingLabels,
+  waitingText,
 } from '../operate/truth-run.ts';
-import { truthReportText, waitingText } from '../operate/truth-text.ts';
 import { truthSettings } from './settings.ts';
 
 interface TruthFlags extends StackFlags, WindowFlags, Pick<TruthQuery, 'by' | 'variant'> {

@@ -1,7 +1,7 @@
 /** `inference-monitor label`: picks the traces whose labels tell most about the true rate, and puts them before people. */
 import { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { tableText } from '../../src/core/text/table-text.ts';
+import { tableText } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';

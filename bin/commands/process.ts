@@ -14,11 +14,10 @@ import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.t
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { captureSource, type StackCaptures } from '../operate/capture-source.ts';
+import { captureSource, planUpload, type StackCaptures, type UploadPlan } from '../operate/capture-source.ts';
 import { hasEnded } from '../operate/follow-runs.ts';
 import { processFiles, putCaptures, type Run } from '../operate/process-files.ts';
 import { type RunProgress, RunWatcher } from '../operate/run-progress.ts';
-import { planUpload, type UploadPlan } from '../operate/upload-captures.ts';
 
 type LocalFlags = RunFlags & StackFlags;
 

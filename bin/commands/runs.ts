@@ -1,8 +1,7 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
 import { Command, Option } from 'commander';
 import { durationText } from '../../src/core/text/duration-text.ts';
-import { tableText } from '../../src/core/text/table-text.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { singleLine, tableText } from '../../src/core/text/terminal-text.ts';
 import { jsonOption, notice, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';

@@ -11,13 +11,13 @@ import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { callAws } from '../operate/sagemaker.ts';
-import { checkAccount } from './account.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
 import { environmentChecks } from './environment.ts';
 import {
   type Check,
   type Clients,
+  checkAccount,
   checkAll,
   checked,
   type DeployedState,

@@ -72,7 +72,7 @@ export const CLAIMS = {
   'verdicts-stored': {
     step: 'judge',
     text: 'MLflow has all verdicts of the summary, once each',
-    file: 'src/mlflow/assessments.ts',
+    file: 'src/mlflow/read-traces.ts',
   },
   'event-twice': {
     step: 'refusals',

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { releasedTemplate } from '../../lib/released-stack.ts';
-import { zipBundles } from './zips.ts';
+import { zipBundles } from './build.ts';
 
 /** CloudFormation sees by the name that a function has changed. */
 const HASH_CHARS = 16;

@@ -1,7 +1,6 @@
 /** The figures of labeled predictions as text, for terminals of any width. */
 
-import { type TableOptions, tableText } from '../../core/text/table-text.ts';
-import { singleLine, wrapped } from '../../core/text/terminal-text.ts';
+import { singleLine, type TableOptions, tableText, wrapped } from '../../core/text/terminal-text.ts';
 import type { Figure, GroupFigures, TruthFigures, TruthGroup } from './figures.ts';
 
 /** Variants whose details are shown. */

@@ -8,9 +8,9 @@ import type { LabeledRow, LabelScorer } from '../../core/contract/ground-truth.t
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
 import { RIGHT_METADATA } from '../../mlflow/assessment-metadata.ts';
-import { CONCURRENT_WRITES } from '../../mlflow/assessments.ts';
 import { MlflowRefusedError, MlflowRetryableError } from '../../mlflow/errors.ts';
 import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-label.ts';
+import { CONCURRENT_WRITES } from '../../mlflow/read-traces.ts';
 import { RecentReads } from '../../mlflow/recent-reads.ts';
 import type { LabelLeft, NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../../mlflow/types.ts';
 import { textHashes } from '../index/texts.ts';

@@ -4,8 +4,7 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { COMMANDS } from '../../../../bin/cli/commands.ts';
 import { EXIT } from '../../../../bin/cli/exit-codes.ts';
-import { failureText } from '../../../../bin/cli/failures.ts';
-import { programFor } from '../../../../bin/cli/program.ts';
+import { failureText, programFor } from '../../../../bin/cli/program.ts';
 import { projectPath } from '../../../../local/project-root.ts';
 import { awsFailure, nameOperations } from '../../../../src/core/errors/aws-failures.ts';
 

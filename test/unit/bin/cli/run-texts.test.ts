@@ -5,7 +5,7 @@ import { expectedSeconds } from '../../../../bin/operate/expected-time.ts';
 import type { RunProgress } from '../../../../bin/operate/run-progress.ts';
 import { isPlanned, type RunReport } from '../../../../bin/operate/run-report.ts';
 import { inputWords } from '../../../../bin/operate/start-execution.ts';
-import { tableText } from '../../../../src/core/text/table-text.ts';
+import { tableText } from '../../../../src/core/text/terminal-text.ts';
 import type { RunSummary } from '../../../../src/monitoring/summary.ts';
 import { PLAIN } from '../../../../src/quality/rates-text.ts';
 
