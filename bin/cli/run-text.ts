@@ -5,14 +5,12 @@
 
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import { durationText } from '../../src/core/text/duration-text.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
-import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { durationText, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import type { FailedChunk } from '../../src/monitoring/failed-chunk.ts';
-import { quarantineLines } from '../operate/quarantine-report.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
-import { addUp, totalLines, verdictLines } from '../operate/summary-report.ts';
+import { addUp, quarantineLines, totalLines, verdictLines } from '../operate/summary-report.ts';
 import { consoleLinks } from './links.ts';
 import type { TextOptions } from './output.ts';
 import type { DeployedStack } from './stack.ts';

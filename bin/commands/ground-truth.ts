@@ -12,10 +12,9 @@ import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { findExecution } from '../operate/find-execution.ts';
-import { followRuns } from '../operate/follow-runs.ts';
+import { findExecution, type StartedExecution, startNamed } from '../operate/find-execution.ts';
 import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
-import { type StartedExecution, startNamed } from '../operate/start-execution.ts';
+import { followRuns } from '../operate/run-progress.ts';
 import { truthFigures } from '../operate/truth-figures.ts';
 import {
   readTruthReport,

@@ -4,7 +4,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/new-dotenv.ts';
+import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/dotenv-file.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { checkNames } from '../cli/names.ts';
 import { Stopped } from '../cli/stop-signals.ts';

@@ -7,17 +7,23 @@ import type { BackfillInput } from '../../src/core/contract/input.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { comeBack, reportRuns, startAndFollow, unlessInterrupted } from '../cli/follow-and-report.ts';
+import {
+  addRunOptions,
+  comeBack,
+  inputOptions,
+  type RunFlags,
+  reportRuns,
+  startAndFollow,
+  unlessInterrupted,
+} from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
 import { jsonOption, notice, writeJson } from '../cli/output.ts';
-import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
 import { commandText } from '../cli/run-text.ts';
 import { type DeployedStack, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { captureSource, planUpload, type StackCaptures, type UploadPlan } from '../operate/capture-source.ts';
-import { hasEnded } from '../operate/follow-runs.ts';
 import { processFiles, putCaptures, type Run } from '../operate/process-files.ts';
-import { type RunProgress, RunWatcher } from '../operate/run-progress.ts';
+import { hasEnded, type RunProgress, RunWatcher } from '../operate/run-progress.ts';
 
 type LocalFlags = RunFlags & StackFlags;
 

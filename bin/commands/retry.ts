@@ -2,9 +2,8 @@
 import { Command, Option } from 'commander';
 import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { reportOf, startAndFollow } from '../cli/follow-and-report.ts';
+import { addRunOptions, inputOptions, type RunFlags, reportOf, startAndFollow } from '../cli/follow-and-report.ts';
 import { jsonOption, notice } from '../cli/output.ts';
-import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 

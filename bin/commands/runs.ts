@@ -1,7 +1,6 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
 import { Command, Option } from 'commander';
-import { durationText } from '../../src/core/text/duration-text.ts';
-import { singleLine, tableText } from '../../src/core/text/terminal-text.ts';
+import { durationText, singleLine, tableText } from '../../src/core/text/terminal-text.ts';
 import { jsonOption, notice, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';

@@ -6,8 +6,7 @@ import { addMlflowOptions, type MlflowFlags, withMlflow } from '../cli/mlflow.ts
 import { checkNames } from '../cli/names.ts';
 import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { readWorst, type WorstTraces } from '../operate/worst.ts';
-import { worstLines } from '../operate/worst-text.ts';
+import { readWorst, type WorstTraces, worstLines } from '../operate/worst.ts';
 import { progress, sayLeftOut } from './calibration-data.ts';
 import { tagFilter } from './dataset.ts';
 import { countWithin } from './numbers.ts';

@@ -27,9 +27,8 @@ import {
   type Ground,
   quickClients,
 } from './finding.ts';
-import { checkJudge } from './judge.ts';
+import { checkBedrock, checkJudge, checkLambda, checkStates } from './judge.ts';
 import { checkMlflow } from './mlflow.ts';
-import { checkBedrock, checkLambda, checkStates } from './quotas.ts';
 import { checkSettingsFor } from './settings.ts';
 
 const { ok, warning, error } = findingsOf('stack');

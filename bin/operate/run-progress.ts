@@ -1,7 +1,10 @@
 /**
  * How far a run has come: from its execution, the counts of its Maps, and what it has written to the work bucket. Each look
  * makes few requests, however long the run is; the history of the execution is never read.
+ * Follows executions until all have ended.
  */
+
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   DescribeExecutionCommand,
   type DescribeExecutionCommandOutput,
@@ -15,7 +18,53 @@ import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import { emptyChunkState, foldReceipt } from '../../src/monitoring/receipts.ts';
 import { SummaryBuilder } from '../../src/monitoring/summary.ts';
-import type { AwsClients } from './aws-clients.ts';
+import type { AwsClients } from './stack-outputs.ts';
+
+interface Look {
+  /** Of the execution. */
+  status: string;
+  /** What is new since the last look. */
+  news: string[];
+}
+
+interface FollowOptions<T> {
+  /** Called after each look, with every execution. */
+  onLook(looks: readonly T[]): void;
+  signal?: AbortSignal | undefined;
+  /** Bounds of the time between two looks, which is a fiftieth of the time so far. Default: 1 s and 10 s. */
+  pollMs?: { least: number; most: number };
+}
+
+const POLL_MS = { least: 1_000, most: 10_000 };
+const POLL_SHARE = 0.02;
+
+/**
+ * Returns the last look at each execution.
+ *
+ * @throws what the signal was aborted with. The executions go on.
+ */
+export async function followRuns<T extends Look>(
+  watchers: readonly { look(): Promise<T> }[],
+  { onLook, signal, pollMs = POLL_MS }: FollowOptions<T>,
+): Promise<T[]> {
+  const watched = watchers.map((watcher) => ({ watcher, last: undefined as T | undefined }));
+  const startedMs = Date.now();
+  for (;;) {
+    for (const each of watched) {
+      signal?.throwIfAborted();
+      if (each.last === undefined || !hasEnded(each.last)) each.last = await each.watcher.look();
+      else each.last.news = [];
+    }
+    const looks = watched.flatMap(({ last }) => last ?? []);
+    onLook(looks);
+    if (looks.every(hasEnded)) return looks;
+    const pause = Math.min(pollMs.most, Math.max(pollMs.least, (Date.now() - startedMs) * POLL_SHARE));
+    await sleep(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
+  }
+}
+
+export const hasEnded = ({ status }: Pick<Look, 'status'>): boolean =>
+  status !== 'RUNNING' && status !== 'PENDING_REDRIVE';
 
 export interface RunProgress {
   run: string;

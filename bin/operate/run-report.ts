@@ -17,10 +17,9 @@ import { inOrder } from '../../src/core/process/concurrency.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
 import { readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
-import type { AwsClients } from './aws-clients.ts';
-import { type FoundExecution, findExecution, type StateMachines } from './find-execution.ts';
-import { type ReasonWithLines, readReasons } from './quarantine-report.ts';
-import { inputWords } from './start-execution.ts';
+import { type FoundExecution, findExecution, inputWords, type StateMachines } from './find-execution.ts';
+import type { AwsClients } from './stack-outputs.ts';
+import { type ReasonWithLines, readReasons } from './summary-report.ts';
 
 export const RUN_STATUSES = ['running', 'succeeded', 'failed', 'stopped', 'timed out', 'forgotten'] as const;
 export type RunStatus = (typeof RUN_STATUSES)[number];

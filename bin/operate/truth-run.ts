@@ -9,8 +9,8 @@ import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import { singleLine, type TableOptions, tableText, wrappedText } from '../../src/core/text/terminal-text.ts';
 import { listParts } from '../../src/ground-truth/join/waiting.ts';
-import type { AwsClients } from './aws-clients.ts';
 import { type RunStatus, statusOfRun } from './run-report.ts';
+import type { AwsClients } from './stack-outputs.ts';
 
 type Clients = Pick<AwsClients, 's3' | 'sfn'>;
 type Part = Pick<TruthRunSummary, 'files' | 'noted'>;

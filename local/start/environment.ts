@@ -7,10 +7,9 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
 import type { EndpointCaptures } from '../../bin/operate/capture-files.ts';
 import { putCaptures } from '../../bin/operate/process-files.ts';
-import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
+import { type AwsClients, destroyClients, emulatedClients, readStackOutputs } from '../../bin/operate/stack-outputs.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { freePort } from '../machine/free-port.ts';
 import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';

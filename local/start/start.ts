@@ -4,8 +4,7 @@ import { bar, type ProgressLine, startProgress } from '../../bin/cli/progress.ts
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
 import { type FileProgress, processFiles, type Run, runBackfill } from '../../bin/operate/process-files.ts';
-import { readReasons } from '../../bin/operate/quarantine-report.ts';
-import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
+import { readReasons, readRunSummaries } from '../../bin/operate/summary-report.ts';
 import { readWorst, type WorstTrace, worstFirst } from '../../bin/operate/worst.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
@@ -27,9 +26,16 @@ import {
   type LocalEnvironment,
   startEnvironment,
 } from './environment.ts';
-import { forecastLines, measureFiles } from './forecast.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
-import { exitCode, findLabels, processLabels, type Report, reportLines } from './start-report.ts';
+import {
+  exitCode,
+  findLabels,
+  forecastLines,
+  measureFiles,
+  processLabels,
+  type Report,
+  reportLines,
+} from './start-report.ts';
 
 async function main(options: StartOptions, stopping: Stopping): Promise<number> {
   const startedAt = Date.now();

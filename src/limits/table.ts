@@ -1,6 +1,7 @@
 /**
  * Reads and writes items of the stack's DynamoDB table of limits. Failures become named errors.
  * The time, which simulations replace.
+ * Logs failures that the limits do without: better to exceed a rate than to stop the pipeline.
  */
 import { setTimeout as sleep, setTimeout as wait } from 'node:timers/promises';
 import {
@@ -15,6 +16,16 @@ import {
 import { noteThrottle } from '../core/aws/throttles.ts';
 import { budgetTable } from '../core/contract/names.ts';
 import { PermanentError, RetryableError, saidBy } from '../core/errors/errors.ts';
+import { logger } from '../core/process/logging.ts';
+
+const logged = new Set<string>();
+
+/** Logs the first failure of a kind in this process. */
+export function warnOnce(what: string, error: unknown): void {
+  if (logged.has(what)) return;
+  logged.add(what);
+  logger.warn(what, error as Error);
+}
 
 export interface Clock {
   /** Epoch milliseconds. */

@@ -1,5 +1,5 @@
 /** Plans which assessments to write to a trace, and how. It never changes a person's assessment. */
-import { stepForLabel } from './plan-label.ts';
+import { stepForLabel } from './assessment-json.ts';
 import type { LabelLeft, NewAssessment, StoredAssessment, StoredTrace } from './types.ts';
 
 /** An assessment with the id of the older one that it overrides, which becomes invalid. */

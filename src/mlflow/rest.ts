@@ -4,9 +4,8 @@ import { noteThrottle } from '../core/aws/throttles.ts';
 import { PermanentError, shownOf, Words } from '../core/errors/errors.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/retry.ts';
 import type { MlflowLimits } from '../limits/limits.ts';
-import type { Authorizer, RefusedReply } from './auth.ts';
+import { type Authorizer, type RefusedReply, saysExpired } from './auth.ts';
 import { MlflowRefusedError, MlflowRetryableError, notStored } from './errors.ts';
-import { saysExpired } from './sigv4.ts';
 import type { TrackingTarget } from './tracking-uri.ts';
 import { type HttpReply, type HttpRequest, type HttpTransport, NoReplyError } from './transport.ts';
 

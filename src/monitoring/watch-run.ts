@@ -4,7 +4,7 @@
  */
 
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
-import { publishToTopic } from '../core/aws/publish-to-topic.ts';
+import { publishToTopic } from '../core/aws/signed-post.ts';
 import type { Storage } from '../core/aws/storage.ts';
 import { QUALITY_DIMENSIONS, type QualityMetric } from '../core/contract/names.ts';
 import type { QualityObservations } from '../core/contract/quality.ts';

@@ -18,8 +18,8 @@ import {
   type DetectorsState,
   missedObjectives,
   type ObservedRun,
+  SHOWN_FAILURES,
 } from './detectors.ts';
-import { SHOWN_FAILURES } from './failures.ts';
 import type { Objective } from './objectives.ts';
 
 /** Where the message comes from, and where its links lead. */

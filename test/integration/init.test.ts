@@ -12,7 +12,7 @@ import { quickClients } from '../../bin/doctor/finding.ts';
 import { collectByQuestions } from '../../bin/init/collect.ts';
 import { FoundAccount } from '../../bin/init/look-up.ts';
 import { Prompt } from '../../bin/init/prompt.ts';
-import { dotenvText } from '../../src/core/settings/new-dotenv.ts';
+import { dotenvText } from '../../src/core/settings/dotenv-file.ts';
 import { AwsAnswers, withVariables, xml } from '../helpers/aws-answers.ts';
 import { runHere } from '../helpers/command-here.ts';
 

@@ -7,7 +7,7 @@ import { callAws } from '../../bin/operate/sagemaker.ts';
 import { OUTPUT_PARAMETERS, outputPath } from '../../src/core/contract/names.ts';
 import { markKeys, replayKeys } from '../../src/core/contract/work-keys.ts';
 import { ConnectionPool } from '../../src/replay/http/pool.ts';
-import { replayInferenceId } from '../../src/replay/marks/inference-id.ts';
+import { replayInferenceId } from '../../src/replay/marks/believe.ts';
 import { registerReplay } from '../../src/replay/marks/register.ts';
 import { isOwnAddress } from '../../src/replay/targets/own-address.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';

@@ -3,7 +3,7 @@
  */
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
-import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
+import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import { dayScope, runScope } from '../../src/limits/budget.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
 import { signedBy } from '../doubles/sigv4-verifier.ts';

@@ -12,8 +12,16 @@ import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts'
 import { hourOf } from '../../quality/tally.ts';
 import { type IndexHour, listHours, mergeHours, readHour } from '../index/index-store.ts';
 import { STEP_RESERVE_MS, type StepDependencies, type StepResult } from '../types.ts';
-import { applyLabel, isAboutSame, labeledRow, OUTCOMES } from './apply-label.ts';
-import { HourOutcomes, LabelGroup, rowKey, type Waiting } from './label-group.ts';
+import {
+  applyLabel,
+  HourOutcomes,
+  isAboutSame,
+  LabelGroup,
+  labeledRow,
+  OUTCOMES,
+  rowKey,
+  type Waiting,
+} from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
 import { listParts, readPart, settlePart, type WaitingPart } from './waiting.ts';
 

@@ -11,7 +11,7 @@ import type { JudgeLimits } from '../../limits/limits.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
 import { CallFailure, type Feature } from '../errors.ts';
 import type { CallUsage, ModelAnswer } from '../model-answer.ts';
-import { believed } from '../pricing/call-amounts.ts';
+import { believed } from '../pricing/prompt-cache.ts';
 import { quotaTokens } from '../pricing/quota-tokens.ts';
 import { buildPrompt, type PromptOptions, type Rung, userText } from '../prompt/build-prompt.ts';
 import { estimateTokens, INPUT_MARGIN } from '../prompt/cut.ts';

@@ -15,8 +15,7 @@ import { PermanentError, RetryableError, toNamedError } from '../../core/errors/
 import { logger } from '../../core/process/logging.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../core/values/line-bound.ts';
 import type { HttpReply } from '../../mlflow/transport.ts';
-import { Marks } from '../../replay/marks/believe.ts';
-import { REPLAY_ID_PREFIX } from '../../replay/marks/inference-id.ts';
+import { Marks, REPLAY_ID_PREFIX } from '../../replay/marks/believe.ts';
 import { peekAt } from '../../replay/source/index-captures.ts';
 import { type FailedEvents, fileIn, type QueuedEvent } from '../start-run.ts';
 import { countsIn } from './arthur.ts';

@@ -2,8 +2,8 @@
 import { readLabel } from '../../core/values/scorer-values.ts';
 import { canFail, isFailure } from '../../judge/scorers/values.ts';
 import type { Scorer } from '../../judge/types.ts';
+import { GROUND_TRUTH, labelMetadata } from '../../mlflow/assessment-json.ts';
 import { LABEL_METADATA, RIGHT_METADATA } from '../../mlflow/assessment-metadata.ts';
-import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-label.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import {

@@ -2,8 +2,13 @@
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { interpret } from '../../../src/captures/meaning/interpret.ts';
 import { payloadOfBytes } from '../../../src/captures/payload/decode-payload.ts';
-import { addEvent, noEvents, unframed } from '../../../src/captures/stream/events.ts';
-import { type FramingOptions, StreamFraming } from '../../../src/captures/stream/framing.ts';
+import {
+  addEvent,
+  type FramingOptions,
+  noEvents,
+  StreamFraming,
+  unframed,
+} from '../../../src/captures/stream/framing.ts';
 import type { Capture } from '../../../src/captures/types.ts';
 import { Scale, TooHeavy } from '../../../src/captures/weight.ts';
 import { spokenReply } from '../../../src/captures/wire/model-text.ts';
