@@ -42,7 +42,8 @@ inference-monitor <command> --help shows a command's options and examples. Setti
 export async function programFor(words: readonly string[], version: string): Promise<Command> {
   const [first, second] = words.filter((word) => !word.startsWith('-'));
   const asked = (first === 'help' ? second : first) ?? '';
-  const loadsAll = COMMANDS[asked]?.needsAll === true;
+  // It works on the options of all commands, which are therefore loaded.
+  const loadsAll = asked === 'completion';
   const program = new Command('inference-monitor')
     .description('Traces, judges and replays what an Amazon SageMaker endpoint answers.')
     .version(version, '--version', 'print the version')
@@ -58,10 +59,10 @@ export async function programFor(words: readonly string[], version: string): Pro
     })
     .addHelpText('after', HELP);
   for (const [heading, entries] of Object.entries(GROUPS)) {
-    for (const [name, entry] of Object.entries(entries)) {
-      const command = loadsAll || name === asked ? await entry.load() : new Command(name);
+    for (const [name, summary] of Object.entries(entries)) {
+      const command = (loadsAll || name === asked ? await COMMANDS[name]?.() : undefined) ?? new Command(name);
       command.copyInheritedSettings(program);
-      program.addCommand(command.description(entry.summary).helpGroup(heading));
+      program.addCommand(command.description(summary).helpGroup(heading));
     }
   }
   return program;

@@ -7,10 +7,10 @@ import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-t
 import { truthTable } from '../../src/ground-truth/measure/table-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { unlessInterrupted } from '../cli/follow-and-report.ts';
-import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
+import { notice, terminal, writeJson } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
-import { type DeployedStack, type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
+import { addStackOptions, type DeployedStack, type StackFlags, shadowVariantsOf, withStack } from '../cli/stack.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { findExecution, type StartedExecution, startNamed } from '../operate/find-execution.ts';
 import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
@@ -57,18 +57,15 @@ Examples:
   inference-monitor ground-truth --from 30d --by day --variant green`;
 
 export function groundTruthCommand(): Command {
-  return new Command('ground-truth')
+  const command = new Command('ground-truth')
     .argument('[labels]', 'a file, a folder, s3://bucket/key or s3://bucket/prefix/')
     .option(...FROM_OPTION)
     .option(...TO_OPTION)
     .addOption(new Option('--by <what>', 'figures for each').choices(TRUTH_PERIODS))
     .option('--variant <name>', 'only predictions of this variant')
     .addOption(new Option('--run <run>', 'follow a run that was started before, or print its report'))
-    .option('--detach', 'start the run, and do not follow it')
-    .addOption(jsonOption())
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(groundTruth);
+    .option('--detach', 'start the run, and do not follow it');
+  return addStackOptions(command, HELP).action(groundTruth);
 }
 
 async function groundTruth(source: string | undefined, flags: TruthFlags): Promise<void> {

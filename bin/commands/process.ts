@@ -17,9 +17,9 @@ import {
   unlessInterrupted,
 } from '../cli/follow-and-report.ts';
 import { followDisplay } from '../cli/follow-display.ts';
-import { jsonOption, notice, writeJson } from '../cli/output.ts';
+import { notice, writeJson } from '../cli/output.ts';
 import { commandText } from '../cli/run-text.ts';
-import { type DeployedStack, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { addStackOptions, type DeployedStack, type StackFlags, withStack } from '../cli/stack.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { captureSource, planUpload, type StackCaptures, type UploadPlan } from '../operate/capture-source.ts';
 import { processFiles, putCaptures, type Run } from '../operate/process-files.ts';
@@ -174,11 +174,7 @@ export function processCommand(): Command {
     .argument('[source]', 'captures in S3, or a file or a folder')
     .option('--from <time>', 'captures from this time on')
     .option('--to <time>', 'captures before this time');
-  return addRunOptions(command)
-    .addOption(jsonOption())
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(processCaptures);
+  return addStackOptions(addRunOptions(command), HELP).action(processCaptures);
 }
 
 async function processCaptures(source: string | undefined, flags: ProcessFlags): Promise<void> {

@@ -11,8 +11,8 @@ import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { checkNames } from '../cli/names.ts';
 import { NewFile } from '../cli/new-file.ts';
-import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
-import { monitoringRun, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { notice, terminal, writeJson } from '../cli/output.ts';
+import { addStackOptions, monitoringRun, type StackFlags, withStack } from '../cli/stack.ts';
 import { statusOfRun } from '../operate/run-report.ts';
 
 interface QuarantinedLine {
@@ -80,14 +80,11 @@ export interface Quarantined {
 }
 
 export function quarantineCommand(): Command {
-  return new Command('quarantine')
+  const command = new Command('quarantine')
     .argument('<run>', 'name or ARN of the execution')
     .option('--out <file>', 'write the lines to this new file')
-    .option('--reason <name>', 'only lines that are there for this reason')
-    .addOption(jsonOption())
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(quarantine);
+    .option('--reason <name>', 'only lines that are there for this reason');
+  return addStackOptions(command, HELP).action(quarantine);
 }
 
 async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {

@@ -12,9 +12,9 @@ import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { putStopMark } from '../../src/replay/cloud/stop/order.ts';
 import { replayState } from '../../src/replay/cloud/stop/stop-replay.ts';
 import { EXIT } from '../cli/exit-codes.ts';
-import { jsonOption, writeJson } from '../cli/output.ts';
+import { writeJson } from '../cli/output.ts';
 import { nextSteps } from '../cli/run-text.ts';
-import { type DeployedStack, machinesOf, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { addStackOptions, type DeployedStack, machinesOf, type StackFlags, withStack } from '../cli/stack.ts';
 import { type FoundExecution, findExecution } from '../operate/find-execution.ts';
 import { readRunReport } from '../operate/run-report.ts';
 
@@ -97,12 +97,11 @@ const POLL_MS = 2_000;
 const WAIT_MS = 5 * 60_000;
 
 export function stopCommand(): Command {
-  return new Command('stop')
-    .argument('<run>', 'name or ARN of the execution')
-    .addOption(jsonOption('print what was stopped as JSON, and the rest on standard error'))
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(stop);
+  return addStackOptions(
+    new Command('stop').argument('<run>', 'name or ARN of the execution'),
+    HELP,
+    'print what was stopped as JSON, and the rest on standard error',
+  ).action(stop);
 }
 
 async function stop(asked: string, flags: StackFlags): Promise<void> {
