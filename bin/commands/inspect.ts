@@ -39,12 +39,7 @@ export function inspectCommand(): Command {
     .action(inspect);
 }
 
-interface InspectFlags {
-  line?: number;
-  json?: boolean;
-}
-
-async function inspect(given: string, flags: InspectFlags): Promise<void> {
+async function inspect(given: string, flags: { line?: number; json?: boolean }): Promise<void> {
   const location = parseLocation(given);
   const settings = captureSettings({});
   const line = flags.line ?? location.line;

@@ -18,12 +18,6 @@ export interface StackCaptures extends CaptureScope {
   endpoint: string;
 }
 
-/** A range of time, as instants of ISO 8601. */
-interface TimeRange {
-  from?: string | undefined;
-  to?: string | undefined;
-}
-
 type CaptureSource = { local: string } | { input: ObjectInput | BackfillInput; measured: Measured };
 
 /** What an input covers, from a listing. */
@@ -52,7 +46,7 @@ export async function captureSource(
   storage: Storage,
   captures: StackCaptures,
   text: string | undefined,
-  range: TimeRange,
+  range: { from?: string | undefined; to?: string | undefined },
 ): Promise<CaptureSource> {
   const isTimed = range.from !== undefined || range.to !== undefined;
   const where = text === undefined ? { ...captures, key: captures.prefix } : placeOf(text, captures.bucket);

@@ -7,12 +7,6 @@ import { sum } from '../values/sum.ts';
 import type { Bounds } from './bounds.ts';
 import { betaQuantile, Z_95 } from './distributions.ts';
 
-/** A drawn case. Its weight is 1 ÷ the probability with which it was drawn: the number of cases it stands for. */
-interface WeightedCase {
-  hit: boolean;
-  weight: number;
-}
-
 /** A share, and the number of independent cases of equal weight that would tell as much. */
 export interface SampledShare {
   share: number;
@@ -25,7 +19,7 @@ export interface SampledShare {
  *
  * @returns a share of `NaN` without cases
  */
-export function weightedShare(cases: readonly WeightedCase[]): SampledShare {
+export function weightedShare(cases: readonly { hit: boolean; weight: number }[]): SampledShare {
   const [{ weight: first } = { weight: 0 }] = cases;
   const hits = cases.filter(({ hit }) => hit).length;
   if (cases.every(({ weight }) => weight === first)) return { share: hits / cases.length, of: cases.length };
