@@ -9,9 +9,8 @@ import type { ExecutionInput, RunOptions } from '../../src/core/contract/input.t
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { number, share } from '../commands/numbers.ts';
-import { expectedSeconds } from '../operate/expected-time.ts';
 import { startExecution } from '../operate/find-execution.ts';
-import { followRuns, RunWatcher } from '../operate/run-progress.ts';
+import { expectedSeconds, followRuns, RunWatcher } from '../operate/run-progress.ts';
 import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
 import { EXIT } from './exit-codes.ts';
 import { followDisplay } from './follow-display.ts';

@@ -24,8 +24,8 @@ import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/trut
 import type { CalibrationReport, LabeledItem, Unanswered } from '../../src/quality/calibration/types.ts';
 import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
-import { checkNames } from '../cli/names.ts';
 import { notice } from '../cli/output.ts';
+import { checkNames } from '../cli/window.ts';
 import type { CommandSettings } from './settings.ts';
 
 export interface DataOptions {

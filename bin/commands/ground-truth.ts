@@ -2,9 +2,8 @@
 import { Command, Option } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
-import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
+import { type TruthFigures, truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
-import { truthTable } from '../../src/ground-truth/measure/table-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { unlessInterrupted } from '../cli/follow-and-report.ts';
 import { notice, terminal, writeJson } from '../cli/output.ts';
@@ -12,14 +11,14 @@ import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
 import { addStackOptions, type DeployedStack, type StackFlags, shadowVariantsOf, withStack } from '../cli/stack.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { LABEL_FILES, placeLabels } from '../operate/capture-files.ts';
 import { findExecution, type StartedExecution, startNamed } from '../operate/find-execution.ts';
-import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
 import { followRuns } from '../operate/run-progress.ts';
-import { truthFigures } from '../operate/truth-figures.ts';
 import {
   readTruthReport,
   type TruthReport,
   TruthWatcher,
+  truthFigures,
   truthReportText,
   type WaitingLabels,
   waitingLabels,

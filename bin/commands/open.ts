@@ -14,8 +14,8 @@ import { type ConsoleLinks, consoleLinks } from '../cli/links.ts';
 import { addMlflowOptions, type MlflowFlags, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { jsonOption, notice, writeJson } from '../cli/output.ts';
 import { type DeployedStack, withStack } from '../cli/stack.ts';
+import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/aws-calls.ts';
 import { findExecution } from '../operate/find-execution.ts';
-import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/sagemaker.ts';
 
 /** The program that opens an address, and its arguments before it. */
 const OPENERS: Partial<Record<NodeJS.Platform, [string, ...string[]]>> = {

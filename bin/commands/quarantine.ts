@@ -9,10 +9,10 @@ import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
 import { singleLine, tableText } from '../../src/core/text/terminal-text.ts';
 import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { EXIT } from '../cli/exit-codes.ts';
-import { checkNames } from '../cli/names.ts';
 import { NewFile } from '../cli/new-file.ts';
 import { notice, terminal, writeJson } from '../cli/output.ts';
 import { addStackOptions, monitoringRun, type StackFlags, withStack } from '../cli/stack.ts';
+import { checkNames } from '../cli/window.ts';
 import { statusOfRun } from '../operate/run-report.ts';
 
 interface QuarantinedLine {

@@ -25,11 +25,10 @@ import {
   scorersIn,
 } from '../../src/quality/rates.ts';
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
-import { checkNames } from '../cli/names.ts';
 import { jsonOption, jsonText, type TextOptions, terminal } from '../cli/output.ts';
 import { type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
+import { checkNames, instantMs } from '../cli/window.ts';
 import { type LabelReader, labelReader } from './calibration-data.ts';
-import { instantMs } from './instants.ts';
 import { commandSettings } from './settings.ts';
 
 export interface RatesFlags extends StackFlags {

@@ -5,7 +5,7 @@ import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-
 import { dayOf } from '../../src/quality/counts-store.ts';
 import { writeJson } from '../cli/output.ts';
 import { addStackOptions, type StackFlags, withStack } from '../cli/stack.ts';
-import { instantMs } from './instants.ts';
+import { instantMs } from '../cli/window.ts';
 
 interface RebuildFlags extends StackFlags {
   from?: string;

@@ -12,7 +12,7 @@ import {
   S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
-import { callAws } from '../operate/sagemaker.ts';
+import { callAws } from '../operate/aws-calls.ts';
 import { checked, type Finding, type Found, findingsOf, type Ground } from './finding.ts';
 
 const { ok, warning } = findingsOf('captures');

@@ -10,7 +10,7 @@ import { SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { CONTRACT } from '../../src/core/contract/contract.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
-import { callAws } from '../operate/sagemaker.ts';
+import { callAws } from '../operate/aws-calls.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
 import { environmentChecks } from './environment.ts';

@@ -10,7 +10,7 @@ import {
   type Endpoint,
   listEndpoints,
   shadowVariantsOf,
-} from '../operate/sagemaker.ts';
+} from '../operate/aws-calls.ts';
 import { type Finding, type Found, findingsOf, type Ground } from './finding.ts';
 
 const CHECK = 'endpoint';

@@ -1,7 +1,6 @@
 /** Checks what the settings name beside endpoint, buckets and MLflow: a VPC, keys, secrets, endpoints of replays. */
 
-import { queryAws } from '../operate/aws-query.ts';
-import { callAws, hasInferenceComponent } from '../operate/sagemaker.ts';
+import { callAws, hasInferenceComponent, queryAws } from '../operate/aws-calls.ts';
 import { checkServing } from './endpoint.ts';
 import { type Check, type Found, findingsOf, type Ground } from './finding.ts';
 

@@ -9,12 +9,12 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { awsFailure, nameOperations } from '../../src/core/errors/aws-failures.ts';
 import type { CheckedSettings, Settings } from '../../src/core/settings/schema.ts';
-import { queryAws } from '../operate/aws-query.ts';
+import { queryAws } from '../operate/aws-calls.ts';
 
 export interface Clients {
   bedrock: BedrockClient;
   cloudFormation: CloudFormationClient;
-  /** Also for services without a client of their own (bin/operate/sagemaker.ts). */
+  /** Also for services without a client of their own (bin/operate/aws-calls.ts). */
   lambda: LambdaClient;
   s3: S3Client;
 }

@@ -11,7 +11,7 @@ import { checkJudgeModel } from '../../src/judge/model-check.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { PRICE_SOURCE, priceRemedy, ratesOf, resolveModel } from '../../src/judge/pricing/prices.ts';
 import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
-import { callAws } from '../operate/sagemaker.ts';
+import { callAws } from '../operate/aws-calls.ts';
 import { checkServing } from './endpoint.ts';
 import { checked, type Finding, type Found, findingsOf, type Ground } from './finding.ts';
 

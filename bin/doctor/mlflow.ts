@@ -7,7 +7,7 @@ import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { MlflowRefusedError } from '../../src/mlflow/errors.ts';
 import { findExperiment, stackTag } from '../../src/mlflow/experiments.ts';
 import type { Call } from '../../src/mlflow/rest.ts';
-import { describeMlflow } from '../operate/sagemaker.ts';
+import { describeMlflow } from '../operate/aws-calls.ts';
 import { bucketOf } from './buckets.ts';
 import { checked, type Finding, type Found, findingsOf, type Ground } from './finding.ts';
 

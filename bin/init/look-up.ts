@@ -10,7 +10,7 @@ import {
   listEndpoints,
   listMlflowApps,
   shadowVariantsOf,
-} from '../operate/sagemaker.ts';
+} from '../operate/aws-calls.ts';
 import type { Choice } from './prompt.ts';
 
 /** More would hide the question. Other names can be typed. */

@@ -2,8 +2,8 @@
  * How far a run has come: from its execution, the counts of its Maps, and what it has written to the work bucket. Each look
  * makes few requests, however long the run is; the history of the execution is never read.
  * Follows executions until all have ended.
+ * How long a run may take, by the pace of earlier runs of the same stack.
  */
-
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   DescribeExecutionCommand,
@@ -13,12 +13,33 @@ import {
 } from '@aws-sdk/client-sfn';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { RunOptions } from '../../src/core/contract/input.ts';
-import type { BatchReport, PlanReceipt, Receipt } from '../../src/core/contract/receipts.ts';
+import type { BatchReport, CostEstimate, PlanReceipt, Receipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import { emptyChunkState, foldReceipt } from '../../src/monitoring/receipts.ts';
-import { SummaryBuilder } from '../../src/monitoring/summary.ts';
+import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
 import type { AwsClients } from './stack-outputs.ts';
+
+/**
+ * Returns the seconds that a run would take at the pace of the longest of the earlier runs, since short ones are mostly start; the
+ * pace of what takes long: calls of the judge, or lines if the judge is not asked.
+ *
+ * @param earlier summaries of runs of the stack
+ * @returns `undefined` if no earlier run tells
+ */
+export function expectedSeconds(
+  { captures, judgeCalls }: Pick<CostEstimate, 'captures' | 'judgeCalls'>,
+  earlier: readonly RunSummary[],
+): number | undefined {
+  const units = ({ spend, lines }: RunSummary): number => (judgeCalls > 0 ? spend.calls : lines.written);
+  const [longest] = earlier
+    .filter((one) => one.status === 'succeeded' && one.options?.judge === 'converse' && units(one) > 0)
+    .sort((a, b) => units(b) - units(a));
+  if (longest === undefined) return undefined;
+  const seconds = (Date.parse(longest.endedAt) - Date.parse(longest.startedAt)) / 1_000;
+  // A run takes a few seconds, however short it is.
+  return Math.max(1, (judgeCalls > 0 ? judgeCalls : captures) / units(longest)) * seconds;
+}
 
 interface Look {
   /** Of the execution. */

@@ -13,7 +13,7 @@ import { OUTPUT_PARAMETERS, outputPath, type StackOutputs } from '../../src/core
 import { nameOperations } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/values/nearest.ts';
-import { callAws } from './sagemaker.ts';
+import { callAws } from './aws-calls.ts';
 
 /** Where an emulated AWS listens, and the variables that its users set. */
 interface EmulatedAws {

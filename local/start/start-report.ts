@@ -14,8 +14,7 @@ import {
   totalLines,
   verdictLines,
 } from '../../bin/operate/summary-report.ts';
-import { truthFigures } from '../../bin/operate/truth-figures.ts';
-import { type LabelFileState, labelFilesText, readTruthReport } from '../../bin/operate/truth-run.ts';
+import { type LabelFileState, labelFilesText, readTruthReport, truthFigures } from '../../bin/operate/truth-run.ts';
 import { type WorstTrace, worstLines } from '../../bin/operate/worst.ts';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
 import { scanChunks } from '../../src/captures/lines/chunks.ts';
@@ -25,8 +24,7 @@ import { VERDICT_TERMS, type VerdictCounts } from '../../src/core/contract/recei
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
 import { isLabelFile } from '../../src/ground-truth/labels/read-labels.ts';
-import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
-import { truthTable } from '../../src/ground-truth/measure/table-text.ts';
+import { type TruthFigures, truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';

@@ -9,7 +9,6 @@ import { RUN_TAG } from '../captures/trace/ids.ts';
 import { forEachConcurrently, Semaphore } from '../core/process/concurrency.ts';
 import { waitAfter } from '../core/process/retry.ts';
 import { batches } from '../core/values/batches.ts';
-import { assessmentJson, assessmentUpdateJson } from './assessment-json.ts';
 import { REPLACED_AT } from './assessment-metadata.ts';
 import type { CapabilityProbe } from './capabilities.ts';
 import { MlflowRefusedError, MlflowRetryableError } from './errors.ts';
@@ -23,13 +22,15 @@ import {
   traceInfosReply,
 } from './replies.ts';
 import type { Call, MlflowRest } from './rest.ts';
-import type {
-  AssessmentValue,
-  NewAssessment,
-  StoredAssessment,
-  StoredTrace,
-  WriteAssessmentsResult,
-  WriteOptions,
+import {
+  type AssessmentValue,
+  assessmentJson,
+  assessmentUpdateJson,
+  type NewAssessment,
+  type StoredAssessment,
+  type StoredTrace,
+  type WriteAssessmentsResult,
+  type WriteOptions,
 } from './types.ts';
 
 /** Also per page. A filter with 100 ids has 3.7 kB. The reply for 100 traces with 20 assessments each has about 1 MB. */

@@ -7,12 +7,19 @@ import { assessmentIdOf, childSpanIdOf } from '../../captures/trace/ids.ts';
 import type { LabeledRow, LabelScorer } from '../../core/contract/ground-truth.ts';
 import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
-import { GROUND_TRUTH, labelMetadata } from '../../mlflow/assessment-json.ts';
 import { RIGHT_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { MlflowRefusedError, MlflowRetryableError } from '../../mlflow/errors.ts';
 import { CONCURRENT_WRITES } from '../../mlflow/read-traces.ts';
 import { RecentReads } from '../../mlflow/recent-reads.ts';
-import type { LabelLeft, NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../../mlflow/types.ts';
+import {
+  GROUND_TRUTH,
+  type LabelLeft,
+  labelMetadata,
+  type NewAssessment,
+  type StoredTrace,
+  type TraceStore,
+  type WriteAssessmentsResult,
+} from '../../mlflow/types.ts';
 import { textHashes } from '../index/texts.ts';
 import { sameLabel } from '../label-value.ts';
 

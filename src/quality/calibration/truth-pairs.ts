@@ -2,10 +2,9 @@
 import { readLabel } from '../../core/values/scorer-values.ts';
 import { canFail, isFailure } from '../../judge/scorers/values.ts';
 import type { Scorer } from '../../judge/types.ts';
-import { GROUND_TRUTH, labelMetadata } from '../../mlflow/assessment-json.ts';
 import { LABEL_METADATA, RIGHT_METADATA } from '../../mlflow/assessment-metadata.ts';
 import type { MlflowRest } from '../../mlflow/rest.ts';
-import type { AssessmentValue } from '../../mlflow/types.ts';
+import { type AssessmentValue, GROUND_TRUTH, labelMetadata } from '../../mlflow/types.ts';
 import {
   type AssessedTrace,
   assessedTraces,

@@ -1,10 +1,9 @@
 /** Tests of the plan for writing assessments. */
 
 import { rootSpanIdOf } from '../../../src/captures/trace/ids.ts';
-import { labelMetadata } from '../../../src/mlflow/assessment-json.ts';
 import { LABEL_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
 import { planAssessments } from '../../../src/mlflow/plan-assessments.ts';
-import type { LabelLeft, NewAssessment, StoredAssessment } from '../../../src/mlflow/types.ts';
+import { type LabelLeft, labelMetadata, type NewAssessment, type StoredAssessment } from '../../../src/mlflow/types.ts';
 import { verdict } from '../../helpers/mlflow-traces.ts';
 
 const traceId = 'tr-1';
