@@ -20,9 +20,13 @@ import { shadowLeftOut, type TraceQuery } from '../../src/quality/calibration/as
 import { parseLabels, readAnchors } from '../../src/quality/calibration/labels-file.ts';
 import { LEFT_OUT, readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
 import { calibrationReport, countBy } from '../../src/quality/calibration/report.ts';
-import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/truth-pairs.ts';
 import type { CalibrationReport, LabeledItem, Unanswered } from '../../src/quality/calibration/types.ts';
-import { readWindowLabels, type WindowLabels } from '../../src/quality/calibration/window-labels.ts';
+import {
+  RIGHT_VALUES,
+  readTruthPairs,
+  readWindowLabels,
+  type WindowLabels,
+} from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { notice } from '../cli/output.ts';
 import { checkNames } from '../cli/window.ts';

@@ -18,8 +18,6 @@ export interface StackCaptures extends CaptureScope {
   endpoint: string;
 }
 
-type CaptureSource = { local: string } | { input: ObjectInput | BackfillInput; measured: Measured };
-
 /** What an input covers, from a listing. */
 interface Measured {
   files: number;
@@ -47,7 +45,7 @@ export async function captureSource(
   captures: StackCaptures,
   text: string | undefined,
   range: { from?: string | undefined; to?: string | undefined },
-): Promise<CaptureSource> {
+): Promise<{ local: string } | { input: ObjectInput | BackfillInput; measured: Measured }> {
   const isTimed = range.from !== undefined || range.to !== undefined;
   const where = text === undefined ? { ...captures, key: captures.prefix } : placeOf(text, captures.bucket);
   if (text !== undefined && !text.startsWith(S3) && existsSync(text)) {

@@ -125,7 +125,6 @@ export function numberFigures(pairs: readonly { label: number; verdict: number }
 
 export type ClassMeasure = 'precision' | 'recall' | 'f1';
 type Average = 'macro' | 'weighted';
-type ClassAverages = Record<Average, Record<ClassMeasure, Estimate>>;
 
 /** What is added to the spread of each class: one whose few cases are all right does not look certain. */
 const PSEUDO_CASES = 0.5;
@@ -153,7 +152,7 @@ export function f1Estimate(both: number, support: number, given: number): Estima
  *
  * @returns `null` for an empty table
  */
-export function classAverages({ counts }: Confusion): ClassAverages | null {
+export function classAverages({ counts }: Confusion): Record<Average, Record<ClassMeasure, Estimate>> | null {
   const n = sum(counts.map(sum));
   if (n === 0) return null;
   const labels = counts.map(sum);

@@ -40,8 +40,7 @@ const ruleSchema = z
   .refine((rule) => Object.keys(rule).length > 1, { message: 'a rule needs a condition in addition to its name' });
 
 const alwaysRulesSchema = z.array(ruleSchema);
-type AlwaysRules = z.infer<typeof alwaysRulesSchema>;
-type Rule = AlwaysRules[number];
+type Rule = z.infer<typeof alwaysRulesSchema>[number];
 
 /** Facts about a capture that are not in its line. */
 export interface CaptureContext {

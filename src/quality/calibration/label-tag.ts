@@ -3,7 +3,6 @@ import { hash } from 'node:crypto';
 import * as z from 'zod';
 
 export const VERDICTS = ['passes', 'fails'] as const;
-type PickedVerdict = (typeof VERDICTS)[number];
 
 /** What the tag says, as JSON. People can edit tags. */
 const pickSchema = z.object({
@@ -53,4 +52,4 @@ const DIGITS = 13;
 export const drawOf = (scorer: string, traceId: string): number =>
   Number.parseInt(hash('sha256', `label\n${scorer}\n${traceId}`).slice(0, DIGITS), 16) / 16 ** DIGITS;
 
-export const verdictOf = (passed: boolean): PickedVerdict => (passed ? 'passes' : 'fails');
+export const verdictOf = (passed: boolean): (typeof VERDICTS)[number] => (passed ? 'passes' : 'fails');
