@@ -8,7 +8,7 @@ import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { shellWord } from '../../src/core/text/shell-word.ts';
 import { durationText, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
-import type { FailedChunk } from '../../src/monitoring/failed-chunk.ts';
+import type { FailedChunk } from '../../src/monitoring/file-reports.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 import { addUp, quarantineLines, totalLines, verdictLines } from '../operate/summary-report.ts';
 import { consoleLinks } from './links.ts';

@@ -17,9 +17,9 @@ import { followRuns } from '../operate/run-progress.ts';
 import {
   readTruthReport,
   type TruthReport,
-  TruthWatcher,
   truthFigures,
   truthReportText,
+  truthWatcher,
   type WaitingLabels,
   waitingLabels,
   waitingText,
@@ -112,7 +112,7 @@ async function follow({ clients, outputs }: DeployedStack, run: StartedExecution
   const progress = startProgress(process.stderr);
   const ended = await unlessInterrupted(
     (signal) =>
-      followRuns([new TruthWatcher(clients, outputs.workBucket, run)], {
+      followRuns([truthWatcher(clients, outputs.workBucket, run)], {
         signal,
         onLook: ([look]) =>
           progress.show(

@@ -190,14 +190,23 @@ interface MlflowReply {
   ArtifactStoreUri?: string;
 }
 
+/** Calls an operation on an mlflow-app or an mlflow-tracking-server, each of which has its own. */
+const callMlflow = <T>(
+  client: LambdaClient,
+  arn: string,
+  operation: (kind: string) => string,
+  more = {},
+): Promise<T> =>
+  arn.includes(':mlflow-app/')
+    ? callAws<T>(client, SERVICE, operation('MlflowApp'), { Arn: arn, ...more })
+    : callAws<T>(client, SERVICE, operation('MlflowTrackingServer'), {
+        TrackingServerName: arn.split('/').at(-1),
+        ...more,
+      });
+
 /** @param arn of an `mlflow-app` or an `mlflow-tracking-server`. @returns `undefined` if it does not exist */
 export async function describeMlflow(client: LambdaClient, arn: string): Promise<ManagedMlflow | undefined> {
-  const reply = await (arn.includes(':mlflow-app/')
-    ? callAws<MlflowReply>(client, SERVICE, 'DescribeMlflowApp', { Arn: arn })
-    : callAws<MlflowReply>(client, SERVICE, 'DescribeMlflowTrackingServer', {
-        TrackingServerName: arn.split('/').at(-1),
-      })
-  ).catch(orMissing);
+  const reply = await callMlflow<MlflowReply>(client, arn, (kind) => `Describe${kind}`).catch(orMissing);
   if (reply === undefined) return undefined;
   const { Status, TrackingServerStatus = '', MlflowVersion: version, ArtifactStoreUri: artifactStore } = reply;
   return { status: Status ?? TrackingServerStatus, version, artifactStore };
@@ -213,14 +222,9 @@ export const LOGIN_SECONDS = 300;
  * @param arn of an `mlflow-app` or an `mlflow-tracking-server`
  */
 export async function presignedMlflowUrl(client: LambdaClient, arn: string): Promise<string> {
-  const ExpiresInSeconds = LOGIN_SECONDS;
-  const reply = await (arn.includes(':mlflow-app/')
-    ? callAws<{ AuthorizedUrl: string }>(client, SERVICE, 'CreatePresignedMlflowAppUrl', { Arn: arn, ExpiresInSeconds })
-    : callAws<{ AuthorizedUrl: string }>(client, SERVICE, 'CreatePresignedMlflowTrackingServerUrl', {
-        TrackingServerName: arn.split('/').at(-1),
-        ExpiresInSeconds,
-      }));
-  return reply.AuthorizedUrl;
+  const operation = (kind: string): string => `CreatePresigned${kind}Url`;
+  const more = { ExpiresInSeconds: LOGIN_SECONDS };
+  return (await callMlflow<{ AuthorizedUrl: string }>(client, arn, operation, more)).AuthorizedUrl;
 }
 
 /** Where the captures of an endpoint are, from the destination of its Data Capture. @returns `undefined` if it is no S3 URI */

@@ -37,36 +37,26 @@ export async function truthFigures(
 type Clients = Pick<AwsClients, 's3' | 'sfn'>;
 type Part = Pick<TruthRunSummary, 'files' | 'noted'>;
 
-/** Looks at one run. */
-export class TruthWatcher {
-  readonly #clients: Clients;
-  readonly #workBucket: string;
-  readonly #run: { name: string; arn: string };
-  readonly #parts: Part[] = [];
-
-  constructor(clients: Clients, workBucket: string, run: { name: string; arn: string }) {
-    this.#clients = clients;
-    this.#workBucket = workBucket;
-    this.#run = run;
-  }
-
-  async look() {
-    const { name, arn } = this.#run;
-    const { status = 'RUNNING' } = await describe(this.#clients, arn);
-    const storage = new Storage(this.#clients.s3);
+/** Looks at one run, again and again. */
+export function truthWatcher(clients: Clients, workBucket: string, { name, arn }: { name: string; arn: string }) {
+  const parts: Part[] = [];
+  const look = async () => {
+    const { status = 'RUNNING' } = await describe(clients, arn);
+    const storage = new Storage(clients.s3);
     for (;;) {
-      const part = await storage.getJson<Part>(this.#workBucket, truthKeys.part(name, this.#parts.length));
+      const part = await storage.getJson<Part>(workBucket, truthKeys.part(name, parts.length));
       if (part === undefined) break;
-      this.#parts.push(part);
+      parts.push(part);
     }
     return {
       status,
       /** Label files that have been read, and labels that were written to MLflow. */
-      files: new Set(this.#parts.flatMap(({ files }) => files)).size,
-      noted: this.#parts.reduce((sum, { noted }) => sum + noted, 0),
+      files: new Set(parts.flatMap(({ files }) => files)).size,
+      noted: parts.reduce((sum, { noted }) => sum + noted, 0),
       news: [] as string[],
     };
-  }
+  };
+  return { look };
 }
 
 const describe = ({ sfn }: Pick<Clients, 'sfn'>, executionArn: string): Promise<DescribeExecutionCommandOutput> =>

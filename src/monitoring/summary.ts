@@ -16,8 +16,7 @@ import { workKeys } from '../core/contract/work-keys.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
 import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import { addEstimates, emptyLogCounts, emptySpend, emptyVerdictCounts, verdictTotal } from './counts.ts';
-import { type FailedChunk, failedChunk } from './failed-chunk.ts';
-import { FileReports, type FilesState } from './file-reports.ts';
+import { type FailedChunk, FileReports, type FilesState, failedChunk } from './file-reports.ts';
 import { addChunkSpend, type ChunkState, unreportedAttempts } from './receipts.ts';
 
 /**

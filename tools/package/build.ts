@@ -4,7 +4,10 @@
  * The types of the construct for the package: as the compiler declares them, with the props written out and documented.
  * The licenses of the packages that are bundled, which ask to be passed on with the code.
  * The functions as zips.
+ * Makes a release for one's own bucket: the stack's template and the functions' zips.
  */
+
+import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -13,6 +16,7 @@ import { type Zippable, zipSync } from 'fflate';
 import * as z from 'zod';
 import { bundleFunctions, REQUIRE } from '../../lib/bundle-functions.ts';
 import { asProps, propName } from '../../lib/monitor-props.ts';
+import { releasedTemplate } from '../../lib/released-stack.ts';
 import { runGuarded } from '../../local/machine/guarded-process.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { requiredSettings, settingsSchema } from '../../src/core/settings/schema.ts';
@@ -29,7 +33,7 @@ const READABLE = { os: 3, attrs: 0o100644 << 16 };
  * @param nameOf a zip's name, by the folder of the handler and the content
  * @returns the names by the folder of the handler
  */
-export function zipBundles(
+function zipBundles(
   bundles: string,
   outdir: string,
   nameOf: (folder: string, zip: Uint8Array) => string = (folder) => `${folder}.zip`,
@@ -246,3 +250,27 @@ const zipped = withBundles((bundles, inputs) => {
 });
 const inputs = [...(await buildPrograms()), ...zipped];
 writeFileSync(join(DIST, 'THIRD-PARTY-NOTICES'), thirdPartyNotices(inputs));
+
+/** CloudFormation sees by the name that a function has changed. */
+const HASH_CHARS = 16;
+const named = (folder: string, zip: Uint8Array): string =>
+  `${folder}-${createHash('sha256').update(zip).digest('hex').slice(0, HASH_CHARS)}.zip`;
+
+/**
+ * Writes `template.json` and the folder `zips`.
+ *
+ * @param variables the settings as in the environment
+ * @param bundles a folder with the functions' bundles
+ * @throws Error `InvalidSettings`
+ */
+export function makeRelease(
+  variables: Readonly<Record<string, string | undefined>>,
+  bundles: string,
+  outdir: string,
+): void {
+  const zips = join(outdir, 'zips');
+  rmSync(zips, { recursive: true, force: true });
+  mkdirSync(zips, { recursive: true });
+  const template = releasedTemplate(variables, zipBundles(bundles, zips, named));
+  writeFileSync(join(outdir, 'template.json'), `${JSON.stringify(template, null, 1)}\n`);
+}
