@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { nodeOptions } from '../../../lib/settings/function-environment.ts';
 import { projectPath } from '../../../local/project-root.ts';
 
-const SCRIPT = `import { heapFigures } from '${projectPath('src/core/process/logging.ts')}'; console.log(JSON.stringify(heapFigures()))`;
+const SCRIPT = `import { heapFigures } from '${projectPath('src/core/process/heap.ts')}'; console.log(JSON.stringify(heapFigures()))`;
 
 function figures(options: string, commandLine: string[] = []) {
   const child = spawnSync(process.execPath, [...commandLine, '--input-type=module', '--eval', SCRIPT], {
