@@ -17,11 +17,17 @@ import { addCounts } from '../core/values/counts.ts';
 import { emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
 
 /** A chunk that failed, or a range of it whose file could not be read although the others were. */
-export interface FailedChunk extends Pick<CaptureRange, 'bucket' | 'key' | 'start' | 'end' | 'firstLine' | 'lines'> {
+export interface FailedChunk {
   chunk: number;
   step: 'log' | 'evaluate';
   /** The number of its ranges, if it has several; the place is that of the first. */
   ranges?: number;
+  bucket: string;
+  key: string;
+  start: number;
+  end: number;
+  firstLine: number;
+  lines: number;
   error: NamedError;
 }
 

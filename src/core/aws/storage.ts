@@ -9,7 +9,6 @@ import {
   S3Client,
   type S3ClientConfig,
 } from '@aws-sdk/client-s3';
-import type { ObjectVersion } from '../contract/execution.ts';
 import { PermanentError } from '../errors/errors.ts';
 import { objectBytes, requestObject, unquote } from './object-stream.ts';
 import { httpStatusOf, isMissing, isThrottled, namedStorageError, notS3, parseStored } from './storage-errors.ts';
@@ -37,7 +36,12 @@ export function createS3Client(config: S3ClientConfig = {}): S3Client {
   return client;
 }
 
-export interface ObjectFacts extends ObjectVersion {
+export interface ObjectFacts {
+  bucket: string;
+  key: string;
+  /** Without quotes. */
+  etag: string;
+  versionId?: string;
   size: number;
   lastModifiedMs: number;
 }

@@ -22,9 +22,3 @@ export interface ObjectPlace {
   bucket: string;
   key: string;
 }
-
-/** An object as it was when it was listed or read. The etag has no quotes. */
-export interface ObjectVersion extends ObjectPlace {
-  versionId?: string;
-  etag: string;
-}

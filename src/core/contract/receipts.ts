@@ -1,5 +1,4 @@
 /** The records that a run writes to the work bucket: receipts, plans, quarantined lines and the report on its batch jobs. */
-import type { ObjectVersion } from './execution.ts';
 import type { RunOptions } from './input.ts';
 import type { ManifestLine, PlanResult } from './payloads.ts';
 import type { QualityCounts, QualityFailures } from './quality.ts';
@@ -36,21 +35,30 @@ export interface UnreadRange {
   error: NamedError;
 }
 
+/** The counts of one attempt of LogTraces at a chunk. */
+export interface LogCounts {
+  /** Non-blank lines read. Always `traced + quarantined + outsideWindow`. */
+  lines: number;
+  /** Lines whose trace is in MLflow: `written + alreadyThere + duplicateLine`. */
+  traced: number;
+  written: number;
+  alreadyThere: number;
+  /** Lines identical to an earlier line of the same chunk; they share its trace. */
+  duplicateLine: number;
+  quarantined: number;
+  outsideWindow: number;
+}
+
 /** The terms of the first equation, as `byRange` orders them. */
 export const LOG_TERMS = [
-  /** Non-blank lines read. Always `traced + quarantined + outsideWindow`. */
   'lines',
-  /** Lines whose trace is in MLflow: `written + alreadyThere + duplicateLine`. */
   'traced',
   'written',
   'alreadyThere',
-  /** Lines identical to an earlier line of the same chunk; they share its trace. */
   'duplicateLine',
   'quarantined',
   'outsideWindow',
-] as const;
-/** The counts of one attempt of LogTraces at a chunk. */
-export type LogCounts = Record<(typeof LOG_TERMS)[number], number>;
+] as const satisfies (keyof LogCounts)[];
 
 export interface LogReceipt extends AttemptFacts {
   step: 'log';
@@ -129,7 +137,11 @@ export interface EvaluateReceipt extends AttemptFacts {
 export type Receipt = LogReceipt | EvaluateReceipt;
 
 /** What became of one capture file: the terms of both equations. A line of `runs/<run>/files/`. */
-export interface FileReport extends ObjectVersion {
+export interface FileReport {
+  bucket: string;
+  key: string;
+  versionId?: string | undefined;
+  etag: string;
   /** `planned = traced + quarantined + outsideWindow + lost`. */
   lines: { planned: number; lost: number } & Pick<LogCounts, 'traced' | 'quarantined' | 'outsideWindow'>;
   /** `expected` is the sum of the terms; `failed` includes `lost`. */
@@ -137,7 +149,11 @@ export interface FileReport extends ObjectVersion {
 }
 
 /** A capture file that could not be planned, and why. It fails the run; the other files are still processed. */
-export interface FailedFile extends ObjectVersion {
+export interface FailedFile {
+  bucket: string;
+  key: string;
+  versionId?: string;
+  etag: string;
   error: NamedError;
 }
 
@@ -209,7 +225,11 @@ export interface BatchReport {
 }
 
 /** One line of a quarantine object: a capture line that cannot become a trace, its place and the reason. */
-export interface QuarantineEntry extends ObjectVersion {
+export interface QuarantineEntry {
+  bucket: string;
+  key: string;
+  versionId?: string;
+  etag: string;
   line: number;
   start: number;
   end: number;

@@ -71,7 +71,7 @@ test('a global option is accepted before and after the command', async () => {
   const command = new Command('rates').action((_, self: Command) => {
     seen.push(self.optsWithGlobals());
   });
-  const loaded = jest.spyOn(COMMANDS.rates as never, 'load').mockResolvedValue(command as never);
+  const loaded = jest.spyOn(COMMANDS as Record<string, () => Promise<Command>>, 'rates').mockResolvedValue(command);
   await run('--debug', 'rates');
   await run('rates', '--no-color');
   loaded.mockRestore();
