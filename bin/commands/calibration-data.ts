@@ -91,11 +91,8 @@ async function judgeItems(
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
   const { scorer: only } = options;
-  checkNames(
-    'LLM scorer',
-    only,
-    scorers.map(({ name }) => name),
-  );
+  const names = scorers.map(({ name }) => name);
+  checkNames('LLM scorer', only, names);
   const items = only === undefined ? all : all.filter(({ scorer }) => only.includes(scorer));
   const open = items.filter(({ verdict }) => verdict === undefined);
   const given = givenPairs(items);

@@ -9,8 +9,7 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { Stopped } from '../cli/stop-signals.ts';
 import { checkNames } from '../cli/window.ts';
 import { type Clients, quickClients } from '../doctor/finding.ts';
-import { assertValid, collectByFlags, collectByQuestions } from '../init/collect.ts';
-import { FoundAccount } from '../init/look-up.ts';
+import { assertValid, collectByFlags, collectByQuestions, FoundAccount } from '../init/collect.ts';
 import { promptOnTerminal } from '../init/prompt.ts';
 
 const HELP = `

@@ -95,13 +95,8 @@ async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {
     const found = flags.out === undefined ? await collect(name, lines) : await writeLines(name, lines, flags.out);
     if (found.lines === 0 && flags.reason !== undefined) {
       const { reasons } = await collect(name, quarantinedLines(storage, outputs.workBucket, name));
-      if (reasons.length > 0) {
-        checkNames(
-          'reason in the quarantine of this run',
-          [flags.reason],
-          reasons.map(({ reason }) => reason),
-        );
-      }
+      const names = reasons.map(({ reason }) => reason);
+      if (names.length > 0) checkNames('reason in the quarantine of this run', [flags.reason], names);
     }
     if (status !== undefined && statusOfRun(status) === 'running') {
       notice('The run has not ended: these are the lines that it has quarantined so far.');

@@ -44,11 +44,8 @@ export function worstCommand(): Command {
 async function worst(flags: WorstFlags): Promise<void> {
   await withMlflow(flags, async ({ mlflow, experiment, settings }) => {
     const scorers = activeScorers(settings);
-    checkNames(
-      'scorer',
-      flags.scorer,
-      scorers.map(({ name }) => name),
-    );
+    const names = scorers.map(({ name }) => name);
+    checkNames('scorer', flags.scorer, names);
     const filter = flags.variant && tagFilter(`sagemaker_variant_name=${flags.variant}`);
     const chosen = { filter, shadow: settings.SHADOW_VARIANTS };
     const found = await readWorst(mlflow.rest, {

@@ -13,10 +13,9 @@ import { Preparer } from '../request/preparer.ts';
 import type { SendSchedule } from '../schedule/timing.ts';
 import { RecordReader } from '../source/record-reader.ts';
 import type { LineReader } from '../source/types.ts';
-import { Dispatcher } from './dispatcher.ts';
+import { Dispatcher, type RequestQueue } from './dispatcher.ts';
 import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';
-import type { RequestQueue } from './request-queue.ts';
 import { SlicedQueue, SlicePace } from './slices.ts';
 import { Warmer } from './warmer.ts';
 
