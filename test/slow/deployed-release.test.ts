@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { CreateStackCommand, waitUntilStackCreateComplete } from '@aws-sdk/client-cloudformation';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
-import { makeRelease } from '../../tools/package/build.ts';
+import { makeRelease } from '../../tools/package/make-release.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { DeployedPipeline } from '../helpers/deployed-pipeline.ts';
 import { environment } from '../integration/bin/stack.ts';

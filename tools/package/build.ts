@@ -3,65 +3,18 @@
  * JavaScript for Node 20, the functions as zips, and the licenses of what is in them.
  * The types of the construct for the package: as the compiler declares them, with the props written out and documented.
  * The licenses of the packages that are bundled, which ask to be passed on with the code.
- * The functions as zips.
- * Makes a release for one's own bucket: the stack's template and the functions' zips.
  */
-
-import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type BuildOptions, build } from 'esbuild';
-import { type Zippable, zipSync } from 'fflate';
 import * as z from 'zod';
-import { bundleFunctions, REQUIRE } from '../../lib/bundle-functions.ts';
+import { REQUIRE } from '../../lib/bundle-functions.ts';
 import { asProps, propName } from '../../lib/monitor-props.ts';
-import { releasedTemplate } from '../../lib/released-stack.ts';
 import { runGuarded } from '../../local/machine/guarded-process.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { requiredSettings, settingsSchema } from '../../src/core/settings/schema.ts';
-
-/** In the fields of a zip, which have no time zone. */
-const SAME_TIME = new Date(1980, 0, 1);
-/** A regular file that everybody may read, as on Unix: Lambda refuses a file that it may not. */
-const READABLE = { os: 3, attrs: 0o100644 << 16 };
-
-/**
- * Zips bundles. The same sources give the same bytes, so that the CDK does not deploy them again.
- *
- * @param bundles a folder as `bundleFunctions` makes it
- * @param nameOf a zip's name, by the folder of the handler and the content
- * @returns the names by the folder of the handler
- */
-function zipBundles(
-  bundles: string,
-  outdir: string,
-  nameOf: (folder: string, zip: Uint8Array) => string = (folder) => `${folder}.zip`,
-): Record<string, string> {
-  mkdirSync(outdir, { recursive: true });
-  return Object.fromEntries(
-    readdirSync(bundles).map((folder) => {
-      const files = readdirSync(join(bundles, folder)).map((file): [string, Zippable[string]] => {
-        const code = readFileSync(join(bundles, folder, file));
-        return [file, [code, { ...READABLE, level: 9, mtime: SAME_TIME }]];
-      });
-      const zip = zipSync(Object.fromEntries(files));
-      const name = nameOf(folder, zip);
-      writeFileSync(join(outdir, name), zip);
-      return [folder, name];
-    }),
-  );
-}
-
-/** Bundles the functions for the time of some work. */
-export function withBundles<T>(work: (bundles: string, inputs: string[]) => T): T {
-  const bundles = mkdtempSync(join(tmpdir(), 'functions-'));
-  try {
-    return work(bundles, bundleFunctions(bundles).inputs);
-  } finally {
-    rmSync(bundles, { recursive: true });
-  }
-}
+import { withBundles, zipBundles } from './make-release.ts';
 
 /** The folder of the innermost package that a file is in. */
 const PACKAGE = /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/;
@@ -250,27 +203,3 @@ const zipped = withBundles((bundles, inputs) => {
 });
 const inputs = [...(await buildPrograms()), ...zipped];
 writeFileSync(join(DIST, 'THIRD-PARTY-NOTICES'), thirdPartyNotices(inputs));
-
-/** CloudFormation sees by the name that a function has changed. */
-const HASH_CHARS = 16;
-const named = (folder: string, zip: Uint8Array): string =>
-  `${folder}-${createHash('sha256').update(zip).digest('hex').slice(0, HASH_CHARS)}.zip`;
-
-/**
- * Writes `template.json` and the folder `zips`.
- *
- * @param variables the settings as in the environment
- * @param bundles a folder with the functions' bundles
- * @throws Error `InvalidSettings`
- */
-export function makeRelease(
-  variables: Readonly<Record<string, string | undefined>>,
-  bundles: string,
-  outdir: string,
-): void {
-  const zips = join(outdir, 'zips');
-  rmSync(zips, { recursive: true, force: true });
-  mkdirSync(zips, { recursive: true });
-  const template = releasedTemplate(variables, zipBundles(bundles, zips, named));
-  writeFileSync(join(outdir, 'template.json'), `${JSON.stringify(template, null, 1)}\n`);
-}
