@@ -23,10 +23,10 @@ export async function signedPost(
   errorCode: RegExp,
   failed: (got: string, cause: unknown) => PermanentError | RetryableError,
 ): Promise<void> {
-  const { AWS_ENDPOINT_URL, [`AWS_ENDPOINT_URL_${service.toUpperCase()}`]: own } = process.env;
-  const root = new URL('/', own || AWS_ENDPOINT_URL || url);
-  const signer = new SignatureV4({ credentials: defaultProvider(), region, service, sha256: NodeSha256 });
   const send = async (): Promise<{ ok: boolean; status: number; text: string }> => {
+    const { AWS_ENDPOINT_URL, [`AWS_ENDPOINT_URL_${service.toUpperCase()}`]: own } = process.env;
+    const root = new URL('/', own || AWS_ENDPOINT_URL || url);
+    const signer = new SignatureV4({ credentials: defaultProvider(), region, service, sha256: NodeSha256 });
     const { headers } = await signer.sign({
       method: 'POST',
       protocol: root.protocol,
