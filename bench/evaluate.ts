@@ -6,7 +6,7 @@
  */
 import type { Log } from '../local/python/python-environment.ts';
 import { DEFAULT_MLFLOW_VERSION, MANAGED_MLFLOW_VERSION } from '../local/python/python-presets.ts';
-import { defaultJudgeModel } from '../src/core/settings/default-judge.ts';
+import { defaultJudgeModel } from '../src/core/settings/variables.ts';
 import { type BenchStack, PEER_LITELLM, PEER_MLFLOW, type SideReport, startBenchStack } from './support/bench-stack.ts';
 import { numberFlag } from './support/flags.ts';
 import { chatFile } from './support/records.ts';

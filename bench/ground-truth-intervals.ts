@@ -5,7 +5,7 @@
  * `--simulations N` draws fewer samples per cell.
  */
 import type { Log } from '../local/python/python-environment.ts';
-import { classAverages, f1Estimate } from '../src/core/statistics/class-averages.ts';
+import { classAverages, f1Estimate } from '../src/core/statistics/agreement.ts';
 import { normalQuantile, Z_95 } from '../src/core/statistics/distributions.ts';
 import { FEWEST_FOR_SQUARES, NumberErrors } from '../src/core/statistics/number-errors.ts';
 import { rocAuc } from '../src/core/statistics/roc-auc.ts';

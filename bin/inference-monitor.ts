@@ -58,7 +58,7 @@ main()
     // Commander uses 1 for all errors, but the commands use 1 for their findings.
     process.exitCode = isUsage(error) && error.exitCode === 0 ? EXIT.done : EXIT.notDone;
     if (isUsage(error)) return;
-    const { failureText } = await import('./cli/failures.ts');
+    const { failureText } = await import('./cli/program.ts');
     const { notice } = await import('./cli/output.ts');
     const how = { debug: words.includes('--debug'), json: words.includes('--json') };
     const text = failureText(error, how);

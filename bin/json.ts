@@ -20,7 +20,7 @@ import type { Quarantined } from './commands/quarantine.ts';
 import type { RatesOutput } from './commands/rates.ts';
 import type { ReplayOutput } from './commands/replay-output.ts';
 import type { RunsOutput } from './commands/runs.ts';
-import type { StopResult } from './commands/stop-run.ts';
+import type { StopResult } from './commands/stop.ts';
 import type { Diagnosis } from './doctor/diagnose.ts';
 import type { InspectReport, JudgeReport, LineReport } from './offline/reports.ts';
 import type { WorstTraces } from './operate/worst.ts';

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { packagePath } from '../src/core/process/package-folder.ts';
 
-/** The sources. An installed package has none: see `function-code.ts`. */
+/** The sources. An installed package has none: see `functionCode`. */
 export const LAMBDA = packagePath('lambda');
 const HANDLER = 'handler.ts';
 

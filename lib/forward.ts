@@ -11,15 +11,9 @@ import { grantKey, grantSecret } from './access/key.ts';
 import { grantWork } from './access/work.ts';
 import { type Alarms, lateOrLost } from './alarms.ts';
 import { runMetric } from './metrics.ts';
-import { escapeWildcard, ObjectEvents } from './object-events.ts';
-import { TIMEOUTS_HIDDEN } from './object-rule.ts';
+import { escapeWildcard, ObjectEvents, TIMEOUTS_HIDDEN } from './object-rule.ts';
 import { PipelineFunction } from './pipeline-function.ts';
 import { forwardEnvironment } from './settings/function-environment.ts';
-
-interface ForwardProps {
-  settings: Settings;
-  workBucket: IBucket;
-}
 
 /** Files that an invocation uploads at the same time. */
 const FILES_AT_ONCE = 5;
@@ -36,7 +30,7 @@ export class Forward extends ObjectEvents {
   readonly forwarder: PipelineFunction;
   readonly #stackPrefix: string;
 
-  constructor(scope: Construct, id: string, { settings, workBucket }: ForwardProps) {
+  constructor(scope: Construct, id: string, { settings, workBucket }: { settings: Settings; workBucket: IBucket }) {
     const { forwardRule, forwardQueue } = resourceNames(settings.STACK_PREFIX);
     const { DATA_CAPTURE_S3_BUCKET: bucket, LAMBDA_TIMEOUT_SECONDS: timeout } = settings;
     const prefix = settings.ARTHUR_S3_PREFIX ?? settings.DATA_CAPTURE_S3_PREFIX;

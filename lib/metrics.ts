@@ -12,12 +12,10 @@ import {
   type ThrottleMetric,
 } from '../src/core/contract/names.ts';
 
-type StackMetric = RunMetric | LabelMetric | ThrottleMetric | ForwardMetric | QualityMetric;
-
 /** A metric that runs or their functions publish, as a sum per period. @param dimensions further ones, of quality */
 export const runMetric = (
   stackPrefix: string,
-  metricName: StackMetric,
+  metricName: RunMetric | LabelMetric | ThrottleMetric | ForwardMetric | QualityMetric,
   period: Duration,
   dimensions: Record<string, string> = {},
 ): Metric =>

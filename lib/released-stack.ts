@@ -13,8 +13,8 @@ import { Bucket } from 'aws-cdk-lib/aws-s3';
 import * as z from 'zod';
 import { type LabelPlace, labelPlace } from '../src/core/settings/ground-truth-setting.ts';
 import { type CheckedSettings, MLFLOW_ARNS, mlflowKind, settingsSchema } from '../src/core/settings/schema.ts';
-import { FUNCTION_CODE } from './function-code.ts';
 import { MonitoringStack } from './monitoring-stack.ts';
+import { FUNCTION_CODE } from './pipeline-function.ts';
 import { parseSettings } from './settings/settings.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;

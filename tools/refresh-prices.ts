@@ -10,14 +10,9 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeError } from '../src/core/errors/describe-error.ts';
 
-interface CatalogEntry {
-  mode?: string;
-  last_updated_at?: string;
-  pricing?: Record<string, unknown>;
-}
 interface Catalog {
   version: string;
-  files: { models: Record<string, CatalogEntry> }[];
+  files: { models: Record<string, { mode?: string; last_updated_at?: string; pricing?: Record<string, unknown> }> }[];
 }
 type Row = (number | null)[];
 export interface PriceTable {

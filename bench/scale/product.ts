@@ -2,8 +2,8 @@
 import type { RetryProps } from 'aws-cdk-lib/aws-stepfunctions';
 import { STARTERS_AT_ONCE } from '../../lib/object-rule.ts';
 import { STORE_RETRIES } from '../../lib/state-machines/retries.ts';
-import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
 import { settingsSchema } from '../../src/core/settings/schema.ts';
+import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { scorersFor } from '../../src/judge/scorers/scorer-set.ts';
 import { MAX_CONCURRENT_CALLS } from '../../src/judge/transports/transport.ts';

@@ -1,10 +1,7 @@
 /** The progress of runs: a bar on a terminal, a line of facts now and then in a pipe. */
 
-import { durationText } from '../../src/core/text/duration-text.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { columnsOf, wrapped } from '../../src/core/text/wrap.ts';
-import { hasEnded } from '../operate/follow-runs.ts';
-import type { RunProgress } from '../operate/run-progress.ts';
+import { columnsOf, durationText, singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { hasEnded, type RunProgress } from '../operate/run-progress.ts';
 import { shareBar, startProgress } from './progress.ts';
 
 /** Shows what is followed on a stream. */

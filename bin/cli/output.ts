@@ -1,7 +1,7 @@
 /** How commands print: data to stdout, as text or as JSON; everything else to stderr. */
 import { styleText } from 'node:util';
 import { Option } from 'commander';
-import { columnsOf, wrapped } from '../../src/core/text/wrap.ts';
+import { columnsOf, wrapped } from '../../src/core/text/terminal-text.ts';
 import { PLAIN, type Style } from '../../src/quality/rates-text.ts';
 import type { JsonOutputs } from '../json.ts';
 

@@ -1,7 +1,34 @@
-/** The program: its options, and the commands of the table, of which only the asked one is loaded. */
+/**
+ * The program: its options, and the commands of the table, of which only the asked one is loaded.
+ * Errors as the command line prints them.
+ */
+
+import { inspect } from 'node:util';
 import { Command } from 'commander';
+import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
+
+interface FailureOptions {
+  /** With the stack trace and the causes. */
+  debug: boolean;
+  /** As one line of JSON: `{"error": {"name", "message"}}`. */
+  json: boolean;
+}
+
+/** Everything but line ends and tabs that a terminal would interpret. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: this expression removes control characters
+const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
+
+/** Describes why a command could not do what was asked. */
+export function failureText(error: unknown, { debug, json }: FailureOptions): string {
+  const failure = awsFailure(error);
+  const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
+  const said = failure ?? { name, message };
+  const trace = debug ? inspect(error) : undefined;
+  if (json) return JSON.stringify({ error: { ...said, ...(trace === undefined ? {} : { trace }) } });
+  return `${said.name}: ${said.message}${trace === undefined ? '' : `\n${trace}`}`.replace(CONTROLS, ' ');
+}
 
 const HELP = `
 inference-monitor <command> --help shows a command's options and examples. Settings are read from the environment and .env.`;
@@ -15,7 +42,8 @@ inference-monitor <command> --help shows a command's options and examples. Setti
 export async function programFor(words: readonly string[], version: string): Promise<Command> {
   const [first, second] = words.filter((word) => !word.startsWith('-'));
   const asked = (first === 'help' ? second : first) ?? '';
-  const loadsAll = COMMANDS[asked]?.needsAll === true;
+  // It works on the options of all commands, which are therefore loaded.
+  const loadsAll = asked === 'completion';
   const program = new Command('inference-monitor')
     .description('Traces, judges and replays what an Amazon SageMaker endpoint answers.')
     .version(version, '--version', 'print the version')
@@ -31,10 +59,10 @@ export async function programFor(words: readonly string[], version: string): Pro
     })
     .addHelpText('after', HELP);
   for (const [heading, entries] of Object.entries(GROUPS)) {
-    for (const [name, entry] of Object.entries(entries)) {
-      const command = loadsAll || name === asked ? await entry.load() : new Command(name);
+    for (const [name, summary] of Object.entries(entries)) {
+      const command = (loadsAll || name === asked ? await COMMANDS[name]?.() : undefined) ?? new Command(name);
       command.copyInheritedSettings(program);
-      program.addCommand(command.description(entry.summary).helpGroup(heading));
+      program.addCommand(command.description(summary).helpGroup(heading));
     }
   }
   return program;

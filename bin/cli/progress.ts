@@ -1,6 +1,6 @@
 /** A progress line: rewritten in place on a terminal, printed again after a change elsewhere. */
 
-import { columnsOf } from '../../src/core/text/wrap.ts';
+import { columnsOf } from '../../src/core/text/terminal-text.ts';
 
 export interface ProgressLine {
   /** Shows the state of the work in progress. */

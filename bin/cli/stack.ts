@@ -1,15 +1,21 @@
 /** The deployed stack that a command is for: found by `--stack` or STACK_PREFIX, with clients of its services. */
 import { GetFunctionConfigurationCommand } from '@aws-sdk/client-lambda';
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { functionSettings } from '../../src/core/settings/schema.ts';
-import { type AwsClients, destroyClients, environmentClients } from '../operate/aws-clients.ts';
 import type { StateMachines } from '../operate/find-execution.ts';
 import { type FoundRun, findStackRun } from '../operate/run-report.ts';
-import { readStackOutputs, stackPrefix } from '../operate/stack-outputs.ts';
+import {
+  type AwsClients,
+  destroyClients,
+  environmentClients,
+  readStackOutputs,
+  stackPrefix,
+} from '../operate/stack-outputs.ts';
+import { jsonOption } from './output.ts';
 
 export interface DeployedStack {
   /** Its STACK_PREFIX. */
@@ -28,6 +34,10 @@ export interface StackFlags {
 /** The option of every command that needs a stack. */
 export const stackOption = (): Option =>
   new Option('--stack <prefix>', "the stack's STACK_PREFIX (default: from the environment or .env)");
+
+/** Adds the options and the help of a command that prints data of a stack. */
+export const addStackOptions = (command: Command, help: string, json?: string): Command =>
+  command.addOption(jsonOption(json)).addOption(stackOption()).addHelpText('after', help);
 
 /** Finds the stack. @throws Error that names the remedy if it is not known, not deployed, or its deployment is incomplete */
 export async function openStack(flags: StackFlags, clients = environmentClients()): Promise<DeployedStack> {

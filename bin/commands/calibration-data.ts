@@ -1,4 +1,7 @@
-/** Obtains labels and verdicts for `calibrate`: from MLflow, or from a file or the anchor set by asking the judge now. */
+/**
+ * Obtains labels and verdicts for `calibrate`: from MLflow, or from a file or the anchor set by asking the judge now.
+ * Reads people's labels of a window for `rates`.
+ */
 import { readFileSync } from 'node:fs';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
@@ -12,16 +15,21 @@ import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { findExperiment } from '../../src/mlflow/experiments.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
 import type { Experiment } from '../../src/mlflow/types.ts';
-import { readAnchors } from '../../src/quality/calibration/anchors.ts';
 import { type Asked, askAll, givenPairs, mostUsd } from '../../src/quality/calibration/ask-judge.ts';
 import { shadowLeftOut, type TraceQuery } from '../../src/quality/calibration/assessed-traces.ts';
-import { parseLabels } from '../../src/quality/calibration/labels-file.ts';
-import { readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
-import { calibrationReport } from '../../src/quality/calibration/report.ts';
-import { RIGHT_VALUES, readTruthPairs } from '../../src/quality/calibration/truth-pairs.ts';
-import type { CalibrationReport, LabeledItem } from '../../src/quality/calibration/types.ts';
-import { checkNames } from '../cli/names.ts';
+import { parseLabels, readAnchors } from '../../src/quality/calibration/labels-file.ts';
+import { LEFT_OUT, readMlflowLabels } from '../../src/quality/calibration/mlflow-labels.ts';
+import { calibrationReport, countBy } from '../../src/quality/calibration/report.ts';
+import type { CalibrationReport, LabeledItem, Unanswered } from '../../src/quality/calibration/types.ts';
+import {
+  RIGHT_VALUES,
+  readTruthPairs,
+  readWindowLabels,
+  type WindowLabels,
+} from '../../src/quality/calibration/window-labels.ts';
+import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { notice } from '../cli/output.ts';
+import { checkNames } from '../cli/window.ts';
 import type { CommandSettings } from './settings.ts';
 
 export interface DataOptions {
@@ -83,11 +91,8 @@ async function judgeItems(
   scorers: readonly JudgeScorer[],
 ): Promise<CalibrationReport> {
   const { scorer: only } = options;
-  checkNames(
-    'LLM scorer',
-    only,
-    scorers.map(({ name }) => name),
-  );
+  const names = scorers.map(({ name }) => name);
+  checkNames('LLM scorer', only, names);
   const items = only === undefined ? all : all.filter(({ scorer }) => only.includes(scorer));
   const open = items.filter(({ verdict }) => verdict === undefined);
   const given = givenPairs(items);
@@ -178,3 +183,45 @@ function readFromMlflow(
     return calibrationReport({ source: { kind: 'mlflow', where: whereIn(found.traces) }, scorers, ...found });
   });
 }
+
+/** Labels, and what a person should know of those that are missing. */
+export type LabelReader = (
+  window: TimeWindow,
+) => Promise<Pick<WindowLabels, 'labels' | 'covered'> & { warnings: string[] }>;
+
+/** Rates are of use without labels too, so that a failure to read them is a warning. */
+export function labelReader(
+  settings: CommandSettings,
+  active: readonly Scorer[],
+  only: readonly string[] | undefined,
+): LabelReader {
+  return async ({ fromMs, toMs }) => {
+    const query = {
+      ...{ fromMs, toMs, only },
+      scorers: active.filter(isJudgeScorer),
+      progress: (traces: number) => progress(`${traces} traces read for their labels`),
+    };
+    try {
+      const { labels, covered, unanswered } = await withExperiment(settings, (mlflow, { id: experimentId }) =>
+        readWindowLabels(mlflow.rest, { experimentId, ...query }),
+      );
+      progress('');
+      return { labels, covered, warnings: leftOut(unanswered) };
+    } catch (error) {
+      const { name, message } = error as Error;
+      const warning = `No rate is corrected, because people’s labels cannot be read; ${name}: ${message}`;
+      return { labels: [], covered: new Map(), warnings: [warning] };
+    }
+  };
+}
+
+const leftOut = (unanswered: readonly Unanswered[]): string[] =>
+  Object.entries(
+    countBy(unanswered, ({ scorer, reason }) => `${scorer} are left out: ${REASONS[reason] ?? reason}`),
+  ).map(([what, count]) => `${count} labels of ${what}`);
+
+const REASONS: Record<string, string> = {
+  unknownValue: 'a value is none of the scorer’s',
+  peopleDisagree: 'people disagree',
+  ...LEFT_OUT,
+};

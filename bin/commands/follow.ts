@@ -1,8 +1,7 @@
 /** `inference-monitor follow`: follows a run to its end. */
 import { Command } from 'commander';
 import { followAndReport, printReports } from '../cli/follow-and-report.ts';
-import { jsonOption } from '../cli/output.ts';
-import { monitoringRun, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { addStackOptions, monitoringRun, type StackFlags, withStack } from '../cli/stack.ts';
 import { readRunReport } from '../operate/run-report.ts';
 
 const HELP = `
@@ -15,12 +14,7 @@ Examples:
   inference-monitor follow last-week --json`;
 
 export function followCommand(): Command {
-  return new Command('follow')
-    .argument('<run>', 'name or ARN of the execution')
-    .addOption(jsonOption())
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(follow);
+  return addStackOptions(new Command('follow').argument('<run>', 'name or ARN of the execution'), HELP).action(follow);
 }
 
 async function follow(run: string, flags: StackFlags): Promise<void> {

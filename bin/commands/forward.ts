@@ -1,9 +1,9 @@
 /** `inference-monitor forward`: puts files that are there already, or those that failed, into the queue. */
 import { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { jsonOption, writeJson } from '../cli/output.ts';
+import { writeJson } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
-import { type DeployedStack, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { addStackOptions, type DeployedStack, type StackFlags, withStack } from '../cli/stack.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { type Forwarding, filesToForward, findForwarding, putBack, sendEvents } from '../operate/forwarding.ts';
 
@@ -37,16 +37,13 @@ Examples:
   inference-monitor forward --failed`;
 
 export function forwardCommand(): Command {
-  return new Command('forward')
+  const command = new Command('forward')
     .option(...FROM_OPTION)
     .option(...TO_OPTION)
     .option('--prefix <prefix>', 'only keys that begin so')
     .option('--failed', 'put the dead letters back')
-    .option('--dry-run', 'only count')
-    .addOption(jsonOption())
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(forward);
+    .option('--dry-run', 'only count');
+  return addStackOptions(command, HELP).action(forward);
 }
 
 async function forward(flags: ForwardFlags): Promise<void> {

@@ -2,29 +2,28 @@
 import { Command, Option } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { labeledHours } from '../../src/ground-truth/join/labeled-store.ts';
-import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
+import { type TruthFigures, truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { TRUTH_PERIODS, type TruthBy, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
-import { truthTable } from '../../src/ground-truth/measure/table-text.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { unlessInterrupted } from '../cli/follow-and-report.ts';
-import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
+import { notice, terminal, writeJson } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
-import { commandText } from '../cli/run-hints.ts';
-import { type DeployedStack, type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
+import { commandText } from '../cli/run-text.ts';
+import { addStackOptions, type DeployedStack, type StackFlags, shadowVariantsOf, withStack } from '../cli/stack.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { findExecution } from '../operate/find-execution.ts';
-import { followRuns } from '../operate/follow-runs.ts';
-import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
-import { type StartedExecution, startNamed } from '../operate/start-execution.ts';
-import { truthFigures } from '../operate/truth-figures.ts';
+import { LABEL_FILES, placeLabels } from '../operate/capture-files.ts';
+import { findExecution, type StartedExecution, startNamed } from '../operate/find-execution.ts';
+import { followRuns } from '../operate/run-progress.ts';
 import {
   readTruthReport,
   type TruthReport,
-  TruthWatcher,
+  truthFigures,
+  truthReportText,
+  truthWatcher,
   type WaitingLabels,
   waitingLabels,
+  waitingText,
 } from '../operate/truth-run.ts';
-import { truthReportText, waitingText } from '../operate/truth-text.ts';
 import { truthSettings } from './settings.ts';
 
 interface TruthFlags extends StackFlags, WindowFlags, Pick<TruthQuery, 'by' | 'variant'> {
@@ -57,18 +56,15 @@ Examples:
   inference-monitor ground-truth --from 30d --by day --variant green`;
 
 export function groundTruthCommand(): Command {
-  return new Command('ground-truth')
+  const command = new Command('ground-truth')
     .argument('[labels]', 'a file, a folder, s3://bucket/key or s3://bucket/prefix/')
     .option(...FROM_OPTION)
     .option(...TO_OPTION)
     .addOption(new Option('--by <what>', 'figures for each').choices(TRUTH_PERIODS))
     .option('--variant <name>', 'only predictions of this variant')
     .addOption(new Option('--run <run>', 'follow a run that was started before, or print its report'))
-    .option('--detach', 'start the run, and do not follow it')
-    .addOption(jsonOption())
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(groundTruth);
+    .option('--detach', 'start the run, and do not follow it');
+  return addStackOptions(command, HELP).action(groundTruth);
 }
 
 async function groundTruth(source: string | undefined, flags: TruthFlags): Promise<void> {
@@ -116,7 +112,7 @@ async function follow({ clients, outputs }: DeployedStack, run: StartedExecution
   const progress = startProgress(process.stderr);
   const ended = await unlessInterrupted(
     (signal) =>
-      followRuns([new TruthWatcher(clients, outputs.workBucket, run)], {
+      followRuns([truthWatcher(clients, outputs.workBucket, run)], {
         signal,
         onLook: ([look]) =>
           progress.show(

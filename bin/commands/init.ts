@@ -4,13 +4,12 @@ import { Command, InvalidArgumentError } from 'commander';
 import { doubtsAbout } from '../../lib/settings/checks.ts';
 import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
-import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/new-dotenv.ts';
+import { dotenvExists, dotenvText, writeNewFile } from '../../src/core/settings/dotenv-file.ts';
 import { EXIT } from '../cli/exit-codes.ts';
-import { checkNames } from '../cli/names.ts';
 import { Stopped } from '../cli/stop-signals.ts';
-import { type Clients, quickClients } from '../doctor/ground.ts';
-import { assertValid, collectByFlags, collectByQuestions } from '../init/collect.ts';
-import { FoundAccount } from '../init/look-up.ts';
+import { checkNames } from '../cli/window.ts';
+import { type Clients, quickClients } from '../doctor/finding.ts';
+import { assertValid, collectByFlags, collectByQuestions, FoundAccount } from '../init/collect.ts';
 import { promptOnTerminal } from '../init/prompt.ts';
 
 const HELP = `

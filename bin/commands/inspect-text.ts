@@ -1,8 +1,7 @@
 /** The reports of `inspect` as text, for terminals of any width. */
 import { stringify } from 'yaml';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { wrapped } from '../../src/core/text/wrap.ts';
-import { CAPTURE_FILES } from '../../src/replay/source/files.ts';
+import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
+import { CAPTURE_FILES } from '../../src/replay/source/open-source.ts';
 import type { TextOptions } from '../cli/output.ts';
 import type { InspectReport, LineReport, Place } from '../offline/reports.ts';
 

@@ -1,20 +1,222 @@
-/** `inference-monitor inspect`: what capture files contain, and what the stack would make of them, offline. */
+/**
+ * `inference-monitor inspect`: what capture files contain, and what the stack would make of them, offline.
+ * Tells what capture files contain, what the stack would do with them, and what judging them would cost.
+ * Tells what one line of a capture file becomes: its trace, or the reason why it is quarantined.
+ */
 import { Command } from 'commander';
+import { capturePathOf, hourPathOf } from '../../src/captures/files/capture-path.ts';
+import { buildTrace } from '../../src/captures/trace/build.ts';
+import type { Capture } from '../../src/captures/types.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { timeOf } from '../../src/core/process/within-time.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
-import { createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
-import { isCodeScorer } from '../../src/judge/scorers/scorer-set.ts';
-import { localFiles } from '../../src/replay/source/files.ts';
+import { createCostEstimator, expectedCalls, type PricedSettings } from '../../src/judge/pricing/estimate.ts';
+import { type AlwaysRule, createAlwaysRule } from '../../src/judge/scorers/always-rules.ts';
+import { applicability } from '../../src/judge/scorers/applicability.ts';
+import { isCodeScorer, isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
+import type { Scorer } from '../../src/judge/types.ts';
+import { eachWithin } from '../../src/monitoring/evaluate/each-within.ts';
+import { localFiles } from '../../src/replay/source/open-source.ts';
+import type { SourceFile } from '../../src/replay/source/types.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, terminal, writeJson } from '../cli/output.ts';
 import { startProgress } from '../cli/progress.ts';
-import { OfflineReader, openFile, parseLocation } from '../offline/capture-files.ts';
-import { Inspection } from '../offline/inspect.ts';
-import { describeLine } from '../offline/inspect-line.ts';
-import type { InspectReport, LineReport } from '../offline/reports.ts';
+import { type OfflineLine, OfflineReader, openFile, parseLocation } from '../offline/capture-files.ts';
+import type { InspectReport, LineReport, Place } from '../offline/reports.ts';
 import { inspectText, lineText, megabytes } from './inspect-text.ts';
 import { wholeNumberOption } from './numbers.ts';
 import { type CaptureSettings, captureSettings } from './settings.ts';
+
+/** The places of lines that a report names for each reason. */
+const EXAMPLES = 3;
+/** Different names and notes that are counted; a capture may have any. */
+const MAX_NAMES = 50;
+const OTHERS = '(others)';
+const MAX_NAME_CHARS = 200;
+
+interface InspectOptions {
+  settings: Parameters<typeof createCostEstimator>[0];
+  scorers: readonly Scorer[];
+  always: AlwaysRule;
+  /** Share of the captures that would be judged. */
+  sampleRate: number;
+}
+
+/** Counts by name, for the first names. */
+class Tally<At extends Place = Place> {
+  readonly #entries = new Map<string, { name: string; count: number; at: At[] }>();
+
+  add(given: string, at: At): void {
+    const cut = given.slice(0, MAX_NAME_CHARS);
+    const name = this.#entries.has(cut) || this.#entries.size < MAX_NAMES ? cut : OTHERS;
+    const entry = this.#entries.get(name) ?? { name, count: 0, at: [] };
+    entry.count += 1;
+    if (entry.at.length < EXAMPLES) entry.at.push(at);
+    this.#entries.set(name, entry);
+  }
+
+  sorted(): { name: string; count: number; at: At[] }[] {
+    return [...this.#entries.values()].sort((a, b) => b.count - a.count);
+  }
+}
+
+class Inspection {
+  readonly #options: InspectOptions;
+  readonly #estimator: ReturnType<typeof createCostEstimator>;
+  readonly #quarantined = new Tally<Place & { message: string }>();
+  readonly #unreadable: InspectReport['unreadable'] = [];
+  readonly #notes = new Tally();
+  readonly #models = new Tally();
+  readonly #formats = new Map<string, InspectReport['formats'][number]>();
+  readonly #scorers: InspectReport['scorers'];
+  readonly #usage = { captures: 0, inputTokens: 0, outputTokens: 0 };
+  readonly #sums = { files: 0, gzip: 0, bytes: 0, lines: 0, captures: 0, duplicates: 0 };
+  #firstMs = Number.POSITIVE_INFINITY;
+  #lastMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: InspectOptions) {
+    this.#options = options;
+    const { settings, scorers, always, sampleRate } = options;
+    this.#estimator = createCostEstimator(settings, scorers, { judge: 'converse', sampleRate, asListed: true }, always);
+    this.#scorers = scorers.map(({ name, kind }) => ({ name, kind, captures: 0, not: {} }));
+  }
+
+  /** @param isGzip the content is compressed */
+  addFile({ name, size }: Pick<SourceFile, 'name' | 'size'>, isGzip: boolean): void {
+    this.#sums.files += 1;
+    this.#sums.bytes += size;
+    if (isGzip || name.endsWith('.gz')) this.#sums.gzip += 1;
+  }
+
+  addUnreadable(file: string, message: string): void {
+    this.#unreadable.push({ file, message });
+  }
+
+  add(line: OfflineLine): void {
+    this.#sums.lines += 1;
+    const { key, line: number } = line.kind === 'capture' ? line.raw.place : line.place;
+    const place = { file: key, line: number };
+    if (line.kind === 'quarantine') {
+      this.#quarantined.add(line.reason.name, { ...place, message: line.reason.message });
+    } else if (line.duplicate) {
+      this.#sums.duplicates += 1;
+    } else {
+      this.#sums.captures += 1;
+      this.#addCapture(line.capture, line.traceId, place);
+    }
+  }
+
+  #addCapture(capture: Capture, traceId: string, place: Place): void {
+    const { inferenceTimeMs, timeSource, usage, model, notes } = capture;
+    this.#addFormat(capture);
+    if (timeSource === 'inferenceTime') {
+      this.#firstMs = Math.min(this.#firstMs, inferenceTimeMs);
+      this.#lastMs = Math.max(this.#lastMs, inferenceTimeMs);
+    }
+    if (usage !== undefined) {
+      this.#usage.captures += 1;
+      this.#usage.inputTokens += usage.inputTokens ?? 0;
+      this.#usage.outputTokens += usage.outputTokens ?? 0;
+    }
+    if (model !== undefined) this.#models.add(model, place);
+    for (const note of new Set(notes)) this.#notes.add(note, place);
+    const { variant } = capturePathOf(place.file);
+    const estimate = { name: 'the estimate', of: () => void this.#estimator.add(capture, traceId, { variant }) };
+    const reasons = eachOn(capture, [...reasonsOf(capture, this.#options.scorers), estimate]);
+    for (const [index, scorer] of this.#scorers.entries()) {
+      const reason = reasons[index];
+      if (typeof reason === 'string') scorer.not[reason] = (scorer.not[reason] ?? 0) + 1;
+      else scorer.captures += 1;
+    }
+  }
+
+  #addFormat({ format, wireFormat, streamed, error }: Capture): void {
+    const id = `${format} ${wireFormat}`;
+    const none = {
+      format,
+      ...(wireFormat === undefined ? {} : { wireFormat }),
+      captures: 0,
+      streamed: 0,
+      errorReplies: 0,
+    };
+    const entry = this.#formats.get(id) ?? none;
+    entry.captures += 1;
+    if (streamed) entry.streamed += 1;
+    if (error !== undefined) entry.errorReplies += 1;
+    this.#formats.set(id, entry);
+  }
+
+  report(): InspectReport {
+    const iso = (ms: number): string => new Date(ms).toISOString();
+    return {
+      ...this.#sums,
+      quarantined: this.#quarantined.sorted(),
+      unreadable: this.#unreadable,
+      ...(this.#firstMs <= this.#lastMs && { times: { first: iso(this.#firstMs), last: iso(this.#lastMs) } }),
+      formats: [...this.#formats.values()].sort((a, b) => b.captures - a.captures),
+      models: Object.fromEntries(this.#models.sorted().map(({ name, count }) => [name, count])),
+      usage: this.#usage,
+      notes: this.#notes.sorted().map(({ name, ...counted }) => ({ note: name, ...counted })),
+      scorers: this.#scorers,
+      cost: this.#estimator.result(),
+    };
+  }
+}
+
+interface Work {
+  name: string;
+  of(): string | undefined;
+}
+
+/** Why a scorer does not apply to the capture, or `undefined`, for each of them. */
+const reasonsOf = (capture: Capture, scorers: readonly Scorer[]): Work[] =>
+  scorers.map((scorer) => ({
+    name: scorer.name,
+    of: () => {
+      const scored = scorer.kind === 'code' ? scorer.score(capture) : applicability(capture, scorer);
+      return 'notJudgeable' in scored ? scored.notJudgeable : undefined;
+    },
+  }));
+
+/** Does all of it within the time of one capture: to watch the time takes longer than most of the work. */
+const eachOn = (capture: Capture, work: readonly Work[]): ReturnType<Work['of']>[] =>
+  eachWithin(
+    timeOf(capture),
+    work,
+    ({ of }) => of(),
+    (_, fault) => fault,
+  );
+
+/** Returns for each scorer why it does not apply to the capture, or `undefined`. */
+const scorersOn = (capture: Capture, scorers: readonly Scorer[]): ReturnType<Work['of']>[] =>
+  eachOn(capture, reasonsOf(capture, scorers));
+
+interface LineSettings extends PricedSettings {
+  SAGEMAKER_ENDPOINT_NAME?: string | undefined;
+}
+
+/** The name of the endpoint in SageMaker's layout of keys. */
+const endpointIn = (key: string): string | undefined => hourPathOf(key)?.base.split('/').at(-3);
+
+function describeLine(line: OfflineLine, settings: LineSettings, scorers: readonly Scorer[]): LineReport {
+  const { key, line: number } = line.kind === 'capture' ? line.raw.place : line.place;
+  const facts = { file: key, line: number };
+  if (line.kind === 'quarantine') return { ...facts, quarantined: line.reason };
+  const { capture, raw } = line;
+  const endpointName = settings.SAGEMAKER_ENDPOINT_NAME ?? (endpointIn(key) || 'my-endpoint');
+  const { traceId: _, ...trace } = buildTrace(capture, raw, { experimentId: '', endpointName });
+  const reasons = scorersOn(capture, scorers);
+  const asked = scorers.filter((scorer, index) => isJudgeScorer(scorer) && reasons[index] === undefined);
+  return {
+    ...facts,
+    trace,
+    format: capture.format,
+    ...(capture.wireFormat === undefined ? {} : { wireFormat: capture.wireFormat }),
+    notes: capture.notes,
+    scorers: Object.fromEntries(scorers.map(({ name }, index) => [name, reasons[index] ?? null])),
+    judgeUsd: asked.length === 0 ? 0 : expectedCalls(settings, capture, asked.filter(isJudgeScorer)).usd,
+  };
+}
 
 /** Reading more than this takes seconds. */
 const LONG_BYTES = 20e6;
@@ -40,12 +242,7 @@ export function inspectCommand(): Command {
     .action(inspect);
 }
 
-interface InspectFlags {
-  line?: number;
-  json?: boolean;
-}
-
-async function inspect(given: string, flags: InspectFlags): Promise<void> {
+async function inspect(given: string, flags: { line?: number; json?: boolean }): Promise<void> {
   const location = parseLocation(given);
   const settings = captureSettings({});
   const line = flags.line ?? location.line;

@@ -1,17 +1,46 @@
-/** `inference-monitor open`: the pages of MLflow and of the AWS console about a stack. */
+/**
+ * `inference-monitor open`: the pages of MLflow and of the AWS console about a stack.
+ * Opens a page in the person's browser.
+ */
+
+import { spawn } from 'node:child_process';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { Argument, Command, Option } from 'commander';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { tracesUrl, traceUrl } from '../../src/mlflow/trace-url.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
-import { hasBrowser, openInBrowser } from '../cli/browser.ts';
 import { type ConsoleLinks, consoleLinks } from '../cli/links.ts';
 import { addMlflowOptions, type MlflowFlags, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { jsonOption, notice, writeJson } from '../cli/output.ts';
 import { type DeployedStack, withStack } from '../cli/stack.ts';
+import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/aws-calls.ts';
 import { findExecution } from '../operate/find-execution.ts';
-import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/sagemaker.ts';
+
+/** The program that opens an address, and its arguments before it. */
+const OPENERS: Partial<Record<NodeJS.Platform, [string, ...string[]]>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+  linux: ['xdg-open'],
+};
+
+/** Whether somebody sits at the terminal, on a machine that can show a browser. */
+const hasBrowser = (env: NodeJS.ProcessEnv = process.env): boolean =>
+  process.stdout.isTTY === true &&
+  process.platform in OPENERS &&
+  (process.platform !== 'linux' || Boolean(env.DISPLAY || env.WAYLAND_DISPLAY || env.WSL_DISTRO_NAME));
+
+/** Starts the browser and does not wait for it. @returns whether it could be started */
+async function openInBrowser(url: string, openers = OPENERS): Promise<boolean> {
+  const [program, ...args] = openers[process.platform] ?? [];
+  if (program === undefined) return false;
+  const browser = spawn(program, [...args, url], { detached: true, stdio: 'ignore' });
+  browser.unref();
+  return new Promise((resolve) => {
+    browser.once('error', () => resolve(false));
+    browser.once('spawn', () => resolve(true));
+  });
+}
 
 interface OpenFlags extends MlflowFlags {
   dashboard?: boolean;

@@ -27,10 +27,9 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { writeJson } from '../cli/output.ts';
 import { openStorage } from '../cli/storage.ts';
 import { prepareDirectory, releaseDirectory } from './replay-directory.ts';
-import { ReplayDisplay } from './replay-display.ts';
 import { ReplayStack } from './replay-stack.ts';
 import { type TargetFlags, targetOf } from './replay-target.ts';
-import { dryRunText, longWarning } from './replay-text.ts';
+import { dryRunText, longWarning, ReplayDisplay } from './replay-text.ts';
 import { type CommandStopping, stopCommandOnSignals } from './stopping.ts';
 
 export interface ReplayFlags extends TargetFlags {

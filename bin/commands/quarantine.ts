@@ -1,14 +1,57 @@
-/** `inference-monitor quarantine`: the lines of a run that could not become traces. */
+/**
+ * `inference-monitor quarantine`: the lines of a run that could not become traces.
+ * The quarantined lines of a run, with their bytes as they were captured.
+ */
 import { Command } from 'commander';
-import { tableText } from '../../src/core/text/table-text.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { isOfOneFile } from '../../src/captures/files/capture-objects.ts';
+import type { Storage } from '../../src/core/aws/storage.ts';
+import type { QuarantineEntry } from '../../src/core/contract/receipts.ts';
+import { singleLine, tableText } from '../../src/core/text/terminal-text.ts';
+import { quarantinedEntries } from '../../src/monitoring/plan/retry-source.ts';
 import { EXIT } from '../cli/exit-codes.ts';
-import { checkNames } from '../cli/names.ts';
 import { NewFile } from '../cli/new-file.ts';
-import { jsonOption, notice, terminal, writeJson } from '../cli/output.ts';
-import { monitoringRun, type StackFlags, stackOption, withStack } from '../cli/stack.ts';
-import { type QuarantinedLine, quarantinedLines } from '../operate/quarantined-lines.ts';
+import { notice, terminal, writeJson } from '../cli/output.ts';
+import { addStackOptions, monitoringRun, type StackFlags, withStack } from '../cli/stack.ts';
+import { checkNames } from '../cli/window.ts';
 import { statusOfRun } from '../operate/run-report.ts';
+
+interface QuarantinedLine {
+  entry: QuarantineEntry;
+  /** Without its line end. Absent: only the place was kept, since the line is over the bound, and its file is gone. */
+  bytes?: Buffer;
+}
+
+/**
+ * Yields the lines in the order of the run's chunks. Bytes that quarantine does not have are read from the capture file.
+ *
+ * @param reason only lines that are there for this reason
+ */
+async function* quarantinedLines(
+  storage: Storage,
+  workBucket: string,
+  run: string,
+  reason?: string,
+): AsyncGenerator<QuarantinedLine> {
+  for await (const { entry } of quarantinedEntries(storage, workBucket, run)) {
+    if (reason !== undefined && entry.reason.name !== reason) continue;
+    const bytes =
+      entry.base64 === undefined ? await fromCaptureFile(storage, entry) : Buffer.from(entry.base64, 'base64');
+    yield { entry, ...(bytes === undefined ? {} : { bytes }) };
+  }
+}
+
+async function fromCaptureFile(storage: Storage, entry: QuarantineEntry): Promise<Buffer | undefined> {
+  const { bucket, key, etag, versionId, start, end } = entry;
+  try {
+    const object = { bucket, key, etag, ...(versionId ? { versionId } : {}) };
+    const pieces: Buffer[] = [];
+    for await (const piece of await storage.read(object, { start, end })) pieces.push(piece);
+    return Buffer.concat(pieces);
+  } catch (error) {
+    if (isOfOneFile(error)) return undefined;
+    throw error;
+  }
+}
 
 interface QuarantineFlags extends StackFlags {
   out?: string;
@@ -37,14 +80,11 @@ export interface Quarantined {
 }
 
 export function quarantineCommand(): Command {
-  return new Command('quarantine')
+  const command = new Command('quarantine')
     .argument('<run>', 'name or ARN of the execution')
     .option('--out <file>', 'write the lines to this new file')
-    .option('--reason <name>', 'only lines that are there for this reason')
-    .addOption(jsonOption())
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(quarantine);
+    .option('--reason <name>', 'only lines that are there for this reason');
+  return addStackOptions(command, HELP).action(quarantine);
 }
 
 async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {
@@ -55,13 +95,8 @@ async function quarantine(run: string, flags: QuarantineFlags): Promise<void> {
     const found = flags.out === undefined ? await collect(name, lines) : await writeLines(name, lines, flags.out);
     if (found.lines === 0 && flags.reason !== undefined) {
       const { reasons } = await collect(name, quarantinedLines(storage, outputs.workBucket, name));
-      if (reasons.length > 0) {
-        checkNames(
-          'reason in the quarantine of this run',
-          [flags.reason],
-          reasons.map(({ reason }) => reason),
-        );
-      }
+      const names = reasons.map(({ reason }) => reason);
+      if (names.length > 0) checkNames('reason in the quarantine of this run', [flags.reason], names);
     }
     if (status !== undefined && statusOfRun(status) === 'running') {
       notice('The run has not ended: these are the lines that it has quarantined so far.');

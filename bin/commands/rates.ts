@@ -6,8 +6,14 @@ import { PermanentError } from '../../src/core/errors/errors.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import type { CoveredPart } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
-import { daysWithCounts } from '../../src/quality/counts-store.ts';
-import { type CountedCell, cellsOf, type GroupBy, readWindow, type TimeWindow } from '../../src/quality/fold.ts';
+import {
+  type CountedCell,
+  cellsOf,
+  daysWithCounts,
+  type GroupBy,
+  readWindow,
+  type TimeWindow,
+} from '../../src/quality/counts-store.ts';
 import {
   differencesOf,
   type GroupRates,
@@ -19,11 +25,10 @@ import {
   scorersIn,
 } from '../../src/quality/rates.ts';
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
-import { checkNames } from '../cli/names.ts';
 import { jsonOption, jsonText, type TextOptions, terminal } from '../cli/output.ts';
 import { type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
-import { instantMs } from './instants.ts';
-import { type LabelReader, labelReader } from './read-labels.ts';
+import { checkNames, instantMs } from '../cli/window.ts';
+import { type LabelReader, labelReader } from './calibration-data.ts';
 import { commandSettings } from './settings.ts';
 
 export interface RatesFlags extends StackFlags {

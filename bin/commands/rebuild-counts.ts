@@ -3,9 +3,9 @@ import { Command } from 'commander';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
 import { type RebuiltCounts, rebuildCounts } from '../../src/monitoring/rebuild-counts.ts';
 import { dayOf } from '../../src/quality/counts-store.ts';
-import { jsonOption, writeJson } from '../cli/output.ts';
-import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
-import { instantMs } from './instants.ts';
+import { writeJson } from '../cli/output.ts';
+import { addStackOptions, type StackFlags, withStack } from '../cli/stack.ts';
+import { instantMs } from '../cli/window.ts';
 
 interface RebuildFlags extends StackFlags {
   from?: string;
@@ -22,14 +22,11 @@ Examples:
   inference-monitor rebuild-counts --from 2026-11-01 --to 2026-11-08`;
 
 export function rebuildCountsCommand(): Command {
-  return new Command('rebuild-counts')
+  const command = new Command('rebuild-counts')
     .option('--from <time>', 'first day of inference (UTC); default: all')
     .option('--to <time>', 'end of the days, exclusive')
-    .option('--dry-run', 'only say which runs would be added up again')
-    .addOption(jsonOption('print the runs as JSON'))
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(rebuild);
+    .option('--dry-run', 'only say which runs would be added up again');
+  return addStackOptions(command, HELP, 'print the runs as JSON').action(rebuild);
 }
 
 async function rebuild({ from, to, dryRun = false, json, stack }: RebuildFlags): Promise<void> {

@@ -2,11 +2,9 @@
 import { Command, Option } from 'commander';
 import { type ExecutionInput, RETRY_WHAT, type RetryWhat } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { reportOf } from '../cli/follow-and-report.ts';
-import { jsonOption, notice } from '../cli/output.ts';
-import { addRunOptions, inputOptions, type RunFlags } from '../cli/run-options.ts';
-import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
-import { startAndFollow } from '../cli/start-and-follow.ts';
+import { addRunOptions, inputOptions, type RunFlags, reportOf, startAndFollow } from '../cli/follow-and-report.ts';
+import { notice } from '../cli/output.ts';
+import { addStackOptions, type StackFlags, withStack } from '../cli/stack.ts';
 import { isPlanned, type RunReport } from '../operate/run-report.ts';
 
 interface RetryFlags extends RunFlags, StackFlags {
@@ -27,11 +25,7 @@ export function retryCommand(): Command {
   const command = new Command('retry')
     .argument('<run>', 'name or ARN of the execution')
     .addOption(new Option('--what <what>', 'what to process again').choices(RETRY_WHAT));
-  return addRunOptions(command)
-    .addOption(jsonOption())
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(retry);
+  return addStackOptions(addRunOptions(command), HELP).action(retry);
 }
 
 async function retry(run: string, flags: RetryFlags): Promise<void> {

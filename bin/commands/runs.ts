@@ -1,13 +1,17 @@
 /** `inference-monitor runs`: the newest runs, or cloud replays. */
 import { Command, Option } from 'commander';
-import { durationText } from '../../src/core/text/duration-text.ts';
-import { tableText } from '../../src/core/text/table-text.ts';
-import { singleLine } from '../../src/core/text/terminal-text.ts';
-import { jsonOption, notice, type TextOptions, terminal, writeJson } from '../cli/output.ts';
-import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { durationText, singleLine, tableText } from '../../src/core/text/terminal-text.ts';
+import { notice, type TextOptions, terminal, writeJson } from '../cli/output.ts';
+import { addStackOptions, type StackFlags, withStack } from '../cli/stack.ts';
 import { type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { type ListedReplay, type ListedRun, listReplays, listRuns } from '../operate/list-runs.ts';
-import { RUN_STATUSES, type RunStatus } from '../operate/run-report.ts';
+import {
+  type ListedReplay,
+  type ListedRun,
+  listReplays,
+  listRuns,
+  RUN_STATUSES,
+  type RunStatus,
+} from '../operate/run-report.ts';
 import { wholeNumberOption } from './numbers.ts';
 
 interface RunsFlags extends StackFlags, WindowFlags {
@@ -33,16 +37,13 @@ export interface RunsOutput {
 }
 
 export function runsCommand(): Command {
-  return new Command('runs')
+  const command = new Command('runs')
     .option('--from <time>', 'runs that started from this time on')
     .option('--to <time>', 'runs that started before this time')
     .addOption(new Option('--status <status>', 'only these').choices(RUN_STATUSES.filter((one) => one !== 'forgotten')))
     .option('--limit <count>', 'at most so many', wholeNumberOption, 20)
-    .option('--replays', 'cloud replays instead of monitoring runs')
-    .addOption(jsonOption())
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(runs);
+    .option('--replays', 'cloud replays instead of monitoring runs');
+  return addStackOptions(command, HELP).action(runs);
 }
 
 async function runs(flags: RunsFlags): Promise<void> {

@@ -1,10 +1,9 @@
 /** The settings of the command line: the stack's own, and a person's login to MLflow and to the judge. */
 import * as z from 'zod';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { withDefaultJudge } from '../../src/core/settings/default-judge.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { functionSettings, sharedSettings } from '../../src/core/settings/schema.ts';
-import { readVariables } from '../../src/core/settings/variables.ts';
+import { readVariables, withDefaultJudge } from '../../src/core/settings/variables.ts';
 
 const text = z.string().optional();
 

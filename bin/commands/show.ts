@@ -1,8 +1,7 @@
 /** `inference-monitor show`: what became of a run, running or ended. */
 import { Command } from 'commander';
 import { printReports, reportOf } from '../cli/follow-and-report.ts';
-import { jsonOption } from '../cli/output.ts';
-import { type StackFlags, stackOption, withStack } from '../cli/stack.ts';
+import { addStackOptions, type StackFlags, withStack } from '../cli/stack.ts';
 
 const HELP = `
 Shows what was lost, held back or quarantined, why, and which lines; failed chunks with their error; the commands that go on from
@@ -14,12 +13,7 @@ Examples:
   inference-monitor show last-week --json`;
 
 export function showCommand(): Command {
-  return new Command('show')
-    .argument('<run>', 'name or ARN of the execution')
-    .addOption(jsonOption())
-    .addOption(stackOption())
-    .addHelpText('after', HELP)
-    .action(show);
+  return addStackOptions(new Command('show').argument('<run>', 'name or ARN of the execution'), HELP).action(show);
 }
 
 async function show(run: string, flags: StackFlags): Promise<void> {

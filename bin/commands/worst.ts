@@ -3,11 +3,9 @@ import { Command } from 'commander';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { addMlflowOptions, type MlflowFlags, withMlflow } from '../cli/mlflow.ts';
-import { checkNames } from '../cli/names.ts';
 import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
-import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { readWorst, type WorstTraces } from '../operate/worst.ts';
-import { worstLines } from '../operate/worst-text.ts';
+import { checkNames, FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { readWorst, type WorstTraces, worstLines } from '../operate/worst.ts';
 import { progress, sayLeftOut } from './calibration-data.ts';
 import { tagFilter } from './dataset.ts';
 import { countWithin } from './numbers.ts';
@@ -46,11 +44,8 @@ export function worstCommand(): Command {
 async function worst(flags: WorstFlags): Promise<void> {
   await withMlflow(flags, async ({ mlflow, experiment, settings }) => {
     const scorers = activeScorers(settings);
-    checkNames(
-      'scorer',
-      flags.scorer,
-      scorers.map(({ name }) => name),
-    );
+    const names = scorers.map(({ name }) => name);
+    checkNames('scorer', flags.scorer, names);
     const filter = flags.variant && tagFilter(`sagemaker_variant_name=${flags.variant}`);
     const chosen = { filter, shadow: settings.SHADOW_VARIANTS };
     const found = await readWorst(mlflow.rest, {

@@ -1,9 +1,139 @@
-/** Checks the buckets that exist before the stack: that of the captures and that of MLflow's artifacts. */
-import { HeadBucketCommand, ListBucketsCommand, type S3Client, type S3ServiceException } from '@aws-sdk/client-s3';
+/**
+ * Checks the buckets that exist before the stack: that of the captures and that of MLflow's artifacts.
+ * Checks that captures arrive, that they can be read, and that their events reach the stack.
+ */
+import {
+  GetBucketNotificationConfigurationCommand,
+  GetObjectCommand,
+  HeadBucketCommand,
+  ListBucketsCommand,
+  ListObjectsV2Command,
+  type S3Client,
+  S3ServiceException,
+} from '@aws-sdk/client-s3';
 import { httpStatusOf } from '../../src/core/aws/storage-errors.ts';
-import { checkArrivals, checkEvents } from './arrivals.ts';
-import { checked, type Finding, type Found, findingsOf } from './finding.ts';
-import type { Ground } from './ground.ts';
+import { callAws } from '../operate/aws-calls.ts';
+import { checked, type Finding, type Found, findingsOf, type Ground } from './finding.ts';
+
+const { ok, warning } = findingsOf('captures');
+const events = findingsOf('events');
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+interface Newest {
+  key: string;
+  time: Date;
+}
+
+/** An endpoint has at most so many variants. */
+const MAX_VARIANTS = 10;
+/** Variant, year, month, day, hour. */
+const MAX_DEPTH = 5;
+
+const DATED = /\/\d+\/$/;
+
+/** Finds the newest capture by the last folder of each level: a listing for each, however many captures there are. */
+async function newestCapture(s3: S3Client, Bucket: string, Prefix: string, depth = 0): Promise<Newest | undefined> {
+  const page = await s3.send(new ListObjectsV2Command({ Bucket, Prefix, Delimiter: '/' }));
+  const files = (page.Contents ?? []).flatMap(({ Key, Size, LastModified }) =>
+    Key?.endsWith('.jsonl') && Size ? [{ key: Key, time: LastModified ?? new Date(0) }] : [],
+  );
+  const folders = depth < MAX_DEPTH ? (page.CommonPrefixes ?? []).map((folder) => folder.Prefix ?? '') : [];
+  const dated = folders.filter((folder) => DATED.test(folder));
+  const next = dated.length > 0 ? dated.slice(-1) : folders.slice(0, MAX_VARIANTS);
+  const below = await Promise.all(next.map((folder) => newestCapture(s3, Bucket, folder, depth + 1)));
+  const all = [...files, ...below.filter((one) => one !== undefined)];
+  return all.toSorted((a, b) => b.time.getTime() - a.time.getTime())[0];
+}
+
+const ago = (ms: number): string => {
+  const hours = Math.floor(ms / HOUR_MS);
+  if (hours < 1) return `${Math.max(0, Math.floor(ms / 60_000))} minutes`;
+  return hours < 48 ? `${hours} hours` : `${Math.floor(hours / 24)} days`;
+};
+
+async function checkArrivals(ground: Ground, bucket: string): Promise<Found> {
+  const { s3, capturePrefix: prefix = '' } = ground;
+  const where = `s3://${bucket}/${prefix}`;
+  const newest = await newestCapture(s3, bucket, prefix);
+  if (newest === undefined) {
+    const repair = 'check DATA_CAPTURE_S3_PREFIX, and call the endpoint: its first captures come within minutes';
+    return warning(`There are no captures under ${where}.`, repair);
+  }
+  const unread = await readFault(s3, bucket, newest.key);
+  if (unread !== undefined) return unread;
+  const age = Date.now() - newest.time.getTime();
+  const message = `The newest capture under ${where} came ${ago(age)} ago.`;
+  if (age <= DAY_MS) return ok(message);
+  const calls = await invocations(ground).catch(() => undefined);
+  if (calls === 0) return warning(`${message} Nobody called the endpoint in the last 24 hours.`, 'call it');
+  const used =
+    calls === undefined ? '' : ` The endpoint had ${calls.toLocaleString('en-US')} invocations in the last 24 hours.`;
+  const repair =
+    'check that Data Capture is on, and that the disk of its instances is less than 75% full (CapturesMissing in docs/runbook.md)';
+  return warning(`${message}${used}`, repair);
+}
+
+async function readFault(s3: S3Client, Bucket: string, Key: string): Promise<Finding | undefined> {
+  try {
+    const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key, Range: 'bytes=0-0' }));
+    await Body?.transformToByteArray();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof S3ServiceException)) throw error;
+    const repair =
+      error.name === 'InvalidObjectState'
+        ? 'it is archived: a backfill reports it as CaptureArchived'
+        : 'allow yourself s3:GetObject, and set DATA_CAPTURE_KMS_KEY_ARN if a KMS key of yours encrypts it';
+    return warning(`s3://${Bucket}/${Key} could not be read (${error.name}).`, repair);
+  }
+}
+
+/** The endpoint's invocations in the last 24 hours. */
+async function invocations({ lambda, settings }: Ground): Promise<number> {
+  const { SAGEMAKER_ENDPOINT_NAME: endpoint = '', ENDPOINT_VARIANTS: variants = [] } = settings;
+  const EndTime = Math.floor(Date.now() / 1000);
+  const counts = variants.map(async (variant) => {
+    const { Datapoints = [] } = await callAws<{ Datapoints?: { Sum?: number }[] }>(
+      lambda,
+      'monitoring',
+      'GetMetricStatistics',
+      {
+        Namespace: 'AWS/SageMaker',
+        MetricName: 'Invocations',
+        Dimensions: [
+          { Name: 'EndpointName', Value: endpoint },
+          { Name: 'VariantName', Value: variant },
+        ],
+        StartTime: EndTime - DAY_MS / 1000,
+        EndTime,
+        Period: DAY_MS / 1000,
+        Statistics: ['Sum'],
+      },
+    );
+    return Datapoints.reduce((sum, { Sum = 0 }) => sum + Sum, 0);
+  });
+  return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+}
+
+/** Checks that the bucket sends events to EventBridge. The deployment switches it on. @param isDeployed `undefined` if unknown */
+async function checkEvents({ s3 }: Ground, Bucket: string, isDeployed: boolean | undefined): Promise<Found> {
+  const reply = await s3.send(new GetBucketNotificationConfigurationCommand({ Bucket }));
+  const { TopicConfigurations = [], QueueConfigurations = [], LambdaFunctionConfigurations = [] } = reply;
+  const others = TopicConfigurations.length + QueueConfigurations.length + LambdaFunctionConfigurations.length;
+  const kept = others === 0 ? '' : ` Its other notifications (${others}) stay.`;
+  if (reply.EventBridgeConfiguration) return events.ok(`The bucket ${Bucket} sends its events to EventBridge.${kept}`);
+  if (isDeployed === false) {
+    return events.ok(`The deployment lets the bucket ${Bucket} send its events to EventBridge.${kept}`);
+  }
+  if (isDeployed === undefined) {
+    const message = `The bucket ${Bucket} does not send its events to EventBridge, which a deployment switches on.`;
+    return events.warning(message, 'deploy the stack, or switch it on if it is deployed');
+  }
+  const message = `The bucket ${Bucket} does not send its events to EventBridge: new captures are not processed.`;
+  const repair = `switch it on: S3 console, ${Bucket}, Properties, Amazon EventBridge. Then process what came since then`;
+  return events.error(message, repair);
+}
 
 /** The region of a bucket, and whether it may be listed. S3 tells the region even to those who may not. */
 async function look(s3: S3Client, Bucket: string): Promise<{ region?: string; state: 'there' | 'missing' | 'denied' }> {

@@ -1,18 +1,17 @@
 /** Checks the endpoint whose captures are processed: that it serves, what it captures, and where to. */
 
 import { nearest } from '../../src/core/values/nearest.ts';
-import { callAws } from '../operate/aws-json.ts';
 import {
   type CaptureConfig,
+  callAws,
   captureLocation,
   describeEndpoint,
   describeEndpointConfig,
   type Endpoint,
   listEndpoints,
   shadowVariantsOf,
-} from '../operate/sagemaker.ts';
-import { type Finding, type Found, findingsOf } from './finding.ts';
-import type { Ground } from './ground.ts';
+} from '../operate/aws-calls.ts';
+import { type Finding, type Found, findingsOf, type Ground } from './finding.ts';
 
 const CHECK = 'endpoint';
 const { warning } = findingsOf(CHECK);

@@ -1,10 +1,8 @@
 /** Checks what the settings name beside endpoint, buckets and MLflow: a VPC, keys, secrets, endpoints of replays. */
-import { callAws } from '../operate/aws-json.ts';
-import { queryAws } from '../operate/aws-query.ts';
-import { hasInferenceComponent } from '../operate/sagemaker.ts';
+
+import { callAws, hasInferenceComponent, queryAws } from '../operate/aws-calls.ts';
 import { checkServing } from './endpoint.ts';
-import { type Check, type Found, findingsOf } from './finding.ts';
-import type { Ground } from './ground.ts';
+import { type Check, type Found, findingsOf, type Ground } from './finding.ts';
 
 const KEYS = [
   'DATA_CAPTURE_KMS_KEY_ARN',

@@ -7,10 +7,9 @@ import { mlflowOf } from '../../src/mlflow/connect.ts';
 import { MlflowRefusedError } from '../../src/mlflow/errors.ts';
 import { findExperiment, stackTag } from '../../src/mlflow/experiments.ts';
 import type { Call } from '../../src/mlflow/rest.ts';
-import { describeMlflow } from '../operate/sagemaker.ts';
+import { describeMlflow } from '../operate/aws-calls.ts';
 import { bucketOf } from './buckets.ts';
-import { checked, type Finding, type Found, findingsOf } from './finding.ts';
-import type { Ground } from './ground.ts';
+import { checked, type Finding, type Found, findingsOf, type Ground } from './finding.ts';
 
 const CHECK = 'mlflow';
 const { ok, warning, error: broken } = findingsOf(CHECK);

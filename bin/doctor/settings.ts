@@ -1,11 +1,9 @@
 /** Checks the settings of the stack, and passes on those that are valid. */
 import { doubtsAbout } from '../../lib/settings/checks.ts';
-import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES } from '../../lib/settings/settings.ts';
-import { slips } from '../../lib/settings/slips.ts';
-import { withDefaultJudge } from '../../src/core/settings/default-judge.ts';
+import { parseSettings, REQUIRED_SETTING_NAMES, SETTING_NAMES, slips } from '../../lib/settings/settings.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
-import { readEach } from '../../src/core/settings/variables.ts';
+import { readEach, withDefaultJudge } from '../../src/core/settings/variables.ts';
 import { type Finding, findingsOf } from './finding.ts';
 
 const { ok, warning, error: broken } = findingsOf('settings');

@@ -9,10 +9,8 @@ import { buildTrace, traceNotBuilt } from '../../src/captures/trace/build.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { functionMb } from '../../src/core/process/memory.ts';
 import { type LightLine, LineDecoder, type ReadSettings } from '../../src/monitoring/chunk/decode-lines.ts';
-import { localFiles } from '../../src/replay/source/files.ts';
-import { openSource } from '../../src/replay/source/open-source.ts';
+import { GZIP_MARK, localFiles, openSource } from '../../src/replay/source/open-source.ts';
 import type { SourceFile } from '../../src/replay/source/types.ts';
-import { GZIP_MARK } from '../../src/replay/source/unpack.ts';
 
 export interface CaptureLocation {
   /** A file or a folder. */

@@ -1,24 +1,22 @@
-/** What a person asks to process: captures in S3, or files on this machine. */
-import { existsSync } from 'node:fs';
+/**
+ * What a person asks to process: captures in S3, or files on this machine.
+ * Puts capture files of this machine into the capture bucket, where the stack's rule starts runs for them.
+ */
+
+import { createHash } from 'node:crypto';
+import { createReadStream, existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { backfillObjects, type CaptureScope, capturedObject } from '../../src/captures/files/capture-objects.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import type { BackfillInput, ObjectInput } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { nearest } from '../../src/core/values/nearest.ts';
+import { type CaptureFile, findCaptures, firstLines } from './capture-files.ts';
 
 /** Where the stack looks for captures, and of which endpoint. */
 export interface StackCaptures extends CaptureScope {
   endpoint: string;
 }
-
-/** A range of time, as instants of ISO 8601. */
-export interface TimeRange {
-  from?: string | undefined;
-  to?: string | undefined;
-}
-
-export type CaptureSource = { local: string } | { input: ObjectInput | BackfillInput; measured: Measured };
 
 /** What an input covers, from a listing. */
 interface Measured {
@@ -46,8 +44,8 @@ export async function captureSource(
   storage: Storage,
   captures: StackCaptures,
   text: string | undefined,
-  range: TimeRange,
-): Promise<CaptureSource> {
+  range: { from?: string | undefined; to?: string | undefined },
+): Promise<{ local: string } | { input: ObjectInput | BackfillInput; measured: Measured }> {
   const isTimed = range.from !== undefined || range.to !== undefined;
   const where = text === undefined ? { ...captures, key: captures.prefix } : placeOf(text, captures.bucket);
   if (text !== undefined && !text.startsWith(S3) && existsSync(text)) {
@@ -141,4 +139,74 @@ async function measure(storage: Storage, scope: CaptureScope, input: BackfillInp
         ? 'capture files; the stack has none yet'
         : `capture files, such as ${S3}${scope.bucket}/${any}`,
   });
+}
+
+export interface UploadPlan {
+  /** Files to put. The rule starts runs for them. */
+  fresh: CaptureFile[];
+  /** Files that the bucket has already, with the same content. */
+  present: CaptureFile[];
+}
+
+/**
+ * Finds the files, and what of them the bucket has. A file gets the key that SageMaker would give it, under the stack's prefix.
+ *
+ * @throws PermanentError `OtherEndpoint`, `NotACapture`, `CaptureInTheWay`; Error if the path has no capture files
+ */
+export async function planUpload(storage: Storage, captures: StackCaptures, path: string): Promise<UploadPlan> {
+  const groups = await findCaptures(path, captures.endpoint);
+  const plan: UploadPlan = { fresh: [], present: [] };
+  for (const file of groups.flatMap(({ files }) => files)) {
+    if (file.captured !== undefined && file.captured !== captures.endpoint) {
+      throw new PermanentError('OtherEndpoint', 'The file is of another endpoint than the stack', {
+        got: file.captured,
+        expected: `captures of ${captures.endpoint}, or a file outside SageMaker's folders`,
+        where: file.path,
+      });
+    }
+    await assertCapture(file.path);
+    const placed = { ...file, key: keyUnder(captures, file.key) };
+    const present = await storage.head(captures.bucket, placed.key);
+    if (present === undefined) plan.fresh.push(placed);
+    else if (present.size === file.bytes && (await isSame(storage, file.path, present))) plan.present.push(placed);
+    else {
+      throw new PermanentError('CaptureInTheWay', 'The bucket has another file of that name', {
+        got: `${file.path} of ${file.bytes} bytes`,
+        expected: 'a new name, or the same content: captures are never overwritten',
+        where: `s3://${captures.bucket}/${placed.key}`,
+      });
+    }
+  }
+  return plan;
+}
+
+/** The stack's prefix usually ends with the endpoint, with which the key begins. */
+const keyUnder = ({ prefix, endpoint }: StackCaptures, key: string): string =>
+  prefix.endsWith(`${endpoint}/`) ? `${prefix}${key.slice(endpoint.length + 1)}` : `${prefix}${key}`;
+
+/** @throws PermanentError `NotACapture` if none of the first lines looks like one: it would all go into quarantine */
+async function assertCapture(path: string): Promise<void> {
+  let read = 0;
+  for await (const line of firstLines(path)) {
+    if (line.includes('captureData')) return;
+    read += 1;
+  }
+  throw new PermanentError('NotACapture', 'The file has no captures', {
+    got: read === 0 ? 'an empty file' : `no "captureData" in its first ${read} lines`,
+    expected: "Data Capture's JSON lines, uncompressed",
+    where: path,
+  });
+}
+
+type Stored = NonNullable<Awaited<ReturnType<Storage['head']>>>;
+
+/** Most ETags are the MD5 of the content; those of long uploads and of objects under a KMS key are not. */
+async function isSame(storage: Storage, path: string, object: Stored): Promise<boolean> {
+  const local = createHash('md5');
+  for await (const piece of createReadStream(path)) local.update(piece as Buffer);
+  const digest = local.digest('hex');
+  if (digest === object.etag) return true;
+  const remote = createHash('md5');
+  for await (const piece of await storage.read(object)) remote.update(piece);
+  return digest === remote.digest('hex');
 }

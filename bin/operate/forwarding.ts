@@ -5,7 +5,7 @@ import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { ObjectFacts, Storage } from '../../src/core/aws/storage.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
-import { callAws } from './aws-json.ts';
+import { callAws } from './aws-calls.ts';
 
 /** What the deployed function forwards, and where its events come from. */
 export interface Forwarding {

@@ -11,10 +11,9 @@ import { Upload } from '@aws-sdk/lib-storage';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
-import type { AwsClients } from './aws-clients.ts';
-import { followRuns } from './follow-runs.ts';
-import { RunWatcher } from './run-progress.ts';
-import { startNamed } from './start-execution.ts';
+import { startNamed } from './find-execution.ts';
+import { followRuns, RunWatcher } from './run-progress.ts';
+import type { AwsClients } from './stack-outputs.ts';
 
 /** A file to put: its path, and its key in the capture bucket. */
 interface FileToPut {

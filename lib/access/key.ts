@@ -19,13 +19,11 @@ export const KEY_USE = {
   table: [DECRYPT, 'kms:DescribeKey', 'kms:Encrypt', NEW_DATA_KEY, 'kms:ReEncryptFrom', 'kms:ReEncryptTo'],
 };
 
-type KeyedService = 's3' | 'dynamodb' | 'sns' | 'sqs' | 'secretsmanager';
-
 /** @param keyArn `undefined`: nothing of the person's encrypts it, so there is nothing to grant */
 export function grantKey(
   role: Role,
   keyArn: string | undefined,
-  service: KeyedService,
+  service: 's3' | 'dynamodb' | 'sns' | 'sqs' | 'secretsmanager',
   use: keyof typeof KEY_USE,
 ): void {
   if (keyArn === undefined) return;

@@ -1,9 +1,8 @@
 /** Checks of the stack's settings beyond the form of each: by the judge's own rules, in combination, and in length. */
 
-import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
 import { labelPlace } from '../../src/core/settings/ground-truth-setting.ts';
 import { type CheckedSettings, type Settings, settingsSchema } from '../../src/core/settings/schema.ts';
-import { type WrongSetting, wrongValue } from '../../src/core/settings/variables.ts';
+import { defaultJudgeModel, type WrongSetting, wrongValue } from '../../src/core/settings/variables.ts';
 import { judgeEndpoints, judgeModels } from '../../src/judge/judge-id.ts';
 import { priceRemedy, ratesOf } from '../../src/judge/pricing/prices.ts';
 import { createAlwaysRule, mayJudge } from '../../src/judge/scorers/always-rules.ts';

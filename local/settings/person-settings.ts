@@ -1,10 +1,9 @@
 /** The user's own settings that a local run applies. */
 import { join } from 'node:path';
-import { parseSettings, SETTING_NAMES } from '../../lib/settings/settings.ts';
-import { slips } from '../../lib/settings/slips.ts';
-import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
+import { parseSettings, SETTING_NAMES, slips } from '../../lib/settings/settings.ts';
 import { dotenvSettings } from '../../src/core/settings/dotenv-file.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
+import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import { projectPath } from '../project-root.ts';
 
 /** Settings for decoding and judging, which apply with any judge. */

@@ -1,11 +1,11 @@
 /** Reads from the functions' logs whether V8 took the limits of the heap that the stack sets. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AwsClients } from '../../bin/operate/aws-clients.ts';
-import { callAws } from '../../bin/operate/aws-json.ts';
+import { callAws } from '../../bin/operate/aws-calls.ts';
+import type { AwsClients } from '../../bin/operate/stack-outputs.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { HEAP_MESSAGE } from '../../src/core/process/logging.ts';
 
-/** The line that a function logs at its cold start, as in `src/core/process/heap.ts`. */
+/** The line that a function logs at its cold start, as in `src/core/process/logging.ts`. */
 interface HeapLine {
   heapLimitMb: number;
   heapAskedMb?: number;

@@ -3,8 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { dirname } from 'node:path';
 import { isAlive } from '../machine/own-folder.ts';
 import { projectPath } from '../project-root.ts';
-import { type DeployedEndpoint, labelPrefix, REPLAY_ENDPOINT } from './deployed-endpoint.ts';
-import type { LocalEnvironment } from './environment.ts';
+import { type DeployedEndpoint, type LocalEnvironment, labelPrefix, REPLAY_ENDPOINT } from './environment.ts';
 
 interface LocalFacts {
   environment: Pick<LocalEnvironment, 'ministack' | 'mlflowUrl' | 'judge'>;

@@ -4,12 +4,11 @@ import { bar, type ProgressLine, startProgress } from '../../bin/cli/progress.ts
 import { INTERRUPTED, Stopped, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
 import { findCaptures } from '../../bin/operate/capture-files.ts';
 import { type FileProgress, processFiles, type Run, runBackfill } from '../../bin/operate/process-files.ts';
-import { readReasons } from '../../bin/operate/quarantine-report.ts';
-import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
+import { readReasons, readRunSummaries } from '../../bin/operate/summary-report.ts';
 import { readWorst, type WorstTrace, worstFirst } from '../../bin/operate/worst.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { columnsOf } from '../../src/core/text/wrap.ts';
+import { columnsOf } from '../../src/core/text/terminal-text.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { STAND_IN_PATH } from '../../src/judge/judge-id.ts';
 import type { Scorer } from '../../src/judge/types.ts';
@@ -19,13 +18,24 @@ import { projectPath } from '../project-root.ts';
 import { checkSettings, givenSettings, personSettings, settingSlips } from '../settings/person-settings.ts';
 import { startStandInEndpoint } from '../stand-in-endpoint/server.ts';
 import type { ForwardTarget } from '../stand-in-judge/forward.ts';
-import { type DeployedEndpoint, deployEndpoints, isBackfill } from './deployed-endpoint.ts';
 import { type EnvFile, writeEnvFile } from './env-file.ts';
-import { type LocalEnvironment, startEnvironment } from './environment.ts';
-import { forecastLines, measureFiles } from './forecast.ts';
-import { findLabels, processLabels } from './labels.ts';
+import {
+  type DeployedEndpoint,
+  deployEndpoints,
+  isBackfill,
+  type LocalEnvironment,
+  startEnvironment,
+} from './environment.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
-import { exitCode, type Report, reportLines } from './start-report.ts';
+import {
+  exitCode,
+  findLabels,
+  forecastLines,
+  measureFiles,
+  processLabels,
+  type Report,
+  reportLines,
+} from './start-report.ts';
 
 async function main(options: StartOptions, stopping: Stopping): Promise<number> {
   const startedAt = Date.now();

@@ -189,12 +189,9 @@ function positionOfFault(text: string): number | undefined {
 
 // -------------------------------------------------------------------------------------------------- exact numbers
 
-interface SourceContext {
-  source?: string;
-}
 /** ECMAScript's source text access, in Node from version 22. TypeScript's library does not declare it yet. */
 const sourceAwareJson = JSON as unknown as {
-  parse(text: string, reviver: (key: string, value: unknown, context: SourceContext) => unknown): unknown;
+  parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown;
   rawJSON(text: string): object;
   isRawJSON(value: unknown): boolean;
 };

@@ -7,15 +7,16 @@
 
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { assertContract } from '../core/contract/contract.ts';
-import type {
-  LabelFileReport,
-  TruthInput,
-  TruthRequest,
-  TruthResult,
-  TruthRunSummary,
-  TruthState,
+import {
+  type LabelFileReport,
+  TRUTH_STEPS,
+  type TruthInput,
+  type TruthRequest,
+  type TruthResult,
+  type TruthRunSummary,
+  type TruthState,
+  truthInputSchema,
 } from '../core/contract/ground-truth.ts';
-import { TRUTH_STEPS, truthInputSchema } from '../core/contract/ground-truth.ts';
 import { objectInputSchema } from '../core/contract/input.ts';
 import type { LabelMetric } from '../core/contract/names.ts';
 import { truthKeys } from '../core/contract/work-keys.ts';
@@ -24,8 +25,14 @@ import { inOrder } from '../core/process/concurrency.ts';
 import { createMetrics } from '../core/process/metrics.ts';
 import { addCounts, noCounts } from '../core/values/counts.ts';
 import type { Lock } from '../limits/lock.ts';
-import { labelCounts } from './label-counts.ts';
-import { type NoteResult, type ReadResult, STEP_RESERVE_MS, type StepDependencies, type StepResult } from './types.ts';
+import {
+  labelCounts,
+  type NoteResult,
+  type ReadResult,
+  STEP_RESERVE_MS,
+  type StepDependencies,
+  type StepResult,
+} from './types.ts';
 
 /** The steps that do the work. The last step of a run, `sum`, is of this file. */
 export interface TruthSteps {

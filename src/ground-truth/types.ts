@@ -1,9 +1,20 @@
-/** What the steps of a ground truth run get and return. `src/ground-truth/run.ts` calls them in order. */
-
+/**
+ * What the steps of a ground truth run get and return. `src/ground-truth/run.ts` calls them in order.
+ * The counts of label files.
+ */
 import type { Storage } from '../core/aws/storage.ts';
-import type { LabelScorer, TruthRequest } from '../core/contract/ground-truth.ts';
+import type { LabelCounts, LabelScorer, TruthRequest } from '../core/contract/ground-truth.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
+import { addCounts } from '../core/values/counts.ts';
 import type { MlflowClient } from '../mlflow/client.ts';
+
+/** Returns the sum of counts, and of lines that are no labels. */
+export function labelCounts(all: Iterable<LabelCounts> = [], invalid = 0): LabelCounts {
+  const none = { joined: 0, repeated: 0, replaced: 0, outdated: 0, waiting: 0, unknown: 0, ambiguous: 0 };
+  const sum: LabelCounts = { lines: invalid, ...none, invalid };
+  for (const counts of all) addCounts(sum, counts);
+  return sum;
+}
 
 /** A step begins nothing new when less time than this remains, and returns how far it is. */
 export const STEP_RESERVE_MS = 30_000;

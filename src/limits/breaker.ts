@@ -3,9 +3,7 @@
  * of the day is used up. Then no call starts until its time is over. The first function to notice that sends one call on trial: an
  * answer closes the breaker, throttling opens it for twice as long.
  */
-import { type Clock, realClock } from './clock.ts';
-import { asNumber, type ItemChange, type LimitsTable } from './table.ts';
-import { warnOnce } from './warn-once.ts';
+import { asNumber, type Clock, type ItemChange, type LimitsTable, realClock, warnOnce } from './table.ts';
 
 export type Breaker = Pick<TableBreaker, keyof TableBreaker>;
 

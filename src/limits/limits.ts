@@ -4,10 +4,9 @@
  */
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { type Breaker, TableBreaker } from './breaker.ts';
-import { realClock } from './clock.ts';
 import { type RateLimit, TableRateLimit } from './rate-limit.ts';
 import { type CallLimit, type Permits, TableSemaphore } from './semaphore.ts';
-import { LimitsTable, tableClient } from './table.ts';
+import { LimitsTable, realClock, tableClient } from './table.ts';
 
 /** What stands before the requests to MLflow. */
 export interface MlflowLimits {

@@ -19,8 +19,7 @@
 
 import { RetryableError } from '../core/errors/errors.ts';
 import { forEachConcurrently } from '../core/process/concurrency.ts';
-import { type Clock, realClock } from './clock.ts';
-import { asNumber, type LimitsTable } from './table.ts';
+import { asNumber, type Clock, type LimitsTable, realClock } from './table.ts';
 
 /** Who has a lock, and until when if it is not renewed. */
 export interface Holder {

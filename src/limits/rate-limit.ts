@@ -4,9 +4,7 @@
  * whoever asks is served in turn, nothing is refused, and together they never exceed the rate. A function asks about once a
  * second, for as many units as it used in the last one. One that crashes loses at most such a share.
  */
-import { type Clock, realClock } from './clock.ts';
-import { asNumber, type LimitsTable } from './table.ts';
-import { warnOnce } from './warn-once.ts';
+import { asNumber, type Clock, type LimitsTable, realClock, warnOnce } from './table.ts';
 
 export type RateLimit = Pick<TableRateLimit, keyof TableRateLimit>;
 

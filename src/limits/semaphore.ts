@@ -3,9 +3,7 @@
  * together. An item of the table counts the permits of a window of time. A function takes its permits in each window that it runs in,
  * those of the next one before it begins. So the permits of a function that crashes are free again when the window ends.
  */
-import { type Clock, realClock } from './clock.ts';
-import { asNumber, type Item, type LimitsTable } from './table.ts';
-import { warnOnce } from './warn-once.ts';
+import { asNumber, type Clock, type Item, type LimitsTable, realClock, warnOnce } from './table.ts';
 
 export type Permits = Pick<TableSemaphore, keyof TableSemaphore>;
 

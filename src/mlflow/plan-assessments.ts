@@ -1,6 +1,6 @@
 /** Plans which assessments to write to a trace, and how. It never changes a person's assessment. */
-import { stepForLabel } from './plan-label.ts';
-import type { LabelLeft, NewAssessment, StoredAssessment, StoredTrace } from './types.ts';
+
+import { type LabelLeft, type NewAssessment, type StoredAssessment, type StoredTrace, stepForLabel } from './types.ts';
 
 /** An assessment with the id of the older one that it overrides, which becomes invalid. */
 export type Overriding = NewAssessment & { overrides: string };

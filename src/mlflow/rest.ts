@@ -1,13 +1,11 @@
 /** Calls MLflow's REST API: authenticates requests, limits their time, and names their failures. */
 import type { z } from 'zod';
 import { noteThrottle } from '../core/aws/throttles.ts';
-import { PermanentError } from '../core/errors/errors.ts';
-import { shownOf, Words } from '../core/errors/foreign.ts';
+import { PermanentError, shownOf, Words } from '../core/errors/errors.ts';
 import { type RetryPolicy, readRetryAfter, withRetries } from '../core/process/retry.ts';
 import type { MlflowLimits } from '../limits/limits.ts';
-import type { Authorizer, RefusedReply } from './auth.ts';
+import { type Authorizer, type RefusedReply, saysExpired } from './auth.ts';
 import { MlflowRefusedError, MlflowRetryableError, notStored } from './errors.ts';
-import { saysExpired } from './sigv4.ts';
 import type { TrackingTarget } from './tracking-uri.ts';
 import { type HttpReply, type HttpRequest, type HttpTransport, NoReplyError } from './transport.ts';
 

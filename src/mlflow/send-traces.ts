@@ -4,7 +4,6 @@ import type { TraceRecord } from '../captures/trace/types.ts';
 import { saidBy } from '../core/errors/errors.ts';
 import { forEachConcurrently, Semaphore } from '../core/process/concurrency.ts';
 import type { SpansStore } from './artifact-store.ts';
-import { assessmentJson } from './assessment-json.ts';
 import { ControlTraces } from './control-traces.ts';
 import { Deliveries, type Delivery } from './deliver.ts';
 import { MlflowRefusedError, notStored } from './errors.ts';
@@ -13,7 +12,7 @@ import { type OtlpTrace, otlpRequest, rejectedSpans } from './otlp.ts';
 import { traceReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
 import { factsBeforeSpans, spansFile, traceInfo } from './trace-json.ts';
-import type { Experiment, NewAssessment, WriteTracesResult } from './types.ts';
+import { assessmentJson, type Experiment, type NewAssessment, type WriteTracesResult } from './types.ts';
 
 /** From about 50 traces per request on, MLflow's time per trace is constant. Smaller batches lose less to a refusal. */
 export const TRACES_PER_REQUEST = 100;

@@ -1,13 +1,35 @@
-/** Adds up runs from their receipts, and writes their counts. */
+/**
+ * Adds up runs from their receipts, and writes their counts.
+ * What a run has done with a chunk: from the receipts of its attempts, each of which reports all attempts so far.
+ */
 import type { Storage } from '../core/aws/storage.ts';
-import type { QualityCounts } from '../core/contract/quality.ts';
+import type { QualityCounts, QualityFailures } from '../core/contract/quality.ts';
+import type { Receipt } from '../core/contract/receipts.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { PipelineError } from '../core/errors/errors.ts';
 import { forEachConcurrently } from '../core/process/concurrency.ts';
+import { takeFarthest } from '../quality/count-tree.ts';
 import { dayOf, daysWithCounts, readCounts, writeCounts } from '../quality/counts-store.ts';
 import { RunSums } from '../quality/run-sums.ts';
-import { qualityOfChunk } from './chunk-quality.ts';
-import { readChunks, readStates } from './receipts.ts';
+import { type ChunkState, readChunks, readStates } from './receipts.ts';
+
+export function qualityOfChunk({ log, evaluate, receipts }: ChunkState): QualityCounts {
+  // What failed attempts have written is in MLflow. Each knows a part of it.
+  const knowing = (step: Receipt['step'], done?: Receipt): Receipt[] =>
+    done === undefined ? receipts.filter((receipt) => receipt.step === step) : [done];
+  const counts: QualityCounts = {};
+  // Where the captures of a run are traced without its judge after all, both steps know them.
+  for (const { quality = {} } of [...knowing('evaluate', evaluate.done), ...knowing('log', log.done)]) {
+    takeFarthest(counts, quality);
+  }
+  return counts;
+}
+
+/** Returns the captures that failed an objective, as each attempt knew them. */
+export const failuresOfChunk = ({ log, evaluate }: ChunkState): QualityFailures[] =>
+  [log.done, log.failed, evaluate.done, evaluate.failed].flatMap((receipt) =>
+    receipt?.failures ? [receipt.failures] : [],
+  );
 
 /** Runs that are read at the same time. Each has requests of its own in flight. */
 const RUNS_AT_ONCE = 4;

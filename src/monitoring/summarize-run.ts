@@ -7,8 +7,8 @@ import { inOrder } from '../core/process/concurrency.ts';
 import { writeCounts } from '../quality/counts-store.ts';
 import { RunSums, type RunSumsState } from '../quality/run-sums.ts';
 import { withRanges } from './chunk/ranges.ts';
-import { failuresOfChunk, qualityOfChunk } from './chunk-quality.ts';
 import type { FilesState } from './file-reports.ts';
+import { failuresOfChunk, qualityOfChunk } from './rebuild-counts.ts';
 import { readChunks, readPlanReceipts } from './receipts.ts';
 import { type RunSummary, SummaryBuilder, type SummarySums } from './summary.ts';
 

@@ -2,17 +2,21 @@
  * The counts of all runs in the work bucket, by day of the inference. A run writes a small object for each day that it touches.
  * Many small objects of a day are merged into one, a line for each run: not a sum, so that a run that is summarized again
  * replaces its own counts. Of the same run, the object or line that was written last counts.
+ * Adds up the counts of a window of time by group.
  */
 import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
+import { HOUR_MS } from '../captures/files/capture-path.ts';
 import { removeObject } from '../core/aws/remove-object.ts';
 import type { Storage } from '../core/aws/storage.ts';
 import { notS3, parseStored } from '../core/aws/storage-errors.ts';
-import type { QualityCounts } from '../core/contract/quality.ts';
+import type { QualityCell, QualityCounts } from '../core/contract/quality.ts';
 import { workKeys } from '../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../core/process/concurrency.ts';
 import { logger } from '../core/process/logging.ts';
+import { addTree } from './count-tree.ts';
+import { hourOf } from './tally.ts';
 
 const [pack, unpack] = [promisify(gzip), promisify(gunzip)];
 
@@ -141,4 +145,59 @@ export async function* readCounts(
   };
   for await (const { day, runs } of inOrder(DAYS_AT_ONCE, days, read))
     for (const one of runs.values()) yield { ...one, day };
+}
+
+/** A window of whole hours, epoch milliseconds: from inclusive, to exclusive. */
+export interface TimeWindow {
+  fromMs: number;
+  toMs: number;
+}
+
+/** Returns the instant at which an hour of the counts starts. */
+export const hourMs = (hour: string): number => Date.parse(`${hour}:00:00Z`);
+
+const isWithin = (hour: string, { fromMs, toMs }: TimeWindow): boolean => hourMs(hour) >= fromMs && hourMs(hour) < toMs;
+
+/** Reads the counts of a window: the sum over all runs. @param days that have counts */
+export async function readWindow(
+  storage: Storage,
+  bucket: string,
+  days: readonly string[],
+  window: TimeWindow,
+): Promise<QualityCounts> {
+  const [first, last] = [dayOf(hourOf(window.fromMs)), dayOf(hourOf(window.toMs - HOUR_MS))];
+  const counts: QualityCounts = {};
+  const touched = days.filter((day) => day >= first && day <= last);
+  for await (const { hours } of readCounts(storage, bucket, touched)) {
+    const inside = Object.entries(hours).filter(([hour]) => isWithin(hour, window));
+    addTree(counts, Object.fromEntries(inside));
+  }
+  return counts;
+}
+
+/** How the counts are grouped. */
+export type GroupBy = 'variant' | 'hour' | 'day';
+
+export interface CountedCell {
+  hour: string;
+  variant: string;
+  cell: QualityCell;
+}
+
+export const cellsOf = (counts: QualityCounts): CountedCell[] =>
+  Object.keys(counts)
+    .toSorted()
+    .flatMap((hour) => Object.entries(counts[hour] ?? {}).map(([variant, cell]) => ({ hour, variant, cell })));
+
+/** Returns the name of the group that a cell belongs to; `all` without grouping. */
+export function groupOf({ hour, variant }: Pick<CountedCell, 'hour' | 'variant'>, by: GroupBy | undefined): string {
+  if (by === 'variant') return variant;
+  if (by === 'hour') return hour;
+  return by === 'day' ? dayOf(hour) : 'all';
+}
+
+export function sumOfCells(cells: readonly CountedCell[]): QualityCell {
+  const sum: QualityCell = {};
+  for (const { cell } of cells) addTree(sum, cell);
+  return sum;
 }

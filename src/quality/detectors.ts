@@ -4,9 +4,15 @@
  *
  * Runs end in any order. So captures of the last minutes are kept as a tail, in which those of each further run find their
  * place, and the detectors start over from the end of what is settled. A run counts once, however often it is summarized.
+ * Captures that failed an objective, a few of which a person looks at first.
  */
 import { hash } from 'node:crypto';
-import type { ObservedFailure, ObservedSecond, QualityObservations } from '../core/contract/quality.ts';
+import type {
+  ObservedFailure,
+  ObservedSecond,
+  QualityFailures,
+  QualityObservations,
+} from '../core/contract/quality.ts';
 import {
   createDetector,
   type Detector,
@@ -17,8 +23,28 @@ import {
   rateOf,
   type Span,
 } from './detector.ts';
-import { worst } from './failures.ts';
 import type { Objective } from './objectives.ts';
+
+/** A person looks at this many captures. */
+export const SHOWN_FAILURES = 5;
+/** An endpoint has at most 10 variants. */
+const MAX_FAILURES = 10 * SHOWN_FAILURES;
+
+/** Adds failures, and keeps the worst of each variant, since an objective may be about one, or about all but one. */
+export function addFailures(kept: QualityFailures, more: QualityFailures): void {
+  for (const [measure, failures] of Object.entries(more)) {
+    // A guideline may be named `constructor`.
+    const all = [...(Object.hasOwn(kept, measure) ? (kept[measure] ?? []) : []), ...failures];
+    const byVariant = [...Map.groupBy(all, ({ variant }) => variant).values()];
+    kept[measure] = byVariant.flatMap((own) => worst(own)).slice(0, MAX_FAILURES);
+  }
+}
+
+/** Returns the captures that failed the most objectives, the latest first among equals, each once. */
+function worst(failures: readonly ObservedFailure[]): ObservedFailure[] {
+  const each = new Map(failures.map((failure) => [failure.traceId, failure]));
+  return [...each.values()].toSorted((a, b) => b.failing - a.failing || b.second - a.second).slice(0, SHOWN_FAILURES);
+}
 
 /** A run of new files, with what it observed. */
 export interface ObservedRun {

@@ -1,8 +1,7 @@
 /** Rates as text: tables for terminals of any width, and CSV. */
 import type { Measured } from '../core/statistics/sampled-mean.ts';
-import { singleLine } from '../core/text/terminal-text.ts';
-import { wrapped } from '../core/text/wrap.ts';
-import type { TimeWindow } from './fold.ts';
+import { singleLine, wrapped } from '../core/text/terminal-text.ts';
+import type { TimeWindow } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
 import type { GroupRates, Rate, RateDifference } from './rates.ts';
 

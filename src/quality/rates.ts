@@ -13,7 +13,7 @@ import { type Measured, type SampledNumbers, sampledMean } from '../core/statist
 import { sum } from '../core/values/sum.ts';
 import type { Scorer } from '../judge/types.ts';
 import { addTree } from './count-tree.ts';
-import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './fold.ts';
+import { type CountedCell, type GroupBy, groupOf, hourMs, sumOfCells, type TimeWindow } from './counts-store.ts';
 import { ERROR_REPLIES } from './objectives.ts';
 import { chanceOf, EVERY_CAPTURE } from './sample.ts';
 

@@ -7,9 +7,8 @@ import type {
   QualityObservations,
 } from '../core/contract/quality.ts';
 import { addTree, branch } from './count-tree.ts';
-import { dayOf } from './counts-store.ts';
-import { addFailures } from './failures.ts';
-import { cellsOf } from './fold.ts';
+import { cellsOf, dayOf } from './counts-store.ts';
+import { addFailures } from './detectors.ts';
 
 /** Hours × variants of one run: more than a year of two variants. With a dozen scorers, they take about 100 MB. */
 const MAX_CELLS = 20_000;

@@ -7,7 +7,7 @@ import type { Receipt } from '../core/contract/receipts.ts';
 import { JUDGE_COST, RUN_METADATA, SAMPLE_METADATA } from '../mlflow/assessment-metadata.ts';
 import type { NewAssessment, StoredAssessment } from '../mlflow/types.ts';
 import { addTree, branch } from './count-tree.ts';
-import { addFailures } from './failures.ts';
+import { addFailures } from './detectors.ts';
 import { EVERY_CAPTURE, partOf } from './sample.ts';
 
 /** SageMaker's endpoints have at most 10 variants. More names were made up, and would make more counts than captures. */

@@ -6,8 +6,7 @@ import {
   type Overrides,
   unreadable,
 } from './request/literal.ts';
-import { capturedReply } from './request/preparer.ts';
-import { estimateInputTokens, estimateTextTokens } from './request/tokens.ts';
+import { capturedReply, estimateInputTokens, estimateTextTokens } from './request/preparer.ts';
 import { type EntrySource, type ScheduleOptions, schedule } from './schedule/timing.ts';
 import { RecordReader } from './source/record-reader.ts';
 import type { LineReader, OnSkipped, SourceFile } from './source/types.ts';

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
-import { callAws } from '../../bin/operate/aws-json.ts';
+import { callAws } from '../../bin/operate/aws-calls.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import type { Canary } from './canary.ts';

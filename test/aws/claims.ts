@@ -61,7 +61,7 @@ export const CLAIMS = {
   'mlflow-signature': {
     step: 'judge',
     text: 'Managed MLflow accepts our signature and tells its version',
-    file: 'src/mlflow/sigv4.ts',
+    file: 'src/mlflow/auth.ts',
     emulator: 'MLflow is a plain server there',
   },
   'traces-stored': {
@@ -72,7 +72,7 @@ export const CLAIMS = {
   'verdicts-stored': {
     step: 'judge',
     text: 'MLflow has all verdicts of the summary, once each',
-    file: 'src/mlflow/assessments.ts',
+    file: 'src/mlflow/read-traces.ts',
   },
   'event-twice': {
     step: 'refusals',

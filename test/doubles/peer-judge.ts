@@ -7,10 +7,9 @@ import type { EitherRequest } from '../../local/servers/either-http.ts';
 import type { Change } from '../../local/stand-in-judge/answer.ts';
 import { type ConverseBody, type ModelCall, textOf } from '../../local/stand-in-judge/converse.ts';
 import type { HttpAnswer } from '../../local/stand-in-judge/http-answer.ts';
+import { verdictByRule } from '../../src/judge/stand-in/answer.ts';
 import { type AskedQuestion, emptyExchange, type ReadExchange } from '../../src/judge/stand-in/read-prompt.ts';
-import { verdictByRule } from '../../src/judge/stand-in/rules.ts';
-import type { IncomingCall } from './faulty-judge/server.ts';
-import { StandInJudge, type StandInOptions } from './faulty-judge/server.ts';
+import { type IncomingCall, StandInJudge, type StandInOptions } from './faulty-judge/server.ts';
 
 interface MlflowPrompt {
   asked: AskedQuestion;

@@ -3,8 +3,7 @@
  * a process alone shows: signals, pipes, memory, and that the entry itself works.
  */
 import { EXIT } from '../../bin/cli/exit-codes.ts';
-import { failureText } from '../../bin/cli/failures.ts';
-import { programFor } from '../../bin/cli/program.ts';
+import { failureText, programFor } from '../../bin/cli/program.ts';
 import { withVariables } from './aws-answers.ts';
 import type { CliResult } from './replay.ts';
 

@@ -15,11 +15,10 @@ import {
   ListMapRunsCommand,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import { readRunSummaries } from '../../bin/operate/run-summaries.ts';
+import { readRunSummaries } from '../../bin/operate/summary-report.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
-import type { StackOutputs } from '../../src/core/contract/names.ts';
-import { resourceNames } from '../../src/core/contract/names.ts';
+import { resourceNames, type StackOutputs } from '../../src/core/contract/names.ts';
 import type { Receipt } from '../../src/core/contract/receipts.ts';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';

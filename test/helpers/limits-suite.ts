@@ -4,11 +4,10 @@ import { Random } from '../../src/core/values/random.ts';
 import { AdaptiveLimiter } from '../../src/judge/calls/limiter.ts';
 import { TableBreaker } from '../../src/limits/breaker.ts';
 import { Budget, type BudgetOptions, dayScope } from '../../src/limits/budget.ts';
-import type { Clock } from '../../src/limits/clock.ts';
 import { Lock } from '../../src/limits/lock.ts';
 import { TableRateLimit } from '../../src/limits/rate-limit.ts';
 import { type CallLimit, TableSemaphore, WINDOW_MS } from '../../src/limits/semaphore.ts';
-import { asNumber, LimitsTable } from '../../src/limits/table.ts';
+import { asNumber, type Clock, LimitsTable } from '../../src/limits/table.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
 /** A new and empty table. */

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { projectPath } from '../../local/project-root.ts';
 import { indexFor } from '../../src/replay/derived-options.ts';
 import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts';
-import { localFiles } from '../../src/replay/source/files.ts';
+import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { SkippedLine } from '../../src/replay/source/types.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';

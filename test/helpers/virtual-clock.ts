@@ -1,5 +1,5 @@
 /** A clock for simulations: time passes only when everybody sleeps. */
-import type { Clock } from '../../src/limits/clock.ts';
+import type { Clock } from '../../src/limits/table.ts';
 
 export class VirtualClock implements Clock {
   #now = Date.UTC(2026, 10, 20, 12);

@@ -1,6 +1,6 @@
 /** The path of an event to its run: matching objects, the queues, the mapping, and the bucket's notifications. */
 import type { Template } from 'aws-cdk-lib/assertions';
-import { escapeWildcard } from '../../lib/object-events.ts';
+import { escapeWildcard } from '../../lib/object-rule.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { flattened, onlyResource, type Resource, resourcesOfType, templateOf } from '../helpers/synth.ts';
 

@@ -1,7 +1,7 @@
 /** Batch inference on the deployed path: one job for the captures of a run, its cost, and its failure. */
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { workKeys } from '../../src/core/contract/work-keys.ts';
-import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
+import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import { priceCall } from '../../src/judge/pricing/prices.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';
 import { BatchStack, RECORDS, summaryOf } from '../helpers/deployed-batch.ts';

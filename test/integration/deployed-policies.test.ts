@@ -3,7 +3,7 @@
  * holds their actions against the calls of each function.
  */
 import type { LambdaClient } from '@aws-sdk/client-lambda';
-import { callAws } from '../../bin/operate/aws-json.ts';
+import { callAws } from '../../bin/operate/aws-calls.ts';
 import { findForwarding } from '../../bin/operate/forwarding.ts';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
 import { uncheckedIn } from '../aws-requests/product-operations.ts';

@@ -3,10 +3,10 @@ import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
+import { diagnosisText } from '../../bin/commands/doctor.ts';
 import { type Diagnosis, type DoctorFlags, diagnose } from '../../bin/doctor/diagnose.ts';
 import { checked } from '../../bin/doctor/finding.ts';
-import { quotasOf } from '../../bin/doctor/quotas.ts';
-import { diagnosisText } from '../../bin/doctor/text.ts';
+import { quotasOf } from '../../bin/doctor/judge.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
 import { type Answer, type Answers, AwsAnswers, withVariables, xml, xmlError } from '../helpers/aws-answers.ts';
 

@@ -8,11 +8,10 @@ import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { parse } from 'dotenv';
 import { Stopped } from '../../bin/cli/stop-signals.ts';
 import { initCommand } from '../../bin/commands/init.ts';
-import { quickClients } from '../../bin/doctor/ground.ts';
-import { collectByQuestions } from '../../bin/init/collect.ts';
-import { FoundAccount } from '../../bin/init/look-up.ts';
+import { quickClients } from '../../bin/doctor/finding.ts';
+import { collectByQuestions, FoundAccount } from '../../bin/init/collect.ts';
 import { Prompt } from '../../bin/init/prompt.ts';
-import { dotenvText } from '../../src/core/settings/new-dotenv.ts';
+import { dotenvText } from '../../src/core/settings/dotenv-file.ts';
 import { AwsAnswers, withVariables, xml } from '../helpers/aws-answers.ts';
 import { runHere } from '../helpers/command-here.ts';
 

@@ -2,8 +2,8 @@
 import { request } from 'node:http';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { plannerDependencies } from '../../lambda/plan-captures/dependencies.ts';
+import { sigV4Authorizer } from '../../src/mlflow/auth.ts';
 import { createMlflowClient, type MlflowClient } from '../../src/mlflow/client.ts';
-import { sigV4Authorizer } from '../../src/mlflow/sigv4.ts';
 import { type ManagedMlflowTarget, parseTrackingUri } from '../../src/mlflow/tracking-uri.ts';
 import { planCaptures } from '../../src/monitoring/plan/planner.ts';
 import { S3Wire } from '../doubles/s3-wire.ts';

@@ -8,7 +8,7 @@ import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { OwnLimit } from '../../src/limits/spending-limit.ts';
 import type { StoredTrace } from '../../src/mlflow/types.ts';
 import { addTree } from '../../src/quality/count-tree.ts';
-import { cellsOf, sumOfCells } from '../../src/quality/fold.ts';
+import { cellsOf, sumOfCells } from '../../src/quality/counts-store.ts';
 import { chatLine } from '../helpers/deployed-captures.ts';
 import { expectEquations, TIME } from '../helpers/fault-expectations.ts';
 import { type FaultCase, FaultPipeline, type RunHooks, type RunOutcome, WORK } from '../helpers/fault-pipeline.ts';

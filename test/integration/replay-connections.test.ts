@@ -9,7 +9,7 @@ import { DEFAULT_OPTIONS, type ReplayOptions } from '../../src/replay/options.ts
 import { scheduleFromIndex } from '../../src/replay/schedule/timing.ts';
 import type { SendJob, SendOutcome, SendProgress } from '../../src/replay/send/job.ts';
 import { sendSchedule } from '../../src/replay/send/send-schedule.ts';
-import { localFiles } from '../../src/replay/source/files.ts';
+import { localFiles } from '../../src/replay/source/open-source.ts';
 import type { Target } from '../../src/replay/targets/target.ts';
 import { UrlTarget } from '../../src/replay/targets/url-target.ts';
 import { chatLine, ReplayFolder, type ReplayRecord, replay } from '../helpers/replay.ts';

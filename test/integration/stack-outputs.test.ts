@@ -1,8 +1,7 @@
 /** Finding a deployed stack by its prefix, in the emulator's Parameter Store. */
 
-import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
-import { callAws } from '../../bin/operate/aws-json.ts';
-import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
+import { callAws } from '../../bin/operate/aws-calls.ts';
+import { type AwsClients, destroyClients, emulatedClients, readStackOutputs } from '../../bin/operate/stack-outputs.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { OUTPUT_PARAMETERS, outputPath } from '../../src/core/contract/names.ts';
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { replayKeys } from '../../src/core/contract/work-keys.ts';
-import { defaultJudgeModel } from '../../src/core/settings/default-judge.ts';
+import { defaultJudgeModel } from '../../src/core/settings/variables.ts';
 import { dayScope, runScope } from '../../src/limits/budget.ts';
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { type StandInEndpoint, startStandInEndpoint } from '../doubles/recording-endpoint.ts';
@@ -152,7 +152,9 @@ describe('with the judge and with MLflow', () => {
     const { gate, notes } = JSON.parse(compared.stdout) as { gate: GateResult; notes: string[] };
     expect(notes).toContainEqual(expect.stringContaining(`by the verdicts of replay-${RUN}`));
     // One of the pairs that a judge can compare, equal ones included.
-    expect(gate.thresholds).toEqual([expect.objectContaining({ seen: 1 + PAIRS, worse: 100 / (1 + PAIRS), open: 0 })]);
+    expect(gate.thresholds).toEqual([
+      expect.objectContaining({ seen: 1 + PAIRS, worse: expect.closeTo(100 / (1 + PAIRS)), open: 0 }),
+    ]);
   });
 
   test('counts in no rate and no prediction', async () => {

@@ -2,8 +2,7 @@
 import { parseArgs } from 'node:util';
 import { settingVariables } from '../../lib/settings/settings.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
-import { makeRelease } from './make-release.ts';
-import { withBundles } from './zips.ts';
+import { makeRelease, withBundles } from './make-release.ts';
 
 const HELP = `Usage: npm run release -- [--out DIR]
 

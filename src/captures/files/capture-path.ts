@@ -23,14 +23,7 @@ export function hourPathOf(key: string): HourPath | undefined {
   return formatHour(startMs) === hour ? { base, startMs } : undefined;
 }
 
-/** The endpoint, the variant and the hour in a key. All are missing without an hour folder. */
-interface CapturePath {
-  endpoint?: string;
-  variant?: string;
-  hourMs?: number;
-}
-
-export function capturePathOf(key: string): CapturePath {
+export function capturePathOf(key: string): { endpoint?: string; variant?: string; hourMs?: number } {
   const path = hourPathOf(key);
   if (path === undefined) return {};
   const [variant, endpoint] = path.base.split('/').reverse().slice(1);

@@ -1,6 +1,6 @@
 /** Summarizes vectors. A reader learns nothing from their numbers, of which there are thousands. */
 import { isExactNumber, isObject, type JsonObject } from '../json.ts';
-import { promptsOf } from '../wire/prompts.ts';
+import { promptsOf } from '../wire/messages.ts';
 
 /** Replaces a vector. */
 interface VectorSummary {

@@ -2,7 +2,7 @@
 import type { ContentType } from '../content-type.ts';
 import { parseJson } from '../json.ts';
 import { assembleStream } from '../stream/assemble.ts';
-import { type EventStream, looksLikeEventStream, parseEventStream, unframed } from '../stream/events.ts';
+import { type EventStream, looksLikeEventStream, parseEventStream, unframed } from '../stream/framing.ts';
 import type { Payload } from '../types.ts';
 import { countValues, type Scale } from '../weight.ts';
 import type { StreamSource } from '../wire/registry.ts';

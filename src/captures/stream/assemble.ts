@@ -4,7 +4,7 @@
  */
 import { isObject, type JsonObject, parseJson } from '../json.ts';
 import { assembleEvents, readDelta, readError, type StreamSource } from '../wire/registry.ts';
-import type { EventStream, StreamEvent } from './events.ts';
+import type { EventStream, StreamEvent } from './framing.ts';
 
 interface Assembled {
   value: unknown;

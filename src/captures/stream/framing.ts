@@ -1,10 +1,11 @@
 /**
  * Splits a streamed reply into its pieces as they arrive: server-sent events, JSON Lines, or plain text. Captured and
  * live streams are both read with this. https://html.spec.whatwg.org/multipage/server-sent-events.html
+ * Reads server-sent events, as models stream their replies.
  */
 import { TextDecoder } from 'node:util';
 import { parseContentType } from '../content-type.ts';
-import { parseJson } from '../json.ts';
+import { isObject, parseJson } from '../json.ts';
 
 type StreamForm = 'events' | 'lines' | 'text';
 
@@ -177,4 +178,92 @@ function formOf(head: string): StreamForm | undefined {
   if (start.startsWith('{')) return 'lines';
   const isOpen = start.length < LONGEST_FIELD && FIELDS.some((field) => field.startsWith(start));
   return isOpen && head.length < 4096 ? undefined : 'text';
+}
+
+export interface StreamEvent {
+  /** The event's name, if the stream has one. */
+  event?: string;
+  /** The parsed JSON document, or the text when it is not JSON. */
+  data: unknown;
+}
+
+export interface EventStream {
+  events: StreamEvent[];
+  /** The stream's own end marker was found. */
+  done: boolean;
+  /** Number of events whose JSON is truncated or malformed. They are left out. */
+  broken: number;
+}
+
+const FIELD = /^(?:data|event|id|retry):/;
+
+/**
+ * Whether a text begins like a stream of events.
+ *
+ * @param isAnnounced comments alone then are a stream, without an event
+ */
+export function looksLikeEventStream(text: string, isAnnounced = false): boolean {
+  for (const line of text.slice(0, 65_536).split(/\r\n|\n|\r/)) {
+    if (line.trim() === '' || line.startsWith(':')) continue;
+    if (!FIELD.test(line)) return false;
+    if (line.startsWith('data:')) return true;
+  }
+  return isAnnounced;
+}
+
+/** Reads the events. The last one may lack its blank line. Never throws. */
+export function parseEventStream(text: string): EventStream {
+  const stream = noEvents();
+  const framing = new StreamFraming({ form: 'events', onEvent: (data, name) => addEvent(stream, data, name) });
+  framing.feed(text);
+  framing.end();
+  return stream;
+}
+
+export const noEvents = (): EventStream => ({ events: [], done: false, broken: 0 });
+
+/**
+ * Adds the data from `StreamFraming`: one event, or several that came as one. Never throws.
+ *
+ * @returns the added events: none for the end marker and for an unreadable event.
+ */
+export function addEvent(stream: EventStream, data: string, name?: string): StreamEvent[] {
+  const parsed = readData(data);
+  // Some servers omit the blank line between two events.
+  if (parsed === undefined && data.includes('\n')) {
+    return data.split('\n').flatMap((line) => addEvent(stream, line, name));
+  }
+  if (data.trim() === '[DONE]') stream.done = true;
+  else if (parsed === undefined) stream.broken += 1;
+  else {
+    const event = { event: name, data: parsed };
+    stream.events.push(event);
+    return [event];
+  }
+  return [];
+}
+
+/**
+ * Returns the document of a Bedrock event that an SDK wrote down in base64 under `bytes`. Other values are unchanged.
+ *
+ * @param count receives the text before it is parsed.
+ */
+export function unframed(value: unknown, count?: (text: string) => void): unknown {
+  if (!isObject(value)) return value;
+  const { bytes } = isObject(value.chunk) ? value.chunk : value;
+  if (typeof bytes !== 'string') return value;
+  const text = Buffer.from(bytes, 'base64').toString();
+  if (!text.startsWith('{')) return value;
+  count?.(text);
+  const parsed = parseJson(text);
+  return parsed.ok ? parsed.value : value;
+}
+
+/** Returns the document, or the text when it does not begin like one. `undefined` for malformed JSON. */
+function readData(text: string): unknown {
+  const first = text.trimStart()[0];
+  if (first !== '{' && first !== '[') return text;
+  const parsed = parseJson(text);
+  if (parsed.ok) return parsed.value;
+  return text.trim() === '[DONE]' ? text : undefined;
 }

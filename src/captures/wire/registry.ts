@@ -2,22 +2,24 @@
 import { firstOf } from '../../core/values/first-of.ts';
 import { asText, isObject, type JsonObject } from '../json.ts';
 import { spokenReply } from './model-text.ts';
-import type { Assembly, Delta, WireFormat, WirePrompt, WireReply } from './types.ts';
-import { fieldsOf, textsOf } from './values.ts';
-import { ai21 } from './vendors/ai21.ts';
+import {
+  type Assembly,
+  type Delta,
+  fieldsOf,
+  textsOf,
+  type WireFormat,
+  type WirePrompt,
+  type WireReply,
+} from './types.ts';
 import { anthropicMessages } from './vendors/anthropic-messages.ts';
-import { bedrockConverse } from './vendors/bedrock-converse.ts';
-import { bedrockText } from './vendors/bedrock-text.ts';
+import { ai21, bedrockConverse, bedrockText } from './vendors/bedrock-converse.ts';
 import { cohere } from './vendors/cohere.ts';
 import { gemini } from './vendors/gemini.ts';
-import { genericText } from './vendors/generic-text.ts';
-import { messageList } from './vendors/message-list.ts';
+import { genericText, messageList } from './vendors/generic-text.ts';
 import { ollama } from './vendors/ollama.ts';
-import { openAiChat } from './vendors/openai-chat.ts';
-import { openAiCompletion } from './vendors/openai-completion.ts';
+import { openAiChat, openAiCompletion } from './vendors/openai-chat.ts';
 import { openAiResponses } from './vendors/openai-responses.ts';
-import { questionAnswering } from './vendors/question-answering.ts';
-import { tgi } from './vendors/tgi.ts';
+import { questionAnswering, tgi } from './vendors/tgi.ts';
 
 /** In the order in which they are tried: formats with unmistakable documents come first. */
 const FORMATS: readonly WireFormat[] = [

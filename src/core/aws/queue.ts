@@ -1,7 +1,6 @@
 /** The requests to SQS of a function that reads a queue. */
 
-import { RetryableError, saidBy } from '../errors/errors.ts';
-import { shownOf, Words } from '../errors/foreign.ts';
+import { RetryableError } from '../errors/errors.ts';
 import { signedPost } from './signed-post.ts';
 
 /** The longest that SQS hides a message, without the time that it has been hidden for. */
@@ -26,15 +25,10 @@ export const hideMessage = (queueUrl: string, receiptHandle: string, seconds: nu
   });
 
 async function call(queueUrl: string, operation: string, input: object): Promise<void> {
-  const failed = (got: string, cause?: unknown): RetryableError =>
-    new RetryableError('QueueUnavailable', `SQS did not take ${operation}`, { got, where: queueUrl }, cause);
   const headers = { 'content-type': 'application/x-amz-json-1.0', 'x-amz-target': `AmazonSQS.${operation}` };
-  const { ok, status, text } = await signedPost(
-    { service: 'sqs', region: process.env.AWS_REGION ?? '', url: queueUrl },
-    { headers, body: JSON.stringify({ QueueUrl: queueUrl, ...input }) },
-  ).catch((error: Error) => {
-    throw failed(saidBy(error), error);
+  const place = { service: 'sqs', region: process.env.AWS_REGION ?? '', url: queueUrl } as const;
+  const post = { headers, body: JSON.stringify({ QueueUrl: queueUrl, ...input }) };
+  await signedPost(place, post, /"__type":"(?:[\w.]+#)?(\w{1,80})"/, (got, cause) => {
+    return new RetryableError('QueueUnavailable', `SQS did not take ${operation}`, { got, where: queueUrl }, cause);
   });
-  const code = /"__type":"(?:[\w.]+#)?(\w{1,80})"/.exec(text)?.[1];
-  if (!ok) throw failed(shownOf({ status, code, text }), new Words(text));
 }

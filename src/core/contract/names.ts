@@ -104,8 +104,7 @@ export type RunMetric = (typeof RUN_METRICS)[number];
  * The metrics of labels, which a run over label files publishes at its end: non-blank lines; labels with a prediction; and lines and
  * files that could not be used.
  */
-export const LABEL_METRICS = ['LabelsRead', 'LabelsJoined', 'LabelsInvalid'] as const;
-export type LabelMetric = (typeof LABEL_METRICS)[number];
+export type LabelMetric = 'LabelsRead' | 'LabelsJoined' | 'LabelsInvalid';
 
 /**
  * The metrics of throttling, by the service that throttles, and the seconds for which chunks are sent away, whatever they wait for. A
@@ -124,14 +123,12 @@ export type ThrottleMetric = (typeof THROTTLE_METRICS)[keyof typeof THROTTLE_MET
  * The metrics of forwarding: files and inferences that Arthur took, inferences of those files that it did not take, files of which it
  * took nothing or counted fewer inferences than lines, and attempts at files that have waited for long.
  */
-export const FORWARD_METRICS = [
-  'ForwardedFiles',
-  'ForwardedInferences',
-  'ForwardRejected',
-  'ForwardUntaken',
-  'ForwardLate',
-] as const;
-export type ForwardMetric = (typeof FORWARD_METRICS)[number];
+export type ForwardMetric =
+  | 'ForwardedFiles'
+  | 'ForwardedInferences'
+  | 'ForwardRejected'
+  | 'ForwardUntaken'
+  | 'ForwardLate';
 
 /**
  * The metrics of quality, which runs of new captures publish: `Judged` and `Passed` by scorer and variant; `ErrorReplies`

@@ -6,11 +6,7 @@ class OutOfTime extends Error {
 }
 export const isOutOfTime = (error: unknown): error is Error => error instanceof OutOfTime;
 
-interface Guard {
-  script: vm.Script;
-  context: vm.Context & { work?: () => void };
-}
-let guard: Guard | undefined;
+let guard: { script: vm.Script; context: vm.Context & { work?: () => void } } | undefined;
 
 /**
  * Runs the work and interrupts it after the given time. V8 interrupts loops and regular expressions immediately, also in

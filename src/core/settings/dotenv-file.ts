@@ -1,7 +1,57 @@
-/** The user's `.env`. */
-import { existsSync, readFileSync } from 'node:fs';
+/**
+ * The user's `.env`.
+ * Writes a new `.env`: the text of `.env.example`, with values in it.
+ */
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { parse } from 'dotenv';
 import { PermanentError } from '../errors/errors.ts';
+
+/** A value in quotes that it does not contain, if it has a character that dotenv or a shell would interpret. */
+function quoted(value: string): string {
+  if (/^[\w./:@%+=,-]*$/.test(value)) return value;
+  const quote = ["'", '"', '`'].find((mark) => !value.includes(mark)) ?? "'";
+  return `${quote}${value}${quote}`;
+}
+
+/**
+ * Fills values into the example: each replaces the line of its setting, which may be a comment.
+ *
+ * @throws PermanentError `DotenvImpossible` if a value cannot be written so that dotenv reads the same
+ */
+export function dotenvText(example: string, values: Readonly<Record<string, string>>): string {
+  const lines = example.split('\n').map((line) => {
+    const name = /^#?([A-Z0-9_]+)=/.exec(line)?.[1];
+    const value = name === undefined ? undefined : values[name];
+    return value === undefined ? line : `${name}=${quoted(value)}`;
+  });
+  const text = lines.join('\n');
+  const read = parse(text);
+  const lost = Object.entries(values).find(([name, value]) => read[name] !== value);
+  if (lost === undefined) return text;
+  throw new PermanentError('DotenvImpossible', `The value of ${lost[0]} cannot be written into a .env file`, {
+    got: `${lost[1].length} characters`,
+    expected: 'a value on one line, without one of the quotes \' " `',
+  });
+}
+
+/** The error for a file that exists, which is never overwritten. */
+export const dotenvExists = (file: string): PermanentError =>
+  new PermanentError('DotenvExists', `${file} exists already, and is not overwritten`, {
+    got: file,
+    expected: 'to edit it (inference-monitor doctor checks it), or another file with --out',
+  });
+
+/** Writes a file that does not exist yet, whole or not at all. @throws PermanentError `DotenvExists` */
+export function writeNewFile(file: string, text: string): void {
+  try {
+    writeFileSync(file, text, { flag: 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw dotenvExists(file);
+    // A full disk may have taken a part.
+    rmSync(file, { force: true });
+    throw error;
+  }
+}
 
 /** Reads the settings of a `.env`; none if the file does not exist. */
 export const dotenvSettings = (file = '.env'): Record<string, string> =>

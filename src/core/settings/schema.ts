@@ -4,7 +4,6 @@
  */
 import * as z from 'zod';
 import { DEFAULT_MAX_LINE_BYTES } from '../values/line-bound.ts';
-import { defaultJudgeModel } from './default-judge.ts';
 import { forwardSettings } from './forward-settings.ts';
 import { groundTruthSchema } from './ground-truth-setting.ts';
 import {
@@ -20,6 +19,7 @@ import {
   urlFault,
   wholeNumber,
 } from './kinds.ts';
+import { defaultJudgeModel } from './variables.ts';
 
 /** A role name has at most 64 characters, and the longest name around the prefix has 34. */
 export const MAX_PREFIX = 30;

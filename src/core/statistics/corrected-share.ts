@@ -1,8 +1,7 @@
 /** The share of captures that pass, corrected for the judge's errors by people's labels. */
 import { sum } from '../values/sum.ts';
 import { type JudgeErrors, type LabelCells, MIN_RARER, plugIn, predictionPowered } from './label-correction.ts';
-import { type Estimate, scoreInterval } from './share.ts';
-import { type SampledShare, weightedShare } from './weights.ts';
+import { type Estimate, type SampledShare, scoreInterval, weightedShare } from './share.ts';
 
 /** Verdicts of one stratum of the sample. */
 export interface JudgedStratum {

@@ -1,7 +1,6 @@
 /** Estimates of the share that people would pass, from the judge's verdicts and people's labels, with 95% intervals. */
 import { betaQuantile, Z_95 } from './distributions.ts';
-import type { Estimate } from './share.ts';
-import type { SampledShare } from './weights.ts';
+import type { Estimate, SampledShare } from './share.ts';
 
 type Moments = [mean: number, variance: number];
 

@@ -1,5 +1,113 @@
 /**
+ * Breaks lines for terminals of any width.
+ * Tables for terminals of any width.
+ * Durations for people.
+ */
+
+const UNITS: readonly [seconds: number, name: string][] = [
+  [86_400, 'd'],
+  [3_600, 'h'],
+  [60, 'min'],
+  [1, 's'],
+];
+
+/** Formats a duration as `42.0 s`, `2 h 36 min` or `274 d 8 h`. */
+export function durationText(seconds: number): string {
+  const first = UNITS.findIndex(([unit]) => seconds >= unit);
+  if (first === -1 || seconds < 60) return `${seconds.toFixed(1)} s`;
+  const [larger, smaller] = UNITS.slice(first, first + 2) as [(typeof UNITS)[number], (typeof UNITS)[number]];
+  const whole = Math.floor(seconds / larger[0]);
+  const rest = Math.floor((seconds - whole * larger[0]) / smaller[0]);
+  return `${whole} ${larger[1]}${rest > 0 ? ` ${rest} ${smaller[1]}` : ''}`;
+}
+
+const DEFAULT_COLUMNS = 80;
+
+/** Returns the width of a terminal. Some report 0 columns. */
+export const columnsOf = (output: NodeJS.WriteStream): number => output.columns || DEFAULT_COLUMNS;
+
+/**
+ * Breaks a line between words, so that no terminal breaks it within one. Further lines are indented by two more columns. A word
+ * that is longer than a line stays whole.
+ *
+ * @param width in columns; `Infinity` for none
+ */
+export function wrapped(line: string, width: number): string[] {
+  const indent = /^ */.exec(line)?.[0] ?? '';
+  const lines: string[] = [];
+  let rest = line;
+  while (rest.length > width) {
+    const start = rest.length - rest.trimStart().length;
+    const within = rest.lastIndexOf(' ', width);
+    const at = within > start ? within : rest.indexOf(' ', start);
+    if (at < 0) break;
+    lines.push(rest.slice(0, at));
+    rest = `${indent}  ${rest.slice(at + 1)}`;
+  }
+  return [...lines, rest];
+}
+
+/** Returns lines as text, each broken at the width. */
+export const wrappedText = (lines: readonly string[], width: number): string =>
+  lines.flatMap((line) => wrapped(line, width).map((part) => `${part}\n`)).join('');
+
+/**
  * Puts foreign text on one line, without what a terminal would interpret: control characters, and those that reverse the
  * direction of the text after them.
  */
 export const singleLine = (text: string): string => text.replace(/[\s\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ');
+
+export interface TableOptions {
+  /** Columns. */
+  width: number;
+  style(style: 'bold', text: string): string;
+}
+
+/** Figures, which are aligned to the right. */
+const FIGURE = /^\$?[\d,.]*%?$/;
+
+/**
+ * Returns a table if it fits the width. Otherwise each row has its first cell on a line of its own, and the others, with their
+ * names, below it.
+ *
+ * @param rows texts of one line each
+ */
+export function tableText(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  options: TableOptions,
+): string {
+  const { width, style } = options;
+  const columns = head.map((name, column) => {
+    const cells = rows.map((row) => row[column] ?? '');
+    return {
+      size: Math.max(name.length, ...cells.map(({ length }) => length)),
+      isRight: cells.every((cell) => FIGURE.test(cell)),
+    };
+  });
+  const line = (cells: readonly string[]): string =>
+    columns
+      .map(({ size, isRight }, column) =>
+        isRight ? (cells[column] ?? '').padStart(size) : (cells[column] ?? '').padEnd(size),
+      )
+      .join('  ')
+      .trimEnd();
+  if (columns.reduce((total, { size }) => total + size + 2, -2) <= width) {
+    return [style('bold', line(head)), ...rows.map(line)].map((text) => `${text}\n`).join('');
+  }
+  return rows.map(([first = '', ...others]) => stacked(head.slice(1), first, others, options)).join('');
+}
+
+function stacked(
+  names: readonly string[],
+  first: string,
+  others: readonly string[],
+  { width, style }: TableOptions,
+): string {
+  const facts = others.flatMap((cell, index) => (cell === '' ? [] : [`${names[index]} ${cell}`]));
+  const lines = [
+    ...wrapped(first, width).map((text) => style('bold', text)),
+    ...wrapped(`  ${facts.join(', ')}`, width),
+  ];
+  return lines.map((text) => `${text}\n`).join('');
+}

@@ -10,7 +10,7 @@ import type { Label, LabelCounts, LabelFault, LabelFileReport, LabelValue } from
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { RetryableError } from '../../core/errors/errors.ts';
 import { gzipped } from '../../core/values/gzip.ts';
-import { labelCounts } from '../label-counts.ts';
+import { labelCounts } from '../types.ts';
 import { storedLines } from './labeled-store.ts';
 
 /** What became of a label that met its prediction, and of any; see `LabelCounts`. */

@@ -7,8 +7,7 @@ import { truthKeys } from '../../core/contract/work-keys.ts';
 import { PermanentError, toNamedError } from '../../core/errors/errors.ts';
 import { logger } from '../../core/process/logging.ts';
 import { fileDigest, MAX_FAULTS, PART_LABELS, partName, writePart } from '../join/waiting.ts';
-import { labelCounts } from '../label-counts.ts';
-import { type ReadResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
+import { labelCounts, type ReadResult, STEP_RESERVE_MS, type StepDependencies } from '../types.ts';
 import { isLabelFile, readLabels } from './read-labels.ts';
 
 /** Characters of the labels of a part: some pages each are few labels. */

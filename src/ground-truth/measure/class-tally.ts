@@ -1,8 +1,13 @@
 /** Adds up labels and predicted classes, and computes the figures of classification from the sums. */
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
-import { type Confusion, classFigures } from '../../core/statistics/agreement.ts';
-import { type ClassMeasure, classAverages, f1Estimate } from '../../core/statistics/class-averages.ts';
+import {
+  type ClassMeasure,
+  type Confusion,
+  classAverages,
+  classFigures,
+  f1Estimate,
+} from '../../core/statistics/agreement.ts';
 import { rocAuc } from '../../core/statistics/roc-auc.ts';
 import { wilson } from '../../core/statistics/share.ts';
 import { areProbabilities } from '../index/reply-values.ts';

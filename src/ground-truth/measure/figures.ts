@@ -1,5 +1,9 @@
-/** What the figures of labeled predictions look like: in the output of commands, and for objectives. */
+/**
+ * What the figures of labeled predictions look like: in the output of commands, and for objectives.
+ * The figures of labeled predictions as text, for terminals of any width.
+ */
 import type { Estimate } from '../../core/statistics/share.ts';
+import { singleLine, type TableOptions, tableText, wrapped } from '../../core/text/terminal-text.ts';
 
 /** A figure with its 95% interval. What is not defined, or not known, is `null`, and `why` says why. */
 export interface Figure {
@@ -99,4 +103,159 @@ export function figureOf(
   if (![low ?? 0, high ?? 0].every(Number.isFinite)) return figureOf({ value, low: null, high: null }, TOO_LARGE);
   if (!Number.isFinite(value)) return unknown(TOO_LARGE);
   return low === null || high === null ? { value, low: null, high: null, why } : { value, low, high };
+}
+
+/** Variants whose details are shown. */
+const MAX_DETAILED = 10;
+/** Classes that have figures of their own, or a place in the confusion matrix. */
+const MAX_CLASSES = 10;
+/** Values of a column. */
+const MAX_VALUES = 20;
+/** Measures in the unit of the label. The others are shares, but for R². */
+const NUMBERS = ['mae', 'rmse', 'bias', 'r2'];
+const NAMES: Record<string, string> = { f1: 'F1', auc: 'AUC', mae: 'MAE', rmse: 'RMSE', r2: 'R²' };
+
+const NONE: Figure = { value: null, low: null, high: null };
+
+const nameOf = (measure: string): string => NAMES[measure] ?? measure;
+const titleOf = ({ group, shadow }: TruthGroup, by: string | undefined): string =>
+  by === undefined ? 'all' : `${singleLine(group)}${shadow ? ' (shadow)' : ''}`;
+/** Of hours and days, what matters is how the figures change. */
+const isOfTime = (by: string | undefined): boolean => by === 'hour' || by === 'day';
+const whole = (count: number): string => count.toLocaleString('en-US');
+const percent = (share: number): string => (share * 100).toFixed(1);
+
+/** `78.0% (72.3–82.8)`, or a dash. */
+function figureText({ value, low, high }: Figure, isNumber = false): string {
+  if (value === null) return '–';
+  const text = isNumber ? (number: number) => number.toPrecision(4) : percent;
+  const interval = low === null || high === null ? '' : ` (${text(low)}–${text(high)})`;
+  return `${text(value)}${isNumber ? '' : '%'}${interval}`;
+}
+
+/** @param by what the groups are; `undefined`: there is one, of all rows */
+export function truthTable(figures: TruthFigures, by: string | undefined, options: TableOptions): string {
+  const { kind, why, threshold, groups, leftOut } = figures;
+  const names = [...new Set(groups.flatMap(({ measures }) => Object.keys(measures)))];
+  const cellsOf = ({ measures }: TruthGroup): string[] =>
+    names.map((name) => figureText(measures[name] ?? NONE, NUMBERS.includes(name)));
+  const head = [by ?? '', 'labels', ...names.map(nameOf)];
+  const rows = groups.map((one) => [titleOf(one, by), whole(one.rows), ...cellsOf(one)]);
+  const wide = tableText(head, rows, { ...options, width: Number.POSITIVE_INFINITY });
+  const isWide = Math.max(...wide.split('\n').map(({ length }) => length)) <= options.width;
+  const narrow = groups.map((one) =>
+    tableText(
+      [titleOf(one, by), `of ${whole(one.rows)} labels`],
+      names.map((name, at) => [nameOf(name), cellsOf(one)[at] ?? '']),
+      options,
+    ),
+  );
+  const positive = groups.find(({ classes }) => classes !== undefined)?.classes?.positive;
+  const notes = [
+    `The model predicts ${kind}: ${why}.`,
+    ...(threshold === undefined
+      ? []
+      : [`A probability of ${threshold} or more counts as ${singleLine(positive ?? '')}.`]),
+    ...(kind === 'classes' && groups.length > 0
+      ? [
+          positive === null
+            ? 'Precision, recall and F1 are means of all classes.'
+            : `Precision, recall, F1 and AUC are those of class ${singleLine(positive ?? '')}.`,
+        ]
+      : []),
+    'In brackets: 95% intervals.',
+    ...Object.entries(leftOut).map(
+      ([variant, rows]) => `Left out: ${whole(rows)} labels of the shadow variant ${singleLine(variant)}.`,
+    ),
+  ];
+  return [
+    lined([notes.join(' ')], options),
+    isWide ? wide : narrow.join('\n'),
+    ...(isOfTime(by)
+      ? []
+      : groups
+          .slice(0, MAX_DETAILED)
+          .map((group) => details(group, by, options))
+          .filter(Boolean)),
+  ].join('\n');
+}
+
+const lined = (lines: readonly string[], { width }: TableOptions): string =>
+  lines
+    .flatMap((line) => wrapped(line, width))
+    .map((line) => `${line}\n`)
+    .join('');
+
+function details(figures: TruthGroup, by: string | undefined, options: TableOptions): string {
+  const { compared, notCompared, measures, classes, groups = {} } = figures;
+  const whys = Object.entries(measures).flatMap(([name, { why }]) =>
+    why === undefined ? [] : [`${nameOf(name)}: ${singleLine(why)}`],
+  );
+  const { rows: scored = 0, used = 0 } = classes?.scored ?? {};
+  const hasAuc = typeof measures.auc?.value === 'number';
+  if (hasAuc && scored < compared)
+    whys.push(`AUC: of the ${whole(scored)} of ${whole(compared)} rows that have scores`);
+  if (used < scored) whys.push(`AUC: of a random sample of ${whole(used)} of ${whole(scored)} rows with scores`);
+  const list = classes?.each.find(({ class: name }) => name.startsWith('['));
+  if (list !== undefined) whys.push(`The class ${singleLine(list.class)} may be a part of a list that was not read`);
+  const left = Object.entries(notCompared).map(([why, count]) => `${whole(count)} not compared: ${why}`);
+  const parts = [
+    lined([...left, ...whys], options),
+    ...(classes === undefined ? [] : [classesText(classes, options)]),
+    ...Object.entries(groups).map(([column, values]) => groupsText(column, values, options)),
+  ].filter(Boolean);
+  if (parts.length === 0) return '';
+  return `${by === undefined ? '' : `${options.style('bold', `${by} ${titleOf(figures, by)}`)}\n`}${parts.join('\n')}`;
+}
+
+function classesText(
+  { each, macro, weighted, confusion }: NonNullable<TruthGroup['classes']>,
+  options: TableOptions,
+): string {
+  const shown = each.toSorted((a, b) => b.support - a.support).slice(0, MAX_CLASSES);
+  const names = each.filter((one) => shown.includes(one)).map((one) => one.class);
+  const cell = (label: string, predicted: string): string =>
+    whole(confusion.find((one) => one.label === label && one.predicted === predicted)?.count ?? 0);
+  const head = ['', ...names.map((name) => `→ ${singleLine(name)}`), 'precision', 'recall', 'F1'];
+  const rows = names.map((label) => {
+    const { precision, recall, f1 } = each.find((one) => one.class === label) ?? macro;
+    return [
+      `label ${singleLine(label)}`,
+      ...names.map((predicted) => cell(label, predicted)),
+      ...[precision, recall, f1].map((one) => figureText(one)),
+    ];
+  });
+  const blank = names.map(() => '');
+  const means =
+    each.length < 2
+      ? []
+      : Object.entries({ macro, weighted }).map(([name, { precision, recall, f1 }]) => [
+          name,
+          ...blank,
+          ...[precision, recall, f1].map((one) => figureText(one)),
+        ]);
+  const more =
+    each.length > names.length ? [`The ${names.length} of ${each.length} classes with the most labels.`] : [];
+  return tableText(head, [...rows, ...means], options) + lined(more, options);
+}
+
+function groupsText(column: string, values: readonly GroupFigures[], options: TableOptions): string {
+  const points = ({ value, low, high }: Figure): string => {
+    const text = (share: number): string => `${share > 0 ? '+' : ''}${percent(share)}`;
+    return value === null || low === null || high === null ? '–' : `${text(value)} (${text(low)}…${text(high)})`;
+  };
+  const rows = values
+    .slice(0, MAX_VALUES)
+    .map(({ value, rows: all, selectionRate, truePositiveRate, difference }) => [
+      `${singleLine(column)} = ${singleLine(value)}`,
+      whole(all),
+      figureText(selectionRate),
+      difference === undefined ? '' : points(difference.selectionRate),
+      figureText(truePositiveRate),
+      difference === undefined ? '' : points(difference.truePositiveRate),
+    ]);
+  const first = singleLine(values[0]?.value ?? '');
+  const head = ['', 'labels', 'selection rate', `against ${first}`, 'true positive rate', `against ${first}`];
+  const more = values.length > MAX_VALUES ? [`and ${values.length - MAX_VALUES} more values`] : [];
+  return tableText(head, rows, options) + lined(more, options);
 }

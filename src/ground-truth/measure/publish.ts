@@ -8,8 +8,7 @@ import { QUALITY_DIMENSIONS, type QualityMetric } from '../../core/contract/name
 import { truthKeys } from '../../core/contract/work-keys.ts';
 import { logger } from '../../core/process/logging.ts';
 import { createMetrics } from '../../core/process/metrics.ts';
-import { dayOf } from '../../quality/counts-store.ts';
-import { hourMs } from '../../quality/fold.ts';
+import { dayOf, hourMs } from '../../quality/counts-store.ts';
 import { hourOf } from '../../quality/tally.ts';
 import { isMissed, readTrueObjectives, type TrueObjective } from '../../quality/true-objectives.ts';
 import { labeledHours, readLabeled } from '../join/labeled-store.ts';

@@ -7,7 +7,7 @@ import { describeValues, readValue } from '../../core/values/scorer-values.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';
 import type { ModelAnswer } from '../model-answer.ts';
 import { UNSURE } from '../prompt/build-prompt.ts';
-import { insideFence } from '../scorers/code/json.ts';
+import { insideFence } from '../scorers/code-scorers.ts';
 import { isPass } from '../scorers/values.ts';
 import type { JudgeScorer } from '../types.ts';
 

@@ -7,8 +7,7 @@ import { ofContent } from '../../captures/content.ts';
 import type { Capture, ChatMessage, ToolCall } from '../../captures/types.ts';
 import { addCounts, noCounts } from '../../core/values/counts.ts';
 import { isSystem, type JudgeableExchange, judgeableExchange } from '../scorers/applicability.ts';
-import { cutMiddle, divideBound, MIN_TEXT_TOKENS } from './cut.ts';
-import { estimateTokens } from './tokens.ts';
+import { cutMiddle, divideBound, estimateTokens, MIN_TEXT_TOKENS } from './cut.ts';
 
 interface Section {
   /** Fixed words only. Captured text is never part of a heading. */

@@ -12,7 +12,7 @@ import { ofContent } from '../../captures/content.ts';
 import { replyTexts } from '../../captures/reply-text.ts';
 import type { Capture } from '../../captures/types.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
-import { estimateTokens } from '../prompt/tokens.ts';
+import { estimateTokens } from '../prompt/cut.ts';
 import type { CodeScorer } from '../types.ts';
 import { scoreOf } from './code-scorers.ts';
 import { isMet } from './values.ts';
@@ -40,8 +40,7 @@ const ruleSchema = z
   .refine((rule) => Object.keys(rule).length > 1, { message: 'a rule needs a condition in addition to its name' });
 
 const alwaysRulesSchema = z.array(ruleSchema);
-type AlwaysRules = z.infer<typeof alwaysRulesSchema>;
-type Rule = AlwaysRules[number];
+type Rule = z.infer<typeof alwaysRulesSchema>[number];
 
 /** Facts about a capture that are not in its line. */
 export interface CaptureContext {

@@ -1,16 +1,204 @@
 /**
  * The default set of code scorers: functions of the capture that need no model and cost nothing. Add, change or remove
  * one here. Each description states what the scorer measures and what it does not.
+ * Counts words, tokens and characters of a reply.
+ * Detects replies that were cut off at the token limit.
+ * Checks that a reply is JSON if the request asked for JSON.
  */
 import { ofContent } from '../../captures/content.ts';
-import type { Capture } from '../../captures/types.ts';
+import { promptCount } from '../../captures/meaning/inferences.ts';
+import { messageText, replyTexts, UNSPACED_SCRIPT } from '../../captures/reply-text.ts';
+import type { Capture, ChatMessage } from '../../captures/types.ts';
+import { sum } from '../../core/values/sum.ts';
 import type { CodeScorer } from '../types.ts';
-import { outputTokens, responseLength, responseWords } from './code/counts.ts';
-import { cutOff } from './code/cut-off.ts';
-import { validJson } from './code/json.ts';
 import { replyLanguage, requestLanguage } from './code/language.ts';
 import { piiDetected } from './code/pii.ts';
 import { repeatedText } from './code/repetition.ts';
+
+/**
+ * Instructions to answer in JSON. Each pattern requires an imperative or a fixed phrase, so that questions about JSON ("How do
+ * I return JSON from Flask?") and requests for programs ("Write a function that returns JSON") do not match.
+ */
+const INSTRUCTIONS: readonly RegExp[] = [
+  // "Respond only with JSON", "please return the result as a JSON object"; not "Answer in words, not JSON".
+  /(?:^|[.!?:;\n]\s{0,8}|\b(?:please|must|should|shall|always|only|just|and|then)\s+)(?:respond|reply|answer|return|output)\b(?![^.!?\n]{0,60}\b(?:not|without)\b)[^.!?\n]{0,100}\bJSON\b/i,
+  // "Give me valid JSON", "produce a single JSON object"; not "write a JSON parser".
+  /(?:^|[.!?:;\n]\s{0,8}|\b(?:please|must|should|shall|always|only|just|and|then)\s+)(?:emit|produce|generate|provide|give|write|print|create)\s+(?:me\s+)?(?:(?:only|a|the|valid|single|raw|strict)\s+){0,4}JSON\b(?!\s+(?:parser|library|schema|file|encoder|serializer))/i,
+  // "Your reply must be valid JSON", "the output should be a JSON array".
+  /\b(?:answer|reply|response|output|result)\s+(?:must|should|has to|needs to|is to)\s+be\s+(?:in\s+)?(?:(?:only|a|valid|single|raw|strict)\s+){0,4}JSON\b/i,
+  /\b(?:only (?:valid )?JSON|(?:valid )?JSON only|in (?:valid |strict )?JSON format)\b/i,
+  // "Extract the name and the date as JSON."
+  /\bas (?:a )?(?:single |valid )?JSON(?: object| array)?\s*(?:[.:\n]|$)/i,
+];
+
+/** Returns how the request asked for JSON; `undefined` if it did not. */
+function jsonAskedBy(capture: Capture): 'response_format' | 'prompt' | undefined {
+  const { conversation } = capture;
+  if (conversation === undefined) return undefined;
+  if (conversation.jsonRequested) return 'response_format';
+  const system = conversation.messages.filter(({ role }) => role === 'system' || role === 'developer');
+  const lastUser = conversation.messages.findLast(({ role }) => role === 'user');
+  const asks = (message: ChatMessage): boolean => INSTRUCTIONS.some((pattern) => pattern.test(messageText(message)));
+  // Each of several prompts has its own reply.
+  if (promptCount(capture) > 1) return conversation.messages.every(asks) ? 'prompt' : undefined;
+  return (lastUser === undefined ? system : [...system, lastUser]).some(asks) ? 'prompt' : undefined;
+}
+
+/** Returns the content of a text that is a single Markdown code block, otherwise `undefined`. */
+export function insideFence(text: string): string | undefined {
+  const whole = text.trim();
+  const open = whole.indexOf('\n');
+  const isFenced = open !== -1 && whole.length > open + 3 && whole.endsWith('```');
+  if (!isFenced || !/^```(?:json)?$/i.test(whole.slice(0, open).trimEnd())) return undefined;
+  return whole.slice(open + 1, -3);
+}
+
+function parses(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function problemOf(text: string): string | undefined {
+  try {
+    JSON.parse(text);
+    return undefined;
+  } catch (error) {
+    if (text.trim() === '') return 'it is empty';
+    const fenced = insideFence(text);
+    if (fenced !== undefined && parses(fenced)) return 'it is JSON inside a Markdown code fence';
+    // V8's message quotes the text. Only the position is used, if the message contains one.
+    const { message } = error as Error;
+    const place = /position (\d+)/.exec(message)?.[1];
+    const atEnd = place !== undefined && Number(place) >= text.trimEnd().length;
+    if (message.startsWith('Unexpected end') || atEnd) return 'it ends before the JSON does';
+    return place === undefined ? 'it is not JSON' : `it breaks at character ${place}`;
+  }
+}
+
+const validJson: CodeScorer = {
+  kind: 'code',
+  name: 'valid_json',
+  version: '1',
+  fails: false,
+  description:
+    'Where JSON was asked for (by `response_format`, or by an instruction in the system prompt or the last user ' +
+    'message, in English), whether each choice of the reply parses as JSON as it stands; a Markdown fence around it ' +
+    'does not parse. It does not check a JSON schema, and not tool-call arguments. Not judgeable where JSON was not ' +
+    'asked for, and on error replies.',
+  score(capture) {
+    const asked = jsonAskedBy(capture);
+    if (asked === undefined) return { notJudgeable: 'jsonNotRequested' };
+    if (capture.error !== undefined) return { notJudgeable: 'errorReply' };
+    const found = replyTexts(capture);
+    if ('notJudgeable' in found) return found;
+    const callsTools = capture.conversation?.replies.some((reply) => (reply.tool_calls?.length ?? 0) > 0) === true;
+    if (callsTools && found.texts.every((text) => text.trim() === '')) return { notJudgeable: 'noReplyText' };
+    const problem = found.texts.map(problemOf).find((text) => text !== undefined);
+    const by = asked === 'prompt' ? 'in the prompt' : 'by response_format';
+    if (problem === undefined) return { value: true, rationale: `JSON was asked for ${by}, and the reply is JSON.` };
+    return { value: false, rationale: `JSON was asked for ${by}, but the reply does not parse: ${problem}.` };
+  },
+};
+
+/** Finish reasons for the token limit: OpenAI (chat, Responses) and vLLM, TGI, Anthropic, Cohere and Gemini, TensorRT-LLM. */
+const LENGTH_REASONS = new Set([
+  'length',
+  'max_tokens',
+  'max_output_tokens',
+  'error_limit',
+  'max_new_tokens',
+  'max_length',
+  'model_length',
+  'model_context_window_exceeded',
+  'token_limit',
+]);
+
+const cutOff: CodeScorer = {
+  kind: 'code',
+  name: 'cut_off',
+  version: '1',
+  fails: true,
+  description:
+    'Whether the endpoint says that the token limit ended the reply (`finish_reason` "length" or its equivalents), in ' +
+    'any choice. It does not look at the text: a reply that stops in mid-sentence for another reason is not found, and ' +
+    'without a finish reason, or on an error, it is not judgeable.',
+  score(capture) {
+    if (capture.error !== undefined) return { notJudgeable: 'errorReply' };
+    const reasons = capture.conversation?.finishReasons ?? [];
+    if (reasons.length === 0) return { notJudgeable: 'noFinishReason' };
+    const cut = reasons.filter((reason) => LENGTH_REASONS.has(reason.toLowerCase()));
+    if (cut.length === 0) return { value: false };
+    return { value: true, rationale: `${cut.length} of ${reasons.length} choices ended by the limit: ${cut[0]}` };
+  },
+};
+
+// A fixed locale, so that a text has the same number of words on every machine.
+const segmenter = new Intl.Segmenter('en', { granularity: 'word' });
+
+/** Counts words: pieces between white space, and dictionary words in scripts without spaces. */
+export function countWords(text: string): number {
+  let words = 0;
+  // Iterates instead of splitting, because a long text has millions of words.
+  for (const [piece] of text.matchAll(/\S+/g)) {
+    if (!UNSPACED_SCRIPT.test(piece)) {
+      words += 1;
+      continue;
+    }
+    for (const segment of segmenter.segment(piece)) if (segment.isWordLike) words += 1;
+  }
+  return words;
+}
+
+/** Counts Unicode code points, which are the characters of most languages. */
+const countCharacters = (text: string): number => {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+};
+
+const responseWords: CodeScorer = {
+  kind: 'code',
+  name: 'response_words',
+  version: '1',
+  description:
+    'Number of words in the reply, all choices together: pieces between white space, dictionary words in scripts ' +
+    'without spaces (Chinese, Japanese, Thai, …). An error reply counts the words of its body. It does not count ' +
+    'reasoning text or tool-call arguments, and says nothing about whether the length suits the question.',
+  score(capture) {
+    const found = replyTexts(capture);
+    return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countWords)) };
+  },
+};
+
+export const outputTokens: CodeScorer = {
+  kind: 'code',
+  name: 'output_tokens',
+  version: '1',
+  description:
+    'Output tokens as the endpoint itself reported them in the captured `usage`, reasoning included where the ' +
+    'endpoint includes it. It is not estimated: a reply without usage is not judgeable.',
+  score(capture) {
+    const tokens = capture.usage?.outputTokens;
+    return tokens === undefined ? { notJudgeable: 'noUsage' } : { value: tokens };
+  },
+};
+
+const responseLength: CodeScorer = {
+  kind: 'code',
+  name: 'response_length',
+  version: '1',
+  description:
+    'Characters (Unicode code points) in the reply, all choices together. An error reply counts its body. It does ' +
+    'not count reasoning text or tool-call arguments, and is neither bytes nor tokens.',
+  score(capture) {
+    const found = replyTexts(capture);
+    return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countCharacters)) };
+  },
+};
 
 export const codeScorers: readonly CodeScorer[] = [
   responseWords,

@@ -6,9 +6,11 @@
  * `request` is the user's message or the list of messages in OpenAI's format. `reply` is a text or a message with its tool
  * calls. `system`, `tools`, `reason` and `id` are optional. If a line contains `verdict` (and `rationale`), that verdict is
  * compared and the judge is not asked.
+ * Reads the anchor set: exchanges with fixed labels, which show whether the judge or the endpoint has changed.
  */
-
 import { hash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import * as z from 'zod';
 import type { ChatMessage } from '../../captures/types.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
@@ -131,4 +133,26 @@ function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'n
     verdictRationale: rationale,
     judge,
   };
+}
+
+/** Relative to the project's root. */
+const ANCHORS_FILE = join('src', 'quality', 'calibration', 'anchors.jsonl');
+
+/**
+ * @param root folder of the project
+ * @param only names of the scorers to read; default: all of `scorers`
+ * @throws PermanentError `InvalidLabels`
+ */
+export function readAnchors(
+  root: string,
+  scorers: readonly Pick<JudgeScorer, 'name' | 'values'>[],
+  only?: readonly string[],
+): LabeledItem[] {
+  const text = readFileSync(join(root, ANCHORS_FILE), 'utf8');
+  const kept = new Set(only ?? scorers.map(({ name }) => name));
+  // Items of scorers that the user has removed are left out.
+  const lines = text
+    .split('\n')
+    .filter((line) => line.trim() !== '' && kept.has((JSON.parse(line) as { scorer: string }).scorer));
+  return parseLabels(lines.join('\n'), ANCHORS_FILE, scorers);
 }

@@ -21,9 +21,9 @@ import {
   type ReadAssessment,
   type TraceQuery,
 } from './assessed-traces.ts';
-import { pickOf } from './label-tag.ts';
 import { type JudgedTrace, type Matches, weighPicked } from './label-weights.ts';
 import { guessValues } from './report.ts';
+import { pickOf } from './review-queue.ts';
 import type { CoveredPart, LabeledVerdict, Unanswered } from './types.ts';
 
 interface MlflowLabels {

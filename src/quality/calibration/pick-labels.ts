@@ -17,8 +17,18 @@ import {
   latestVerdict,
   type TraceQuery,
 } from './assessed-traces.ts';
-import { drawOf, type LabelPick, labelTag, pickOf, VERDICTS, verdictOf } from './label-tag.ts';
-import { addToQueue, declinedIn, findQueue, queueOf } from './review-queue.ts';
+import {
+  addToQueue,
+  declinedIn,
+  drawOf,
+  findQueue,
+  type LabelPick,
+  labelTag,
+  pickOf,
+  queueOf,
+  VERDICTS,
+  verdictOf,
+} from './review-queue.ts';
 
 /** A judged trace. */
 interface Candidate {

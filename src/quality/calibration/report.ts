@@ -1,8 +1,7 @@
 /** Computes the figures of each scorer from labels and verdicts. */
 
 import { classFigures, cohensKappa, confusion, numberFigures } from '../../core/statistics/agreement.ts';
-import { type Share, scoreInterval, wilson } from '../../core/statistics/share.ts';
-import { weightedShare } from '../../core/statistics/weights.ts';
+import { type Share, scoreInterval, weightedShare, wilson } from '../../core/statistics/share.ts';
 import type { ScorerValues } from '../../core/values/scorer-values.ts';
 import type { JudgeScorer } from '../../judge/types.ts';
 import type { AssessmentValue } from '../../mlflow/types.ts';

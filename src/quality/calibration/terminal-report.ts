@@ -1,6 +1,6 @@
 /** Formats a calibration report for a terminal. */
 import type { Estimate } from '../../core/statistics/share.ts';
-import { tableText } from '../../core/text/table-text.ts';
+import { tableText } from '../../core/text/terminal-text.ts';
 import { countBy } from './report.ts';
 import type { CalibrationReport, Drift, LabeledVerdict, ScorerReport } from './types.ts';
 

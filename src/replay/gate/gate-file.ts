@@ -134,9 +134,7 @@ function plainValue(document: Document, fail: (mistakes: readonly Mistake[]) => 
   }
 }
 
-type Issue = z.core.$ZodIssue;
-
-function mistakesOf(issue: Issue, document: Document): Mistake[] {
+function mistakesOf(issue: z.core.$ZodIssue, document: Document): Mistake[] {
   const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
   const node = path.length === 0 ? document.contents : document.getIn(path, true);
   const offset = isNode(node) ? (node.range?.[0] ?? 0) : startOf(document, path);

@@ -2,8 +2,7 @@
 import { FEWEST_FOR_ORDER } from '../../core/statistics/long-run.ts';
 import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
 import type { ComparedData } from '../compare/compared-data.ts';
-import { CLUSTER, type Evidence, evidenceOf, isTooAlike } from './evidence.ts';
-import { type Levels, requestsFor, sizeOf } from './sizes.ts';
+import { CLUSTER, type Evidence, evidenceOf, isTooAlike, type Levels, requestsFor, sizeOf } from './evidence.ts';
 import { isZeroTolerance, type Threshold } from './thresholds.ts';
 import { GATE_EXIT_CODES, type GateOutcome, type GateResult, type ThresholdResult } from './types.ts';
 import { amountText } from './words.ts';

@@ -2,8 +2,8 @@
 
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { ORDER_SCORER, pairRecords, type ReplyPair } from '../../judge/pairwise.ts';
-import { type AskSize, askSize } from '../../judge/pricing/ask-size.ts';
 import { PRICE_SOURCE, priceCall, priceOptions, ratesOf } from '../../judge/pricing/prices.ts';
+import { type AskSize, askSize } from '../../judge/pricing/prompt-cache.ts';
 import { answerBounds, readParameters } from '../../judge/transports/parameters.ts';
 import { replyMessageOf, type StoredReply } from '../compare/replies-file.ts';
 

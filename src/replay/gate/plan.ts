@@ -1,8 +1,7 @@
 /** How many requests each threshold of a gate needs, so that an unchanged release passes it with 80% probability. */
 import { LEVEL, zeroToleranceSize } from '../../core/statistics/power.ts';
-import { CLUSTER, type Evidence, evidenceOf, PAIRS_FOR_CLUSTERS } from './evidence.ts';
+import { CLUSTER, type Evidence, evidenceOf, PAIRS_FOR_CLUSTERS, pairsIn, requestsFor, sizeOf } from './evidence.ts';
 import { ZERO_TOLERANCE } from './gate.ts';
-import { pairsIn, requestsFor, sizeOf } from './sizes.ts';
 import { isZeroTolerance, type Threshold } from './thresholds.ts';
 import { type Pilot, percent, unchangedBy } from './unchanged.ts';
 

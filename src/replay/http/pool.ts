@@ -34,11 +34,6 @@ const resolveByDns: Resolve = async (hostname) => {
   return (await lookup(hostname, { all: true })).map((entry) => entry.address);
 };
 
-interface Probe {
-  connection: Connection;
-  settle(error?: Error): void;
-}
-
 /** The connections to one origin. They are opened when they are needed, or ahead of a burst with `warm`. */
 export class ConnectionPool implements ConnectionOwner {
   readonly #origin: Origin;
@@ -48,7 +43,7 @@ export class ConnectionPool implements ConnectionOwner {
   #resolvedAt = Number.NEGATIVE_INFINITY;
   #resolving = false;
   #dnsMs = 0;
-  #probe: Probe | undefined;
+  #probe: { connection: Connection; settle(error?: Error): void } | undefined;
   /** The most recently used connection is at the end: it is most likely alive. */
   readonly #idle: Connection[] = [];
   /** Connections that are being opened and have nothing to send yet. */

@@ -4,8 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { parseContentType } from '../../captures/content-type.ts';
 import { errorReply } from '../../captures/errors/error-reply.ts';
 import { isObject, parseJson, toJson } from '../../captures/json.ts';
-import { meaningOf } from '../../captures/meaning/interpret.ts';
-import { tokenUsageOf } from '../../captures/meaning/token-usage.ts';
+import { meaningOf, tokenUsageOf } from '../../captures/meaning/interpret.ts';
 import { payloadBytes } from '../../captures/payload/captured-data.ts';
 import {
   type BinarySummary,

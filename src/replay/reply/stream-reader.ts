@@ -1,7 +1,6 @@
 /** Records when each piece of a streamed reply arrives. The content is read at the end, like that of a captured reply. */
 import { parseContentType } from '../../captures/content-type.ts';
-import { addEvent, noEvents, unframed } from '../../captures/stream/events.ts';
-import { StreamFraming } from '../../captures/stream/framing.ts';
+import { addEvent, noEvents, StreamFraming, unframed } from '../../captures/stream/framing.ts';
 import { readDelta } from '../../captures/wire/registry.ts';
 import { type BodyReader, MAX_KEPT_BYTES } from '../http/exchange.ts';
 import { EventStreamParser } from './aws-event-stream.ts';

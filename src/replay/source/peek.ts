@@ -9,8 +9,7 @@ import { identityOf } from '../../captures/record/identity.ts';
 import { parseInferenceTime } from '../../captures/record/inference-time.ts';
 import type { QuarantineCause } from '../../captures/types.ts';
 import { Scale } from '../../captures/weight.ts';
-import type { Claim } from '../marks/believe.ts';
-import { isReplayId } from '../marks/inference-id.ts';
+import { type Claim, isReplayId } from '../marks/believe.ts';
 
 /** The facts about a line that the index needs. */
 export type Peek =

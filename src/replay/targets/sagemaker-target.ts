@@ -4,7 +4,7 @@ import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { awsUrl } from '../../core/aws/aws-url.ts';
 import { PermanentError } from '../../core/errors/errors.ts';
 import { NodeSha256 } from '../../core/values/sha256.ts';
-import { replayInferenceId } from '../marks/inference-id.ts';
+import { replayInferenceId } from '../marks/believe.ts';
 import type { LiteralRequest } from '../request/literal.ts';
 import { REPLAY_RUN_ATTRIBUTE } from '../source/peek.ts';
 import {

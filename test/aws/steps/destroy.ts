@@ -10,7 +10,7 @@ import {
   ListObjectVersionsCommand,
 } from '@aws-sdk/client-s3';
 import { paginateListStateMachines } from '@aws-sdk/client-sfn';
-import { callAws } from '../../../bin/operate/aws-json.ts';
+import { callAws } from '../../../bin/operate/aws-calls.ts';
 import { resourceNames } from '../../../src/core/contract/names.ts';
 import { artifactFolder } from '../../../src/mlflow/artifact-store.ts';
 import { mlflowOf } from '../../../src/mlflow/connect.ts';

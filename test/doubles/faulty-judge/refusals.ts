@@ -1,8 +1,8 @@
 /** How model services refuse calls: Bedrock's Converse, chat completion servers, and SageMaker in front of them. */
 import { tokensOf } from '../../../local/stand-in-judge/answer.ts';
-import { type ChatBody, chatInput } from '../../../local/stand-in-judge/chat-completions.ts';
 import { type ConverseBody, inputText, type ModelCall } from '../../../local/stand-in-judge/converse.ts';
 import { type HttpAnswer, jsonAnswer, serviceError } from '../../../local/stand-in-judge/http-answer.ts';
+import { type ChatBody, chatInput } from '../../../local/stand-in-judge/server.ts';
 import type { ModelBehavior } from './behavior.ts';
 
 const invalid = (message: string): HttpAnswer => serviceError(400, 'ValidationException', message);

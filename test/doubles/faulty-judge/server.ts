@@ -4,12 +4,15 @@
 import type { ConverseCommandOutput } from '@aws-sdk/client-bedrock-runtime';
 import type { EitherRequest, EitherResponse } from '../../../local/servers/either-http.ts';
 import type { Change } from '../../../local/stand-in-judge/answer.ts';
-import { type ChatBody, chatCompletion } from '../../../local/stand-in-judge/chat-completions.ts';
 import { answerConverse, type ConverseBody, type ModelCall } from '../../../local/stand-in-judge/converse.ts';
-import { foundationModel, modelOfProfile, nameIn } from '../../../local/stand-in-judge/foundation-models.ts';
 import { type HttpAnswer, serviceError } from '../../../local/stand-in-judge/http-answer.ts';
 import {
+  type ChatBody,
+  chatCompletion,
+  foundationModel,
   type IncomingCall,
+  modelOfProfile,
+  nameIn,
   type Operation,
   type StandInOptions as PlainOptions,
   StandInJudge as PlainStandIn,

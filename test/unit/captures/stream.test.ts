@@ -2,16 +2,19 @@
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { interpret } from '../../../src/captures/meaning/interpret.ts';
 import { payloadOfBytes } from '../../../src/captures/payload/decode-payload.ts';
-import { addEvent, noEvents, unframed } from '../../../src/captures/stream/events.ts';
-import { type FramingOptions, StreamFraming } from '../../../src/captures/stream/framing.ts';
+import {
+  addEvent,
+  type FramingOptions,
+  noEvents,
+  StreamFraming,
+  unframed,
+} from '../../../src/captures/stream/framing.ts';
 import type { Capture } from '../../../src/captures/types.ts';
 import { Scale, TooHeavy } from '../../../src/captures/weight.ts';
 import { spokenReply } from '../../../src/captures/wire/model-text.ts';
 import { readDelta } from '../../../src/captures/wire/registry.ts';
-import { bedrockConverse } from '../../../src/captures/wire/vendors/bedrock-converse.ts';
-import { bedrockText } from '../../../src/captures/wire/vendors/bedrock-text.ts';
-import { genericText } from '../../../src/captures/wire/vendors/generic-text.ts';
-import { messageList } from '../../../src/captures/wire/vendors/message-list.ts';
+import { bedrockConverse, bedrockText } from '../../../src/captures/wire/vendors/bedrock-converse.ts';
+import { genericText, messageList } from '../../../src/captures/wire/vendors/generic-text.ts';
 import { ollama } from '../../../src/captures/wire/vendors/ollama.ts';
 import { openAiResponses } from '../../../src/captures/wire/vendors/openai-responses.ts';
 import { tgi } from '../../../src/captures/wire/vendors/tgi.ts';

@@ -8,8 +8,7 @@ import { identityOf } from '../../../src/captures/record/identity.ts';
 import { parseInferenceTime } from '../../../src/captures/record/inference-time.ts';
 import type { Payload } from '../../../src/captures/types.ts';
 import { StreamedBlocks } from '../../../src/captures/wire/content-blocks.ts';
-import { chatMessages } from '../../../src/captures/wire/messages.ts';
-import { promptsOf } from '../../../src/captures/wire/prompts.ts';
+import { chatMessages, promptsOf } from '../../../src/captures/wire/messages.ts';
 
 describe('a captured time', () => {
   test.each([

@@ -10,10 +10,11 @@ import {
   PermanentError,
   RetryableError,
   saidBy,
+  shownOf,
   toNamedError,
+  Words,
   wordsIn,
 } from '../../../src/core/errors/errors.ts';
-import { shownOf, Words } from '../../../src/core/errors/foreign.ts';
 import { logged, logger } from '../../../src/core/process/logging.ts';
 import { judgingError } from '../../../src/judge/errors.ts';
 import { readAwsFailure } from '../../../src/judge/transports/bedrock-failures.ts';

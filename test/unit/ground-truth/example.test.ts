@@ -2,17 +2,15 @@
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { filesBelow } from '../../../bin/operate/capture-files.ts';
-import { truthFigures } from '../../../bin/operate/truth-figures.ts';
-import { waitingLabels } from '../../../bin/operate/truth-run.ts';
+import { truthFigures, waitingLabels } from '../../../bin/operate/truth-run.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { decodeLine } from '../../../src/captures/decode.ts';
 import { dotenvSettings } from '../../../src/core/settings/dotenv-file.ts';
 import { PredictionIndex } from '../../../src/ground-truth/index/prediction-index.ts';
-import type { TruthFigures, TruthGroup } from '../../../src/ground-truth/measure/figures.ts';
-import { truthTable } from '../../../src/ground-truth/measure/table-text.ts';
+import { type TruthFigures, type TruthGroup, truthTable } from '../../../src/ground-truth/measure/figures.ts';
 import { decodeOptions } from '../../../src/monitoring/chunk/decode-lines.ts';
 import { PLAIN } from '../../../src/quality/rates-text.ts';
-import { localFiles } from '../../../src/replay/source/files.ts';
+import { localFiles } from '../../../src/replay/source/open-source.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { readAndJoin, stepsOn, truthFacts } from '../../helpers/ground-truth.ts';
 

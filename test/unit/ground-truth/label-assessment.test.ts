@@ -6,7 +6,7 @@ import { traceIdOf } from '../../../src/captures/trace/ids.ts';
 import type { LabeledRow, PredictionRow } from '../../../src/core/contract/ground-truth.ts';
 import { groundTruthSchema } from '../../../src/core/settings/ground-truth-setting.ts';
 import { predictionRows } from '../../../src/ground-truth/index/predictions.ts';
-import { labelAssessment } from '../../../src/ground-truth/note/label-assessment.ts';
+import { labelAssessment } from '../../../src/ground-truth/note/label-writer.ts';
 import { labelScorers } from '../../../src/judge/scorers/label-scorers.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import type { NewAssessment } from '../../../src/mlflow/types.ts';

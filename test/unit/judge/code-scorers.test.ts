@@ -1,8 +1,7 @@
 /** The code scorers as a set, and those that count words, characters and tokens. */
 
 import { requestTexts } from '../../../src/captures/reply-text.ts';
-import { countWords } from '../../../src/judge/scorers/code/counts.ts';
-import { codeScorers } from '../../../src/judge/scorers/code-scorers.ts';
+import { codeScorers, countWords } from '../../../src/judge/scorers/code-scorers.ts';
 import { chatCapture, errorCapture, tabularCapture, textCapture } from '../../helpers/captures.ts';
 
 const scorer = (name: string) => {

@@ -3,10 +3,9 @@
 import { inSample } from '../../../src/captures/trace/ids.ts';
 import { activeScorers } from '../../../src/judge/active-scorers.ts';
 import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
-import { askSize } from '../../../src/judge/pricing/ask-size.ts';
 import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../../src/judge/pricing/estimate.ts';
 import { priceCall } from '../../../src/judge/pricing/prices.ts';
-import { prefixTokens } from '../../../src/judge/pricing/prompt-cache.ts';
+import { askSize, prefixTokens } from '../../../src/judge/pricing/prompt-cache.ts';
 import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';

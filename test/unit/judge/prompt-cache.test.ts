@@ -1,7 +1,7 @@
 /** A prefix that the model caches: when examples fill it, how many, and when the short one stays. */
 import { readFileSync } from 'node:fs';
 import { activeScorers, uncachedWarning } from '../../../src/judge/active-scorers.ts';
-import { expectedCalls } from '../../../src/judge/pricing/expected-calls.ts';
+import { expectedCalls } from '../../../src/judge/pricing/estimate.ts';
 import { ratesOf } from '../../../src/judge/pricing/prices.ts';
 import { cachedPrefix, cacheMinimum, prefixTokens } from '../../../src/judge/pricing/prompt-cache.ts';
 import { buildPrompt } from '../../../src/judge/prompt/build-prompt.ts';

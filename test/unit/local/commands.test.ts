@@ -8,7 +8,7 @@ import { startProgress } from '../../../bin/cli/progress.ts';
 import { whyUnanswered } from '../../../bin/commands/calibrate.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { checkSettings } from '../../../local/settings/person-settings.ts';
-import { forecastLines, measureFiles } from '../../../local/start/forecast.ts';
+import { forecastLines, measureFiles } from '../../../local/start/start-report.ts';
 import { describeError } from '../../../src/core/errors/describe-error.ts';
 
 let folder: string;

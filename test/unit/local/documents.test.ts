@@ -17,10 +17,10 @@ test('every command and option of the documents exists', async () => {
   expect(calls.length).toBeGreaterThan(40);
   const wrong: string[] = [];
   for (const { file, command, options } of calls) {
-    const entry = COMMANDS[command];
-    if (entry === undefined) wrong.push(`${file}: ${command}`);
-    if (entry === undefined || PASSES_ON.includes(command)) continue;
-    const known = [...GLOBAL, ...(await entry.load()).options.flatMap(({ long }) => long ?? [])];
+    const load = COMMANDS[command];
+    if (load === undefined) wrong.push(`${file}: ${command}`);
+    if (load === undefined || PASSES_ON.includes(command)) continue;
+    const known = [...GLOBAL, ...(await load()).options.flatMap(({ long }) => long ?? [])];
     wrong.push(...options.filter((one) => !known.includes(one)).map((one) => `${file}: ${command} ${one}`));
   }
   expect(wrong).toEqual([]);

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ReasonWithLines } from '../../../bin/operate/quarantine-report.ts';
+import type { ReasonWithLines } from '../../../bin/operate/summary-report.ts';
 import { projectPath } from '../../../local/project-root.ts';
 import { writeEnvFile } from '../../../local/start/env-file.ts';
 import { exitCode, type Report, reportLines } from '../../../local/start/start-report.ts';

@@ -3,8 +3,7 @@
 import { rootSpanIdOf } from '../../../src/captures/trace/ids.ts';
 import { LABEL_METADATA } from '../../../src/mlflow/assessment-metadata.ts';
 import { planAssessments } from '../../../src/mlflow/plan-assessments.ts';
-import { labelMetadata } from '../../../src/mlflow/plan-label.ts';
-import type { LabelLeft, NewAssessment, StoredAssessment } from '../../../src/mlflow/types.ts';
+import { type LabelLeft, labelMetadata, type NewAssessment, type StoredAssessment } from '../../../src/mlflow/types.ts';
 import { verdict } from '../../helpers/mlflow-traces.ts';
 
 const traceId = 'tr-1';

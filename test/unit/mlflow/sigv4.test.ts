@@ -1,6 +1,6 @@
 /** Tests of request signatures against those of AWS’s Python client. */
 
-import { sigV4Authorizer } from '../../../src/mlflow/sigv4.ts';
+import { sigV4Authorizer } from '../../../src/mlflow/auth.ts';
 import { type ManagedMlflowTarget, parseTrackingUri } from '../../../src/mlflow/tracking-uri.ts';
 import { verifySigV4 } from '../../doubles/sigv4-verifier.ts';
 import { MANAGED_ARNS, MANAGED_CREDENTIALS } from '../../helpers/mlflow-managed.ts';

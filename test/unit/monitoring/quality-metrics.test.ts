@@ -1,6 +1,6 @@
 /** The metrics of quality, with their dimensions. */
 import type { ObservedSecond } from '../../../src/core/contract/quality.ts';
-import { publishQuality } from '../../../src/monitoring/quality-metrics.ts';
+import { publishQuality } from '../../../src/monitoring/watch-run.ts';
 
 let published: Record<string, unknown>[];
 beforeEach(() => {

@@ -10,7 +10,7 @@ import { AnswerTable } from '../../../src/monitoring/evaluate/answer-table.ts';
 import { evaluateChunk } from '../../../src/monitoring/evaluate/evaluate-chunk.ts';
 import { pairReader } from '../../../src/monitoring/evaluate/reply-pair.ts';
 import { logChunk } from '../../../src/monitoring/log/log-chunk.ts';
-import { replayInferenceId } from '../../../src/replay/marks/inference-id.ts';
+import { replayInferenceId } from '../../../src/replay/marks/believe.ts';
 import { registerReplay } from '../../../src/replay/marks/register.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 import { MemoryTable, memoryWriting } from '../../doubles/memory-table.ts';

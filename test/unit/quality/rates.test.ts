@@ -1,5 +1,5 @@
 /** Rates from counts in a bucket, as the command reads and prints them. */
-import { instantMs } from '../../../bin/commands/instants.ts';
+import { instantMs } from '../../../bin/cli/window.ts';
 import { type RatesFlags, ratesReport, textOf } from '../../../bin/commands/rates.ts';
 import type { QualityCell, QualityCounts, SampleCounts } from '../../../src/core/contract/quality.ts';
 import { wilson } from '../../../src/core/statistics/share.ts';

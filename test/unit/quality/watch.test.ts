@@ -5,9 +5,8 @@ import { logger } from '../../../src/core/process/logging.ts';
 import { Random } from '../../../src/core/values/random.ts';
 import { scorersFor } from '../../../src/judge/scorers/scorer-set.ts';
 import { Detectors, type DetectorsState, type ObservedRun } from '../../../src/quality/detectors.ts';
-import { type Message, messageOf } from '../../../src/quality/message.ts';
 import { readObjectives } from '../../../src/quality/objectives.ts';
-import { watchQuality } from '../../../src/quality/watch.ts';
+import { type Message, messageOf, watchQuality } from '../../../src/quality/watch.ts';
 import { MemoryStorage } from '../../doubles/memory-storage.ts';
 
 const objectives = readObjectives(

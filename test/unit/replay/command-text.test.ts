@@ -1,8 +1,7 @@
 /** The output of the replay command. */
 import { connectPairwiseJudge } from '../../../bin/commands/pairwise-judge.ts';
-import { clock } from '../../../bin/commands/replay-display.ts';
-import { dryRunText, longWarning } from '../../../bin/commands/replay-text.ts';
-import { durationText } from '../../../src/core/text/duration-text.ts';
+import { clock, dryRunText, longWarning } from '../../../bin/commands/replay-text.ts';
+import { durationText } from '../../../src/core/text/terminal-text.ts';
 
 test.each([
   [0, '0.0 s', '00:00'],

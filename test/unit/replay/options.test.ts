@@ -2,7 +2,7 @@
 import { replayCommand } from '../../../bin/commands/replay.ts';
 import { REPLIES_FILE } from '../../../src/replay/compare/replies-file.ts';
 import { COMPARE_FILE, JUDGED_FILE } from '../../../src/replay/compare/with-captured.ts';
-import { replayInferenceId } from '../../../src/replay/marks/inference-id.ts';
+import { replayInferenceId } from '../../../src/replay/marks/believe.ts';
 import {
   checkOptions,
   DEFAULT_OPTIONS,

@@ -1,9 +1,8 @@
 /** The sections of the HTML comparison: the gate, and replies side by side. */
 import type { RegressionRow } from '../../../src/replay/compare/quality.ts';
 import type { ThresholdResult } from '../../../src/replay/gate/types.ts';
-import { gateSection } from '../../../src/replay/report/gate-section.ts';
-import { markedDiff } from '../../../src/replay/report/marked-diff.ts';
-import { regressionsSection } from '../../../src/replay/report/replies-section.ts';
+import { markedDiff, regressionsSection } from '../../../src/replay/report/replies-section.ts';
+import { gateSection } from '../../../src/replay/report/runs-report.ts';
 
 const result = (more: Partial<ThresholdResult>): ThresholdResult => ({
   threshold: 'request_latency:p95:10%',

@@ -1,10 +1,8 @@
 /** Reads Anthropic's messages. */
 import { isObject, type JsonObject } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
-import { allMessages, openAiTools, replyMessages, systemMessages } from '../messages.ts';
-import { asksForJson } from '../prompts.ts';
-import type { WireFormat } from '../types.ts';
-import { fieldsOf, joined, objectsIn, textIn, without } from '../values.ts';
+import { allMessages, asksForJson, openAiTools, replyMessages, systemMessages } from '../messages.ts';
+import { fieldsOf, joined, objectsIn, textIn, type WireFormat, without } from '../types.ts';
 
 /** Kinds of content block that no other vendor has. */
 const BLOCKS = new Set(['tool_use', 'tool_result', 'thinking', 'redacted_thinking', 'image', 'document']);

@@ -8,10 +8,9 @@ import {
   openAiTools,
   replyMessages,
   systemMessages,
+  userMessages,
 } from '../messages.ts';
-import { userMessages } from '../prompts.ts';
-import type { WireFormat } from '../types.ts';
-import { allText, fieldsOf, joined, objectsIn, textIn, without } from '../values.ts';
+import { allText, fieldsOf, joined, objectsIn, textIn, type WireFormat, without } from '../types.ts';
 
 /** Events of version 2. */
 const STREAM_EVENT = /^(?:message|content|tool-call|citation)-(?:start|delta|end)$|^tool-plan-delta$/;

@@ -1,8 +1,7 @@
 /** Reads Google's Gemini. */
 import { isObject, type JsonObject } from '../../json.ts';
 import { allMessages, chatMessages, openAiTools, systemMessages } from '../messages.ts';
-import type { Assembly, WireFormat } from '../types.ts';
-import { allText, fieldsOf, numberOr, objectsIn, without } from '../values.ts';
+import { type Assembly, allText, fieldsOf, numberOr, objectsIn, type WireFormat, without } from '../types.ts';
 
 const partsOf = (candidate: JsonObject): JsonObject[] => objectsIn(fieldsOf(candidate.content).parts);
 

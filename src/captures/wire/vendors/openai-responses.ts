@@ -1,10 +1,8 @@
 /** Reads OpenAI's Responses: `input` is a text or a list of items, `output` a list of items. */
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
-import { chatMessages, isTextPart } from '../messages.ts';
-import { userMessages } from '../prompts.ts';
-import type { Assembly, WireFormat } from '../types.ts';
-import { fieldsOf, joined, objectsIn, textIn, textsOf, without } from '../values.ts';
+import { chatMessages, isTextPart, userMessages } from '../messages.ts';
+import { type Assembly, fieldsOf, joined, objectsIn, textIn, textsOf, type WireFormat, without } from '../types.ts';
 
 const isOurs = ({ type }: JsonObject): boolean => typeof type === 'string' && type.startsWith('response.');
 const LAST_EVENT = /^response\.(?:completed|incomplete|failed)$/;

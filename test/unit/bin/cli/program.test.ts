@@ -2,15 +2,15 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import { COMMANDS } from '../../../../bin/cli/commands.ts';
+import { COMMANDS, GROUPS } from '../../../../bin/cli/commands.ts';
 import { EXIT } from '../../../../bin/cli/exit-codes.ts';
-import { failureText } from '../../../../bin/cli/failures.ts';
-import { programFor } from '../../../../bin/cli/program.ts';
+import { failureText, programFor } from '../../../../bin/cli/program.ts';
 import { projectPath } from '../../../../local/project-root.ts';
 import { awsFailure, nameOperations } from '../../../../src/core/errors/aws-failures.ts';
 
 const DOCS = readFileSync(projectPath('docs', 'commands.md'), 'utf8');
-const names = Object.keys(COMMANDS);
+const summaries: Record<string, string> = Object.assign({}, ...Object.values(GROUPS));
+const names = Object.keys(summaries);
 
 /** What the command line prints, and the error that ends it. */
 async function run(...words: string[]): Promise<{ text: string; error: unknown }> {
@@ -25,7 +25,7 @@ async function run(...words: string[]): Promise<{ text: string; error: unknown }
 }
 
 test('--help lists every command without loading one', async () => {
-  const loads = Object.values(COMMANDS).map((entry) => jest.spyOn(entry, 'load'));
+  const loads = names.map((name) => jest.spyOn(COMMANDS as Record<string, () => Promise<Command>>, name));
   const { text } = await run('--help');
   for (const load of loads) expect(load).not.toHaveBeenCalled();
   jest.restoreAllMocks();
@@ -33,10 +33,14 @@ test('--help lists every command without loading one', async () => {
   expect(await run('--version')).toMatchObject({ text: '1.2.3\n' });
 });
 
+test('every command of the tables has a line of help, and can be loaded', () => {
+  expect(names.toSorted()).toEqual(Object.keys(COMMANDS).sort());
+});
+
 test.each(names)(
   '%s: its help has the line of the table, options and examples, and a section in the documentation',
   async (name) => {
-    const own = await COMMANDS[name]?.load();
+    const own = await COMMANDS[name]?.();
     expect(own?.name()).toBe(name);
     // The table has it.
     expect(own?.description()).toBe('');
@@ -45,7 +49,7 @@ test.each(names)(
       ['help', name],
     ]) {
       const { text } = await run(...words);
-      expect(text.replace(/\s+/g, ' ')).toContain(COMMANDS[name]?.summary);
+      expect(text.replace(/\s+/g, ' ')).toContain(summaries[name]);
       expect(text).toMatch(/--debug +print the stack trace/);
     }
     expect(DOCS).toMatch(new RegExp(`^## ${name}$`, 'm'));
@@ -67,7 +71,7 @@ test('a global option is accepted before and after the command', async () => {
   const command = new Command('rates').action((_, self: Command) => {
     seen.push(self.optsWithGlobals());
   });
-  const loaded = jest.spyOn(COMMANDS.rates as never, 'load').mockResolvedValue(command as never);
+  const loaded = jest.spyOn(COMMANDS as Record<string, () => Promise<Command>>, 'rates').mockResolvedValue(command);
   await run('--debug', 'rates');
   await run('rates', '--no-color');
   loaded.mockRestore();

@@ -1,12 +1,10 @@
 /** The texts of the commands about runs, in pipes and on terminals of several widths. */
 import { FollowPace, progressText } from '../../../../bin/cli/follow-display.ts';
-import { nextSteps } from '../../../../bin/cli/run-hints.ts';
-import { type RunPage, runsText } from '../../../../bin/cli/run-text.ts';
-import { expectedSeconds } from '../../../../bin/operate/expected-time.ts';
-import type { RunProgress } from '../../../../bin/operate/run-progress.ts';
+import { nextSteps, type RunPage, runsText } from '../../../../bin/cli/run-text.ts';
+import { inputWords } from '../../../../bin/operate/find-execution.ts';
+import { expectedSeconds, type RunProgress } from '../../../../bin/operate/run-progress.ts';
 import { isPlanned, type RunReport } from '../../../../bin/operate/run-report.ts';
-import { inputWords } from '../../../../bin/operate/start-execution.ts';
-import { tableText } from '../../../../src/core/text/table-text.ts';
+import { tableText } from '../../../../src/core/text/terminal-text.ts';
 import type { RunSummary } from '../../../../src/monitoring/summary.ts';
 import { PLAIN } from '../../../../src/quality/rates-text.ts';
 

@@ -17,7 +17,7 @@ beforeAll(() => {
     writeFileSync(fileOf(name), `${JSON.stringify(schema, null, 2)}\n`);
 });
 
-test.each(commands)('%s publishes what --json prints', async (name, { load }) => {
+test.each(commands)('%s publishes what --json prints', async (name, load) => {
   const printsJson = (await load()).options.some(({ long }) => long === '--json');
   expect(name in made).toBe(printsJson);
   if (printsJson) expect(JSON.parse(readFileSync(fileOf(name), 'utf8'))).toEqual(made[name]);

@@ -2,9 +2,8 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { LambdaClient } from '@aws-sdk/client-lambda';
-import { callAws } from '../../../../bin/operate/aws-json.ts';
+import { callAws, queryAws } from '../../../../bin/operate/aws-calls.ts';
 import { postToAws } from '../../../../bin/operate/aws-post.ts';
-import { queryAws } from '../../../../bin/operate/aws-query.ts';
 
 async function answeredBy(listener: RequestListener, ask: (client: LambdaClient) => Promise<unknown>): Promise<string> {
   const server = createServer(listener);

@@ -1,7 +1,12 @@
 /** What became of label files, in pipes and on terminals of several widths. */
 
-import type { LabelFileState, TruthReport } from '../../../../bin/operate/truth-run.ts';
-import { labelFileName, truthReportText, waitingText } from '../../../../bin/operate/truth-text.ts';
+import {
+  type LabelFileState,
+  labelFileName,
+  type TruthReport,
+  truthReportText,
+  waitingText,
+} from '../../../../bin/operate/truth-run.ts';
 import type { LabelCounts } from '../../../../src/core/contract/ground-truth.ts';
 import { PLAIN } from '../../../../src/quality/rates-text.ts';
 

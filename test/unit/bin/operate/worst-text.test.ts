@@ -1,8 +1,7 @@
 /** The traces with the worst verdicts as text, at the widths of terminals. */
 
 import { type StandingVerdict, standingVerdicts } from '../../../../bin/operate/standing-verdicts.ts';
-import type { WorstTrace } from '../../../../bin/operate/worst.ts';
-import { worstLines } from '../../../../bin/operate/worst-text.ts';
+import { type WorstTrace, worstLines } from '../../../../bin/operate/worst.ts';
 import { scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
 import type { AssessedTrace, ReadAssessment } from '../../../../src/quality/calibration/assessed-traces.ts';
 import { PLAIN } from '../../../../src/quality/rates-text.ts';

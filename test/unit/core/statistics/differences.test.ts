@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import type { Bounds } from '../../../../src/core/statistics/bounds.ts';
 import { normalQuantile } from '../../../../src/core/statistics/distributions.ts';
 import { NEEDED_FOR_MEAN, meanDifference as sizedMean } from '../../../../src/core/statistics/mean-difference.ts';
-import { quantileAtScore } from '../../../../src/core/statistics/order-statistics.ts';
 import {
   neededForQuantile,
+  quantileAtScore,
   quantileDifference as sizedQuantile,
 } from '../../../../src/core/statistics/quantile-difference.ts';
 import { Random } from '../../../../src/core/values/random.ts';

@@ -3,9 +3,8 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { cohensKappa } from '../../../../src/core/statistics/agreement.ts';
 import * as distributions from '../../../../src/core/statistics/distributions.ts';
-import { shareBounds, wilson } from '../../../../src/core/statistics/share.ts';
+import { shareBounds, weightedShare, wilson } from '../../../../src/core/statistics/share.ts';
 import { independentDifference, mcnemar, pairedDifference } from '../../../../src/core/statistics/share-difference.ts';
-import { weightedShare } from '../../../../src/core/statistics/weights.ts';
 
 type Ends = [number, number];
 type Counts =

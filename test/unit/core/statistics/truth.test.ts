@@ -1,6 +1,6 @@
 /** ROC AUC, averages over classes, and errors of numbers, against their definitions. */
 
-import { classAverages, f1Estimate } from '../../../../src/core/statistics/class-averages.ts';
+import { classAverages, f1Estimate } from '../../../../src/core/statistics/agreement.ts';
 import { NumberErrors } from '../../../../src/core/statistics/number-errors.ts';
 import { rocAuc } from '../../../../src/core/statistics/roc-auc.ts';
 import { Random } from '../../../../src/core/values/random.ts';

@@ -1,5 +1,5 @@
 /** Tests of shares from samples with weights. */
-import { weightedShare } from '../../../../src/core/statistics/weights.ts';
+import { weightedShare } from '../../../../src/core/statistics/share.ts';
 
 const cases = (hits: number, of: number, weight: number) =>
   Array.from({ length: of }, (_, at) => ({ hit: at < hits, weight }));

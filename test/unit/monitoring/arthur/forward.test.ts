@@ -10,7 +10,7 @@ import {
   receiptKey,
 } from '../../../../src/monitoring/arthur/forward-files.ts';
 import { withToken } from '../../../../src/monitoring/arthur/token.ts';
-import { replayInferenceId } from '../../../../src/replay/marks/inference-id.ts';
+import { replayInferenceId } from '../../../../src/replay/marks/believe.ts';
 import { registerReplay } from '../../../../src/replay/marks/register.ts';
 import { type Arthur, answer, fileOf, MODEL, startArthur, TOKEN, taken } from '../../../doubles/arthur.ts';
 import { MemoryStorage } from '../../../doubles/memory-storage.ts';

@@ -1,6 +1,93 @@
-/** SageMaker's endpoints, what they capture and where to, and the account's MLflow apps. */
+/**
+ * SageMaker's endpoints, what they capture and where to, and the account's MLflow apps.
+ * Calls AWS services that speak JSON over POST and for which the project has no client, such as CloudWatch, SQS and SageMaker.
+ * Calls AWS services that answer in XML and for which the project has no client: who the caller is, networks.
+ */
 import type { LambdaClient } from '@aws-sdk/client-lambda';
-import { callAws } from './aws-json.ts';
+import { postToAws, strangeReply } from './aws-post.ts';
+
+/** Versions as in botocore's models. */
+const VERSIONS = { sts: '2011-06-15', ec2: '2016-11-15' } as const;
+
+/** The texts of all elements of a name. Ids, ARNs and messages of AWS have no entities that matter here. */
+const elements = (xml: string, name: string): string[] =>
+  xml
+    .split(`<${name}>`)
+    .slice(1)
+    .map((rest) => rest.slice(0, rest.indexOf('</')));
+
+/**
+ * Calls an operation with the region, the credentials and the endpoint of a client of another service.
+ *
+ * @returns a reader of the reply: the texts of all elements of a name
+ * @throws Error with the service's error code as its name
+ */
+export async function queryAws(
+  client: LambdaClient,
+  service: keyof typeof VERSIONS,
+  operation: string,
+  input: Record<string, string> = {},
+): Promise<(element: string) => string[]> {
+  const { status, body } = await postToAws(client, service, {
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({ Action: operation, Version: VERSIONS[service], ...input }).toString(),
+  });
+  if (status < 300 && !body.includes(`<${operation}Response`))
+    throw strangeReply(`${service} ${operation}`, status, body);
+  if (status < 300) return (name) => elements(body, name);
+  const error = new Error(`${service} ${operation}: ${status} ${elements(body, 'Message')[0] ?? ''}`);
+  error.name = elements(body, 'Code')[0] ?? `Http${status}`;
+  throw error;
+}
+
+/** Names and versions as in botocore's models. */
+const SERVICES = {
+  logs: { target: 'Logs_20140328', json: '1.1' },
+  monitoring: { target: 'GraniteServiceVersion20100801', json: '1.0' },
+  servicequotas: { target: 'ServiceQuotasV20190624', json: '1.1' },
+  'api.sagemaker': { target: 'SageMaker', json: '1.1' },
+  events: { target: 'AWSEvents', json: '1.1' },
+  kms: { target: 'TrentService', json: '1.1' },
+  secretsmanager: { target: 'secretsmanager', json: '1.1' },
+  ssm: { target: 'AmazonSSM', json: '1.1' },
+  sqs: { target: 'AmazonSQS', json: '1.0' },
+} as const;
+
+/**
+ * Calls an operation with the region, the credentials and the endpoint of a client of another service.
+ *
+ * @throws Error with the service's error type as its name
+ */
+export async function callAws<T>(
+  client: LambdaClient,
+  service: keyof typeof SERVICES,
+  operation: string,
+  input: object,
+): Promise<T> {
+  const { target, json } = SERVICES[service];
+  const { status, body } = await postToAws(client, service, {
+    headers: { 'content-type': `application/x-amz-json-${json}`, 'x-amz-target': `${target}.${operation}` },
+    body: JSON.stringify(input),
+  });
+  const reply = objectOf<T & Record<'__type' | 'message' | 'Message' | 'error', string | undefined>>(body || '{}');
+  if (reply === undefined) throw strangeReply(`${service} ${operation}`, status, body);
+  if (status < 300) return reply;
+  // Services differ in the case of this member, and an emulator without the service says `error`.
+  const said = reply.message ?? reply.Message ?? reply.error ?? '';
+  const error = new Error(`${service} ${operation}: ${status} ${said}`);
+  error.name = reply.__type?.split('#').at(-1) ?? `Http${status}`;
+  throw error;
+}
+
+/** The object that a text is as JSON; `undefined` if it is none. */
+function objectOf<T>(text: string): T | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as T) : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 /** As DescribeEndpoint tells it. */
 export interface Endpoint {
@@ -75,7 +162,7 @@ export async function listEndpoints(client: LambdaClient): Promise<EndpointSumma
   return reply.Endpoints ?? [];
 }
 
-export interface MlflowApp {
+interface MlflowApp {
   Arn: string;
   Name?: string;
   Status?: string;
@@ -103,14 +190,23 @@ interface MlflowReply {
   ArtifactStoreUri?: string;
 }
 
+/** Calls an operation on an mlflow-app or an mlflow-tracking-server, each of which has its own. */
+const callMlflow = <T>(
+  client: LambdaClient,
+  arn: string,
+  operation: (kind: string) => string,
+  more = {},
+): Promise<T> =>
+  arn.includes(':mlflow-app/')
+    ? callAws<T>(client, SERVICE, operation('MlflowApp'), { Arn: arn, ...more })
+    : callAws<T>(client, SERVICE, operation('MlflowTrackingServer'), {
+        TrackingServerName: arn.split('/').at(-1),
+        ...more,
+      });
+
 /** @param arn of an `mlflow-app` or an `mlflow-tracking-server`. @returns `undefined` if it does not exist */
 export async function describeMlflow(client: LambdaClient, arn: string): Promise<ManagedMlflow | undefined> {
-  const reply = await (arn.includes(':mlflow-app/')
-    ? callAws<MlflowReply>(client, SERVICE, 'DescribeMlflowApp', { Arn: arn })
-    : callAws<MlflowReply>(client, SERVICE, 'DescribeMlflowTrackingServer', {
-        TrackingServerName: arn.split('/').at(-1),
-      })
-  ).catch(orMissing);
+  const reply = await callMlflow<MlflowReply>(client, arn, (kind) => `Describe${kind}`).catch(orMissing);
   if (reply === undefined) return undefined;
   const { Status, TrackingServerStatus = '', MlflowVersion: version, ArtifactStoreUri: artifactStore } = reply;
   return { status: Status ?? TrackingServerStatus, version, artifactStore };
@@ -126,14 +222,9 @@ export const LOGIN_SECONDS = 300;
  * @param arn of an `mlflow-app` or an `mlflow-tracking-server`
  */
 export async function presignedMlflowUrl(client: LambdaClient, arn: string): Promise<string> {
-  const ExpiresInSeconds = LOGIN_SECONDS;
-  const reply = await (arn.includes(':mlflow-app/')
-    ? callAws<{ AuthorizedUrl: string }>(client, SERVICE, 'CreatePresignedMlflowAppUrl', { Arn: arn, ExpiresInSeconds })
-    : callAws<{ AuthorizedUrl: string }>(client, SERVICE, 'CreatePresignedMlflowTrackingServerUrl', {
-        TrackingServerName: arn.split('/').at(-1),
-        ExpiresInSeconds,
-      }));
-  return reply.AuthorizedUrl;
+  const operation = (kind: string): string => `CreatePresigned${kind}Url`;
+  const more = { ExpiresInSeconds: LOGIN_SECONDS };
+  return (await callMlflow<{ AuthorizedUrl: string }>(client, arn, operation, more)).AuthorizedUrl;
 }
 
 /** Where the captures of an endpoint are, from the destination of its Data Capture. @returns `undefined` if it is no S3 URI */
