@@ -13,7 +13,7 @@ import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { build } from 'esbuild';
-import { destroyClients, emulatedClients } from '../bin/operate/stack-outputs.ts';
+import { destroyClients, emulatedClients } from '../bin/operate/aws-clients.ts';
 import { nodeOptions } from '../lib/settings/function-environment.ts';
 import { projectPath } from '../local/project-root.ts';
 import type { Log } from '../local/python/python-environment.ts';

@@ -9,7 +9,7 @@ import { cascade } from '../src/judge/cascade.ts';
 import { createJudge } from '../src/judge/create-judge.ts';
 import { type Expected, expectedCalls } from '../src/judge/pricing/estimate.ts';
 import { PRICE_SOURCE, priceCall } from '../src/judge/pricing/prices.ts';
-import { FAILING_SHARE } from '../src/judge/pricing/prompt-cache.ts';
+import { FAILING_SHARE } from '../src/judge/pricing/request-tokens.ts';
 import { applicability } from '../src/judge/scorers/applicability.ts';
 import { isJudgeScorer } from '../src/judge/scorers/scorer-set.ts';
 import { isPass } from '../src/judge/scorers/values.ts';

@@ -1,12 +1,8 @@
 /**
- * The path of a new file to its run: its event, and the function that starts runs.
- * The events of new objects, and the function that reads them: the rule, the queue that collects events, and its dead letters.
- * Makes existing buckets send events to EventBridge, beside their other notifications: the one with the captures, and the one
- * with the labels. Deleting the stack leaves them switched on, since another stack may need it.
- *
- * The CDK's own custom resource has one function per CloudFormation stack, with one role. In an app of somebody else it would
- * be shared: with buckets of theirs, which our role could not change, or with theirs, which may change every bucket.
+ * How a new object starts a run: the notifications of its bucket, its event, the rule, and the function that starts
+ * runs.
  */
+
 import { type CfnResource, CustomResource, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Match, Rule } from 'aws-cdk-lib/aws-events';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
@@ -24,86 +20,8 @@ import { DELIVERY, deadLetterQueue, eventQueue, toQueue } from './event-delivery
 import { STARTER_TIMEOUT_SECONDS } from './monitoring-functions.ts';
 import { connectToVpc, logsOf, type PipelineFunction } from './pipeline-function.ts';
 
-/**
- * In Python, since that runtime has the AWS client for code that is part of the template. It does not validate the other
- * destinations: a broken one of somebody else must not stop the deployment. Without a change it writes nothing.
- */
-const HANDLER = `import json
-import urllib.request
-
-import boto3
-
-s3 = boto3.client("s3")
-
-
-def switch_on(bucket):
-    found = s3.get_bucket_notification_configuration(Bucket=bucket)
-    found.pop("ResponseMetadata", None)
-    if "EventBridgeConfiguration" in found:
-        return
-    s3.put_bucket_notification_configuration(
-        Bucket=bucket,
-        NotificationConfiguration={**found, "EventBridgeConfiguration": {}},
-        SkipDestinationValidation=True,
-    )
-
-
-def handler(event, context):
-    bucket = event["ResourceProperties"]["BucketName"]
-    answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
-    answer.update(Status="SUCCESS", PhysicalResourceId=bucket)
-    try:
-        if event["RequestType"] != "Delete":
-            switch_on(bucket)
-    except Exception as error:
-        answer.update(Status="FAILED", Reason=f"s3://{bucket}: {error}")
-    body = json.dumps(answer).encode()
-    headers = {"content-type": ""}
-    request = urllib.request.Request(event["ResponseURL"], data=body, headers=headers, method="PUT")
-    urllib.request.urlopen(request, timeout=30)
-`;
-
-class CaptureNotifications extends Construct {
-  constructor(scope: Construct, id: string, settings: Settings) {
-    super(scope, id);
-    const captures = settings.DATA_CAPTURE_S3_BUCKET;
-    const labels = labelPlace(settings.GROUND_TRUTH_S3_PREFIX)?.bucket;
-    const buckets = { Switch: captures, ...(labels !== undefined && labels !== captures && { LabelSwitch: labels }) };
-    const names = Object.values(buckets);
-    const functionName = resourceNames(settings.STACK_PREFIX).notifier;
-    const logGroup = logsOf(this, `/aws/lambda/${functionName}`, settings);
-    const description = `Switches EventBridge on for ${names.join(' and ')}`;
-    const role = new Role(this, 'Role', { description, assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
-    const resources = names.map((name) => `arn:${Stack.of(this).partition}:s3:::${name}`);
-    allow(role, { actions: ['s3:GetBucketNotification', 's3:PutBucketNotification'], resources });
-    logGroup.grantWrite(role);
-    const handler = new LambdaFunction(this, 'Function', {
-      functionName,
-      description,
-      role,
-      logGroup,
-      code: Code.fromInline(HANDLER),
-      handler: 'index.handler',
-      runtime: Runtime.PYTHON_3_13,
-      timeout: Duration.minutes(2),
-    });
-    acknowledge(handler, {
-      'AwsSolutions-L1':
-        'A newer Python would need a newer CDK in the apps of others; this one is supported until 2029.',
-    });
-    // The bucket's policy may admit only the VPC, and a policy of the organization may refuse functions outside one.
-    connectToVpc(handler.node.defaultChild as CfnResource, role, settings);
-    for (const [name, BucketName] of Object.entries(buckets)) {
-      new CustomResource(this, name, {
-        resourceType: 'Custom::CaptureNotifications',
-        serviceToken: handler.functionArn,
-        properties: { BucketName },
-        // Deleting it would change nothing, but could fail: then the stack could not be deleted, and not even be rolled back.
-        removalPolicy: RemovalPolicy.RETAIN,
-      });
-    }
-  }
-}
+// ---------------------------------------------------------------------------------------------------------- events
+// The rule, the queue that collects events, the function that reads them, and its dead letters.
 
 /** Escapes `*` and `\`, which are special in a wildcard pattern. What only the deployment knows must have none of them. */
 export const escapeWildcard = (text: string): string => text.replace(/[\\*]/g, String.raw`\$&`);
@@ -174,6 +92,8 @@ export class ObjectEvents extends Construct {
   }
 }
 
+// -------------------------------------------------------------------------------------------------------- the rule
+
 interface ObjectRuleProps extends Omit<ObjectEventsProps, 'hidden' | 'receives'> {
   stateMachine: IStateMachine;
   starter: PipelineFunction;
@@ -220,4 +140,95 @@ export function captureRule(
   });
   new CaptureNotifications(rule, 'Notifications', props.settings);
   return rule;
+}
+
+// --------------------------------------------------------------------------------------------------- notifications
+
+/**
+ * In Python, since that runtime has the AWS client for code that is part of the template. It does not validate the other
+ * destinations: a broken one of somebody else must not stop the deployment. Without a change it writes nothing.
+ */
+const HANDLER = `import json
+import urllib.request
+
+import boto3
+
+s3 = boto3.client("s3")
+
+
+def switch_on(bucket):
+    found = s3.get_bucket_notification_configuration(Bucket=bucket)
+    found.pop("ResponseMetadata", None)
+    if "EventBridgeConfiguration" in found:
+        return
+    s3.put_bucket_notification_configuration(
+        Bucket=bucket,
+        NotificationConfiguration={**found, "EventBridgeConfiguration": {}},
+        SkipDestinationValidation=True,
+    )
+
+
+def handler(event, context):
+    bucket = event["ResourceProperties"]["BucketName"]
+    answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
+    answer.update(Status="SUCCESS", PhysicalResourceId=bucket)
+    try:
+        if event["RequestType"] != "Delete":
+            switch_on(bucket)
+    except Exception as error:
+        answer.update(Status="FAILED", Reason=f"s3://{bucket}: {error}")
+    body = json.dumps(answer).encode()
+    headers = {"content-type": ""}
+    request = urllib.request.Request(event["ResponseURL"], data=body, headers=headers, method="PUT")
+    urllib.request.urlopen(request, timeout=30)
+`;
+
+/**
+ * Makes existing buckets send events to EventBridge, beside their other notifications: the one with the captures, and
+ * the one with the labels. Deleting the stack leaves them switched on, since another stack may need it.
+ *
+ * The CDK's own custom resource has one function per CloudFormation stack, with one role. In an app of somebody else
+ * it would be shared: with buckets of theirs, which our role could not change, or with theirs, which may change every
+ * bucket.
+ */
+class CaptureNotifications extends Construct {
+  constructor(scope: Construct, id: string, settings: Settings) {
+    super(scope, id);
+    const captures = settings.DATA_CAPTURE_S3_BUCKET;
+    const labels = labelPlace(settings.GROUND_TRUTH_S3_PREFIX)?.bucket;
+    const buckets = { Switch: captures, ...(labels !== undefined && labels !== captures && { LabelSwitch: labels }) };
+    const names = Object.values(buckets);
+    const functionName = resourceNames(settings.STACK_PREFIX).notifier;
+    const logGroup = logsOf(this, `/aws/lambda/${functionName}`, settings);
+    const description = `Switches EventBridge on for ${names.join(' and ')}`;
+    const role = new Role(this, 'Role', { description, assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
+    const resources = names.map((name) => `arn:${Stack.of(this).partition}:s3:::${name}`);
+    allow(role, { actions: ['s3:GetBucketNotification', 's3:PutBucketNotification'], resources });
+    logGroup.grantWrite(role);
+    const handler = new LambdaFunction(this, 'Function', {
+      functionName,
+      description,
+      role,
+      logGroup,
+      code: Code.fromInline(HANDLER),
+      handler: 'index.handler',
+      runtime: Runtime.PYTHON_3_13,
+      timeout: Duration.minutes(2),
+    });
+    acknowledge(handler, {
+      'AwsSolutions-L1':
+        'A newer Python would need a newer CDK in the apps of others; this one is supported until 2029.',
+    });
+    // The bucket's policy may admit only the VPC, and a policy of the organization may refuse functions outside one.
+    connectToVpc(handler.node.defaultChild as CfnResource, role, settings);
+    for (const [name, BucketName] of Object.entries(buckets)) {
+      new CustomResource(this, name, {
+        resourceType: 'Custom::CaptureNotifications',
+        serviceToken: handler.functionArn,
+        properties: { BucketName },
+        // Deleting it would change nothing, but could fail: then the stack could not be deleted, and not even be rolled back.
+        removalPolicy: RemovalPolicy.RETAIN,
+      });
+    }
+  }
 }

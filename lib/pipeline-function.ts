@@ -1,8 +1,4 @@
-/**
- * A Lambda function of the stack: its bundle, its role and its log group.
- * Connects functions to the subnets that the settings name. Nothing is looked up, so that synth needs no credentials.
- * The code of the Lambdas as assets of a stack.
- */
+/** A Lambda function of the stack: its bundle, its role, its log group, and the subnets that it is connected to. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,65 +16,6 @@ import { allow } from './access/allow.ts';
 import { workKey } from './access/key.ts';
 import { bundleFunctions, LAMBDA } from './bundle-functions.ts';
 import { nodeOptions } from './settings/function-environment.ts';
-
-/** The key of a function in the context of a stack that has the code elsewhere: from the handler's folder to the code. */
-export const FUNCTION_CODE = 'sagemaker-inference-monitor:code';
-
-/** Output folders that already contain the bundles, so that the functions of an app are bundled once. */
-const bundled = new Set<string>();
-
-/**
- * Returns the handler's bundle, `index.mjs`, or its source if the app skips bundling. If FUNCTION_BUNDLES names a folder,
- * the bundles are taken from there. An installed package has zips instead of sources.
- *
- * @param folder the handler's folder under `lambda/`
- */
-export function functionCode(scope: Construct, folder: string): Code {
-  const elsewhere = scope.node.tryGetContext(FUNCTION_CODE) as ((folder: string) => Code) | undefined;
-  if (elsewhere) return elsewhere(folder);
-  if (!existsSync(LAMBDA)) return Code.fromAsset(packagePath('dist', 'functions', `${folder}.zip`));
-  if (!Stack.of(scope).bundlingRequired) return Code.fromAsset(join(LAMBDA, folder));
-  const made = process.env.FUNCTION_BUNDLES;
-  if (made) return Code.fromAsset(join(made, folder));
-  const outdir = join(Stage.of(scope)?.outdir ?? 'cdk.out', 'functions');
-  if (!bundled.has(outdir)) bundleFunctions(outdir);
-  bundled.add(outdir);
-  return Code.fromAsset(join(outdir, folder));
-}
-
-/** What Lambda does with the function's role: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html */
-const NETWORK_INTERFACES = [
-  'ec2:CreateNetworkInterface',
-  'ec2:DescribeNetworkInterfaces',
-  'ec2:DescribeSubnets',
-  'ec2:DeleteNetworkInterface',
-  'ec2:AssignPrivateIpAddresses',
-  'ec2:UnassignPrivateIpAddresses',
-];
-
-/** @param resource the function in the template, which only this role runs */
-export function connectToVpc(resource: CfnResource, role: Role, settings: Settings): void {
-  const { VPC_SUBNET_IDS: SubnetIds, VPC_SECURITY_GROUP_IDS: SecurityGroupIds } = settings;
-  if (SubnetIds.length === 0) return;
-  resource.addPropertyOverride('VpcConfig', { SubnetIds, SecurityGroupIds });
-  allow(role, {
-    actions: NETWORK_INTERFACES,
-    resources: ['*'],
-    why: 'Lambda creates the network interfaces of functions, and requires these permissions on all resources.',
-  });
-  const { partition, region, account } = Stack.of(role);
-  // Lambda itself needs them, the function's code does not. Only requests of the code name the function.
-  role.addToPolicy(
-    new PolicyStatement({
-      effect: Effect.DENY,
-      actions: NETWORK_INTERFACES,
-      resources: ['*'],
-      conditions: {
-        ArnLike: { 'lambda:SourceFunctionArn': `arn:${partition}:lambda:${region}:${account}:function:*` },
-      },
-    }),
-  );
-}
 
 type Names = ReturnType<typeof resourceNames>;
 /** The names of functions among the names of resources: those with a role. */
@@ -159,4 +96,69 @@ export class PipelineFunction extends Construct {
     });
     connectToVpc(this.function.node.defaultChild as CfnResource, this.role, settings);
   }
+}
+
+// ------------------------------------------------------------------------------------------------------------ code
+// As assets of a stack.
+
+/** The key of a function in the context of a stack that has the code elsewhere: from the handler's folder to the code. */
+export const FUNCTION_CODE = 'sagemaker-inference-monitor:code';
+
+/** Output folders that already contain the bundles, so that the functions of an app are bundled once. */
+const bundled = new Set<string>();
+
+/**
+ * Returns the handler's bundle, `index.mjs`, or its source if the app skips bundling. If FUNCTION_BUNDLES names a folder,
+ * the bundles are taken from there. An installed package has zips instead of sources.
+ *
+ * @param folder the handler's folder under `lambda/`
+ */
+export function functionCode(scope: Construct, folder: string): Code {
+  const elsewhere = scope.node.tryGetContext(FUNCTION_CODE) as ((folder: string) => Code) | undefined;
+  if (elsewhere) return elsewhere(folder);
+  if (!existsSync(LAMBDA)) return Code.fromAsset(packagePath('dist', 'functions', `${folder}.zip`));
+  if (!Stack.of(scope).bundlingRequired) return Code.fromAsset(join(LAMBDA, folder));
+  const made = process.env.FUNCTION_BUNDLES;
+  if (made) return Code.fromAsset(join(made, folder));
+  const outdir = join(Stage.of(scope)?.outdir ?? 'cdk.out', 'functions');
+  if (!bundled.has(outdir)) bundleFunctions(outdir);
+  bundled.add(outdir);
+  return Code.fromAsset(join(outdir, folder));
+}
+
+// --------------------------------------------------------------------------------------------------------- network
+// Connects functions to the subnets that the settings name. Nothing is looked up, so that synth needs no credentials.
+
+/** What Lambda does with the function's role: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html */
+const NETWORK_INTERFACES = [
+  'ec2:CreateNetworkInterface',
+  'ec2:DescribeNetworkInterfaces',
+  'ec2:DescribeSubnets',
+  'ec2:DeleteNetworkInterface',
+  'ec2:AssignPrivateIpAddresses',
+  'ec2:UnassignPrivateIpAddresses',
+];
+
+/** @param resource the function in the template, which only this role runs */
+export function connectToVpc(resource: CfnResource, role: Role, settings: Settings): void {
+  const { VPC_SUBNET_IDS: SubnetIds, VPC_SECURITY_GROUP_IDS: SecurityGroupIds } = settings;
+  if (SubnetIds.length === 0) return;
+  resource.addPropertyOverride('VpcConfig', { SubnetIds, SecurityGroupIds });
+  allow(role, {
+    actions: NETWORK_INTERFACES,
+    resources: ['*'],
+    why: 'Lambda creates the network interfaces of functions, and requires these permissions on all resources.',
+  });
+  const { partition, region, account } = Stack.of(role);
+  // Lambda itself needs them, the function's code does not. Only requests of the code name the function.
+  role.addToPolicy(
+    new PolicyStatement({
+      effect: Effect.DENY,
+      actions: NETWORK_INTERFACES,
+      resources: ['*'],
+      conditions: {
+        ArnLike: { 'lambda:SourceFunctionArn': `arn:${partition}:lambda:${region}:${account}:function:*` },
+      },
+    }),
+  );
 }

@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
-import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/stack-outputs.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
 import { ONE_VCPU_MB } from '../../lib/replay-functions.ts';
 import { functionEnvironment, nodeOptions, replayEnvironment } from '../../lib/settings/function-environment.ts';
 import { parseSettings } from '../../lib/settings/settings.ts';

@@ -48,6 +48,6 @@ function profileIn(words: readonly string[]): string | undefined {
 async function awsOf(region: string | undefined, profile: string | undefined): Promise<string> {
   const { AWS_ENDPOINT_URL: url, INFERENCE_MONITOR_LOCAL: local } = process.env;
   if (url) return url === local ? 'emulator of npm start' : `the emulator at AWS_ENDPOINT_URL, ${shown(url)}`;
-  const { callerOf } = await import('../doctor/finding.ts');
+  const { callerOf } = await import('../doctor/account.ts');
   return callerOf(region, profile);
 }

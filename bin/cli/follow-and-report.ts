@@ -1,15 +1,11 @@
-/**
- * Follows runs on the terminal, and reports what became of them.
- * Starts a run, and follows it.
- * The options of commands that start runs.
- */
+/** Starts runs, follows them on the terminal, and reports what became of them. */
 
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ExecutionInput, RunOptions } from '../../src/core/contract/input.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { number, share } from '../commands/numbers.ts';
-import { startExecution } from '../operate/find-execution.ts';
+import { startExecution } from '../operate/executions.ts';
 import { expectedSeconds, followRuns, RunWatcher } from '../operate/run-progress.ts';
 import { listRuns, type RunReport, readRunReport } from '../operate/run-report.ts';
 import { EXIT } from './exit-codes.ts';
@@ -20,68 +16,26 @@ import { commandText, nextSteps, runLinks, runsText } from './run-text.ts';
 import { type DeployedStack, monitoringRun, type StackFlags } from './stack.ts';
 import { Stopped, stopOnSignals } from './stop-signals.ts';
 
-export interface RunFlags {
-  evaluate?: boolean;
-  sampleRate?: number;
-  budget?: number;
-  batch?: boolean;
-  reevaluate?: boolean;
-  dryRun?: boolean;
-  detach?: boolean;
-  name?: string;
-}
-
-/** Adds the options of a run to a command. */
-export const addRunOptions = (command: Command): Command =>
-  command
-    .option('--evaluate', 'judge the captures (the default)')
-    .option('--no-evaluate', 'only log traces')
-    .option('--sample-rate <share>', 'judge this share of the captures, 0 to 1', share)
-    .option('--budget <dollars>', 'the most that this run may spend on the judge, within the daily budget', budgetOf)
-    .option('--batch', 'judge by Bedrock batch inference: half the price, hours later')
-    .option('--reevaluate', 'judge captures again that have a verdict')
-    .option('--dry-run', 'say what it would take, and pay nothing')
-    .option('--detach', 'start it, and do not follow it')
-    .option('--name <name>', 'name of the run');
-
-function budgetOf(text: string): number {
-  const dollars = number(text);
-  if (dollars > 0) return dollars;
-  throw new InvalidArgumentError('expected a number over 0; to judge nothing: --no-evaluate');
-}
-
-/**
- * Returns the options of an execution's input, without those that are not given.
- *
- * @throws PermanentError `OptionsContradict`
- */
-export function inputOptions(flags: RunFlags): Partial<RunOptions> {
-  const { evaluate, sampleRate, budget, batch, reevaluate, dryRun } = flags;
-  const ofJudge = Object.entries({
-    '--sample-rate': sampleRate,
-    '--budget': budget,
-    '--batch': batch,
-    '--reevaluate': reevaluate,
-  });
-  const given = ofJudge.flatMap(([name, value]) => (value === undefined ? [] : [name]));
-  if (evaluate === false && given.length > 0) {
-    const facts = { got: `--no-evaluate with ${given.join(', ')}`, expected: 'the one or the others' };
-    throw new PermanentError('OptionsContradict', 'The options contradict each other', facts);
-  }
-  const options = {
-    evaluate,
-    sampleRate,
-    budgetUsd: budget,
-    ...(batch ? { judge: 'batch' as const } : {}),
-    reevaluate,
-    dryRun,
-  };
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-}
-
 interface NamedRun {
   name: string;
   arn: string;
+}
+
+/** Starts a run, and follows it unless it is detached. */
+export async function startAndFollow(
+  stack: DeployedStack,
+  input: ExecutionInput,
+  flags: RunFlags & StackFlags,
+): Promise<void> {
+  const run = await startExecution(stack.clients.sfn, stack.outputs.stateMachineArn, input, flags.name);
+  if (!flags.detach) {
+    notice(`run: ${run.name}`);
+    await followAndReport(stack, [run], flags);
+    return;
+  }
+  notice(`The run is started. To follow it: ${commandText(['follow', run.name], flags.stack)}`);
+  if (!flags.json) process.stdout.write(`${run.name}\n`);
+  else await printReports(stack, [await reportOf(stack, run.arn)], flags);
 }
 
 /** Follows runs to their end, and prints what became of them. Ctrl-C leaves them running. */
@@ -177,19 +131,63 @@ async function earlierRuns({ clients, outputs }: DeployedStack): Promise<RunSumm
   return runs.flatMap(({ summary }) => summary ?? []);
 }
 
-/** Starts a run, and follows it unless it is detached. */
-export async function startAndFollow(
-  stack: DeployedStack,
-  input: ExecutionInput,
-  flags: RunFlags & StackFlags,
-): Promise<void> {
-  const run = await startExecution(stack.clients.sfn, stack.outputs.stateMachineArn, input, flags.name);
-  if (!flags.detach) {
-    notice(`run: ${run.name}`);
-    await followAndReport(stack, [run], flags);
-    return;
+// ------------------------------------------------------------------------------------------------ options of a run
+
+export interface RunFlags {
+  evaluate?: boolean;
+  sampleRate?: number;
+  budget?: number;
+  batch?: boolean;
+  reevaluate?: boolean;
+  dryRun?: boolean;
+  detach?: boolean;
+  name?: string;
+}
+
+/** Adds the options of a run to a command. */
+export const addRunOptions = (command: Command): Command =>
+  command
+    .option('--evaluate', 'judge the captures (the default)')
+    .option('--no-evaluate', 'only log traces')
+    .option('--sample-rate <share>', 'judge this share of the captures, 0 to 1', share)
+    .option('--budget <dollars>', 'the most that this run may spend on the judge, within the daily budget', budgetOf)
+    .option('--batch', 'judge by Bedrock batch inference: half the price, hours later')
+    .option('--reevaluate', 'judge captures again that have a verdict')
+    .option('--dry-run', 'say what it would take, and pay nothing')
+    .option('--detach', 'start it, and do not follow it')
+    .option('--name <name>', 'name of the run');
+
+function budgetOf(text: string): number {
+  const dollars = number(text);
+  if (dollars > 0) return dollars;
+  throw new InvalidArgumentError('expected a number over 0; to judge nothing: --no-evaluate');
+}
+
+/**
+ * Returns the options of an execution's input, without those that are not given.
+ *
+ * @throws PermanentError `OptionsContradict`
+ */
+export function inputOptions(flags: RunFlags): Partial<RunOptions> {
+  const { evaluate, sampleRate, budget, batch, reevaluate, dryRun } = flags;
+  const ofJudge = Object.entries({
+    '--sample-rate': sampleRate,
+    '--budget': budget,
+    '--batch': batch,
+    '--reevaluate': reevaluate,
+  });
+  const given = ofJudge.flatMap(([name, value]) => (value === undefined ? [] : [name]));
+  if (evaluate === false && given.length > 0) {
+    const facts = { got: `--no-evaluate with ${given.join(', ')}`, expected: 'the one or the others' };
+    throw new PermanentError('OptionsContradict', 'The options contradict each other', facts);
   }
-  notice(`The run is started. To follow it: ${commandText(['follow', run.name], flags.stack)}`);
-  if (!flags.json) process.stdout.write(`${run.name}\n`);
-  else await printReports(stack, [await reportOf(stack, run.arn)], flags);
+  const options = {
+    evaluate,
+    sampleRate,
+    budgetUsd: budget,
+    ...(batch ? { judge: 'batch' as const } : {}),
+    reevaluate,
+    dryRun,
+  };
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }

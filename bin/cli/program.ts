@@ -1,6 +1,5 @@
 /**
- * The program: its options, and the commands of the table, of which only the asked one is loaded.
- * Errors as the command line prints them.
+ * The program: its options, the commands of the table, of which only the asked one is loaded, and its errors as text.
  */
 
 import { inspect } from 'node:util';
@@ -8,27 +7,6 @@ import { Command } from 'commander';
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
-
-interface FailureOptions {
-  /** With the stack trace and the causes. */
-  debug: boolean;
-  /** As one line of JSON: `{"error": {"name", "message"}}`. */
-  json: boolean;
-}
-
-/** Everything but line ends and tabs that a terminal would interpret. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: this expression removes control characters
-const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
-
-/** Describes why a command could not do what was asked. */
-export function failureText(error: unknown, { debug, json }: FailureOptions): string {
-  const failure = awsFailure(error);
-  const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
-  const said = failure ?? { name, message };
-  const trace = debug ? inspect(error) : undefined;
-  if (json) return JSON.stringify({ error: { ...said, ...(trace === undefined ? {} : { trace }) } });
-  return `${said.name}: ${said.message}${trace === undefined ? '' : `\n${trace}`}`.replace(CONTROLS, ' ');
-}
 
 const HELP = `
 inference-monitor <command> --help shows a command's options and examples. Settings are read from the environment and .env.`;
@@ -66,4 +44,27 @@ export async function programFor(words: readonly string[], version: string): Pro
     }
   }
   return program;
+}
+
+// ---------------------------------------------------------------------------------------------------------- errors
+
+interface FailureOptions {
+  /** With the stack trace and the causes. */
+  debug: boolean;
+  /** As one line of JSON: `{"error": {"name", "message"}}`. */
+  json: boolean;
+}
+
+/** Everything but line ends and tabs that a terminal would interpret. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: this expression removes control characters
+const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
+
+/** Describes why a command could not do what was asked. */
+export function failureText(error: unknown, { debug, json }: FailureOptions): string {
+  const failure = awsFailure(error);
+  const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
+  const said = failure ?? { name, message };
+  const trace = debug ? inspect(error) : undefined;
+  if (json) return JSON.stringify({ error: { ...said, ...(trace === undefined ? {} : { trace }) } });
+  return `${said.name}: ${said.message}${trace === undefined ? '' : `\n${trace}`}`.replace(CONTROLS, ' ');
 }

@@ -6,15 +6,10 @@ import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
 import { functionSettings } from '../../src/core/settings/schema.ts';
-import type { StateMachines } from '../operate/find-execution.ts';
+import { type AwsClients, destroyClients, environmentClients } from '../operate/aws-clients.ts';
+import type { StateMachines } from '../operate/executions.ts';
 import { type FoundRun, findStackRun } from '../operate/run-report.ts';
-import {
-  type AwsClients,
-  destroyClients,
-  environmentClients,
-  readStackOutputs,
-  stackPrefix,
-} from '../operate/stack-outputs.ts';
+import { readStackOutputs, stackPrefix } from '../operate/stack-outputs.ts';
 import { jsonOption } from './output.ts';
 
 export interface DeployedStack {

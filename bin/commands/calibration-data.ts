@@ -1,10 +1,12 @@
 /**
- * Obtains labels and verdicts for `calibrate`: from MLflow, or from a file or the anchor set by asking the judge now.
- * Reads people's labels of a window for `rates`.
+ * Obtains people's labels and verdicts: for `calibrate` from MLflow, or from a file or the anchor set by asking the
+ * judge now; for `rates` the labels of a window.
  */
+
 import { readFileSync } from 'node:fs';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { packagePath } from '../../src/core/process/package-folder.ts';
+import { checkNames } from '../../src/core/values/nearest.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { judgeModels, judgeName } from '../../src/judge/judge-id.ts';
 import { priceOptions, requireKnownPrice } from '../../src/judge/pricing/prices.ts';
@@ -29,7 +31,6 @@ import {
 } from '../../src/quality/calibration/window-labels.ts';
 import type { TimeWindow } from '../../src/quality/counts-store.ts';
 import { notice } from '../cli/output.ts';
-import { checkNames } from '../cli/window.ts';
 import type { CommandSettings } from './settings.ts';
 
 export interface DataOptions {
@@ -183,6 +184,8 @@ function readFromMlflow(
     return calibrationReport({ source: { kind: 'mlflow', where: whereIn(found.traces) }, scorers, ...found });
   });
 }
+
+// --------------------------------------------------------------------------------- labels of a window, for `rates`
 
 /** Labels, and what a person should know of those that are missing. */
 export type LabelReader = (

@@ -1,12 +1,27 @@
-/**
- * `inference-monitor completion`: prints a script that completes commands, options and choices in a shell.
- * Completion scripts for shells, made from the commands themselves: their options, choices and descriptions.
- */
+/** `inference-monitor completion`: prints a script that completes commands, options and choices in a shell. */
 
 import { Argument, Command, type Option } from 'commander';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
+
+const HELP = `
+Examples:
+  inference-monitor completion bash > ~/.local/share/bash-completion/completions/inference-monitor
+  inference-monitor completion zsh > ~/.zfunc/_inference-monitor     # a folder of fpath, before compinit
+  inference-monitor completion fish > ~/.config/fish/completions/inference-monitor.fish`;
+
+export function completionCommand(): Command {
+  return new Command('completion')
+    .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS))
+    .addHelpText('after', HELP)
+    .action((shell: Shell, _flags, command: Command) => {
+      process.stdout.write(completionScript(shell, command.parent ?? command));
+    });
+}
+
+// --------------------------------------------------------------------------------------------------------- scripts
+// Made from the commands themselves: their options, choices and descriptions.
 
 /** Both names of the command line. */
 const NAMES = ['inference-monitor', 'sagemaker-inference-monitor'] as const;
@@ -128,18 +143,3 @@ function fish(program: Command): string {
 }
 
 const SCRIPTS: Record<Shell, (program: Command) => string> = { bash, zsh, fish };
-
-const HELP = `
-Examples:
-  inference-monitor completion bash > ~/.local/share/bash-completion/completions/inference-monitor
-  inference-monitor completion zsh > ~/.zfunc/_inference-monitor     # a folder of fpath, before compinit
-  inference-monitor completion fish > ~/.config/fish/completions/inference-monitor.fish`;
-
-export function completionCommand(): Command {
-  return new Command('completion')
-    .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS))
-    .addHelpText('after', HELP)
-    .action((shell: Shell, _flags, command: Command) => {
-      process.stdout.write(completionScript(shell, command.parent ?? command));
-    });
-}

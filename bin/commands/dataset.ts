@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { createS3Client, Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { singleLine } from '../../src/core/text/terminal-text.ts';
+import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { type DatasetRecord, fillDataset, resolveDataset } from '../../src/mlflow/evaluation-datasets.ts';
 import type { MlflowRest } from '../../src/mlflow/rest.ts';
@@ -11,7 +12,7 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { addMlflowOptions, type MlflowFlags, type OpenedMlflow, withMlflow } from '../cli/mlflow.ts';
 import { assertNew, NewFile } from '../cli/new-file.ts';
 import { jsonOption, notice, writeJson } from '../cli/output.ts';
-import { checkNames, FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import {
   datasetRecord,
   type MissingCapture,

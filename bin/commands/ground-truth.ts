@@ -11,8 +11,8 @@ import { startProgress } from '../cli/progress.ts';
 import { commandText } from '../cli/run-text.ts';
 import { addStackOptions, type DeployedStack, type StackFlags, shadowVariantsOf, withStack } from '../cli/stack.ts';
 import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
-import { LABEL_FILES, placeLabels } from '../operate/capture-files.ts';
-import { findExecution, type StartedExecution, startNamed } from '../operate/find-execution.ts';
+import { findExecution, type StartedExecution, startNamed } from '../operate/executions.ts';
+import { LABEL_FILES, placeLabels } from '../operate/place-labels.ts';
 import { followRuns } from '../operate/run-progress.ts';
 import {
   readTruthReport,

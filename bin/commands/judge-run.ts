@@ -2,6 +2,7 @@
 
 import { awsFailure } from '../../src/core/errors/aws-failures.ts';
 import { PermanentError, toNamedError } from '../../src/core/errors/errors.ts';
+import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { cascadeOf } from '../../src/judge/connect.ts';
 import { createJudgeOver } from '../../src/judge/judge-capture.ts';
@@ -18,7 +19,6 @@ import type { SourceFile } from '../../src/replay/source/types.ts';
 import { confirmed } from '../cli/confirm.ts';
 import { notice } from '../cli/output.ts';
 import { bar, startProgress } from '../cli/progress.ts';
-import { checkNames } from '../cli/window.ts';
 import { type OfflineLine, OfflineReader, openCaptures } from '../offline/capture-files.ts';
 import { judgeCaptures, type SelectedCapture, selectCaptures, unsampled } from '../offline/judge-captures.ts';
 import type { JudgeReport } from '../offline/reports.ts';

@@ -2,13 +2,14 @@
 import { Command } from 'commander';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { tableText } from '../../src/core/text/terminal-text.ts';
+import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { isJudgeScorer } from '../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../src/judge/types.ts';
-import { type LabelPicks, pickLabels } from '../../src/quality/calibration/pick-labels.ts';
-import { pickedFilter, queueName } from '../../src/quality/calibration/review-queue.ts';
+import { type LabelPicks, pickedFilter, pickLabels } from '../../src/quality/calibration/pick-labels.ts';
+import { queueName } from '../../src/quality/calibration/review-queue.ts';
 import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
-import { checkNames, FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { progress, sayLeftOut, withExperiment } from './calibration-data.ts';
 import { countWithin } from './numbers.ts';
 import { commandSettings } from './settings.ts';

@@ -1,7 +1,4 @@
-/**
- * `inference-monitor open`: the pages of MLflow and of the AWS console about a stack.
- * Opens a page in the person's browser.
- */
+/** `inference-monitor open`: the pages of MLflow and of the AWS console about a stack. */
 
 import { spawn } from 'node:child_process';
 import { LambdaClient } from '@aws-sdk/client-lambda';
@@ -15,32 +12,7 @@ import { addMlflowOptions, type MlflowFlags, type OpenedMlflow, withMlflow } fro
 import { jsonOption, notice, writeJson } from '../cli/output.ts';
 import { type DeployedStack, withStack } from '../cli/stack.ts';
 import { LOGIN_SECONDS, presignedMlflowUrl } from '../operate/aws-calls.ts';
-import { findExecution } from '../operate/find-execution.ts';
-
-/** The program that opens an address, and its arguments before it. */
-const OPENERS: Partial<Record<NodeJS.Platform, [string, ...string[]]>> = {
-  darwin: ['open'],
-  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
-  linux: ['xdg-open'],
-};
-
-/** Whether somebody sits at the terminal, on a machine that can show a browser. */
-const hasBrowser = (env: NodeJS.ProcessEnv = process.env): boolean =>
-  process.stdout.isTTY === true &&
-  process.platform in OPENERS &&
-  (process.platform !== 'linux' || Boolean(env.DISPLAY || env.WAYLAND_DISPLAY || env.WSL_DISTRO_NAME));
-
-/** Starts the browser and does not wait for it. @returns whether it could be started */
-async function openInBrowser(url: string, openers = OPENERS): Promise<boolean> {
-  const [program, ...args] = openers[process.platform] ?? [];
-  if (program === undefined) return false;
-  const browser = spawn(program, [...args, url], { detached: true, stdio: 'ignore' });
-  browser.unref();
-  return new Promise((resolve) => {
-    browser.once('error', () => resolve(false));
-    browser.once('spawn', () => resolve(true));
-  });
-}
+import { findExecution } from '../operate/executions.ts';
 
 interface OpenFlags extends MlflowFlags {
   dashboard?: boolean;
@@ -143,4 +115,31 @@ async function mlflowPage({ mlflow: { target }, experiment }: OpenedMlflow, trac
   } finally {
     client.destroy();
   }
+}
+
+// --------------------------------------------------------------------------------------------------------- browser
+
+/** The program that opens an address, and its arguments before it. */
+const OPENERS: Partial<Record<NodeJS.Platform, [string, ...string[]]>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+  linux: ['xdg-open'],
+};
+
+/** Whether somebody sits at the terminal, on a machine that can show a browser. */
+const hasBrowser = (env: NodeJS.ProcessEnv = process.env): boolean =>
+  process.stdout.isTTY === true &&
+  process.platform in OPENERS &&
+  (process.platform !== 'linux' || Boolean(env.DISPLAY || env.WAYLAND_DISPLAY || env.WSL_DISTRO_NAME));
+
+/** Starts the browser and does not wait for it. @returns whether it could be started */
+async function openInBrowser(url: string, openers = OPENERS): Promise<boolean> {
+  const [program, ...args] = openers[process.platform] ?? [];
+  if (program === undefined) return false;
+  const browser = spawn(program, [...args, url], { detached: true, stdio: 'ignore' });
+  browser.unref();
+  return new Promise((resolve) => {
+    browser.once('error', () => resolve(false));
+    browser.once('spawn', () => resolve(true));
+  });
 }

@@ -3,6 +3,7 @@ import { Command, Option } from 'commander';
 import { HOUR_MS } from '../../src/captures/files/capture-path.ts';
 import type { Storage } from '../../src/core/aws/storage.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
+import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import type { CoveredPart } from '../../src/quality/calibration/types.ts';
 import { labelsByCell, type WindowLabel } from '../../src/quality/calibration/window-labels.ts';
@@ -27,7 +28,7 @@ import {
 import { differencesText, ratesCsv, ratesTable, windowText } from '../../src/quality/rates-text.ts';
 import { jsonOption, jsonText, type TextOptions, terminal } from '../cli/output.ts';
 import { type StackFlags, shadowVariantsOf, stackOption, withStack } from '../cli/stack.ts';
-import { checkNames, instantMs } from '../cli/window.ts';
+import { instantMs } from '../cli/window.ts';
 import { type LabelReader, labelReader } from './calibration-data.ts';
 import { commandSettings } from './settings.ts';
 

@@ -1,7 +1,5 @@
-/**
- * `inference-monitor stop`: stops a run, or a cloud replay, whose results it waits for.
- * Stops a monitoring run, and says what that leaves.
- */
+/** `inference-monitor stop`: stops a run and says what that leaves, or a cloud replay, whose results it waits for. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
@@ -15,7 +13,7 @@ import { EXIT } from '../cli/exit-codes.ts';
 import { writeJson } from '../cli/output.ts';
 import { nextSteps } from '../cli/run-text.ts';
 import { addStackOptions, type DeployedStack, machinesOf, type StackFlags, withStack } from '../cli/stack.ts';
-import { type FoundExecution, findExecution } from '../operate/find-execution.ts';
+import { type FoundExecution, findExecution } from '../operate/executions.ts';
 import { readRunReport } from '../operate/run-report.ts';
 
 /** What `stop --json` prints. `status` is that of the execution, as Step Functions names it. */
@@ -37,6 +35,39 @@ export type StopResult =
       /** Where the results are, in S3. */
       results?: string;
     };
+
+const HELP = `
+A run: no further chunk starts. Functions at work finish their part, within 15 minutes. What is in MLflow stays, and the
+command says what is left open and how to go on. Jobs of batch inference go on by themselves, and are named.
+
+A cloud replay: shards that are sending stop within seconds, and no further shard starts. The results so far are then summarized, and the
+MLflow run ends as KILLED. If a replay has ended without results, the command has them written; it is safe to repeat.
+The exit code is 1 if the results are not there after five minutes, and 2 if the replay does not exist or could not be
+stopped.
+
+Examples:
+  inference-monitor stop last-week
+  inference-monitor stop before-the-migration
+  inference-monitor stop before-the-migration --stack staging`;
+
+export function stopCommand(): Command {
+  return addStackOptions(
+    new Command('stop').argument('<run>', 'name or ARN of the execution'),
+    HELP,
+    'print what was stopped as JSON, and the rest on standard error',
+  ).action(stop);
+}
+
+async function stop(asked: string, flags: StackFlags): Promise<void> {
+  const say = flags.json ? console.error : console.log;
+  await withStack(flags, async (stack) => {
+    const found = await findExecution(stack.clients.sfn, machinesOf(stack), asked);
+    const stopped = await (found.kind === 'replay' ? stopReplay(stack, found, say) : stopRun(stack, found, flags, say));
+    if (flags.json) writeJson('stop', stopped);
+  });
+}
+
+// ----------------------------------------------------------------------------------------------------------- a run
 
 async function stopRun(
   stack: DeployedStack,
@@ -79,39 +110,10 @@ function stoppedLines(summary: Awaited<ReturnType<typeof readRunReport>>['summar
   ];
 }
 
-const HELP = `
-A run: no further chunk starts. Functions at work finish their part, within 15 minutes. What is in MLflow stays, and the
-command says what is left open and how to go on. Jobs of batch inference go on by themselves, and are named.
-
-A cloud replay: shards that are sending stop within seconds, and no further shard starts. The results so far are then summarized, and the
-MLflow run ends as KILLED. If a replay has ended without results, the command has them written; it is safe to repeat.
-The exit code is 1 if the results are not there after five minutes, and 2 if the replay does not exist or could not be
-stopped.
-
-Examples:
-  inference-monitor stop last-week
-  inference-monitor stop before-the-migration
-  inference-monitor stop before-the-migration --stack staging`;
+// -------------------------------------------------------------------------------------------------- a cloud replay
 
 const POLL_MS = 2_000;
 const WAIT_MS = 5 * 60_000;
-
-export function stopCommand(): Command {
-  return addStackOptions(
-    new Command('stop').argument('<run>', 'name or ARN of the execution'),
-    HELP,
-    'print what was stopped as JSON, and the rest on standard error',
-  ).action(stop);
-}
-
-async function stop(asked: string, flags: StackFlags): Promise<void> {
-  const say = flags.json ? console.error : console.log;
-  await withStack(flags, async (stack) => {
-    const found = await findExecution(stack.clients.sfn, machinesOf(stack), asked);
-    const stopped = await (found.kind === 'replay' ? stopReplay(stack, found, say) : stopRun(stack, found, flags, say));
-    if (flags.json) writeJson('stop', stopped);
-  });
-}
 
 async function stopReplay(
   stack: DeployedStack,

@@ -1,10 +1,11 @@
 /** `inference-monitor worst`: the traces with the worst verdicts, with the judge's words and links. */
 import { Command } from 'commander';
+import { checkNames } from '../../src/core/values/nearest.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { webPageOf } from '../../src/mlflow/tracking-uri.ts';
 import { addMlflowOptions, type MlflowFlags, withMlflow } from '../cli/mlflow.ts';
 import { jsonOption, type TextOptions, terminal, writeJson } from '../cli/output.ts';
-import { checkNames, FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
+import { FROM_OPTION, TO_OPTION, type WindowFlags, windowOfFlags } from '../cli/window.ts';
 import { readWorst, type WorstTraces, worstLines } from '../operate/worst.ts';
 import { progress, sayLeftOut } from './calibration-data.ts';
 import { tagFilter } from './dataset.ts';

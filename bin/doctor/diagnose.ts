@@ -1,199 +1,25 @@
-/**
- * All checks of `doctor`, in the order of their findings. Nothing is changed, and nothing is paid for.
- * Checks the deployed stack: its state, what of `.env` is not deployed, what does not run, alarms and dead letters.
- */
+/** All checks of `doctor`, in the order of their findings. Nothing is changed, and nothing is paid for. */
 
-import { DescribeStackResourcesCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
-import { GetFunctionConfigurationCommand, ListEventSourceMappingsCommand } from '@aws-sdk/client-lambda';
-import { functionEnvironment, replayEnvironment } from '../../lib/settings/function-environment.ts';
-import { SETTING_NAMES } from '../../lib/settings/settings.ts';
-import { CONTRACT } from '../../src/core/contract/contract.ts';
-import { resourceNames } from '../../src/core/contract/names.ts';
 import { dotenvOfCommand } from '../../src/core/settings/dotenv-file.ts';
-import { callAws } from '../operate/aws-calls.ts';
+import { checkAccount } from './account.ts';
 import { checkArtifacts, checkCaptures } from './buckets.ts';
 import { checkEndpoint } from './endpoint.ts';
 import { environmentChecks } from './environment.ts';
 import {
   type Check,
   type Clients,
-  checkAccount,
   checkAll,
   checked,
-  type DeployedState,
   type Finding,
-  type Found,
   findingsOf,
   type Ground,
   quickClients,
 } from './finding.ts';
-import { checkBedrock, checkJudge, checkLambda, checkStates } from './judge.ts';
+import { checkJudge } from './judge.ts';
 import { checkMlflow } from './mlflow.ts';
+import { checkBedrock, checkLambda, checkStates } from './quotas.ts';
 import { checkSettingsFor } from './settings.ts';
-
-const { ok, warning, error } = findingsOf('stack');
-
-/** A stack whose functions are there. */
-interface StackGround extends Ground {
-  /** Its STACK_PREFIX. */
-  prefix: string;
-}
-
-const doesNotExist = (fault: Error): undefined => {
-  if (fault.name !== 'ResourceNotFoundException' && !/does not exist/.test(fault.message)) throw fault;
-  return undefined;
-};
-
-/** The CloudFormation stack of a prefix, which is one of its own name or one of somebody's CDK app; `undefined` if there is none. */
-async function findStack({ cloudFormation }: Clients, prefix: string): Promise<DeployedState | undefined> {
-  const { stack, processor } = resourceNames(prefix);
-  const describe = async (StackName: string): Promise<DeployedState | undefined> => {
-    const reply = await cloudFormation.send(new DescribeStacksCommand({ StackName })).catch(doesNotExist);
-    const status = reply?.Stacks?.[0]?.StackStatus;
-    return status === undefined ? undefined : { name: StackName, status };
-  };
-  const own = await describe(stack);
-  if (own !== undefined) return own;
-  const command = new DescribeStackResourcesCommand({ PhysicalResourceId: processor });
-  const reply = await cloudFormation.send(command).catch(doesNotExist);
-  const name = reply?.StackResources?.[0]?.StackName;
-  return name === undefined ? undefined : describe(name);
-}
-
-/** Whether its functions are there: not while it is created or deleted, nor after its creation has failed. */
-const isInUse = ({ status }: DeployedState): boolean =>
-  !/^(CREATE_(?!COMPLETE)|ROLLBACK_|DELETE_|REVIEW_)/.test(status);
-
-/** What to do about the state of a deployment. */
-function stateFinding({ name, status }: DeployedState): Finding {
-  const message = `The stack ${name} is ${status}.`;
-  if (/^(CREATE|UPDATE|IMPORT)_COMPLETE$/.test(status)) return ok(message);
-  if (/IN_PROGRESS$/.test(status)) return warning(message, 'wait until it is complete');
-  if (status === 'UPDATE_ROLLBACK_COMPLETE') {
-    const what = `${message} The last deployment failed, and the one before it runs.`;
-    return warning(what, "look for the cause in the stack's events, and deploy again");
-  }
-  const repair = status.startsWith('ROLLBACK')
-    ? 'delete the stack'
-    : "continue its rollback in CloudFormation's console";
-  return error(message, `look for the cause in the stack's events, ${repair}, and deploy again`);
-}
-
-const MAX_SHOWN = 60;
-const shown = (value: string | undefined): string =>
-  value === undefined ? 'not set' : value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value || 'empty';
-
-/** Whether the stack was deployed by a version that reads and writes what this one does; an old one does not say which it is. */
-function contractFinding(deployed: string | undefined): Found {
-  if (deployed === String(CONTRACT)) return undefined;
-  const { warning: doubt } = findingsOf('version');
-  const is = `contract ${deployed ?? 'unknown'}, here ${CONTRACT}`;
-  if (Number(deployed) > CONTRACT) {
-    const repair = 'update this command line before it starts, stops or retries runs';
-    return doubt(`The stack was deployed by a newer version (${is}).`, repair);
-  }
-  const repair = 'deploy again when its runs have ended: they cannot be continued by another version';
-  return doubt(`The stack was deployed by an older version (${is}).`, repair);
-}
-
-/** Compares what the settings, if they are complete, would deploy with the functions that are deployed. */
-async function checkDeployed({ lambda, prefix, complete: settings }: StackGround): Promise<Found> {
-  const deployed = findingsOf('deployed');
-  const { processor, replayer } = resourceNames(prefix);
-  const configuration = (FunctionName: string) => lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
-  const [ours, replays] = await Promise.all([configuration(processor), configuration(replayer)]);
-  const version = contractFinding(ours.Environment?.Variables?.CONTRACT);
-  if (settings === undefined) return version;
-  const expected: Record<string, string | undefined> = {
-    ...functionEnvironment(settings, '', ''),
-    ...replayEnvironment(settings),
-    LAMBDA_MEMORY_MB: String(settings.LAMBDA_MEMORY_MB),
-    LAMBDA_TIMEOUT_SECONDS: String(settings.LAMBDA_TIMEOUT_SECONDS),
-    VPC_SUBNET_IDS: settings.VPC_SUBNET_IDS.toSorted().join(','),
-    VPC_SECURITY_GROUP_IDS: settings.VPC_SECURITY_GROUP_IDS.toSorted().join(','),
-  };
-  const found: Record<string, string | undefined> = {
-    ...replays.Environment?.Variables,
-    ...ours.Environment?.Variables,
-    LAMBDA_MEMORY_MB: String(ours.MemorySize),
-    LAMBDA_TIMEOUT_SECONDS: String(ours.Timeout),
-    VPC_SUBNET_IDS: (ours.VpcConfig?.SubnetIds ?? []).toSorted().join(','),
-    VPC_SECURITY_GROUP_IDS: (ours.VpcConfig?.SecurityGroupIds ?? []).toSorted().join(','),
-  };
-  const different = SETTING_NAMES.filter((name) => expected[name] !== found[name]).map((name) => {
-    const message = `${name} is deployed as ${shown(found[name])}, and here it is ${shown(expected[name])}.`;
-    return deployed.warning(message, 'deploy again, or correct the setting');
-  });
-  const same = deployed.ok("The functions' settings are those of .env and the environment.");
-  return [version, different.length > 0 ? different : same];
-}
-
-/** The dead letters of a rule's target. @param what they are */
-async function lettersOf({ lambda }: Clients, Rule: string, what: string): Promise<Found> {
-  const { ok: fine, error: broken } = findingsOf('letters');
-  type Reply = { Targets?: { DeadLetterConfig?: { Arn?: string } }[] };
-  const { Targets = [] } = await callAws<Reply>(lambda, 'events', 'ListTargetsByRule', { Rule });
-  const QueueName = Targets[0]?.DeadLetterConfig?.Arn?.split(':').at(-1);
-  if (QueueName === undefined) return undefined;
-  const { QueueUrl } = await callAws<{ QueueUrl: string }>(lambda, 'sqs', 'GetQueueUrl', { QueueName });
-  const { Attributes = {} } = await callAws<{ Attributes?: Record<string, string> }>(
-    lambda,
-    'sqs',
-    'GetQueueAttributes',
-    { QueueUrl, AttributeNames: ['ApproximateNumberOfMessages'] },
-  );
-  const waiting = Number(Attributes.ApproximateNumberOfMessages ?? 0);
-  if (waiting === 0) return fine(`No dead letters of ${what}.`);
-  const message = `${waiting} dead letters of ${what} wait in the queue ${QueueName}.`;
-  return broken(message, 'repair their cause, then move them back: docs/runbook.md');
-}
-
-/** The way of a new capture to its run: the rule and the queue's mapping are on, and no event was left over. */
-async function checkDelivery(ground: StackGround): Promise<Found> {
-  const { rule, starter, replayStopRule } = resourceNames(ground.prefix);
-  const { ok: fine, error: broken } = findingsOf('delivery');
-  const { lambda } = ground;
-  const [{ State: ruleState }, { EventSourceMappings = [] }, ...letters] = await Promise.all([
-    callAws<{ State?: string }>(lambda, 'events', 'DescribeRule', { Name: rule }),
-    lambda.send(new ListEventSourceMappingsCommand({ FunctionName: starter })),
-    lettersOf(ground, rule, 'captures that started no run'),
-    lettersOf(ground, replayStopRule, 'replays that could not be ended'),
-  ]);
-  const mapping = EventSourceMappings[0]?.State ?? 'missing';
-  const off = [
-    ...(ruleState === 'ENABLED' ? [] : [`the rule ${rule} is ${ruleState}`]),
-    ...(mapping === 'Enabled' ? [] : [`the mapping of the queue to ${starter} is ${mapping}`]),
-  ];
-  const running =
-    off.length === 0
-      ? fine('New captures start runs.')
-      : broken(`New captures start no runs: ${off.join(', ')}.`, 'enable it, or deploy again');
-  return [running, letters];
-}
-
-interface Alarm {
-  AlarmName: string;
-  AlarmDescription?: string;
-}
-
-/** The alarms that ring. */
-async function checkAlarms({ lambda, prefix }: StackGround): Promise<Found> {
-  const { ok: fine, error: broken } = findingsOf('alarms');
-  const AlarmNamePrefix = `sagemaker-monitoring-${prefix}-`;
-  const input = { AlarmNamePrefix, StateValue: 'ALARM' };
-  const reply = await callAws<{ MetricAlarms?: Alarm[] }>(lambda, 'monitoring', 'DescribeAlarms', input);
-  // A longer prefix may begin with this one.
-  const ringing = (reply.MetricAlarms ?? []).filter(({ AlarmName }) =>
-    /^(?:Quality-|[A-Za-z]+$)/.test(AlarmName.slice(AlarmNamePrefix.length)),
-  );
-  if (ringing.length === 0) return fine('No alarm rings.');
-  return ringing.map(({ AlarmName, AlarmDescription = '' }) => {
-    const id = AlarmName.slice(AlarmNamePrefix.length);
-    const section = id.startsWith('Quality-') ? 'QualityMissed' : id;
-    const [what = ''] = AlarmDescription.split(/\. (?:What to do|Section)/);
-    return broken(`The alarm ${AlarmName} rings: ${what}.`, `section ${section} of docs/runbook.md`);
-  });
-}
+import { checkStack, findStack, isInUse } from './stack.ts';
 
 export interface DoctorFlags {
   model?: string;
@@ -238,17 +64,6 @@ const STACK: Check<Ground> = [
   checkStack,
 ];
 
-/** What is deployed. */
-const DEPLOYED: readonly Check<StackGround>[] = [
-  ['deployed', 'lambda:GetFunctionConfiguration', checkDeployed],
-  [
-    'delivery',
-    'events:DescribeRule, events:ListTargetsByRule, lambda:ListEventSourceMappings, sqs:GetQueueUrl and sqs:GetQueueAttributes',
-    checkDelivery,
-  ],
-  ['alarms', 'cloudwatch:DescribeAlarms', checkAlarms],
-];
-
 async function examine(clients: Clients, flags: DoctorFlags): Promise<Finding[]> {
   const region = await clients.lambda.config.region().catch(() => undefined);
   const read = checkSettingsFor(region, { BEDROCK_MODEL_ID: flags.model, STACK_PREFIX: flags.stack });
@@ -281,15 +96,4 @@ function sourceOfRegion(flags: DoctorFlags): string {
   const { AWS_REGION: named } = process.env;
   if (flags.region !== undefined || !named) return flags.region === undefined ? 'your AWS profile' : '--region';
   return named === dotenvOfCommand().AWS_REGION ? '.env' : 'AWS_REGION of the environment';
-}
-
-async function checkStack(ground: Ground): Promise<Found> {
-  const { STACK_PREFIX: prefix } = ground.settings;
-  if (prefix === undefined) return undefined;
-  const found = await ground.stack;
-  if (found === undefined) {
-    const message = `No stack with STACK_PREFIX=${prefix} is deployed in ${ground.region}.`;
-    return findingsOf('stack')[ground.isNamed ? 'error' : 'warning'](message, 'deploy it: inference-monitor deploy');
-  }
-  return [stateFinding(found), isInUse(found) && (await checkAll(DEPLOYED, { ...ground, prefix }))];
 }

@@ -1,58 +1,11 @@
-/**
- * What `doctor` finds: for each check what is, and what to do about it.
- * What the checks of `doctor` share: the settings, and clients that do not make a person wait.
- * Checks who asks: credentials, and whether the settings' ARNs are of the same account.
- */
+/** What `doctor` finds: for each check what is, and what to do about it; and what the checks share. */
+
 import { BedrockClient } from '@aws-sdk/client-bedrock';
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { awsFailure, nameOperations } from '../../src/core/errors/aws-failures.ts';
 import type { CheckedSettings, Settings } from '../../src/core/settings/schema.ts';
-import { queryAws } from '../operate/aws-calls.ts';
-
-export interface Clients {
-  bedrock: BedrockClient;
-  cloudFormation: CloudFormationClient;
-  /** Also for services without a client of their own (bin/operate/aws-calls.ts). */
-  lambda: LambdaClient;
-  s3: S3Client;
-}
-
-/** The state of a CloudFormation stack. */
-export interface DeployedState {
-  name: string;
-  status: string;
-}
-
-export interface Ground extends Clients {
-  region: string;
-  /** The valid ones, with defaults. */
-  settings: Partial<CheckedSettings>;
-  /** As the stack has them, if all are valid. */
-  complete: Settings | undefined;
-  /** Ends with `/`. */
-  capturePrefix: string | undefined;
-  /** The stack of STACK_PREFIX. */
-  stack: Promise<DeployedState | undefined>;
-  /** Whether its functions are there; `undefined` if that could not be asked. */
-  isDeployed: Promise<boolean | undefined>;
-  /** The person says that there is a stack. */
-  isNamed: boolean;
-}
-
-const QUICK = { maxAttempts: 2, requestHandler: { connectionTimeout: 5_000 } };
-
-export function quickClients(region: string | undefined): Clients {
-  const aws = { ...QUICK, ...(region === undefined ? {} : { region }) };
-  const emulated = process.env.AWS_ENDPOINT_URL ?? process.env.AWS_ENDPOINT_URL_S3;
-  return {
-    bedrock: nameOperations(new BedrockClient(aws)),
-    cloudFormation: nameOperations(new CloudFormationClient(aws)),
-    lambda: nameOperations(new LambdaClient(aws)),
-    s3: nameOperations(new S3Client({ ...aws, forcePathStyle: emulated !== undefined })),
-  };
-}
 
 export interface Finding {
   /** What was checked, such as `endpoint`. */
@@ -129,49 +82,48 @@ function unasked(check: string, action: string, error: unknown): Finding {
   return unknown(`${check} could not be asked (${name}: ${said}).`, repair);
 }
 
-const { ok, warning, error: broken } = findingsOf('account');
+// ----------------------------------------------------------------------------------------------- what checks share
+// The settings, and clients that do not make a person wait.
 
-/** Without these nothing else can be asked. */
-const USELESS = new Set(['AwsCredentialsMissing', 'AwsCredentialsExpired', 'AwsCredentialsInvalid', 'ClockSkewed']);
-
-/** @throws Error if STS cannot be asked for a reason other than the credentials */
-export async function checkAccount(
-  lambda: LambdaClient,
-  settings: Partial<CheckedSettings>,
-  region: { name: string; source: string },
-): Promise<Found> {
-  try {
-    const reply = await queryAws(lambda, 'sts', 'GetCallerIdentity');
-    const [account = ''] = reply('Account');
-    const where = `in the account ${account} and the region ${region.name} (from ${region.source})`;
-    return [ok(`You are ${reply('Arn')[0]}, ${where}.`), foreignArns(settings, account)];
-  } catch (error) {
-    const failure = awsFailure(error);
-    if (failure === undefined || !USELESS.has(failure.name)) throw error;
-    const [what = '', got = '', expected = ''] = failure.message.split(/; (?:got|expected): /);
-    return broken(`${what} (${got}).`, `${expected}. The checks that ask AWS are left out`);
-  }
+export interface Clients {
+  bedrock: BedrockClient;
+  cloudFormation: CloudFormationClient;
+  /** Also for services without a client of their own (bin/operate/aws-calls.ts). */
+  lambda: LambdaClient;
+  s3: S3Client;
 }
 
-/** The account and the region that AWS is asked with, in words. Default: those of the environment. */
-export async function callerOf(region?: string, profile?: string): Promise<string> {
-  const lambda = new LambdaClient({
-    ...(region === undefined ? {} : { region }),
-    ...(profile === undefined ? {} : { profile }),
-  });
-  const account = await queryAws(lambda, 'sts', 'GetCallerIdentity').then(
-    (reply) => `account ${reply('Account')[0]}`,
-    (error: Error) => `an account that is not known (${(awsFailure(error) ?? error).name})`,
-  );
-  return `${account}, ${await lambda.config.region().catch(() => 'no region')}`;
+/** The state of a CloudFormation stack. */
+export interface DeployedState {
+  name: string;
+  status: string;
 }
 
-/** ARNs of another account work only if its policies allow it. */
-function foreignArns(settings: Partial<CheckedSettings>, account: string): Found {
-  return Object.entries(settings).map(([name, value]) => {
-    const own = typeof value === 'string' && value.startsWith('arn:') ? value.split(':')[4] : undefined;
-    if (!own || own === account) return undefined;
-    const message = `${name} is an ARN of the account ${own}, and you are in ${account}.`;
-    return warning(message, `use the credentials of the account of the stack, or correct ${name}`);
-  });
+export interface Ground extends Clients {
+  region: string;
+  /** The valid ones, with defaults. */
+  settings: Partial<CheckedSettings>;
+  /** As the stack has them, if all are valid. */
+  complete: Settings | undefined;
+  /** Ends with `/`. */
+  capturePrefix: string | undefined;
+  /** The stack of STACK_PREFIX. */
+  stack: Promise<DeployedState | undefined>;
+  /** Whether its functions are there; `undefined` if that could not be asked. */
+  isDeployed: Promise<boolean | undefined>;
+  /** The person says that there is a stack. */
+  isNamed: boolean;
+}
+
+const QUICK = { maxAttempts: 2, requestHandler: { connectionTimeout: 5_000 } };
+
+export function quickClients(region: string | undefined): Clients {
+  const aws = { ...QUICK, ...(region === undefined ? {} : { region }) };
+  const emulated = process.env.AWS_ENDPOINT_URL ?? process.env.AWS_ENDPOINT_URL_S3;
+  return {
+    bedrock: nameOperations(new BedrockClient(aws)),
+    cloudFormation: nameOperations(new CloudFormationClient(aws)),
+    lambda: nameOperations(new LambdaClient(aws)),
+    s3: nameOperations(new S3Client({ ...aws, forcePathStyle: emulated !== undefined })),
+  };
 }

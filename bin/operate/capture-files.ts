@@ -1,23 +1,12 @@
-/**
- * Finds the user's capture files on disk and derives the key of each in the capture bucket.
- * Brings label files to where the stack reads them: files of this machine, and objects of any bucket.
- */
+/** Finds the user's capture files on disk and derives the key of each in the capture bucket. */
 
-import { createHash, hash } from 'node:crypto';
 import { createReadStream, existsSync, mkdtempSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { createInterface } from 'node:readline';
-import { CopyObjectCommand } from '@aws-sdk/client-s3';
-import type { Storage } from '../../src/core/aws/storage.ts';
-import { namedStorageError } from '../../src/core/aws/storage-errors.ts';
-import { putFile } from '../../src/core/aws/uploads.ts';
-import type { TruthInput } from '../../src/core/contract/ground-truth.ts';
-import { truthKeys } from '../../src/core/contract/work-keys.ts';
 import { PermanentError } from '../../src/core/errors/errors.ts';
 import { DEFAULT_MAX_LINE_BYTES } from '../../src/core/values/line-bound.ts';
-import { isLabelFile } from '../../src/ground-truth/labels/read-labels.ts';
 import { CAPTURE_FILES, isBesideLabels, unpack } from '../../src/replay/source/open-source.ts';
 
 export interface CaptureFile {
@@ -177,106 +166,4 @@ function inferenceTime(line: string): Date | undefined {
     // Not JSON: the pipeline will quarantine it, with the reason.
     return undefined;
   }
-}
-
-/** A label file, wherever it is. */
-interface LabelFile {
-  /** Below what was asked for. */
-  name: string;
-  bytes: number;
-  /** Of the content. */
-  digest: string;
-  copyTo(key: string): Promise<void>;
-}
-
-export const LABEL_FILES = 'files that end in .jsonl, .json or .csv, or the same with .gz';
-const S3 = /^s3:\/\/([^/]+)\/?(.*)$/;
-const DIGEST_CHARS = 16;
-
-/**
- * Copies label files to the work bucket, and returns the input for them. Files that are there already are left: their labels keep
- * the time at which they first came. What is under the prefix that the stack watches is read in place.
- *
- * @param source a file or a folder of this machine, or `s3://bucket/key`, or `s3://bucket/prefix/`
- * @param watched the place of `GROUND_TRUTH_S3_PREFIX`, `s3://bucket/prefix/`
- * @throws PermanentError `LabelsMissing`; of the storage
- */
-export async function placeLabels(
-  storage: Storage,
-  workBucket: string,
-  source: string,
-  watched?: string,
-): Promise<{ input: TruthInput; files: number; bytes: number }> {
-  const [, bucket, key = ''] = S3.exec(source) ?? [];
-  const files = await (bucket === undefined
-    ? filesOfMachine(storage, workBucket, source)
-    : filesOfBucket(storage, workBucket, { bucket, key }));
-  if (files.length === 0) throw missing(source, `no file that ends in .jsonl, .json or .csv`);
-  const placed = { files: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
-  const [only] = files.length === 1 ? files : [];
-  if (bucket !== undefined && watched !== undefined && source.startsWith(watched)) {
-    return { ...placed, input: isFolder(key) ? { bucket, prefix: key } : { bucket, key } };
-  }
-  // Each set of files has a folder of its own.
-  const folder = truthKeys.upload(`${digestOf(files.map(({ name, digest }) => [name, digest]))}/`);
-  for (const { name, bytes, copyTo } of files) {
-    const present = await storage.head(workBucket, folder + name);
-    if (present?.size !== bytes) await copyTo(folder + name);
-  }
-  const input = only === undefined ? { prefix: folder } : { key: folder + only.name };
-  return { ...placed, input: { bucket: workBucket, ...input } };
-}
-
-const isFolder = (key: string): boolean => key === '' || key.endsWith('/');
-
-const digestOf = (value: unknown): string => hash('sha256', JSON.stringify(value)).slice(0, DIGEST_CHARS);
-
-const missing = (source: string, why: string): PermanentError =>
-  new PermanentError('LabelsMissing', 'There are no label files', {
-    got: `${source}: ${why}`,
-    expected: `a label file or a folder with ${LABEL_FILES}; s3://bucket/key, or s3://bucket/prefix/`,
-  });
-
-async function filesOfMachine(storage: Storage, workBucket: string, source: string): Promise<LabelFile[]> {
-  if (!existsSync(source)) throw missing(source, 'it does not exist');
-  const isDirectory = statSync(source).isDirectory();
-  if (!isDirectory && !isLabelFile(source)) throw missing(source, 'its name does not say what it is');
-  const files: LabelFile[] = [];
-  for (const path of isDirectory ? await filesBelow(source, isLabelFile) : [source]) {
-    const content = createHash('sha256');
-    for await (const piece of createReadStream(path)) content.update(piece as Buffer);
-    files.push({
-      name: isDirectory ? relative(source, path).split(sep).join('/') : basename(path),
-      bytes: statSync(path).size,
-      digest: content.digest('hex'),
-      copyTo: (key) => putFile(storage, workBucket, key, path, 'application/octet-stream'),
-    });
-  }
-  return files;
-}
-
-async function filesOfBucket(
-  storage: Storage,
-  workBucket: string,
-  { bucket, key }: { bucket: string; key: string },
-): Promise<LabelFile[]> {
-  const files: LabelFile[] = [];
-  const found = isFolder(key) ? storage.list(bucket, key) : [await storage.head(bucket, key)];
-  for await (const object of found) {
-    if (object === undefined || !isLabelFile(object.key)) continue;
-    const from = [bucket, ...object.key.split('/')].map(encodeURIComponent).join('/');
-    files.push({
-      name: isFolder(key) ? object.key.slice(key.length) : basename(key),
-      bytes: object.size,
-      digest: object.etag,
-      async copyTo(to) {
-        try {
-          await storage.s3.send(new CopyObjectCommand({ Bucket: workBucket, Key: to, CopySource: from }));
-        } catch (error) {
-          throw namedStorageError(error, `s3://${bucket}/${object.key}`);
-        }
-      },
-    });
-  }
-  return files;
 }

@@ -1,7 +1,4 @@
-/**
- * What a person asks to process: captures in S3, or files on this machine.
- * Puts capture files of this machine into the capture bucket, where the stack's rule starts runs for them.
- */
+/** What a person asks to process: captures in S3, or files on this machine, which go into the capture bucket. */
 
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
@@ -140,6 +137,9 @@ async function measure(storage: Storage, scope: CaptureScope, input: BackfillInp
         : `capture files, such as ${S3}${scope.bucket}/${any}`,
   });
 }
+
+// ------------------------------------------------------------------------------------------- files of this machine
+// In the capture bucket, the stack's rule starts runs for them.
 
 export interface UploadPlan {
   /** Files to put. The rule starts runs for them. */

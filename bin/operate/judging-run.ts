@@ -7,8 +7,8 @@ import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { type Judged, nothingJudged } from '../../src/replay/compare/quality.ts';
 import type { RunData } from '../../src/replay/compare/run-data.ts';
 import { parseS3Location } from '../../src/replay/source/open-source.ts';
+import { destroyClients, environmentClients } from './aws-clients.ts';
 import { followRuns } from './run-progress.ts';
-import { destroyClients, environmentClients } from './stack-outputs.ts';
 
 type JudgingRun = NonNullable<RunData['monitoringRun']>;
 

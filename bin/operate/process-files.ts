@@ -11,9 +11,9 @@ import { Upload } from '@aws-sdk/lib-storage';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { FilesInput, ListedFile } from '../../src/core/contract/input.ts';
 import { forEachConcurrently } from '../../src/core/process/concurrency.ts';
-import { startNamed } from './find-execution.ts';
+import type { AwsClients } from './aws-clients.ts';
+import { startNamed } from './executions.ts';
 import { followRuns, RunWatcher } from './run-progress.ts';
-import type { AwsClients } from './stack-outputs.ts';
 
 /** A file to put: its path, and its key in the capture bucket. */
 interface FileToPut {

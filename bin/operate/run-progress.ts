@@ -1,9 +1,8 @@
 /**
- * How far a run has come: from its execution, the counts of its Maps, and what it has written to the work bucket. Each look
- * makes few requests, however long the run is; the history of the execution is never read.
- * Follows executions until all have ended.
- * How long a run may take, by the pace of earlier runs of the same stack.
+ * How far runs have come: from their executions, the counts of their Maps, and what they have written to the work
+ * bucket. Each look makes few requests, however long a run is; the history of an execution is never read.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   DescribeExecutionCommand,
@@ -18,74 +17,7 @@ import { workKeys } from '../../src/core/contract/work-keys.ts';
 import { inOrder } from '../../src/core/process/concurrency.ts';
 import { emptyChunkState, foldReceipt } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
-import type { AwsClients } from './stack-outputs.ts';
-
-/**
- * Returns the seconds that a run would take at the pace of the longest of the earlier runs, since short ones are mostly start; the
- * pace of what takes long: calls of the judge, or lines if the judge is not asked.
- *
- * @param earlier summaries of runs of the stack
- * @returns `undefined` if no earlier run tells
- */
-export function expectedSeconds(
-  { captures, judgeCalls }: Pick<CostEstimate, 'captures' | 'judgeCalls'>,
-  earlier: readonly RunSummary[],
-): number | undefined {
-  const units = ({ spend, lines }: RunSummary): number => (judgeCalls > 0 ? spend.calls : lines.written);
-  const [longest] = earlier
-    .filter((one) => one.status === 'succeeded' && one.options?.judge === 'converse' && units(one) > 0)
-    .sort((a, b) => units(b) - units(a));
-  if (longest === undefined) return undefined;
-  const seconds = (Date.parse(longest.endedAt) - Date.parse(longest.startedAt)) / 1_000;
-  // A run takes a few seconds, however short it is.
-  return Math.max(1, (judgeCalls > 0 ? judgeCalls : captures) / units(longest)) * seconds;
-}
-
-interface Look {
-  /** Of the execution. */
-  status: string;
-  /** What is new since the last look. */
-  news: string[];
-}
-
-interface FollowOptions<T> {
-  /** Called after each look, with every execution. */
-  onLook(looks: readonly T[]): void;
-  signal?: AbortSignal | undefined;
-  /** Bounds of the time between two looks, which is a fiftieth of the time so far. Default: 1 s and 10 s. */
-  pollMs?: { least: number; most: number };
-}
-
-const POLL_MS = { least: 1_000, most: 10_000 };
-const POLL_SHARE = 0.02;
-
-/**
- * Returns the last look at each execution.
- *
- * @throws what the signal was aborted with. The executions go on.
- */
-export async function followRuns<T extends Look>(
-  watchers: readonly { look(): Promise<T> }[],
-  { onLook, signal, pollMs = POLL_MS }: FollowOptions<T>,
-): Promise<T[]> {
-  const watched = watchers.map((watcher) => ({ watcher, last: undefined as T | undefined }));
-  const startedMs = Date.now();
-  for (;;) {
-    for (const each of watched) {
-      signal?.throwIfAborted();
-      if (each.last === undefined || !hasEnded(each.last)) each.last = await each.watcher.look();
-      else each.last.news = [];
-    }
-    const looks = watched.flatMap(({ last }) => last ?? []);
-    onLook(looks);
-    if (looks.every(hasEnded)) return looks;
-    const pause = Math.min(pollMs.most, Math.max(pollMs.least, (Date.now() - startedMs) * POLL_SHARE));
-    await sleep(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
-  }
-}
-
-export const hasEnded = ({ status }: Pick<Look, 'status'>): boolean =>
-  status !== 'RUNNING' && status !== 'PENDING_REDRIVE';
+import type { AwsClients } from './aws-clients.ts';
 
 export interface RunProgress {
   run: string;
@@ -279,4 +211,75 @@ export class RunWatcher {
     for (const { status } of report?.jobs ?? []) byStatus[status] = (byStatus[status] ?? 0) + 1;
     return byStatus;
   }
+}
+
+// ------------------------------------------------------------------------------------- following runs to their end
+
+interface Look {
+  /** Of the execution. */
+  status: string;
+  /** What is new since the last look. */
+  news: string[];
+}
+
+interface FollowOptions<T> {
+  /** Called after each look, with every execution. */
+  onLook(looks: readonly T[]): void;
+  signal?: AbortSignal | undefined;
+  /** Bounds of the time between two looks, which is a fiftieth of the time so far. Default: 1 s and 10 s. */
+  pollMs?: { least: number; most: number };
+}
+
+const POLL_MS = { least: 1_000, most: 10_000 };
+const POLL_SHARE = 0.02;
+
+/**
+ * Returns the last look at each execution.
+ *
+ * @throws what the signal was aborted with. The executions go on.
+ */
+export async function followRuns<T extends Look>(
+  watchers: readonly { look(): Promise<T> }[],
+  { onLook, signal, pollMs = POLL_MS }: FollowOptions<T>,
+): Promise<T[]> {
+  const watched = watchers.map((watcher) => ({ watcher, last: undefined as T | undefined }));
+  const startedMs = Date.now();
+  for (;;) {
+    for (const each of watched) {
+      signal?.throwIfAborted();
+      if (each.last === undefined || !hasEnded(each.last)) each.last = await each.watcher.look();
+      else each.last.news = [];
+    }
+    const looks = watched.flatMap(({ last }) => last ?? []);
+    onLook(looks);
+    if (looks.every(hasEnded)) return looks;
+    const pause = Math.min(pollMs.most, Math.max(pollMs.least, (Date.now() - startedMs) * POLL_SHARE));
+    await sleep(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
+  }
+}
+
+export const hasEnded = ({ status }: Pick<Look, 'status'>): boolean =>
+  status !== 'RUNNING' && status !== 'PENDING_REDRIVE';
+
+// --------------------------------------------------------------------------------------------------- expected time
+
+/**
+ * Returns the seconds that a run would take at the pace of the longest of the earlier runs, since short ones are mostly start; the
+ * pace of what takes long: calls of the judge, or lines if the judge is not asked.
+ *
+ * @param earlier summaries of runs of the stack
+ * @returns `undefined` if no earlier run tells
+ */
+export function expectedSeconds(
+  { captures, judgeCalls }: Pick<CostEstimate, 'captures' | 'judgeCalls'>,
+  earlier: readonly RunSummary[],
+): number | undefined {
+  const units = ({ spend, lines }: RunSummary): number => (judgeCalls > 0 ? spend.calls : lines.written);
+  const [longest] = earlier
+    .filter((one) => one.status === 'succeeded' && one.options?.judge === 'converse' && units(one) > 0)
+    .sort((a, b) => units(b) - units(a));
+  if (longest === undefined) return undefined;
+  const seconds = (Date.parse(longest.endedAt) - Date.parse(longest.startedAt)) / 1_000;
+  // A run takes a few seconds, however short it is.
+  return Math.max(1, (judgeCalls > 0 ? judgeCalls : captures) / units(longest)) * seconds;
 }

@@ -1,6 +1,6 @@
 /**
- * What became of a run: of one that has ended, is running, was stopped, or that Step Functions has forgotten.
- * The newest runs of a stack, with their summaries.
+ * What became of runs: of one that has ended, is running, was stopped, or that Step Functions has forgotten; and the
+ * newest of a stack.
  */
 
 import {
@@ -17,8 +17,8 @@ import { inOrder } from '../../src/core/process/concurrency.ts';
 import { withRanges } from '../../src/monitoring/chunk/ranges.ts';
 import { readChunks, readPlanReceipts } from '../../src/monitoring/receipts.ts';
 import { type RunSummary, SummaryBuilder } from '../../src/monitoring/summary.ts';
-import { type FoundExecution, findExecution, inputWords, type StateMachines } from './find-execution.ts';
-import type { AwsClients } from './stack-outputs.ts';
+import type { AwsClients } from './aws-clients.ts';
+import { type FoundExecution, findExecution, inputWords, type StateMachines } from './executions.ts';
 import { type ReasonWithLines, readReasons } from './summary-report.ts';
 
 export const RUN_STATUSES = ['running', 'succeeded', 'failed', 'stopped', 'timed out', 'forgotten'] as const;
@@ -172,6 +172,8 @@ async function openJobs(storage: Storage, workBucket: string, run: string): Prom
   const report = await storage.getJson<BatchReport>(workBucket, workKeys.batchJobs(run));
   return (report?.jobs ?? []).filter(({ status }) => JOB_GOES_ON.has(status)).map(({ arn }) => arn);
 }
+
+// ------------------------------------------------------------------------------------------------- the newest runs
 
 interface ListOptions {
   /** Of the start, epoch milliseconds; `fromMs` is inclusive, `toMs` exclusive. */

@@ -3,7 +3,8 @@
 import { readLabel } from '../../src/core/values/scorer-values.ts';
 import { isFailure } from '../../src/judge/scorers/values.ts';
 import type { Scorer } from '../../src/judge/types.ts';
-import { type AssessmentValue, GROUND_TRUTH } from '../../src/mlflow/types.ts';
+import { GROUND_TRUTH } from '../../src/mlflow/plan-assessments.ts';
+import type { AssessmentValue } from '../../src/mlflow/types.ts';
 import {
   type AssessedTrace,
   givenBy,

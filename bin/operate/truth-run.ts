@@ -1,8 +1,8 @@
 /**
- * Ground truth runs: how far one is, what became of it, and the labels that wait.
- * What became of label files, as text for terminals of any width.
- * The figures of the labeled predictions of a stack.
+ * Ground truth runs: how far one is, what became of it, the labels that wait, and the figures of a stack; with their
+ * texts for terminals of any width.
  */
+
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { LabelCounts, LabelFileReport, TruthRunSummary } from '../../src/core/contract/ground-truth.ts';
@@ -15,24 +15,8 @@ import { listParts } from '../../src/ground-truth/join/waiting.ts';
 import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
 import { measureTruth, type TruthQuery } from '../../src/ground-truth/measure/measure.ts';
 import { hourOf } from '../../src/quality/tally.ts';
+import type { AwsClients } from './aws-clients.ts';
 import { type RunStatus, statusOfRun } from './run-report.ts';
-import type { AwsClients } from './stack-outputs.ts';
-
-/** Reads the labeled predictions and computes their figures. @returns `undefined` if there are none, nor any left out */
-export async function truthFigures(
-  storage: Storage,
-  bucket: string,
-  settings: GroundTruthSettings,
-  { fromMs, toMs, ...query }: TruthQuery,
-): Promise<TruthFigures | undefined> {
-  const hours = await labeledHours(storage, bucket, {
-    ...(fromMs === undefined ? {} : { from: hourOf(fromMs) }),
-    // That of the last second before the end is read.
-    ...(toMs === undefined ? {} : { to: new Date(toMs).toISOString() }),
-  });
-  const figures = await measureTruth(readLabeled(storage, bucket, hours), settings, { ...query, fromMs, toMs });
-  return [...figures.groups, ...Object.keys(figures.leftOut)].length === 0 ? undefined : figures;
-}
 
 type Clients = Pick<AwsClients, 's3' | 'sfn'>;
 type Part = Pick<TruthRunSummary, 'files' | 'noted'>;
@@ -132,6 +116,24 @@ export async function waitingLabels(storage: Storage, bucket: string): Promise<W
     more: digests.size > MAX_FILES,
   };
 }
+
+/** Reads the labeled predictions and computes their figures. @returns `undefined` if there are none, nor any left out */
+export async function truthFigures(
+  storage: Storage,
+  bucket: string,
+  settings: GroundTruthSettings,
+  { fromMs, toMs, ...query }: TruthQuery,
+): Promise<TruthFigures | undefined> {
+  const hours = await labeledHours(storage, bucket, {
+    ...(fromMs === undefined ? {} : { from: hourOf(fromMs) }),
+    // That of the last second before the end is read.
+    ...(toMs === undefined ? {} : { to: new Date(toMs).toISOString() }),
+  });
+  const figures = await measureTruth(readLabeled(storage, bucket, hours), settings, { ...query, fromMs, toMs });
+  return [...figures.groups, ...Object.keys(figures.leftOut)].length === 0 ? undefined : figures;
+}
+
+// ------------------------------------------------------------------------------------------------------------ text
 
 /** Faults, and replaced labels, that are shown of a file. */
 const MAX_SHOWN = 10;

@@ -1,7 +1,4 @@
-/**
- * Finds the traces with the worst verdicts.
- * The traces with the worst verdicts, as lines for a terminal of any width.
- */
+/** Finds the traces with the worst verdicts, and shows them as lines for a terminal of any width. */
 
 import { singleLine, wrapped } from '../../src/core/text/terminal-text.ts';
 import type { Scorer } from '../../src/judge/types.ts';
@@ -90,6 +87,8 @@ const severityOf = ({ failing }: WorstTrace): number => failing.reduce((sum, { s
 /** Orders traces; also those of several experiments. */
 export const worstFirst = (a: WorstTrace, b: WorstTrace): number =>
   b.failing.length - a.failing.length || severityOf(b) - severityOf(a) || Date.parse(b.time) - Date.parse(a.time);
+
+// ------------------------------------------------------------------------------------------------------------ text
 
 /** Characters of the judge's words, and of a request or a reply. `--json` has all of them. */
 const MAX_WORDS = 300;

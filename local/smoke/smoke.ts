@@ -4,7 +4,8 @@
  */
 import { parseArgs } from 'node:util';
 import { startProgress } from '../../bin/cli/progress.ts';
-import { destroyClients, environmentClients, readStackOutputs, stackPrefix } from '../../bin/operate/stack-outputs.ts';
+import { destroyClients, environmentClients } from '../../bin/operate/aws-clients.ts';
+import { readStackOutputs, stackPrefix } from '../../bin/operate/stack-outputs.ts';
 import { readRunSummaries } from '../../bin/operate/summary-report.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { dotenvSettings, useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';

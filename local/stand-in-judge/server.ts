@@ -1,10 +1,9 @@
 /**
- * The stand-in judge: a server that speaks Bedrock's Converse, OpenAI's chat completions and SageMaker's InvokeEndpoint,
- * and gives rule-based verdicts. One port serves HTTP/2 without TLS, which the AWS SDK's Bedrock client uses for an
- * `http:` endpoint, and HTTP/1.1. The first bytes of a connection show which of them it is.
- * OpenAI's chat completions, which self-hosted judges also speak, behind a URL or a SageMaker endpoint.
- * Bedrock's GetFoundationModel, its availability and GetInferenceProfile. Every model exists and may be used.
+ * The stand-in judge: a server that speaks Bedrock's Converse, OpenAI's chat completions and SageMaker's
+ * InvokeEndpoint, and gives rule-based verdicts. One port serves HTTP/2 without TLS, which the AWS SDK's Bedrock
+ * client uses for an `http:` endpoint, and HTTP/1.1. The first bytes of a connection show which of them it is.
  */
+
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type http from 'node:http';
@@ -18,106 +17,6 @@ import { BatchJobs } from './batch-jobs.ts';
 import { answerConverse, type ModelCall } from './converse.ts';
 import { createForwarder, type Forwarder, type ForwardTarget } from './forward.ts';
 import { type HttpAnswer, jsonAnswer, serviceError } from './http-answer.ts';
-
-export function foundationModel(modelId: string, lifecycle: object = { status: 'ACTIVE' }): HttpAnswer {
-  return jsonAnswer(200, {
-    modelDetails: {
-      modelArn: `arn:aws:bedrock:us-east-1::foundation-model/${modelId}`,
-      modelId,
-      modelName: 'Stand-in',
-      providerName: 'Stand-in',
-      modelLifecycle: lifecycle,
-    },
-  });
-}
-
-const modelAvailability = (modelId: string): HttpAnswer =>
-  jsonAnswer(200, {
-    modelId,
-    agreementAvailability: { status: 'AVAILABLE' },
-    authorizationStatus: 'AUTHORIZED',
-    entitlementAvailability: 'AVAILABLE',
-    regionAvailability: 'AVAILABLE',
-  });
-
-/** Returns the name in an id or an ARN. */
-export const nameIn = (idOrArn: string): string => idOrArn.slice(idOrArn.lastIndexOf('/') + 1);
-
-/** Returns the model of a cross-region profile: its id follows the first dot. */
-export const modelOfProfile = (idOrArn: string): string => nameIn(idOrArn).replace(/^[a-z-]+\./, '');
-
-/** Answers for a cross-region profile. */
-function inferenceProfile(idOrArn: string): HttpAnswer {
-  const profileId = nameIn(idOrArn);
-  const modelId = modelOfProfile(idOrArn);
-  return jsonAnswer(200, {
-    inferenceProfileId: profileId,
-    inferenceProfileArn: `arn:aws:bedrock:us-east-1:000000000000:inference-profile/${profileId}`,
-    inferenceProfileName: profileId,
-    models: [{ modelArn: `arn:aws:bedrock:us-east-1::foundation-model/${modelId}` }],
-    status: 'ACTIVE',
-    type: 'SYSTEM_DEFINED',
-  });
-}
-
-/** The parts of a chat completion request that the stand-in reads. */
-export interface ChatBody {
-  model?: string;
-  messages?: { role: string; content: string | { type?: string; text?: string }[] }[];
-  max_tokens?: number;
-  max_completion_tokens?: number;
-  temperature?: number;
-  response_format?: { type?: string; json_schema?: unknown };
-  tools?: { function?: { name?: string } }[];
-  tool_choice?: { function?: { name?: string } } | string;
-}
-
-const textOf = (body: ChatBody, roles: readonly string[]): string =>
-  (body.messages ?? [])
-    .filter(({ role }) => roles.includes(role))
-    .map(({ content }) => (typeof content === 'string' ? content : content.map((part) => part.text ?? '').join('\n')))
-    .join('\n');
-
-const FINISH: Record<string, string> = {
-  max_tokens: 'length',
-  content_filtered: 'content_filter',
-  guardrail_intervened: 'content_filter',
-};
-
-/** Returns the texts of a request, and the tokens that they are. */
-export function chatInput(body: ChatBody): { system: string; user: string; inputTokens: number } {
-  const system = textOf(body, ['system', 'developer']);
-  const user = textOf(body, ['user']);
-  const form = JSON.stringify(body.response_format ?? body.tools ?? '');
-  return { system, user, inputTokens: tokensOf(`${system}\n${user}${form}`) };
-}
-
-/** Answers one chat completion request by rule. */
-export function chatCompletion(body: ChatBody, change?: Change): ModelCall {
-  const { system, user, inputTokens } = chatInput(body);
-  const { answer, asked } = answerTo(system, user, body.max_tokens ?? body.max_completion_tokens, change);
-  const tool = typeof body.tool_choice === 'object' ? body.tool_choice.function?.name : undefined;
-  const given = answer.stopReason === 'max_tokens' ? answer.text : JSON.stringify(answer.object);
-  const toolCall = { id: 'call_standin', type: 'function', function: { name: tool, arguments: given } };
-  const message =
-    tool === undefined
-      ? { role: 'assistant', content: answer.text }
-      : { role: 'assistant', content: null, tool_calls: [toolCall] };
-  const outputTokens = tokensOf(JSON.stringify(message));
-  const finish = FINISH[answer.stopReason] ?? (tool === undefined ? 'stop' : 'tool_calls');
-  return {
-    asked,
-    usage: { inputTokens, outputTokens },
-    answer: jsonAnswer(200, {
-      id: 'chatcmpl-standin',
-      object: 'chat.completion',
-      created: Math.floor(Date.now() / 1000),
-      model: body.model ?? 'stand-in',
-      choices: [{ index: 0, message, finish_reason: finish }],
-      usage: { prompt_tokens: inputTokens, completion_tokens: outputTokens, total_tokens: inputTokens + outputTokens },
-    }),
-  };
-}
 
 export interface StandInOptions {
   /** Default: a free port. */
@@ -252,4 +151,110 @@ export async function startStandInJudge(options: StandInOptions = {}): Promise<S
   const standIn = new StandInJudge(options);
   await standIn.listen(options.port);
   return standIn;
+}
+
+// ------------------------------------------------------------------------------------------------ chat completions
+// OpenAI's, which self-hosted judges also speak, behind a URL or a SageMaker endpoint.
+
+/** The parts of a chat completion request that the stand-in reads. */
+export interface ChatBody {
+  model?: string;
+  messages?: { role: string; content: string | { type?: string; text?: string }[] }[];
+  max_tokens?: number;
+  max_completion_tokens?: number;
+  temperature?: number;
+  response_format?: { type?: string; json_schema?: unknown };
+  tools?: { function?: { name?: string } }[];
+  tool_choice?: { function?: { name?: string } } | string;
+}
+
+const textOf = (body: ChatBody, roles: readonly string[]): string =>
+  (body.messages ?? [])
+    .filter(({ role }) => roles.includes(role))
+    .map(({ content }) => (typeof content === 'string' ? content : content.map((part) => part.text ?? '').join('\n')))
+    .join('\n');
+
+const FINISH: Record<string, string> = {
+  max_tokens: 'length',
+  content_filtered: 'content_filter',
+  guardrail_intervened: 'content_filter',
+};
+
+/** Returns the texts of a request, and the tokens that they are. */
+export function chatInput(body: ChatBody): { system: string; user: string; inputTokens: number } {
+  const system = textOf(body, ['system', 'developer']);
+  const user = textOf(body, ['user']);
+  const form = JSON.stringify(body.response_format ?? body.tools ?? '');
+  return { system, user, inputTokens: tokensOf(`${system}\n${user}${form}`) };
+}
+
+/** Answers one chat completion request by rule. */
+export function chatCompletion(body: ChatBody, change?: Change): ModelCall {
+  const { system, user, inputTokens } = chatInput(body);
+  const { answer, asked } = answerTo(system, user, body.max_tokens ?? body.max_completion_tokens, change);
+  const tool = typeof body.tool_choice === 'object' ? body.tool_choice.function?.name : undefined;
+  const given = answer.stopReason === 'max_tokens' ? answer.text : JSON.stringify(answer.object);
+  const toolCall = { id: 'call_standin', type: 'function', function: { name: tool, arguments: given } };
+  const message =
+    tool === undefined
+      ? { role: 'assistant', content: answer.text }
+      : { role: 'assistant', content: null, tool_calls: [toolCall] };
+  const outputTokens = tokensOf(JSON.stringify(message));
+  const finish = FINISH[answer.stopReason] ?? (tool === undefined ? 'stop' : 'tool_calls');
+  return {
+    asked,
+    usage: { inputTokens, outputTokens },
+    answer: jsonAnswer(200, {
+      id: 'chatcmpl-standin',
+      object: 'chat.completion',
+      created: Math.floor(Date.now() / 1000),
+      model: body.model ?? 'stand-in',
+      choices: [{ index: 0, message, finish_reason: finish }],
+      usage: { prompt_tokens: inputTokens, completion_tokens: outputTokens, total_tokens: inputTokens + outputTokens },
+    }),
+  };
+}
+
+// ---------------------------------------------------------------------------------------------------------- models
+// Bedrock's GetFoundationModel, its availability and GetInferenceProfile. Every model exists and may be used.
+
+export function foundationModel(modelId: string, lifecycle: object = { status: 'ACTIVE' }): HttpAnswer {
+  return jsonAnswer(200, {
+    modelDetails: {
+      modelArn: `arn:aws:bedrock:us-east-1::foundation-model/${modelId}`,
+      modelId,
+      modelName: 'Stand-in',
+      providerName: 'Stand-in',
+      modelLifecycle: lifecycle,
+    },
+  });
+}
+
+const modelAvailability = (modelId: string): HttpAnswer =>
+  jsonAnswer(200, {
+    modelId,
+    agreementAvailability: { status: 'AVAILABLE' },
+    authorizationStatus: 'AUTHORIZED',
+    entitlementAvailability: 'AVAILABLE',
+    regionAvailability: 'AVAILABLE',
+  });
+
+/** Returns the name in an id or an ARN. */
+export const nameIn = (idOrArn: string): string => idOrArn.slice(idOrArn.lastIndexOf('/') + 1);
+
+/** Returns the model of a cross-region profile: its id follows the first dot. */
+export const modelOfProfile = (idOrArn: string): string => nameIn(idOrArn).replace(/^[a-z-]+\./, '');
+
+/** Answers for a cross-region profile. */
+function inferenceProfile(idOrArn: string): HttpAnswer {
+  const profileId = nameIn(idOrArn);
+  const modelId = modelOfProfile(idOrArn);
+  return jsonAnswer(200, {
+    inferenceProfileId: profileId,
+    inferenceProfileArn: `arn:aws:bedrock:us-east-1:000000000000:inference-profile/${profileId}`,
+    inferenceProfileName: profileId,
+    models: [{ modelArn: `arn:aws:bedrock:us-east-1::foundation-model/${modelId}` }],
+    status: 'ACTIVE',
+    type: 'SYSTEM_DEFINED',
+  });
 }

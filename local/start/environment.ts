@@ -1,15 +1,15 @@
 /**
- * The local environment: emulated AWS, a real MLflow server and the stand-in judge, with the CDK stack deployed to it.
- * `npm start` and the tests of the deployed path run on it.
- * Deploys the stack of each endpoint.
+ * The local environment: emulated AWS, a real MLflow server and the stand-in judge, with the CDK stack of each
+ * endpoint deployed to it. `npm start` and the tests of the deployed path run on it.
  */
 
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
+import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
 import type { EndpointCaptures } from '../../bin/operate/capture-files.ts';
 import { putCaptures } from '../../bin/operate/process-files.ts';
-import { type AwsClients, destroyClients, emulatedClients, readStackOutputs } from '../../bin/operate/stack-outputs.ts';
+import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';
 import { freePort } from '../machine/free-port.ts';
 import { makeOwnFolder, removeFolder } from '../machine/own-folder.ts';
@@ -188,6 +188,8 @@ async function makeBucket(clients: AwsClients, bucket: string): Promise<void> {
     if ((error as Error).name !== 'BucketAlreadyOwnedByYou') throw error;
   }
 }
+
+// -------------------------------------------------------------------------------------- the stack of each endpoint
 
 /** An endpoint's captures and the stack that watches them. */
 export interface DeployedEndpoint extends EndpointCaptures {

@@ -1,12 +1,12 @@
 /**
- * The report that `npm start` prints when the executions have ended.
- * The labels beside the captures that `npm start` processes: they come one file after the other, to where the stack watches.
- * Announces what a local run is about to do, before anything starts.
+ * What `npm start` prints: before anything starts, what a run is about to do, and the report when the executions have
+ * ended.
  */
-import { createReadStream, existsSync, statSync } from 'node:fs';
-import { basename, join } from 'node:path';
-import { type CaptureFile, type EndpointCaptures, filesBelow } from '../../bin/operate/capture-files.ts';
-import { processFiles, type Run } from '../../bin/operate/process-files.ts';
+
+import { createReadStream } from 'node:fs';
+import { basename } from 'node:path';
+import type { CaptureFile } from '../../bin/operate/capture-files.ts';
+import type { Run } from '../../bin/operate/process-files.ts';
 import {
   addUp,
   quarantineLines,
@@ -14,118 +14,24 @@ import {
   totalLines,
   verdictLines,
 } from '../../bin/operate/summary-report.ts';
-import { type LabelFileState, labelFilesText, readTruthReport, truthFigures } from '../../bin/operate/truth-run.ts';
+import { labelFilesText } from '../../bin/operate/truth-run.ts';
 import { type WorstTrace, worstLines } from '../../bin/operate/worst.ts';
 import { functionEnvironment } from '../../lib/settings/function-environment.ts';
 import { scanChunks } from '../../src/captures/lines/chunks.ts';
-import { Storage } from '../../src/core/aws/storage.ts';
 import { resourceNames } from '../../src/core/contract/names.ts';
 import { VERDICT_TERMS, type VerdictCounts } from '../../src/core/contract/receipts.ts';
 import { readEnvironment } from '../../src/core/settings/environment.ts';
 import type { Settings } from '../../src/core/settings/schema.ts';
-import { isLabelFile } from '../../src/ground-truth/labels/read-labels.ts';
-import { type TruthFigures, truthTable } from '../../src/ground-truth/measure/figures.ts';
+import { truthTable } from '../../src/ground-truth/measure/figures.ts';
 import { activeScorers } from '../../src/judge/active-scorers.ts';
 import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
 import { tracesUrl } from '../../src/mlflow/trace-url.ts';
 import { CHUNK_BOUNDS } from '../../src/monitoring/chunk/chunk-bounds.ts';
 import type { RunSummary } from '../../src/monitoring/summary.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
-import { LABELS_FOLDER } from '../../src/replay/source/open-source.ts';
-import { CAPTURE_BUCKET, type DeployedEndpoint, type LocalEnvironment, labelPrefix } from './environment.ts';
+import type { DeployedEndpoint, LocalEnvironment } from './environment.ts';
+import type { LabelsReport } from './labels.ts';
 import { asShown, type StartOptions } from './start-options.ts';
-
-interface CaptureSizes {
-  files: number;
-  /** Non-blank lines. */
-  lines: number;
-  bytes: number;
-}
-
-/** Counts the lines of the files in the same way as a run's planning. */
-export async function measureFiles(files: readonly Pick<CaptureFile, 'path' | 'bytes'>[]): Promise<CaptureSizes> {
-  const sizes: CaptureSizes = { files: files.length, lines: 0, bytes: 0 };
-  for (const { path, bytes } of files) {
-    for await (const chunk of scanChunks(createReadStream(path), CHUNK_BOUNDS)) sizes.lines += chunk.lines;
-    sizes.bytes += bytes;
-  }
-  return sizes;
-}
-
-const number = (value: number): string => value.toLocaleString('en-US');
-const counted = (count: number, noun: string): string => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;
-
-/** Returns the lines to print. @param isReal whether the real judge is used, which costs money */
-export function forecastLines(sizes: CaptureSizes, settings: Settings, isReal: boolean): string[] {
-  const lines = [
-    `captures: ${counted(sizes.files, 'file')}, ${counted(sizes.lines, 'line')}, ${number(sizes.bytes)} bytes`,
-  ];
-  if (!isReal || sizes.lines === 0) return lines;
-  const environment = readEnvironment(functionEnvironment(settings, 'work', 'budget'));
-  const { judgeCalls, usd, model } = estimateFromSizes(
-    environment,
-    activeScorers(environment),
-    { judge: 'converse', sampleRate: environment.EVALUATION_SAMPLE_RATE },
-    { captures: sizes.lines, bytes: sizes.bytes },
-  );
-  const { EVALUATION_BUDGET_USD: budget } = environment;
-  const most = budget === 0 ? 'with no limit' : `and no more than ${budget} dollars`;
-  lines.push(
-    `--bedrock costs money: about ${counted(judgeCalls, 'call')} of ${model}, an estimated ${usd === null ? 'unknown number of' : usd.toFixed(2)} dollars from the sizes of the lines, ${most} (EVALUATION_BUDGET_USD). Ctrl-C stops it`,
-  );
-  return lines;
-}
-
-interface LabelsReport {
-  runs: Run[];
-  files: LabelFileState[];
-  /** Absent if nothing was joined. */
-  figures?: TruthFigures | undefined;
-}
-
-/**
- * Returns the label files in the folder `labels` of the captures, in the order in which they come: that of their names.
- *
- * @throws Error if the captures are of several endpoints
- */
-export async function findLabels(captures: string, endpoints: readonly EndpointCaptures[]): Promise<string[]> {
-  const folder = join(captures, LABELS_FOLDER);
-  const isThere = existsSync(folder) && statSync(folder).isDirectory();
-  const labels = isThere ? await filesBelow(folder, isLabelFile) : [];
-  if (labels.length === 0 || endpoints.length === 1) return labels;
-  const names = endpoints.map(({ endpoint }) => endpoint).join(', ');
-  throw new Error(
-    `Labels are of one endpoint; got: ${folder}, and captures of ${names}; expected: the folder of one endpoint, or one name for all with --endpoint`,
-  );
-}
-
-/** Puts the files, follows their runs, and reads what became of them. @throws what `processFiles` throws */
-export async function processLabels(
-  { clients }: LocalEnvironment,
-  { endpoint, outputs }: DeployedEndpoint,
-  labels: readonly string[],
-  options: {
-    settings: Pick<Settings, 'GROUND_TRUTH' | 'SHADOW_VARIANTS'>;
-    startLimitMs: number;
-    signal: AbortSignal;
-    show(text: string): void;
-  },
-): Promise<LabelsReport> {
-  const { groundTruthStateMachineArn: stateMachineArn, workBucket } = outputs;
-  const { settings, show, ...limits } = options;
-  const report: LabelsReport = { runs: [], files: [] };
-  for (const path of labels) {
-    show(`Labels of ${basename(path)} …`);
-    const file = { path, key: labelPrefix(endpoint) + basename(path), bytes: statSync(path).size };
-    const own = { clients, captureBucket: CAPTURE_BUCKET, workBucket, stateMachineArn, files: [file], ...limits };
-    const runs = await processFiles(own);
-    report.runs.push(...runs);
-    for (const { arn } of runs) report.files.push(...(await readTruthReport(clients, workBucket, arn)).files);
-  }
-  const query = { by: 'variant', shadow: settings.SHADOW_VARIANTS } as const;
-  report.figures = await truthFigures(new Storage(clients.s3), workBucket, settings.GROUND_TRUTH, query);
-  return report;
-}
 
 export interface Report {
   environment: LocalEnvironment;
@@ -270,4 +176,47 @@ function logLines(deployed: readonly DeployedEndpoint[]): string[] {
       return [processor, evaluator].map((name) => `  aws logs tail /aws/lambda/${name} --since 1h`);
     }),
   ];
+}
+
+// -------------------------------------------------------------------------------------------------------- forecast
+
+interface CaptureSizes {
+  files: number;
+  /** Non-blank lines. */
+  lines: number;
+  bytes: number;
+}
+
+/** Counts the lines of the files in the same way as a run's planning. */
+export async function measureFiles(files: readonly Pick<CaptureFile, 'path' | 'bytes'>[]): Promise<CaptureSizes> {
+  const sizes: CaptureSizes = { files: files.length, lines: 0, bytes: 0 };
+  for (const { path, bytes } of files) {
+    for await (const chunk of scanChunks(createReadStream(path), CHUNK_BOUNDS)) sizes.lines += chunk.lines;
+    sizes.bytes += bytes;
+  }
+  return sizes;
+}
+
+const number = (value: number): string => value.toLocaleString('en-US');
+const counted = (count: number, noun: string): string => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;
+
+/** Returns the lines to print. @param isReal whether the real judge is used, which costs money */
+export function forecastLines(sizes: CaptureSizes, settings: Settings, isReal: boolean): string[] {
+  const lines = [
+    `captures: ${counted(sizes.files, 'file')}, ${counted(sizes.lines, 'line')}, ${number(sizes.bytes)} bytes`,
+  ];
+  if (!isReal || sizes.lines === 0) return lines;
+  const environment = readEnvironment(functionEnvironment(settings, 'work', 'budget'));
+  const { judgeCalls, usd, model } = estimateFromSizes(
+    environment,
+    activeScorers(environment),
+    { judge: 'converse', sampleRate: environment.EVALUATION_SAMPLE_RATE },
+    { captures: sizes.lines, bytes: sizes.bytes },
+  );
+  const { EVALUATION_BUDGET_USD: budget } = environment;
+  const most = budget === 0 ? 'with no limit' : `and no more than ${budget} dollars`;
+  lines.push(
+    `--bedrock costs money: about ${counted(judgeCalls, 'call')} of ${model}, an estimated ${usd === null ? 'unknown number of' : usd.toFixed(2)} dollars from the sizes of the lines, ${most} (EVALUATION_BUDGET_USD). Ctrl-C stops it`,
+  );
+  return lines;
 }

@@ -26,16 +26,9 @@ import {
   type LocalEnvironment,
   startEnvironment,
 } from './environment.ts';
+import { findLabels, processLabels } from './labels.ts';
 import { parseStartOptions, START_HELP, type StartOptions } from './start-options.ts';
-import {
-  exitCode,
-  findLabels,
-  forecastLines,
-  measureFiles,
-  processLabels,
-  type Report,
-  reportLines,
-} from './start-report.ts';
+import { exitCode, forecastLines, measureFiles, type Report, reportLines } from './start-report.ts';
 
 async function main(options: StartOptions, stopping: Stopping): Promise<number> {
   const startedAt = Date.now();

@@ -3,7 +3,7 @@ import type { RunOptions } from '../core/contract/input.ts';
 import type { LambdaEnvironment } from '../core/settings/environment.ts';
 import { firstModel } from './judge-id.ts';
 import { priceOptions, ratesOf } from './pricing/prices.ts';
-import { cachedPrefix, FAILING_SHARE, uncachedReason } from './pricing/prompt-cache.ts';
+import { cachedPrefix, FAILING_SHARE, uncachedReason } from './pricing/request-tokens.ts';
 import prefixExamples from './scorers/prefix-examples.json' with { type: 'json' };
 import { checkScorers, scorersFor } from './scorers/scorer-set.ts';
 import type { Scorer } from './types.ts';

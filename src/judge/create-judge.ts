@@ -4,8 +4,9 @@ import type { SageMakerRuntimeClient } from '@aws-sdk/client-sagemaker-runtime';
 import { createJudgeOver, type JudgeOptions } from './judge-capture.ts';
 import { parseJudgeId } from './judge-id.ts';
 import { bedrockTransport, type Guardrail } from './transports/bedrock.ts';
-import { type ApiKey, openAiTransport, sageMakerTransport } from './transports/openai.ts';
+import { type ApiKey, openAiTransport } from './transports/openai.ts';
 import { answerBounds, type JudgeParameters, readParameters } from './transports/parameters.ts';
+import { sageMakerTransport } from './transports/sagemaker.ts';
 import type { JudgeTransport } from './transports/transport.ts';
 import type { Judge } from './types.ts';
 

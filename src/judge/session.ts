@@ -10,7 +10,7 @@ import {
   noAmount,
   type PriceOfCall,
   verdictUsage,
-} from './pricing/prompt-cache.ts';
+} from './pricing/call-amounts.ts';
 import type { CacheUse, JudgeMoney, JudgeResult, JudgeScorer, Verdict } from './types.ts';
 
 type Outcome =

@@ -1,8 +1,8 @@
 /**
- * Reads and writes items of the stack's DynamoDB table of limits. Failures become named errors.
- * The time, which simulations replace.
- * Logs failures that the limits do without: better to exceed a rate than to stop the pipeline.
+ * Reads and writes items of the stack's DynamoDB table of limits, whose failures become named errors; and what all
+ * limits share.
  */
+
 import { setTimeout as sleep, setTimeout as wait } from 'node:timers/promises';
 import {
   type AttributeValue,
@@ -17,33 +17,6 @@ import { noteThrottle } from '../core/aws/throttles.ts';
 import { budgetTable } from '../core/contract/names.ts';
 import { PermanentError, RetryableError, saidBy } from '../core/errors/errors.ts';
 import { logger } from '../core/process/logging.ts';
-
-const logged = new Set<string>();
-
-/** Logs the first failure of a kind in this process. */
-export function warnOnce(what: string, error: unknown): void {
-  if (logged.has(what)) return;
-  logged.add(what);
-  logger.warn(what, error as Error);
-}
-
-export interface Clock {
-  /** Epoch milliseconds. */
-  now(): number;
-  /**
-   * @param ms a negative number does not wait
-   * @throws the signal's reason when it is aborted first
-   */
-  sleep(ms: number, signal?: AbortSignal): Promise<void>;
-}
-
-export const realClock: Clock = {
-  now: () => Date.now(),
-  sleep: (ms, signal) =>
-    wait(Math.max(0, ms), undefined, signal && { signal }).catch((error: unknown) => {
-      throw signal?.reason ?? error;
-    }),
-};
 
 /**
  * A write that is throttled is refused immediately and was not made. The waits are
@@ -223,4 +196,37 @@ function namedTableError(error: unknown, table: string, scope: string): Error {
       : new PermanentError('BudgetRefused', 'DynamoDB refused a request of the budget', facts, error);
   }
   return new RetryableError('BudgetTableUnavailable', 'DynamoDB did not answer', facts, error);
+}
+
+// ----------------------------------------------------------------------------------------------------------- clock
+// The time, which simulations replace.
+
+export interface Clock {
+  /** Epoch milliseconds. */
+  now(): number;
+  /**
+   * @param ms a negative number does not wait
+   * @throws the signal's reason when it is aborted first
+   */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+export const realClock: Clock = {
+  now: () => Date.now(),
+  sleep: (ms, signal) =>
+    wait(Math.max(0, ms), undefined, signal && { signal }).catch((error: unknown) => {
+      throw signal?.reason ?? error;
+    }),
+};
+
+// -------------------------------------------------------------------------------------------------------- warnings
+// Of failures that the limits do without: better to exceed a rate than to stop the pipeline.
+
+const logged = new Set<string>();
+
+/** Logs the first failure of a kind in this process. */
+export function warnOnce(what: string, error: unknown): void {
+  if (logged.has(what)) return;
+  logged.add(what);
+  logger.warn(what, error as Error);
 }

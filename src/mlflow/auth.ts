@@ -1,7 +1,5 @@
-/**
- * Authenticates requests to MLflow.
- * Signs requests to SageMaker-managed MLflow with SigV4, in the same way as AWS's Python client.
- */
+/** Authenticates requests to MLflow: by user and password, by token, or by signatures (SigV4). */
+
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { PermanentError } from '../core/errors/errors.ts';
@@ -72,6 +70,9 @@ export function secretAuthorizer(source: MlflowSecretSource): Authorizer {
     hint: 'check the user and password, or the token, in the secret MLFLOW_SECRET_ARN',
   };
 }
+
+// ----------------------------------------------------------------------------------------------------------- SigV4
+// For SageMaker-managed MLflow, in the same way as AWS's Python client.
 
 const EXPIRED = /ExpiredToken|RequestExpired|token\b.{0,80}\bexpired|Signature expired/i;
 

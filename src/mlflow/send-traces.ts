@@ -11,8 +11,8 @@ import { getExperiment } from './experiments.ts';
 import { type OtlpTrace, otlpRequest, rejectedSpans } from './otlp.ts';
 import { traceReply } from './replies.ts';
 import type { MlflowRest } from './rest.ts';
-import { factsBeforeSpans, spansFile, traceInfo } from './trace-json.ts';
-import { assessmentJson, type Experiment, type NewAssessment, type WriteTracesResult } from './types.ts';
+import { assessmentJson, factsBeforeSpans, spansFile, traceInfo } from './trace-json.ts';
+import type { Experiment, NewAssessment, WriteTracesResult } from './types.ts';
 
 /** From about 50 traces per request on, MLflow's time per trace is constant. Smaller batches lose less to a refusal. */
 export const TRACES_PER_REQUEST = 100;

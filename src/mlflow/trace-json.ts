@@ -1,8 +1,21 @@
-/** Converts a trace for MLflow's REST API: its facts as JSON, and its spans as the file `traces.json`. */
-import { MAX_PREVIEW_CHARS, MAX_TAG_CHARS } from '../captures/trace/text.ts';
+/**
+ * Converts traces and assessments for MLflow's REST API: the facts of a trace as JSON, its spans as the file
+ * `traces.json`.
+ */
+
+import { MAX_METADATA_CHARS, MAX_PREVIEW_CHARS, MAX_TAG_CHARS } from '../captures/trace/text.ts';
 import type { SpanRecord, TraceRecord } from '../captures/trace/types.ts';
-import { cutIdentifier, MAX_CLIENT_ID_CHARS, storableJson, storableText } from './limits.ts';
+import { REPLACED_AT } from './assessment-metadata.ts';
+import {
+  cutIdentifier,
+  MAX_CLIENT_ID_CHARS,
+  MAX_NAME_CHARS,
+  MAX_RATIONALE_CHARS,
+  storableJson,
+  storableText,
+} from './limits.ts';
 import { otelTraceId, sessionOf, spanAttributes, spanStatus, traceTags, userOf } from './span-attributes.ts';
+import type { AssessmentValue, NewAssessment } from './types.ts';
 
 const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64');
 
@@ -72,5 +85,67 @@ export function traceInfo(experimentId: string, trace: TraceRecord): Record<stri
       ...(trace.sourceRun === undefined ? {} : { 'mlflow.sourceRun': trace.sourceRun }),
     },
     tags: traceTags(trace),
+  };
+}
+
+// ----------------------------------------------------------------------------------------------------- assessments
+
+/** Returns the value as MLflow keeps it. */
+export const storableValue = (value: AssessmentValue | undefined): AssessmentValue | undefined =>
+  typeof value === 'string' ? storableText(value, MAX_RATIONALE_CHARS) : value;
+
+/** Returns the field with what the assessment says. */
+const content = ({ value, error, isExpectation }: NewAssessment): Record<string, unknown> =>
+  isExpectation ? { expectation: { value: storableValue(value) } } : { feedback: feedback({ value, error }) };
+
+const feedback = ({ value, error }: Pick<NewAssessment, 'value' | 'error'>): Record<string, unknown> =>
+  error === undefined
+    ? { value: storableValue(value) }
+    : {
+        error: {
+          error_code: storableText(error.code, MAX_NAME_CHARS),
+          error_message: storableText(error.message, MAX_RATIONALE_CHARS),
+        },
+      };
+
+const metadata = (assessment: NewAssessment): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(assessment.metadata).map(([key, value]) => [key, storableText(value, MAX_METADATA_CHARS)]),
+  );
+
+const rationale = ({ rationale: text }: NewAssessment): { rationale?: string } =>
+  text === undefined ? {} : { rationale: storableText(text, MAX_RATIONALE_CHARS) };
+
+/** Returns the body for a new assessment. */
+export function assessmentJson(assessment: NewAssessment & { overrides?: string }): Record<string, unknown> {
+  const time = new Date(assessment.createTimeMs).toISOString();
+  return {
+    assessment_id: assessment.assessmentId,
+    trace_id: assessment.traceId,
+    assessment_name: storableText(assessment.name, MAX_NAME_CHARS),
+    ...(assessment.spanId === undefined ? {} : { span_id: assessment.spanId }),
+    source: { source_type: assessment.sourceType, source_id: storableText(assessment.sourceId, MAX_NAME_CHARS) },
+    create_time: time,
+    last_update_time: time,
+    ...content(assessment),
+    ...rationale(assessment),
+    metadata: metadata(assessment),
+    ...(assessment.overrides === undefined ? {} : { overrides: assessment.overrides }),
+    valid: true,
+  };
+}
+
+/** Returns the body that replaces what the assessment with the same id says: an error by a verdict, or a label by a later one. */
+export function assessmentUpdateJson(assessment: NewAssessment): Record<string, unknown> {
+  return {
+    assessment: {
+      assessment_id: assessment.assessmentId,
+      trace_id: assessment.traceId,
+      ...content(assessment),
+      rationale: '',
+      ...rationale(assessment),
+      metadata: { ...metadata(assessment), [REPLACED_AT]: new Date().toISOString() },
+    },
+    update_mask: assessment.isExpectation ? 'expectation,metadata' : 'feedback,rationale,metadata',
   };
 }

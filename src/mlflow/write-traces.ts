@@ -13,8 +13,8 @@ import { type CapabilityProbe, isAccessDenied } from './capabilities.ts';
 import { deleteTraces } from './delete-traces.ts';
 import type { SpansForm } from './encode-spans.ts';
 import { MlflowRefusedError, notStored } from './errors.ts';
+import { lacksSpans, readTraces } from './existing-traces.ts';
 import { otlpTrace } from './otlp.ts';
-import { lacksSpans, readTraces } from './read-traces.ts';
 import { RecentReads } from './recent-reads.ts';
 import type { MlflowRest } from './rest.ts';
 import {

@@ -1,7 +1,7 @@
 /**
- * Adds up what became of each capture file of a run, from the counts of its ranges.
- * A failed chunk, as the summary of a run lists it.
+ * Adds up what became of each capture file of a run, from the counts of its ranges; and describes a chunk that failed.
  */
+
 import type { Storage } from '../core/aws/storage.ts';
 import type { CaptureRange, ManifestLine } from '../core/contract/payloads.ts';
 import {
@@ -15,37 +15,6 @@ import {
 import { workKeys } from '../core/contract/work-keys.ts';
 import { addCounts } from '../core/values/counts.ts';
 import { emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
-
-/** A chunk that failed, or a range of it whose file could not be read although the others were. */
-export interface FailedChunk {
-  chunk: number;
-  step: 'log' | 'evaluate';
-  /** The number of its ranges, if it has several; the place is that of the first. */
-  ranges?: number;
-  bucket: string;
-  key: string;
-  start: number;
-  end: number;
-  firstLine: number;
-  lines: number;
-  error: NamedError;
-}
-
-/** @param error the last one of the step; `undefined` if it left no receipt */
-export function failedChunk(
-  { chunk, lines, ranges }: ManifestLine,
-  step: FailedChunk['step'],
-  error: NamedError | undefined,
-): FailedChunk {
-  const { bucket, key, start, end, firstLine } = ranges[0] as CaptureRange;
-  const unknown = {
-    name: 'NoReceipt',
-    message: `The ${step} step left no receipt: it timed out, was killed or never started`,
-  };
-  const several = ranges.length > 1 ? { ranges: ranges.length } : {};
-  const place = { bucket, key, start, end, firstLine, lines };
-  return { chunk, step, ...several, ...place, error: error ?? unknown };
-}
 
 /**
  * Files that may still have ranges in later chunks. The end of a file may share a chunk with the ends of later files, so its
@@ -175,4 +144,38 @@ function verdictsOf(receipt: Evaluated, range: number, expected: number): Partia
   const total = receipt === undefined ? emptyVerdictCounts() : rowOf(VERDICT_TERMS, receipt.counts, row);
   const lost = Math.max(0, expected - verdictTotal(total));
   return { ...total, expected, failed: total.failed + lost, lost };
+}
+
+// -------------------------------------------------------------------------------------------------- a failed chunk
+// As the summary of a run lists it.
+
+/** A chunk that failed, or a range of it whose file could not be read although the others were. */
+export interface FailedChunk {
+  chunk: number;
+  step: 'log' | 'evaluate';
+  /** The number of its ranges, if it has several; the place is that of the first. */
+  ranges?: number;
+  bucket: string;
+  key: string;
+  start: number;
+  end: number;
+  firstLine: number;
+  lines: number;
+  error: NamedError;
+}
+
+/** @param error the last one of the step; `undefined` if it left no receipt */
+export function failedChunk(
+  { chunk, lines, ranges }: ManifestLine,
+  step: FailedChunk['step'],
+  error: NamedError | undefined,
+): FailedChunk {
+  const { bucket, key, start, end, firstLine } = ranges[0] as CaptureRange;
+  const unknown = {
+    name: 'NoReceipt',
+    message: `The ${step} step left no receipt: it timed out, was killed or never started`,
+  };
+  const several = ranges.length > 1 ? { ranges: ranges.length } : {};
+  const place = { bucket, key, start, end, firstLine, lines };
+  return { chunk, step, ...several, ...place, error: error ?? unknown };
 }

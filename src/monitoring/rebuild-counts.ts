@@ -1,7 +1,5 @@
-/**
- * Adds up runs from their receipts, and writes their counts.
- * What a run has done with a chunk: from the receipts of its attempts, each of which reports all attempts so far.
- */
+/** Adds up runs from their receipts, and writes their counts. */
+
 import type { Storage } from '../core/aws/storage.ts';
 import type { QualityCounts, QualityFailures } from '../core/contract/quality.ts';
 import type { Receipt } from '../core/contract/receipts.ts';
@@ -12,24 +10,6 @@ import { takeFarthest } from '../quality/count-tree.ts';
 import { dayOf, daysWithCounts, readCounts, writeCounts } from '../quality/counts-store.ts';
 import { RunSums } from '../quality/run-sums.ts';
 import { type ChunkState, readChunks, readStates } from './receipts.ts';
-
-export function qualityOfChunk({ log, evaluate, receipts }: ChunkState): QualityCounts {
-  // What failed attempts have written is in MLflow. Each knows a part of it.
-  const knowing = (step: Receipt['step'], done?: Receipt): Receipt[] =>
-    done === undefined ? receipts.filter((receipt) => receipt.step === step) : [done];
-  const counts: QualityCounts = {};
-  // Where the captures of a run are traced without its judge after all, both steps know them.
-  for (const { quality = {} } of [...knowing('evaluate', evaluate.done), ...knowing('log', log.done)]) {
-    takeFarthest(counts, quality);
-  }
-  return counts;
-}
-
-/** Returns the captures that failed an objective, as each attempt knew them. */
-export const failuresOfChunk = ({ log, evaluate }: ChunkState): QualityFailures[] =>
-  [log.done, log.failed, evaluate.done, evaluate.failed].flatMap((receipt) =>
-    receipt?.failures ? [receipt.failures] : [],
-  );
 
 /** Runs that are read at the same time. Each has requests of its own in flight. */
 const RUNS_AT_ONCE = 4;
@@ -125,3 +105,24 @@ export async function keepCounts(storage: Storage, workBucket: string, run: stri
   for await (const { state } of readStates(storage, workBucket, run)) sums.add(qualityOfChunk(state));
   await writeCounts(storage, workBucket, run, sums.counts);
 }
+
+// --------------------------------------------------------------------------------------------------------- a chunk
+// What a run has done with it: from the receipts of its attempts, each of which reports all attempts so far.
+
+export function qualityOfChunk({ log, evaluate, receipts }: ChunkState): QualityCounts {
+  // What failed attempts have written is in MLflow. Each knows a part of it.
+  const knowing = (step: Receipt['step'], done?: Receipt): Receipt[] =>
+    done === undefined ? receipts.filter((receipt) => receipt.step === step) : [done];
+  const counts: QualityCounts = {};
+  // Where the captures of a run are traced without its judge after all, both steps know them.
+  for (const { quality = {} } of [...knowing('evaluate', evaluate.done), ...knowing('log', log.done)]) {
+    takeFarthest(counts, quality);
+  }
+  return counts;
+}
+
+/** Returns the captures that failed an objective, as each attempt knew them. */
+export const failuresOfChunk = ({ log, evaluate }: ChunkState): QualityFailures[] =>
+  [log.done, log.failed, evaluate.done, evaluate.failed].flatMap((receipt) =>
+    receipt?.failures ? [receipt.failures] : [],
+  );

@@ -1,4 +1,5 @@
 /** Sums up a run from its plan and its receipts: the two equations, the money, and what failed. */
+
 import type { RetryInput } from '../core/contract/input.ts';
 import type { ManifestLine } from '../core/contract/payloads.ts';
 import type {
@@ -19,17 +20,6 @@ import { cacheMissedText, isCacheMissed } from './cache-missed.ts';
 import { addEstimates, emptyLogCounts, emptyVerdictCounts, verdictTotal } from './counts.ts';
 import { type FailedChunk, FileReports, type FilesState, failedChunk } from './file-reports.ts';
 import { addChunkSpend, type ChunkState, unreportedAttempts } from './receipts.ts';
-
-/**
- * Returns the warning of a re-evaluation about captures without a trace. It cannot know whether a trace was deleted or never
- * written. It writes none, and counts it as traced.
- */
-function absentTraces({ traceMissing = 0 }: Record<string, number>, scorers: number): string[] {
-  const absent = Math.ceil(traceMissing / Math.max(1, scorers));
-  const what =
-    'A person has deleted them, or no run has written them: start the same input without "reevaluate" to trace them';
-  return absent === 0 ? [] : [`${absent} captures have no trace in MLflow and were not judged again. ${what}`];
-}
 
 /** `unfinished`: the next part of the summary continues. */
 type RunStatus = 'succeeded' | 'failed' | 'duplicate' | 'dryRun' | 'unfinished';
@@ -266,4 +256,15 @@ export class SummaryBuilder {
 export function isStillHeld({ input, verdicts }: RunSummary): boolean {
   const what = (input as Partial<RetryInput> | null)?.retry?.what;
   return what === 'held' && verdicts.heldByBudget > 0 && verdicts.newVerdicts === 0;
+}
+
+/**
+ * Returns the warning of a re-evaluation about captures without a trace. It cannot know whether a trace was deleted or never
+ * written. It writes none, and counts it as traced.
+ */
+function absentTraces({ traceMissing = 0 }: Record<string, number>, scorers: number): string[] {
+  const absent = Math.ceil(traceMissing / Math.max(1, scorers));
+  const what =
+    'A person has deleted them, or no run has written them: start the same input without "reevaluate" to trace them';
+  return absent === 0 ? [] : [`${absent} captures have no trace in MLflow and were not judged again. ${what}`];
 }

@@ -1,7 +1,4 @@
-/**
- * Watches the quality that a run has seen: metrics, detectors and messages.
- * The CloudWatch metrics of quality: of the measures that have an objective, by variant.
- */
+/** Watches the quality that a run has seen: metrics, detectors and messages. */
 
 import { MetricUnit } from '@aws-lambda-powertools/metrics';
 import { publishToTopic } from '../core/aws/signed-post.ts';
@@ -18,6 +15,47 @@ import type { RunSums } from '../quality/run-sums.ts';
 import { watchQuality } from '../quality/watch.ts';
 import { isLive } from './plan/input.ts';
 import type { RunSummary } from './summary.ts';
+
+type Watch = (summary: Pick<RunSummary, 'run' | 'startedAt' | 'input' | 'options'>, quality: RunSums) => Promise<void>;
+
+/**
+ * Returns a function that watches a run, if its captures are new. Backfills, retries and re-evaluations neither ring nor
+ * appear in the metrics, whose time is now.
+ */
+export function connectQuality(environment: LambdaEnvironment, storage: Storage): Watch {
+  const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE: sampleRate, ALARM_TOPIC_ARN: topic } = environment;
+  const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
+  const objectives = readObjectives(raw, { scorers, sampleRate });
+  if (objectives.length === 0) return async () => undefined;
+  // Their limits take up to some seconds to calculate, which only a run of new captures needs.
+  let detectors: Detectors | undefined;
+  return async ({ run, startedAt, input, options }, quality) => {
+    const observations = quality.observations();
+    if (observations === undefined || !isLive(input, options)) return;
+    detectors ??= new Detectors(objectives, environment.SHADOW_VARIANTS);
+    const context = {
+      stackPrefix: environment.STACK_PREFIX,
+      endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
+      mlflow: environment.MLFLOW_TRACKING_URI,
+      experimentId: quality.experimentId,
+    };
+    const observedRun = { name: run, startedMs: Date.parse(startedAt), observations };
+    const missed = await watchQuality(observedRun, {
+      storage,
+      workBucket: environment.WORK_BUCKET,
+      detectors,
+      context,
+      publish: async (message) => {
+        if (topic !== undefined) await publishToTopic(topic, message);
+        logger.info('A message about quality was sent', { subject: message.subject });
+      },
+    });
+    publishQuality(environment.STACK_PREFIX, observations, missed, Date.now());
+  };
+}
+
+// --------------------------------------------------------------------------------------------------------- metrics
+// Of CloudWatch: of the measures that have an objective, by variant.
 
 /** CloudWatch takes at most 100 values of a metric at once. */
 const MAX_AGES = 50;
@@ -68,42 +106,4 @@ function evenly(sorted: readonly number[]): number[] {
   if (sorted.length <= MAX_AGES) return [...sorted];
   const step = (sorted.length - 1) / (MAX_AGES - 1);
   return Array.from({ length: MAX_AGES }, (_, index) => sorted[Math.round(index * step)] ?? 0);
-}
-
-type Watch = (summary: Pick<RunSummary, 'run' | 'startedAt' | 'input' | 'options'>, quality: RunSums) => Promise<void>;
-
-/**
- * Returns a function that watches a run, if its captures are new. Backfills, retries and re-evaluations neither ring nor
- * appear in the metrics, whose time is now.
- */
-export function connectQuality(environment: LambdaEnvironment, storage: Storage): Watch {
-  const { QUALITY_OBJECTIVES: raw, EVALUATION_SAMPLE_RATE: sampleRate, ALARM_TOPIC_ARN: topic } = environment;
-  const scorers = scorersFor({ guidelines: environment.JUDGE_GUIDELINES });
-  const objectives = readObjectives(raw, { scorers, sampleRate });
-  if (objectives.length === 0) return async () => undefined;
-  // Their limits take up to some seconds to calculate, which only a run of new captures needs.
-  let detectors: Detectors | undefined;
-  return async ({ run, startedAt, input, options }, quality) => {
-    const observations = quality.observations();
-    if (observations === undefined || !isLive(input, options)) return;
-    detectors ??= new Detectors(objectives, environment.SHADOW_VARIANTS);
-    const context = {
-      stackPrefix: environment.STACK_PREFIX,
-      endpointName: environment.SAGEMAKER_ENDPOINT_NAME,
-      mlflow: environment.MLFLOW_TRACKING_URI,
-      experimentId: quality.experimentId,
-    };
-    const observedRun = { name: run, startedMs: Date.parse(startedAt), observations };
-    const missed = await watchQuality(observedRun, {
-      storage,
-      workBucket: environment.WORK_BUCKET,
-      detectors,
-      context,
-      publish: async (message) => {
-        if (topic !== undefined) await publishToTopic(topic, message);
-        logger.info('A message about quality was sent', { subject: message.subject });
-      },
-    });
-    publishQuality(environment.STACK_PREFIX, observations, missed, Date.now());
-  };
 }

@@ -1,9 +1,9 @@
 /**
- * The counts of all runs in the work bucket, by day of the inference. A run writes a small object for each day that it touches.
- * Many small objects of a day are merged into one, a line for each run: not a sum, so that a run that is summarized again
- * replaces its own counts. Of the same run, the object or line that was written last counts.
- * Adds up the counts of a window of time by group.
+ * The counts of all runs in the work bucket, by day of the inference. A run writes a small object for each day that it
+ * touches. Many small objects of a day are merged into one, a line for each run: not a sum, so that a run that is
+ * summarized again replaces its own counts. Of the same run, the object or line that was written last counts.
  */
+
 import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
@@ -146,6 +146,8 @@ export async function* readCounts(
   for await (const { day, runs } of inOrder(DAYS_AT_ONCE, days, read))
     for (const one of runs.values()) yield { ...one, day };
 }
+
+// ------------------------------------------------------------------------------------------------ sums of a window
 
 /** A window of whole hours, epoch milliseconds: from inclusive, to exclusive. */
 export interface TimeWindow {

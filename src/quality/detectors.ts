@@ -1,11 +1,12 @@
 /**
- * The state of all detectors of a stack, and how a run changes it. Everything here is a function of the state and the run, so
- * that the state can be written under the condition that nobody else has written it.
+ * The state of all detectors of a stack, and how a run changes it. Everything here is a function of the state and the
+ * run, so that the state can be written under the condition that nobody else has written it.
  *
- * Runs end in any order. So captures of the last minutes are kept as a tail, in which those of each further run find their
- * place, and the detectors start over from the end of what is settled. A run counts once, however often it is summarized.
- * Captures that failed an objective, a few of which a person looks at first.
+ * Runs end in any order. So captures of the last minutes are kept as a tail, in which those of each further run find
+ * their place, and the detectors start over from the end of what is settled. A run counts once, however often it is
+ * summarized.
  */
+
 import { hash } from 'node:crypto';
 import type {
   ObservedFailure,
@@ -24,27 +25,6 @@ import {
   type Span,
 } from './detector.ts';
 import type { Objective } from './objectives.ts';
-
-/** A person looks at this many captures. */
-export const SHOWN_FAILURES = 5;
-/** An endpoint has at most 10 variants. */
-const MAX_FAILURES = 10 * SHOWN_FAILURES;
-
-/** Adds failures, and keeps the worst of each variant, since an objective may be about one, or about all but one. */
-export function addFailures(kept: QualityFailures, more: QualityFailures): void {
-  for (const [measure, failures] of Object.entries(more)) {
-    // A guideline may be named `constructor`.
-    const all = [...(Object.hasOwn(kept, measure) ? (kept[measure] ?? []) : []), ...failures];
-    const byVariant = [...Map.groupBy(all, ({ variant }) => variant).values()];
-    kept[measure] = byVariant.flatMap((own) => worst(own)).slice(0, MAX_FAILURES);
-  }
-}
-
-/** Returns the captures that failed the most objectives, the latest first among equals, each once. */
-function worst(failures: readonly ObservedFailure[]): ObservedFailure[] {
-  const each = new Map(failures.map((failure) => [failure.traceId, failure]));
-  return [...each.values()].toSorted((a, b) => b.failing - a.failing || b.second - a.second).slice(0, SHOWN_FAILURES);
-}
 
 /** A run of new files, with what it observed. */
 export interface ObservedRun {
@@ -266,4 +246,28 @@ function settle(state: DetectorsState, nowMs: number): void {
   state.horizonMs = Math.max(state.horizonMs, nowMs - REMEMBERED_MS, dropped === 0 ? 0 : dropped + 1);
   state.applied = Object.fromEntries(runs.filter(([, startedMs]) => startedMs >= state.horizonMs));
   state.outbox = state.outbox.slice(-MAX_OUTBOX);
+}
+
+// ------------------------------------------------------------------------------- captures that failed an objective
+// A person looks at a few of them first.
+
+/** A person looks at this many captures. */
+export const SHOWN_FAILURES = 5;
+/** An endpoint has at most 10 variants. */
+const MAX_FAILURES = 10 * SHOWN_FAILURES;
+
+/** Adds failures, and keeps the worst of each variant, since an objective may be about one, or about all but one. */
+export function addFailures(kept: QualityFailures, more: QualityFailures): void {
+  for (const [measure, failures] of Object.entries(more)) {
+    // A guideline may be named `constructor`.
+    const all = [...(Object.hasOwn(kept, measure) ? (kept[measure] ?? []) : []), ...failures];
+    const byVariant = [...Map.groupBy(all, ({ variant }) => variant).values()];
+    kept[measure] = byVariant.flatMap((own) => worst(own)).slice(0, MAX_FAILURES);
+  }
+}
+
+/** Returns the captures that failed the most objectives, the latest first among equals, each once. */
+function worst(failures: readonly ObservedFailure[]): ObservedFailure[] {
+  const each = new Map(failures.map((failure) => [failure.traceId, failure]));
+  return [...each.values()].toSorted((a, b) => b.failing - a.failing || b.second - a.second).slice(0, SHOWN_FAILURES);
 }

@@ -1,7 +1,5 @@
-/**
- * Feeds a run to the detectors of the stack, whose state is in the work bucket, and sends what they announce.
- * The message about an objective that is missed, or met again: for mail as text, for chats as Amazon Q takes it.
- */
+/** Feeds a run to the detectors of the stack, whose state is in the work bucket, and sends what they announce. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Storage } from '../core/aws/storage.ts';
 import type { ObservedFailure } from '../core/contract/quality.ts';
@@ -21,6 +19,9 @@ import {
   SHOWN_FAILURES,
 } from './detectors.ts';
 import type { Objective } from './objectives.ts';
+
+// --------------------------------------------------------------------------------------------------------- message
+// About an objective that is missed, or met again: for mail as text, for chats as Amazon Q takes it.
 
 /** Where the message comes from, and where its links lead. */
 interface MessageContext {

@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DescribeExecutionCommand, GetExecutionHistoryCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import type { ProgressLine } from '../../bin/cli/progress.ts';
-import { type AwsClients, environmentClients, readStackOutputs } from '../../bin/operate/stack-outputs.ts';
+import { type AwsClients, environmentClients } from '../../bin/operate/aws-clients.ts';
+import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
 import { readRunSummaries } from '../../bin/operate/summary-report.ts';
 import { Storage } from '../../src/core/aws/storage.ts';
 import type { StackOutputs } from '../../src/core/contract/names.ts';

@@ -72,7 +72,7 @@ export const CLAIMS = {
   'verdicts-stored': {
     step: 'judge',
     text: 'MLflow has all verdicts of the summary, once each',
-    file: 'src/mlflow/read-traces.ts',
+    file: 'src/mlflow/existing-traces.ts',
   },
   'event-twice': {
     step: 'refusals',

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { startProgress } from '../../bin/cli/progress.ts';
 import { INTERRUPTED, type Stopping, stopOnSignals } from '../../bin/cli/stop-signals.ts';
-import { destroyClients, environmentClients } from '../../bin/operate/stack-outputs.ts';
+import { destroyClients, environmentClients } from '../../bin/operate/aws-clients.ts';
 import { removeFolder } from '../../local/machine/own-folder.ts';
 import { describeError } from '../../src/core/errors/describe-error.ts';
 import { useDotenvRegion } from '../../src/core/settings/dotenv-file.ts';

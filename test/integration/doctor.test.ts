@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { diagnosisText } from '../../bin/commands/doctor.ts';
 import { type Diagnosis, type DoctorFlags, diagnose } from '../../bin/doctor/diagnose.ts';
 import { checked } from '../../bin/doctor/finding.ts';
-import { quotasOf } from '../../bin/doctor/judge.ts';
+import { quotasOf } from '../../bin/doctor/quotas.ts';
 import { PLAIN } from '../../src/quality/rates-text.ts';
 import { type Answer, type Answers, AwsAnswers, withVariables, xml, xmlError } from '../helpers/aws-answers.ts';
 

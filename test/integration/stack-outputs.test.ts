@@ -1,7 +1,8 @@
 /** Finding a deployed stack by its prefix, in the emulator's Parameter Store. */
 
 import { callAws } from '../../bin/operate/aws-calls.ts';
-import { type AwsClients, destroyClients, emulatedClients, readStackOutputs } from '../../bin/operate/stack-outputs.ts';
+import { type AwsClients, destroyClients, emulatedClients } from '../../bin/operate/aws-clients.ts';
+import { readStackOutputs } from '../../bin/operate/stack-outputs.ts';
 import { type MiniStack, startMiniStack } from '../../local/servers/ministack.ts';
 import { OUTPUT_PARAMETERS, outputPath } from '../../src/core/contract/names.ts';
 

@@ -1,9 +1,8 @@
 /**
- * `npm run build`: makes what the package has instead of sources, in `dist/`: the command line and the CDK app as plain
- * JavaScript for Node 20, the functions as zips, and the licenses of what is in them.
- * The types of the construct for the package: as the compiler declares them, with the props written out and documented.
- * The licenses of the packages that are bundled, which ask to be passed on with the code.
+ * `npm run build`: makes what the package has instead of sources, in `dist/`: the command line and the CDK app as
+ * plain JavaScript for Node 20, the functions as zips, and the licenses of what is in them.
  */
+
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -15,6 +14,9 @@ import { runGuarded } from '../../local/machine/guarded-process.ts';
 import { projectPath } from '../../local/project-root.ts';
 import { requiredSettings, settingsSchema } from '../../src/core/settings/schema.ts';
 import { withBundles, zipBundles } from './make-release.ts';
+
+// -------------------------------------------------------------------------------------------------------- licenses
+// Of the packages that are bundled, which ask to be passed on with the code.
 
 /** The folder of the innermost package that a file is in. */
 const PACKAGE = /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/;
@@ -49,6 +51,9 @@ function thirdPartyNotices(inputs: readonly string[]): string {
   const parts = [...byText].map(([text, packages]) => `${[...packages].sort().join('\n')}\n\n${text}`.trim());
   return `This package contains code of the packages below.\n\n${parts.sort().join(`\n\n${RULE}\n\n`)}\n`;
 }
+
+// ----------------------------------------------------------------------------------------------------------- types
+// Of the construct: as the compiler declares them, with the props written out and documented.
 
 /** The files that declare what an app sees. The props are not among them: their types need packages that it does not have. */
 const DECLARED = ['lib/inference-monitor.d.ts', 'src/core/contract/names.d.ts'];
@@ -147,6 +152,8 @@ function typeText(schema: z.core.JSONSchema._JSONSchema): string {
   if (type === 'string' || type === 'number' || type === 'integer') return type === 'integer' ? 'number' : type;
   return 'unknown';
 }
+
+// ----------------------------------------------------------------------------------------------------- the package
 
 const DIST = projectPath('dist');
 

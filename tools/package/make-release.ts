@@ -1,7 +1,5 @@
-/**
- * Makes a release for one's own bucket: the stack's template and the functions' zips.
- * The functions as zips.
- */
+/** Makes a release for one's own bucket: the stack's template and the functions' zips. */
+
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,6 +7,32 @@ import { join } from 'node:path';
 import { type Zippable, zipSync } from 'fflate';
 import { bundleFunctions } from '../../lib/bundle-functions.ts';
 import { releasedTemplate } from '../../lib/released-stack.ts';
+
+/** CloudFormation sees by the name that a function has changed. */
+const HASH_CHARS = 16;
+const named = (folder: string, zip: Uint8Array): string =>
+  `${folder}-${createHash('sha256').update(zip).digest('hex').slice(0, HASH_CHARS)}.zip`;
+
+/**
+ * Writes `template.json` and the folder `zips`.
+ *
+ * @param variables the settings as in the environment
+ * @param bundles a folder with the functions' bundles
+ * @throws Error `InvalidSettings`
+ */
+export function makeRelease(
+  variables: Readonly<Record<string, string | undefined>>,
+  bundles: string,
+  outdir: string,
+): void {
+  const zips = join(outdir, 'zips');
+  rmSync(zips, { recursive: true, force: true });
+  mkdirSync(zips, { recursive: true });
+  const template = releasedTemplate(variables, zipBundles(bundles, zips, named));
+  writeFileSync(join(outdir, 'template.json'), `${JSON.stringify(template, null, 1)}\n`);
+}
+
+// ------------------------------------------------------------------------------------------------------------ zips
 
 /** In the fields of a zip, which have no time zone. */
 const SAME_TIME = new Date(1980, 0, 1);
@@ -50,28 +74,4 @@ export function withBundles<T>(work: (bundles: string, inputs: string[]) => T): 
   } finally {
     rmSync(bundles, { recursive: true });
   }
-}
-
-/** CloudFormation sees by the name that a function has changed. */
-const HASH_CHARS = 16;
-const named = (folder: string, zip: Uint8Array): string =>
-  `${folder}-${createHash('sha256').update(zip).digest('hex').slice(0, HASH_CHARS)}.zip`;
-
-/**
- * Writes `template.json` and the folder `zips`.
- *
- * @param variables the settings as in the environment
- * @param bundles a folder with the functions' bundles
- * @throws Error `InvalidSettings`
- */
-export function makeRelease(
-  variables: Readonly<Record<string, string | undefined>>,
-  bundles: string,
-  outdir: string,
-): void {
-  const zips = join(outdir, 'zips');
-  rmSync(zips, { recursive: true, force: true });
-  mkdirSync(zips, { recursive: true });
-  const template = releasedTemplate(variables, zipBundles(bundles, zips, named));
-  writeFileSync(join(outdir, 'template.json'), `${JSON.stringify(template, null, 1)}\n`);
 }

@@ -7,7 +7,7 @@
 import { asText, field, isObject, type JsonObject } from '../json.ts';
 import type { CaptureError, Payload } from '../types.ts';
 import { readError, readGenericReply, readWireReply } from '../wire/registry.ts';
-import { fieldsOf, objectsIn } from '../wire/types.ts';
+import { fieldsOf, objectsIn } from '../wire/wire-format.ts';
 import { statusIn, statusOf, statusOfPhrase, statusOfType } from './error-status.ts';
 
 /** Fields of an error body. A body with any other field is a reply with an error among its data. */

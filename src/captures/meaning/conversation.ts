@@ -4,7 +4,7 @@ import { documentOf, isThere } from '../payload/decode-payload.ts';
 import type { CaptureFormat, ChatMessage, Inferences, Meaning, Payload } from '../types.ts';
 import { spokenReply } from '../wire/model-text.ts';
 import { readGenericPrompt, readGenericReply } from '../wire/registry.ts';
-import type { WirePrompt, WireReply } from '../wire/types.ts';
+import type { WirePrompt, WireReply } from '../wire/wire-format.ts';
 import { listInferences } from './inferences.ts';
 
 /** An exchange before it is interpreted as a conversation. */

@@ -4,7 +4,7 @@ import { isExactNumber, isObject, type JsonObject } from '../json.ts';
 import { type Cell, cellOf } from '../payload/csv.ts';
 import type { DecodeOptions, Payload } from '../types.ts';
 import { isMessageList } from '../wire/messages.ts';
-import { fieldsOf } from '../wire/types.ts';
+import { fieldsOf } from '../wire/wire-format.ts';
 import { TEXT_NAMES } from './embedding.ts';
 
 /** The rows of one side. */

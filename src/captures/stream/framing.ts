@@ -1,8 +1,9 @@
 /**
- * Splits a streamed reply into its pieces as they arrive: server-sent events, JSON Lines, or plain text. Captured and
- * live streams are both read with this. https://html.spec.whatwg.org/multipage/server-sent-events.html
- * Reads server-sent events, as models stream their replies.
+ * Splits a streamed reply into its pieces as they arrive: server-sent events, JSON Lines, or plain text; and reads the
+ * events. Captured and live streams are both read with this.
+ * https://html.spec.whatwg.org/multipage/server-sent-events.html
  */
+
 import { TextDecoder } from 'node:util';
 import { parseContentType } from '../content-type.ts';
 import { isObject, parseJson } from '../json.ts';
@@ -179,6 +180,9 @@ function formOf(head: string): StreamForm | undefined {
   const isOpen = start.length < LONGEST_FIELD && FIELDS.some((field) => field.startsWith(start));
   return isOpen && head.length < 4096 ? undefined : 'text';
 }
+
+// ---------------------------------------------------------------------------------------------------------- events
+// As models stream their replies.
 
 export interface StreamEvent {
   /** The event's name, if the stream has one. */

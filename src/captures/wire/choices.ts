@@ -1,6 +1,6 @@
 /** Reads the `choices` of OpenAI’s replies, whole and streamed. */
 import type { JsonObject } from '../json.ts';
-import { type Assembly, fieldsOf, numberOr, objectsIn } from './types.ts';
+import { type Assembly, fieldsOf, numberOr, objectsIn } from './wire-format.ts';
 
 /** Returns the choices in the order of their index. `undefined` when the list is empty, or contains another kind of value. */
 export function choicesOf(body: JsonObject, isOurs: (choice: JsonObject) => boolean): JsonObject[] | undefined {

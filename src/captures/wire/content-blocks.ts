@@ -1,6 +1,6 @@
 /** Assembles the content blocks of a streamed reply, as Anthropic and Bedrock number them. */
 import { type JsonObject, parseJson } from '../json.ts';
-import { joined, numberOr } from './types.ts';
+import { joined, numberOr } from './wire-format.ts';
 
 export class StreamedBlocks {
   readonly #blocks = new Map<number, JsonObject>();

@@ -2,6 +2,15 @@
 import { firstOf } from '../../core/values/first-of.ts';
 import { asText, isObject, type JsonObject } from '../json.ts';
 import { spokenReply } from './model-text.ts';
+import { anthropicMessages } from './vendors/anthropic-messages.ts';
+import { ai21, bedrockConverse, bedrockText } from './vendors/bedrock.ts';
+import { cohere } from './vendors/cohere.ts';
+import { gemini } from './vendors/gemini.ts';
+import { genericText, messageList } from './vendors/generic.ts';
+import { questionAnswering, tgi } from './vendors/hugging-face.ts';
+import { ollama } from './vendors/ollama.ts';
+import { openAiChat, openAiCompletion } from './vendors/openai-completions.ts';
+import { openAiResponses } from './vendors/openai-responses.ts';
 import {
   type Assembly,
   type Delta,
@@ -10,16 +19,7 @@ import {
   type WireFormat,
   type WirePrompt,
   type WireReply,
-} from './types.ts';
-import { anthropicMessages } from './vendors/anthropic-messages.ts';
-import { ai21, bedrockConverse, bedrockText } from './vendors/bedrock-converse.ts';
-import { cohere } from './vendors/cohere.ts';
-import { gemini } from './vendors/gemini.ts';
-import { genericText, messageList } from './vendors/generic-text.ts';
-import { ollama } from './vendors/ollama.ts';
-import { openAiChat, openAiCompletion } from './vendors/openai-chat.ts';
-import { openAiResponses } from './vendors/openai-responses.ts';
-import { questionAnswering, tgi } from './vendors/tgi.ts';
+} from './wire-format.ts';
 
 /** In the order in which they are tried: formats with unmistakable documents come first. */
 const FORMATS: readonly WireFormat[] = [

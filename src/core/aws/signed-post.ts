@@ -1,7 +1,8 @@
 /**
- * A signed POST to an AWS service whose client would be in a bundle for a single request.
- * Publishes to an SNS topic.
+ * Signed POSTs to AWS services whose clients would be in a bundle for a single request, such as one that publishes to
+ * an SNS topic.
  */
+
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { SignatureV4 } from '@smithy/signature-v4';
 import { PermanentError, type RetryableError, saidBy, shownOf, Words } from '../errors/errors.ts';

@@ -1,7 +1,8 @@
 /**
- * Computes the agreement of two raters, with 95% intervals. `null` means that a figure is not defined.
- * Precision, recall and F1 averaged over classes, with 95% intervals.
+ * Computes the agreement of two raters, and averages over classes, with 95% intervals. `null` means that a figure is
+ * not defined.
  */
+
 import { sum } from '../values/sum.ts';
 import { Z_95 } from './distributions.ts';
 import { type Estimate, type Share, scoreInterval, wilson } from './share.ts';
@@ -122,6 +123,9 @@ export function numberFigures(pairs: readonly { label: number; verdict: number }
   );
   return { meanLabel, meanVerdict, meanAbsoluteError, correlation: spread === 0 ? null : covariance / spread };
 }
+
+// ------------------------------------------------------------------------------------------- averages over classes
+// Precision, recall and F1.
 
 export type ClassMeasure = 'precision' | 'recall' | 'f1';
 type Average = 'macro' | 'weighted';

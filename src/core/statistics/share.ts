@@ -1,34 +1,11 @@
 /**
- * A share with its uncertainty.
- * Shares of everything, estimated from a sample in which cases had different chances to be drawn.
+ * A share with its uncertainty, also one that is estimated from a sample in which cases had different chances to be
+ * drawn.
  */
 
 import { sum } from '../values/sum.ts';
 import type { Bounds } from './bounds.ts';
 import { betaQuantile, Z_95 } from './distributions.ts';
-
-/** A share, and the number of independent cases of equal weight that would tell as much. */
-export interface SampledShare {
-  share: number;
-  of: number;
-}
-
-/**
- * Returns the share of hits among all cases that could have been drawn: Hájek's ratio estimator (1971). Its number of cases is
- * that of its linearized variance, but not more than Kish's effective size (1965): few cases that are all alike seem to have no spread.
- *
- * @returns a share of `NaN` without cases
- */
-export function weightedShare(cases: readonly { hit: boolean; weight: number }[]): SampledShare {
-  const [{ weight: first } = { weight: 0 }] = cases;
-  const hits = cases.filter(({ hit }) => hit).length;
-  if (cases.every(({ weight }) => weight === first)) return { share: hits / cases.length, of: cases.length };
-  const total = sum(cases.map(({ weight }) => weight));
-  const share = sum(cases.map(({ hit, weight }) => (hit ? weight : 0))) / total;
-  const variance = sum(cases.map(({ hit, weight }) => (weight * (Number(hit) - share)) ** 2)) / total ** 2;
-  const effective = total ** 2 / sum(cases.map(({ weight }) => weight ** 2));
-  return { share, of: variance === 0 ? effective : Math.min(effective, (share * (1 - share)) / variance) };
-}
 
 /** A figure and its 95% confidence interval. */
 export interface Estimate {
@@ -80,4 +57,29 @@ export function shareBounds(hits: number, of: number, open = 0): Bounds {
     lower: (alpha) => (hits === 0 ? 0 : betaQuantile(alpha, hits, of - hits + 1)),
     upper: (alpha) => (most === of ? 1 : 1 - betaQuantile(alpha, of - most, most + 1)),
   };
+}
+
+// ------------------------------------------------------------------------------------------------ weighted samples
+
+/** A share, and the number of independent cases of equal weight that would tell as much. */
+export interface SampledShare {
+  share: number;
+  of: number;
+}
+
+/**
+ * Returns the share of hits among all cases that could have been drawn: Hájek's ratio estimator (1971). Its number of cases is
+ * that of its linearized variance, but not more than Kish's effective size (1965): few cases that are all alike seem to have no spread.
+ *
+ * @returns a share of `NaN` without cases
+ */
+export function weightedShare(cases: readonly { hit: boolean; weight: number }[]): SampledShare {
+  const [{ weight: first } = { weight: 0 }] = cases;
+  const hits = cases.filter(({ hit }) => hit).length;
+  if (cases.every(({ weight }) => weight === first)) return { share: hits / cases.length, of: cases.length };
+  const total = sum(cases.map(({ weight }) => weight));
+  const share = sum(cases.map(({ hit, weight }) => (hit ? weight : 0))) / total;
+  const variance = sum(cases.map(({ hit, weight }) => (weight * (Number(hit) - share)) ** 2)) / total ** 2;
+  const effective = total ** 2 / sum(cases.map(({ weight }) => weight ** 2));
+  return { share, of: variance === 0 ? effective : Math.min(effective, (share * (1 - share)) / variance) };
 }

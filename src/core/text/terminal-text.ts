@@ -1,25 +1,10 @@
+/** Text for terminals of any width: foreign text on one line, broken lines, tables, and durations. */
+
 /**
- * Breaks lines for terminals of any width.
- * Tables for terminals of any width.
- * Durations for people.
+ * Puts foreign text on one line, without what a terminal would interpret: control characters, and those that reverse the
+ * direction of the text after them.
  */
-
-const UNITS: readonly [seconds: number, name: string][] = [
-  [86_400, 'd'],
-  [3_600, 'h'],
-  [60, 'min'],
-  [1, 's'],
-];
-
-/** Formats a duration as `42.0 s`, `2 h 36 min` or `274 d 8 h`. */
-export function durationText(seconds: number): string {
-  const first = UNITS.findIndex(([unit]) => seconds >= unit);
-  if (first === -1 || seconds < 60) return `${seconds.toFixed(1)} s`;
-  const [larger, smaller] = UNITS.slice(first, first + 2) as [(typeof UNITS)[number], (typeof UNITS)[number]];
-  const whole = Math.floor(seconds / larger[0]);
-  const rest = Math.floor((seconds - whole * larger[0]) / smaller[0]);
-  return `${whole} ${larger[1]}${rest > 0 ? ` ${rest} ${smaller[1]}` : ''}`;
-}
+export const singleLine = (text: string): string => text.replace(/[\s\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ');
 
 const DEFAULT_COLUMNS = 80;
 
@@ -50,12 +35,6 @@ export function wrapped(line: string, width: number): string[] {
 /** Returns lines as text, each broken at the width. */
 export const wrappedText = (lines: readonly string[], width: number): string =>
   lines.flatMap((line) => wrapped(line, width).map((part) => `${part}\n`)).join('');
-
-/**
- * Puts foreign text on one line, without what a terminal would interpret: control characters, and those that reverse the
- * direction of the text after them.
- */
-export const singleLine = (text: string): string => text.replace(/[\s\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ');
 
 export interface TableOptions {
   /** Columns. */
@@ -110,4 +89,21 @@ function stacked(
     ...wrapped(`  ${facts.join(', ')}`, width),
   ];
   return lines.map((text) => `${text}\n`).join('');
+}
+
+const UNITS: readonly [seconds: number, name: string][] = [
+  [86_400, 'd'],
+  [3_600, 'h'],
+  [60, 'min'],
+  [1, 's'],
+];
+
+/** Formats a duration as `42.0 s`, `2 h 36 min` or `274 d 8 h`. */
+export function durationText(seconds: number): string {
+  const first = UNITS.findIndex(([unit]) => seconds >= unit);
+  if (first === -1 || seconds < 60) return `${seconds.toFixed(1)} s`;
+  const [larger, smaller] = UNITS.slice(first, first + 2) as [(typeof UNITS)[number], (typeof UNITS)[number]];
+  const whole = Math.floor(seconds / larger[0]);
+  const rest = Math.floor((seconds - whole * larger[0]) / smaller[0]);
+  return `${whole} ${larger[1]}${rest > 0 ? ` ${rest} ${smaller[1]}` : ''}`;
 }

@@ -1,5 +1,7 @@
 /** Suggests what a person may have meant. */
 
+import { PermanentError } from '../errors/errors.ts';
+
 /** Number of letters to insert, remove, replace or swap with the next one to get from one word to the other. */
 function editsBetween(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
@@ -32,4 +34,15 @@ export function nearest(given: string, allowed: readonly string[], most?: number
   const least = Math.min(...edits);
   const found = allowed[edits.indexOf(least)];
   return found !== undefined && least <= (most ?? Math.max(given.length, found.length) * 0.4) ? found : undefined;
+}
+
+/** @throws PermanentError `UnknownName` with the nearest name */
+export function checkNames(what: string, given: readonly string[] | undefined, known: readonly string[]): void {
+  for (const name of given ?? []) {
+    if (known.includes(name)) continue;
+    const meant = nearest(name, known);
+    const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
+    const facts = { got: name, expected: `one of ${known.toSorted().join(', ')}` };
+    throw new PermanentError('UnknownName', `There is no ${what} of this name${hint}`, facts);
+  }
 }

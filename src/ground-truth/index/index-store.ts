@@ -1,10 +1,9 @@
 /**
- * The index in the work bucket: predictions as compressed lines of JSON. A chunk writes a file for each hour of its captures, and the
- * files of an hour that is over are merged. A file is named by its content and never changes, so nothing needs a lock: a file is
- * deleted after all of its rows were written to another one.
- * Reads the index as versions before contract 3 wrote it: each line has up to a thousand predictions in columns. It can be deleted
- * 400 days after the last of these versions, the longest time that an index is kept.
+ * The index in the work bucket: predictions as compressed lines of JSON. A chunk writes a file for each hour of its
+ * captures, and the files of an hour that is over are merged. A file is named by its content and never changes, so
+ * nothing needs a lock: a file is deleted after all of its rows were written to another one.
  */
+
 import { hash } from 'node:crypto';
 import { HOUR_MS } from '../../captures/files/capture-path.ts';
 import { scanPieces } from '../../captures/lines/scan-lines.ts';
@@ -16,6 +15,10 @@ import { truthKeys } from '../../core/contract/work-keys.ts';
 import { forEachConcurrently, inOrder } from '../../core/process/concurrency.ts';
 import { gunzipped } from '../../core/values/gzip.ts';
 import { hourMs } from '../../quality/counts-store.ts';
+
+// ----------------------------------------------------------------------------- files of versions before contract 3
+// Each line has up to a thousand predictions in columns. This part can be deleted 400 days after the last of these
+// versions, the longest time that an index is kept.
 
 type Column<T> = (T | null)[] | undefined;
 
@@ -90,6 +93,8 @@ const hexAt = (column: string, call: number): string =>
   Buffer.from(column.slice(call * CHARS, (call + 1) * CHARS), 'base64url').toString('hex');
 
 const uuidOf = (hex: string): string => hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+
+// ----------------------------------------------------------------------------------------------------------- index
 
 type IndexFile = Pick<ObjectFacts, 'key' | 'size' | 'lastModifiedMs'>;
 

@@ -7,7 +7,7 @@ import { documentOf, isThere } from '../../captures/payload/decode-payload.ts';
 import { messageText } from '../../captures/reply-text.ts';
 import { cut } from '../../captures/trace/text.ts';
 import type { Capture, LinePlace } from '../../captures/types.ts';
-import { questionAnswering } from '../../captures/wire/vendors/tgi.ts';
+import { questionAnswering } from '../../captures/wire/vendors/hugging-face.ts';
 import type { Prediction, PredictionRow } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { MAX_ID_CHARS } from '../label-value.ts';

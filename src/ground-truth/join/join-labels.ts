@@ -1,7 +1,4 @@
-/**
- * The step of a run that joins the labels that wait to their predictions, group by group.
- * Joins a group of labels to the predictions of the index: first finds all predictions of their ids, then rewrites their hours.
- */
+/** The step of a run that joins the labels that wait to their predictions, group by group. */
 
 import type { Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
@@ -24,6 +21,9 @@ import {
 } from './label-group.ts';
 import { type HourDraft, rewriteHour } from './labeled-store.ts';
 import { listParts, readPart, settlePart, type WaitingPart } from './waiting.ts';
+
+// --------------------------------------------------------------------------------------------------------- a group
+// First finds all predictions of its ids in the index, then rewrites their hours.
 
 interface JoinDependencies {
   storage: Storage;
@@ -138,6 +138,8 @@ function applied(row: LabeledRow, labels: readonly Waiting[], outcomes: HourOutc
   }
   return now;
 }
+
+// -------------------------------------------------------------------------------------------------------- the step
 
 /** A group is in memory: with short ids, some 60 MB. */
 const GROUP_LABELS = 200_000;

@@ -1,13 +1,13 @@
-/**
- * Labels that are joined together: those of some parts, by the id that they name, and what became of them so far.
- * What a label does to its prediction. The later label counts, in whatever order labels come.
- */
+/** Labels that are joined together: those of some parts, by the id that they name, and what became of them so far. */
 
 import { cut } from '../../captures/trace/text.ts';
 import type { Label, LabeledRow, LabelValue, PredictionRow } from '../../core/contract/ground-truth.ts';
 import { sameLabel } from '../label-value.ts';
 import type { Settled } from './labeled-store.ts';
 import type { JoinOutcome, LabelOutcome, WaitingPart } from './waiting.ts';
+
+// --------------------------------------------------------------------------------------------------------- a label
+// What it does to its prediction. The later label counts, in whatever order labels come.
 
 /** Whether a label is about the row's question: the true answer, or what this person says to the question of this scorer. */
 export const isAboutSame = (label: Label, row: LabeledRow): boolean =>
@@ -56,6 +56,8 @@ function isLater(label: Label, row: LabeledRow): boolean {
   if (label.line !== row.line) return label.line > row.line;
   return String(label.value) > String(row.label);
 }
+
+// ------------------------------------------------------------------------------------------------------- the group
 
 const AMBIGUOUS: LabelOutcome = { name: 'ambiguous' };
 const UNKNOWN: LabelOutcome = { name: 'unknown' };

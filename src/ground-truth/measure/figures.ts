@@ -1,7 +1,8 @@
 /**
- * What the figures of labeled predictions look like: in the output of commands, and for objectives.
- * The figures of labeled predictions as text, for terminals of any width.
+ * What the figures of labeled predictions look like: in the output of commands, for objectives, and as text for
+ * terminals of any width.
  */
+
 import type { Estimate } from '../../core/statistics/share.ts';
 import { singleLine, type TableOptions, tableText, wrapped } from '../../core/text/terminal-text.ts';
 
@@ -104,6 +105,8 @@ export function figureOf(
   if (!Number.isFinite(value)) return unknown(TOO_LARGE);
   return low === null || high === null ? { value, low: null, high: null, why } : { value, low, high };
 }
+
+// ------------------------------------------------------------------------------------------------------------ text
 
 /** Variants whose details are shown. */
 const MAX_DETAILED = 10;

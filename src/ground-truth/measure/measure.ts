@@ -1,7 +1,5 @@
-/**
- * Measures labeled predictions: one pass over the rows, and memory that does not grow with them beyond a limit.
- * Compares the rows of the values of a column: how often the positive class is predicted, and how often it is found.
- */
+/** Measures labeled predictions: one pass over the rows, and memory that does not grow with them beyond a limit. */
+
 import type { LabeledRow } from '../../core/contract/ground-truth.ts';
 import type { GroundTruthSettings } from '../../core/settings/ground-truth-setting.ts';
 import { FEWEST_FOR_ERRORS, FEWEST_FOR_SQUARES, NumberErrors } from '../../core/statistics/number-errors.ts';
@@ -23,6 +21,9 @@ import {
 } from './figures.ts';
 import { KindFacts } from './kind.ts';
 import { scoreBudget } from './score-store.ts';
+
+// ---------------------------------------------------------------------------------------------- values of a column
+// Compares their rows: how often the positive class is predicted, and how often it is found.
 
 /** Values of a column are what requests say. */
 const MAX_VALUES = 50;
@@ -103,6 +104,8 @@ function differenceOf(reference: Pair, own: Pair, why: string): Figure {
   const { estimate, lower, upper } = independentDifference(reference, own);
   return { value: estimate, low: lower(0.025), high: upper(0.025) };
 }
+
+// ---------------------------------------------------------------------------------------------------- all measures
 
 export const TRUTH_PERIODS = ['hour', 'day', 'variant'] as const;
 export type TruthBy = (typeof TRUTH_PERIODS)[number];

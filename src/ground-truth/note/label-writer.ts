@@ -1,7 +1,4 @@
-/**
- * Writes labels to existing traces: many traces are read in a request, and each label is a request.
- * A label as MLflow keeps it: the true answer as an expectation, a label for a scorer as a person's assessment.
- */
+/** Writes labels to existing traces: many traces are read in a request, and each label is a request. */
 
 import { assessmentIdOf, childSpanIdOf } from '../../captures/trace/ids.ts';
 import type { LabeledRow, LabelScorer } from '../../core/contract/ground-truth.ts';
@@ -9,19 +6,15 @@ import { forEachConcurrently } from '../../core/process/concurrency.ts';
 import { readLabel } from '../../core/values/scorer-values.ts';
 import { RIGHT_METADATA } from '../../mlflow/assessment-metadata.ts';
 import { MlflowRefusedError, MlflowRetryableError } from '../../mlflow/errors.ts';
-import { CONCURRENT_WRITES } from '../../mlflow/read-traces.ts';
+import { CONCURRENT_WRITES } from '../../mlflow/existing-traces.ts';
+import { GROUND_TRUTH, labelMetadata } from '../../mlflow/plan-assessments.ts';
 import { RecentReads } from '../../mlflow/recent-reads.ts';
-import {
-  GROUND_TRUTH,
-  type LabelLeft,
-  labelMetadata,
-  type NewAssessment,
-  type StoredTrace,
-  type TraceStore,
-  type WriteAssessmentsResult,
-} from '../../mlflow/types.ts';
+import type { LabelLeft, NewAssessment, StoredTrace, TraceStore, WriteAssessmentsResult } from '../../mlflow/types.ts';
 import { textHashes } from '../index/texts.ts';
 import { sameLabel } from '../label-value.ts';
+
+// -------------------------------------------------------------------------------------- a label as MLflow keeps it
+// The true answer as an expectation, a label for a scorer as a person's assessment.
 
 /** Who labelled, if the label does not say. */
 const SOURCE = 'ground truth';
@@ -74,6 +67,8 @@ function rightness({ row, label, prediction: { text, value } }: LabeledRow): Rec
   const isRight = isText ? text[1] === textHashes(String(label))[1] : value !== undefined && sameLabel(value, label);
   return { [RIGHT_METADATA]: isRight ? 'yes' : 'no' };
 }
+
+// ------------------------------------------------------------------------------------------------------ the writer
 
 /** What became of a label in MLflow. */
 export type NoteOutcome = 'noted' | NotNoted;

@@ -2,9 +2,9 @@
 import type { ConverseCommandOutput } from '@aws-sdk/client-bedrock-runtime';
 import * as z from 'zod';
 import type { ModelAnswer } from '../model-answer.ts';
-import { believed } from '../pricing/prompt-cache.ts';
+import { believed } from '../pricing/call-amounts.ts';
 import { MAX_RECORD_TOKENS } from '../prompt/build-prompt.ts';
-import { INPUT_MARGIN } from '../prompt/cut.ts';
+import { INPUT_MARGIN } from '../prompt/tokens.ts';
 import { readOutput } from '../transports/bedrock.ts';
 
 const lineSchema = z.looseObject({

@@ -2,7 +2,7 @@
 import type { Capture } from '../../captures/types.ts';
 import { answerSchema } from '../answer/answer-schema.ts';
 import type { JudgeOptions } from '../judge-capture.ts';
-import { answerTokens } from '../pricing/prompt-cache.ts';
+import { answerTokens } from '../pricing/request-tokens.ts';
 import { buildPrompt } from '../prompt/build-prompt.ts';
 import type { BedrockTransport } from '../transports/bedrock.ts';
 import type { JudgeScorer } from '../types.ts';

@@ -2,9 +2,10 @@
 import { bookable } from '../../limits/spending-limit.ts';
 import { CallFailure } from '../errors.ts';
 import type { CallUsage } from '../model-answer.ts';
+import type { PriceOfCall } from '../pricing/call-amounts.ts';
 import { priceUnknown } from '../pricing/prices.ts';
-import { type AskSize, askSize, type PriceOfCall } from '../pricing/prompt-cache.ts';
-import { INPUT_MARGIN } from '../prompt/cut.ts';
+import { type AskSize, askSize } from '../pricing/request-tokens.ts';
+import { INPUT_MARGIN } from '../prompt/tokens.ts';
 import type { Session } from '../session.ts';
 import type { Answered, ModelCaller, Question } from './model-caller.ts';
 

@@ -1,10 +1,8 @@
 /**
  * The default set of code scorers: functions of the capture that need no model and cost nothing. Add, change or remove
- * one here. Each description states what the scorer measures and what it does not.
- * Counts words, tokens and characters of a reply.
- * Detects replies that were cut off at the token limit.
- * Checks that a reply is JSON if the request asked for JSON.
+ * one here; the set is at the end. Each description states what the scorer measures and what it does not.
  */
+
 import { ofContent } from '../../captures/content.ts';
 import { promptCount } from '../../captures/meaning/inferences.ts';
 import { messageText, replyTexts, UNSPACED_SCRIPT } from '../../captures/reply-text.ts';
@@ -14,6 +12,9 @@ import type { CodeScorer } from '../types.ts';
 import { replyLanguage, requestLanguage } from './code/language.ts';
 import { piiDetected } from './code/pii.ts';
 import { repeatedText } from './code/repetition.ts';
+
+// ------------------------------------------------------------------------------------------------------------ JSON
+// Whether a reply is JSON if the request asked for JSON.
 
 /**
  * Instructions to answer in JSON. Each pattern requires an imperative or a fixed phrase, so that questions about JSON ("How do
@@ -104,6 +105,9 @@ const validJson: CodeScorer = {
   },
 };
 
+// --------------------------------------------------------------------------------------------------------- cut off
+// Whether a reply was cut off at the token limit.
+
 /** Finish reasons for the token limit: OpenAI (chat, Responses) and vLLM, TGI, Anthropic, Cohere and Gemini, TensorRT-LLM. */
 const LENGTH_REASONS = new Set([
   'length',
@@ -135,6 +139,9 @@ const cutOff: CodeScorer = {
     return { value: true, rationale: `${cut.length} of ${reasons.length} choices ended by the limit: ${cut[0]}` };
   },
 };
+
+// ---------------------------------------------------------------------------------------------------------- counts
+// Words, tokens and characters of a reply.
 
 // A fixed locale, so that a text has the same number of words on every machine.
 const segmenter = new Intl.Segmenter('en', { granularity: 'word' });
@@ -199,6 +206,8 @@ const responseLength: CodeScorer = {
     return 'notJudgeable' in found ? found : { value: sum(found.texts.map(countCharacters)) };
   },
 };
+
+// --------------------------------------------------------------------------------------------------------- the set
 
 export const codeScorers: readonly CodeScorer[] = [
   responseWords,

@@ -1,10 +1,10 @@
-/**
- * The stand-in's answer to a prompt.
- * Rule-based verdicts: simple rules over the words of the exchange, never over ids. A changed text changes the verdict,
- * and the same text always gets the same one. They do not replace a model, and every rationale states this.
- */
+/** The stand-in's answer to a prompt: verdicts by rule. */
 
 import { type AskedQuestion, isYesNo, type ReadExchange, type RecognizedPrompt } from './read-prompt.ts';
+
+// ----------------------------------------------------------------------------------------------------------- rules
+// Simple ones over the words of the exchange, never over ids. A changed text changes the verdict, and the same text
+// always gets the same one. They do not replace a model, and every rationale states this.
 
 interface RuleVerdict {
   value: string | number | boolean;

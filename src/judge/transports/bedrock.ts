@@ -11,7 +11,7 @@ import {
 import { answerSchemaText, type JsonSchema } from '../answer/answer-schema.ts';
 import { judgeName } from '../judge-id.ts';
 import type { ModelAnswer, Stop } from '../model-answer.ts';
-import { cacheMinimum, prefixTokens } from '../pricing/prompt-cache.ts';
+import { cacheMinimum, prefixTokens } from '../pricing/request-tokens.ts';
 import { ANSWER_NAME, type JudgePrompt } from '../prompt/build-prompt.ts';
 import { readAwsFailure } from './bedrock-failures.ts';
 import type { JudgeParameters } from './parameters.ts';

@@ -8,7 +8,7 @@ import { PermanentError } from '../../core/errors/errors.ts';
 import { readBatchAnswers } from '../../judge/batch/answers.ts';
 import type { BatchJudging } from '../../judge/connect.ts';
 import type { ModelAnswer } from '../../judge/model-answer.ts';
-import { allInputTokens } from '../../judge/pricing/prompt-cache.ts';
+import { allInputTokens } from '../../judge/pricing/call-amounts.ts';
 import { addSpend, emptySpend } from '../../judge/spend.ts';
 import type { Judge, JudgeMoney } from '../../judge/types.ts';
 import type { Budget } from '../../limits/budget.ts';

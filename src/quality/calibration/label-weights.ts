@@ -1,6 +1,6 @@
 /** How many captures each label of picked traces stands for, and which captures the labels together speak for. */
 import { sum } from '../../core/values/sum.ts';
-import { type LabelPick, VERDICTS, verdictOf } from './review-queue.ts';
+import { type LabelPick, VERDICTS, verdictOf } from './pick-labels.ts';
 
 /** A judged trace, as far as weights depend on it. */
 export interface JudgedTrace {

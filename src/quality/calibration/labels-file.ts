@@ -3,11 +3,11 @@
  *
  *     {"request": "…", "reply": "…", "scorer": "safety", "label": "no", "reason": "…"}
  *
- * `request` is the user's message or the list of messages in OpenAI's format. `reply` is a text or a message with its tool
- * calls. `system`, `tools`, `reason` and `id` are optional. If a line contains `verdict` (and `rationale`), that verdict is
- * compared and the judge is not asked.
- * Reads the anchor set: exchanges with fixed labels, which show whether the judge or the endpoint has changed.
+ * `request` is the user's message or the list of messages in OpenAI's format. `reply` is a text or a message with its
+ * tool calls. `system`, `tools`, `reason` and `id` are optional. If a line contains `verdict` (and `rationale`), that
+ * verdict is compared and the judge is not asked.
  */
+
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -134,6 +134,9 @@ function parseLine(line: string, known: ReadonlyMap<string, Pick<JudgeScorer, 'n
     judge,
   };
 }
+
+// ------------------------------------------------------------------------------------------------------ anchor set
+// Exchanges with fixed labels, which show whether the judge or the endpoint has changed.
 
 /** Relative to the project's root. */
 const ANCHORS_FILE = join('src', 'quality', 'calibration', 'anchors.jsonl');

@@ -22,8 +22,8 @@ import {
   type TraceQuery,
 } from './assessed-traces.ts';
 import { type JudgedTrace, type Matches, weighPicked } from './label-weights.ts';
+import { pickOf } from './pick-labels.ts';
 import { guessValues } from './report.ts';
-import { pickOf } from './review-queue.ts';
 import type { CoveredPart, LabeledVerdict, Unanswered } from './types.ts';
 
 interface MlflowLabels {

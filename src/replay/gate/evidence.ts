@@ -1,7 +1,8 @@
 /**
- * What two compared runs say about a threshold: how much worse the second one is, with its bounds.
- * How many pairs decide a threshold, in 80% of the replays. The gate and its plan ask the same.
+ * What two compared runs say about a threshold: how much worse the second one is, with its bounds; and how many pairs
+ * decide it.
  */
+
 import type { Bounds } from '../../core/statistics/bounds.ts';
 import { longRun } from '../../core/statistics/long-run.ts';
 import { mostHits, POWER_SCORE, smallestSize, withPower } from '../../core/statistics/power.ts';
@@ -206,6 +207,9 @@ function errorRate({ failures, pairs }: ComparedData): Evidence {
   const bounds = { ...boundsOf(seen, 0), estimate: to - from, ...effective };
   return { ...basis, atSize, bounds: scaled(bounds, 100), withoutFailure };
 }
+
+// ----------------------------------------------------------------------------------------------------------- sizes
+// How many pairs decide a threshold, in 80% of the replays. The gate and its plan ask the same.
 
 /** A threshold that needs more pairs than this is called undecidable: the estimate is practically at the bound. */
 const MOST_PAIRS = 1_000_000;

@@ -3,7 +3,7 @@
 import type { LambdaEnvironment } from '../../core/settings/environment.ts';
 import { ORDER_SCORER, pairRecords, type ReplyPair } from '../../judge/pairwise.ts';
 import { PRICE_SOURCE, priceCall, priceOptions, ratesOf } from '../../judge/pricing/prices.ts';
-import { type AskSize, askSize } from '../../judge/pricing/prompt-cache.ts';
+import { type AskSize, askSize } from '../../judge/pricing/request-tokens.ts';
 import { answerBounds, readParameters } from '../../judge/transports/parameters.ts';
 import { replyMessageOf, type StoredReply } from '../compare/replies-file.ts';
 

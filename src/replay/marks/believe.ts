@@ -1,31 +1,13 @@
 /**
- * Tells which captures are requests of replays. Whoever invokes the endpoint chooses the inference id and the attributes, and could
- * hide requests behind those of a replay: only an id whose registration the work bucket has is believed.
- * The inference ids of a replay's requests. The captures have them, and name by them the registration of the replay.
+ * Tells which captures are requests of replays. Whoever invokes the endpoint chooses the inference id and the
+ * attributes, and could hide requests behind those of a replay: only an id whose registration the work bucket has is
+ * believed.
  */
 
 import { hash } from 'node:crypto';
 import type { Storage } from '../../core/aws/storage.ts';
 import { markKeys } from '../../core/contract/work-keys.ts';
 import type { Mark } from './register.ts';
-
-export const REPLAY_ID_PREFIX = 'replay-';
-const FORM = new RegExp(`^${REPLAY_ID_PREFIX}(?<mark>[0-9a-f]{16})?[0-9a-f]{32}$`);
-
-/**
- * Derives the inference id of a request: the registration, and 32 hex digits of SHA-256 over the run, the event id and, from the
- * second pass on, the pass.
- *
- * @param mark the id of the registration; empty if the replay is not registered
- */
-export const replayInferenceId = (mark: string, run: string, eventKey: string, pass: number): string =>
-  `${REPLAY_ID_PREFIX}${mark}${hash('sha256', pass === 0 ? `${run}\n${eventKey}` : `${run}\n${eventKey}\n${pass}`).slice(0, 32)}`;
-
-/** Whether an inference id claims to be a replay's. */
-export const isReplayId = (inferenceId: string): boolean => FORM.test(inferenceId);
-
-/** Returns the registration that an inference id names. */
-const markOf = (inferenceId: string): string | undefined => FORM.exec(inferenceId)?.groups?.mark;
 
 /** How long after its registration a mark is believed, by the time of the capture. */
 const BELIEVED_MS = 24 * 3_600_000;
@@ -75,3 +57,24 @@ export class Marks {
     return (await this.#first)?.atMs;
   }
 }
+
+// ---------------------------------------------------------------------------- inference ids of a replay's requests
+// The captures have them, and name by them the registration of the replay.
+
+export const REPLAY_ID_PREFIX = 'replay-';
+const FORM = new RegExp(`^${REPLAY_ID_PREFIX}(?<mark>[0-9a-f]{16})?[0-9a-f]{32}$`);
+
+/**
+ * Derives the inference id of a request: the registration, and 32 hex digits of SHA-256 over the run, the event id and, from the
+ * second pass on, the pass.
+ *
+ * @param mark the id of the registration; empty if the replay is not registered
+ */
+export const replayInferenceId = (mark: string, run: string, eventKey: string, pass: number): string =>
+  `${REPLAY_ID_PREFIX}${mark}${hash('sha256', pass === 0 ? `${run}\n${eventKey}` : `${run}\n${eventKey}\n${pass}`).slice(0, 32)}`;
+
+/** Whether an inference id claims to be a replay's. */
+export const isReplayId = (inferenceId: string): boolean => FORM.test(inferenceId);
+
+/** Returns the registration that an inference id names. */
+const markOf = (inferenceId: string): string | undefined => FORM.exec(inferenceId)?.groups?.mark;

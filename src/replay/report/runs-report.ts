@@ -1,7 +1,5 @@
-/**
- * The HTML report that compares two runs.
- * The section of a report about the release gate: outcomes, and the intervals as a forest plot.
- */
+/** The HTML report that compares two runs. */
+
 import { loadCharts } from '../../core/text/charts.ts';
 import {
   type Column,
@@ -22,79 +20,6 @@ import type { Distribution } from '../measure/distribution.ts';
 import { distributions } from './charts.ts';
 import { qualitySection } from './quality-sections.ts';
 import { FILTER_SCRIPT, REPLIES_STYLE, regressionsSection } from './replies-section.ts';
-
-const STYLES = { passed: 'good', failed: 'bad', 'cannot-tell': 'unsure' } as const satisfies Record<
-  GateOutcome,
-  string
->;
-
-const WIDTH = 260;
-const HEIGHT = 22;
-const MIDDLE = HEIGHT / 2;
-/** The plot's range, in multiples of what is allowed. Intervals that go further end in an arrow. */
-const FROM = -1.5;
-const TO = 3.5;
-
-const x = (times: number): number => ((Math.min(TO, Math.max(FROM, times)) - FROM) / (TO - FROM)) * WIDTH;
-
-/** The value in multiples of what is allowed. A bound of 0 is plotted on a scale on which 1% is the unit. */
-const timesAllowed = (value: number, bound: number): number => value / (bound || 1);
-
-/** One row of the forest plot: the interval, the estimate, and dashed lines at "no change" and at what is allowed. */
-function plot({ worse, lower, upper, bound, outcome, threshold }: ThresholdResult): string {
-  const edge = (times: number, name: string): string =>
-    `<line class="${name}" x1="${x(times)}" x2="${x(times)}" y1="0" y2="${HEIGHT}"/>`;
-  const lines = edge(0, 'zero') + edge(bound === 0 ? 0 : 1, 'allowed');
-  const label = escapeHtml(`${threshold}: ${OUTCOME_TEXTS[outcome]}`);
-  const open = `<svg class="forest ${STYLES[outcome]}" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${label}">${lines}`;
-  if (worse === null) return `${open}</svg>`;
-  const low = lower === null ? Number.NEGATIVE_INFINITY : timesAllowed(lower, bound);
-  const high = upper === null ? Number.POSITIVE_INFINITY : timesAllowed(upper, bound);
-  const arrow = (at: number, towards: number): string =>
-    `<path d="M${at + towards * 6} ${MIDDLE - 4}L${at} ${MIDDLE}L${at + towards * 6} ${MIDDLE + 4}"/>`;
-  const whisker = `<line x1="${x(low)}" x2="${x(high)}" y1="${MIDDLE}" y2="${MIDDLE}"/>`;
-  const arrows = (low < FROM ? arrow(0, 1) : '') + (high > TO ? arrow(WIDTH, -1) : '');
-  return `${open}${whisker}${arrows}<circle cx="${x(timesAllowed(worse, bound))}" cy="${MIDDLE}" r="4"/></svg>`;
-}
-
-const COLUMNS: readonly Column<ThresholdResult>[] = [
-  { name: 'outcome', cell: ({ outcome }) => `<b class="${STYLES[outcome]}">${OUTCOME_TEXTS[outcome]}</b>` },
-  {
-    name: 'threshold',
-    cell: (one) => `<code>${escapeHtml(one.threshold)}</code><br><span class="soft">${escapeHtml(whyText(one))}</span>`,
-  },
-  { name: 'better ← no change ┊ allowed → worse', cell: plot },
-  {
-    name: 'worse by (at least … at most)',
-    numeric: true,
-    cell: (one) => `${escapeHtml(estimateText(one))}<br><span class="soft">${escapeHtml(intervalText(one))}</span>`,
-  },
-  { name: 'allowed', numeric: true, cell: (one) => escapeHtml(boundText(one)) },
-  { name: 'requests', numeric: true, cell: (one) => escapeHtml(pairsText(one)) },
-];
-
-/** Failed thresholds first: they are what a reader looks for. */
-const ORDER: readonly GateOutcome[] = ['failed', 'cannot-tell', 'passed'];
-
-const GATE_STYLE = `
-.unsure { color: var(--unsure); } :root { --unsure: #8a5a00; } @media (prefers-color-scheme: dark) { :root { --unsure: #e8b04a; } }
-td:not(.n):has(> b) { min-width: 90px; }
-.verdict { font-size: 20px; font-weight: 600; margin: 12px 0 4px; padding: 10px 14px; border: 2px solid currentColor; border-radius: 8px; }
-svg.forest { width: ${WIDTH}px; min-width: ${WIDTH}px; height: ${HEIGHT}px; fill: currentColor; stroke: currentColor; stroke-width: 2; }
-svg.forest path { fill: none; } svg.forest circle { stroke: none; }
-svg.forest .zero, svg.forest .allowed { stroke: var(--soft); stroke-width: 1; } svg.forest .allowed { stroke: var(--ink); stroke-dasharray: 3 2; }
-`;
-
-/** The outcome of the gate, and a row for each threshold. */
-export function gateSection({ outcome, thresholds }: GateResult): string {
-  const counts = ORDER.map((one) => [one, thresholds.filter((result) => result.outcome === one).length] as const)
-    .filter(([, count]) => count > 0)
-    .map(([one, count]) => `${count} ${OUTCOME_TEXTS[one]}`);
-  const rows = [...thresholds].sort((a, b) => ORDER.indexOf(a.outcome) - ORDER.indexOf(b.outcome));
-  const note =
-    'Each line is the interval of how much worse the second run is, from the end of one one-sided 95% interval to that of the other, in multiples of what is allowed. A threshold passes if the whole line is left of the dashed mark, and fails if it is right of it.';
-  return `<p class="verdict ${STYLES[outcome]}">Gate: ${OUTCOME_TEXTS[outcome]}<br><small>${counts.join(', ')}</small></p>${section('Thresholds', table(COLUMNS, rows), note)}`;
-}
 
 /** Colors a significant change of a metric for which one direction is better. */
 function colored({ metric, difference }: MetricRow, text: string): string {
@@ -227,4 +152,80 @@ function failuresSection({ errorRate, paired }: RunsComparison): string {
     'Failures',
     `<p>${percent(errorRate.before)}% → ${percent(errorRate.after)}% of the requests; difference ${points(errorRate.difference)} points, 95% interval ${points(errorRate.low)} … ${points(errorRate.high)}. ${paired.newlyFailing} newly failing, ${paired.newlySucceeding} newly succeeding.</p>`,
   );
+}
+
+// ------------------------------------------------------------------------------------------------ the release gate
+// Its outcomes, and the intervals as a forest plot.
+
+const STYLES = { passed: 'good', failed: 'bad', 'cannot-tell': 'unsure' } as const satisfies Record<
+  GateOutcome,
+  string
+>;
+
+const WIDTH = 260;
+const HEIGHT = 22;
+const MIDDLE = HEIGHT / 2;
+/** The plot's range, in multiples of what is allowed. Intervals that go further end in an arrow. */
+const FROM = -1.5;
+const TO = 3.5;
+
+const x = (times: number): number => ((Math.min(TO, Math.max(FROM, times)) - FROM) / (TO - FROM)) * WIDTH;
+
+/** The value in multiples of what is allowed. A bound of 0 is plotted on a scale on which 1% is the unit. */
+const timesAllowed = (value: number, bound: number): number => value / (bound || 1);
+
+/** One row of the forest plot: the interval, the estimate, and dashed lines at "no change" and at what is allowed. */
+function plot({ worse, lower, upper, bound, outcome, threshold }: ThresholdResult): string {
+  const edge = (times: number, name: string): string =>
+    `<line class="${name}" x1="${x(times)}" x2="${x(times)}" y1="0" y2="${HEIGHT}"/>`;
+  const lines = edge(0, 'zero') + edge(bound === 0 ? 0 : 1, 'allowed');
+  const label = escapeHtml(`${threshold}: ${OUTCOME_TEXTS[outcome]}`);
+  const open = `<svg class="forest ${STYLES[outcome]}" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${label}">${lines}`;
+  if (worse === null) return `${open}</svg>`;
+  const low = lower === null ? Number.NEGATIVE_INFINITY : timesAllowed(lower, bound);
+  const high = upper === null ? Number.POSITIVE_INFINITY : timesAllowed(upper, bound);
+  const arrow = (at: number, towards: number): string =>
+    `<path d="M${at + towards * 6} ${MIDDLE - 4}L${at} ${MIDDLE}L${at + towards * 6} ${MIDDLE + 4}"/>`;
+  const whisker = `<line x1="${x(low)}" x2="${x(high)}" y1="${MIDDLE}" y2="${MIDDLE}"/>`;
+  const arrows = (low < FROM ? arrow(0, 1) : '') + (high > TO ? arrow(WIDTH, -1) : '');
+  return `${open}${whisker}${arrows}<circle cx="${x(timesAllowed(worse, bound))}" cy="${MIDDLE}" r="4"/></svg>`;
+}
+
+const COLUMNS: readonly Column<ThresholdResult>[] = [
+  { name: 'outcome', cell: ({ outcome }) => `<b class="${STYLES[outcome]}">${OUTCOME_TEXTS[outcome]}</b>` },
+  {
+    name: 'threshold',
+    cell: (one) => `<code>${escapeHtml(one.threshold)}</code><br><span class="soft">${escapeHtml(whyText(one))}</span>`,
+  },
+  { name: 'better ← no change ┊ allowed → worse', cell: plot },
+  {
+    name: 'worse by (at least … at most)',
+    numeric: true,
+    cell: (one) => `${escapeHtml(estimateText(one))}<br><span class="soft">${escapeHtml(intervalText(one))}</span>`,
+  },
+  { name: 'allowed', numeric: true, cell: (one) => escapeHtml(boundText(one)) },
+  { name: 'requests', numeric: true, cell: (one) => escapeHtml(pairsText(one)) },
+];
+
+/** Failed thresholds first: they are what a reader looks for. */
+const ORDER: readonly GateOutcome[] = ['failed', 'cannot-tell', 'passed'];
+
+const GATE_STYLE = `
+.unsure { color: var(--unsure); } :root { --unsure: #8a5a00; } @media (prefers-color-scheme: dark) { :root { --unsure: #e8b04a; } }
+td:not(.n):has(> b) { min-width: 90px; }
+.verdict { font-size: 20px; font-weight: 600; margin: 12px 0 4px; padding: 10px 14px; border: 2px solid currentColor; border-radius: 8px; }
+svg.forest { width: ${WIDTH}px; min-width: ${WIDTH}px; height: ${HEIGHT}px; fill: currentColor; stroke: currentColor; stroke-width: 2; }
+svg.forest path { fill: none; } svg.forest circle { stroke: none; }
+svg.forest .zero, svg.forest .allowed { stroke: var(--soft); stroke-width: 1; } svg.forest .allowed { stroke: var(--ink); stroke-dasharray: 3 2; }
+`;
+
+/** The outcome of the gate, and a row for each threshold. */
+export function gateSection({ outcome, thresholds }: GateResult): string {
+  const counts = ORDER.map((one) => [one, thresholds.filter((result) => result.outcome === one).length] as const)
+    .filter(([, count]) => count > 0)
+    .map(([one, count]) => `${count} ${OUTCOME_TEXTS[one]}`);
+  const rows = [...thresholds].sort((a, b) => ORDER.indexOf(a.outcome) - ORDER.indexOf(b.outcome));
+  const note =
+    'Each line is the interval of how much worse the second run is, from the end of one one-sided 95% interval to that of the other, in multiples of what is allowed. A threshold passes if the whole line is left of the dashed mark, and fails if it is right of it.';
+  return `<p class="verdict ${STYLES[outcome]}">Gate: ${OUTCOME_TEXTS[outcome]}<br><small>${counts.join(', ')}</small></p>${section('Thresholds', table(COLUMNS, rows), note)}`;
 }

@@ -5,7 +5,7 @@ import { payloadBytes } from '../../captures/payload/captured-data.ts';
 import { openEnvelope } from '../../captures/record/envelope.ts';
 import { Scale } from '../../captures/weight.ts';
 import { readWirePrompt } from '../../captures/wire/registry.ts';
-import type { WirePrompt } from '../../captures/wire/types.ts';
+import type { WirePrompt } from '../../captures/wire/wire-format.ts';
 import { saidBy } from '../../core/errors/errors.ts';
 import { skippedAs } from '../source/peek.ts';
 import { NotSpliceable, setJsonValue } from './json-splice.ts';

@@ -1,8 +1,8 @@
 /**
- * Sends a schedule, from the captured lines to the last reply. It knows nothing about result files, terminals or Lambda
- * functions: `onMeasured` receives what happened to each request.
- * Re-signs requests whose signatures would expire while they wait for room under the cap.
+ * Sends a schedule, from the captured lines to the last reply. It knows nothing about result files, terminals or
+ * Lambda functions: `onMeasured` receives what happened to each request.
  */
+
 import { Random } from '../../core/values/random.ts';
 import { RunClock } from '../clock.ts';
 import { ConnectionPool } from '../http/pool.ts';
@@ -18,45 +18,6 @@ import { Feeder } from './feeder.ts';
 import type { SendJob, SendOutcome } from './job.ts';
 import { SlicedQueue, SlicePace } from './slices.ts';
 import { Warmer } from './warmer.ts';
-
-/** Checks of the queue within the lifetime of a signature. */
-const CHECKS = 8;
-
-/**
- * Starts to check the queue.
- *
- * @param goodForMs an older request is encoded again, at most an eighth of this time later; `undefined`: none expires
- * @returns stops it
- */
-function renewRequests(queue: RequestQueue, goodForMs: number | undefined): () => void {
-  if (goodForMs === undefined) return () => {};
-  let isRunning = false;
-  let isStopped = false;
-  const renew = async (): Promise<void> => {
-    const pace = new SlicePace();
-    const now = performance.now();
-    for (const request of queue.waiting()) {
-      const { renewal } = request;
-      if (!renewal || now - renewal.since < goodForMs) continue;
-      const encoded = await renewal.encode();
-      if (isStopped) return;
-      queue.replaceWire(request, encoded);
-      renewal.since = performance.now();
-      if (pace.due) await pace.rest();
-    }
-  };
-  const timer = setInterval(async () => {
-    if (isRunning) return;
-    isRunning = true;
-    // Without credentials the requests stay as they are. The target refuses expired ones with its own error.
-    await renew().catch(() => {});
-    isRunning = false;
-  }, goodForMs / CHECKS);
-  return () => {
-    isStopped = true;
-    clearInterval(timer);
-  };
-}
 
 /** Time between readiness and the first request, so that the first ones are not late. */
 const START_MARGIN_MS = 2;
@@ -274,4 +235,46 @@ function announced(job: SendJob, request: PreparedRequest): PreparedRequest | un
     job.onSkipped({ file: request.file, line: request.line, reason, message }, request.pass);
     return undefined;
   }
+}
+
+// ------------------------------------------------------------------------------------------------------ signatures
+// Those that would expire while requests wait for room under the cap are made again.
+
+/** Checks of the queue within the lifetime of a signature. */
+const CHECKS = 8;
+
+/**
+ * Starts to check the queue.
+ *
+ * @param goodForMs an older request is encoded again, at most an eighth of this time later; `undefined`: none expires
+ * @returns stops it
+ */
+function renewRequests(queue: RequestQueue, goodForMs: number | undefined): () => void {
+  if (goodForMs === undefined) return () => {};
+  let isRunning = false;
+  let isStopped = false;
+  const renew = async (): Promise<void> => {
+    const pace = new SlicePace();
+    const now = performance.now();
+    for (const request of queue.waiting()) {
+      const { renewal } = request;
+      if (!renewal || now - renewal.since < goodForMs) continue;
+      const encoded = await renewal.encode();
+      if (isStopped) return;
+      queue.replaceWire(request, encoded);
+      renewal.since = performance.now();
+      if (pace.due) await pace.rest();
+    }
+  };
+  const timer = setInterval(async () => {
+    if (isRunning) return;
+    isRunning = true;
+    // Without credentials the requests stay as they are. The target refuses expired ones with its own error.
+    await renew().catch(() => {});
+    isRunning = false;
+  }, goodForMs / CHECKS);
+  return () => {
+    isStopped = true;
+    clearInterval(timer);
+  };
 }

@@ -1,7 +1,7 @@
 /** The prompt cache of a model on Bedrock. */
 import { tokensOf } from '../../../local/stand-in-judge/answer.ts';
 import { type ConverseBody, inputText, type ModelCall } from '../../../local/stand-in-judge/converse.ts';
-import { cacheMinimum } from '../../../src/judge/pricing/prompt-cache.ts';
+import { cacheMinimum } from '../../../src/judge/pricing/request-tokens.ts';
 
 /** Prompt prefixes seen before a cache point, with the time of their last use. */
 export type PrefixCache = Map<string, number>;

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createJudge, type JudgeConfig } from '../../../src/judge/create-judge.ts';
 import { parseJudgeId } from '../../../src/judge/judge-id.ts';
-import { createSageMakerClient } from '../../../src/judge/transports/openai.ts';
+import { createSageMakerClient } from '../../../src/judge/transports/sagemaker.ts';
 import { startStandInJudge } from '../../doubles/faulty-judge/server.ts';
 import { chatCapture } from '../../unit/judge/captures.ts';
 import { CHAT_SCORERS, credentials, outcomesOf, PARCEL_VERDICTS, QUICK_RETRY, useStandIn } from './setup.ts';

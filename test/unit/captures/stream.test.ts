@@ -13,11 +13,11 @@ import type { Capture } from '../../../src/captures/types.ts';
 import { Scale, TooHeavy } from '../../../src/captures/weight.ts';
 import { spokenReply } from '../../../src/captures/wire/model-text.ts';
 import { readDelta } from '../../../src/captures/wire/registry.ts';
-import { bedrockConverse, bedrockText } from '../../../src/captures/wire/vendors/bedrock-converse.ts';
-import { genericText, messageList } from '../../../src/captures/wire/vendors/generic-text.ts';
+import { bedrockConverse, bedrockText } from '../../../src/captures/wire/vendors/bedrock.ts';
+import { genericText, messageList } from '../../../src/captures/wire/vendors/generic.ts';
+import { tgi } from '../../../src/captures/wire/vendors/hugging-face.ts';
 import { ollama } from '../../../src/captures/wire/vendors/ollama.ts';
 import { openAiResponses } from '../../../src/captures/wire/vendors/openai-responses.ts';
-import { tgi } from '../../../src/captures/wire/vendors/tgi.ts';
 import { corpusFiles, expectationsOf, linesOf, type WireBody, wireBodyOf } from '../../helpers/corpus.ts';
 
 type Framed = { form: string | undefined; events: (string | [string, string])[] };

@@ -6,7 +6,7 @@ import {
   divideWhole,
   noAmount,
   verdictUsage,
-} from '../../../src/judge/pricing/prompt-cache.ts';
+} from '../../../src/judge/pricing/call-amounts.ts';
 
 const sum = (numbers: number[]): number => numbers.reduce((a, b) => a + b, 0);
 

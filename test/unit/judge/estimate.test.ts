@@ -5,7 +5,7 @@ import { activeScorers } from '../../../src/judge/active-scorers.ts';
 import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
 import { assertJudgeAffordable, createCostEstimator, estimateFromSizes } from '../../../src/judge/pricing/estimate.ts';
 import { priceCall } from '../../../src/judge/pricing/prices.ts';
-import { askSize, prefixTokens } from '../../../src/judge/pricing/prompt-cache.ts';
+import { askSize, prefixTokens } from '../../../src/judge/pricing/request-tokens.ts';
 import { buildPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';
 import { isJudgeScorer, scorersFor } from '../../../src/judge/scorers/scorer-set.ts';

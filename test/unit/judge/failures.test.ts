@@ -3,8 +3,8 @@
 import { judgingError } from '../../../src/judge/errors.ts';
 import { readAwsFailure } from '../../../src/judge/transports/bedrock-failures.ts';
 import { readChatFailure } from '../../../src/judge/transports/chat.ts';
-import { sageMakerTransport } from '../../../src/judge/transports/openai.ts';
 import { readParameters } from '../../../src/judge/transports/parameters.ts';
+import { sageMakerTransport } from '../../../src/judge/transports/sagemaker.ts';
 import { askOf } from './captures.ts';
 
 const aws = (name: string, status: number | undefined, message = name, headers: Record<string, string> = {}) =>

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { activeScorers, uncachedWarning } from '../../../src/judge/active-scorers.ts';
 import { expectedCalls } from '../../../src/judge/pricing/estimate.ts';
 import { ratesOf } from '../../../src/judge/pricing/prices.ts';
-import { cachedPrefix, cacheMinimum, prefixTokens } from '../../../src/judge/pricing/prompt-cache.ts';
+import { cachedPrefix, cacheMinimum, prefixTokens } from '../../../src/judge/pricing/request-tokens.ts';
 import { buildPrompt } from '../../../src/judge/prompt/build-prompt.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';

@@ -1,6 +1,6 @@
 /** The judge’s instructions, questions and answer schema. */
 import { answerSchema } from '../../../src/judge/answer/answer-schema.ts';
-import { answerTokens, askSize } from '../../../src/judge/pricing/prompt-cache.ts';
+import { answerTokens, askSize } from '../../../src/judge/pricing/request-tokens.ts';
 import { buildPrompt, RUNGS, systemPrompt, userText } from '../../../src/judge/prompt/build-prompt.ts';
 import { applicability } from '../../../src/judge/scorers/applicability.ts';
 import { defaultJudgeScorers } from '../../../src/judge/scorers/default-scorers.ts';

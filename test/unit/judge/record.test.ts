@@ -1,7 +1,7 @@
 /** The record of a capture in the judge's prompt: the fence, the sections, and the cuts in long texts. */
 import fc from 'fast-check';
-import { cutMiddle, divideBound, estimateTokens } from '../../../src/judge/prompt/cut.ts';
 import { fencedRecord, makeFence } from '../../../src/judge/prompt/record.ts';
+import { cutMiddle, divideBound, estimateTokens } from '../../../src/judge/prompt/tokens.ts';
 import { judgeableExchange } from '../../../src/judge/scorers/applicability.ts';
 import { type ChatParts, chatCapture, toolCallCapture } from './captures.ts';
 

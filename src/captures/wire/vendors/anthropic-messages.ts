@@ -2,7 +2,7 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import { StreamedBlocks } from '../content-blocks.ts';
 import { allMessages, asksForJson, openAiTools, replyMessages, systemMessages } from '../messages.ts';
-import { fieldsOf, joined, objectsIn, textIn, type WireFormat, without } from '../types.ts';
+import { fieldsOf, joined, objectsIn, textIn, type WireFormat, without } from '../wire-format.ts';
 
 /** Kinds of content block that no other vendor has. */
 const BLOCKS = new Set(['tool_use', 'tool_result', 'thinking', 'redacted_thinking', 'image', 'document']);

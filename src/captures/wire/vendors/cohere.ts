@@ -10,7 +10,7 @@ import {
   systemMessages,
   userMessages,
 } from '../messages.ts';
-import { allText, fieldsOf, joined, objectsIn, textIn, type WireFormat, without } from '../types.ts';
+import { allText, fieldsOf, joined, objectsIn, textIn, type WireFormat, without } from '../wire-format.ts';
 
 /** Events of version 2. */
 const STREAM_EVENT = /^(?:message|content|tool-call|citation)-(?:start|delta|end)$|^tool-plan-delta$/;

@@ -1,7 +1,7 @@
 /** Reads Google's Gemini. */
 import { isObject, type JsonObject } from '../../json.ts';
 import { allMessages, chatMessages, openAiTools, systemMessages } from '../messages.ts';
-import { type Assembly, allText, fieldsOf, numberOr, objectsIn, type WireFormat, without } from '../types.ts';
+import { type Assembly, allText, fieldsOf, numberOr, objectsIn, type WireFormat, without } from '../wire-format.ts';
 
 const partsOf = (candidate: JsonObject): JsonObject[] => objectsIn(fieldsOf(candidate.content).parts);
 

@@ -1,7 +1,7 @@
 /** Reads Ollama's chat and generate. Its streams are JSON Lines. */
 import { isObject } from '../../json.ts';
 import { assistantMessages, chatMessages } from '../messages.ts';
-import { allText, fieldsOf, objectsIn, textIn, type WireFormat } from '../types.ts';
+import { allText, fieldsOf, objectsIn, textIn, type WireFormat } from '../wire-format.ts';
 
 export const ollama: WireFormat = {
   name: 'ollama',

@@ -2,7 +2,16 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
 import { chatMessages, isTextPart, userMessages } from '../messages.ts';
-import { type Assembly, fieldsOf, joined, objectsIn, textIn, textsOf, type WireFormat, without } from '../types.ts';
+import {
+  type Assembly,
+  fieldsOf,
+  joined,
+  objectsIn,
+  textIn,
+  textsOf,
+  type WireFormat,
+  without,
+} from '../wire-format.ts';
 
 const isOurs = ({ type }: JsonObject): boolean => typeof type === 'string' && type.startsWith('response.');
 const LAST_EVENT = /^response\.(?:completed|incomplete|failed)$/;

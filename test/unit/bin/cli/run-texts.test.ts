@@ -1,7 +1,7 @@
 /** The texts of the commands about runs, in pipes and on terminals of several widths. */
 import { FollowPace, progressText } from '../../../../bin/cli/follow-display.ts';
 import { nextSteps, type RunPage, runsText } from '../../../../bin/cli/run-text.ts';
-import { inputWords } from '../../../../bin/operate/find-execution.ts';
+import { inputWords } from '../../../../bin/operate/executions.ts';
 import { expectedSeconds, type RunProgress } from '../../../../bin/operate/run-progress.ts';
 import { isPlanned, type RunReport } from '../../../../bin/operate/run-report.ts';
 import { tableText } from '../../../../src/core/text/terminal-text.ts';

@@ -3,9 +3,8 @@
 import { isJudgeScorer, scorersFor } from '../../../../src/judge/scorers/scorer-set.ts';
 import type { JudgeScorer } from '../../../../src/judge/types.ts';
 import { readMlflowLabels } from '../../../../src/quality/calibration/mlflow-labels.ts';
-import { pickLabels } from '../../../../src/quality/calibration/pick-labels.ts';
+import { drawOf, labelTag, pickLabels, pickOf } from '../../../../src/quality/calibration/pick-labels.ts';
 import { calibrationReport } from '../../../../src/quality/calibration/report.ts';
-import { drawOf, labelTag, pickOf } from '../../../../src/quality/calibration/review-queue.ts';
 import type { LabeledVerdict } from '../../../../src/quality/calibration/types.ts';
 import { labelsByCell, readWindowLabels, type WindowLabel } from '../../../../src/quality/calibration/window-labels.ts';
 import { assessment, MemoryMlflow } from '../../../doubles/memory-mlflow.ts';

@@ -1,7 +1,8 @@
 /**
- * Reads Hugging Face's form, used by TGI, LMI/DJL and the inference toolkit: `inputs`, `parameters` → `generated_text`.
- * Reads Hugging Face's extractive question answering: a question about a context → `{answer, score, start, end}`.
+ * Reads Hugging Face's form, used by TGI, LMI/DJL and the inference toolkit: `inputs`, `parameters` →
+ * `generated_text`; and its question answering.
  */
+
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ChatMessage } from '../../types.ts';
 import {
@@ -15,45 +16,7 @@ import {
   toolCalls,
   userMessages,
 } from '../messages.ts';
-import { allText, fieldsOf, joined, textIn, type WireFormat, without } from '../types.ts';
-
-const TEXTS = ['question', 'context'] as const;
-
-export const questionAnswering: WireFormat = {
-  name: 'question-answering',
-  format: 'text-generation',
-  request(body) {
-    const items = asked(body.inputs);
-    if (items === undefined) return undefined;
-    const prompts = items.map(({ question, context }) => `${context}\n\n${question}`);
-    return { messages: userMessages(prompts), parameters: {}, ...batchOf(prompts) };
-  },
-  reply(_body, value) {
-    const items = Array.isArray(value) ? value.map(best) : [value];
-    return items.length > 0 && items.every(isAnswer)
-      ? { replies: assistantMessages(items.map(({ answer }) => answer)) }
-      : undefined;
-  },
-};
-
-/** Returns a question with its context, each of a list of them, or those of lists of both. */
-function asked(inputs: unknown): JsonObject[] | undefined {
-  if (!isObject(inputs))
-    return Array.isArray(inputs) && inputs.length > 0 && inputs.every(isQuestion) ? inputs : undefined;
-  const [questions, contexts] = TEXTS.map((name) => inputs[name]);
-  if (!Array.isArray(questions) || !Array.isArray(contexts)) return isQuestion(inputs) ? [inputs] : undefined;
-  const items = questions.map((question, index) => ({ question, context: contexts[index] }));
-  return items.length > 0 && items.length === contexts.length && items.every(isQuestion) ? items : undefined;
-}
-
-const isQuestion = (item: unknown): item is JsonObject =>
-  isObject(item) && TEXTS.every((name) => typeof item[name] === 'string');
-
-const isAnswer = (item: unknown): item is { answer: string } =>
-  isObject(item) && typeof item.answer === 'string' && ['score', 'start', 'end'].every((name) => name in item);
-
-/** With `top_k`, the answers to a question are a list, best first. */
-const best = (item: unknown): unknown => (Array.isArray(item) ? item[0] : item);
+import { allText, fieldsOf, joined, textIn, type WireFormat, without } from '../wire-format.ts';
 
 export const tgi: WireFormat = {
   name: 'tgi',
@@ -159,3 +122,44 @@ function replyOf(item: JsonObject): ChatMessage {
   const last = (generated as unknown[]).at(-1);
   return chatMessages(last, 'assistant').at(-1) as ChatMessage;
 }
+
+// ----------------------------------------------------------------------------------- extractive question answering
+// A question about a context → `{answer, score, start, end}`
+
+const TEXTS = ['question', 'context'] as const;
+
+export const questionAnswering: WireFormat = {
+  name: 'question-answering',
+  format: 'text-generation',
+  request(body) {
+    const items = asked(body.inputs);
+    if (items === undefined) return undefined;
+    const prompts = items.map(({ question, context }) => `${context}\n\n${question}`);
+    return { messages: userMessages(prompts), parameters: {}, ...batchOf(prompts) };
+  },
+  reply(_body, value) {
+    const items = Array.isArray(value) ? value.map(best) : [value];
+    return items.length > 0 && items.every(isAnswer)
+      ? { replies: assistantMessages(items.map(({ answer }) => answer)) }
+      : undefined;
+  },
+};
+
+/** Returns a question with its context, each of a list of them, or those of lists of both. */
+function asked(inputs: unknown): JsonObject[] | undefined {
+  if (!isObject(inputs))
+    return Array.isArray(inputs) && inputs.length > 0 && inputs.every(isQuestion) ? inputs : undefined;
+  const [questions, contexts] = TEXTS.map((name) => inputs[name]);
+  if (!Array.isArray(questions) || !Array.isArray(contexts)) return isQuestion(inputs) ? [inputs] : undefined;
+  const items = questions.map((question, index) => ({ question, context: contexts[index] }));
+  return items.length > 0 && items.length === contexts.length && items.every(isQuestion) ? items : undefined;
+}
+
+const isQuestion = (item: unknown): item is JsonObject =>
+  isObject(item) && TEXTS.every((name) => typeof item[name] === 'string');
+
+const isAnswer = (item: unknown): item is { answer: string } =>
+  isObject(item) && typeof item.answer === 'string' && ['score', 'start', 'end'].every((name) => name in item);
+
+/** With `top_k`, the answers to a question are a list, best first. */
+const best = (item: unknown): unknown => (Array.isArray(item) ? item[0] : item);

@@ -1,6 +1,6 @@
 /**
- * Cuts long texts in the middle to fit a token bound.
- * Estimates tokens without a tokenizer. Tokenizers differ between models, so all plans include a margin.
+ * Estimates tokens without a tokenizer, and cuts long texts in the middle to fit a bound. Tokenizers differ between
+ * models, so all plans include a margin.
  */
 
 const FIRST_NON_ASCII = 0x80;

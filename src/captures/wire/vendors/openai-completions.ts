@@ -1,7 +1,5 @@
-/**
- * Reads OpenAI's chat completions, which vLLM, LMI, TGI and SGLang serve as well.
- * Reads OpenAI's completions: `prompt` → `choices[].text`.
- */
+/** Reads OpenAI's chat completions, which vLLM, LMI, TGI and SGLang serve as well, and its completions of a prompt. */
+
 import { isObject, type JsonObject, toJson } from '../../json.ts';
 import { assembleChoices, choicesOf } from '../choices.ts';
 import {
@@ -14,49 +12,17 @@ import {
   thinkingIn,
   userMessages,
 } from '../messages.ts';
-import { allText, fieldsOf, joined, numberOr, objectsIn, textIn, textsOf, type WireFormat, without } from '../types.ts';
-
-export const openAiCompletion: WireFormat = {
-  name: 'openai-completion',
-  format: 'completion',
-  request(body) {
-    const prompts = promptsOf(body.prompt);
-    if (prompts === undefined) return undefined;
-    return {
-      messages: userMessages(prompts),
-      parameters: without(body, 'prompt', 'model'),
-      jsonRequested: asksForJson(body),
-      ...batchOf(prompts),
-    };
-  },
-  reply(body) {
-    const choices = choicesOf(body, (choice) => typeof choice.text === 'string');
-    return (
-      choices && {
-        replies: assistantMessages(choices.map((choice) => choice.text)),
-        reasons: choices.map((choice) => choice.finish_reason),
-      }
-    );
-  },
-  delta(event) {
-    const texts = textsOf(objectsIn(event.choices).map((choice) => choice.text));
-    return texts.length === 0 ? undefined : { output: texts.join('') };
-  },
-  assemble(events) {
-    if (!events.some((event) => objectsIn(event.choices).some(({ text }) => typeof text === 'string')))
-      return undefined;
-    const add = (choice: { text: string }, { text }: { text?: unknown }): void => {
-      choice.text += textIn(text);
-    };
-    return assembleChoices(
-      'text_completion',
-      events,
-      () => ({ text: '' }),
-      add,
-      (choice) => choice,
-    );
-  },
-};
+import {
+  allText,
+  fieldsOf,
+  joined,
+  numberOr,
+  objectsIn,
+  textIn,
+  textsOf,
+  type WireFormat,
+  without,
+} from '../wire-format.ts';
 
 export const openAiChat: WireFormat = {
   name: 'openai-chat',
@@ -220,3 +186,48 @@ function messageOf({ message, tools }: ChatChoice): JsonObject {
   const whole = { role: 'assistant', content: null, ...message };
   return { message: calls.length > 0 ? { ...whole, tool_calls: calls } : whole };
 }
+
+// ----------------------------------------------------------------------------------------- completions of a prompt
+// `prompt` → `choices[].text`
+
+export const openAiCompletion: WireFormat = {
+  name: 'openai-completion',
+  format: 'completion',
+  request(body) {
+    const prompts = promptsOf(body.prompt);
+    if (prompts === undefined) return undefined;
+    return {
+      messages: userMessages(prompts),
+      parameters: without(body, 'prompt', 'model'),
+      jsonRequested: asksForJson(body),
+      ...batchOf(prompts),
+    };
+  },
+  reply(body) {
+    const choices = choicesOf(body, (choice) => typeof choice.text === 'string');
+    return (
+      choices && {
+        replies: assistantMessages(choices.map((choice) => choice.text)),
+        reasons: choices.map((choice) => choice.finish_reason),
+      }
+    );
+  },
+  delta(event) {
+    const texts = textsOf(objectsIn(event.choices).map((choice) => choice.text));
+    return texts.length === 0 ? undefined : { output: texts.join('') };
+  },
+  assemble(events) {
+    if (!events.some((event) => objectsIn(event.choices).some(({ text }) => typeof text === 'string')))
+      return undefined;
+    const add = (choice: { text: string }, { text }: { text?: unknown }): void => {
+      choice.text += textIn(text);
+    };
+    return assembleChoices(
+      'text_completion',
+      events,
+      () => ({ text: '' }),
+      add,
+      (choice) => choice,
+    );
+  },
+};

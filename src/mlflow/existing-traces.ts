@@ -1,7 +1,4 @@
-/**
- * Reads existing traces and their assessments.
- * Writes the verdicts of traces that exist, one request per verdict: it can neither overwrite nor revive anything.
- */
+/** Reads existing traces and their assessments, and writes verdicts to them. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { z } from 'zod';
@@ -22,15 +19,14 @@ import {
   traceInfosReply,
 } from './replies.ts';
 import type { Call, MlflowRest } from './rest.ts';
-import {
-  type AssessmentValue,
-  assessmentJson,
-  assessmentUpdateJson,
-  type NewAssessment,
-  type StoredAssessment,
-  type StoredTrace,
-  type WriteAssessmentsResult,
-  type WriteOptions,
+import { assessmentJson, assessmentUpdateJson } from './trace-json.ts';
+import type {
+  AssessmentValue,
+  NewAssessment,
+  StoredAssessment,
+  StoredTrace,
+  WriteAssessmentsResult,
+  WriteOptions,
 } from './types.ts';
 
 /** Also per page. A filter with 100 ids has 3.7 kB. The reply for 100 traces with 20 assessments each has about 1 MB. */
@@ -158,6 +154,9 @@ function isEdited({ create_time, last_update_time, metadata }: AssessmentReply):
   const replacedAt = metadata[REPLACED_AT];
   return replacedAt === undefined ? changed > Date.parse(create_time) : changed - Date.parse(replacedAt) > CLOCKS_MS;
 }
+
+// -------------------------------------------------------------------------------------------------------- verdicts
+// One request per verdict: it can neither overwrite nor revive anything.
 
 /**
  * The judge has many captures in flight; the server must have far fewer writes. MLflow's database pool has 15 connections,

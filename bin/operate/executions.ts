@@ -1,7 +1,8 @@
 /**
- * Finds the execution that a person means, among those of some state machines.
- * Starts runs, and says in words what a run was asked to do.
+ * Starts executions of a stack's state machines, says in words what they were asked to do, and finds the one that a
+ * person means.
  */
+
 import {
   DescribeExecutionCommand,
   type DescribeExecutionCommandOutput,
@@ -100,6 +101,8 @@ function capturesOf(input: Record<string, unknown>, count: number | undefined): 
   if (bucket === undefined) return 'unknown input';
   return `s3://${bucket}/${prefix ?? ''}${from ? ` from ${from}` : ''}${to ? ` to ${to}` : ''}`;
 }
+
+// ------------------------------------------------------------------------------------- the one that a person means
 
 /** State machines of a stack, by what their executions are. */
 export type StateMachines = Partial<Record<'monitoring' | 'replay' | 'groundTruth', string>>;

@@ -1,0 +1,54 @@
+/** Checks who asks: credentials, and whether the settings' ARNs are of the same account. */
+
+import { LambdaClient } from '@aws-sdk/client-lambda';
+import { awsFailure } from '../../src/core/errors/aws-failures.ts';
+import type { CheckedSettings } from '../../src/core/settings/schema.ts';
+import { queryAws } from '../operate/aws-calls.ts';
+import { type Found, findingsOf } from './finding.ts';
+
+const { ok, warning, error: broken } = findingsOf('account');
+
+/** Without these nothing else can be asked. */
+const USELESS = new Set(['AwsCredentialsMissing', 'AwsCredentialsExpired', 'AwsCredentialsInvalid', 'ClockSkewed']);
+
+/** @throws Error if STS cannot be asked for a reason other than the credentials */
+export async function checkAccount(
+  lambda: LambdaClient,
+  settings: Partial<CheckedSettings>,
+  region: { name: string; source: string },
+): Promise<Found> {
+  try {
+    const reply = await queryAws(lambda, 'sts', 'GetCallerIdentity');
+    const [account = ''] = reply('Account');
+    const where = `in the account ${account} and the region ${region.name} (from ${region.source})`;
+    return [ok(`You are ${reply('Arn')[0]}, ${where}.`), foreignArns(settings, account)];
+  } catch (error) {
+    const failure = awsFailure(error);
+    if (failure === undefined || !USELESS.has(failure.name)) throw error;
+    const [what = '', got = '', expected = ''] = failure.message.split(/; (?:got|expected): /);
+    return broken(`${what} (${got}).`, `${expected}. The checks that ask AWS are left out`);
+  }
+}
+
+/** The account and the region that AWS is asked with, in words. Default: those of the environment. */
+export async function callerOf(region?: string, profile?: string): Promise<string> {
+  const lambda = new LambdaClient({
+    ...(region === undefined ? {} : { region }),
+    ...(profile === undefined ? {} : { profile }),
+  });
+  const account = await queryAws(lambda, 'sts', 'GetCallerIdentity').then(
+    (reply) => `account ${reply('Account')[0]}`,
+    (error: Error) => `an account that is not known (${(awsFailure(error) ?? error).name})`,
+  );
+  return `${account}, ${await lambda.config.region().catch(() => 'no region')}`;
+}
+
+/** ARNs of another account work only if its policies allow it. */
+function foreignArns(settings: Partial<CheckedSettings>, account: string): Found {
+  return Object.entries(settings).map(([name, value]) => {
+    const own = typeof value === 'string' && value.startsWith('arn:') ? value.split(':')[4] : undefined;
+    if (!own || own === account) return undefined;
+    const message = `${name} is an ARN of the account ${own}, and you are in ${account}.`;
+    return warning(message, `use the credentials of the account of the stack, or correct ${name}`);
+  });
+}

@@ -1,0 +1,129 @@
+/** Reads the quotas that limit a stack, and says how many captures a day they allow. */
+
+import { GetAccountSettingsCommand, type LambdaClient } from '@aws-sdk/client-lambda';
+import type { CheckedSettings } from '../../src/core/settings/schema.ts';
+import { activeScorers } from '../../src/judge/active-scorers.ts';
+import { parseJudgeId } from '../../src/judge/judge-id.ts';
+import { estimateFromSizes } from '../../src/judge/pricing/estimate.ts';
+import { resolveModel } from '../../src/judge/pricing/prices.ts';
+import { outputBurndown } from '../../src/judge/pricing/quota-tokens.ts';
+import { callAws } from '../operate/aws-calls.ts';
+import { type Found, findingsOf, type Ground } from './finding.ts';
+
+const functions = findingsOf('lambda');
+const quota = findingsOf('quota');
+
+const MINUTES_PER_DAY = 1_440;
+const number = (value: number): string => value.toLocaleString('en-US');
+
+/** Functions that plan and sum up beside those of the chunks. */
+const OTHERS = 2;
+
+/** New accounts have 10 concurrent invocations in place of 1,000. */
+export async function checkLambda({ lambda, settings }: Ground): Promise<Found> {
+  const { AccountLimit } = await lambda.send(new GetAccountSettingsCommand({}));
+  const { MAX_FUNCTIONS: ours = 0 } = settings;
+  const limit = AccountLimit?.ConcurrentExecutions ?? 0;
+  const free = AccountLimit?.UnreservedConcurrentExecutions ?? limit;
+  const found = `${number(limit)} concurrent invocations in the account, ${number(free)} not reserved; the chunks of all runs take up to MAX_FUNCTIONS=${ours}`;
+  if (ours > 0 && ours + OTHERS <= free) return functions.ok(`${found}.`);
+  const message = `${found}, which leaves too few for planning, replays and other functions.`;
+  return functions.warning(message, 'lower MAX_FUNCTIONS, or raise the quota L-B99A9384 in Service Quotas');
+}
+
+/** The quotas of Step Functions' state transitions, which are small in new accounts and grow with use. */
+export async function checkStates({ lambda }: Ground): Promise<Found> {
+  const quotas = (await listQuotas(lambda, 'states')).filter(({ QuotaName = '' }) =>
+    /state ?transition/i.test(QuotaName),
+  );
+  const text = quotas.map(({ QuotaName, Value = 0 }) => `${QuotaName}: ${number(Value)}`).join('; ');
+  return text !== '' && findingsOf('states').ok(`${text}.`);
+}
+
+interface ServiceQuota {
+  QuotaName?: string;
+  Value?: number;
+}
+
+/** The parts of a model's id, or of its name in a quota, in no order: ids put the version before or after the family. */
+const partsOf = (name: string): string => (name.toLowerCase().match(/[a-z]+|\d+/g) ?? []).toSorted().join(' ');
+
+/** What a quota counts, and the model it is for, from its name. */
+const QUOTA =
+  /^(?<kind>on-demand|cross-region|global cross-region) model inference (?<unit>requests|tokens) per (?<per>minute|day) for (?<model>.+)$/i;
+
+/**
+ * Returns a model's quotas per day, as the calls of a judge meet them.
+ *
+ * @param model a Bedrock id, also of a profile or an ARN
+ */
+export function quotasOf(
+  model: string,
+  quotas: readonly ServiceQuota[],
+): { unit: string; perDay: number; name: string }[] {
+  const { model: id = '', profile } = resolveModel(model) ?? {};
+  const kind = profile === undefined ? 'on-demand' : profile === 'global' ? 'global cross-region' : 'cross-region';
+  // Without `-20251001-v1:0`, the date and version that names in quotas do not have.
+  const [plain = ''] = id.split(':');
+  const parts = partsOf(plain.replace(/-v\d$/, '').replace(/-\d{8}$/, ''));
+  return quotas.flatMap(({ QuotaName: name = '', Value: value = 0 }) => {
+    const groups = QUOTA.exec(name)?.groups;
+    if (groups?.kind?.toLowerCase() !== kind || partsOf((groups.model ?? '').replace(/ v\d+$/i, '')) !== parts)
+      return [];
+    const perDay = groups.per?.toLowerCase() === 'minute' ? value * MINUTES_PER_DAY : value;
+    return [
+      { unit: groups.unit?.toLowerCase() ?? '', perDay, name: `${number(value)} ${groups.unit} per ${groups.per}` },
+    ];
+  });
+}
+
+/** Lines of captures of chats are 2,000 to 4,000 bytes long. */
+const LINE_BYTES = 3_000;
+
+/** The captures a day that the quotas of the judge's model allow, by the lengths of the estimator. */
+export async function checkBedrock({ lambda, settings }: Ground): Promise<Found> {
+  const { BEDROCK_MODEL_ID: main, JUDGE_CASCADE: judge = main } = settings;
+  if (judge === undefined || parseJudgeId(judge).scheme !== 'bedrock') return undefined;
+  const found = quotasOf(judge, await listQuotas(lambda, 'bedrock'));
+  if (found.length === 0) {
+    const message = `Service Quotas has no quota of ${judge} under its name.`;
+    return quota.warning(message, 'look for it there, under Amazon Bedrock');
+  }
+  // Of a cascade, the model that is asked about every capture.
+  const asked = { ...(settings as CheckedSettings), BEDROCK_MODEL_ID: judge, JUDGE_CASCADE: undefined };
+  const size = estimateFromSizes(
+    asked,
+    activeScorers(asked),
+    { judge: 'converse', sampleRate: 1 },
+    { captures: 1, bytes: LINE_BYTES },
+  );
+  const burndown = outputBurndown(resolveModel(judge)?.model ?? '');
+  const tokens = size.inputTokens + burndown * size.outputTokens;
+  const perCapture: Record<string, number> = { requests: size.judgeCalls, tokens };
+  const perDay = Math.floor(Math.min(...found.map(({ unit, perDay }) => perDay / (perCapture[unit] ?? 1))));
+  const quotas = found.map(({ name }) => name).join(', ');
+  const message = `${quotas}: about ${number(perDay)} captures a day, at ${number(tokens)} tokens each (${number(size.inputTokens)} in, ${number(size.outputTokens)} out${burndown > 1 ? `, which count ${burndown}-fold` : ''})`;
+  if (perDay === 0) return quota.error(`${message}. Every call is throttled.`, 'raise the quota in Service Quotas');
+  return quota.ok(`${message}. More are throttled.`, 'lower EVALUATION_SAMPLE_RATE, or raise the quota');
+}
+
+/** Bedrock has some 1,500 quotas. */
+const MAX_PAGES = 100;
+
+async function listQuotas(client: LambdaClient, ServiceCode: string): Promise<ServiceQuota[]> {
+  const all: ServiceQuota[] = [];
+  let NextToken: string | undefined;
+  for (let page = 0; page < MAX_PAGES; page += 1) {
+    const input = { ServiceCode, MaxResults: 100, NextToken };
+    const reply = await callAws<{ Quotas?: ServiceQuota[]; NextToken?: string }>(
+      client,
+      'servicequotas',
+      'ListServiceQuotas',
+      input,
+    );
+    all.push(...(reply.Quotas ?? []));
+    NextToken = reply.NextToken;
+    if (NextToken === undefined) break;
+  }
+  return all;
+}

@@ -1,0 +1,67 @@
+/**
+ * The labels beside the captures that `npm start` processes: they come one file after the other, to where the stack
+ * watches.
+ */
+
+import { existsSync, statSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { type EndpointCaptures, filesBelow } from '../../bin/operate/capture-files.ts';
+import { processFiles, type Run } from '../../bin/operate/process-files.ts';
+import { type LabelFileState, readTruthReport, truthFigures } from '../../bin/operate/truth-run.ts';
+import { Storage } from '../../src/core/aws/storage.ts';
+import type { Settings } from '../../src/core/settings/schema.ts';
+import { isLabelFile } from '../../src/ground-truth/labels/read-labels.ts';
+import type { TruthFigures } from '../../src/ground-truth/measure/figures.ts';
+import { LABELS_FOLDER } from '../../src/replay/source/open-source.ts';
+import { CAPTURE_BUCKET, type DeployedEndpoint, type LocalEnvironment, labelPrefix } from './environment.ts';
+
+export interface LabelsReport {
+  runs: Run[];
+  files: LabelFileState[];
+  /** Absent if nothing was joined. */
+  figures?: TruthFigures | undefined;
+}
+
+/**
+ * Returns the label files in the folder `labels` of the captures, in the order in which they come: that of their names.
+ *
+ * @throws Error if the captures are of several endpoints
+ */
+export async function findLabels(captures: string, endpoints: readonly EndpointCaptures[]): Promise<string[]> {
+  const folder = join(captures, LABELS_FOLDER);
+  const isThere = existsSync(folder) && statSync(folder).isDirectory();
+  const labels = isThere ? await filesBelow(folder, isLabelFile) : [];
+  if (labels.length === 0 || endpoints.length === 1) return labels;
+  const names = endpoints.map(({ endpoint }) => endpoint).join(', ');
+  throw new Error(
+    `Labels are of one endpoint; got: ${folder}, and captures of ${names}; expected: the folder of one endpoint, or one name for all with --endpoint`,
+  );
+}
+
+/** Puts the files, follows their runs, and reads what became of them. @throws what `processFiles` throws */
+export async function processLabels(
+  { clients }: LocalEnvironment,
+  { endpoint, outputs }: DeployedEndpoint,
+  labels: readonly string[],
+  options: {
+    settings: Pick<Settings, 'GROUND_TRUTH' | 'SHADOW_VARIANTS'>;
+    startLimitMs: number;
+    signal: AbortSignal;
+    show(text: string): void;
+  },
+): Promise<LabelsReport> {
+  const { groundTruthStateMachineArn: stateMachineArn, workBucket } = outputs;
+  const { settings, show, ...limits } = options;
+  const report: LabelsReport = { runs: [], files: [] };
+  for (const path of labels) {
+    show(`Labels of ${basename(path)} …`);
+    const file = { path, key: labelPrefix(endpoint) + basename(path), bytes: statSync(path).size };
+    const own = { clients, captureBucket: CAPTURE_BUCKET, workBucket, stateMachineArn, files: [file], ...limits };
+    const runs = await processFiles(own);
+    report.runs.push(...runs);
+    for (const { arn } of runs) report.files.push(...(await readTruthReport(clients, workBucket, arn)).files);
+  }
+  const query = { by: 'variant', shadow: settings.SHADOW_VARIANTS } as const;
+  report.figures = await truthFigures(new Storage(clients.s3), workBucket, settings.GROUND_TRUTH, query);
+  return report;
+}

@@ -1,0 +1,108 @@
+/**
+ * Divides the cost of a call among its scorers, so that the parts sum exactly to the whole. Money is counted in whole
+ * trillionths of a dollar, whose sums are not rounded.
+ */
+
+import type { CallUsage } from '../model-answer.ts';
+import type { CacheUse, VerdictUsage } from '../types.ts';
+
+/** The cheapest token costs about ten thousand units. 9,000 dollars fit into a safe integer. */
+const UNITS_PER_USD = 1e12;
+
+export interface Amount {
+  inputTokens: number;
+  outputTokens: number;
+  /** `null` if the price is unknown. */
+  units: number | null;
+}
+
+/** Returns the cost of a call in US dollars; `null` if the model's price is unknown. */
+export type PriceOfCall = (usage: CallUsage) => number | null;
+
+export const noAmount = (): Amount => ({ inputTokens: 0, outputTokens: 0, units: 0 });
+
+export const addAmounts = (a: Amount, b: Amount): Amount => ({
+  inputTokens: a.inputTokens + b.inputTokens,
+  outputTokens: a.outputTokens + b.outputTokens,
+  units: a.units === null || b.units === null ? null : a.units + b.units,
+});
+
+export const verdictUsage = ({ inputTokens, outputTokens, units }: Amount): VerdictUsage => ({
+  inputTokens,
+  outputTokens,
+  usd: units === null ? null : units / UNITS_PER_USD,
+});
+
+/** Adds a call that asked for caching to the use of the prompt cache. */
+export const cacheUseOf = (usage: CallUsage, before: CacheUse): CacheUse => ({
+  cacheCalls: (before.cacheCalls ?? 0) + 1,
+  cacheReadTokens: (before.cacheReadTokens ?? 0) + (usage.cacheReadInputTokens ?? 0),
+  cacheWriteTokens: (before.cacheWriteTokens ?? 0) + (usage.cacheWriteInputTokens ?? 0),
+});
+
+const toUnits = (usd: number | null): number | null => (usd === null ? null : Math.round(usd * UNITS_PER_USD));
+
+/** All input tokens, cached or not. MLflow's own judges report this number as input tokens. */
+export const allInputTokens = (usage: CallUsage): number =>
+  usage.inputTokens + (usage.cacheReadInputTokens ?? 0) + (usage.cacheWriteInputTokens ?? 0);
+
+/** A reported count above this multiple of the worst case is not believed. */
+const ABSURD_TIMES = 10;
+
+/**
+ * Returns the usage that is booked for a call: the reported one, or the worst case if the report is impossible (fractions,
+ * negative counts, more cached tokens than input tokens, an empty prompt, absurdly high counts). Thus no report can exhaust
+ * a budget.
+ */
+export function believed(usage: CallUsage, worstCase: CallUsage): CallUsage {
+  const { inputTokens, outputTokens, cacheReadInputTokens = 0, cacheWriteInputTokens = 0 } = usage;
+  const counts = [inputTokens, outputTokens, cacheReadInputTokens, cacheWriteInputTokens];
+  const input = allInputTokens(usage);
+  const isPossible =
+    counts.every((count) => Number.isSafeInteger(count) && count >= 0) &&
+    input > 0 &&
+    input <= ABSURD_TIMES * worstCase.inputTokens &&
+    outputTokens <= ABSURD_TIMES * worstCase.outputTokens;
+  return isPossible ? usage : { ...worstCase, batch: usage.batch };
+}
+
+/** Divides a whole number by weights. The rest from rounding goes to the largest remainders, so the parts sum to the total. */
+export function divideWhole(total: number, weights: readonly number[]): number[] {
+  const sum = weights.reduce((a, b) => a + b, 0);
+  const exact = weights.map((weight) => (sum === 0 ? total / weights.length : (total * weight) / sum));
+  const parts = exact.map(Math.floor);
+  const rest = Math.max(0, total - parts.reduce((a, b) => a + b, 0));
+  const byRemainder = exact
+    .map((value, index) => ({ index, rest: value - Math.floor(value) }))
+    .sort((a, b) => b.rest - a.rest || a.index - b.index);
+  for (const { index } of byRemainder.slice(0, rest)) parts[index] = (parts[index] ?? 0) + 1;
+  return parts;
+}
+
+const NO_INPUT = { inputTokens: 0, cacheReadInputTokens: 0, cacheWriteInputTokens: 0 };
+
+/**
+ * Divides a call's tokens and cost among its scorers: input in equal parts, because the exchange was sent for all of them,
+ * and output by the length of each answer.
+ * @param answerChars characters of each scorer's answer, 0 if it has none
+ */
+export function divideCall(usage: CallUsage, price: PriceOfCall, answerChars: readonly number[]): Amount[] {
+  const equal = answerChars.map(() => 1);
+  const byLength = answerChars.some((chars) => chars > 0) ? answerChars : equal;
+  const input = divideWhole(allInputTokens(usage), equal);
+  const output = divideWhole(usage.outputTokens, byLength);
+  const total = toUnits(price(usage));
+  const ofOutput = toUnits(price({ ...usage, ...NO_INPUT }));
+  const money =
+    total === null || ofOutput === null
+      ? undefined
+      : {
+          input: divideWhole(Math.max(0, total - ofOutput), equal),
+          output: divideWhole(Math.min(total, ofOutput), byLength),
+        };
+  return answerChars.map((_, index) => ({
+    inputTokens: input[index] ?? 0,
+    outputTokens: output[index] ?? 0,
+    units: money === undefined ? null : (money.input[index] ?? 0) + (money.output[index] ?? 0),
+  }));
+}

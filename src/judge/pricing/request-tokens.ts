@@ -1,0 +1,167 @@
+/**
+ * The tokens of the requests that judge a capture, before they are made: how many, for the budget and for estimates,
+ * and how many of them a prompt cache keeps.
+ */
+
+import type { Capture } from '../../captures/types.ts';
+import type { Rates } from '../../core/settings/schema.ts';
+import { answerSchemaText } from '../answer/answer-schema.ts';
+import { memoByScorers } from '../memo.ts';
+import { MAX_RECORD_TOKENS, systemPrompt } from '../prompt/build-prompt.ts';
+import { captureRecord } from '../prompt/record.ts';
+import { estimateTokens } from '../prompt/tokens.ts';
+import { withExamples } from '../scorers/scorer-set.ts';
+import type { JudgeScorer, Scorer, ScorerExample } from '../types.ts';
+
+/**
+ * Bedrock deducts the bound from the account's quota when a call starts, so it is close to what an answer takes: two
+ * sentences of rationale are about 70 tokens, names and braces 20.
+ */
+const TOKENS_PER_SCORER = 130;
+const TOKENS_AROUND = 100;
+/** The average share of the bound that an answer takes. */
+const LIKELY_SHARE = 0.6;
+
+/** The share of the verdicts that is assumed to fail, and so to need words or a second model. */
+export const FAILING_SHARE = 0.1;
+
+/** Returns the bound on the answer to this number of scorers, in tokens. */
+export const answerTokens = (scorers: number): number => TOKENS_AROUND + TOKENS_PER_SCORER * scorers;
+
+/** Words around the record in the user turn. */
+const TOKENS_AROUND_RECORD = 40;
+
+/** The likely length of the answer, in tokens. A terse question takes its name and a word, unless it fails. */
+const likelyTokens = memoByScorers((scorers): number => {
+  const withWords = scorers.reduce(
+    (sum, { isTerse, asksIfSure }) => sum + (isTerse ? (asksIfSure ? 0 : FAILING_SHARE) : 1),
+    0,
+  );
+  const bare = scorers.filter(({ isTerse }) => isTerse).map(({ name }) => [name, 'yes']);
+  const bareShare = scorers.some(({ asksIfSure }) => asksIfSure) ? 1 : 1 - FAILING_SHARE;
+  const bareTokens = bare.length === 0 ? 0 : estimateTokens(JSON.stringify(Object.fromEntries(bare))) * bareShare;
+  const words = (answerTokens(scorers.length) * LIKELY_SHARE * withWords) / Math.max(1, scorers.length);
+  return Math.round(words + bareTokens);
+});
+
+export interface AskSize {
+  calls: number;
+  inputTokens: number;
+  /** The part of `inputTokens` that is the same for every capture, and stands before the point up to which it is cached. */
+  prefixTokens: number;
+  /** The maximum number of tokens of the answers. */
+  maxOutputTokens: number;
+  /** Their likely number. */
+  outputTokens: number;
+}
+
+interface AskSizeOptions {
+  calls?: 'together' | 'separate' | undefined;
+  maxRecordTokens?: number | undefined;
+  /** The configured bound, which replaces `answerTokens`. */
+  maxTokens?: number | undefined;
+  thinkingTokens?: number | undefined;
+}
+
+const fixedSize = memoByScorers(
+  (scorers) => prefixTokens(scorers) + estimateTokens(answerSchemaText(scorers)) + TOKENS_AROUND_RECORD,
+);
+
+/** Estimates the tokens of asking the scorers about a capture once. */
+export function askSize(capture: Capture, scorers: readonly JudgeScorer[], options: AskSizeOptions = {}): AskSize {
+  const { maxRecordTokens = MAX_RECORD_TOKENS, thinkingTokens = 0 } = options;
+  const groups = options.calls === 'separate' ? scorers.map((scorer) => [scorer]) : scorers.length > 0 ? [scorers] : [];
+  const record = estimateTokens(captureRecord(capture, maxRecordTokens).text);
+  const size: AskSize = { calls: groups.length, inputTokens: 0, prefixTokens: 0, maxOutputTokens: 0, outputTokens: 0 };
+  for (const group of groups) {
+    const bound = answerTokens(group.length);
+    size.inputTokens += fixedSize(group) + record;
+    size.prefixTokens += prefixTokens(group);
+    size.maxOutputTokens += (options.maxTokens ?? bound) + thinkingTokens;
+    size.outputTokens += likelyTokens(group) + thinkingTokens;
+  }
+  return size;
+}
+
+// --------------------------------------------------------------------------------------------------- prompt caches
+// What those of Bedrock's models need and save. A prefix that is too short is not cached, without an error. A longer
+// one is worth its tokens only if reading it from the cache costs less than sending the short one.
+
+/** OpenAI caches longer prefixes by itself. */
+export const OWN_CACHE_MINIMUM = 1024;
+
+/**
+ * Minimum length, in tokens, of a prefix that a model caches, by model id. Models that are not listed are not asked to
+ * cache. From Anthropic's, AWS's and OpenAI's pages on prompt caching (November 2026), except for Sonnet 4.6: there both say 1,024, but
+ * 2,038 tokens were not cached on Bedrock and 2,067 were (BerriAI/litellm-docs, pull request 49).
+ */
+const CACHE_MINIMUMS: readonly [RegExp, number][] = [
+  [/anthropic\.claude-(opus-4-[5-9]|haiku-4-5)/, 4096],
+  [/anthropic\.claude-sonnet-4-6/, 2067],
+  [/anthropic\.claude-3-5-haiku/, 2048],
+  [/anthropic\.claude-(sonnet-4|opus-4|3-7-sonnet)/, 1024],
+  [/amazon\.nova-(micro|lite|pro|premier|2)/, 1000],
+  // Its rates are those of JUDGE_PRICES.
+  [/^openai:\//, OWN_CACHE_MINIMUM],
+];
+
+/** Returns the minimum tokens of a cached prefix; `undefined` if the model is not known to cache. */
+export const cacheMinimum = (modelId: string): number | undefined =>
+  CACHE_MINIMUMS.find(([pattern]) => pattern.test(modelId))?.[1];
+
+/** The tokens that certainly stand before the cache point. Where a service puts a schema is not documented. */
+export const prefixTokens = memoByScorers((scorers): number => estimateTokens(systemPrompt(scorers, 'json-schema')));
+
+/** Scorers that most captures are asked about. The others change the prefix, so they cannot count on a cache. */
+const isCommon = ({ needs, sampleRate = 1 }: JudgeScorer): boolean =>
+  sampleRate === 1 && needs.every((need) => need === 'request' || need === 'reply');
+
+const commonJudges = (scorers: readonly Scorer[]): JudgeScorer[] =>
+  scorers.filter((scorer): scorer is JudgeScorer => scorer.kind === 'judge' && isCommon(scorer));
+
+/** Returns why the model caches no prefix of these scorers; `undefined` if it does. */
+export function uncachedReason(scorers: readonly Scorer[], modelId: string): string | undefined {
+  const minimum = cacheMinimum(modelId);
+  if (minimum === undefined) return `${modelId} is not known to cache instructions`;
+  const tokens = prefixTokens(commonJudges(scorers));
+  return tokens < minimum
+    ? `the instructions of the judge have about ${tokens} tokens, and ${modelId} caches from ${minimum} on; longer ones are not available, or would cost more`
+    : undefined;
+}
+
+/**
+ * Adds examples to the scorers, one for each in turn, until the model caches the prefix.
+ *
+ * @param examples by scorer name
+ * @param rates of the model
+ * @param again what a token of the examples costs in addition, in the unit of the rates: the judge of a cascade is asked about
+ *   few questions, with their examples, which it does not read from a cache
+ * @returns the scorers as they were, if the examples do not suffice, or if the short prefix costs less than the cached one
+ */
+export function cachedPrefix(
+  scorers: readonly Scorer[],
+  examples: Readonly<Record<string, readonly ScorerExample[]>>,
+  modelId: string,
+  rates: Rates | null,
+  again = 0,
+): readonly Scorer[] {
+  const minimum = cacheMinimum(modelId);
+  const judges = commonJudges(scorers);
+  const short = prefixTokens(judges);
+  if (minimum === undefined || rates?.cacheRead === undefined || short >= minimum) return scorers;
+  const inTurn = Object.entries(examples)
+    .flatMap(([name, list]) => list.map((example, turn) => ({ name, example, turn })))
+    .toSorted((one, other) => one.turn - other.turn);
+  for (let count = 1; count <= inTurn.length; count += 1) {
+    const added = Map.groupBy(inTurn.slice(0, count), ({ name }) => name);
+    const filled = judges.map((scorer) => {
+      const more = added.get(scorer.name)?.map(({ example }) => example);
+      return more === undefined ? scorer : withExamples(scorer, [...(scorer.examples ?? []), ...more]);
+    });
+    const long = prefixTokens(filled);
+    if (long < minimum) continue;
+    if (long * rates.cacheRead + (long - short) * again >= short * rates.input) return scorers;
+    return scorers.map((scorer) => filled.find(({ name }) => name === scorer.name) ?? scorer);
+  }
+  return scorers;
+}
