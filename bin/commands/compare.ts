@@ -14,7 +14,7 @@ import { parseThreshold, SHARES, type Threshold } from '../../src/replay/gate/th
 import type { GateResult } from '../../src/replay/gate/types.ts';
 import { gateText, signed } from '../../src/replay/gate/words.ts';
 import { DEFAULT_JUDGE_BUDGET_USD } from '../../src/replay/options.ts';
-import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/write-comparison.ts';
+import { COMPARISON_FILES, writeComparison } from '../../src/replay/report/runs-report.ts';
 import { EXIT } from '../cli/exit-codes.ts';
 import { jsonOption, writeJson } from '../cli/output.ts';
 import { openStorage } from '../cli/storage.ts';

@@ -8,8 +8,7 @@ import { readForwardEnvironment } from '../../src/core/settings/environment.ts';
 import { captureScope } from '../../src/judge/capture-scope.ts';
 import { createHttpTransport } from '../../src/mlflow/transport.ts';
 import { postToArthur } from '../../src/monitoring/arthur/arthur.ts';
-import { type ForwardMessage, forwardFiles } from '../../src/monitoring/arthur/forward-files.ts';
-import { loadToken, withToken } from '../../src/monitoring/arthur/token.ts';
+import { type ForwardMessage, forwardFiles, loadToken, withToken } from '../../src/monitoring/arthur/forward-files.ts';
 import type { FailedEvents } from '../../src/monitoring/start-run.ts';
 
 const environment = readForwardEnvironment();

@@ -4,8 +4,8 @@
  */
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentityProvider } from '@smithy/types';
+import { SHA256 } from '../core/aws/signing.ts';
 import { PermanentError } from '../core/errors/errors.ts';
-import { NodeSha256 } from '../core/values/sha256.ts';
 import type { ManagedMlflowTarget } from './tracking-uri.ts';
 
 interface SignableRequest {
@@ -109,7 +109,7 @@ export function sigV4Authorizer(
     credentials: provider,
     region: target.region,
     service: target.signingService,
-    sha256: NodeSha256,
+    sha256: SHA256,
     applyChecksum: true,
   });
   return {

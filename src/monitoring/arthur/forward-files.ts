@@ -6,6 +6,7 @@
 import { hash } from 'node:crypto';
 import { type CaptureScope, capturedObject } from '../../captures/files/capture-objects.ts';
 import { scanLines } from '../../captures/lines/scan-lines.ts';
+import { loadSecret, wordOf } from '../../core/aws/secret.ts';
 import type { ObjectFacts, Storage } from '../../core/aws/storage.ts';
 import { parseStored } from '../../core/aws/storage-errors.ts';
 import type { ListedFile } from '../../core/contract/input.ts';
@@ -18,7 +19,7 @@ import type { HttpReply } from '../../mlflow/transport.ts';
 import { Marks, REPLAY_ID_PREFIX } from '../../replay/marks/believe.ts';
 import { peekAt } from '../../replay/source/index-captures.ts';
 import { type FailedEvents, fileIn, type QueuedEvent } from '../start-run.ts';
-import { countsIn } from './arthur.ts';
+import { countsIn, isUnauthorized } from './arthur.ts';
 
 interface Content {
   /** Bytes. */
@@ -252,4 +253,32 @@ async function* counted(content: AsyncIterable<Buffer>, onLine: () => void): Asy
     }
     yield block;
   }
+}
+
+/** @throws PermanentError `ArthurSecretUnreadable` without the text, RetryableError `ArthurUnavailable` while Secrets Manager fails */
+export async function loadToken(secretArn: string): Promise<string> {
+  const names = { unreadable: 'ArthurSecretUnreadable', unavailable: 'ArthurUnavailable' } as const;
+  const token = wordOf(await loadSecret(undefined, secretArn, names, 'Arthur’s token'), 'token');
+  if (token !== undefined) return token;
+  throw new PermanentError('ArthurSecretUnreadable', 'Arthur’s secret contains no token', {
+    expected: 'the token as plain text, one word of ASCII characters, or JSON {"token":"…"}, and not a binary secret',
+    where: secretArn,
+  });
+}
+
+/**
+ * Posts with the token, which is kept. If it is no longer accepted, the secret is read again, and if it has another token the post is
+ * done once more.
+ */
+export function withToken(load: () => Promise<string>) {
+  let kept: string | undefined;
+  return async (post: (token: string) => Promise<HttpReply>): Promise<HttpReply> => {
+    const used = kept ?? (await load());
+    kept = used;
+    const reply = await post(used);
+    if (!isUnauthorized(reply.status)) return reply;
+    // Another file may have read it again meanwhile.
+    kept = await load();
+    return kept === used ? reply : post(kept);
+  };
 }

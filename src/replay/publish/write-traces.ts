@@ -178,3 +178,11 @@ function pairAssessment(traceId: string, judged: JudgedReply): NewAssessment {
     },
   };
 }
+
+export function mlflowRemarks({ refused, assessments }: WrittenTraces): string[] {
+  const missing = assessments?.missing ?? 0;
+  return [
+    ...(refused > 0 ? [`Traces that MLflow refused: ${refused}, listed in ${REFUSED_FILE}`] : []),
+    ...(missing > 0 ? [`Verdicts that MLflow does not have: ${missing}, listed in ${JUDGED_FILE}`] : []),
+  ];
+}

@@ -2,6 +2,8 @@
  * The HTML report that compares two runs.
  * The section of a report about the release gate: outcomes, and the intervals as a forest plot.
  */
+
+import { join } from 'node:path';
 import { loadCharts } from '../../core/text/charts.ts';
 import {
   type Column,
@@ -15,10 +17,11 @@ import {
 } from '../../core/text/html-page.ts';
 import { type MetricRow, metricRows, type RunsComparison, type SlowedRequest } from '../compare/compare-runs.ts';
 import { judgeWarning } from '../compare/judge-replies.ts';
-import { COMPARED_METRICS, isLargerBetter } from '../compare/run-data.ts';
+import { COMPARED_METRICS, isLargerBetter, METRIC_TAGS, type RunData } from '../compare/run-data.ts';
 import type { GateOutcome, GateResult, ThresholdResult } from '../gate/types.ts';
 import { boundText, estimateText, intervalText, OUTCOME_TEXTS, pairsText, signed, whyText } from '../gate/words.ts';
-import type { Distribution } from '../measure/distribution.ts';
+import { Distribution } from '../measure/distribution.ts';
+import { writeWhole } from '../results/whole-file.ts';
 import { distributions } from './charts.ts';
 import { qualitySection } from './quality-sections.ts';
 import { FILTER_SCRIPT, REPLIES_STYLE, regressionsSection } from './replies-section.ts';
@@ -227,4 +230,34 @@ function failuresSection({ errorRate, paired }: RunsComparison): string {
     'Failures',
     `<p>${percent(errorRate.before)}% → ${percent(errorRate.after)}% of the requests; difference ${points(errorRate.difference)} points, 95% interval ${points(errorRate.low)} … ${points(errorRate.high)}. ${paired.newlyFailing} newly failing, ${paired.newlySucceeding} newly succeeding.</p>`,
   );
+}
+
+/** The files that `writeComparison` writes. */
+export const COMPARISON_FILES = { json: 'comparison.json', page: 'comparison.html' } as const;
+
+interface WrittenComparison {
+  comparison: RunsComparison;
+  gate: GateResult | undefined;
+  runs: [before: RunData, after: RunData];
+}
+
+export async function writeComparison(
+  directory: string,
+  { comparison, gate, runs }: WrittenComparison,
+  withPage: boolean,
+): Promise<void> {
+  const json = JSON.stringify({ ...comparison, gate }, null, 1);
+  await writeWhole(join(directory, COMPARISON_FILES.json), `${json}\n`);
+  if (withPage) {
+    // The charting library is larger than everything else.
+    const { runsReport } = await import('./runs-report.ts');
+    const page = await runsReport(comparison, { gate, latencies: [latencies(runs[0]), latencies(runs[1])] });
+    await writeWhole(join(directory, COMPARISON_FILES.page), page);
+  }
+}
+
+function latencies(run: RunData): Distribution {
+  const distribution = new Distribution(1000);
+  for (const value of run.requests.column(METRIC_TAGS.indexOf('request_latency'))) distribution.add(value);
+  return distribution;
 }

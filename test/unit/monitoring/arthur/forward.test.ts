@@ -8,8 +8,8 @@ import {
   forwardFiles,
   type OpenFile,
   receiptKey,
+  withToken,
 } from '../../../../src/monitoring/arthur/forward-files.ts';
-import { withToken } from '../../../../src/monitoring/arthur/token.ts';
 import { replayInferenceId } from '../../../../src/replay/marks/believe.ts';
 import { registerReplay } from '../../../../src/replay/marks/register.ts';
 import { type Arthur, answer, fileOf, MODEL, startArthur, TOKEN, taken } from '../../../doubles/arthur.ts';
