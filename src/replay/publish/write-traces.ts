@@ -91,16 +91,8 @@ export class ExchangeTraces {
 
   #traced(bytes: Buffer): Traced | undefined {
     const { experiment, runId } = this.#ports;
-    const place = {
-      bucket: '',
-      key: EXCHANGES_FILE,
-      etag: '',
-      line: 0,
-      start: 0,
-      end: bytes.length - 1,
-      objectTimeMs: 0,
-    };
-    const raw = { bytes, place };
+    const nowhere = { bucket: '', etag: '', line: 0, objectTimeMs: 0 };
+    const raw = { bytes, place: { ...nowhere, key: EXCHANGES_FILE, start: 0, end: bytes.length - 1 } };
     const decoded = decodeLine(raw, { areExchanges: true });
     const facts = decoded.kind === 'capture' ? decoded.capture.exchange : undefined;
     try {
